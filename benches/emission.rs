@@ -1,5 +1,5 @@
-//! What a new shape costs below a node: emission, executors on known and on new code, executors from records.
-//! `cargo bench --bench emission`. Figures are medians and 99th percentiles over thousands of single operations. The targets
+//! What a new shape costs below a node: emission, executors on known and on new code, executors from records. `cargo
+//! bench --bench emission`. Figures are medians and 99th percentiles over thousands of single operations. The targets
 //! are 3 us (10 at the 99th) for emission and sealing, 3 us for a new shape on known code and 15 us on new code.
 
 #![allow(clippy::print_stdout, reason = "a bench prints")]
@@ -91,8 +91,8 @@ fn emission<K: Family>(name: &str, key: &K) {
     let cx = context(Arc::new(Store::off()));
     let _ = cx.executor(key);
     for key in cx.cache.keys::<CodeKey>() {
-        let kit = cx.cache.get(&key);
-        for (part, code) in kit.iter().flat_map(|kit| kit.parts()) {
+        let parts = cx.cache.get(&key);
+        for (part, code) in parts.iter().flat_map(|parts| parts.iter()) {
             let what = format!("{name}: {} {part} ({} bytes)", key.family(), code.bytes().len());
             row(&format!("{what}, emission"), (0..SHAPES).map(|_| timed(|| key.assemble(part))).collect());
             row(&format!("{what}, and sealing"), (0..SHAPES).map(|_| timed(|| key.emit(part))).collect());

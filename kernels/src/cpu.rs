@@ -7,13 +7,15 @@
 pub mod activation;
 pub mod amx;
 pub mod attention;
+#[cfg(test)]
+pub(crate) mod canaries;
 pub mod chain;
+mod code_parts;
 pub mod conv;
 mod description;
-#[cfg(test)]
-pub(crate) mod fence;
 pub mod gemm;
-mod kit;
+pub(crate) mod loops;
+mod multiversion;
 pub mod norm;
 pub mod numerics;
 pub mod packed;
@@ -24,13 +26,11 @@ pub mod recurrent;
 pub mod reduce;
 pub mod softmax;
 pub mod stored;
-pub(crate) mod sweep;
 pub mod transpose;
-mod twice;
 pub mod vecmath;
 
-pub(crate) use kit::Emitted;
-pub use kit::{CodeSource, EmitEach, Kit, MOST_PARTS, Parts};
+pub(crate) use code_parts::Emitted;
+pub use code_parts::{CodeParts, CodeSource, EmitEach, MOST_PARTS, PartSet};
 pub use numerics::{Numerics, NumericsError};
 pub use packed::{PackedWeights, PackedWeightsMut};
 pub use precision::{Elements, Precision, PrecisionError};
@@ -53,8 +53,8 @@ macro_rules! stated {
     };
 }
 
-/// The kinds of code, a row each: what determines it, among that its level; its family; the extension that it needs besides
-/// the level (none unless stated); how many parts it has (one unless stated); and what emits a part.
+/// The kinds of code, a row each: what determines it, among that its level; its family; the extension that it needs
+/// besides the level (none unless stated); how many parts it has (one unless stated); and what emits a part.
 macro_rules! kinds {
     ($(
         $(#[$doc:meta])*
@@ -63,9 +63,10 @@ macro_rules! kinds {
         $(parts $parts:expr,)?
         emit $emit:expr;
     )*) => {
-        /// Everything that determines the bytes of one emitted kernel. Shapes are not in it: they are run-time arguments.
+        /// Everything that determines the bytes of one emitted kernel. Shapes are not in it: they are run-time
+        /// arguments.
         #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
-        #[key(family = "code", value = Kit)]
+        #[key(family = "code", value = CodeParts)]
         pub enum CodeKey {
             $($(#[$doc])* $kind($code),)*
         }

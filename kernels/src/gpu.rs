@@ -1,11 +1,11 @@
-//! Devices (feature `device`) that compute outside of the processor: what every one of them must offer, and what is known of it.
+//! Devices (feature `device`): the interface that each implements, and the facts that are known of each.
 //!
 //! A [`Device`] has memory, runs kernels that are compiled from CUDA C ([`source`]), and solves convolutions and matrix
-//! products by algorithms of its libraries ([`problem`], [`algorithm`]). All work of a device goes in one order, that in
-//! which it was asked for, so that memory that was given back may be lent again at once ([`arena`]).
+//! products by algorithms of its libraries ([`problem`], [`algorithm`]). All work of a device is on one stream, in the
+//! order of the calls, so that memory that was freed may be allocated again at once ([`arena`]).
 //!
 //! - `cuda` (feature `cuda`) is an NVIDIA GPU through its driver, NVRTC, cuDNN and cuBLASLt, all loaded at run time;
-//! - `emulated` (feature `emulator`) is the processor in the role of a GPU, which runs the same kernels in tests.
+//! - `emulated` (feature `emulator`) is the processor in place of a GPU: it runs the same kernels in tests.
 //!
 //! Nothing here depends on graphs, caches, files or environment variables.
 
@@ -32,43 +32,42 @@ pub use problem::{ConvProblem, Epilogue, MatMulProblem, Problem};
 
 use crate::error::Result;
 
-/// Bytes that every address of device memory is a multiple of: what `cudaMalloc` promises.
+/// Alignment of device memory, in bytes: what `cudaMalloc` promises.
 pub const ALIGNMENT: u64 = 256;
 
-/// A device. Its calls may come from any thread; what they start runs in the order in which they came.
+/// A device. Any thread may call it; what the calls start runs in the order of the calls.
 pub trait Device: Send + Sync + Debug {
-    /// What is known of it.
+    /// The facts about it.
     fn facts(&self) -> &DeviceFacts;
 
-    /// Takes that many bytes of its memory; the address, a multiple of [`ALIGNMENT`].
+    /// Allocates so many bytes of its memory; returns the address, a multiple of [`ALIGNMENT`].
     ///
     /// # Errors
     ///
-    /// [`DeviceMemory`](crate::KernelError::DeviceMemory) where there are not as many.
+    /// [`DeviceMemory`](crate::KernelError::DeviceMemory) where there are fewer free.
     fn reserve(&self, bytes: u64) -> Result<u64>;
 
-    /// Gives memory back that [`reserve`](Device::reserve) took, once what was started before has run.
+    /// Frees memory of [`reserve`](Device::reserve), after all work that was started before.
     fn release(&self, address: u64);
 
     /// Free bytes of its memory.
     fn free_bytes(&self) -> Result<u64>;
 
-    /// Copies bytes to the start of a region. They may be changed as soon as this returns.
+    /// Copies bytes to the start of a region. The caller may change them when this has returned.
     ///
     /// # Errors
     ///
     /// [`Bounds`](crate::KernelError::Bounds) where the region is smaller.
     fn upload(&self, bytes: &[u8], to: &Region) -> Result<()>;
 
-    /// Copies the start of a region to the processor, once everything started before has run.
+    /// Copies the start of a region to the processor, after all work that was started before.
     ///
     /// # Errors
     ///
-    /// [`Bounds`](crate::KernelError::Bounds) where the region is smaller, and whatever went wrong in work that was started
-    /// before.
+    /// [`Bounds`](crate::KernelError::Bounds) where the region is smaller, and errors of work that was started before.
     fn download(&self, from: &Region, bytes: &mut [u8]) -> Result<()>;
 
-    /// Waits until everything that was started has run.
+    /// Waits for all work that was started.
     fn synchronise(&self) -> Result<()>;
 
     /// Nanoseconds that the device takes for what `work` starts.
@@ -81,19 +80,19 @@ pub trait Device: Send + Sync + Debug {
     /// [`Device`](crate::KernelError::Device) with what the compiler said.
     fn compile(&self, source: &Source) -> Result<Arc<dyn Module>>;
 
-    /// Algorithms that the libraries propose for a problem, best first, without running any. `policy` says what must not
-    /// be proposed where a library can be told; the caller still has to ask [`Policy::allows`] of each.
+    /// Algorithms that the libraries propose for a problem, best first, without running any. Libraries are told the
+    /// parts of `policy` that they can be told; the caller still asks [`Policy::allows`] of each algorithm.
     fn heuristics(&self, problem: &Problem, policy: &Policy, heuristic: Heuristic) -> Result<Vec<Algorithm>>;
 
     /// Makes an algorithm ready to solve a problem.
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](crate::KernelError::Unsupported) where this device or its libraries cannot solve it that way, which
-    /// is how a choice of another version ends.
+    /// [`Unsupported`](crate::KernelError::Unsupported) where this device or its libraries do not have the algorithm,
+    /// as may be with a choice of another version.
     fn solver(&self, problem: &Problem, algorithm: &Algorithm) -> Result<Arc<dyn Solver>>;
 
-    /// For back ends, to find their own.
+    /// Lets a back end find its own type.
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -152,7 +151,7 @@ pub trait Solver: Send + Sync + Debug {
     /// Bytes of scratch memory that it needs.
     fn workspace(&self) -> u64;
 
-    /// What its library says of its arithmetic. What only proposals say (that two runs may differ) need not be among it.
+    /// What its library says of its arithmetic. That two runs may differ is said of proposals alone by some libraries.
     fn notes(&self) -> Notes;
 
     /// Starts it.
@@ -162,7 +161,7 @@ pub trait Solver: Send + Sync + Debug {
     /// [`Bounds`](crate::KernelError::Bounds) for operands that are smaller than the problem says.
     fn run(&self, operands: &Operands<'_>, workspace: Option<&Region>) -> Result<()>;
 
-    /// Bytes of the processor's and the device's memory that it keeps, as far as known.
+    /// Bytes of the processor's and the device's memory that it keeps, of those that are known.
     fn size(&self) -> usize;
 }
 

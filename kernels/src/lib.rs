@@ -25,7 +25,7 @@ pub mod jit;
 pub mod parallel;
 pub mod reference;
 
-pub use cpu::{CodeKey, CodeSource, EmitEach, Kit, Parts};
+pub use cpu::{CodeKey, CodeParts, CodeSource, EmitEach, PartSet};
 pub use error::{KernelError, Result};
 pub use isa::{Extension, Extensions, Isa};
 pub use kiln_fork as fork;

@@ -3,30 +3,34 @@
 //! The listings are in `kernels/tests/golden`. `cargo test --release -p kiln-kernels --test golden -- --ignored` writes
 //! them anew; the difference is then read before it is committed.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
+use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
 use kiln_kernels::cpu::amx::{Columns, Factors, FusedEpilogue, MultiplyCode};
+use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as AttentionForm};
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
-use kiln_kernels::cpu::conv::{SlideCode, WinogradCode, WinogradTile};
+use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 use kiln_kernels::cpu::norm::RowNormCode;
+use kiln_kernels::cpu::pool::{Collect, PoolCode};
+use kiln_kernels::cpu::recurrent::{Activation, GateCode, Gates};
 use kiln_kernels::cpu::reduce::{Fold, Map, Order, Pass, PostOp, ReduceCode};
 use kiln_kernels::cpu::softmax::{self, SoftmaxCode};
 use kiln_kernels::cpu::transpose::{self, TransposeCode};
 use kiln_kernels::cpu::{Elements, Stored};
-use kiln_kernels::{CodeKey, CodeSource, EmitEach, Isa, Kit, Parts, Result};
+use kiln_kernels::{CodeKey, CodeParts, CodeSource, EmitEach, Isa, PartSet, Result};
 
 /// Notes which code a driver asks for, part by part.
 #[derive(Default)]
 struct Noting(Mutex<Vec<(CodeKey, usize)>>);
 
 impl CodeSource for Noting {
-    fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>> {
+    fn parts(&self, key: &CodeKey, wanted: PartSet) -> Result<Arc<CodeParts>> {
         self.0.lock().unwrap().extend(wanted.iter().map(|part| (key.clone(), part)));
-        EmitEach.kit(key, wanted)
+        EmitEach.parts(key, wanted)
     }
 }
 
@@ -42,30 +46,66 @@ fn products(isa: Isa) -> Vec<(CodeKey, usize)> {
     noting.0.into_inner().unwrap()
 }
 
-/// One line an instruction, with its offset; bytes after the last `ret` are constants.
-fn listing(key: &CodeKey, part: usize) -> String {
-    let bytes = key.assemble(part).unwrap();
-    let mut formatter = NasmFormatter::new();
-    let mut text = format!("; {key:?}\n; part {part}, {} bytes\n", bytes.len());
+/// The instructions of a kernel, and the offset of its constants, which follow the last one.
+fn decoded(bytes: &[u8]) -> (Vec<Instruction>, usize) {
     let mut table = bytes.len() as u64;
-    let mut decoder = Decoder::with_ip(64, &bytes, 0, DecoderOptions::NONE);
+    let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
+    let mut instructions = Vec::new();
     while decoder.ip() < table {
         let instruction = decoder.decode();
         if instruction.is_ip_rel_memory_operand() {
             table = table.min(instruction.ip_rel_memory_address());
         }
-        let mut line = String::new();
-        formatter.format(&instruction, &mut line);
-        text += &format!("{:04x} {line}\n", instruction.ip());
+        instructions.push(instruction);
     }
-    for word in bytes[table as usize..].chunks(4) {
+    (instructions, table as usize)
+}
+
+/// One line an instruction, with its offset, then the constants. Instructions at `left_out` are counted only.
+fn abridged(key: &CodeKey, part: usize, left_out: impl Fn(&[Instruction]) -> Range<u64>) -> String {
+    let bytes = key.assemble(part).unwrap();
+    let (instructions, table) = decoded(&bytes);
+    let left_out = left_out(&instructions);
+    let count = instructions.iter().filter(|instruction| left_out.contains(&instruction.ip())).count();
+    let mut formatter = NasmFormatter::new();
+    let mut text = format!("; {key:?}\n; part {part}, {} bytes\n", bytes.len());
+    for instruction in &instructions {
+        if count > 0 && instruction.ip() == left_out.end {
+            text += &format!("; {count} instructions are left out\n");
+        }
+        if !left_out.contains(&instruction.ip()) {
+            let mut line = String::new();
+            formatter.format(instruction, &mut line);
+            text += &format!("{:04x} {line}\n", instruction.ip());
+        }
+    }
+    for word in bytes[table..].chunks(4) {
         text += &format!("; {word:02x?}\n");
     }
     text
 }
 
+/// All instructions of a part.
+fn listing(key: &CodeKey, part: usize) -> String {
+    abridged(key, part, |_| 0..0)
+}
+
+/// The depthwise kernel for any window and stride. It has a variant for each number of positions of a block, the
+/// largest first, to which it jumps after a comparison each. Those of more than two positions are left out: they repeat
+/// what the variant for two does for its second one.
+fn depthwise(isa: Isa) -> String {
+    let key = CodeKey::Depthwise(DepthwiseCode { isa, activation: Some(UnaryOp::Relu), stored: Stored::F32 });
+    abridged(&key, 0, |instructions| {
+        let dispatch = instructions.iter().position(|instruction| instruction.mnemonic() == Mnemonic::Jmp).unwrap();
+        let compared = instructions[..dispatch].iter().filter(|instruction| instruction.mnemonic() == Mnemonic::Je);
+        let variants: Vec<u64> = compared.map(Instruction::near_branch_target).collect();
+        let [first, .., two, _one] = variants[..] else { panic!("{} variants", variants.len()) };
+        first..two
+    })
+}
+
 /// The smallest kernel of each other family that has all that its kernels have: loops, tails, masks and constants.
-fn others(isa: Isa) -> [(&'static str, CodeKey); 7] {
+fn others(isa: Isa) -> [(&'static str, CodeKey); 10] {
     let program = Program {
         inputs: [Storage::F32].into_iter().collect(),
         steps: [Step::Unary(UnaryOp::Sigmoid, 0)].into_iter().collect(),
@@ -75,11 +115,17 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 7] {
     let pass = Pass { map: Map::Square, fold: Fold::Add, post_op: PostOp::Sqrt };
     let norm = RowNormCode { isa, centred: true, scale: true, bias: true, moments: false, output: Default::default() };
     let winograd = WinogradCode { isa, tile: WinogradTile::Two, side: WinogradSide::Input };
+    // An affine activation has no more than the loops need.
+    let affine = Activation::Affine { alpha: 0.2.into(), beta: 0.5.into() };
+    let gates = GateCode { isa, gates: Gates::GruReset { activation: affine }, clip: None };
     let slide = SlideCode { isa, kernel: [2, 2], strides: [1, 1], activation: None, stored: Stored::F32 };
     [
+        ("attention-query", CodeKey::Attention(AttentionCode { isa, form: AttentionForm::Dots })),
         ("chain", CodeKey::Chain(chain)),
         ("depthwise", CodeKey::Slide(slide)),
+        ("gates", CodeKey::Gates(gates)),
         ("layer-norm", CodeKey::RowNorm(norm)),
+        ("pool", CodeKey::Pool(PoolCode { isa, collect: Collect::Sum, stored: Stored::F32 })),
         ("reduction", CodeKey::Reduce(ReduceCode { isa, pass, order: Order::Rows, centred: false })),
         ("softmax", CodeKey::Softmax(SoftmaxCode { isa, form: softmax::Form::Softmax, columns: false })),
         (
@@ -102,7 +148,11 @@ fn places() -> Vec<(PathBuf, String)> {
         // The last part does all that the others do.
         let others = others(isa).map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
         places.extend(others.map(|(name, text)| (folder.join(name), text)));
+        places.push((folder.join(format!("depthwise-any-{isa}.asm")), depthwise(isa)));
     }
+    let form = AttentionForm::WeighPairs(Adjust::default());
+    let weights = CodeKey::Attention(AttentionCode { isa: Isa::Avx512, form });
+    places.push((folder.join("attention-weights-avx512.asm"), listing(&weights, 0)));
     let epilogue = FusedEpilogue {
         columns: Columns::Most,
         activation: Some(UnaryOp::Relu),

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::cpu::{Elements, Numerics, Precision};
 use kiln_kernels::crash::within;
-use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError, Kit, Parts};
+use kiln_kernels::{CodeKey, CodeParts, CodeSource, Isa, KernelError, PartSet};
 
 use super::family::{Family, build_executor};
 use super::gpu::GpuCx;
@@ -121,27 +121,27 @@ impl<K: Key> Key for Recalled<K> {
 }
 
 impl CodeSource for BuildCx {
-    fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>, KernelError> {
-        fn emit(key: &CodeKey, wanted: &Parts) -> Result<Built<Kit>, KernelError> {
-            Kit::emit(key, *wanted).map(charged)
+    fn parts(&self, key: &CodeKey, wanted: PartSet) -> Result<Arc<CodeParts>, KernelError> {
+        fn emit(key: &CodeKey, wanted: &PartSet) -> Result<Built<CodeParts>, KernelError> {
+            CodeParts::emit(key, *wanted).map(charged)
         }
-        let (kit, outcome) = self.cache.get_or_create(key, &wanted, emit).map_err(|error| match error {
+        let (parts, outcome) = self.cache.get_or_create(key, &wanted, emit).map_err(|error| match error {
             CacheError::Build(error) => error,
             other => KernelError::Assembly { family: key.family(), reason: other.to_string() },
         })?;
         if self.check && outcome == Outcome::Hit {
-            for (part, code) in kit.parts() {
+            for (part, code) in parts.iter() {
                 if key.assemble(part)? != code.bytes() {
                     let reason = format!("the cached code differs from what its key {key:?} builds now");
                     return Err(KernelError::Assembly { family: key.family(), reason });
                 }
             }
         }
-        if kit.has(wanted) {
-            return Ok(kit);
+        if parts.has(wanted) {
+            return Ok(parts);
         }
         // It was made for an executor that needed other parts.
-        let fuller = kit.with(key, wanted)?;
+        let fuller = parts.with(key, wanted)?;
         // Of two threads that add parts at once neither may put its own in the place of the other's.
         let _one_at_a_time = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
         let fuller = self.cache.get(key).map_or_else(|| fuller.clone(), |stored| stored.joined(&fuller));
@@ -154,8 +154,8 @@ impl CodeSource for BuildCx {
 static ADDING: Mutex<()> = Mutex::new(());
 
 /// Code, charged for the memory that it occupies.
-fn charged(kit: Kit) -> Built<Kit> {
-    Built { bytes: kit.size(), value: kit, from_record: false }
+fn charged(parts: CodeParts) -> Built<CodeParts> {
+    Built { bytes: parts.size(), value: parts, from_record: false }
 }
 
 fn flatten(error: CacheError<BuildError>) -> BuildError {

@@ -6,7 +6,7 @@
 //! and computing operators read through it. Element types are not known here.
 
 #[cfg(feature = "device")]
-use kiln_kernels::gpu::source::copy::{CopyKernel, Steps};
+use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
 use smallvec::SmallVec;
 
 use super::{Axes, around, refused, strides};
@@ -112,7 +112,7 @@ impl View {
         let from: SmallVec<[i64; 6]> = self.steps.iter().map(|step| step.stride as i64).collect();
         let sizes: SmallVec<[usize; 6]> = self.steps.iter().map(|step| step.count).collect();
         let to: SmallVec<[i64; 6]> = strides(&sizes).iter().map(|&stride| stride as i64).collect();
-        Ok(CopyKernel::new(width as u8, &counts, Steps::new(self.start as i64, &from), Steps::new(0, &to))?)
+        Ok(CopyKernel::new(width as u8, &counts, Strided::new(self.start as i64, &from), Strided::new(0, &to))?)
     }
 
     /// Reads from the start.

@@ -76,7 +76,7 @@ fn convolution(isa: Isa, [batch, height, width]: [u64; 3], channels: u64, groups
 
 /// All code that a context holds.
 fn code(cx: &BuildCx) -> BTreeMap<String, Vec<u8>> {
-    let bytes = |key: &CodeKey| cx.cache.get(key).map(|kit| kit.bytes()).unwrap();
+    let bytes = |key: &CodeKey| cx.cache.get(key).map(|parts| parts.bytes()).unwrap();
     cx.cache.keys::<CodeKey>().iter().map(|key| (format!("{key:?}"), bytes(key))).collect()
 }
 

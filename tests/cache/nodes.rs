@@ -220,7 +220,7 @@ fn ten_thousand_shapes_of_any_node_share_a_handful_of_code() {
 /// All code that a session holds.
 fn code(session: &Session) -> BTreeMap<String, Vec<u8>> {
     let cache = &session.build_cx().cache;
-    let bytes = |key: &CodeKey| cache.get(key).map(|kit| kit.bytes()).unwrap();
+    let bytes = |key: &CodeKey| cache.get(key).map(|parts| parts.bytes()).unwrap();
     cache.keys::<CodeKey>().iter().map(|key| (format!("{key:?}"), bytes(key))).collect()
 }
 

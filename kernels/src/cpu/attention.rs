@@ -32,7 +32,7 @@ use kiln_key::F32Bits;
 use smallvec::SmallVec;
 
 pub use emit::{Adjust, AttentionCode, Form};
-pub use shape::{AttentionBlocks, AttentionShape, Steps};
+pub use shape::{AttentionBlocks, AttentionShape, Strides};
 
 use crate::cpu::amx::PANEL;
 use crate::cpu::gemm::rows::part_sizes;
@@ -47,7 +47,7 @@ use emit::{RowState, STATE, ScaleArgs, WeighArgs};
 use kernel::Kernels;
 use pack::KeyPacker;
 use paired::{Paired, whole_rows};
-use product::Product;
+use product::{Product, Right, Rows};
 
 pub(crate) const FAMILY: &str = "attention";
 
@@ -74,20 +74,20 @@ pub struct Attention {
     blocks: AttentionBlocks,
     scores: Product,
     context: Product,
-    turn: Option<KeyPacker>,
+    key_packer: Option<KeyPacker>,
     /// The products, where AMX computes them.
     paired: Option<Paired>,
     kernels: Kernels,
     /// The code of [`Form::Dots`] and [`Form::Blend`], where queries are computed one by one.
     stream: Option<[Arc<Code>; 2]>,
-    room: Room,
+    layout: ScratchLayout,
     /// Element types of operands and of results where these are converted before and after products of `f32`.
     around: [Stored; 2],
 }
 
-/// Where the parts of a task's scratch start, in elements.
+/// Offsets of the parts of a task's scratch, in elements.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct ScratchLayout {
     values: usize,
     scores: usize,
     keep: usize,
@@ -161,7 +161,7 @@ impl Attention {
         let scores = Product::new(isa, [shape.size(), shape.keys()], !shape.key_columns, &rows, source)?;
         let context = Product::new(isa, [shape.keys(), shape.value_size()], blocks.pack_values, &rows, source)?;
         let adjust = Adjust { cap: shape.cap.is_some(), select: shape.keep.is_some(), mask: shape.mask.is_some() };
-        let turn = match elsewhere || shape.key_columns {
+        let key_packer = match elsewhere || shape.key_columns {
             true => None,
             false => Some(KeyPacker::new(isa, scores.panels.width, source)?),
         };
@@ -170,20 +170,20 @@ impl Attention {
             false => None,
         };
         let panels = match &paired {
-            Some(paired) => paired.room(blocks.rows()),
+            Some(paired) => paired.scratch_lens(blocks.rows()),
             None if blocks.stream => [0; 3],
             None => [scores.packed_len(), context.packed_len(), 0],
         };
-        let room = Room::new(&shape, &blocks, panels, paired.as_ref().map(Paired::context_row), isa.lanes());
+        let layout = ScratchLayout::new(&shape, &blocks, panels, paired.as_ref().map(Paired::context_row), isa.lanes());
         let kernels = Kernels::new(isa, adjust, paired.is_some(), shape.written, source)?;
         let stream = stream.map(<[Arc<Code>; 2]>::from);
-        Ok(Attention { shape, blocks, scores, context, turn, paired, kernels, stream, room, around })
+        Ok(Attention { shape, blocks, scores, context, key_packer, paired, kernels, stream, layout, around })
     }
 
     /// Elements of scratch that [`Attention::run`] needs.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
-        self.tasks() * self.room.end + self.widened().iter().sum::<usize>()
+        self.tasks() * self.layout.end + self.widened().iter().sum::<usize>()
     }
 
     /// The shape.
@@ -260,7 +260,7 @@ impl Attention {
             let heads = part(shape.units(), self.blocks.head_tasks(), heads);
             let queries = part(shape.queries(), self.blocks.query_tasks(), queries);
             if !queries.is_empty() {
-                self.heads(&buffers, buffers.scratch.at(task * self.room.end), heads, &queries, parallel);
+                self.heads(&buffers, buffers.scratch.at(task * self.layout.end), heads, &queries, parallel);
             }
         });
         Ok(())
@@ -329,7 +329,7 @@ impl Attention {
 
     fn unit<'b>(&self, buffers: &'b Buffers<'_>, batch: usize, head: usize) -> Unit<'b> {
         let shape = &self.shape;
-        let at = |steps: Steps, head: usize| batch * steps.batch() + head * steps.head();
+        let at = |steps: Strides, head: usize| batch * steps.batch() + head * steps.head();
         let own = head / shape.shared();
         let (read, written) = (shape.stored.bytes(), shape.written.bytes());
         Unit {
@@ -349,16 +349,17 @@ impl Attention {
             return;
         }
         let shape = &self.shape;
-        let values = scratch.wrapping_add(self.room.values);
-        // SAFETY: `check` made sure of the operands, `Room` has the panels of both, and scratch is the task's own.
+        let values = scratch.wrapping_add(self.layout.values);
+        // SAFETY: `check` made sure of the operands, `ScratchLayout` has the panels of both, and scratch is the task's
+        // own.
         unsafe {
             if let Some(paired) = &self.paired {
                 paired.pack_keys(unit.key, scratch, unit.given);
                 return paired.pack_values(unit.value, values, unit.given);
             }
-            match &self.turn {
-                Some(turn) => {
-                    turn.pack(unit.key.cast(), shape.key.row(), [shape.keys(), shape.size()], scratch, unit.given);
+            match &self.key_packer {
+                Some(packer) => {
+                    packer.pack(unit.key.cast(), shape.key.row(), [shape.keys(), shape.size()], scratch, unit.given);
                 }
                 None => self.scores.pack(unit.key.cast(), shape.key.row(), scratch),
             }
@@ -369,22 +370,22 @@ impl Attention {
     /// One block of queries, by all keys that they see.
     fn block(&self, buffers: &Buffers<'_>, unit: &Unit<'_>, scratch: *mut f32, first: usize, rows: usize) {
         let shape = &self.shape;
-        let state = scratch.wrapping_add(self.room.state).cast::<RowState>();
+        let state = scratch.wrapping_add(self.layout.state).cast::<RowState>();
         for row in 0..rows {
             let start = RowState { most: f32::NEG_INFINITY, sum: 0.0, factor: 1.0, unused: 0.0 };
-            // SAFETY: `Room` has a state for each row of a block.
+            // SAFETY: `ScratchLayout` has a state for each row of a block.
             unsafe { state.add(row).write(start) };
         }
         let output = unit.output.wrapping_add(first * shape.output.row() * shape.written.bytes());
         // Sums of values that are not complete.
         let sums = match &self.paired {
-            Some(paired) => Sums { first: scratch.wrapping_add(self.room.context), stride: paired.context_row() },
+            Some(paired) => Sums { first: scratch.wrapping_add(self.layout.context), stride: paired.context_row() },
             None => Sums { first: output.cast(), stride: shape.output.row() },
         };
         if let Some(paired) = &self.paired {
             let query = unit.query.wrapping_add(first * shape.query.row() * shape.stored.bytes());
-            // SAFETY: `check` made sure of the queries, and `Room` has room for a block of them.
-            unsafe { paired.round_queries(query, rows, scratch.wrapping_add(self.room.queries), unit.given) };
+            // SAFETY: `check` made sure of the queries, and the scratch layout has a block of them.
+            unsafe { paired.round_queries(query, rows, scratch.wrapping_add(self.layout.queries), unit.given) };
         }
         let seen = |query: usize| shape.causal().map_or(shape.keys(), |before| shape.keys().min(query + before + 1));
         let keys = seen(first + rows - 1);
@@ -417,8 +418,8 @@ impl Attention {
 
     /// Writes the products of queries and keys to scratch.
     fn score(&self, unit: &Unit<'_>, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
-        let (shape, room) = (&self.shape, &self.room);
-        let scores = scratch.wrapping_add(room.scores);
+        let (shape, layout) = (&self.shape, &self.layout);
+        let scores = scratch.wrapping_add(layout.scores);
         let query = unit.query.cast::<f32>().wrapping_add(queries.start * shape.query.row());
         if let Some([dots, _]) = &self.stream {
             for row in 0..queries.len() {
@@ -428,32 +429,33 @@ impl Attention {
                     stride: shape.key.row() * 4,
                     count: keys.len(),
                     columns: shape.size(),
-                    out: scores.wrapping_add(row * room.row),
+                    out: scores.wrapping_add(row * layout.row),
                     resume: 0,
                     scale: shape.scale.get(),
                 };
-                // SAFETY: `check` made sure of queries and keys, a row of scores has room for the block's keys, and
+                // SAFETY: `check` made sure of queries and keys, a row of scores has the block's keys, and
                 // the code takes `StreamArgs`.
                 unsafe { dots.call(&args, &Form::Dots, unit.given) };
             }
             return;
         }
         if let Some(paired) = &self.paired {
-            let packed = [scratch.wrapping_add(room.queries), scratch].map(<*mut f32>::cast_const);
-            let to = Sums { first: scores, stride: room.row };
-            // SAFETY: both have been packed, and `Room` has whole tile rows of scores of whole panels.
+            let packed = [scratch.wrapping_add(layout.queries), scratch].map(<*mut f32>::cast_const);
+            let to = Sums { first: scores, stride: layout.row };
+            // SAFETY: both have been packed, and `ScratchLayout` has whole tile rows of scores of whole panels.
             return unsafe { paired.score(packed, queries.len(), keys, to, unit.given) };
         }
         let mut args = TileArgs::empty();
         args.reduce_over(0, shape.size());
         args.lda = shape.query.row() * 4;
         args.ldb = shape.key.row() * 4;
-        args.ldc = room.row * 4;
+        args.ldc = layout.row * 4;
         args.scale = shape.scale.get();
         args.scaled = usize::from(shape.scale.get() != 1.0);
         args.summarise();
         // Blocks of keys start at a panel: see `AttentionBlocks::fits`.
-        self.scores.multiply(&mut args, unit.key.cast(), scratch, keys, queries.len(), query, scores, unit.given);
+        let right = Right { plain: unit.key.cast(), packed: scratch, columns: keys };
+        self.scores.multiply(&mut args, right, Rows { count: queries.len(), left: query, to: scores }, unit.given);
     }
 
     fn weigh(
@@ -464,16 +466,16 @@ impl Attention {
         queries: Range<usize>,
         keys: Range<usize>,
     ) {
-        let (shape, room) = (&self.shape, &self.room);
+        let (shape, layout) = (&self.shape, &self.layout);
         let (mask_row, keep_row) =
             (shape.mask.map_or(0, |steps| steps.row()), shape.keep.map_or(0, |steps| steps.row()));
-        let keep = scratch.wrapping_add(room.keep);
+        let keep = scratch.wrapping_add(layout.keep);
         if let Some(bytes) = buffers.operands.keep.filter(|_| shape.keep.is_some()) {
             let rows = if keep_row == 0 { 1 } else { queries.len() };
             for row in 0..rows {
                 let from = unit.keep + (queries.start + row) * keep_row + keys.start;
-                // SAFETY: `Room` has a row of a block's keys for each of its queries.
-                let to = unsafe { std::slice::from_raw_parts_mut(keep.add(row * room.row), keys.len()) };
+                // SAFETY: `ScratchLayout` has a row of a block's keys for each of its queries.
+                let to = unsafe { std::slice::from_raw_parts_mut(keep.add(row * layout.row), keys.len()) };
                 for (to, &kept) in to.iter_mut().zip(&bytes[from..from + keys.len()]) {
                     *to = f32::from_bits(if (kept == 0) == shape.inverted { u32::MAX } else { 0 });
                 }
@@ -485,8 +487,8 @@ impl Attention {
             Some(before) => (queries.start + before + 1) as isize - keys.start as isize,
         };
         let args = WeighArgs {
-            scores: scratch.wrapping_add(room.scores),
-            stride: room.row * 4,
+            scores: scratch.wrapping_add(layout.scores),
+            stride: layout.row * 4,
             rows: queries.len(),
             keys: keys.len(),
             visible: Cell::new(visible),
@@ -495,19 +497,19 @@ impl Attention {
             mask: mask.wrapping_add(unit.mask + queries.start * mask_row + keys.start),
             mask_stride: mask_row * 4,
             keep,
-            keep_stride: if keep_row == 0 { 0 } else { room.row * 4 },
+            keep_stride: if keep_row == 0 { 0 } else { layout.row * 4 },
             fill: shape.fill.get(),
             cap: shape.cap.map_or(1.0, F32Bits::get),
             cap_inverse: 1.0 / shape.cap.map_or(1.0, F32Bits::get),
-            state: scratch.wrapping_add(room.state).cast(),
+            state: scratch.wrapping_add(layout.state).cast(),
         };
-        // SAFETY: `Room` has scores (with a vector behind each row), conditions and states of a block, and `check` made
-        // sure of the mask.
+        // SAFETY: `ScratchLayout` has scores (with a vector behind each row), conditions and states of a block, and
+        // `check` made sure of the mask.
         unsafe { self.kernels.weigh(&args, unit.given) };
     }
 
-    /// The arguments that multiply rows by their factors. `to` is the first result, `to_stride` the bytes from row to row
-    /// of results.
+    /// The arguments that multiply rows by their factors. `to` is the first result, `to_stride` the bytes from row to
+    /// row of results.
     fn scaling(&self, sums: Sums, to: *mut u8, to_stride: usize, state: *const RowState, rows: usize) -> ScaleArgs {
         let Sums { first: from, stride } = sums;
         ScaleArgs { from, from_stride: stride * 4, to, to_stride, rows, columns: self.shape.value_size(), state }
@@ -515,13 +517,13 @@ impl Attention {
 
     /// Adds the weighted sums of values to those of earlier keys.
     fn blend(&self, unit: &Unit<'_>, scratch: *mut f32, output: *mut f32, rows: usize, keys: Range<usize>) {
-        let (shape, room) = (&self.shape, &self.room);
-        let weights = scratch.wrapping_add(room.scores).cast_const();
+        let (shape, layout) = (&self.shape, &self.layout);
+        let weights = scratch.wrapping_add(layout.scores).cast_const();
         let resume = usize::from(keys.start > 0);
         if let Some([_, blend]) = &self.stream {
             for row in 0..rows {
                 let args = StreamArgs {
-                    left: weights.wrapping_add(row * room.row),
+                    left: weights.wrapping_add(row * layout.row),
                     rows: unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row()),
                     stride: shape.value.row() * 4,
                     count: keys.len(),
@@ -536,23 +538,25 @@ impl Attention {
             return;
         }
         if let Some(paired) = &self.paired {
-            let packed = [weights, scratch.wrapping_add(room.values).cast_const()];
-            // SAFETY: values have been packed, weights are bf16 pairs here, and `Room` has whole tile rows of sums.
-            return unsafe { paired.blend(packed, [room.row, rows], keys, output, unit.given) };
+            let packed = [weights, scratch.wrapping_add(layout.values).cast_const()];
+            // SAFETY: values have been packed, weights are bf16 pairs here, and `ScratchLayout` has whole tile rows of
+            // sums.
+            return unsafe { paired.blend(packed, [layout.row, rows], keys, output, unit.given) };
         }
         let mut args = TileArgs::empty();
         args.reduce_over(0, keys.len());
-        args.lda = room.row * 4;
+        args.lda = layout.row * 4;
         args.ldb = shape.value.row() * 4;
         args.ldc = shape.output.row() * 4;
         args.resume = resume;
-        let packed = scratch.wrapping_add(room.values).wrapping_add(keys.start * self.context.panels.width);
+        let packed = scratch.wrapping_add(layout.values).wrapping_add(keys.start * self.context.panels.width);
         let plain = unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row());
-        self.context.multiply(&mut args, plain, packed, 0..shape.value_size(), rows, weights, output, unit.given);
+        let right = Right { plain, packed, columns: 0..shape.value_size() };
+        self.context.multiply(&mut args, right, Rows { count: rows, left: weights, to: output }, unit.given);
     }
 }
 
-impl Room {
+impl ScratchLayout {
     /// `panels`: elements of packed keys, of packed values and of rounded queries. `context`: elements of a row of sums
     /// of values, where AMX stores them to scratch.
     fn new(
@@ -561,7 +565,7 @@ impl Room {
         [keys, values, queries]: [usize; 3],
         context: Option<usize>,
         lanes: usize,
-    ) -> Room {
+    ) -> ScratchLayout {
         let mut end = 0;
         // Each part starts on a cache line.
         let mut part = |len: usize| {
@@ -581,6 +585,6 @@ impl Room {
         let state = part(rows * STATE);
         let queries = part(queries);
         let context = part(rows * context.unwrap_or(0));
-        Room { values, scores, keep, state, queries, context, end, row }
+        ScratchLayout { values, scores, keep, state, queries, context, end, row }
     }
 }

@@ -1,4 +1,4 @@
-//! Descriptions of what kernels compute and of how they cut their work, as keys and records hold them.
+//! Descriptions of what kernels compute and of their blocks, as keys and records hold them.
 //!
 //! A description is plain data of a fixed width, because a key means the same on every machine. Memory is counted in
 //! `usize`: [`sizes`] gives a description a method for each of its sizes, of the field's name, that counts so.
@@ -53,7 +53,7 @@ macro_rules! sizes {
 
 pub(crate) use sizes;
 
-/// A number of tasks or of tiles as a choice holds it. Those of cost models are small; one that is not means all.
+/// A number of tasks or of tiles as a choice holds it. Cost models choose small ones; a larger one means the largest.
 #[must_use]
 pub(crate) fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)

@@ -1,4 +1,5 @@
-//! How far a result may be from the plain sum of products: what a caller may choose, and kernels may use.
+//! The numerics policy: how far a result may be from the plain sum of products, which decides whether kernels may use
+//! transforms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// mixes the positions of a small square: an infinity in the input makes all outputs of its square NaN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Mutate)]
 pub enum Numerics {
-    /// Sums of products only, in whatever order.
+    /// Sums of products only, in any order.
     Strict,
     /// Also transforms whose error is no larger than that of the sum: up to about 3e-6 of the output's root mean
     /// square.

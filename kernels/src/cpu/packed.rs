@@ -1,5 +1,4 @@
-//! Packed weights as drivers read them and packing writes them: elements of a known type, never words that are no
-//! numbers.
+//! Packed weights as drivers read them and packing writes them, with the type of their elements.
 //!
 //! How the elements follow each other is the layout's: [`Panels`](super::gemm::Panels) of a product,
 //! [`WeightLayout`](super::conv::WeightLayout) of a convolution. Sizes of layouts count 32-bit words: an element of
@@ -61,7 +60,7 @@ impl<'a> From<&'a [f32]> for PackedWeights<'a> {
     }
 }
 
-/// Room for packed weights.
+/// Packed weights, to be written.
 #[derive(Debug)]
 pub enum PackedWeightsMut<'a> {
     /// Of `f32`.
@@ -71,7 +70,7 @@ pub enum PackedWeightsMut<'a> {
 }
 
 impl<'a> PackedWeightsMut<'a> {
-    /// Room for these elements in memory of 32-bit words.
+    /// Weights of these elements in memory of 32-bit words.
     #[must_use]
     pub fn new(elements: Elements, words: &'a mut [u32]) -> PackedWeightsMut<'a> {
         match elements.in_pairs() {

@@ -26,7 +26,7 @@ use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
-/// Most taps of a call, over all channels, so that ending a request takes no more than about a millisecond.
+/// Most taps of a call, over all channels: about a millisecond, after which a cancelled request can end.
 const CALL: usize = 1 << 22;
 
 /// The implementation of a pooling.
@@ -237,8 +237,8 @@ impl Pool {
         let mut first = 0;
         while first < width.output as usize && !parallel.is_stopped() {
             let taps = [outer[0].count, outer[1].count, width.taps(first).count];
-            // Interior windows are alike and go in one call, unless that takes long; windows that reach beyond the
-            // input go one by one.
+            // Interior windows are computed in one call, unless that takes long; windows that reach beyond the input
+            // one by one.
             let most = CALL / taps.iter().product::<usize>().saturating_mul(channels.len()).max(1);
             let count = if interior.contains(&first) { (interior.end - first).min(most).max(1) } else { 1 };
             let own = (row * width.output as usize + first) * shape.channels() + channels.start;

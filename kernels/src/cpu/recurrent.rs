@@ -1,7 +1,7 @@
 //! Recurrent layers: LSTM, GRU and the simple cell, in one or both directions.
 //!
 //! The product of all inputs of all steps with the input weights of all gates is one matrix product, computed first.
-//! Then each direction goes step by step: the product of the state with packed weights, and the gates of every sequence
+//! Then, for each step of each direction: the product of the state with packed weights, and the gates of every sequence
 //! in one call of emitted code. Two directions are two tasks. [`shape`] describes a layer, [`emit`] has the gates,
 //! [`plain`] does the same in Rust. The oracle is [`reference::recurrent`](crate::reference::recurrent). Products are
 //! of the layer's [`Elements`](crate::cpu::Elements); states and gates are `f32`.
@@ -81,7 +81,7 @@ pub struct Recurrent {
     steps: SmallVec<[SmallVec<[Step; 2]>; 2]>,
 }
 
-/// Where the parts of a direction's scratch start, in elements.
+/// Offsets of the parts of a direction's scratch, in elements.
 struct Scratch {
     product: usize,
     h: usize,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::precision::{from_bf16, to_bf16};
 use crate::isa::Extension;
+use crate::jit::{Asm, Mask, Mem, Vreg};
 
 /// The element type of activations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -33,6 +34,25 @@ impl Stored {
         match self {
             Stored::F32 => None,
             Stored::Bf16 => Some(Extension::Bf16),
+        }
+    }
+
+    /// Emits dst = the vector of elements at the address, widened; with a mask its lanes alone, and zero in the others.
+    pub(crate) fn load(self, asm: &mut Asm, dst: Vreg, mask: Option<Mask>, src: Mem) {
+        match (self, mask) {
+            (Stored::F32, _) => asm.vload_lanes(dst, mask, src),
+            (Stored::Bf16, None) => asm.vload_bf16(dst, src),
+            (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(dst, mask, src),
+        }
+    }
+
+    /// Emits the vector of elements at the address = src, rounded; with a mask its lanes alone. Destroys `scratch`,
+    /// where it rounds; it may be `src`.
+    pub(crate) fn store(self, asm: &mut Asm, dst: Mem, mask: Option<Mask>, src: Vreg, scratch: Vreg) {
+        match (self, mask) {
+            (Stored::F32, _) => asm.vstore_lanes(dst, mask, src),
+            (Stored::Bf16, None) => asm.vstore_bf16(dst, src, scratch),
+            (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(dst, mask, src, scratch),
         }
     }
 }

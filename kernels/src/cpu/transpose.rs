@@ -1,17 +1,17 @@
 //! Transposition of any rank, for elements of 1, 2, 4 and 8 bytes.
 //!
 //! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for elements of 4 and 8 bytes,
-//! `interleave` transposes tiles of smaller elements, `zip` planes of these with a narrow side. [`Transpose`] is the
+//! `byte_tiles` transposes tiles of smaller elements, `narrow` planes of these with a narrow side. [`Transpose`] is the
 //! driver: it splits the work between threads and traverses it in blocks that stay in L1. The implementation of a
 //! permutation is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
 
+mod byte_tiles;
 pub mod emit;
 pub mod geometry;
-mod interleave;
+mod narrow;
 #[cfg(test)]
 mod tests;
 mod traversal;
-mod zip;
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::parallel::Parallel;
 /// The implementation of a permutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Method {
-    /// The order stays: one copy.
+    /// The permutation is the identity: one copy.
     Copy,
     /// The last axis stays: contiguous runs of bytes are copied.
     Runs,

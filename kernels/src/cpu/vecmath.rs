@@ -1,5 +1,5 @@
-//! Functions of one or two vectors of `f32`, emitted into whatever kernel needs them: chains, activations of matmul and
-//! convolution, softmax.
+//! Functions of one or two vectors of `f32`, emitted into other kernels: chains, activations of products and
+//! convolutions, softmax, attention.
 //!
 //! Every function works in place on one register and asks its caller for temporaries ([`temps`]); constants come from
 //! the assembler's table, so no register is held between calls. On AVX-512 the mask register [`MASK`] is destroyed; on

@@ -1,5 +1,5 @@
 //! How a library solves a problem, as parameters that another process can use: the engine with its knobs, the scratch
-//! memory it needs, and what is known of its arithmetic; and which of them a caller allows.
+//! memory it needs, and facts about its arithmetic; and the policy that says which of them a caller allows.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 /// One way of solving a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Algorithm {
-    /// Which way.
+    /// The engine and its parameters.
     pub engine: Engine,
     /// Bytes of scratch memory.
     pub workspace: u64,
-    /// What is known of its arithmetic.
+    /// Facts about its arithmetic.
     pub notes: Notes,
 }
 
@@ -46,9 +46,9 @@ pub struct Notes(pub u32);
 impl Notes {
     /// It computes on tensor cores: of `f32`, with TF32's ten bits.
     pub const TENSOR_CORE: Notes = Notes(1 << 0);
-    /// It rounds its inputs to fewer bits.
+    /// It rounds its inputs to fewer bits than `f32` has.
     pub const DOWN_CONVERT: Notes = Notes(1 << 1);
-    /// It adds up in fewer bits.
+    /// Its sums have fewer bits than `f32`.
     pub const REDUCED_PRECISION: Notes = Notes(1 << 2);
     /// It computes by Fourier transforms.
     pub const FFT: Notes = Notes(1 << 3);
@@ -63,34 +63,35 @@ impl Notes {
         self.0 & any.0 != 0
     }
 
-    /// These and those.
+    /// The union of both.
     #[must_use]
     pub fn and(self, more: Notes) -> Notes {
         Notes(self.0 | more.0)
     }
 }
 
-/// Where proposals come from.
+/// The heuristic that makes proposals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Heuristic {
-    /// What is used when nothing was measured: fast to ask.
+    /// For requests, where nothing was measured: fast to ask.
     Quick,
-    /// More of them and better ranked, for a search: slower to ask.
+    /// For a search: more proposals, ranked better, slower to ask.
     Thorough,
-    /// Those that work nearly always.
+    /// Few proposals that nearly every problem can use.
     Fallback,
 }
 
-/// What a caller allows. No part of a problem, so that a changed policy re-ranks what is known instead of searching anew.
+/// What a caller allows. It is not a part of the problem: after a change of policy, known algorithms are ranked again,
+/// without a new search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Policy {
     /// Whether two runs must give the same bits.
     pub deterministic: bool,
-    /// Whether factors may be rounded to TF32.
+    /// Whether inputs may be rounded to TF32.
     pub tf32: bool,
     /// Whether inputs may be rounded to fewer bits than TF32 has, or sums be kept in fewer than `f32`.
     pub reduced: bool,
-    /// Whether Fourier and Winograd transforms may be used, whose sums round otherwise.
+    /// Whether Fourier and Winograd transforms may be used, whose rounding errors are larger.
     pub transforms: bool,
     /// Most bytes of scratch memory.
     pub workspace: u64,
@@ -112,7 +113,7 @@ pub enum Refusal {
     Tf32,
     /// It computes in fewer bits.
     Reduced,
-    /// It transforms.
+    /// It uses a Fourier or Winograd transform.
     Transform,
     /// It needs more scratch memory.
     Workspace,

@@ -1,10 +1,10 @@
-//! A device's memory, taken in a few large pieces and lent in small ones.
+//! Suballocation of a device's memory: few large pieces of the driver, cut into regions.
 //!
-//! Taking memory from a driver costs more than most kernels, and giving it back waits for all of them. An [`Arena`] takes
-//! pieces that grow with what is asked for, lends [`Region`]s out of them by the tightest free stretch, and joins
-//! neighbours that come back. A device runs everything in one order, so a region may be lent again as soon as it is given
-//! back: what writes to it next runs after what read it. Requests of known shapes ask in the same order each time,
-//! so that they find the same places.
+//! An allocation by a driver takes longer than most kernels, and freeing waits for all of them. An [`Arena`] allocates
+//! pieces that grow with the demand, allocates [`Region`]s in them (best fit), and joins neighbours that are freed. A
+//! device's work runs in the order of its calls, so a region may be allocated again as soon as it is freed: what writes
+//! to it next runs after what read it. Requests of known shapes allocate in the same order each time, and get the same
+//! addresses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,35 +18,35 @@ const FIRST: u64 = 32 << 20;
 /// What an arena holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArenaStats {
-    /// Bytes taken from the device.
+    /// Bytes of pieces.
     pub taken: u64,
-    /// Bytes lent now.
+    /// Bytes of regions now.
     pub lent: u64,
-    /// The most that were lent at once.
+    /// The most bytes of regions at once.
     pub most_lent: u64,
-    /// Pieces taken from the device.
+    /// Pieces allocated on the device.
     pub pieces: u64,
 }
 
-/// Memory of one device under one bound.
+/// The memory of one device, with a bound.
 #[derive(Debug)]
 pub struct Arena {
     device: Arc<dyn Device>,
-    /// Most bytes taken from the device.
+    /// Most bytes of pieces.
     most: u64,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Pieces taken: address, bytes.
+    /// Pieces: address, bytes.
     pieces: BTreeMap<u64, u64>,
-    /// Free stretches: address, bytes. Stretches of two pieces are never joined.
+    /// Free ranges: address, bytes. Ranges of two pieces are never joined.
     free: BTreeMap<u64, u64>,
     stats: ArenaStats,
 }
 
-/// Lent memory, given back when it is dropped.
+/// Allocated memory, freed when it is dropped.
 #[derive(Debug)]
 pub struct Region {
     arena: Arc<Arena>,
@@ -94,7 +94,7 @@ fn rounded(bytes: u64) -> u64 {
 }
 
 impl Arena {
-    /// An arena that takes at most that many bytes of a device's memory.
+    /// An arena of at most so many bytes of a device's memory.
     #[must_use]
     pub fn new(device: Arc<dyn Device>, most: u64) -> Arc<Arena> {
         Arc::new(Arena { device, most, state: Mutex::default() })
@@ -112,13 +112,13 @@ impl Arena {
         self.state().stats
     }
 
-    /// Lends memory that holds whatever was in it.
+    /// Allocates memory, whose contents are arbitrary.
     ///
     /// # Errors
     ///
     /// [`KernelError::DeviceMemory`] where the bound or the device's memory is reached.
     pub fn take(self: &Arc<Arena>, bytes: u64) -> Result<Region> {
-        // What is beyond any device would overflow when it is rounded.
+        // Sizes beyond any device's memory would overflow when they are rounded.
         if bytes > self.most {
             return Err(KernelError::DeviceMemory { need: bytes, room: self.most });
         }
@@ -137,7 +137,7 @@ impl Arena {
         Ok(Region { arena: self.clone(), address, bytes })
     }
 
-    /// Takes another piece, as large as all before it where that is possible.
+    /// Allocates another piece, as large as all before it where the bound allows.
     fn grow(&self, state: &mut State, need: u64) -> Result<()> {
         let room = self.most - state.stats.taken;
         if need > room {
@@ -176,7 +176,7 @@ impl Drop for Arena {
 }
 
 impl State {
-    /// The start of the tightest free stretch, of which the rest stays free.
+    /// Takes the start of the smallest free range that is large enough; the rest of it stays free.
     fn lend(&mut self, need: u64) -> Option<u64> {
         let fits = self.free.iter().filter(|&(_, &bytes)| bytes >= need);
         let (&address, &bytes) = fits.min_by_key(|&(&address, &bytes)| (bytes, address))?;
@@ -187,7 +187,7 @@ impl State {
         Some(address)
     }
 
-    /// Frees a stretch, joined with free neighbours in its piece.
+    /// Frees a range, joined with free neighbours in its piece.
     fn join(&mut self, mut address: u64, mut bytes: u64) {
         if let Some(next) =
             self.free.get(&(address + bytes)).copied().filter(|_| !self.pieces.contains_key(&(address + bytes)))

@@ -1,13 +1,13 @@
 //! NVIDIA GPUs: the driver, NVRTC, cuBLASLt and cuDNN, all of them loaded at run time.
 //!
-//! One binary runs with and without these libraries, so what is there is found out first, and doing so has no side
-//! effect: [`probe`](fn@probe) says of every library which one was found or why none is used, and of devices what is
-//! known of them. [`open`] makes a [`Device`](super::Device) of one. Reading order: [`library`] (what may be called at
-//! all), [`context`] (the device's one stream), [`device`], [`compiler`] and [`module`] (kernels of Kiln's own),
-//! [`cublaslt`] (matrix products), [`graph`] and [`legacy`] (convolutions, by cuDNN's two interfaces).
+//! One binary runs with and without these libraries. [`probe`](fn@probe) looks for them without side effects: for each
+//! library it says which file was found or why none is used, and it lists devices with their facts. [`open`] makes a
+//! [`Device`](super::Device). Reading order: [`library`] (which libraries may be called), [`context`] (the device's one
+//! stream), [`device`], [`compiler`] and [`module`] (Kiln's own kernels), [`cublaslt`] (matrix products), [`graph`] and
+//! [`legacy`] (convolutions, by cuDNN's two interfaces).
 //!
-//! Raw handles and addresses stay in here. Nothing here depends on nodes or plans, keeps files, or reads environment
-//! variables: what the environment says arrives in [`OpenOptions`].
+//! Raw handles and addresses stay in this folder. Nothing here depends on nodes or plans, keeps files, or reads
+//! environment variables: what the environment says arrives in [`OpenOptions`].
 
 mod compiler;
 mod context;
@@ -34,11 +34,11 @@ pub use probe::{Inventory, LibraryReport, probe};
 
 pub use self::library::Found;
 
-/// Where NVIDIA's libraries are looked for, and what their environment says.
+/// Where NVIDIA's libraries are looked for, and the environment that they run in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Folders whose libraries are loaded before those that the dynamic loader finds by itself.
+    /// Folders that are searched before those of the dynamic loader.
     pub library_dirs: Vec<PathBuf>,
-    /// Variables of the environment that change what the libraries do, with their values (of files, their digests).
+    /// Environment variables that change what the libraries do, with their values (where they name files, digests).
     pub environment: Vec<(String, String)>,
 }

@@ -1,10 +1,11 @@
-//! The processor in the role of a GPU: device memory is its own, kernels are compiled for it, and the libraries are a
-//! [`Script`] that says what they would propose, how long it would take and what would fail.
+//! The processor in place of a GPU, for tests: device memory is the processor's, kernels are compiled for it, and a
+//! [`Script`] stands for the libraries: what they propose, how long it takes, and what fails.
 //!
-//! The results are true, so that whole networks can be tested on it; the times are those of the script, so that choices
-//! and searches can be. What was asked of it is counted ([`Counts`]). It knows nothing of who chooses.
+//! Results are computed, so that whole networks can be tested; times are those of the script, so that choices and
+//! searches can be. Calls are counted ([`Counts`]).
 //!
-//! [`memory`] is its memory, [`compiler`] makes kernels run, [`library`] solves problems, [`script`] is what a test may say.
+//! [`memory`] is the device's memory, [`compiler`] compiles and runs kernels, [`library`] solves problems, [`script`]
+//! has what a test states.
 
 pub mod compiler;
 mod library;
@@ -25,13 +26,13 @@ use crate::error::{KernelError, Result};
 use library::Prepared;
 use memory::Memory;
 
-/// A device that the processor plays.
+/// An emulated device.
 #[derive(Debug)]
 pub struct Emulated {
     shared: Arc<Shared>,
 }
 
-/// What the device and everything that was made on it have in common.
+/// State that the device shares with everything that was made on it.
 #[derive(Debug)]
 struct Shared {
     script: Script,
@@ -39,14 +40,14 @@ struct Shared {
     counters: Counters,
 }
 
-/// How often something was asked of the device.
+/// Counts of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Proposals, whatever the heuristic.
     pub heuristics: u64,
     /// Proposals for a search.
     pub thorough: u64,
-    /// Solvers that were asked for, those that failed included.
+    /// Calls for solvers, with those that failed.
     pub solvers: u64,
     /// Measurements.
     pub times: u64,
@@ -75,20 +76,20 @@ thread_local! {
     static SPENT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Lets the device's clock go on by that many nanoseconds, as far as the calling thread can tell.
+/// Advances the device's clock of the calling thread by so many nanoseconds.
 fn spend(nanos: u64) {
     SPENT.set(SPENT.get().saturating_add(nanos));
 }
 
 impl Emulated {
-    /// A device that does as the script says.
+    /// A device with that script.
     #[must_use]
     pub fn open(script: Script) -> Arc<Emulated> {
         let memory = Memory::new(script.facts.memory_bytes);
         Arc::new(Emulated { shared: Arc::new(Shared { script, memory, counters: Counters::default() }) })
     }
 
-    /// What was asked of it so far.
+    /// Counts of the calls so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let Counters { heuristics, thorough, solvers, times, runs, compiles } = &self.shared.counters;
@@ -104,7 +105,7 @@ impl Emulated {
     }
 }
 
-/// A kernel that has the device's memory to itself while it runs.
+/// A kernel. It holds the device's memory while it runs.
 #[derive(Debug)]
 struct Compiled {
     module: Arc<dyn Module>,
@@ -155,7 +156,7 @@ impl Device for Emulated {
     }
 
     fn synchronise(&self) -> Result<()> {
-        // Everything has run when the call that started it returns.
+        // Calls return when their work is done.
         Ok(())
     }
 

@@ -1,19 +1,19 @@
-//! What is known of a device: what decides whether a choice that was made on one is worth anything on another.
+//! Facts about a device that decide whether a choice made on one holds on another.
 
 use serde::{Deserialize, Serialize};
 
-/// A device, its driver and its libraries. Versions are as the libraries number themselves; 0 is one that is not there.
+/// A device, its driver and its libraries. Versions are the libraries' own numbers; 0 where a library is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeviceFacts {
     /// Its name.
     pub name: String,
-    /// Its number among those of this machine. No fact of records.
+    /// Its number among the devices of this machine; records do not depend on it.
     pub ordinal: u32,
     /// Compute capability: major, minor.
     pub compute: [u32; 2],
     /// Multiprocessors, as many as this process may use.
     pub multiprocessors: u32,
-    /// Bytes of its second-level cache.
+    /// Bytes of its L2.
     pub l2_bytes: u64,
     /// Bytes of its memory.
     pub memory_bytes: u64,
@@ -21,7 +21,7 @@ pub struct DeviceFacts {
     pub memory_clock: u32,
     /// Width of its memory's bus in bits.
     pub bus_width: u32,
-    /// Newest CUDA that the driver serves: 13000 is 13.0.
+    /// Newest CUDA version that the driver supports: 13000 is 13.0.
     pub driver: u32,
     /// NVRTC's version: 13000 is 13.0.
     pub nvrtc: u32,
@@ -31,23 +31,23 @@ pub struct DeviceFacts {
     pub cudnn_cudart: u64,
     /// cuBLASLt's version.
     pub cublaslt: u64,
-    /// Variables of the environment that change what the libraries do, with their values (of files, their digests).
+    /// Environment variables that change what the libraries do, with their values (where they name files, digests).
     pub environment: Vec<(String, String)>,
 }
 
-/// Whose choices are meant: each library's depend on its own version and on no other's.
+/// The library that a choice belongs to: it depends on that library's version and on no other's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Scope {
     /// cuDNN's.
     Cudnn,
     /// cuBLASLt's.
     CublasLt,
-    /// Those of kernels of Kiln's own, which NVRTC compiles.
+    /// Kiln's own kernels, which NVRTC compiles.
     Nvrtc,
 }
 
 impl DeviceFacts {
-    /// The facts, named, that choices of that scope depend on: the device and the driver, and the library's own version.
+    /// The facts that choices of this scope depend on, with names: device, driver, and the library's own version.
     #[must_use]
     pub fn of_scope(&self, scope: Scope) -> Vec<(String, String)> {
         let mut facts = vec![

@@ -1,7 +1,7 @@
-//! What a library is asked to solve: sizes and what is done to each result before it is stored, nothing of algorithms.
+//! Problems for libraries: sizes and the epilogue, independent of algorithms.
 //!
-//! Tensors are dense `f32` in ONNX's order (batch, channels, then spatial dimensions; matrices by rows). Numbers have fixed
-//! widths, because problems are parts of keys and records.
+//! Tensors are dense `f32` in ONNX's order (batch, channels, then spatial dimensions; matrices by rows). Numbers have
+//! fixed widths, because problems are parts of keys and records.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub enum Problem {
     MatMul(MatMulProblem),
 }
 
-/// What is done to a result before it is stored: bias, then residual, then activation.
+/// The epilogue: bias, then residual, then activation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Epilogue {
     /// Whether an element for each channel (or column) is added.
@@ -54,9 +54,9 @@ pub struct ConvProblem {
     pub input: [u32; 3],
     /// Size of the kernel.
     pub kernel: [u32; 3],
-    /// Steps.
+    /// Strides of the window.
     pub strides: [u32; 3],
-    /// Distances of the kernel's elements.
+    /// Dilations of the kernel.
     pub dilations: [u32; 3],
     /// Zeros around the input, as many before as behind (of a transposed one: what is cut off its output).
     pub pads: [u32; 3],
@@ -64,12 +64,12 @@ pub struct ConvProblem {
     pub output: [u32; 3],
     /// Whether it is a transposed convolution: the gradient of the one from output to input by its input.
     pub transposed: bool,
-    /// What is done to each result.
+    /// The epilogue.
     pub epilogue: Epilogue,
 }
 
 impl ConvProblem {
-    /// Elements of the input, the weights and the output; none where they cannot be counted.
+    /// Elements of the input, the weights and the output; `None` where a count overflows.
     #[must_use]
     pub fn extents(&self) -> Option<[u64; 3]> {
         let count =
@@ -96,7 +96,7 @@ pub struct MatMulProblem {
     pub m: u32,
     /// Columns of the product.
     pub n: u32,
-    /// Terms of each sum.
+    /// Length of the reduction.
     pub k: u32,
     /// Whether the left matrix is stored as `[k, m]`.
     pub trans_left: bool,
@@ -106,14 +106,14 @@ pub struct MatMulProblem {
     pub one_left: bool,
     /// Whether all products share the right matrix.
     pub one_right: bool,
-    /// Bits of the factor of the product.
+    /// The factor of the product, by its bits.
     pub scale: u32,
-    /// What is done to each result.
+    /// The epilogue.
     pub epilogue: Epilogue,
 }
 
 impl MatMulProblem {
-    /// Elements of the left, the right and the product; none where they cannot be counted.
+    /// Elements of the left matrix, the right one and the product; `None` where a count overflows.
     #[must_use]
     pub fn extents(&self) -> Option<[u64; 3]> {
         let count =
@@ -128,7 +128,7 @@ impl MatMulProblem {
 }
 
 impl Problem {
-    /// What is done to each result.
+    /// The epilogue.
     #[must_use]
     pub fn epilogue(&self) -> Epilogue {
         match self {
@@ -137,7 +137,7 @@ impl Problem {
         }
     }
 
-    /// Elements of the left operand, the right one and the output; none where they cannot be counted.
+    /// Elements of the left operand, the right one and the output; `None` where a count overflows.
     #[must_use]
     pub fn extents(&self) -> Option<[u64; 3]> {
         match self {

@@ -1,12 +1,12 @@
-//! Kernels of Kiln's own for devices: their text, written by families, and their launches, computed from sizes.
+//! Kiln's own kernels for devices: their source, written by families, and their launches, computed from sizes.
 //!
-//! A [`Kernel`] knows its sizes; its [`KernelCode`] is everything that shapes its instructions, from which a family writes
-//! the text. Sizes, strides and counts are arguments, so that a new shape finds code that is there. The text is CUDA C that
-//! includes nothing, in the few words that [`PRELUDE`] defines; where `KILN_HOST` is defined, somebody else has defined
-//! them before, and the same text is C for the processor, which is how tests run it without a device.
+//! A [`Kernel`] has sizes; its [`KernelCode`] is everything that shapes its instructions, from which a family writes
+//! the source. Sizes, strides and counts are arguments, so that a new shape needs no new code. The source is CUDA C
+//! that includes nothing and uses the macros of [`PRELUDE`]. Where `KILN_HOST` is defined, these have been defined
+//! before it, and the same source is C for the processor: so tests run it without a device.
 //!
-//! [`walk`] counts through strided operands and [`fold`] reduces over warps and blocks for all families. No device,
-//! no compiler and no memory is known here: this is text and numbers.
+//! [`space`] iterates over strided operands and [`fold`] reduces over warps and blocks, for all families. Depends on no
+//! device, compiler or memory: this is text and numbers.
 
 pub mod cast;
 pub mod chain;
@@ -20,12 +20,12 @@ pub mod pool;
 pub mod reduce;
 pub mod resize;
 pub mod softmax;
+mod space;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 pub(super) mod tests;
 pub mod transpose;
-mod walk;
 
 use std::fmt::Debug;
 
@@ -36,7 +36,7 @@ use crate::error::{KernelError, Result};
 
 pub use cast::{CastCode, CastKernel, Scalar};
 pub use chain::{ChainCode, ChainKernel};
-pub use copy::{CopyCode, CopyKernel, Steps};
+pub use copy::{CopyCode, CopyKernel, Strided};
 pub use fill::FillKernel;
 pub use gather::{GatherCode, GatherKernel};
 pub use norm::{RowNormCode, RowNormKernel, Scaling};
@@ -46,16 +46,16 @@ pub use resize::{Mix, ResizeCode, ResizeKernel, Resized};
 pub use softmax::{SoftmaxCode, SoftmaxKernel};
 pub use transpose::{TransposeCode, TransposeKernel};
 
-/// Threads of a block, but for kernels that say otherwise: eight warps, of which every device runs several blocks at once.
+/// Threads of a block, but for kernels that say otherwise: eight warps, so that a multiprocessor runs several blocks.
 const THREADS: u32 = 256;
 
-/// Threads that exchange values without memory, on every device so far.
+/// Threads of a warp, on every device so far.
 const WARP: u32 = 32;
 
-/// Most blocks of a launch. What is left, they do in further rounds.
+/// Most blocks of a launch; each thread strides over the grid where there is more to do.
 const BLOCKS: u64 = 1 << 21;
 
-/// The words that kernels are written in.
+/// Macros and types that all kernels use.
 pub const PRELUDE: &str = r#"#ifndef KILN_HOST
 #define KILN_KERNEL extern "C" __global__
 #define KILN_DEVICE __device__ __forceinline__
@@ -79,7 +79,7 @@ typedef struct KILN_ALIGN(16) { u64 at[2]; } Word16;
 #define KILN_STEP ((Index)KILN_BLOCKS_X * KILN_THREADS_X)
 "#;
 
-/// Everything that determines a kernel's text.
+/// Everything that determines a kernel's source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each is the code of the family of its name")]
 #[non_exhaustive]
@@ -116,7 +116,7 @@ impl KernelCode {
         }
     }
 
-    /// The kernel's text.
+    /// The kernel's source.
     ///
     /// # Errors
     ///
@@ -140,14 +140,14 @@ impl KernelCode {
 
 /// A kernel at its sizes.
 pub trait Kernel: Send + Sync + Debug {
-    /// What its instructions are.
+    /// What determines its instructions.
     fn code(&self) -> KernelCode;
 
-    /// Starts it; operands in the family's order, optional ones that are absent are `None`.
+    /// Launches it; operands in the family's order, optional ones that are absent are `None`.
     ///
     /// # Errors
     ///
-    /// [`KernelError::Bounds`] for a region that is smaller than the sizes say, before anything is started, and
+    /// [`KernelError::Bounds`] for a region that is smaller than the sizes say, before anything is launched, and
     /// [`KernelError::Unsupported`] for operands that are missing.
     fn launch(&self, module: &dyn Module, inputs: &[Option<&Region>], output: &Region) -> Result<()>;
 }
@@ -156,7 +156,7 @@ fn refuse(family: &'static str, reason: impl Into<String>) -> KernelError {
     KernelError::Unsupported { family, reason: reason.into() }
 }
 
-/// Operand number `index`, which holds that many elements of so many bytes.
+/// Operand number `index`, of at least `elements` elements of `size` bytes.
 fn operand<'a>(
     family: &'static str,
     inputs: &[Option<&'a Region>],
@@ -170,7 +170,7 @@ fn operand<'a>(
     Ok(region)
 }
 
-/// The product of sizes, where it is a number of elements that memory could hold.
+/// The product of sizes; an error where memory could not hold as many elements.
 fn product(family: &'static str, sizes: &[u64]) -> Result<u64> {
     if sizes.contains(&0) {
         return Ok(0);
@@ -189,17 +189,17 @@ fn index_type(wide: bool) -> &'static str {
     if wide { "typedef u64 Index;\n" } else { "typedef u32 Index;\n" }
 }
 
-/// Starts one thread for each of `count` things, or as many as a launch may have.
+/// Launches one thread for each of `count` elements, or as many as a launch may have.
 fn launch_each(module: &dyn Module, count: u64, args: &[Arg<'_>]) -> Result<()> {
     launch_blocks(module, count.div_ceil(u64::from(THREADS)), [THREADS, 1, 1], args)
 }
 
-/// Starts so many blocks, or as many as a launch may have.
+/// Launches so many blocks, or as many as a launch may have.
 fn launch_blocks(module: &dyn Module, blocks: u64, block: [u32; 3], args: &[Arg<'_>]) -> Result<()> {
     module.launch(&Launch { grid: [blocks.clamp(1, BLOCKS) as u32, 1, 1], block, args })
 }
 
-/// A source of that body, whose kernel has these parameters: types and names.
+/// The source of a kernel with this body and these parameters (types and names).
 fn source(entry: &str, helpers: &str, parameters: &[(String, String)], body: &str) -> Source {
     let list: Vec<String> = parameters.iter().map(|(kind, name)| format!("{kind} {name}")).collect();
     let text = format!("{PRELUDE}{helpers}KILN_KERNEL void {entry}({})\n{{\n{body}}}\n", list.join(", "));
@@ -207,7 +207,7 @@ fn source(entry: &str, helpers: &str, parameters: &[(String, String)], body: &st
     Source { entry: entry.to_owned(), text, parameters }
 }
 
-/// Parameters out of types and names.
+/// Parameters of types and names.
 fn parameters(list: &[(&str, &str)]) -> Vec<(String, String)> {
     list.iter().map(|&(kind, name)| (kind.to_owned(), name.to_owned())).collect()
 }

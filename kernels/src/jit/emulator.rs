@@ -8,8 +8,8 @@
 //! fault; a jump on flags that the manual leaves undefined is a panic, and so is a kernel that does not restore the
 //! registers of its caller, or that touches memory outside of the [extents](super::extents) of its call.
 //!
-//! [`lower`] turns instructions into operations, [`execute`] runs them on the registers of [`machine`], on [`tiles`] and
-//! on [`memory`].
+//! [`lower`] turns instructions into operations, [`execute`] runs them on the registers of [`machine`], on [`tiles`]
+//! and on [`memory`].
 
 mod execute;
 mod lanes;

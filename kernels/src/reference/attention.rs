@@ -2,13 +2,13 @@
 
 use kiln_key::F32Bits;
 
-use crate::cpu::attention::{AttentionShape, Operands, Steps};
+use crate::cpu::attention::{AttentionShape, Operands, Strides};
 
 /// Writes attention of that shape to `output`. Elements between its rows stay as they are.
 pub fn attention(shape: &AttentionShape, operands: &Operands<'_>, output: &mut [f32]) {
     for batch in 0..shape.batch() {
         for head in 0..shape.heads() {
-            let at = |steps: Steps, head: usize| batch * steps.batch() + head * steps.head();
+            let at = |steps: Strides, head: usize| batch * steps.batch() + head * steps.head();
             let own = head / shape.shared();
             for query in 0..shape.queries() {
                 let row = at(shape.query, head) + query * shape.query.row();
@@ -26,7 +26,7 @@ pub fn attention(shape: &AttentionShape, operands: &Operands<'_>, output: &mut [
                     if let Some(cap) = shape.cap.map(F32Bits::get) {
                         score = cap * (score / cap).tanh();
                     }
-                    let beside = |steps: Steps| at(steps, head) + query * steps.row() + number;
+                    let beside = |steps: Strides| at(steps, head) + query * steps.row() + number;
                     if let (Some(steps), Some(keep)) = (shape.keep, operands.keep)
                         && (keep[beside(steps)] == 0) != shape.inverted
                     {

@@ -1,5 +1,5 @@
-//! Formulas that definitions of several element-wise functions share, in plain Rust. The functions themselves are rows of
-//! [`vecmath::functions`](crate::cpu::vecmath::functions).
+//! Formulas that definitions of several element-wise functions share, in plain Rust. The functions themselves are rows
+//! of [`vecmath::functions`](crate::cpu::vecmath::functions).
 
 mod erf;
 

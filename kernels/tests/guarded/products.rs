@@ -1,6 +1,6 @@
 //! Families whose heart is the matrix product: products, attention, recurrent layers.
 
-use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, Operands, Steps};
+use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, Operands, Strides};
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::gemm::{
     BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Panels, Right, Source,
@@ -141,13 +141,13 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
     let steps = |heads: usize, rows: usize, size: usize| {
         let [heads, rows, size] = [heads, rows, size].map(|count| count as u64);
         match joined {
-            true => Steps { batch: rows * heads * size, head: size, row: heads * size },
-            false => Steps { batch: heads * rows * size, head: rows * size, row: size },
+            true => Strides { batch: rows * heads * size, head: size, row: heads * size },
+            false => Strides { batch: heads * rows * size, head: rows * size, row: size },
         }
     };
     let key_columns = !joined && draw.flag();
-    let key = if key_columns { Steps { row: keys as u64, ..steps(own, keys, size) } } else { steps(own, keys, size) };
-    let beside = Steps { batch: 0, head: if draw.flag() { (queries * keys) as u64 } else { 0 }, row: keys as u64 };
+    let key = if key_columns { Strides { row: keys as u64, ..steps(own, keys, size) } } else { steps(own, keys, size) };
+    let beside = Strides { batch: 0, head: if draw.flag() { (queries * keys) as u64 } else { 0 }, row: keys as u64 };
     let shape = AttentionShape {
         batch: batch as u64,
         heads: heads as u64,

@@ -155,16 +155,32 @@ fn loops_run_as_often_as_they_count() {
             assert_eq!(found, [0, count, 7], "the count in memory is used up");
         }
         for count in 0..9 {
+            let once = |asm: &mut Asm| asm.add_imm(Gpr::RCX, 1);
+            let found = counted(isa, [count, 0, 0], |asm| asm.for_each(Gpr::RAX, 16, once));
+            assert_eq!(found, [count, count, 0]);
+            let found = counted(isa, [count, 0, 0], |asm| {
+                asm.while_at_least(Gpr::RAX, 4, once);
+                asm.store(Mem::at(WORDS, 16), Gpr::RAX);
+            });
+            assert_eq!(found, [count, count / 4, count % 4]);
             let found = counted(isa, [count, 0, 0], |asm| {
                 asm.for_each_group(Gpr::RAX, 4, 16, |asm| asm.add_imm(Gpr::RCX, 1));
                 asm.add_imm(Gpr::RAX, 4);
                 asm.store(Mem::at(WORDS, 16), Gpr::RAX);
             });
             assert_eq!(found, [count, count / 4, count % 4]);
-            let found = counted(isa, [count, 0, 0], |asm| {
-                asm.while_less(Gpr::RCX, Gpr::RAX, 1, |asm| asm.add_imm(Gpr::RCX, 3));
-            });
-            assert_eq!(found, [count, count.next_multiple_of(3), 0]);
+            let thrice = |asm: &mut Asm| asm.add_imm(Gpr::RCX, 3);
+            let [at, end] = [Gpr::RCX, Gpr::RAX];
+            for less in [
+                counted(isa, [count, 0, 0], |asm| asm.while_less(at, end, 1, thrice)),
+                counted(isa, [count, 0, 0], |asm| asm.while_less_compact(at, end, thrice)),
+            ] {
+                assert_eq!(less, [count, count.next_multiple_of(3), 0]);
+            }
+            let found = counted(isa, [count, 0, 0], |asm| asm.while_at_most(at, end, 16, thrice));
+            assert_eq!(found, [count, (count + 1).next_multiple_of(3), 0], "once more where the end is met");
+            let found = counted(isa, [count, 0, 0], |asm| asm.repeat_while_less(at, end, thrice));
+            assert_eq!(found, [count, count.next_multiple_of(3).max(3), 0], "once at least");
         }
     }
 }
@@ -181,6 +197,17 @@ fn conditions_choose_one_of_their_bodies() {
             assert_eq!(found[1], if zero { 2 } else { 1 });
             let found = counted(isa, [value, 0, 0], |asm| asm.if_zero_else(Gpr::RAX, set(1), set(2)));
             assert_eq!(found[1], if zero { 1 } else { 2 });
+            let found = counted(isa, [value, 0, 0], |asm| asm.if_at_least(Gpr::RAX, 1, set(1)));
+            assert_eq!(found[1], u64::from(!zero));
+            let found = counted(isa, [value, 0, 0], |asm| asm.if_at_least_else(Gpr::RAX, 1, set(1), set(2)));
+            assert_eq!(found[1], if zero { 2 } else { 1 });
+            let found = counted(isa, [value, 0, 0], |asm| asm.unless_equal(Gpr::RAX, Gpr::RCX, set(1)));
+            assert_eq!(found[1], u64::from(!zero), "the other register holds zero");
+            let found = counted(isa, [value, 0, 0], |asm| {
+                asm.mov_imm(Gpr::RCX, 5);
+                asm.min(Gpr::RCX, Gpr::RAX);
+            });
+            assert_eq!(found[1], value.min(5));
         }
     }
 }

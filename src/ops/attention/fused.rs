@@ -4,7 +4,7 @@
 //! Everything broadcasts as the nodes did that this one stands for.
 
 use kiln_kernels::cpu::Stored;
-use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operands, Steps};
+use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operands, Strides};
 
 use crate::exec::attention::AttentionKey;
 use crate::graph::heads::Heads;
@@ -53,9 +53,9 @@ struct Operand {
 
 impl Operand {
     /// The strides of its batches, heads and rows among as many as there are; 0 where it has one for all.
-    fn strides(&self, sizes: [usize; 3]) -> Steps {
+    fn strides(&self, sizes: [usize; 3]) -> Strides {
         let step = |axis: usize| if self.sizes[axis] == sizes[axis] { self.steps[axis] as u64 } else { 0 };
-        Steps { batch: step(0), head: step(1), row: step(2) }
+        Strides { batch: step(0), head: step(1), row: step(2) }
     }
 }
 
@@ -168,7 +168,7 @@ impl Fused {
             key: key_lies,
             key_columns,
             value: value.strides([batch, heads, keys]),
-            output: Steps { batch: output[0] as u64, head: output[1] as u64, row: output[2] as u64 },
+            output: Strides { batch: output[0] as u64, head: output[1] as u64, row: output[2] as u64 },
             mask: beside(problem.mask),
             keep: beside(problem.keep),
             inverted: self.inverted,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::cpu::Stored;
-use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operands, Steps};
+use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operands, Strides};
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};
 
@@ -17,10 +17,10 @@ use crate::ops::{optional, strides};
 use crate::tensor::{DType, Tensor};
 
 /// Strides of an operand's batches, heads and rows.
-fn steps(heads: Heads) -> Steps {
+fn steps(heads: Heads) -> Strides {
     let Heads { heads: count, positions, size, .. } = heads;
     let (head, row) = if heads.packed { (size, count * size) } else { (positions * size, size) };
-    Steps { batch: (count * positions * size) as u64, head: head as u64, row: row as u64 }
+    Strides { batch: (count * positions * size) as u64, head: head as u64, row: row as u64 }
 }
 
 /// The key of the executor that computes this, if there is one.
@@ -45,7 +45,7 @@ fn key(node: &Attention, plan: &Plan, inputs: &[Option<&Tensor>], cx: &PrepareCx
             Some(axis) if shape[axis] > 1 => all[axis] as u64,
             _ => 0,
         };
-        Steps { batch: step(4), head: step(3), row: step(2) }
+        Strides { batch: step(4), head: step(3), row: step(2) }
     });
     let is_condition = mask.is_some_and(|mask| mask.dtype() == DType::Bool);
     let cached = |heads: Heads| match grows(inputs) {

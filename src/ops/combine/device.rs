@@ -1,6 +1,6 @@
 //! Concat and Split on a device: each part is a strided copy between its own tensor and its place in the whole.
 
-use kiln_kernels::gpu::source::copy::{CopyKernel, Steps};
+use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
 
 use super::{Concat, Split};
 use crate::graph::device::Operand;
@@ -23,8 +23,8 @@ impl Part {
     fn copying(&self, into_whole: bool) -> Result<CopyKernel, NodeError> {
         let counts = [self.rows, self.run].map(|count| count as u64);
         let (own, whole) = ([self.run as i64, 1], [self.row as i64, 1]);
-        let own = Steps::new(0, &own);
-        let whole = Steps::new(self.start as i64, &whole);
+        let own = Strided::new(0, &own);
+        let whole = Strided::new(self.start as i64, &whole);
         let (from, to) = if into_whole { (own, whole) } else { (whole, own) };
         Ok(CopyKernel::new(self.width as u8, &counts, from, to)?)
     }

@@ -1,7 +1,7 @@
 //! Convolutions on a device: a library's, with what follows fused into it where the library can, else as a chain behind it.
 
 use kiln_kernels::cpu::conv::ConvShape;
-use kiln_kernels::gpu::source::copy::{CopyKernel, Steps};
+use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
 use kiln_kernels::gpu::source::fill::FillKernel;
 use kiln_kernels::gpu::{ConvProblem, Epilogue, Problem};
 use smallvec::SmallVec;
@@ -121,7 +121,7 @@ fn pad(cx: &mut DeviceCx<'_>, problem: &mut ConvProblem, size: [u32; 3]) -> Resu
     let [before_d, before_h, before_w] = problem.pads.map(u64::from);
     let start = (before_d * ph + before_h) * pw + before_w;
     let (from, to) = (dense([d, h, w]), dense([pd, ph, pw]));
-    let copy = CopyKernel::new(F32 as u8, &[images, d, h, w], Steps::new(0, &from), Steps::new(start as i64, &to))?;
+    let copy = CopyKernel::new(F32 as u8, &[images, d, h, w], Strided::new(0, &from), Strided::new(start as i64, &to))?;
     cx.kernel(copy, &[Some(Operand::Input(0))], whole)?;
     (problem.input, problem.pads) = (size, [0; 3]);
     Ok(whole)

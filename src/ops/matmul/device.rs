@@ -1,6 +1,6 @@
 //! Matrix products on a device: a library's, with what follows fused into it where the library can, else as a chain behind it.
 
-use kiln_kernels::gpu::source::copy::{CopyKernel, Steps};
+use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
 use kiln_kernels::gpu::source::fill::FillKernel;
 use kiln_kernels::gpu::{Epilogue, MatMulProblem, Problem};
 use smallvec::SmallVec;
@@ -101,7 +101,7 @@ impl MatMul {
                     let dense: SmallVec<[i64; 4]> =
                         crate::ops::strides(&sizes).iter().map(|&step| step as i64).collect();
                     let whole = cx.scratch(counts.iter().product::<u64>() * F32);
-                    let copy = CopyKernel::new(F32 as u8, &counts, Steps::new(0, &strides), Steps::new(0, &dense))?;
+                    let copy = CopyKernel::new(F32 as u8, &counts, Strided::new(0, &strides), Strided::new(0, &dense))?;
                     cx.kernel(copy, &[Some(operand)], whole).map(|()| whole)
                 };
                 let own = |step: u64| step as i64;

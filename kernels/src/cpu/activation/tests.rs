@@ -4,9 +4,9 @@
 use smallvec::smallvec;
 
 use super::is_fusible;
+use crate::cpu::canaries::{Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
-use crate::cpu::fence::{Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Panels, Right, Source};
 use crate::cpu::{Elements, EmitEach, Numerics};
 use crate::error::{KernelError, Result};

@@ -14,7 +14,7 @@ use super::registers::{
 };
 use super::{CONFIGS, LEFT_TILES, RIGHT_TILES, STEP_WORDS, TALLEST, TILE_ROWS, TileConfig};
 use crate::cpu::gemm::operands::{self, MultiplyAdd, Operands};
-use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
+use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, PartSet};
 use crate::error::Result;
 use crate::isa::{Extension, Isa};
 use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Tile, arg, counted_down};
@@ -232,9 +232,9 @@ impl Multiply {
         heights: impl IntoIterator<Item = usize>,
         source: &dyn CodeSource,
     ) -> Result<Multiply> {
-        let wanted = heights.into_iter().fold(Parts::default(), |parts, height| parts.and(height - 1));
-        let kit = source.kit(&CodeKey::Multiply(code), wanted)?;
-        Ok(Multiply { code, parts: Arc::unwrap_or_clone(kit).into_parts() })
+        let wanted = heights.into_iter().fold(PartSet::default(), |parts, height| parts.and(height - 1));
+        let emitted = source.parts(&CodeKey::Multiply(code), wanted)?;
+        Ok(Multiply { code, parts: Arc::unwrap_or_clone(emitted).into_parts() })
     }
 
     /// Computes blocks of `height` tile rows.

@@ -1,37 +1,29 @@
-//! Instructions of attention besides its products: from scores to weights, and the path of single queries.
+//! Instructions of attention besides its products: the softmax of scores, and the path of single queries.
 //!
-//! - [`Form::Weigh`]: scores of a row become exponentials, less the largest score of the row so far. Results of earlier
-//!   keys have to be multiplied by the row's factor then, because the largest score may have grown.
+//! - [`Form::Weigh`]: one block of keys of an online softmax. The scores of a row become weights, exponentials of the
+//!   scores less the row's maximum so far. Where a block has a larger score, sums and results of earlier blocks have to
+//!   be multiplied by a factor, which is kept in the row's state.
 //! - [`Form::Scale`]: rows times their factors.
 //! - [`stream`]: single queries, with keys and values in place.
 //! - [`pairs`]: operands of AMX, and weights as bf16 pairs.
 //!
-//! Rows of scores have room for one vector behind the last key.
-
-/// The address of an argument, in this file and its children.
-macro_rules! arg {
-    ($args:ident, $field:ident) => {
-        Mem::at(ARGS, offset_of!($args, $field) as i32)
-    };
-}
+//! A row of scores has memory for one vector behind its last key.
 
 pub mod pairs;
 pub mod stream;
 
-use std::cell::Cell;
-use std::mem::offset_of;
-
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 
 use super::FAMILY;
 use crate::cpu::Stored;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::sweep::{self, Place};
+use crate::cpu::loops::{self, Place};
 use crate::cpu::vecmath;
 use crate::isa::Isa;
 use crate::jit::asm::Predicate;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mem, Vreg, arg, counted_down};
 
 /// What a kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -124,7 +116,7 @@ pub struct WeighArgs {
     pub mask: *const f32,
     /// From row to row of the mask.
     pub mask_stride: usize,
-    /// The condition of the first row: all bits set where a score is kept, none where it is replaced.
+    /// The condition of the first row: an element has all bits set where the score is kept, none where it is replaced.
     pub keep: *const f32,
     /// From row to row of the condition.
     pub keep_stride: usize,
@@ -197,8 +189,6 @@ impl Arguments for ScaleArgs {
     }
 }
 
-const ARGS: Gpr = Gpr::RDI;
-
 /// Emits the code of that key.
 pub fn emit(code: &AttentionCode, asm: &mut Asm) {
     asm.prologue();
@@ -223,14 +213,14 @@ const KEEP: Gpr = Gpr::RBX;
 const SEEN: Gpr = Gpr::R13;
 const KEYS: Gpr = Gpr::R14;
 
-const CHAINS: u8 = sweep::UNROLL;
+const VECTORS: u8 = loops::UNROLL;
 
-const fn largest(chain: u8) -> Vreg {
-    Vreg(chain)
+const fn largest(vector: u8) -> Vreg {
+    Vreg(vector)
 }
 
-const fn sum(chain: u8) -> Vreg {
-    Vreg(CHAINS + chain)
+const fn sum(vector: u8) -> Vreg {
+    Vreg(VECTORS + vector)
 }
 
 const VALUE: Vreg = Vreg(8);
@@ -244,10 +234,6 @@ const FILL: Vreg = Vreg(4);
 const CAP: Vreg = Vreg(5);
 const CAP_INVERSE: Vreg = Vreg(6);
 
-fn state(field: usize) -> Mem {
-    Mem::at(STATE_AT, field as i32)
-}
-
 /// The type of weights.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weights {
@@ -256,72 +242,72 @@ enum Weights {
 }
 
 fn weigh(asm: &mut Asm, adjust: Adjust, weights: Weights) {
-    asm.load(ROW, arg!(WeighArgs, scores));
-    asm.load(ROWS, arg!(WeighArgs, rows));
-    asm.load(STATE_AT, arg!(WeighArgs, state));
-    asm.load(KEYS, arg!(WeighArgs, keys));
-    asm.load(MASK, arg!(WeighArgs, mask));
-    asm.load(KEEP, arg!(WeighArgs, keep));
+    asm.load(ROW, arg!(WeighArgs.scores));
+    asm.load(ROWS, arg!(WeighArgs.rows));
+    asm.load(STATE_AT, arg!(WeighArgs.state));
+    asm.load(KEYS, arg!(WeighArgs.keys));
+    asm.load(MASK, arg!(WeighArgs.mask));
+    asm.load(KEEP, arg!(WeighArgs.keep));
     if weights == Weights::Pairs {
         pairs::prepare(asm);
     }
-    let (next, some, all, blind, fill) = (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
-    asm.bind(next);
-    asm.load(SEEN, arg!(WeighArgs, visible));
-    asm.cmp(SEEN, KEYS);
-    asm.jump_if(Cond::Less, some);
-    asm.mov(SEEN, KEYS);
-    asm.bind(some);
-    asm.cmp_imm(SEEN, 0);
-    asm.jump_if(Cond::Greater, all);
-    asm.jump(blind);
-    asm.bind(all);
-    asm.store(arg!(WeighArgs, seen), SEEN);
-    sweep::prepare_rows(asm, arg!(WeighArgs, seen));
-    greatest(asm, adjust);
-    renew(asm);
-    match weights {
-        Weights::Floats => exponentials(asm),
-        Weights::Pairs => pairs::exponentials(asm),
-    }
-    add_up(asm);
-    asm.jump(fill);
-    // A row that sees no key keeps its results.
-    asm.bind(blind);
-    asm.mov_imm(if weights == Weights::Pairs { pairs::WEIGHTS_AT } else { SEEN }, 0);
-    asm.vload(VALUE, 1.0);
-    asm.vstore_one(state(offset_of!(RowState, factor)), VALUE);
-    asm.bind(fill);
-    match weights {
-        Weights::Floats => hide(asm),
-        Weights::Pairs => pairs::hide(asm),
-    }
-    asm.add_mem(ROW, arg!(WeighArgs, stride));
-    asm.add_mem(MASK, arg!(WeighArgs, mask_stride));
-    asm.add_mem(KEEP, arg!(WeighArgs, keep_stride));
-    asm.add_imm(STATE_AT, size_of::<RowState>() as i32);
-    asm.load(SEEN, arg!(WeighArgs, visible));
-    asm.add_mem(SEEN, arg!(WeighArgs, step));
-    asm.store(arg!(WeighArgs, visible), SEEN);
-    asm.sub_imm(ROWS, 1);
-    asm.test(ROWS);
-    asm.jump_if(Cond::NotEqual, next);
+    asm.repeat(ROWS, |asm| {
+        weigh_row(asm, adjust, weights);
+        asm.add_mem(ROW, arg!(WeighArgs.stride));
+        asm.add_mem(MASK, arg!(WeighArgs.mask_stride));
+        asm.add_mem(KEEP, arg!(WeighArgs.keep_stride));
+        asm.add_imm(STATE_AT, size_of::<RowState>() as i32);
+        asm.load(SEEN, arg!(WeighArgs.visible));
+        asm.add_mem(SEEN, arg!(WeighArgs.step));
+        asm.store(arg!(WeighArgs.visible), SEEN);
+    });
 }
 
-/// The first pass over a row: adjusts scores and takes their maximum.
-fn greatest(asm: &mut Asm, adjust: Adjust) {
-    (0..CHAINS).for_each(|chain| asm.vload(largest(chain), f32::NEG_INFINITY));
+/// The weights of one row.
+fn weigh_row(asm: &mut Asm, adjust: Adjust, weights: Weights) {
+    asm.load(SEEN, arg!(WeighArgs.visible));
+    asm.min(SEEN, KEYS);
+    asm.if_at_least_else(
+        SEEN,
+        1,
+        |asm| {
+            asm.store(arg!(WeighArgs.seen), SEEN);
+            loops::prepare_rows(asm, arg!(WeighArgs.seen));
+            maximum(asm, adjust);
+            update_maximum(asm);
+            match weights {
+                Weights::Floats => exponentials(asm),
+                Weights::Pairs => pairs::exponentials(asm),
+            }
+            update_sum(asm);
+        },
+        |asm| {
+            // A row that sees no key keeps its results.
+            asm.mov_imm(if weights == Weights::Pairs { pairs::WEIGHTS_AT } else { SEEN }, 0);
+            asm.vload(VALUE, 1.0);
+            asm.vstore_one(arg!(STATE_AT, RowState.factor), VALUE);
+        },
+    );
+    match weights {
+        Weights::Floats => clear_unseen(asm),
+        Weights::Pairs => pairs::clear_unseen(asm),
+    }
+}
+
+/// The first pass over a row: adjusts its scores and takes their maximum.
+fn maximum(asm: &mut Asm, adjust: Adjust) {
+    (0..VECTORS).for_each(|vector| asm.vload(largest(vector), f32::NEG_INFINITY));
     if adjust.select {
-        asm.vbroadcast(FILL, arg!(WeighArgs, fill));
+        asm.vbroadcast(FILL, arg!(WeighArgs.fill));
     }
     if adjust.cap {
-        asm.vbroadcast(CAP, arg!(WeighArgs, cap));
-        asm.vbroadcast(CAP_INVERSE, arg!(WeighArgs, cap_inverse));
+        asm.vbroadcast(CAP, arg!(WeighArgs.cap));
+        asm.vbroadcast(CAP_INVERSE, arg!(WeighArgs.cap_inverse));
     }
-    sweep::row(asm, |asm, place| {
-        let most = largest(place.chain);
+    loops::row(asm, |asm, place| {
+        let most = largest(place.vector);
         if !adjust.any() && place.tail.is_none() {
-            return asm.vmax(most, most, place.of(ROW));
+            return asm.vmax(most, most, place.address(ROW));
         }
         place.load(asm, VALUE, ROW);
         if adjust.cap {
@@ -350,20 +336,21 @@ fn greatest(asm: &mut Asm, adjust: Adjust) {
     asm.vreduce_max(largest(0), largest(0), VALUE);
 }
 
+/// VALUE += the row at `base`.
 fn add(asm: &mut Asm, place: Place, base: Gpr) {
     if place.tail.is_none() {
-        return asm.vadd(VALUE, VALUE, place.of(base));
+        return asm.vadd(VALUE, VALUE, place.address(base));
     }
     place.load(asm, TEMPS[0], base);
     asm.vadd(VALUE, VALUE, TEMPS[0]);
 }
 
-/// Updates the row's state, except for the sum.
-fn renew(asm: &mut Asm) {
+/// Updates the maximum of the row's state, and computes the factor of earlier results.
+fn update_maximum(asm: &mut Asm) {
     let old = largest(1);
-    asm.vbroadcast(old, state(offset_of!(RowState, most)));
+    asm.vbroadcast(old, arg!(STATE_AT, RowState.most));
     asm.vmax(MOST, old, largest(0));
-    asm.vstore_one(state(offset_of!(RowState, most)), MOST);
+    asm.vstore_one(arg!(STATE_AT, RowState.most), MOST);
     // Where all scores are minus infinity, zero is subtracted: weights are zero then and not NaN, and a later block may
     // have keys that the row sees.
     let nothing = asm.mask(1, TEMPS[1]);
@@ -372,68 +359,58 @@ fn renew(asm: &mut Asm) {
     asm.select(MOST, nothing, VALUE, MOST);
     asm.vsub(FACTOR, old, MOST);
     vecmath::emit_exp_nonpositive(asm, FACTOR, &TEMPS[..vecmath::EXP_NONPOSITIVE_TEMPS]);
-    asm.vstore_one(state(offset_of!(RowState, factor)), FACTOR);
-    (0..CHAINS).for_each(|chain| asm.vzero(sum(chain)));
+    asm.vstore_one(arg!(STATE_AT, RowState.factor), FACTOR);
+    (0..VECTORS).for_each(|vector| asm.vzero(sum(vector)));
 }
 
 /// The second pass: weights in place of scores.
 fn exponentials(asm: &mut Asm) {
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         place.load(asm, VALUE, ROW);
         asm.vsub(VALUE, VALUE, MOST);
         vecmath::emit_exp_nonpositive(asm, VALUE, &TEMPS[..vecmath::EXP_NONPOSITIVE_TEMPS]);
-        place.only(asm, VALUE, TEMPS[0]);
+        place.clear_unused(asm, VALUE, TEMPS[0]);
         place.store(asm, ROW, VALUE);
-        asm.vadd(sum(place.chain), sum(place.chain), VALUE);
+        asm.vadd(sum(place.vector), sum(place.vector), VALUE);
     });
 }
 
-/// Adds the weights to the row's sum.
-fn add_up(asm: &mut Asm) {
+/// Updates the sum of the row's state.
+fn update_sum(asm: &mut Asm) {
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         asm.vadd(sum(to), sum(to), sum(from));
     }
     asm.vreduce_add(sum(0), sum(0), VALUE);
-    asm.vbroadcast(VALUE, state(offset_of!(RowState, sum)));
+    asm.vbroadcast(VALUE, arg!(STATE_AT, RowState.sum));
     asm.vfma231(sum(0), VALUE, FACTOR);
-    asm.vstore_one(state(offset_of!(RowState, sum)), sum(0));
+    asm.vstore_one(arg!(STATE_AT, RowState.sum), sum(0));
 }
 
-/// Writes zeros from the first key that the row does not see, by whole vectors: there is room for one behind the last
-/// key.
-fn hide(asm: &mut Asm) {
-    let (next, done) = (asm.label(), asm.label());
+/// Writes zeros from the first key that the row does not see, by whole vectors: a row has memory for one behind its
+/// last key.
+fn clear_unseen(asm: &mut Asm) {
     asm.vzero(VALUE);
-    asm.bind(next);
-    asm.cmp(SEEN, KEYS);
-    asm.jump_if(Cond::GreaterEqual, done);
-    asm.vstore(Mem::indexed(ROW, SEEN, 4, 0), VALUE);
-    asm.add_imm(SEEN, asm.lanes() as i32);
-    asm.jump(next);
-    asm.bind(done);
+    asm.while_less_compact(SEEN, KEYS, |asm| {
+        asm.vstore(Mem::indexed(ROW, SEEN, 4, 0), VALUE);
+        asm.add_imm(SEEN, asm.lanes() as i32);
+    });
 }
 
 fn scale(asm: &mut Asm, stored: Stored) {
-    asm.load(ROW, arg!(ScaleArgs, from));
-    asm.load(TO, arg!(ScaleArgs, to));
-    asm.load(ROWS, arg!(ScaleArgs, rows));
-    asm.load(STATE_AT, arg!(ScaleArgs, state));
-    sweep::prepare_rows(asm, arg!(ScaleArgs, columns));
-    let next = asm.label();
-    asm.bind(next);
-    asm.vbroadcast(FACTOR, state(offset_of!(RowState, factor)));
-    sweep::row(asm, |asm, place| {
-        place.load(asm, VALUE, ROW);
-        asm.vmul(VALUE, VALUE, FACTOR);
-        match stored {
-            Stored::F32 => place.store(asm, TO, VALUE),
-            Stored::Bf16 => place.store_bf16(asm, TO, VALUE),
-        }
+    asm.load(ROW, arg!(ScaleArgs.from));
+    asm.load(TO, arg!(ScaleArgs.to));
+    asm.load(ROWS, arg!(ScaleArgs.rows));
+    asm.load(STATE_AT, arg!(ScaleArgs.state));
+    loops::prepare_rows(asm, arg!(ScaleArgs.columns));
+    asm.repeat(ROWS, |asm| {
+        asm.vbroadcast(FACTOR, arg!(STATE_AT, RowState.factor));
+        loops::row(asm, |asm, place| {
+            place.load(asm, VALUE, ROW);
+            asm.vmul(VALUE, VALUE, FACTOR);
+            place.store_as(stored, asm, TO, VALUE);
+        });
+        asm.add_mem(ROW, arg!(ScaleArgs.from_stride));
+        asm.add_mem(TO, arg!(ScaleArgs.to_stride));
+        asm.add_imm(STATE_AT, size_of::<RowState>() as i32);
     });
-    asm.add_mem(ROW, arg!(ScaleArgs, from_stride));
-    asm.add_mem(TO, arg!(ScaleArgs, to_stride));
-    asm.add_imm(STATE_AT, size_of::<RowState>() as i32);
-    asm.sub_imm(ROWS, 1);
-    asm.test(ROWS);
-    asm.jump_if(Cond::NotEqual, next);
 }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::emit::Form;
-use super::emit::pairs::{IN_TURNS, InterleaveArgs, RoundArgs};
+use super::emit::pairs::{INTERLEAVED, InterleaveArgs, RoundArgs};
 use super::kernel::code;
 use super::pack::KeyPacker;
-use super::{AttentionShape, Steps, Sums};
+use super::{AttentionShape, Strides, Sums};
 use crate::cpu::amx::{Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS};
 use crate::cpu::{CodeSource, Stored};
 use crate::error::Result;
@@ -29,7 +29,7 @@ pub(super) struct Paired {
     round: Arc<Code>,
     interleave: Arc<Code>,
     /// Transposes rounded keys, where keys are stored row by row.
-    turn: Option<KeyPacker>,
+    key_packer: Option<KeyPacker>,
     /// Whether rounded keys are stored row by row before they are packed.
     in_words: bool,
     shape: AttentionShape,
@@ -56,13 +56,13 @@ impl Paired {
         else {
             return Ok(None);
         };
-        let turn = if shape.key_columns { None } else { Some(KeyPacker::new(isa, PANEL, source)?) };
+        let key_packer = if shape.key_columns { None } else { Some(KeyPacker::new(isa, PANEL, source)?) };
         let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
-        let Steps { batch, head, row } = shape.key;
+        let Strides { batch, head, row } = shape.key;
         let in_words = shape.stored == Stored::Bf16
             && shape.size().is_multiple_of(STEP)
             && [batch, head, row].iter().all(|step| step.is_multiple_of(2));
-        Ok(Some(Paired { multiply, round, interleave, turn, in_words, shape: *shape }))
+        Ok(Some(Paired { multiply, round, interleave, key_packer, in_words, shape: *shape }))
     }
 
     /// Words of a rounded row of queries.
@@ -82,11 +82,11 @@ impl Paired {
 
     /// Elements of scratch of the packed keys, the packed values, and `rows` rounded queries. Behind the packed keys, a
     /// panel of keys is rounded before it is transposed.
-    pub(super) fn room(&self, rows: usize) -> [usize; 3] {
+    pub(super) fn scratch_lens(&self, rows: usize) -> [usize; 3] {
         let [key, value] = self.panel_words();
-        let turned = if self.turn.is_some() { key } else { 0 };
+        let rounded = if self.key_packer.is_some() { key } else { 0 };
         [
-            self.shape.keys().div_ceil(PANEL) * key + turned,
+            self.shape.keys().div_ceil(PANEL) * key + rounded,
             self.shape.value_size().div_ceil(PANEL) * value,
             whole_rows(rows) * self.query_words(),
         ]
@@ -96,10 +96,11 @@ impl Paired {
     ///
     /// # Safety
     ///
-    /// The keys are readable, and `to` has as many elements as [`Paired::room`] says, which no other task touches.
+    /// The keys are readable, and `to` has as many elements as [`Paired::scratch_lens`] says, which no other task
+    /// touches.
     pub(super) unsafe fn pack_keys(&self, from: *const u8, to: *mut f32, given: &Given) {
         let (shape, [panel, _]) = (&self.shape, self.panel_words());
-        let Some(turn) = &self.turn else {
+        let Some(packer) = &self.key_packer else {
             // SAFETY: features are the rows here; the caller's contract.
             return unsafe { self.interleave(from, shape.key.row(), [shape.size(), shape.keys()], to, given) };
         };
@@ -112,12 +113,12 @@ impl Paired {
             unsafe {
                 if self.in_words && count == PANEL {
                     let to = to.wrapping_add(first / PANEL * panel);
-                    turn.pack(from.cast(), shape.key.row() / 2, [PANEL, words], to, given);
+                    packer.pack(from.cast(), shape.key.row() / 2, [PANEL, words], to, given);
                     continue;
                 }
                 self.round(from, [count, shape.key.row()], 1.0, rounded, given);
                 rounded.add(count * words).write_bytes(0, (PANEL - count) * words);
-                turn.pack(rounded, words, [PANEL, words], to.wrapping_add(first / PANEL * panel), given);
+                packer.pack(rounded, words, [PANEL, words], to.wrapping_add(first / PANEL * panel), given);
             }
         }
     }
@@ -154,7 +155,7 @@ impl Paired {
             to_stride: words * 4,
             rows,
             steps: size / STEP,
-            rest: halves(size % STEP),
+            rest: by_vector(size % STEP),
             scale,
         };
         // SAFETY: whole steps and the rest are the features, and each has its words; the code takes `RoundArgs`.
@@ -179,8 +180,8 @@ impl Paired {
                 pairs: rows / 2,
                 odd: rows % 2,
                 empty: lines - rows.div_ceil(2),
-                lanes: halves(PANEL.min(columns - first)),
-                order: IN_TURNS.as_ptr(),
+                lanes: by_vector(PANEL.min(columns - first)),
+                order: INTERLEAVED.as_ptr(),
             };
             // SAFETY: a panel's own columns are read, and its lines written; the code takes `InterleaveArgs`.
             unsafe { self.interleave.call(&args, &self.shape.stored, given) };
@@ -191,8 +192,8 @@ impl Paired {
     ///
     /// # Safety
     ///
-    /// Queries and keys are packed where the pointers say. `to` has as many rows as whole tile rows have, each with places
-    /// for whole panels of keys.
+    /// Queries and keys are packed where the pointers say. `to` has as many rows as whole tile rows have, each with
+    /// places for whole panels of keys.
     pub(super) unsafe fn score(
         &self,
         [queries, packed]: [*const f32; 2],
@@ -258,7 +259,7 @@ impl Paired {
     }
 }
 
-/// The elements of a step, or the columns of a panel, in each of its two vectors.
-fn halves(count: usize) -> [usize; 2] {
+/// How many of `count` elements of a step, or columns of a panel, are in its first and in its second vector.
+fn by_vector(count: usize) -> [usize; 2] {
     [count.min(PANEL / 2), count.saturating_sub(PANEL / 2)]
 }

@@ -23,6 +23,24 @@ pub(super) struct Product {
     lanes: usize,
 }
 
+/// The right-hand side of a multiplication.
+pub(super) struct Right {
+    /// The row-major matrix.
+    pub(super) plain: *const f32,
+    /// The first packed panel.
+    pub(super) packed: *const f32,
+    /// Its columns, the first of which starts a panel.
+    pub(super) columns: Range<usize>,
+}
+
+/// The rows of a multiplication.
+pub(super) struct Rows {
+    pub(super) count: usize,
+    /// The first row of the left-hand side, and of the result.
+    pub(super) left: *const f32,
+    pub(super) to: *mut f32,
+}
+
 impl Product {
     /// With micro-kernels for each of these numbers of rows.
     pub(super) fn new(
@@ -79,22 +97,11 @@ impl Product {
         }
     }
 
-    /// Multiplies `rows` rows by some columns, the first of which starts a panel. `packed` is the address of the first
-    /// packed panel.
-    #[allow(clippy::too_many_arguments, reason = "both sides of a product, and where it goes")]
-    pub(super) fn multiply(
-        &self,
-        args: &mut TileArgs,
-        plain: *const f32,
-        packed: *const f32,
-        columns: Range<usize>,
-        rows: usize,
-        left: *const f32,
-        to: *mut f32,
-        given: &Given,
-    ) {
+    /// Multiplies rows by columns, with the other arguments of `args`.
+    pub(super) fn multiply(&self, args: &mut TileArgs, right: Right, rows: Rows, given: &Given) {
+        let Right { plain, packed, columns } = right;
         let width = self.panels.width;
-        let tiles = Tiles::new(rows, self.most_rows);
+        let tiles = Tiles::new(rows.count, self.most_rows);
         for first in columns.clone().step_by(width) {
             let panel = first / width;
             let is_packed = panel >= self.packed_from;
@@ -107,9 +114,9 @@ impl Product {
             for run in tiles.runs(0..tiles.count()) {
                 args.rows = run.height;
                 args.tiles.set(run.count);
-                args.a.set(left.wrapping_byte_add(run.row * args.lda));
+                args.a.set(rows.left.wrapping_byte_add(run.row * args.lda));
                 args.a_tile_stride = run.height * args.lda;
-                args.c.set(to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start));
+                args.c.set(rows.to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start));
                 args.c_tile_stride = run.height * args.ldc;
                 // SAFETY: a block's rows of scores and its rows of the output are the task's own, and only whole panels
                 // are read in place.

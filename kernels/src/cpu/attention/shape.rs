@@ -14,7 +14,7 @@ use crate::isa::Isa;
 
 /// Strides in elements; 0 where an operand is shared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub struct Steps {
+pub struct Strides {
     /// From batch to batch.
     pub batch: u64,
     /// From head to head.
@@ -41,19 +41,19 @@ pub struct AttentionShape {
     /// Features of a value.
     pub value_size: u64,
     /// Strides of queries; the features of one are contiguous.
-    pub query: Steps,
+    pub query: Strides,
     /// Strides of keys; `head` is that of heads of keys.
-    pub key: Steps,
+    pub key: Strides,
     /// Whether the keys of one feature are contiguous, instead of the features of one key.
     pub key_columns: bool,
     /// Strides of values; `head` is that of heads of values.
-    pub value: Steps,
+    pub value: Strides,
     /// Strides of results.
-    pub output: Steps,
+    pub output: Strides,
     /// Strides of the mask, which is added to scores; its rows are those of queries and have an element for each key.
-    pub mask: Option<Steps>,
+    pub mask: Option<Strides>,
     /// Strides of the condition that keeps scores, with such rows.
-    pub keep: Option<Steps>,
+    pub keep: Option<Strides>,
     /// Whether a nonzero condition drops a score instead.
     pub inverted: bool,
     /// What replaces scores that are not kept.
@@ -92,7 +92,7 @@ pub struct AttentionBlocks {
     pub query_tasks: u32,
 }
 
-sizes!(Steps { batch: usize, head: usize, row: usize });
+sizes!(Strides { batch: usize, head: usize, row: usize });
 
 sizes!(AttentionShape {
     batch: usize,
@@ -150,7 +150,7 @@ impl AttentionShape {
     #[must_use]
     pub fn needs(&self) -> Option<[usize; 6]> {
         let shared = self.heads() / self.shared().max(1);
-        let span = |heads: usize, steps: Steps, rows: usize, run: usize| -> Option<usize> {
+        let span = |heads: usize, steps: Strides, rows: usize, run: usize| -> Option<usize> {
             let dims = [(self.batch(), steps.batch()), (heads, steps.head()), (rows, steps.row())];
             if dims.iter().any(|&(size, _)| size == 0) || run == 0 {
                 return Some(0);
@@ -160,7 +160,7 @@ impl AttentionShape {
         };
         let (key_rows, key_run) =
             if self.key_columns { (self.size(), self.keys()) } else { (self.keys(), self.size()) };
-        let beside = |steps: Option<Steps>| match steps {
+        let beside = |steps: Option<Strides>| match steps {
             Some(steps) => span(self.heads(), steps, self.queries(), self.keys()),
             None => Some(0),
         };
@@ -198,7 +198,7 @@ impl AttentionShape {
 
     /// Whether no two rows of results overlap, so that tasks may write them at the same time.
     fn rows_are_apart(&self) -> bool {
-        let Steps { batch, head, row } = self.output;
+        let Strides { batch, head, row } = self.output;
         let mut dims = [(self.batch, batch), (self.heads, head), (self.queries, row)];
         if dims.iter().any(|&(size, _)| size == 0) {
             return true;

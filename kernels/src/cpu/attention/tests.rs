@@ -1,8 +1,8 @@
 //! Attention against the reference: every layout, mask and choice of blocks, at every level that can run here.
 
 use super::*;
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::cpu::description::count;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
 use crate::cpu::precision::{from_bf16, to_bf16};
 use crate::cpu::{Elements, EmitEach};
 use crate::parallel::Serial;
@@ -19,13 +19,13 @@ fn floats(count: usize, seed: u32) -> Vec<f32> {
 }
 
 /// Strides of heads that follow each other, without gaps.
-fn apart(heads: u64, rows: u64, size: u64) -> Steps {
-    Steps { batch: heads * rows * size, head: rows * size, row: size }
+fn apart(heads: u64, rows: u64, size: u64) -> Strides {
+    Strides { batch: heads * rows * size, head: rows * size, row: size }
 }
 
 /// Strides of heads side by side within positions of `columns` elements.
-fn joined(rows: u64, size: u64, columns: u64) -> Steps {
-    Steps { batch: rows * columns, head: size, row: columns }
+fn joined(rows: u64, size: u64, columns: u64) -> Strides {
+    Strides { batch: rows * columns, head: size, row: columns }
 }
 
 /// A head of keys for each head of queries, no mask, not causal.
@@ -103,8 +103,8 @@ fn check_with(shape: &AttentionShape, mask: &[f32]) {
             let attention = Attention::new(isa, *shape, blocks, &EmitEach).unwrap();
             // Results are means of values below 1. Queries, keys, weights and values are off by 2^-9 each at most.
             let allowed = if !shape.is_paired() || blocks.stream { 1e-5 } else { 1e-2 };
-            let mut scratch = Fenced::new(attention.scratch_len());
-            let mut output = Fenced::new(needs[3]);
+            let mut scratch = Canaried::new(attention.scratch_len());
+            let mut output = Canaried::new(needs[3]);
             output.inside().fill(0.0);
             attention.run(&operands, output.inside(), scratch.inside(), &Scoped).unwrap();
             scratch.open();
@@ -146,12 +146,12 @@ fn keys_may_be_stored_by_columns_and_shared() {
     for queries in [1, 20] {
         let (heads, keys, size) = (6, 43, 12);
         let shape = plain(2, heads, queries, keys, size);
-        let key = Steps { batch: heads * keys * size, head: keys * size, row: keys };
+        let key = Strides { batch: heads * keys * size, head: keys * size, row: keys };
         check(&AttentionShape { key, key_columns: true, ..shape });
         check(&AttentionShape { shared: 3, key: apart(2, keys, size), value: apart(2, keys, size), ..shape });
         check(&AttentionShape {
-            key: Steps { batch: 0, ..shape.key },
-            value: Steps { head: 0, ..shape.value },
+            key: Strides { batch: 0, ..shape.key },
+            value: Strides { head: 0, ..shape.value },
             ..shape
         });
     }
@@ -162,8 +162,8 @@ fn masks_and_conditions_repeat_where_their_steps_are_zero() {
     let (heads, keys) = (3, 29);
     for queries in [1, 3, 18] {
         let shape = plain(2, heads, queries, keys, 16);
-        let whole = Steps { batch: heads * queries * keys, head: queries * keys, row: keys };
-        for mask in [whole, Steps { batch: keys, head: 0, row: 0 }, Steps { batch: 0, head: 0, row: keys }] {
+        let whole = Strides { batch: heads * queries * keys, head: queries * keys, row: keys };
+        for mask in [whole, Strides { batch: keys, head: 0, row: 0 }, Strides { batch: 0, head: 0, row: keys }] {
             check(&AttentionShape { mask: Some(mask), ..shape });
             check(&AttentionShape { keep: Some(mask), fill: (-1e9).into(), ..shape });
             check(&AttentionShape { keep: Some(mask), inverted: true, fill: (-2.0).into(), ..shape });
@@ -189,7 +189,7 @@ fn queries_see_up_to_the_frontier() {
 fn the_greatest_score_may_come_late() {
     // Scores grow from block to block, so that earlier results are scaled down each time.
     let keys = 100;
-    let shape = AttentionShape { mask: Some(Steps::default()), ..plain(1, 1, 6, keys, 8) };
+    let shape = AttentionShape { mask: Some(Strides::default()), ..plain(1, 1, 6, keys, 8) };
     let rising: Vec<f32> = (0..keys).map(|key| key as f32 * 2.0 - 90.0).collect();
     check_with(&shape, &rising);
     let falling: Vec<f32> = rising.iter().rev().copied().collect();
@@ -200,7 +200,7 @@ fn the_greatest_score_may_come_late() {
 fn queries_that_see_nothing_give_nan_or_zeros() {
     let keys = 70;
     for queries in [1, 9] {
-        let shape = AttentionShape { mask: Some(Steps::default()), ..plain(1, 2, queries, keys, 8) };
+        let shape = AttentionShape { mask: Some(Strides::default()), ..plain(1, 2, queries, keys, 8) };
         let mut mask = vec![f32::NEG_INFINITY; shape.keys()];
         check_with(&shape, &mask);
         check_with(&AttentionShape { blind_is_zero: true, ..shape }, &mask);
@@ -232,8 +232,8 @@ fn amx_takes_heads_of_any_size_and_blocks_of_any_length() {
         check(&shape);
         check(&AttentionShape { causal: Some(keys.saturating_sub(queries)), ..shape });
         check(&AttentionShape { value_size: 40, value: apart(2, keys, 40), output: apart(2, queries, 40), ..shape });
-        let key = Steps { batch: 2 * keys * size, head: keys * size, row: keys };
-        check(&AttentionShape { key, key_columns: true, mask: Some(Steps::default()), ..shape });
+        let key = Strides { batch: 2 * keys * size, head: keys * size, row: keys };
+        check(&AttentionShape { key, key_columns: true, mask: Some(Strides::default()), ..shape });
     }
 }
 
@@ -290,8 +290,8 @@ fn activations_of_either_type_give_the_same() {
                     Stored::Bf16 => [&query, &key, &value].map(|operand| Activations::Bf16(operand.inside())),
                 };
                 let operands = Operands { query, key, value, mask: None, keep: None };
-                let mut scratch = Fenced::new(attention.scratch_len());
-                let (mut floats, mut half) = (vec![0.0; needs[3]], Fenced::<u16>::new(needs[3]));
+                let mut scratch = Canaried::new(attention.scratch_len());
+                let (mut floats, mut half) = (vec![0.0; needs[3]], Canaried::<u16>::new(needs[3]));
                 half.inside().fill(0);
                 let output = match written {
                     Stored::F32 => ActivationsMut::F32(&mut floats),
@@ -327,10 +327,10 @@ fn what_does_not_fit_is_refused() {
     refuses(AttentionShape { elements: Elements::Bf16Tiles, ..shape }, portable);
     refuses(AttentionShape { elements: Elements::Bf16, ..shape }, portable);
     refuses(AttentionShape { keys: u64::MAX, ..shape }, portable);
-    refuses(AttentionShape { query: Steps { batch: 0, head: u64::MAX, row: 8 }, ..shape }, portable);
+    refuses(AttentionShape { query: Strides { batch: 0, head: u64::MAX, row: 8 }, ..shape }, portable);
     // Results of two tasks would overlap.
-    refuses(AttentionShape { output: Steps { head: 8, ..shape.output }, ..shape }, portable);
-    refuses(AttentionShape { output: Steps { row: 7, ..shape.output }, ..shape }, portable);
+    refuses(AttentionShape { output: Strides { head: 8, ..shape.output }, ..shape }, portable);
+    refuses(AttentionShape { output: Strides { row: 7, ..shape.output }, ..shape }, portable);
     let attention = Attention::new(Isa::Portable, shape, portable, &EmitEach).unwrap();
     let (data, mut scratch, mut output) = (vec![0.0; 64], vec![0.0; attention.scratch_len()], vec![0.0; 48]);
     let whole = Operands { query: &data[..48], key: &data[..], value: &data[..], mask: None, keep: None };

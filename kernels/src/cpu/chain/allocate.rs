@@ -11,7 +11,7 @@ use super::geometry::Lane;
 use super::program::{BinaryOp, Program, Step};
 use crate::cpu::vecmath;
 
-/// Where a step reads a value.
+/// The location that a step reads a value from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// A slot.
@@ -24,13 +24,13 @@ pub(super) enum Place {
     Memory(usize),
 }
 
-/// A step and the places of its values.
+/// A step and the locations of its values.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) step: Step,
     /// Operands to load first, and the slots that they are loaded into.
     pub(super) loads: SmallVec<[(usize, usize); 2]>,
-    /// Where each value that the step reads is, in the step's order.
+    /// The location of each value that the step reads, in the step's order.
     pub(super) reads: SmallVec<[Place; 3]>,
     /// The slot of its result.
     pub(super) dst: usize,

@@ -16,7 +16,7 @@ use crate::cpu::vecmath::{Copies, Interleaved, emit_binary, emit_select, emit_un
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::asm::Src;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg};
 
 /// What determines the instructions of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -113,206 +113,172 @@ pub(crate) fn emit(code: &ChainCode, asm: &mut Asm) -> Result<()> {
         return Err(refuse("the program needs more registers than there are, or has a step without code"));
     }
     let body = plan(&code.program, &code.lanes).ok_or_else(|| refuse("a step without code"))?;
-    Emitter { asm, body: &body, lanes: &code.lanes }.kernel(code.unroll);
+    Emitter { body: &body, lanes: &code.lanes }.kernel(asm, code.unroll);
     Ok(())
 }
 
 struct Emitter<'a> {
-    asm: &'a mut Asm,
     body: &'a Body,
     lanes: &'a [Lane],
 }
 
 impl Emitter<'_> {
-    fn kernel(mut self, unroll: u8) {
-        let vector = self.asm.vector_bytes();
-        let args = |field: usize| Mem::at(Gpr::RDI, field as i32);
-        let word = size_of::<usize>();
-        let asm = &mut *self.asm;
+    fn kernel(&self, asm: &mut Asm, unroll: u8) {
+        let (vector, operands) = (asm.vector_bytes(), &INPUTS[..self.lanes.len()]);
         asm.prologue();
-        for (index, &pointer) in INPUTS.iter().enumerate().take(self.lanes.len()) {
-            asm.load(pointer, args(std::mem::offset_of!(Args, inputs) + index * word));
+        for (index, &pointer) in operands.iter().enumerate() {
+            asm.load(pointer, arg!(Args.inputs).plus(index as i32 * 8));
         }
-        asm.load(OUTPUT, args(std::mem::offset_of!(Args, output)));
-        asm.load(ROWS_LEFT, args(std::mem::offset_of!(Args, rows)));
-        asm.load(ROW, args(std::mem::offset_of!(Args, inner)));
+        asm.load(OUTPUT, arg!(Args.output));
+        asm.load(ROWS_LEFT, arg!(Args.rows));
+        asm.load(ROW, arg!(Args.inner));
         asm.shl_imm(ROW, 2);
         asm.lea(BLOCK_LIMIT, Mem::at(ROW, -vector * i32::from(unroll)));
         asm.lea(VECTOR_LIMIT, Mem::at(ROW, -vector));
-
-        let (next_row, done) = (asm.label(), asm.label());
-        asm.test(ROWS_LEFT);
-        asm.jump_if(Cond::Equal, done);
-        asm.bind(next_row);
-        for (place, &operand) in self.body.scalars.iter().enumerate() {
-            let register = self.scalar(place);
-            self.asm.vbroadcast(register, Mem::at(INPUTS[operand], 0));
-        }
-        self.asm.mov_imm(DONE, 0);
-        if unroll > 1 {
-            self.vectors(unroll, BLOCK_LIMIT);
-        }
-        self.vectors(1, VECTOR_LIMIT);
-        self.tail();
-
-        let asm = &mut *self.asm;
-        for (index, &pointer) in INPUTS.iter().enumerate().take(self.lanes.len()) {
-            asm.add_mem(pointer, args(std::mem::offset_of!(Args, input_steps) + index * word));
-        }
-        asm.add_mem(OUTPUT, args(std::mem::offset_of!(Args, output_step)));
-        asm.sub_imm(ROWS_LEFT, 1);
-        asm.test(ROWS_LEFT);
-        asm.jump_if(Cond::NotEqual, next_row);
-        asm.bind(done);
+        asm.for_each(ROWS_LEFT, 1, |asm| {
+            self.row(asm, unroll);
+            for (index, &pointer) in operands.iter().enumerate() {
+                asm.add_mem(pointer, arg!(Args.input_steps).plus(index as i32 * 8));
+            }
+            asm.add_mem(OUTPUT, arg!(Args.output_step));
+        });
         asm.epilogue();
     }
 
+    fn row(&self, asm: &mut Asm, unroll: u8) {
+        for (place, &operand) in self.body.scalars.iter().enumerate() {
+            asm.vbroadcast(self.scalar(place), Mem::at(INPUTS[operand], 0));
+        }
+        asm.mov_imm(DONE, 0);
+        if unroll > 1 {
+            self.vectors(asm, unroll, BLOCK_LIMIT);
+        }
+        self.vectors(asm, 1, VECTOR_LIMIT);
+        self.tail(asm);
+    }
+
     /// A loop over `copies` vectors at a time, while DONE is at most `limit`.
-    fn vectors(&mut self, copies: u8, limit: Gpr) {
-        let (again, left) = (self.asm.label(), self.asm.label());
-        self.asm.cmp(DONE, limit);
-        self.asm.jump_if(Cond::Greater, left);
-        if copies > 1 {
-            // Large operands spend their time in this loop.
-            self.asm.align(32);
-        }
-        self.asm.bind(again);
-        if copies > 1 {
-            self.fetch(copies);
-        }
-        self.steps(copies, None);
-        self.asm.add_imm(DONE, self.asm.vector_bytes() * i32::from(copies));
-        self.asm.cmp(DONE, limit);
-        self.asm.jump_if(Cond::LessEqual, again);
-        self.asm.bind(left);
+    fn vectors(&self, asm: &mut Asm, copies: u8, limit: Gpr) {
+        // Large operands spend their time in the loop over several vectors.
+        let align = if copies > 1 { 32 } else { 1 };
+        asm.while_at_most(DONE, limit, align, |asm| {
+            if copies > 1 {
+                self.prefetch(asm, copies);
+            }
+            self.steps(asm, copies, None);
+            asm.add_imm(DONE, asm.vector_bytes() * i32::from(copies));
+        });
     }
 
     /// Prefetches what `copies` vectors will read and write [`AHEAD`] bytes further on.
-    fn fetch(&mut self, copies: u8) {
+    fn prefetch(&self, asm: &mut Asm, copies: u8) {
         let vectors = self.lanes.iter().zip(INPUTS).filter(|(lane, _)| **lane == Lane::Vector);
         let pointers: SmallVec<[Gpr; 8]> = vectors.map(|(_, pointer)| pointer).chain([OUTPUT]).collect();
-        for copy in (0..copies).step_by((LINE / self.asm.vector_bytes()).max(1) as usize) {
-            for &pointer in &pointers {
-                let at = self.at(pointer, copy).plus(AHEAD);
-                self.asm.prefetch(at);
-            }
+        for copy in (0..copies).step_by((LINE / asm.vector_bytes()).max(1) as usize) {
+            pointers.iter().for_each(|&pointer| asm.prefetch(at(asm, pointer, copy).plus(AHEAD)));
         }
     }
 
     /// The rest of the row, less than a vector.
-    fn tail(&mut self) {
-        let nothing = self.asm.label();
-        self.asm.cmp(DONE, ROW);
-        self.asm.jump_if(Cond::Equal, nothing);
-        self.asm.mov(COUNT, ROW);
-        self.asm.sub(COUNT, DONE);
-        self.asm.shr_imm(COUNT, 2);
-        let mask = self.asm.mask(TAIL, self.extra(0));
-        self.asm.mask_first(mask, COUNT, SCRATCH);
-        self.steps(1, Some(mask));
-        self.asm.bind(nothing);
+    fn tail(&self, asm: &mut Asm) {
+        asm.unless_equal(DONE, ROW, |asm| {
+            asm.mov(COUNT, ROW);
+            asm.sub(COUNT, DONE);
+            asm.shr_imm(COUNT, 2);
+            let mask = asm.mask(TAIL, self.extra(0));
+            asm.mask_first(mask, COUNT, SCRATCH);
+            self.steps(asm, 1, Some(mask));
+        });
     }
 
     /// All steps for `copies` vectors from DONE on. Each step is emitted for every vector before the next step, so that
     /// neighbouring instructions are independent.
-    fn steps(&mut self, copies: u8, tail: Option<Mask>) {
+    fn steps(&self, asm: &mut Asm, copies: u8, tail: Option<Mask>) {
         for planned in &self.body.steps {
             if let Step::Unary(op, _) = planned.step {
-                (0..copies).for_each(|copy| self.argument(planned, copy, tail));
+                (0..copies).for_each(|copy| self.argument(asm, planned, copy, tail));
                 let (dst, temps) = (self.slot(planned.dst, 0), self.temps(0));
-                let copies = self.copies(copies);
-                emit_unary_interleaved(&mut Interleaved::new(self.asm, copies), op, dst, &temps);
+                let copies = self.copies(asm, copies);
+                emit_unary_interleaved(&mut Interleaved::new(asm, copies), op, dst, &temps);
                 continue;
             }
             for copy in 0..copies {
-                self.step(planned, copy, tail);
+                self.step(asm, planned, copy, tail);
             }
         }
         for copy in 0..copies {
-            let (result, address) = (self.slot(self.body.result, copy), self.at(OUTPUT, copy));
-            match tail {
-                Some(mask) => self.asm.vstore_masked(address, mask, result),
-                None => self.asm.vstore(address, result),
-            }
+            asm.vstore_lanes(at(asm, OUTPUT, copy), tail, self.slot(self.body.result, copy));
         }
     }
 
-    fn loads(&mut self, planned: &Planned, copy: u8, tail: Option<Mask>) {
+    fn loads(&self, asm: &mut Asm, planned: &Planned, copy: u8, tail: Option<Mask>) {
         for &(operand, slot) in &planned.loads {
             let register = self.slot(slot, copy);
-            self.load(register, operand, copy, tail);
+            self.load(asm, register, operand, copy, tail);
         }
     }
 
     /// Loads the argument of a function of one value into the register of its result.
-    fn argument(&mut self, planned: &Planned, copy: u8, tail: Option<Mask>) {
-        self.loads(planned, copy, tail);
-        let value = self.source(planned.reads[0], copy, tail);
+    fn argument(&self, asm: &mut Asm, planned: &Planned, copy: u8, tail: Option<Mask>) {
+        self.loads(asm, planned, copy, tail);
+        let value = self.source(asm, planned.reads[0], copy, tail);
         let dst = self.slot(planned.dst, copy);
-        self.asm.vload(dst, value);
+        asm.vload(dst, value);
     }
 
     /// Emits any step but a function of one value.
-    fn step(&mut self, planned: &Planned, copy: u8, tail: Option<Mask>) {
-        self.loads(planned, copy, tail);
+    fn step(&self, asm: &mut Asm, planned: &Planned, copy: u8, tail: Option<Mask>) {
+        self.loads(asm, planned, copy, tail);
         let dst = self.slot(planned.dst, copy);
         let temps = self.temps(copy);
         match planned.step {
-            Step::Const(bits) => self.asm.vload(dst, Src::Const(bits.0)),
+            Step::Const(bits) => asm.vload(dst, Src::Const(bits.0)),
             Step::Unary(..) => {}
             Step::Binary(op, _, _) => {
-                let a = match self.source(planned.reads[0], copy, tail) {
+                let a = match self.source(asm, planned.reads[0], copy, tail) {
                     Src::Reg(register) => register,
                     other => {
-                        self.asm.vload(dst, other);
+                        asm.vload(dst, other);
                         dst
                     }
                 };
-                let b = self.source(planned.reads[1], copy, tail);
-                emit_binary(self.asm, op, dst, a, b, &temps);
+                let b = self.source(asm, planned.reads[1], copy, tail);
+                emit_binary(asm, op, dst, a, b, &temps);
             }
             Step::Select { .. } => {
                 // Each of the three may be a constant, which is loaded into a temporary then.
                 let registers: SmallVec<[Vreg; 3]> = (0..3)
-                    .map(|index| match self.source(planned.reads[index], copy, tail) {
+                    .map(|index| match self.source(asm, planned.reads[index], copy, tail) {
                         Src::Reg(register) => register,
                         other => {
-                            self.asm.vload(temps[index], other);
+                            asm.vload(temps[index], other);
                             temps[index]
                         }
                     })
                     .collect();
-                emit_select(self.asm, dst, registers[0], registers[1], registers[2], temps[3]);
+                emit_select(asm, dst, registers[0], registers[1], registers[2], temps[3]);
             }
         }
     }
 
     /// Where a step reads a value. In the tail, an operand in memory is loaded under the mask first, because memory
     /// beyond its end must not be read.
-    fn source(&mut self, place: Place, copy: u8, tail: Option<Mask>) -> Src {
+    fn source(&self, asm: &mut Asm, place: Place, copy: u8, tail: Option<Mask>) -> Src {
         match place {
             Place::Slot(slot) => Src::Reg(self.slot(slot, copy)),
             Place::Scalar(index) => Src::Reg(self.scalar(index)),
             Place::Const(bits) => Src::Const(bits),
             Place::Memory(operand) if tail.is_some() => {
                 let register = self.extra(1);
-                self.load(register, operand, copy, tail);
+                self.load(asm, register, operand, copy, tail);
                 Src::Reg(register)
             }
-            Place::Memory(operand) => Src::Mem(self.at(INPUTS[operand], copy)),
+            Place::Memory(operand) => Src::Mem(at(asm, INPUTS[operand], copy)),
         }
     }
 
-    fn load(&mut self, register: Vreg, operand: usize, copy: u8, tail: Option<Mask>) {
-        let address = self.at(INPUTS[operand], copy);
-        match tail {
-            Some(mask) => self.asm.vload_masked(register, mask, address),
-            None => self.asm.vload(register, address),
-        }
-    }
-
-    fn at(&self, base: Gpr, copy: u8) -> Mem {
-        Mem::indexed(base, DONE, 1, i32::from(copy) * self.asm.vector_bytes())
+    fn load(&self, asm: &mut Asm, register: Vreg, operand: usize, copy: u8, tail: Option<Mask>) {
+        asm.vload_lanes(register, tail, at(asm, INPUTS[operand], copy));
     }
 
     // Registers from 0 on: scalars, then temporaries and slots of each vector in flight, then, where one is left, the
@@ -340,10 +306,15 @@ impl Emitter<'_> {
         Vreg((self.body.scalars.len() + self.each() + index) as u8)
     }
 
-    fn copies(&self, count: u8) -> Copies {
+    fn copies(&self, asm: &Asm, count: u8) -> Copies {
         let (first, each) = (self.body.scalars.len() as u8, self.each() as u8);
         let next = first + count * each;
-        let constant = (count > 1 && next < self.asm.registers()).then_some(Vreg(next));
+        let constant = (count > 1 && next < asm.registers()).then_some(Vreg(next));
         Copies { count, first, each, constant }
     }
+}
+
+/// The address of vector `copy` of those in flight.
+fn at(asm: &Asm, base: Gpr, copy: u8) -> Mem {
+    Mem::indexed(base, DONE, 1, i32::from(copy) * asm.vector_bytes())
 }

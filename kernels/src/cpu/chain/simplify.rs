@@ -1,9 +1,8 @@
-//! Programs in their simplest form: constants folded, equal steps shared, dead ones dropped, and the long forms in which
-//! exporters write activations replaced by the activation.
-//! A program is rewritten step by step into a [`Draft`], which holds no step twice. What a single step may become is in
-//! [`rules`]; activations that spread over several steps are recognised in [`gates`]. Both see value numbers of the
-//! draft only. The result computes the same up to rounding; infinities and NaN are kept except where a rule says
-//! otherwise.
+//! Programs in their simplest form: constants folded, equal steps shared, dead ones dropped, and the long forms in
+//! which exporters write activations replaced by the activation. A program is rewritten step by step into a [`Draft`],
+//! which holds no step twice. What a single step may become is in [`rules`]; activations that spread over several steps
+//! are recognised in [`gates`]. Both see value numbers of the draft only. The result computes the same up to rounding;
+//! infinities and NaN are kept except where a rule says otherwise.
 
 mod gates;
 mod rules;

@@ -1,6 +1,6 @@
-//! Cutting a chain's rows into tasks, and tasks into pieces that one call of the kernel can do.
+//! The split of a chain's rows into tasks, and of tasks into pieces, which one call of the kernel computes.
 //!
-//! A piece is a block of rows of one run (so that every operand steps evenly), or a part of a single row.
+//! A piece is a block of rows of one run, in which every operand has a constant stride, or a part of a single row.
 
 use super::geometry::Geometry;
 use crate::parallel::part;
@@ -36,7 +36,7 @@ impl Split {
         self.bands * self.columns
     }
 
-    /// All elements as one piece, where they are one task and every operand steps evenly over all of them.
+    /// All elements as one piece, where they are one task and every operand has one stride over all rows.
     pub(super) fn whole(&self, geometry: &Geometry) -> Option<Piece> {
         let (mut whole, mut pieces) = (None, 0);
         if self.tasks() == 1 && geometry.rows() == geometry.run_rows() {

@@ -3,7 +3,7 @@
 use super::program::{MAX_INPUTS, MAX_STEPS};
 use super::*;
 use crate::EmitEach;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::parallel::Serial;
 
 /// Numbers that exercise signs, halves and magnitudes without overflow.
@@ -96,7 +96,7 @@ fn check(program: &Program, output: &[usize], shapes: &[&[usize]]) {
             let parallel: &dyn Parallel = if tasks == 1 { &Serial } else { &Scoped };
             let got = match program.output {
                 Storage::F32 => {
-                    let mut fenced = Fenced::new(elements);
+                    let mut fenced = Canaried::new(elements);
                     chain.run(&operands, &mut Target::F32(fenced.inside()), parallel).unwrap();
                     fenced.open()
                 }

@@ -6,7 +6,7 @@ use super::portable;
 use super::rows::Tiles;
 use super::tile::{TileArgs, TileCode};
 use super::tile_size::MOST_ROWS;
-use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, Parts};
+use crate::cpu::{CodeKey, CodeSource, MOST_PARTS, PartSet};
 use crate::error::Result;
 use crate::jit::{Code, Given};
 
@@ -34,12 +34,12 @@ impl MicroKernel {
             return Ok(MicroKernel::Portable(key));
         }
         let heights = cuts.into_iter().flat_map(|tiles| tiles.heights());
-        let wanted = heights.fold(Parts::default(), |parts, height| parts.and(height - 1));
+        let wanted = heights.fold(PartSet::default(), |parts, height| parts.and(height - 1));
         if wanted.is_empty() {
             return Ok(MicroKernel::Emitted(key, Default::default()));
         }
-        let kit = source.kit(&CodeKey::Tile(key), wanted)?;
-        Ok(MicroKernel::Emitted(key, Arc::unwrap_or_clone(kit).into_parts()))
+        let emitted = source.parts(&CodeKey::Tile(key), wanted)?;
+        Ok(MicroKernel::Emitted(key, Arc::unwrap_or_clone(emitted).into_parts()))
     }
 
     /// Computes the tiles that `args` describes.

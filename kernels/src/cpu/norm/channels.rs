@@ -3,8 +3,8 @@
 //! Sums are passes of [reductions](crate::cpu::reduce); results are computed by [chains](crate::cpu::chain). Where
 //! there is no code, plain loops take the sums. Moments take two passes, mean first, because the variance as a
 //! difference of two large numbers would lose its digits. Sums are taken in blocks in `f32`, the sums of blocks in
-//! `f64`. A group is finished before the next one starts, so that only its first pass reads memory. An image with
-//! channels last may be larger than a cache, so there both passes go over a block before the next block.
+//! `f64`. All passes over a group come before the next group, so that only the first reads memory. An image with
+//! channels last may be larger than a cache, so there both passes are over a block of positions before the next block.
 
 use std::sync::Arc;
 
@@ -236,7 +236,7 @@ impl Groups {
         failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The sum of contiguous values, or of the squares of their distances from `centre`.
+    /// The sum of contiguous values, or of the squares of their deviations from `centre`.
     fn total(&self, values: &[f32], centre: Option<f32>) -> f64 {
         let Some(sums) = &self.sums else {
             return match centre {
@@ -273,7 +273,7 @@ impl Groups {
     /// The means and factors of the channels of one image with channels last. Channels are added up side by side, then
     /// combined to groups. A block's squares are taken around the block's own means, which depend on no other block, so
     /// a block is read once from memory and once from a cache. The squares around the group's mean are these, plus the
-    /// squared distance of both means for each position.
+    /// squared difference of both means for each position.
     fn numbers<'s>(
         &self,
         input: &[f32],
@@ -329,7 +329,7 @@ impl Groups {
         (means, factors)
     }
 
-    /// Adds up the positions of a block for each channel, or the squares of their distances from `means`, where there
+    /// Adds up the positions of a block for each channel, or the squares of their deviations from `means`, where there
     /// are any.
     fn add_block(&self, places: &[f32], means: &[f32], sums: &mut [f32]) {
         let channels = sums.len();

@@ -3,7 +3,7 @@
 //!
 //! Between two passes, a sum across lanes, a root and a division take some 100 cycles a row in which nothing else runs:
 //! as long as the passes over a few hundred elements. Rows therefore go in pairs: one such wait serves both, sums have
-//! twice as many independent chains, and factors and summands are read once for two rows.
+//! twice as many accumulators, and factors and summands are read once for two rows.
 //!
 //! Memory would be idle while a row is computed. Before the last pass the cache lines of the results are prefetched,
 //! because stores wait for their lines as loads do; during the last pass, the second row of the next pair (hardware
@@ -14,9 +14,9 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::FAMILY;
-use crate::cpu::{Stored, sweep};
+use crate::cpu::{Stored, loops};
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mem, Vreg, arg};
 
 /// What determines the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -94,12 +94,6 @@ impl Arguments for RowNormArgs {
     }
 }
 
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(Gpr::RDI, std::mem::offset_of!(RowNormArgs, $field) as i32)
-    };
-}
-
 /// Addresses of the current row, or of both rows of a pair: input, then output.
 const SRC: [Gpr; 2] = [Gpr::RSI, Gpr::R14];
 const DST: [Gpr; 2] = [Gpr::RDX, Gpr::RBP];
@@ -111,9 +105,9 @@ const DEVIATIONS: Gpr = Gpr::R13;
 /// The second row of the next pair; not in use where results are stored as `f32`.
 const NEXT: Gpr = Gpr::R15;
 
-/// Accumulator `chain` of row `row` of a pair: the first registers.
-const fn sum(row: u8, chain: u8) -> Vreg {
-    Vreg(row * sweep::UNROLL + chain)
+/// Accumulator `vector` of row `row` of a pair: the first registers.
+const fn sum(row: u8, vector: u8) -> Vreg {
+    Vreg(row * loops::UNROLL + vector)
 }
 
 const fn mean_of(row: u8) -> Vreg {
@@ -132,27 +126,19 @@ const TEMP: Vreg = Vreg(14);
 pub fn emit(code: &RowNormCode, asm: &mut Asm) {
     asm.prologue();
     for (register, argument) in [
-        (SRC[0], arg!(src)),
-        (DST[0], arg!(dst)),
-        (SCALE, arg!(scale)),
-        (BIAS, arg!(bias)),
-        (MEANS, arg!(mean)),
-        (DEVIATIONS, arg!(deviation)),
+        (SRC[0], arg!(RowNormArgs.src)),
+        (DST[0], arg!(RowNormArgs.dst)),
+        (SCALE, arg!(RowNormArgs.scale)),
+        (BIAS, arg!(RowNormArgs.bias)),
+        (MEANS, arg!(RowNormArgs.mean)),
+        (DEVIATIONS, arg!(RowNormArgs.deviation)),
     ] {
         asm.load(register, argument);
     }
-    sweep::prepare_rows(asm, arg!(length));
-    for (rows, argument) in [(2, arg!(pairs)), (1, arg!(rows))] {
-        let (next, done) = (asm.label(), asm.label());
+    loops::prepare_rows(asm, arg!(RowNormArgs.length));
+    for (rows, argument) in [(2, arg!(RowNormArgs.pairs)), (1, arg!(RowNormArgs.rows))] {
         asm.load(ROWS, argument);
-        asm.test(ROWS);
-        asm.jump_if(Cond::Equal, done);
-        asm.bind(next);
-        together(code, asm, rows);
-        asm.sub_imm(ROWS, 1);
-        asm.test(ROWS);
-        asm.jump_if(Cond::NotEqual, next);
-        asm.bind(done);
+        asm.for_each(ROWS, 1, |asm| together(code, asm, rows));
     }
     asm.epilogue();
 }
@@ -160,7 +146,7 @@ pub fn emit(code: &RowNormCode, asm: &mut Asm) {
 /// Emits the passes over one or two rows, and the advance to the next.
 fn together(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     if rows == 2 {
-        for (side, stride) in [(SRC, arg!(stride)), (DST, arg!(dst_stride))] {
+        for (side, stride) in [(SRC, arg!(RowNormArgs.stride)), (DST, arg!(RowNormArgs.dst_stride))] {
             asm.mov(side[1], side[0]);
             asm.add_mem(side[1], stride);
         }
@@ -175,19 +161,19 @@ fn together(code: &RowNormCode, asm: &mut Asm, rows: u8) {
             asm.add_imm(MEANS, 4);
             asm.add_imm(DEVIATIONS, 4);
         }
-        asm.add_mem(SRC[0], arg!(stride));
-        asm.add_mem(DST[0], arg!(dst_stride));
+        asm.add_mem(SRC[0], arg!(RowNormArgs.stride));
+        asm.add_mem(DST[0], arg!(RowNormArgs.dst_stride));
         if code.scale {
-            asm.add_mem(SCALE, arg!(scale_step));
+            asm.add_mem(SCALE, arg!(RowNormArgs.scale_step));
         }
         if code.bias {
-            asm.add_mem(BIAS, arg!(bias_step));
+            asm.add_mem(BIAS, arg!(RowNormArgs.bias_step));
         }
     }
 }
 
 fn clear(asm: &mut Asm, rows: u8) {
-    (0..rows * sweep::UNROLL).for_each(|register| asm.vzero(Vreg(register)));
+    (0..rows * loops::UNROLL).for_each(|register| asm.vzero(Vreg(register)));
 }
 
 /// Sums all lanes of all accumulators of each row, and multiplies by 1 / length: in every lane of `dst`.
@@ -195,7 +181,7 @@ fn average(asm: &mut Asm, rows: u8, dst: fn(u8) -> Vreg) {
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         (0..rows).for_each(|row| asm.vadd(sum(row, to), sum(row, to), sum(row, from)));
     }
-    asm.vbroadcast(FACTOR, arg!(reciprocal));
+    asm.vbroadcast(FACTOR, arg!(RowNormArgs.reciprocal));
     for row in 0..rows {
         asm.vreduce_add(dst(row), sum(row, 0), TEMP);
         asm.vmul(dst(row), dst(row), FACTOR);
@@ -207,11 +193,11 @@ fn mean(code: &RowNormCode, asm: &mut Asm, rows: u8) {
         return (0..rows).for_each(|row| asm.vzero(mean_of(row)));
     }
     clear(asm, rows);
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         for row in 0..rows {
-            let (sum, src) = (sum(row, place.chain), SRC[usize::from(row)]);
+            let (sum, src) = (sum(row, place.vector), SRC[usize::from(row)]);
             if place.tail.is_none() {
-                asm.vadd(sum, sum, place.of(src));
+                asm.vadd(sum, sum, place.address(src));
             } else {
                 place.load(asm, VALUE, src);
                 asm.vadd(sum, sum, VALUE);
@@ -223,7 +209,7 @@ fn mean(code: &RowNormCode, asm: &mut Asm, rows: u8) {
 
 fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     clear(asm, rows);
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         for row in 0..rows {
             if code.output == Stored::F32 {
                 place.prefetch(asm, DST[usize::from(row)]);
@@ -231,13 +217,13 @@ fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
             place.load(asm, VALUE, SRC[usize::from(row)]);
             if code.centred {
                 asm.vsub(VALUE, VALUE, mean_of(row));
-                place.only(asm, VALUE, TEMP);
+                place.clear_unused(asm, VALUE, TEMP);
             }
-            asm.vfma231(sum(row, place.chain), VALUE, VALUE);
+            asm.vfma231(sum(row, place.vector), VALUE, VALUE);
         }
     });
     average(asm, rows, deviation_of);
-    asm.vbroadcast(FACTOR, arg!(epsilon));
+    asm.vbroadcast(FACTOR, arg!(RowNormArgs.epsilon));
     asm.vload(VALUE, 1.0);
     for row in 0..rows {
         let deviation = deviation_of(row);
@@ -250,9 +236,9 @@ fn deviation(code: &RowNormCode, asm: &mut Asm, rows: u8) {
 fn result(code: &RowNormCode, asm: &mut Asm, rows: u8) {
     if code.output == Stored::F32 {
         asm.mov(NEXT, SRC[usize::from(rows) - 1]);
-        (0..rows).for_each(|_| asm.add_mem(NEXT, arg!(stride)));
+        (0..rows).for_each(|_| asm.add_mem(NEXT, arg!(RowNormArgs.stride)));
     }
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         if code.output == Stored::F32 {
             place.prefetch(asm, NEXT);
         }
@@ -274,10 +260,7 @@ fn result(code: &RowNormCode, asm: &mut Asm, rows: u8) {
                 (false, true) => asm.vadd(VALUE, VALUE, TEMP),
                 (false, false) => {}
             }
-            match code.output {
-                Stored::F32 => place.store(asm, DST[usize::from(row)], VALUE),
-                Stored::Bf16 => place.store_bf16(asm, DST[usize::from(row)], VALUE),
-            }
+            place.store_as(code.output, asm, DST[usize::from(row)], VALUE);
         }
     });
 }

@@ -1,7 +1,7 @@
 //! Normalisations at every level against the references, with canaries around the output and NaN around the input.
 
 use super::*;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels};
 use crate::cpu::precision::to_bf16;
 use crate::cpu::{ActivationsMut, EmitEach, Stored};
 use crate::isa::Isa;
@@ -45,8 +45,8 @@ fn check_rows(form: RowForm, isa: Isa, tasks: usize, by_row: bool) {
     let norm = RowNorm::new(form, isa, tasks, &EmitEach).unwrap();
     let place = format!("{form:?} at {isa}");
     for in_place in [false, true] {
-        let mut output = Fenced::new(rows * length);
-        let (mut mean, mut deviation) = (Fenced::new(rows), Fenced::new(rows));
+        let mut output = Canaried::new(rows * length);
+        let (mut mean, mut deviation) = (Canaried::new(rows), Canaried::new(rows));
         let moments = form.moments.then(|| (mean.inside(), deviation.inside()));
         if in_place {
             output.inside().copy_from_slice(&input);
@@ -99,7 +99,7 @@ fn results_are_rounded_to_bf16_where_they_are_stored_so() {
                 assert!(RowNorm::new(form, isa, 2, &EmitEach).is_err());
                 continue;
             }
-            let (mut whole, mut halves) = (vec![0.0; rows * length], Fenced::<u16>::new(rows * length));
+            let (mut whole, mut halves) = (vec![0.0; rows * length], Canaried::<u16>::new(rows * length));
             for output in [Stored::F32, Stored::Bf16] {
                 let norm = RowNorm::new(RowForm { output, ..form }, isa, 2, &EmitEach).unwrap();
                 let output = match output {
@@ -171,7 +171,7 @@ fn channels_are_scaled_and_shifted_in_either_layout() {
     for (shape, isa) in images().flat_map(|shape| levels().into_iter().map(move |isa| (shape, isa))) {
         let input = values(shape.batch() * shape.channels() * shape.spatial(), 1);
         let (factor, summand) = (values(shape.channels(), 2), values(shape.channels(), 3));
-        let mut output = Fenced::new(input.len());
+        let mut output = Canaried::new(input.len());
         let affine = Affine::new(shape, isa, 3, &EmitEach).unwrap();
         affine.run(&input, &factor, &summand, output.inside(), &Scoped).unwrap();
         let mut want = vec![0.0; input.len()];
@@ -194,7 +194,7 @@ fn groups_are_normalised_in_either_layout() {
             let input = values(shape.batch() * shape.channels() * shape.spatial(), 1);
             let (scale, bias) = (values(shape.channels(), 2), values(shape.channels(), 3));
             let norm = Groups::new(shape, groups, isa, 3, &EmitEach).unwrap();
-            let (mut output, mut scratch) = (Fenced::new(input.len()), Fenced::new(norm.scratch_len()));
+            let (mut output, mut scratch) = (Canaried::new(input.len()), Canaried::new(norm.scratch_len()));
             let operands = GroupOperands { scale: &scale, bias: &bias, epsilon: 1e-3 };
             norm.run(&input, operands, output.inside(), scratch.inside(), &Scoped).unwrap();
             scratch.open();
@@ -235,7 +235,7 @@ fn responses_are_normalised_in_either_layout() {
         for (size, beta) in [(1, 0.75), (5, 0.75), (4, 0.5), (1000, 1.25)] {
             let local = Local { size, alpha: 0.1.into(), beta: F32Bits::new(beta), bias: 1.5.into() };
             let input = values(shape.batch() * shape.channels() * shape.spatial(), 1);
-            let mut output = Fenced::new(input.len());
+            let mut output = Canaried::new(input.len());
             LocalNorm::new(shape, local, 3).unwrap().run(&input, output.inside(), &Scoped).unwrap();
             let mut want = vec![0.0; input.len()];
             reference::norm::local(shape, local, &input, &mut want);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::Stored;
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Src, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Src, Vreg, arg, counted_down};
 
 /// What is done with each tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -74,7 +74,6 @@ impl Arguments for PoolArgs {
     }
 }
 
-const ARGS: Gpr = Gpr::RDI;
 const SRC: Gpr = Gpr::RSI;
 const DST: Gpr = Gpr::RDX;
 const LEFT: Gpr = Gpr::RCX;
@@ -85,15 +84,6 @@ const COUNT: [Gpr; 3] = [Gpr::R10, Gpr::R11, Gpr::RBX];
 const STEP_H: Gpr = Gpr::R13;
 const STEP_W: Gpr = Gpr::R12;
 
-macro_rules! arg {
-    ($field:ident) => {
-        arg!($field, 0)
-    };
-    ($field:ident, $index:expr) => {
-        Mem::at(ARGS, std::mem::offset_of!(PoolArgs, $field) as i32 + $index * 8)
-    };
-}
-
 /// Emits the code of that key.
 pub fn emit(code: &PoolCode, asm: &mut Asm) {
     let (lanes, bytes) = (asm.lanes() as i32, code.stored.bytes() as i32);
@@ -101,42 +91,33 @@ pub fn emit(code: &PoolCode, asm: &mut Asm) {
     let wide: u8 = if asm.registers() == 16 { 4 } else { 8 };
     let registers = Registers::new(wide, asm);
     asm.prologue();
-    asm.load(SRC, arg!(src));
-    asm.load(DST, arg!(dst));
-    asm.load(PIXELS, arg!(pixels));
-    asm.load(STEP_H, arg!(steps, 1));
-    asm.load(STEP_W, arg!(steps, 2));
+    asm.load(SRC, arg!(PoolArgs.src));
+    asm.load(DST, arg!(PoolArgs.dst));
+    asm.load(PIXELS, arg!(PoolArgs.pixels));
+    asm.load(STEP_H, arg!(PoolArgs.steps).plus(8));
+    asm.load(STEP_W, arg!(PoolArgs.steps).plus(16));
     if code.collect == Collect::Sum {
-        asm.vbroadcast(registers.scale, arg!(scale));
+        asm.vbroadcast(registers.scale, arg!(PoolArgs.scale));
     }
-    let pixel = asm.label();
-    asm.bind(pixel);
-    asm.load(LEFT, arg!(channels));
-    for vectors in [wide, 1] {
-        let (next, done) = (asm.label(), asm.label());
-        asm.bind(next);
-        asm.cmp_imm(LEFT, i32::from(vectors) * lanes);
-        asm.jump_if(Cond::Less, done);
-        window(code, asm, &registers, vectors, None);
-        asm.add_imm(SRC, i32::from(vectors) * lanes * bytes);
-        asm.add_imm(DST, i32::from(vectors) * lanes * bytes);
-        asm.sub_imm(LEFT, i32::from(vectors) * lanes);
-        asm.jump(next);
-        asm.bind(done);
-    }
-    let done = asm.label();
-    asm.test(LEFT);
-    asm.jump_if(Cond::Equal, done);
-    asm.mask_first(registers.mask, LEFT, AT[2]);
-    window(code, asm, &registers, 1, Some(registers.mask));
-    asm.lea(SRC, Mem::indexed(SRC, LEFT, bytes as u8, 0));
-    asm.lea(DST, Mem::indexed(DST, LEFT, bytes as u8, 0));
-    asm.bind(done);
-    asm.add_mem(SRC, arg!(src_step));
-    asm.add_mem(DST, arg!(dst_step));
-    asm.sub_imm(PIXELS, 1);
-    asm.test(PIXELS);
-    asm.jump_if(Cond::NotEqual, pixel);
+    asm.repeat(PIXELS, |asm| {
+        asm.load(LEFT, arg!(PoolArgs.channels));
+        for vectors in [wide, 1] {
+            let channels = i32::from(vectors) * lanes;
+            asm.while_at_least(LEFT, channels, |asm| {
+                window(code, asm, &registers, vectors, None);
+                asm.add_imm(SRC, channels * bytes);
+                asm.add_imm(DST, channels * bytes);
+            });
+        }
+        asm.unless_zero(LEFT, |asm| {
+            asm.mask_first(registers.mask, LEFT, AT[2]);
+            window(code, asm, &registers, 1, Some(registers.mask));
+            asm.lea(SRC, Mem::indexed(SRC, LEFT, bytes as u8, 0));
+            asm.lea(DST, Mem::indexed(DST, LEFT, bytes as u8, 0));
+        });
+        asm.add_mem(SRC, arg!(PoolArgs.src_step));
+        asm.add_mem(DST, arg!(PoolArgs.dst_step));
+    });
     asm.epilogue();
 }
 
@@ -173,34 +154,17 @@ fn window(code: &PoolCode, asm: &mut Asm, registers: &Registers, vectors: u8, ma
             _ => asm.vzero(registers.total(index)),
         }
     }
-    let (depth, height, line) = (asm.label(), asm.label(), asm.label());
     asm.mov(AT[0], SRC);
-    asm.load(COUNT[0], arg!(taps, 0));
-    asm.bind(depth);
-    asm.mov(AT[1], AT[0]);
-    asm.load(COUNT[1], arg!(taps, 1));
-    asm.bind(height);
-    asm.mov(AT[2], AT[1]);
-    asm.load(COUNT[2], arg!(taps, 2));
-    if collect != Collect::Max {
-        (0..vectors).for_each(|index| asm.vzero(registers.row(index)));
-    }
-    asm.align(16);
-    asm.bind(line);
-    for index in 0..vectors {
-        tap(code, asm, registers, Mem::at(AT[2], i32::from(index) * width), index, mask);
-    }
-    asm.add(AT[2], STEP_W);
-    repeat(asm, COUNT[2], line);
-    if collect != Collect::Max {
-        for index in 0..vectors {
-            asm.vadd(registers.total(index), registers.total(index), registers.row(index));
-        }
-    }
-    asm.add(AT[1], STEP_H);
-    repeat(asm, COUNT[1], height);
-    asm.add_mem(AT[0], arg!(steps, 0));
-    repeat(asm, COUNT[0], depth);
+    asm.load(COUNT[0], arg!(PoolArgs.taps));
+    asm.repeat(COUNT[0], |asm| {
+        asm.mov(AT[1], AT[0]);
+        asm.load(COUNT[1], arg!(PoolArgs.taps).plus(8));
+        asm.repeat(COUNT[1], |asm| {
+            row_of_taps(code, asm, registers, vectors, mask);
+            asm.add(AT[1], STEP_H);
+        });
+        asm.add_mem(AT[0], arg!(PoolArgs.steps));
+    });
     for index in 0..vectors {
         let total = registers.total(index);
         match collect {
@@ -209,11 +173,28 @@ fn window(code: &PoolCode, asm: &mut Asm, registers: &Registers, vectors: u8, ma
             Collect::Square => asm.vsqrt(total, total),
         }
         let to = Mem::at(DST, i32::from(index) * width);
-        match (stored, mask) {
-            (Stored::F32, Some(mask)) => asm.vstore_masked(to, mask, total),
-            (Stored::F32, None) => asm.vstore(to, total),
-            (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(to, mask, total, registers.tap),
-            (Stored::Bf16, None) => asm.vstore_bf16(to, total, registers.tap),
+        stored.store(asm, to, mask, total, registers.tap);
+    }
+}
+
+/// Emits the taps along the innermost axis, and adds their sums to the window's.
+fn row_of_taps(code: &PoolCode, asm: &mut Asm, registers: &Registers, vectors: u8, mask: Option<Mask>) {
+    let width = asm.lanes() as i32 * code.stored.bytes() as i32;
+    asm.mov(AT[2], AT[1]);
+    asm.load(COUNT[2], arg!(PoolArgs.taps).plus(16));
+    if code.collect != Collect::Max {
+        (0..vectors).for_each(|index| asm.vzero(registers.row(index)));
+    }
+    asm.align(16);
+    asm.repeat(COUNT[2], |asm| {
+        for index in 0..vectors {
+            tap(code, asm, registers, Mem::at(AT[2], i32::from(index) * width), index, mask);
+        }
+        asm.add(AT[2], STEP_W);
+    });
+    if code.collect != Collect::Max {
+        for index in 0..vectors {
+            asm.vadd(registers.total(index), registers.total(index), registers.row(index));
         }
     }
 }
@@ -221,13 +202,10 @@ fn window(code: &PoolCode, asm: &mut Asm, registers: &Registers, vectors: u8, ma
 fn tap(code: &PoolCode, asm: &mut Asm, registers: &Registers, from: Mem, index: u8, mask: Option<Mask>) {
     let PoolCode { collect, stored, .. } = *code;
     let (tap, row) = (registers.tap, registers.row(index));
-    match (stored, mask) {
-        (Stored::F32, Some(mask)) => asm.vload_masked(tap, mask, from),
-        (Stored::F32, None) if collect == Collect::Sum => return asm.vadd(row, row, from),
-        (Stored::F32, None) => asm.vload(tap, from),
-        (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(tap, mask, from),
-        (Stored::Bf16, None) => asm.vload_bf16(tap, from),
+    if (stored, mask, collect) == (Stored::F32, None, Collect::Sum) {
+        return asm.vadd(row, row, from);
     }
+    stored.load(asm, tap, mask, from);
     match collect {
         // x86 returns the second operand where either is NaN: the accumulator stays.
         Collect::Max => asm.vmax(registers.total(index), tap, registers.total(index)),
@@ -238,10 +216,4 @@ fn tap(code: &PoolCode, asm: &mut Asm, registers: &Registers, from: Mem, index: 
         }
         Collect::Square => asm.vfma231(row, tap, tap),
     }
-}
-
-fn repeat(asm: &mut Asm, count: Gpr, label: crate::jit::Label) {
-    asm.sub_imm(count, 1);
-    asm.test(count);
-    asm.jump_if(Cond::NotEqual, label);
 }

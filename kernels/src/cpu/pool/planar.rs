@@ -1,14 +1,14 @@
 //! Pooling of images with channels first, in plain Rust that compilers vectorise.
 //!
 //! A window is separable: its rows of taps are folded into one row as wide as the image, then the columns of that row.
-//! The first, larger part runs over contiguous elements. Rows are short, so what they have in common is computed once a
-//! task: [`Across`].
+//! The first, larger part runs over contiguous elements. Rows are short, so what all rows share is computed once a
+//! task: [`RowWindows`].
 
 use std::ops::Range;
 
 use super::window::{PoolKind, PoolShape, Taps, Window};
 use crate::Isa;
-use crate::cpu::twice::twice;
+use crate::cpu::multiversion::multiversion;
 use crate::parallel::{Parallel, for_each_chunk};
 
 /// Most taps of a row that are folded without a check whether they are used: the check costs as much as a few of them.
@@ -27,18 +27,18 @@ pub(super) fn pool(
     let (from, to) = (shape.input_pixels(), shape.output_pixels());
     let each = (shape.batch() * shape.channels()).div_ceil(tasks);
     for_each_chunk(parallel, output, each * to, &|index, chunk| {
-        let mut across = Across::new(kind, &shape.axes);
+        let mut windows = RowWindows::new(kind, &shape.axes);
         for (place, plane) in chunk.chunks_exact_mut(to).enumerate() {
             let start = (index * each + place) * from;
-            let picture = &input[start..start + from];
+            let image = &input[start..start + from];
             match kind {
-                PoolKind::Max => largest(isa, &shape.axes, picture, plane, &mut across, parallel),
-                PoolKind::Average { .. } => sums(isa, &shape.axes, picture, plane, &mut across, parallel),
-                PoolKind::Lp { p: 1 } => absolutes(isa, &shape.axes, picture, plane, &mut across, parallel),
-                PoolKind::Lp { p: 2 } => squares(isa, &shape.axes, picture, plane, &mut across, parallel),
+                PoolKind::Max => largest(isa, &shape.axes, image, plane, &mut windows, parallel),
+                PoolKind::Average { .. } => sums(isa, &shape.axes, image, plane, &mut windows, parallel),
+                PoolKind::Lp { p: 1 } => absolutes(isa, &shape.axes, image, plane, &mut windows, parallel),
+                PoolKind::Lp { p: 2 } => squares(isa, &shape.axes, image, plane, &mut windows, parallel),
                 PoolKind::Lp { p } => {
                     let power = move |value: f32| value.abs().powf(p as f32);
-                    one_plane(&shape.axes, picture, plane, &mut across, parallel, &power, &|a, b| a + b);
+                    one_plane(&shape.axes, image, plane, &mut windows, parallel, &power, &|a, b| a + b);
                 }
             }
         }
@@ -47,15 +47,15 @@ pub(super) fn pool(
 
 macro_rules! planes {
     ($name:ident, $map:expr, $fold:expr) => {
-        twice! {
+        multiversion! {
             fn $name(
                 axes: &[Window; 3],
                 input: &[f32],
                 output: &mut [f32],
-                across: &mut Across,
+                windows: &mut RowWindows,
                 parallel: &dyn Parallel
             ) {
-                one_plane(axes, input, output, across, parallel, &$map, &$fold);
+                one_plane(axes, input, output, windows, parallel, &$map, &$fold);
             }
         }
     };
@@ -67,8 +67,8 @@ planes!(sums, |value| value, |a, b| a + b);
 planes!(absolutes, f32::abs, |a, b| a + b);
 planes!(squares, |value| value * value, |a, b| a + b);
 
-/// What the rows of a task have in common, and memory for one row.
-struct Across {
+/// The windows along a row, which all rows of a task share, and memory for one row.
+struct RowWindows {
     kind: PoolKind,
     width: Window,
     /// The taps of each window along depth and height: those on the input, and their number with padding. Computed once
@@ -83,8 +83,8 @@ struct Across {
     counts: [usize; 2],
 }
 
-impl Across {
-    fn new(kind: PoolKind, axes: &[Window; 3]) -> Across {
+impl RowWindows {
+    fn new(kind: PoolKind, axes: &[Window; 3]) -> RowWindows {
         let [depth, height, width] = *axes;
         let taps = [depth, height]
             .map(|axis| (0..axis.output as usize).map(|index| (axis.taps(index), axis.padded_taps(index))).collect());
@@ -92,11 +92,11 @@ impl Across {
         let edges = (0..interior.start).chain(interior.end..width.output as usize);
         let edges = edges.map(|index| (index, width.taps(index))).collect();
         let row = vec![0.0; width.input as usize];
-        Across { kind, width, taps, interior, edges, row, scales: Vec::new(), counts: [0; 2] }
+        RowWindows { kind, width, taps, interior, edges, row, scales: Vec::new(), counts: [0; 2] }
     }
 
     /// Computes `scales` for rows of so many taps.
-    fn weigh(&mut self, counts: [usize; 2]) {
+    fn update_scales(&mut self, counts: [usize; 2]) {
         if self.counts == counts && !self.scales.is_empty() {
             return;
         }
@@ -116,16 +116,16 @@ fn one_plane(
     axes: &[Window; 3],
     input: &[f32],
     output: &mut [f32],
-    across: &mut Across,
+    windows: &mut RowWindows,
     parallel: &dyn Parallel,
     map: &impl Fn(f32) -> f32,
     fold: &impl Fn(f32, f32) -> f32,
 ) {
-    let (kind, [depth, height, width]) = (across.kind, axes);
-    let [depths, heights] = [0, 1].map(|axis: usize| across.taps[axis].len());
+    let (kind, [depth, height, width]) = (windows.kind, axes);
+    let [depths, heights] = [0, 1].map(|axis: usize| windows.taps[axis].len());
     let places = (0..depths).flat_map(|deep| (0..heights).map(move |high| (deep, high)));
     for ((deep, high), out) in places.zip(output.chunks_exact_mut(width.output as usize)) {
-        let ((deep, padded_deep), (high, padded_high)) = (across.taps[0][deep], across.taps[1][high]);
+        let ((deep, padded_deep), (high, padded_high)) = (windows.taps[0][deep], windows.taps[1][high]);
         if parallel.is_stopped() {
             return;
         }
@@ -133,7 +133,7 @@ fn one_plane(
             out.fill(kind.nothing());
             continue;
         }
-        let (mut given, row) = (false, &mut across.row[..]);
+        let (mut given, row) = (false, &mut windows.row[..]);
         for d in (0..deep.count).map(|tap| deep.first + tap * depth.dilation as usize) {
             let line = |tap: usize| {
                 let high = high.first + tap * height.dilation as usize;
@@ -151,12 +151,12 @@ fn one_plane(
                 (given, tap) = (true, tap + count);
             }
         }
-        columns(across, out, parallel, fold);
+        columns(windows, out, parallel, fold);
         match kind {
             PoolKind::Max | PoolKind::Lp { p: 1 } => {}
             PoolKind::Average { .. } => {
-                across.weigh([deep.count * high.count, padded_deep * padded_high]);
-                let scales = &across.scales[..out.len()];
+                windows.update_scales([deep.count * high.count, padded_deep * padded_high]);
+                let scales = &windows.scales[..out.len()];
                 each(out, |at, value| value * scales[at]);
             }
             PoolKind::Lp { p: 2 } => each(out, |_, value| value.sqrt()),
@@ -195,10 +195,10 @@ fn each(values: &mut [f32], new: impl Fn(usize, f32) -> f32) {
 
 /// Folds the taps of each window of one row.
 #[inline(always)]
-fn columns(across: &Across, out: &mut [f32], parallel: &dyn Parallel, fold: &impl Fn(f32, f32) -> f32) {
-    let Across { kind, width, interior, row, .. } = across;
+fn columns(windows: &RowWindows, out: &mut [f32], parallel: &dyn Parallel, fold: &impl Fn(f32, f32) -> f32) {
+    let RowWindows { kind, width, interior, row, .. } = windows;
     let (stride, dilation, kernel) = (width.stride as usize, width.dilation as usize, width.kernel as usize);
-    for &(index, taps) in &across.edges {
+    for &(index, taps) in &windows.edges {
         if kernel >= LONG && parallel.is_stopped() {
             return;
         }

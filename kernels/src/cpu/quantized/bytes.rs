@@ -7,8 +7,8 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::epilogue::nearest_even;
+use crate::cpu::multiversion::multiversion;
 use crate::cpu::pool::{PoolShape, Window};
-use crate::cpu::twice::twice;
 use crate::isa::Isa;
 use crate::parallel::{Parallel, for_each_chunk};
 
@@ -133,7 +133,7 @@ impl Factors {
     }
 }
 
-twice! {
+multiversion! {
     fn add_chunk(a: &[u8], b: &[u8], factors: Factors, rounding: Rounding, to: &mut [u8]) {
         let Factors { flips, scales, shift } = factors;
         for ((to, &a), &b) in to.iter_mut().zip(a).zip(b) {
@@ -153,7 +153,7 @@ pub fn add(isa: Isa, a: Addend<'_>, b: Addend<'_>, rounding: Rounding, to: &mut 
     });
 }
 
-twice! {
+multiversion! {
     fn add_to_chunk(to: &mut [u8], b: &[u8], factors: Factors, first: bool, rounding: Rounding) {
         let Factors { flips, scales, shift } = factors;
         for (to, &b) in to.iter_mut().zip(b) {
@@ -178,7 +178,7 @@ pub fn add_to(isa: Isa, to: &mut [u8], zero: i32, plus: Plus<'_>, added: Added, 
     });
 }
 
-twice! {
+multiversion! {
     /// Adds bytes to the sums of their columns.
     fn sum_row(row: &[u8], flip: u8, sums: &mut [i32]) {
         sums.iter_mut().zip(row).for_each(|(sum, &byte)| *sum = sum.wrapping_add(i32::from(byte ^ flip)));
@@ -233,13 +233,13 @@ fn raise(to: &mut [u8], from: &[u8], signed: bool) {
     }
 }
 
-twice! {
+multiversion! {
     fn larger(to: &mut [u8], from: &[u8], signed: bool) {
         raise(to, from, signed);
     }
 }
 
-twice! {
+multiversion! {
     /// The largest bytes of windows along a channels-last line, from window `first` on, and of what `to` held before.
     fn largest_along(line: &[u8], channels: usize, window: &Window, first: usize, signed: bool, to: &mut [u8]) {
         for (index, to) in (first..).zip(to.chunks_exact_mut(channels)) {
@@ -287,7 +287,7 @@ fn places(window: &Window, index: usize) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::fence::levels;
+    use crate::cpu::canaries::levels;
     use crate::cpu::pool::PoolKind;
     use crate::parallel::Serial;
     use crate::reference::pool::pool;

@@ -1,14 +1,14 @@
 //! Conversion of left-hand sides for the micro-kernels, and of `f32` tensors to bytes and back.
 
 use super::epilogue::nearest_even;
-use crate::cpu::twice::twice;
+use crate::cpu::multiversion::multiversion;
 use crate::isa::Isa;
 use crate::parallel::{Parallel, for_each_chunk};
 
 /// Elements of a task: a task is worth a wake-up from some tens of thousands on.
 const CHUNK: usize = 1 << 16;
 
-twice! {
+multiversion! {
     /// Bytes less their zero point, as 16-bit integers.
     pub(super) fn words(from: &[u8], signed: bool, zero: i16, to: &mut [i16]) {
         if signed {
@@ -19,7 +19,7 @@ twice! {
     }
 }
 
-twice! {
+multiversion! {
     /// Bytes as unsigned ones: 128 is added to signed ones.
     pub(super) fn unsigned(from: &[u8], signed: bool, to: &mut [u8]) {
         let flip = if signed { 0x80 } else { 0 };
@@ -27,7 +27,7 @@ twice! {
     }
 }
 
-twice! {
+multiversion! {
     /// Pairs of unsigned bytes from two rows, as 16-bit integers; 128 is added to signed ones.
     pub(super) fn pairs(low: &[u8], high: &[u8], signed: bool, to: &mut [i32]) {
         let flip = if signed { 0x80 } else { 0 };
@@ -36,7 +36,7 @@ twice! {
     }
 }
 
-twice! {
+multiversion! {
     /// Unsigned bytes from four rows, interleaved; 128 is added to signed ones.
     pub(super) fn quads(rows: [&[u8]; 4], signed: bool, to: &mut [i32]) {
         let (flip, length) = (if signed { 0x80 } else { 0 }, to.len());
@@ -48,7 +48,7 @@ twice! {
     }
 }
 
-twice! {
+multiversion! {
     fn quantize_chunk(from: &[f32], scale: f32, low: f32, high: f32, zero: i32, to: &mut [u8]) {
         for (to, &value) in to.iter_mut().zip(from) {
             let value = value / scale;
@@ -59,7 +59,7 @@ twice! {
     }
 }
 
-twice! {
+multiversion! {
     fn dequantize_chunk(from: &[u8], signed: bool, zero: i32, scale: f32, to: &mut [f32]) {
         if signed {
             to.iter_mut().zip(from).for_each(|(to, &byte)| *to = (i32::from(byte as i8) - zero) as f32 * scale);
@@ -69,7 +69,7 @@ twice! {
     }
 }
 
-twice! {
+multiversion! {
     fn extremes_chunk(from: &[f32], to: &mut [f32; 2]) {
         // Several at a time, so that comparisons do not wait for each other.
         let (mut low, mut high) = ([0f32; 16], [0f32; 16]);

@@ -20,7 +20,7 @@ use crate::cpu::conv::ConvShape;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::rows::part;
-use crate::cpu::twice::twice;
+use crate::cpu::multiversion::multiversion;
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Disjoint, Parallel};
@@ -223,7 +223,7 @@ impl Winograd {
     }
 }
 
-twice! {
+multiversion! {
     /// Transforms the 4x4 positions of a tile into rows with stride `step`.
     fn transform_tile(rows: &[&[u8]; TRANSFORMED], signed: bool, zero: i16, step: usize, to: &mut [i16]) {
         let channels = rows[0].len();
@@ -269,7 +269,7 @@ struct Back<'a> {
     epilogue: Epilogue<'a>,
 }
 
-twice! {
+multiversion! {
     /// Transforms the sums of a tile back, applies the epilogue and stores the outputs.
     fn epilogue_tile(back: &Back<'_>, to: [Option<&mut [u8]>; 4]) {
         let Back { sums, step, start, epilogue, .. } = back;

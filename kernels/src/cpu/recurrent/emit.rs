@@ -12,7 +12,7 @@ use crate::cpu::chain::{Bits, UnaryOp};
 use crate::cpu::vecmath;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg};
 
 /// The part of a cell's step that a kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -100,8 +100,8 @@ impl Arguments for GateArgs {
             Gates::GruUpdate { .. } => (2, 1, 1),
             Gates::Rnn { .. } => (0, 1, 1),
         };
-        extents.read("what the input gives", self.x).from(rows(first) as isize).bytes(rows(input));
-        extents.read("what the product gives", self.r).bytes(rows(product));
+        extents.read("the product of the input", self.x).from(rows(first) as isize).bytes(rows(input));
+        extents.read("the product of the state", self.r).bytes(rows(product));
         extents.write("the new output", self.out).bytes(units);
         if !matches!(gates, Gates::GruReset { .. }) {
             extents.write("y", self.y).bytes(units);
@@ -124,7 +124,6 @@ impl Arguments for GateArgs {
     }
 }
 
-const ARGS: Gpr = Gpr::RDI;
 const X: Gpr = Gpr::RSI;
 const R: Gpr = Gpr::RDX;
 const PEEPHOLES: Gpr = Gpr::RCX;
@@ -142,12 +141,6 @@ const SCRATCH: Gpr = Gpr::R15;
 /// Temporaries of activations, and on AVX2 the register of the mask.
 const TEMPS: [Vreg; 5] = [Vreg(8), Vreg(9), Vreg(10), Vreg(11), Vreg(12)];
 const MASK: Vreg = Vreg(15);
-
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(ARGS, std::mem::offset_of!(GateArgs, $field) as i32)
-    };
-}
 
 impl Gates {
     fn activations(&self) -> &[Activation] {
@@ -179,40 +172,34 @@ pub fn emit(code: &GateCode, asm: &mut Asm) -> Result<()> {
     let lanes = asm.lanes() as i32;
     asm.prologue();
     for (register, place) in [
-        (X, arg!(x)),
-        (R, arg!(r)),
-        (PEEPHOLES, arg!(peepholes)),
-        (C, arg!(c)),
-        (OUT, arg!(out)),
-        (Y, arg!(y)),
-        (BEFORE, arg!(before)),
-        (Z, arg!(z)),
-        (BIAS, arg!(bias)),
-        (LEFT, arg!(hidden)),
+        (X, arg!(GateArgs.x)),
+        (R, arg!(GateArgs.r)),
+        (PEEPHOLES, arg!(GateArgs.peepholes)),
+        (C, arg!(GateArgs.c)),
+        (OUT, arg!(GateArgs.out)),
+        (Y, arg!(GateArgs.y)),
+        (BEFORE, arg!(GateArgs.before)),
+        (Z, arg!(GateArgs.z)),
+        (BIAS, arg!(GateArgs.bias)),
+        (LEFT, arg!(GateArgs.hidden)),
     ] {
         asm.load(register, place);
     }
     asm.lea(GATE, Mem::indexed(LEFT, LEFT, 1, 0));
     asm.shl_imm(GATE, 1);
     asm.lea(GATE3, Mem::indexed(GATE, GATE, 2, 0));
-    let (next, rest, done) = (asm.label(), asm.label(), asm.label());
     asm.align(16);
-    asm.bind(next);
-    asm.cmp_imm(LEFT, lanes);
-    asm.jump_if(Cond::Less, rest);
-    step(code, &mut Units { asm, mask: None });
-    for register in [X, R, PEEPHOLES, C, OUT, Y, BEFORE, Z, BIAS] {
-        asm.add_imm(register, lanes * 4);
-    }
-    asm.sub_imm(LEFT, lanes);
-    asm.jump(next);
-    asm.bind(rest);
-    asm.test(LEFT);
-    asm.jump_if(Cond::Equal, done);
-    let mask = asm.mask(0, MASK);
-    asm.mask_first(mask, LEFT, SCRATCH);
-    step(code, &mut Units { asm, mask: Some(mask) });
-    asm.bind(done);
+    asm.while_at_least(LEFT, lanes, |asm| {
+        step(code, &mut Units { asm, mask: None });
+        for register in [X, R, PEEPHOLES, C, OUT, Y, BEFORE, Z, BIAS] {
+            asm.add_imm(register, lanes * 4);
+        }
+    });
+    asm.unless_zero(LEFT, |asm| {
+        let mask = asm.mask(0, MASK);
+        asm.mask_first(mask, LEFT, SCRATCH);
+        step(code, &mut Units { asm, mask: Some(mask) });
+    });
     asm.epilogue();
     Ok(())
 }
@@ -225,17 +212,11 @@ struct Units<'a> {
 
 impl Units<'_> {
     fn load(&mut self, to: Vreg, from: Mem) {
-        match self.mask {
-            Some(mask) => self.asm.vload_masked(to, mask, from),
-            None => self.asm.vload(to, from),
-        }
+        self.asm.vload_lanes(to, self.mask, from);
     }
 
     fn store(&mut self, to: Mem, from: Vreg) {
-        match self.mask {
-            Some(mask) => self.asm.vstore_masked(to, mask, from),
-            None => self.asm.vstore(to, from),
-        }
+        self.asm.vstore_lanes(to, self.mask, from);
     }
 
     /// `to` = the input's product for gate `gate` + row `row` of the recurrent product.

@@ -69,7 +69,7 @@ impl Cell {
 /// One direction of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Direction {
-    /// Whether it goes from the last step to the first.
+    /// Whether it runs from the last step to the first.
     pub reverse: bool,
     /// ONNX's f, g and h; cells with fewer functions use the first ones.
     pub activations: [Activation; 3],

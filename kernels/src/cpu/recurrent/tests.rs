@@ -2,8 +2,8 @@
 //! every level, with margins of NaN around the outputs.
 
 use super::*;
+use crate::cpu::canaries::{self, Canaried, levels, packed_mut};
 use crate::cpu::chain::{Bits, UnaryOp};
-use crate::cpu::fence::{self, Fenced, levels, packed_mut};
 use crate::cpu::gemm::{Panels, Source};
 use crate::cpu::{Elements, EmitEach};
 use crate::reference::recurrent::{Inputs, recurrent};
@@ -111,17 +111,17 @@ fn check(shape: &RecurrentShape, isa: Isa, states: bool, lengths: Option<&[usize
     let weights: Vec<DirectionWeights<'_>> = packed
         .iter()
         .map(|packed| DirectionWeights {
-            input: fence::packed(shape.elements, &packed.input),
-            recurrent: fence::packed(shape.elements, &packed.recurrent),
-            faded: fence::packed(shape.elements, &packed.faded),
+            input: canaries::packed(shape.elements, &packed.input),
+            recurrent: canaries::packed(shape.elements, &packed.recurrent),
+            faded: canaries::packed(shape.elements, &packed.faded),
             bias: &packed.bias,
             reset_bias: &packed.reset_bias,
             peepholes: &packed.peepholes,
         })
         .collect();
     let operands = Operands { x: &x, weights: &weights, lengths, h: inputs.h, c: inputs.c };
-    let mut got = [shape.ys(), shape.states(), memory].map(Fenced::new);
-    let mut scratch = Fenced::new(layer.scratch_len());
+    let mut got = [shape.ys(), shape.states(), memory].map(Canaried::new);
+    let mut scratch = Canaried::new(layer.scratch_len());
     let [y, last_h, last_c] = &mut got;
     let mut outputs = Outputs { y: y.inside(), h: last_h.inside(), c: last_c.inside() };
     layer.run(&operands, &mut outputs, scratch.inside(), &Serial).unwrap();

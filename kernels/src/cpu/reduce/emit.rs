@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fold, Map, Pass, PostOp};
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::sweep::{self, Place};
+use crate::cpu::loops::{self, Place};
 use crate::cpu::vecmath::{self, MAGNITUDE};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::asm::Predicate;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
 
 /// All that shapes the code of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -86,12 +86,6 @@ impl Arguments for ReduceArgs {
     }
 }
 
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(Gpr::RDI, std::mem::offset_of!(ReduceArgs, $field) as i32)
-    };
-}
-
 const SRC: Gpr = Gpr::RSI;
 const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
@@ -121,12 +115,12 @@ pub fn emit(code: &ReduceCode, asm: &mut Asm) -> Result<()> {
         return Err(KernelError::Unsupported { family: super::FAMILY, reason });
     }
     asm.prologue();
-    asm.load(SRC, arg!(src));
-    asm.load(DST, arg!(dst));
-    asm.load(STRIDE, arg!(stride));
-    asm.vbroadcast(SCALE, arg!(scale));
+    asm.load(SRC, arg!(ReduceArgs.src));
+    asm.load(DST, arg!(ReduceArgs.dst));
+    asm.load(STRIDE, arg!(ReduceArgs.stride));
+    asm.vbroadcast(SCALE, arg!(ReduceArgs.scale));
     if code.centred {
-        asm.load(CENTRE, arg!(centre));
+        asm.load(CENTRE, arg!(ReduceArgs.centre));
         if code.order == Order::Rows {
             asm.vbroadcast(CENTRE_OF_ROWS, Mem::at(CENTRE, 0));
         }
@@ -142,37 +136,36 @@ pub fn emit(code: &ReduceCode, asm: &mut Asm) -> Result<()> {
 
 fn rows(code: &ReduceCode, asm: &mut Asm) {
     let pass = code.pass;
-    sweep::prepare_rows(asm, arg!(length));
-    asm.load(ROWS, arg!(rows));
-    let next = asm.label();
-    asm.bind(next);
-    start(pass.fold, asm, sweep::UNROLL);
-    sweep::row(asm, |asm, place| {
-        place.further(AHEAD).prefetch(asm, SRC);
-        step(code, asm, place, SRC);
+    loops::prepare_rows(asm, arg!(ReduceArgs.length));
+    asm.load(ROWS, arg!(ReduceArgs.rows));
+    asm.repeat(ROWS, |asm| {
+        start(pass.fold, asm, loops::UNROLL);
+        loops::row(asm, |asm, place| {
+            place.plus(AHEAD).prefetch(asm, SRC);
+            step(code, asm, place, SRC);
+        });
+        // Pairs of accumulators, then the two sums.
+        for (to, from) in [(0, 1), (2, 3), (0, 2)] {
+            fold(pass.fold, asm, Vreg(to), Vreg(to), Vreg(from));
+        }
+        across(pass.fold, asm);
+        apply(pass.post_op, asm, Vreg(0));
+        asm.vstore_one(Mem::at(DST, 0), Vreg(0));
+        asm.add(SRC, STRIDE);
+        asm.add_imm(DST, 4);
     });
-    // Pairs of accumulators, then the two sums.
-    for (to, from) in [(0, 1), (2, 3), (0, 2)] {
-        fold(pass.fold, asm, Vreg(to), Vreg(to), Vreg(from));
-    }
-    across(pass.fold, asm);
-    apply(pass.post_op, asm, Vreg(0));
-    asm.vstore_one(Mem::at(DST, 0), Vreg(0));
-    asm.add(SRC, STRIDE);
-    asm.add_imm(DST, 4);
-    asm.sub_imm(ROWS, 1);
-    asm.test(ROWS);
-    asm.jump_if(Cond::NotEqual, next);
 }
 
 fn columns(code: &ReduceCode, asm: &mut Asm) {
     let pass = code.pass;
-    sweep::columns(asm, arg!(length), &[SRC, DST, CENTRE], WIDE, |asm, vectors, tail| {
+    loops::columns(asm, arg!(ReduceArgs.length), &[SRC, DST, CENTRE], WIDE, |asm, vectors, tail| {
         start(pass.fold, asm, vectors);
-        sweep::down(asm, arg!(rows), SRC, STRIDE, vectors, tail, |asm, at, place| step(code, asm, place, at));
-        for chain in 0..vectors {
-            apply(pass.post_op, asm, Vreg(chain));
-            sweep::across(asm, chain, tail).store(asm, DST, Vreg(chain));
+        loops::down(asm, arg!(ReduceArgs.rows), SRC, STRIDE, vectors, tail, |asm, at, place| {
+            step(code, asm, place, at)
+        });
+        for vector in 0..vectors {
+            apply(pass.post_op, asm, Vreg(vector));
+            loops::across(asm, vector, tail).store(asm, DST, Vreg(vector));
         }
     });
 }
@@ -183,34 +176,29 @@ const STREAMS: [Gpr; TOGETHER] = [SRC, Gpr::R12, Gpr::R13, Gpr::R14];
 
 fn streams(code: &ReduceCode, asm: &mut Asm) {
     let pass = code.pass;
-    sweep::prepare_rows(asm, arg!(length));
-    sweep::row(asm, |asm, place| {
+    loops::prepare_rows(asm, arg!(ReduceArgs.length));
+    loops::row(asm, |asm, place| {
         start(pass.fold, asm, 1);
         place.store(asm, DST, Vreg(0));
     });
-    asm.load(ROWS, arg!(rows));
+    asm.load(ROWS, arg!(ReduceArgs.rows));
     for together in [TOGETHER, 1] {
-        let (next, done) = (asm.label(), asm.label());
-        asm.bind(next);
-        asm.cmp_imm(ROWS, together as i32);
-        asm.jump_if(Cond::Less, done);
-        let streams = &STREAMS[..together];
-        for pair in streams.windows(2) {
-            asm.mov(pair[1], pair[0]);
-            asm.add(pair[1], STRIDE);
-        }
-        sweep::row(asm, |asm, place| {
-            place.load(asm, Vreg(place.chain), DST);
-            streams.iter().for_each(|&stream| step(code, asm, place, stream));
-            place.store(asm, DST, Vreg(place.chain));
+        asm.while_at_least(ROWS, together as i32, |asm| {
+            let streams = &STREAMS[..together];
+            for pair in streams.windows(2) {
+                asm.mov(pair[1], pair[0]);
+                asm.add(pair[1], STRIDE);
+            }
+            loops::row(asm, |asm, place| {
+                place.load(asm, Vreg(place.vector), DST);
+                streams.iter().for_each(|&stream| step(code, asm, place, stream));
+                place.store(asm, DST, Vreg(place.vector));
+            });
+            asm.mov(SRC, streams[together - 1]);
+            asm.add(SRC, STRIDE);
         });
-        asm.mov(SRC, streams[together - 1]);
-        asm.add(SRC, STRIDE);
-        asm.sub_imm(ROWS, together as i32);
-        asm.jump(next);
-        asm.bind(done);
     }
-    sweep::row(asm, |asm, place| {
+    loops::row(asm, |asm, place| {
         place.load(asm, Vreg(0), DST);
         apply(pass.post_op, asm, Vreg(0));
         place.store(asm, DST, Vreg(0));
@@ -218,19 +206,19 @@ fn streams(code: &ReduceCode, asm: &mut Asm) {
 }
 
 /// Sets accumulators to the fold of no elements.
-fn start(fold: Fold, asm: &mut Asm, chains: u8) {
+fn start(fold: Fold, asm: &mut Asm, accumulators: u8) {
     let neutral = match fold {
         Fold::Add | Fold::LogAddExp => 0.0,
         Fold::Mul => 1.0,
         Fold::Max => f32::NEG_INFINITY,
         Fold::Min => f32::INFINITY,
     };
-    (0..chains).for_each(|chain| asm.vload(Vreg(chain), neutral));
+    (0..accumulators).for_each(|vector| asm.vload(Vreg(vector), neutral));
 }
 
 /// Folds one vector into its accumulator. Lanes beyond the row are zero after the load.
 fn step(code: &ReduceCode, asm: &mut Asm, place: Place, base: Gpr) {
-    let (pass, accumulator) = (code.pass, Vreg(place.chain));
+    let (pass, accumulator) = (code.pass, Vreg(place.vector));
     match (pass.fold, pass.map, place.tail) {
         _ if code.centred => {
             place.load(asm, VALUE, base);
@@ -240,10 +228,10 @@ fn step(code: &ReduceCode, asm: &mut Asm, place: Place, base: Gpr) {
                 place.load(asm, TEMPS[2], CENTRE);
                 asm.vsub(VALUE, VALUE, TEMPS[2]);
             }
-            place.only(asm, VALUE, TEMPS[0]);
+            place.clear_unused(asm, VALUE, TEMPS[0]);
         }
-        (Fold::Add, Map::Identity, None) => return asm.vadd(accumulator, accumulator, place.of(base)),
-        (Fold::Mul, Map::Identity, None) => return asm.vmul(accumulator, accumulator, place.of(base)),
+        (Fold::Add, Map::Identity, None) => return asm.vadd(accumulator, accumulator, place.address(base)),
+        (Fold::Mul, Map::Identity, None) => return asm.vmul(accumulator, accumulator, place.address(base)),
         _ => place.load(asm, VALUE, base),
     }
     match pass.map {

@@ -78,7 +78,7 @@ impl Reduction {
         Reduction::LogSumExp,
     ];
 
-    /// The reduction as one pass. Several passes fold in the same way, map in the first and apply the operation on results in the last.
+    /// The reduction as one pass. Of several passes, all fold, the first maps and the last applies the post-op.
     #[must_use]
     pub const fn pass(self) -> Pass {
         let (map, fold, post_op) = match self {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::cpu::EmitEach;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels};
 
 /// The definition: `values` are the elements that one element of the output is made of.
 fn defined(reduction: Reduction, values: &[f64]) -> f64 {
@@ -52,7 +52,7 @@ fn run(reduction: Reduction, shape: &[usize], axes: &[usize], input: &[f32], isa
     let collapsed = Collapsed::new(shape, |axis| axes.contains(&axis));
     let reduce = Reduce::new(reduction, &collapsed, isa, tasks, &EmitEach).unwrap();
     let input = Poisoned::new(input);
-    let (mut output, mut scratch) = (Fenced::new(collapsed.output_len()), Fenced::new(reduce.scratch_len()));
+    let (mut output, mut scratch) = (Canaried::new(collapsed.output_len()), Canaried::new(reduce.scratch_len()));
     reduce.run(input.inside(), output.inside(), scratch.inside(), &Scoped).unwrap();
     scratch.open();
     output.open()

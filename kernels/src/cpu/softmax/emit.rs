@@ -15,11 +15,11 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::sweep::{self, Place};
+use crate::cpu::loops::{self, Place};
 use crate::cpu::vecmath::{self, Copies, Interleaved, MAGNITUDE};
 use crate::isa::Isa;
 use crate::jit::asm::{Predicate, Src};
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
 
 /// What is computed of a row or a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -84,12 +84,6 @@ impl Arguments for SoftmaxArgs {
     }
 }
 
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(Gpr::RDI, std::mem::offset_of!(SoftmaxArgs, $field) as i32)
-    };
-}
-
 const SRC: Gpr = Gpr::RSI;
 const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
@@ -97,19 +91,19 @@ const STRIDE: Gpr = Gpr::R11;
 /// The next row of the input and of the output; rows only.
 const NEXT: [Gpr; 2] = [Gpr::R12, Gpr::R13];
 /// Bytes from an element of the input to the same one of the output; columns only.
-const AWAY: Gpr = Gpr::RBX;
+const OTHER: Gpr = Gpr::RBX;
 
 /// Vectors of columns that are computed together: four cache lines, so that rows far apart are worth prefetching. Their
 /// largest elements and their sums are on the stack.
 const COLUMNS: u8 = 8;
 
 /// Registers of each vector in flight: its value, and two temporaries of the exponential. Four vectors
-/// ([`sweep::UNROLL`]), the current constant, the largest element, the sum and the mask take the sixteen of AVX2.
+/// ([`loops::UNROLL`]), the current constant, the largest element, the sum and the mask take the sixteen of AVX2.
 const EACH: u8 = 3;
 
-/// The register of the value of vector `chain`, one of those in flight.
-const fn value(chain: u8) -> Vreg {
-    Vreg(EACH * (chain % sweep::UNROLL))
+/// The register of the value of a vector, by its index among those in flight.
+const fn value(vector: u8) -> Vreg {
+    Vreg(EACH * (vector % loops::UNROLL))
 }
 
 /// The constant that vectors in flight share.
@@ -124,9 +118,9 @@ const TEMPS: [Vreg; 4] = [Vreg(1), Vreg(2), Vreg(3), Vreg(4)];
 /// Emits the code of that key.
 pub fn emit(code: &SoftmaxCode, asm: &mut Asm) {
     asm.prologue();
-    asm.load(SRC, arg!(src));
-    asm.load(DST, arg!(dst));
-    asm.load(STRIDE, arg!(stride));
+    asm.load(SRC, arg!(SoftmaxArgs.src));
+    asm.load(DST, arg!(SoftmaxArgs.dst));
+    asm.load(STRIDE, arg!(SoftmaxArgs.stride));
     if code.columns {
         columns(code.form, asm)
     } else {
@@ -136,12 +130,15 @@ pub fn emit(code: &SoftmaxCode, asm: &mut Asm) {
 }
 
 fn rows(form: Form, asm: &mut Asm) {
-    sweep::prepare_rows(asm, arg!(length));
-    asm.load(ROWS, arg!(rows));
-    let next = asm.label();
-    asm.bind(next);
-    (0..sweep::UNROLL).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
-    sweep::row(asm, |asm, place| look(asm, place, SRC, Vreg(place.chain), [Vreg(8), Vreg(9)]));
+    loops::prepare_rows(asm, arg!(SoftmaxArgs.length));
+    asm.load(ROWS, arg!(SoftmaxArgs.rows));
+    asm.repeat(ROWS, |asm| row(form, asm));
+}
+
+/// The passes over a row, and the advance to the next.
+fn row(form: Form, asm: &mut Asm) {
+    (0..loops::UNROLL).for_each(|vector| asm.vload(Vreg(vector), f32::NEG_INFINITY));
+    loops::row(asm, |asm, place| update_maximum(asm, place, SRC, Vreg(place.vector), [Vreg(8), Vreg(9)]));
     for (to, from) in [(0, 1), (2, 3), (0, 2)] {
         asm.vmax(Vreg(to), Vreg(to), Vreg(from));
     }
@@ -156,16 +153,16 @@ fn rows(form: Form, asm: &mut Asm) {
         asm.mov(next, at);
         asm.add(next, STRIDE);
     }
-    sweep::groups(asm, |asm, places| {
+    loops::groups(asm, |asm, places| {
         prefetch(form, asm, places);
         exponentials(form, asm, places, SRC, |_, _| ROW_MOST.into());
         if form == Form::Softmax {
-            places.iter().for_each(|place| place.store(asm, DST, value(place.chain)));
+            places.iter().for_each(|place| place.store(asm, DST, value(place.vector)));
         }
         // Pairs of accumulators first: adding them one by one would be a chain of dependent additions.
         for step in [2, 1] {
-            for chain in (0..step).filter(|chain| usize::from(chain + step) < places.len()) {
-                asm.vadd(value(chain), value(chain), value(chain + step));
+            for vector in (0..step).filter(|vector| usize::from(vector + step) < places.len()) {
+                asm.vadd(value(vector), value(vector), value(vector + step));
             }
         }
         asm.vadd(ROW_SUM, ROW_SUM, value(0));
@@ -173,8 +170,8 @@ fn rows(form: Form, asm: &mut Asm) {
     asm.vreduce_add(ROW_SUM, ROW_SUM, value(0));
     row_factor(form, asm, ROW_SUM);
     match form {
-        Form::Softmax => sweep::row(asm, |asm, place| divide(asm, place, DST, ROW_SUM)),
-        Form::LogSoftmax => sweep::row(asm, |asm, place| {
+        Form::Softmax => loops::row(asm, |asm, place| divide(asm, place, DST, ROW_SUM)),
+        Form::LogSoftmax => loops::row(asm, |asm, place| {
             subtract(asm, place, SRC, ROW_MOST, ROW_SUM);
             place.store(asm, DST, value(0));
         }),
@@ -185,94 +182,88 @@ fn rows(form: Form, asm: &mut Asm) {
         }
     }
     asm.add(SRC, STRIDE);
-    if form == Form::LogSumExp {
-        asm.add_imm(DST, 4)
-    } else {
-        asm.add(DST, STRIDE)
-    }
-    asm.sub_imm(ROWS, 1);
-    asm.test(ROWS);
-    asm.jump_if(Cond::NotEqual, next);
+    if form == Form::LogSumExp { asm.add_imm(DST, 4) } else { asm.add(DST, STRIDE) }
 }
 
 fn columns(form: Form, asm: &mut Asm) {
-    asm.mov(AWAY, DST);
-    asm.sub(AWAY, SRC);
+    asm.mov(OTHER, DST);
+    asm.sub(OTHER, SRC);
     asm.spill(2 * COLUMNS);
-    sweep::columns(asm, arg!(length), &[SRC, DST], COLUMNS, |asm, vectors, tail| {
+    loops::columns(asm, arg!(SoftmaxArgs.length), &[SRC, DST], COLUMNS, |asm, vectors, tail| {
         column(form, asm, vectors, tail);
     });
     asm.unspill();
 }
 
-/// The stack slots of the column vector `chain`: its largest element.
-fn most_of(asm: &Asm, chain: u8) -> Mem {
-    asm.slot(chain)
+/// The stack slot of the largest elements of a vector of columns.
+fn most_of(asm: &Asm, vector: u8) -> Mem {
+    asm.slot(vector)
 }
 
-fn sum_of(asm: &Asm, chain: u8) -> Mem {
-    asm.slot(COLUMNS + chain)
+/// The stack slot of its sums, later of what the last pass applies.
+fn sum_of(asm: &Asm, vector: u8) -> Mem {
+    asm.slot(COLUMNS + vector)
 }
 
 fn column(form: Form, asm: &mut Asm, vectors: u8, tail: Option<Mask>) {
     let down = |asm: &mut Asm, body: &dyn Fn(&mut Asm, Gpr, &[Place])| {
-        sweep::down_together(asm, arg!(rows), SRC, STRIDE, vectors, tail, body);
+        loops::down_together(asm, arg!(SoftmaxArgs.rows), SRC, STRIDE, vectors, tail, body);
     };
-    let number = |asm: &Asm, chain: u8| sweep::across(asm, chain, tail);
-    (0..vectors).for_each(|chain| asm.vload(Vreg(chain), f32::NEG_INFINITY));
+    let number = |asm: &Asm, vector: u8| loops::across(asm, vector, tail);
+    (0..vectors).for_each(|vector| asm.vload(Vreg(vector), f32::NEG_INFINITY));
     down(asm, &|asm, at, places| {
-        places.iter().for_each(|place| look(asm, *place, at, Vreg(place.chain), [Vreg(8), Vreg(9)]));
+        places.iter().for_each(|place| update_maximum(asm, *place, at, Vreg(place.vector), [Vreg(8), Vreg(9)]));
     });
     asm.vzero(CONSTANT);
-    for chain in 0..vectors {
+    for vector in 0..vectors {
         if form == Form::LogSumExp {
-            number(asm, chain).store(asm, DST, Vreg(chain));
-            subtrahend(asm, Vreg(chain));
+            number(asm, vector).store(asm, DST, Vreg(vector));
+            subtrahend(asm, Vreg(vector));
         }
-        asm.vstore(most_of(asm, chain), Vreg(chain));
-        asm.vstore(sum_of(asm, chain), CONSTANT);
+        asm.vstore(most_of(asm, vector), Vreg(vector));
+        asm.vstore(sum_of(asm, vector), CONSTANT);
     }
     down(asm, &|asm, at, places| {
-        for places in places.chunks(usize::from(sweep::UNROLL)) {
-            exponentials(form, asm, places, at, |asm, chain| most_of(asm, chain).into());
+        for places in places.chunks(usize::from(loops::UNROLL)) {
+            exponentials(form, asm, places, at, |asm, vector| most_of(asm, vector).into());
             for place in places {
-                let value = value(place.chain);
+                let value = value(place.vector);
                 if form == Form::Softmax {
-                    place.away(AWAY).store(asm, at, value);
+                    place.in_other_array(OTHER).store(asm, at, value);
                 }
-                asm.vadd(value, value, sum_of(asm, place.chain));
-                asm.vstore(sum_of(asm, place.chain), value);
+                asm.vadd(value, value, sum_of(asm, place.vector));
+                asm.vstore(sum_of(asm, place.vector), value);
             }
         }
     });
-    for chain in 0..vectors {
-        asm.vload(ROW_SUM, sum_of(asm, chain));
+    for vector in 0..vectors {
+        asm.vload(ROW_SUM, sum_of(asm, vector));
         row_factor(form, asm, ROW_SUM);
-        asm.vstore(sum_of(asm, chain), ROW_SUM);
+        asm.vstore(sum_of(asm, vector), ROW_SUM);
     }
     match form {
         Form::Softmax => down(asm, &|asm, at, places| {
             for place in places {
-                let value = value(place.chain);
-                place.away(AWAY).load(asm, value, at);
-                asm.vmul(value, value, sum_of(asm, place.chain));
-                place.away(AWAY).store(asm, at, value);
+                let value = value(place.vector);
+                place.in_other_array(OTHER).load(asm, value, at);
+                asm.vmul(value, value, sum_of(asm, place.vector));
+                place.in_other_array(OTHER).store(asm, at, value);
             }
         }),
         Form::LogSoftmax => down(asm, &|asm, at, places| {
             for place in places {
-                let value = value(place.chain);
+                let value = value(place.vector);
                 place.load(asm, value, at);
-                asm.vsub(value, value, most_of(asm, place.chain));
-                asm.vsub(value, value, sum_of(asm, place.chain));
-                place.away(AWAY).store(asm, at, value);
+                asm.vsub(value, value, most_of(asm, place.vector));
+                asm.vsub(value, value, sum_of(asm, place.vector));
+                place.in_other_array(OTHER).store(asm, at, value);
             }
         }),
         Form::LogSumExp => {
-            for chain in 0..vectors {
-                number(asm, chain).load(asm, value(0), DST);
-                asm.vadd(value(0), value(0), sum_of(asm, chain));
-                number(asm, chain).store(asm, DST, value(0));
+            for vector in 0..vectors {
+                number(asm, vector).load(asm, value(0), DST);
+                asm.vadd(value(0), value(0), sum_of(asm, vector));
+                number(asm, vector).store(asm, DST, value(0));
             }
         }
     }
@@ -287,9 +278,9 @@ fn prefetch(form: Form, asm: &mut Asm, places: &[Place]) {
 }
 
 /// Updates the maximum in `most`. It may lose a NaN, which the exponential brings back.
-fn look(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, temp]: [Vreg; 2]) {
+fn update_maximum(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, temp]: [Vreg; 2]) {
     if place.tail.is_none() {
-        return asm.vmax(most, most, place.of(base));
+        return asm.vmax(most, most, place.address(base));
     }
     place.load(asm, at_hand, base);
     place.fold(asm, most, temp, |asm, to, most| asm.vmax(to, most, at_hand));
@@ -307,21 +298,21 @@ fn subtrahend(asm: &mut Asm, most: Vreg) {
 /// Leaves in the registers [`value`] the exponentials of the elements at `places`, less the largest one.
 fn exponentials(form: Form, asm: &mut Asm, places: &[Place], base: Gpr, most: impl Fn(&Asm, u8) -> Src) {
     for place in places {
-        let value = value(place.chain);
+        let value = value(place.vector);
         place.load(asm, value, base);
-        let most = most(asm, place.chain);
+        let most = most(asm, place.vector);
         asm.vsub(value, value, most);
     }
     if form == Form::LogSumExp {
         // Infinite maxima were not subtracted. Such an infinity counts as the largest element here, and is added back
         // at the end.
         asm.vzero(CONSTANT);
-        places.iter().for_each(|place| asm.vmin(value(place.chain), CONSTANT, value(place.chain)));
+        places.iter().for_each(|place| asm.vmin(value(place.vector), CONSTANT, value(place.vector)));
     }
     let copies = Copies { count: places.len() as u8, first: 0, each: EACH, constant: Some(CONSTANT) };
     let temps = [Vreg(1), Vreg(2)];
     vecmath::emit_exp_nonpositive_interleaved(&mut Interleaved::new(asm, copies), value(0), &temps);
-    places.iter().for_each(|place| place.only(asm, value(place.chain), temps[0]));
+    places.iter().for_each(|place| place.clear_unused(asm, value(place.vector), temps[0]));
 }
 
 /// Replaces the sum of a row by what the last pass applies: its reciprocal (Softmax) or its logarithm (LogSoftmax).
@@ -335,9 +326,9 @@ fn row_factor(form: Form, asm: &mut Asm, sum: Vreg) {
 }
 
 fn divide(asm: &mut Asm, place: Place, base: Gpr, reciprocal: Vreg) {
-    let value = value(place.chain);
+    let value = value(place.vector);
     if place.tail.is_none() {
-        asm.vmul(value, reciprocal, place.of(base));
+        asm.vmul(value, reciprocal, place.address(base));
     } else {
         place.load(asm, value, base);
         asm.vmul(value, value, reciprocal);

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::cpu::EmitEach;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels};
 
 fn around(outer: usize, length: usize, inner: usize) -> Around {
     Around { outer: outer as u64, length: length as u64, inner: inner as u64 }
@@ -12,10 +12,10 @@ fn around(outer: usize, length: usize, inner: usize) -> Around {
 /// Runs into another buffer and in place, which must agree to the bit.
 fn run(around: Around, logarithm: bool, input: &[f32], isa: Isa, tasks: usize) -> Vec<f32> {
     let softmax = Softmax::new(around, logarithm, isa, tasks, &EmitEach).unwrap();
-    let mut output = Fenced::new(input.len());
+    let mut output = Canaried::new(input.len());
     softmax.run(Poisoned::new(input).inside(), output.inside(), &Scoped).unwrap();
     let output = output.open();
-    let mut place = Fenced::new(input.len());
+    let mut place = Canaried::new(input.len());
     place.inside().copy_from_slice(input);
     softmax.run_in_place(place.inside(), &Scoped).unwrap();
     let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mem, Vreg, arg, counted_down};
 
 /// How tiles are stored to the rows of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -118,7 +118,6 @@ impl Arguments for TransposeArgs {
     }
 }
 
-const ARGS: Gpr = Gpr::RDI;
 const SRC: Gpr = Gpr::RSI;
 const DST: Gpr = Gpr::RDX;
 const SRC_STRIDE: Gpr = Gpr::R8;
@@ -127,29 +126,22 @@ const DST_STRIDE: Gpr = Gpr::R10;
 const DST_STRIDE3: Gpr = Gpr::R11;
 const INNER: Gpr = Gpr::RCX;
 const OUTER: Gpr = Gpr::RBX;
-const WALK: Gpr = Gpr::RAX;
-
-/// The address of an argument.
-macro_rules! arg {
-    ($field:ident) => {
-        Mem::at(ARGS, std::mem::offset_of!(TransposeArgs, $field) as i32)
-    };
-}
+const AT: Gpr = Gpr::RAX;
 
 /// Emits the code of that key.
 pub fn emit(code: &TransposeCode, asm: &mut Asm) -> Result<()> {
     asm.prologue();
-    asm.load(SRC, arg!(src));
-    asm.load(DST, arg!(dst));
-    asm.load(SRC_STRIDE, arg!(src_stride));
-    asm.load(DST_STRIDE, arg!(dst_stride));
+    asm.load(SRC, arg!(TransposeArgs.src));
+    asm.load(DST, arg!(TransposeArgs.dst));
+    asm.load(SRC_STRIDE, arg!(TransposeArgs.src_stride));
+    asm.load(DST_STRIDE, arg!(TransposeArgs.dst_stride));
     asm.lea(SRC_STRIDE3, Mem::indexed(SRC_STRIDE, SRC_STRIDE, 2, 0));
     asm.lea(DST_STRIDE3, Mem::indexed(DST_STRIDE, DST_STRIDE, 2, 0));
     match code.form {
-        Form::Tile(stores) => tiles(asm, asm.lanes() as u8, stores, turn),
-        Form::WideTile(stores) => tiles(asm, asm.lanes() as u8 / 2, stores, turn_wide),
-        Form::Interleave(rows @ 2..=4) => interleave(asm, rows),
-        Form::Deinterleave(columns @ 2..=4) => deinterleave(asm, columns),
+        Form::Tile(stores) => tiles(asm, asm.lanes() as u8, stores, transpose),
+        Form::WideTile(stores) => tiles(asm, asm.lanes() as u8 / 2, stores, transpose_wide),
+        Form::Interleave(rows @ 2..=4) => narrow(asm, |asm| interleave(asm, rows)),
+        Form::Deinterleave(columns @ 2..=4) => narrow(asm, |asm| deinterleave(asm, columns)),
         Form::Interleave(width) | Form::Deinterleave(width) => {
             let reason = format!("no narrow form is {width} wide");
             return Err(KernelError::Unsupported { family: "transpose", reason });
@@ -169,50 +161,49 @@ fn row_of_four(base: Gpr, stride: Gpr, stride3: Gpr, row: u8) -> Mem {
     }
 }
 
-/// Tiles of `lanes` rows; `turn` transposes the tile in the first registers and returns the first register of the
+/// Tiles of `lanes` rows; `transpose` transposes the tile in the first registers and returns the first register of the
 /// result.
-fn tiles(asm: &mut Asm, lanes: u8, stores: Stores, turn: fn(&mut Asm) -> u8) {
-    let (outer, inner) = (asm.label(), asm.label());
-    asm.load(OUTER, arg!(outer));
-    asm.bind(outer);
-    asm.load(INNER, arg!(inner));
-    asm.align(16);
-    asm.bind(inner);
-    asm.mov(WALK, SRC);
+fn tiles(asm: &mut Asm, lanes: u8, stores: Stores, transpose: fn(&mut Asm) -> u8) {
+    asm.load(OUTER, arg!(TransposeArgs.outer));
+    asm.repeat(OUTER, |asm| {
+        asm.load(INNER, arg!(TransposeArgs.inner));
+        asm.align(16);
+        asm.repeat(INNER, |asm| {
+            tile(asm, lanes, stores, transpose);
+            asm.add_mem(SRC, arg!(TransposeArgs.inner_src));
+            asm.add_mem(DST, arg!(TransposeArgs.inner_dst));
+        });
+        asm.add_mem(SRC, arg!(TransposeArgs.outer_src));
+        asm.add_mem(DST, arg!(TransposeArgs.outer_dst));
+    });
+}
+
+fn tile(asm: &mut Asm, lanes: u8, stores: Stores, transpose: fn(&mut Asm) -> u8) {
+    asm.mov(AT, SRC);
     for row in 0..lanes {
-        asm.vload(Vreg(row), row_of_four(WALK, SRC_STRIDE, SRC_STRIDE3, row));
+        asm.vload(Vreg(row), row_of_four(AT, SRC_STRIDE, SRC_STRIDE3, row));
         if row % 4 == 3 && row + 1 < lanes {
-            asm.lea(WALK, Mem::indexed(WALK, SRC_STRIDE, 4, 0));
+            asm.lea(AT, Mem::indexed(AT, SRC_STRIDE, 4, 0));
         }
     }
-    let turned = turn(asm);
-    asm.mov(WALK, DST);
+    let first = transpose(asm);
+    asm.mov(AT, DST);
     let last = if stores == Stores::Ahead { 2 * lanes } else { lanes };
     for row in 0..last {
-        let to = row_of_four(WALK, DST_STRIDE, DST_STRIDE3, row);
+        let to = row_of_four(AT, DST_STRIDE, DST_STRIDE3, row);
         match stores {
             _ if row >= lanes => asm.prefetch(to),
-            Stores::Stream => asm.vstore_stream(to, Vreg(turned + row)),
-            Stores::Near | Stores::Ahead => asm.vstore(to, Vreg(turned + row)),
+            Stores::Stream => asm.vstore_stream(to, Vreg(first + row)),
+            Stores::Near | Stores::Ahead => asm.vstore(to, Vreg(first + row)),
         }
         if row % 4 == 3 && row + 1 < last {
-            asm.lea(WALK, Mem::indexed(WALK, DST_STRIDE, 4, 0));
+            asm.lea(AT, Mem::indexed(AT, DST_STRIDE, 4, 0));
         }
     }
-    asm.add_mem(SRC, arg!(inner_src));
-    asm.add_mem(DST, arg!(inner_dst));
-    asm.sub_imm(INNER, 1);
-    asm.test(INNER);
-    asm.jump_if(Cond::NotEqual, inner);
-    asm.add_mem(SRC, arg!(outer_src));
-    asm.add_mem(DST, arg!(outer_dst));
-    asm.sub_imm(OUTER, 1);
-    asm.test(OUTER);
-    asm.jump_if(Cond::NotEqual, outer);
 }
 
 /// Transposes the square tile of 8-byte elements in the first registers: pairs within 128-bit groups, then the groups.
-fn turn_wide(asm: &mut Asm) -> u8 {
+fn transpose_wide(asm: &mut Asm) -> u8 {
     let lanes = asm.lanes() as u8 / 2;
     for pair in (0..lanes).step_by(2) {
         asm.vunpack_lo_64(Vreg(lanes + pair), Vreg(pair), Vreg(pair + 1));
@@ -228,13 +219,13 @@ fn turn_wide(asm: &mut Asm) -> u8 {
     // Group l of register 8 + 2p + k has column 2l + k of rows 2p and 2p + 1.
     for k in 0..2 {
         let column = |column: u8| Vreg(2 * column + k);
-        turn_groups(asm, [8 + k, 10 + k, 12 + k, 14 + k].map(Vreg), [0, 1, 2, 3].map(column));
+        transpose_groups(asm, [8 + k, 10 + k, 12 + k, 14 + k].map(Vreg), [0, 1, 2, 3].map(column));
     }
     0
 }
 
 /// A transposition of 4 x 4 groups of 128 bits: even groups by 0x88, odd ones by 0xdd, twice.
-fn turn_groups(asm: &mut Asm, from: [Vreg; 4], to: [Vreg; 4]) {
+fn transpose_groups(asm: &mut Asm, from: [Vreg; 4], to: [Vreg; 4]) {
     let (even0, odd0, even1, odd1) = (Vreg(16), Vreg(17), Vreg(18), Vreg(19));
     asm.vshuffle_128(even0, from[0], from[1], 0x88);
     asm.vshuffle_128(odd0, from[0], from[1], 0xdd);
@@ -247,7 +238,7 @@ fn turn_groups(asm: &mut Asm, from: [Vreg; 4], to: [Vreg; 4]) {
 }
 
 /// Transposes the square tile in the first `lanes` registers; returns the first register of the result.
-fn turn(asm: &mut Asm) -> u8 {
+fn transpose(asm: &mut Asm) -> u8 {
     let lanes = asm.lanes() as u8;
     for pair in (0..lanes).step_by(2) {
         asm.vunpack_lo_32(Vreg(lanes + pair), Vreg(pair), Vreg(pair + 1));
@@ -270,14 +261,20 @@ fn turn(asm: &mut Asm) -> u8 {
     }
     for k in 0..4 {
         let rows = [k, 4 + k, 8 + k, 12 + k].map(Vreg);
-        turn_groups(asm, rows, rows);
+        transpose_groups(asm, rows, rows);
     }
     0
 }
 
+/// A loop over blocks of as many elements of a row as a vector has lanes.
+fn narrow(asm: &mut Asm, block: impl FnOnce(&mut Asm)) {
+    asm.load(INNER, arg!(TransposeArgs.inner));
+    asm.align(16);
+    asm.repeat(INNER, block);
+}
+
 fn interleave(asm: &mut Asm, rows: u8) {
     let lanes = asm.lanes() as i32;
-    let next = narrow_loop(asm);
     for row in 0..rows {
         asm.vload(Vreg(row), row_of_four(SRC, SRC_STRIDE, SRC_STRIDE3, row));
     }
@@ -305,12 +302,10 @@ fn interleave(asm: &mut Asm, rows: u8) {
     }
     asm.add_imm(SRC, lanes * 4);
     asm.add_imm(DST, lanes * width);
-    end_narrow_loop(asm, next);
 }
 
 fn deinterleave(asm: &mut Asm, columns: u8) {
     let lanes = asm.lanes() as u8;
-    let next = narrow_loop(asm);
     let width = i32::from(columns) * 4;
     for row in 0..lanes {
         asm.vload(Vreg(row), Mem::at(SRC, i32::from(row) * width));
@@ -344,19 +339,4 @@ fn deinterleave(asm: &mut Asm, columns: u8) {
     }
     asm.add_imm(SRC, i32::from(lanes) * width);
     asm.add_imm(DST, i32::from(lanes) * 4);
-    end_narrow_loop(asm, next);
-}
-
-fn narrow_loop(asm: &mut Asm) -> crate::jit::Label {
-    let next = asm.label();
-    asm.load(INNER, arg!(inner));
-    asm.align(16);
-    asm.bind(next);
-    next
-}
-
-fn end_narrow_loop(asm: &mut Asm, next: crate::jit::Label) {
-    asm.sub_imm(INNER, 1);
-    asm.test(INNER);
-    asm.jump_if(Cond::NotEqual, next);
 }

@@ -4,10 +4,10 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 use smallvec::SmallVec;
 
+use super::byte_tiles;
 use super::emit::{Form, TransposeArgs, TransposeKernel};
 use super::geometry::{Axis, Planes, offsets};
-use super::interleave;
-use super::zip::{self, Zip};
+use super::narrow::{self, NarrowElement};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, copy_runs, for_each_chunk, part};
@@ -165,11 +165,10 @@ const FAR: usize = 1024;
 const FAR_COLUMNS: usize = 256;
 /// Bytes of far rows that are written together: a pair of lines, which processors prefetch together.
 const FAR_BYTES: usize = 2 * LINE;
-const _: () = assert!(FAR_BYTES <= interleave::ROW);
+const _: () = assert!(FAR_BYTES <= byte_tiles::ROW);
 
 /// Whether rows of the output are far apart. Then they are written in whole lines, because a half-written line may be
 /// evicted before its other half is written, and prefetched, because no hardware prefetcher follows so many pages.
-/// many pages.
 ///
 /// Measured for 768 x 3072 floats with AVX-512, of what a copy reaches: 67 % in lines, 82 % in pairs of them that are
 /// prefetched; of 2048 x 2048, where all rows fall into the same sets of the caches, 54 and 80 %. Rows of 1 KiB gain
@@ -273,8 +272,8 @@ unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, buf
     // SAFETY: passed on; plain bytes of these sizes have these types.
     let done = unsafe {
         match element {
-            1 => zipped::<u8>(planes, isa, region, buffers),
-            2 => zipped::<[u8; 2]>(planes, isa, region, buffers),
+            1 => narrow_side::<u8>(planes, isa, region, buffers),
+            2 => narrow_side::<[u8; 2]>(planes, isa, region, buffers),
             _ => false,
         }
     };
@@ -282,14 +281,14 @@ unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, buf
         return;
     }
     let extents = [region.rows, region.columns].map(|(start, end)| end - start);
-    let tiled = interleave::AVAILABLE && element <= 2 && extents.iter().all(|&it| it >= interleave::side(element));
+    let tiled = byte_tiles::AVAILABLE && element <= 2 && extents.iter().all(|&it| it >= byte_tiles::side(element));
     // SAFETY: passed on; plain bytes of these sizes have these types, and offsets keep the buffers' alignment.
     unsafe {
         match element {
             _ if tiled => {
                 let ahead = is_far(planes, element);
-                let turn = |args: &TransposeArgs| interleave::turn(element, ahead, args);
-                tiles(planes, interleave::side(element), element, region, buffers, &turn);
+                let turn = |args: &TransposeArgs| byte_tiles::transpose(element, ahead, args);
+                tiles(planes, byte_tiles::side(element), element, region, buffers, &turn);
             }
             1 => blocks_of::<u8>(planes, region, buffers),
             2 => blocks_of::<[u8; 2]>(planes, region, buffers),
@@ -299,16 +298,16 @@ unsafe fn blocks(planes: &Planes, isa: Isa, element: usize, region: &Region, buf
     }
 }
 
-/// Whether the plane has a narrow side that is dense; then it is transposed.
+/// Transposes a plane that has a narrow dense side; returns whether it has one.
 ///
 /// # Safety
 ///
 /// As [`blocks`], with elements of type `T`.
-unsafe fn zipped<T: Zip>(planes: &Planes, isa: Isa, region: &Region, buffers: &Buffers<'_>) -> bool {
+unsafe fn narrow_side<T: NarrowElement>(planes: &Planes, isa: Isa, region: &Region, buffers: &Buffers<'_>) -> bool {
     let (rows, columns) = (planes.rows, planes.columns);
     let input = buffers.input.as_ptr().cast::<T>().wrapping_add(region.input);
     let output = buffers.output.at(0).cast::<T>().wrapping_add(region.output);
-    if zip::WIDTHS.contains(&rows.extent) && region.rows == (0, rows.extent) && columns.output == rows.extent {
+    if narrow::WIDTHS.contains(&rows.extent) && region.rows == (0, rows.extent) && columns.output == rows.extent {
         let (start, width, length) = (region.columns.0, rows.extent, region.columns.1 - region.columns.0);
         // SAFETY: the region's part of each row, and of as many output rows without gaps.
         let (from, to) = unsafe {
@@ -316,10 +315,11 @@ unsafe fn zipped<T: Zip>(planes: &Planes, isa: Isa, region: &Region, buffers: &B
             let from: SmallVec<[&[T]; 4]> = (0..width).map(row).collect();
             (from, from_raw_parts_mut(output.wrapping_add(start * width), length * width))
         };
-        T::join(isa, &from, to);
+        T::interleave(isa, &from, to);
         return true;
     }
-    if zip::WIDTHS.contains(&columns.extent) && region.columns == (0, columns.extent) && rows.input == columns.extent {
+    if narrow::WIDTHS.contains(&columns.extent) && region.columns == (0, columns.extent) && rows.input == columns.extent
+    {
         let (start, width, length) = (region.rows.0, columns.extent, region.rows.1 - region.rows.0);
         // SAFETY: as above, the other way around; the parts of output rows do not overlap.
         let (from, mut to) = unsafe {
@@ -327,7 +327,7 @@ unsafe fn zipped<T: Zip>(planes: &Planes, isa: Isa, region: &Region, buffers: &B
             let to: SmallVec<[&mut [T]; 4]> = (0..width).map(row).collect();
             (from_raw_parts(input.wrapping_add(start * width), length * width), to)
         };
-        T::part(isa, from, &mut to);
+        T::deinterleave(isa, from, &mut to);
         return true;
     }
     false

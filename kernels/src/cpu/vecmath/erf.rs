@@ -1,9 +1,9 @@
 //! The error function and GELU as rationals of the square.
 //!
 //! erf(x) = x P(x^2) / Q(x^2) up to a clamp, chosen so that the rounded quotient there is exactly 1 and nowhere more:
-//! 1 + erf(x) is then exactly 0 for very negative x, however large the factor before it. The numbers are scaled
-//! by a free common factor, the one of several dozen whose roundings happened to hurt least. GELU has its own pair, with
-//! the 1/sqrt 2 and the 1/2 of its definition folded in.
+//! then 1 + erf(x) is exactly 0 for very negative x, however large the factor before it. The numbers are scaled by a
+//! free common factor, the one of several dozen whose roundings happened to hurt least. GELU has its own pair, with the
+//! 1/sqrt 2 and the 1/2 of its definition folded in.
 
 use super::interleaved::Interleaved;
 use super::{clamp, horner};

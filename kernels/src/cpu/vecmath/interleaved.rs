@@ -1,8 +1,8 @@
 //! Several vectors through the same function at once: each instruction is emitted for every vector before the next one.
 //!
-//! A function is a chain of some twenty dependent instructions of three to four cycles each. If whole vectors followed
-//! each other, they would overlap only as far as the processor's schedulers reach, which hold two to three such chains;
-//! interleaved instructions of independent vectors overlap at once. Vectors also share the load of a constant, which
+//! A function is a chain of some twenty dependent instructions of three to four cycles each. Emitted one vector after
+//! another, they would overlap only within the processor's scheduling window, which holds two to three such chains;
+//! interleaved, instructions of independent vectors overlap at once. Vectors also share the load of a constant, which
 //! would otherwise take as many load slots as the arithmetic takes execution slots.
 //!
 //! The registers of a vector are one block, and blocks follow each other, so that a function is written once, for the

@@ -1,8 +1,8 @@
 //! NVRTC: CUDA C to machine code of one architecture.
 //!
-//! A CUBIN of the device's real architecture is loaded as it is; PTX would be compiled once more by the driver, at every
-//! load. Where NVRTC is older than the device and does not know its architecture, PTX of the newest one that it knows
-//! is what there is. Compiling needs no device and no driver.
+//! A CUBIN of the device's real architecture is loaded as it is; PTX would be compiled once more by the driver, at
+//! every load. Where NVRTC is older than the device's architecture, it compiles PTX of the newest architecture that it
+//! knows. Compiling needs no device and no driver.
 
 use std::ffi::{CString, c_char};
 
@@ -18,13 +18,13 @@ use crate::gpu::Source;
 ///
 /// # Errors
 ///
-/// [`KernelError::Device`] where NVRTC is not there, or with what it said of the source.
+/// [`KernelError::Device`] where NVRTC is missing, or with its log.
 pub fn compile_for(source: &Source, compute: [u32; 2], options: &OpenOptions) -> Result<Vec<u8>> {
     Libraries::find(options).nvrtc.map_err(|reason| KernelError::Device { call: "NVRTC", reason })?;
     compile(source, compute)
 }
 
-/// Compiles a kernel. NVRTC is there.
+/// Compiles a kernel with NVRTC, which is loaded.
 pub(super) fn compile(source: &Source, compute: [u32; 2]) -> Result<Vec<u8>> {
     let target = Target::for_device(compute, &architectures()?)?;
     let program = Program::new(source)?;
@@ -48,7 +48,7 @@ pub(super) fn compile(source: &Source, compute: [u32; 2]) -> Result<Vec<u8>> {
     }
 }
 
-/// What is compiled for.
+/// The target of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     /// The machine code of exactly this architecture: 90 is compute capability 9.0.
@@ -58,7 +58,7 @@ enum Target {
 }
 
 impl Target {
-    /// The best that a compiler of these architectures can do for a device.
+    /// The best target for a device, of a compiler that knows these architectures.
     fn for_device([major, minor]: [u32; 2], known: &[u32]) -> Result<Target> {
         let own = major.saturating_mul(10).saturating_add(minor);
         if known.contains(&own) {
@@ -96,7 +96,7 @@ fn terminated(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-/// A program of NVRTC's.
+/// A program of NVRTC.
 struct Program(nvrtcProgram);
 
 impl Program {
@@ -112,14 +112,14 @@ impl Program {
         Ok(Program(program))
     }
 
-    /// What the compiler said.
+    /// The compiler's log.
     fn log(&self) -> Result<String> {
         let names = ["nvrtcGetProgramLogSize", "nvrtcGetProgramLog"];
         let bytes = self.bytes(names, sys::nvrtcGetProgramLogSize, sys::nvrtcGetProgramLog)?;
         Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
     }
 
-    /// Something that the library first tells the size of, and then writes.
+    /// A result that the library gives in two calls: its size, then its bytes.
     fn bytes(
         &self,
         names: [&'static str; 2],
@@ -138,7 +138,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: it was made by `new`, and nobody else has it.
+        // SAFETY: it was made by `new`, and this is its only owner.
         let _ = unsafe { sys::nvrtcDestroyProgram(&raw mut self.0) };
     }
 }

@@ -1,8 +1,8 @@
-//! A device's context and its one stream: what everything else here holds on to, and outlives nothing of.
+//! A device's context and its one stream. Everything else of the device holds it, so it is dropped last.
 //!
-//! The context is the device's primary one, so that other libraries in the process share it. The stream does not wait for
-//! the legacy one, on which others may work. Whoever calls the driver binds the context to its thread first: it may
-//! come from any thread, and another library may have bound another context since.
+//! The context is the device's primary one, so that other libraries in the process share it. The stream does not wait
+//! for the legacy one, on which others may work. A thread binds the context before it calls the driver: calls come from
+//! any thread, and another library may have bound another context meanwhile.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ pub(super) struct Context {
     stream: CUstream,
 }
 
-// SAFETY: the driver's handles are numbers to us. Its calls may come from any thread, at the same time, where the context
-// is bound; each thread binds it.
+// SAFETY: the driver's handles are numbers to us. Its calls may come from any thread, at the same time, where the
+// context is bound; each thread binds it.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// The context of a device that the initialised driver named.
+    /// The context of a device, of an initialised driver.
     pub(super) fn open(device: CUdevice) -> Result<Arc<Context>> {
         let mut context = Context { device, raw: std::ptr::null_mut(), stream: std::ptr::null_mut() };
         // SAFETY: the device is the driver's, which writes one handle.
         check("cuDevicePrimaryCtxRetain", unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context.raw, device) })?;
-        // From here on the context is given back when this is dropped.
+        // From here on, dropping this releases the context.
         context.bind()?;
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: a context is bound, and the driver writes one handle.
@@ -45,13 +45,13 @@ impl Context {
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.raw) })
     }
 
-    /// The stream that all work goes through. The context is bound.
+    /// The stream of all work. The context is bound.
     pub(super) fn stream(&self) -> Result<CUstream> {
         self.bind()?;
         Ok(self.stream)
     }
 
-    /// Waits for all work; what went wrong in it is said here.
+    /// Waits for all work, and returns its errors.
     pub(super) fn synchronise(&self) -> Result<()> {
         let stream = self.stream()?;
         // SAFETY: the stream is held as long as this is.
@@ -80,10 +80,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // The driver may be gone already where a process ends; there is nobody to tell then.
+        // At the end of a process the driver may be unloaded already; the error has no receiver then.
         let bound = self.bind().is_ok();
         if bound && !self.stream.is_null() {
-            // SAFETY: nobody else has the stream: all who use it hold this.
+            // SAFETY: all users of the stream hold this value, which is being dropped.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.stream) };
         }
         // SAFETY: it was retained once, by `open`.
@@ -91,7 +91,7 @@ impl Drop for Context {
     }
 }
 
-/// A point in a stream, of which the time is known once it has passed.
+/// A point in a stream, whose time is known when the work before it is done.
 struct Event(CUevent);
 
 impl Event {
@@ -107,7 +107,8 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: it was made by `new`, and nobody else has it. One that has not passed is kept by the driver until then.
+        // SAFETY: it was made by `new`, and this is its only owner. One that has not passed is kept by the driver until
+        // then.
         let _ = unsafe { sys::cuEventDestroy_v2(self.0) };
     }
 }

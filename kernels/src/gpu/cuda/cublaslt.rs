@@ -1,11 +1,11 @@
-//! cuBLASLt: matrix products with what is done to their results.
+//! cuBLASLt: matrix products with epilogues.
 //!
-//! The library thinks in columns. A matrix by rows is its own transpose by columns, so a product by rows is asked for as
-//! `right' * left'`: the right matrix comes first, and what the library calls rows are our columns, which is also where
-//! it adds a bias. Its GELU is the one with the hyperbolic tangent.
+//! The library is column-major. A row-major matrix is its transpose in column-major order, so a row-major product is
+//! computed as `right' * left'`: the right matrix comes first, and the library's rows are our columns, along which it
+//! adds a bias, too. Its GELU is the one with the hyperbolic tangent.
 //!
-//! An algorithm belongs to an arithmetic, which it does not say itself: the note for tensor cores says that it was found
-//! for TF32.
+//! An algorithm belongs to a compute type (`f32` or TF32), which it does not name: the note for tensor cores says that
+//! it was proposed for TF32.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::error::{KernelError, Result};
 use crate::gpu::{Algorithm, Engine, Epilogue, MatMulProblem, Notes, Operands, Policy, Problem, Region, Solver};
 
-/// Proposals that are asked for, in each arithmetic.
+/// Proposals that are asked for, of each compute type.
 const PROPOSALS: usize = 8;
 
 /// cuBLASLt on one device.
@@ -35,7 +35,7 @@ unsafe impl Send for Lt {}
 unsafe impl Sync for Lt {}
 
 impl Lt {
-    /// Starts the library, which is there, on a device.
+    /// Creates the library's handle on a device; the library is loaded.
     pub(super) fn open(context: &Arc<Context>) -> Result<Arc<Lt>> {
         context.bind()?;
         // SAFETY: the library is there, and the calls belong together.
@@ -95,7 +95,7 @@ impl Lt {
             .collect())
     }
 
-    /// Makes an algorithm ready, which may be of any origin: the library checks it.
+    /// Makes a solver of an algorithm, which may come from a record: the library checks it.
     pub(super) fn solver(self: &Arc<Lt>, problem: &MatMulProblem, data: [u64; 8], notes: Notes) -> Result<Product> {
         self.context.bind()?;
         let work = Work::new(problem, notes)?;
@@ -108,7 +108,7 @@ impl Lt {
                 (self.handle.raw(), work.product.raw(), &raw const algo, &raw mut result);
             sys::cublasLtMatmulAlgoCheck(handle, product, right, left, residual, output, algo, result)
         };
-        // What is no algorithm of this version is an invalid value: a record's fault, not the device's.
+        // An algorithm of another version is an invalid value: a record's fault, not the device's.
         if status == cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE {
             return Err(unsupported("an algorithm that is none of this version"));
         }
@@ -123,12 +123,12 @@ impl Lt {
 
 impl Drop for Lt {
     fn drop(&mut self) {
-        // The handle gives its memory back to the context of the calling thread.
+        // The handle frees its memory in the context of the calling thread.
         let _ = self.context.synchronise();
     }
 }
 
-/// A result before it was written.
+/// A result for the library to write.
 const NOTHING: sys::cublasLtMatmulHeuristicResult_t = sys::cublasLtMatmulHeuristicResult_t {
     algo: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
     workspaceSize: 0,
@@ -141,7 +141,7 @@ fn unsupported(reason: &str) -> KernelError {
     KernelError::Unsupported { family: "cuBLASLt", reason: reason.to_owned() }
 }
 
-/// Whether an algorithm splits its sums and adds the parts up in the output, in whatever order they come.
+/// Whether an algorithm splits the reduction and adds partial sums up in the output in any order (split-K in place).
 fn adds_in_place(algo: &sys::cublasLtMatmulAlgo_t) -> bool {
     let (mut scheme, mut written) = (0u32, 0);
     let attribute = sys::cublasLtMatmulAlgoConfigAttributes_t::CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME;
@@ -150,12 +150,12 @@ fn adds_in_place(algo: &sys::cublasLtMatmulAlgo_t) -> bool {
         let value = (&raw mut scheme).cast();
         sys::cublasLtMatmulAlgoConfigGetAttribute(algo, attribute, value, size_of::<u32>(), &raw mut written)
     };
-    // What cannot be asked counts as the worse.
+    // If the library does not answer, runs may differ.
     status != cublasStatus_t::CUBLAS_STATUS_SUCCESS
         || scheme & sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_INPLACE as u32 != 0
 }
 
-/// The library's name for what is done to results; the residual is no part of it.
+/// The library's epilogue; the residual is the matrix C instead.
 fn epilogue(epilogue: Epilogue) -> Result<cublasLtEpilogue_t> {
     use cublasLtEpilogue_t as E;
     Ok(match (epilogue.activation, epilogue.bias) {
@@ -171,7 +171,7 @@ fn epilogue(epilogue: Epilogue) -> Result<cublasLtEpilogue_t> {
 
 type Layout = Owned<sys::cublasLtMatrixLayout_t, cublasStatus_t>;
 
-/// A problem in the library's words.
+/// A problem as the library's descriptors.
 #[derive(Debug)]
 struct Work {
     product: Owned<sys::cublasLtMatmulDesc_t, cublasStatus_t>,
@@ -181,7 +181,8 @@ struct Work {
     output: Layout,
 }
 
-// SAFETY: the descriptors are plain memory of the library, used by whoever holds them, one at a time (`Product::work`).
+// SAFETY: the descriptors are plain memory of the library, used by one thread at a time, which holds their lock
+// (`Product::work`).
 unsafe impl Send for Work {}
 
 impl Work {
@@ -216,7 +217,7 @@ impl Work {
             };
             check("cublasLtMatmulDescSetAttribute", status)?;
         }
-        // A matrix by rows is by columns one with as many rows as ours has columns.
+        // A row-major matrix is in column-major order one with as many rows as it has columns.
         let left_is = if trans_left { [m, k] } else { [k, m] };
         let right_is = if trans_right { [k, n] } else { [n, k] };
         Ok(Work {
@@ -227,13 +228,13 @@ impl Work {
         })
     }
 
-    /// Of the left, the right, the residual and the output.
+    /// Layouts of the left matrix, the right one, the residual and the output.
     fn layouts(&self) -> [sys::cublasLtMatrixLayout_t; 4] {
         [self.left.raw(), self.right.raw(), self.output.raw(), self.output.raw()]
     }
 }
 
-/// A dense matrix by columns, so many times, or once for all products.
+/// The layout of a dense column-major matrix, one for each product or one for all.
 fn layout([rows, columns]: [u32; 2], batch: u32, once: bool) -> Result<Layout> {
     // SAFETY: the library is there, and the calls belong together.
     let layout = unsafe {
@@ -245,7 +246,7 @@ fn layout([rows, columns]: [u32; 2], batch: u32, once: bool) -> Result<Layout> {
     let step = i64::try_from(if once { 0 } else { elements }).map_err(|_| unsupported("a matrix of 2^63 elements"))?;
     let batch = batch as i32;
     use sys::cublasLtMatrixLayoutAttribute_t as L;
-    // SAFETY: the layout is held; the number of matrices has 32 bits and their distance 64.
+    // SAFETY: the layout is held; the number of matrices has 32 bits and their stride 64.
     let statuses = unsafe {
         let (count, step) = (std::ptr::from_ref(&batch).cast(), std::ptr::from_ref(&step).cast());
         [
@@ -264,7 +265,7 @@ fn layout([rows, columns]: [u32; 2], batch: u32, once: bool) -> Result<Layout> {
     Ok(layout)
 }
 
-/// An algorithm that is ready.
+/// A solver: an algorithm with its descriptors.
 #[derive(Debug)]
 pub(super) struct Product {
     problem: Problem,
@@ -272,7 +273,7 @@ pub(super) struct Product {
     work: Mutex<Work>,
     algo: sys::cublasLtMatmulAlgo_t,
     workspace: u64,
-    /// Those that decide what is computed: the arithmetic is chosen by them.
+    /// The notes that decide what is computed: they choose the compute type.
     notes: Notes,
     lt: Arc<Lt>,
 }
@@ -301,11 +302,12 @@ impl Solver for Product {
             check("cublasLtMatmulDescSetAttribute", status)?;
         }
         let (alpha, beta) = (f32::from_bits(problem.scale), if problem.epilogue.residual { 1f32 } else { 0f32 });
-        // A factor of zero means that it is not read, but it must be somewhere.
+        // With a factor of zero it is not read, but the address must be valid.
         let residual = if problem.epilogue.residual { at.residual } else { at.output };
         let pointer = |address: u64| address as *mut std::ffi::c_void;
-        // SAFETY: handle and descriptors are held. The operands hold what the layouts say (`addresses`), and so does the
-        // scratch memory. The factors are read before the call returns. The stream is the context's, which is bound.
+        // SAFETY: handle and descriptors are held. The operands hold what the layouts say (`addresses`), and so does
+        // the scratch memory. The factors are read before the call returns. The stream is the context's, which is
+        // bound.
         let status = unsafe {
             let [left, right, middle, output] = work.layouts();
             sys::cublasLtMatmul(

@@ -1,7 +1,7 @@
-//! cuDNN on one device: its one handle, which one thread at a time may use.
+//! cuDNN on one device: its one handle, which a lock gives to one thread at a time.
 //!
-//! Plans are bound to the handle that they were made with, and not all of them may run twice at once, so whoever calls
-//! cuDNN holds the handle's lock: to make a plan, and for the microseconds that it takes to start one.
+//! Plans are bound to the handle that they were made with, and some must not run concurrently with themselves. So a
+//! caller of cuDNN holds the handle's lock: to make a plan, and for the microseconds that it takes to launch one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use super::owned::Owned;
 use super::status::check;
 use crate::error::{KernelError, Result};
 
-/// Scratch memory that no plan needs: cuDNN has been seen to ask for more than 2^63 bytes.
+/// Bound of a plan's scratch memory: cuDNN has been seen to ask for more than 2^63 bytes.
 const ABSURD: u64 = 1 << 40;
 
 /// cuDNN on one device.
@@ -29,7 +29,7 @@ struct Raw(Owned<cudnnHandle_t, cudnnStatus_t>);
 unsafe impl Send for Raw {}
 
 impl Cudnn {
-    /// Starts the library, which is there with all its parts, on a device.
+    /// Creates the library's handle on a device; the library is loaded with all its parts.
     pub(super) fn open(context: &Arc<Context>) -> Result<Arc<Cudnn>> {
         let stream = context.stream()?;
         // SAFETY: the library is there, and the calls belong together.
@@ -39,7 +39,7 @@ impl Cudnn {
         Ok(Arc::new(Cudnn { handle: Mutex::new(Raw(handle)), context: context.clone() }))
     }
 
-    /// Does something with the handle, while nobody else uses it. The context is bound.
+    /// Runs a closure with the handle, under its lock. The context is bound.
     pub(super) fn with<T>(&self, work: impl FnOnce(cudnnHandle_t) -> Result<T>) -> Result<T> {
         self.context.bind()?;
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,21 +48,21 @@ impl Cudnn {
 }
 
 impl Cudnn {
-    /// Waits for all work, before something that it uses is given back; the context is bound then.
+    /// Waits for all work, so that what it uses can be freed; binds the context.
     pub(super) fn settle(&self) {
-        // Where work has failed, nothing of it runs any more.
+        // After an error, no work runs any more.
         let _ = self.context.synchronise();
     }
 }
 
 impl Drop for Cudnn {
     fn drop(&mut self) {
-        // The handle gives its memory back to the context of the calling thread.
+        // The handle frees its memory in the context of the calling thread.
         self.settle();
     }
 }
 
-/// Bytes of scratch memory, where they are any that a device could have.
+/// Bytes of scratch memory; `None` beyond what a device could have.
 pub(super) fn believable(workspace: i64) -> Result<u64> {
     u64::try_from(workspace).ok().filter(|&bytes| bytes <= ABSURD).ok_or_else(|| KernelError::Unsupported {
         family: "cuDNN",

@@ -1,4 +1,4 @@
-//! A GPU as a [`Device`]: memory, copies, times, and the doors to the compiler and the libraries.
+//! A GPU as a [`Device`]: memory, copies, times, and entry points to the compiler and the libraries.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ use crate::gpu::{
 ///
 /// # Errors
 ///
-/// [`KernelError::Device`] where there is none of that number, or no driver; [`probe`](super::probe()) says more.
+/// [`KernelError::Device`] where there is no device of that number, or no driver; [`probe`](super::probe()) says more.
 pub fn open(ordinal: u32, options: &OpenOptions) -> Result<Arc<dyn Device>> {
     let libraries = Libraries::find(options);
     initialise(&libraries)?;
@@ -33,10 +33,10 @@ pub fn open(ordinal: u32, options: &OpenOptions) -> Result<Arc<dyn Device>> {
     Ok(Arc::new(CudaDevice { facts, libraries, lt: OnceLock::new(), cudnn: OnceLock::new(), context }))
 }
 
-/// A library that was started at its first use, or why it could not be.
+/// A library's handle, created at its first use, or why it could not be.
 type Started<T> = OnceLock<std::result::Result<Arc<T>, String>>;
 
-/// A GPU with its context, which is the last that is dropped.
+/// A GPU with its context, which is dropped last.
 #[derive(Debug)]
 struct CudaDevice {
     facts: DeviceFacts,
@@ -47,7 +47,7 @@ struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// cuBLASLt. Starting it takes part of a second, which only those wait for who need it.
+    /// cuBLASLt. Creating its handle takes a part of a second, so it is done at the first product.
     fn lt(&self) -> Result<&Arc<Lt>> {
         self.lack("cuBLASLt", &self.libraries.cublaslt)?;
         let start = || Lt::open(&self.context).map_err(|error| error.to_string());
@@ -64,11 +64,11 @@ impl CudaDevice {
     }
 
     /// Proposals for a convolution: those of the graph interface, then the numbered algorithms, of which some always
-    /// compute in strict `f32`. One interface that has none is no error, unless the other has none either.
+    /// compute in strict `f32`. It is an error only if neither interface has any.
     fn convolutions(&self, conv: &ConvProblem, policy: &Policy, heuristic: Heuristic) -> Result<Vec<Algorithm>> {
         let cudnn = self.cudnn()?;
         let mut graph = graph::heuristics(cudnn, conv, heuristic);
-        // The slower mode ranks better and finds others; neither contains the other.
+        // The slower mode ranks better and has other proposals; neither list contains the other.
         if heuristic == Heuristic::Thorough
             && let Ok(quick) = graph::heuristics(cudnn, conv, Heuristic::Quick)
         {
@@ -114,7 +114,7 @@ impl Device for CudaDevice {
     }
 
     fn release(&self, address: u64) {
-        // Where the driver is gone, or work before has failed, all memory is lost with the context.
+        // Where the driver is unloaded or earlier work has failed, all memory is lost with the context.
         if self.context.synchronise().is_ok() {
             // SAFETY: the address is one that `reserve` gave, and nothing that was started runs any more.
             let _ = unsafe { sys::cuMemFree_v2(address) };
@@ -135,8 +135,8 @@ impl Device for CudaDevice {
             return Ok(());
         }
         let stream = self.context.stream()?;
-        // SAFETY: the region holds as many bytes, and is lent to the caller. It comes after all work that was started, and
-        // the bytes are borrowed until it was waited for: pinned memory is read later than the call.
+        // SAFETY: the region holds as many bytes, and is lent to the caller. It comes after all work that was started,
+        // and the bytes are borrowed until it was waited for: pinned memory is read later than the call.
         let status = unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), bytes.as_ptr().cast(), bytes.len(), stream) };
         let copied = check("cuMemcpyHtoDAsync", status);
         self.context.synchronise()?;

@@ -1,9 +1,9 @@
-//! cuDNN's graph interface: a convolution with what follows it as one graph of operations, for which the library proposes
+//! cuDNN's graph interface: a convolution and its epilogue are one graph of operations, for which the library proposes
 //! engines with knobs.
 //!
-//! What is kept of a choice is the engine's number and its knobs, raw, as the library said them: from these a plan is made
-//! again in another process ([`plan`]). [`descriptor`] is the interface's one kind of object, [`operations`] says a problem in
-//! it, [`engines`] asks for proposals. Everything here needs the library alone, until a plan is made.
+//! A choice is the engine's number and its knobs, as the library's raw numbers: from these, another process makes the
+//! plan again ([`plan`]). [`descriptor`] is the interface's one kind of object, [`operations`] describes a problem with
+//! them, [`engines`] asks for proposals. A device is needed for plans only.
 
 mod descriptor;
 mod engines;

@@ -1,10 +1,10 @@
-//! cuDNN's older calls: convolutions by a numbered algorithm, in strict `f32` where it is told so.
+//! cuDNN's older calls: convolutions by a numbered algorithm, in strict `f32` where the caller asks for it.
 //!
-//! What the graph interface fuses runs on tensor cores only, so this is how a convolution with bias, residual and ReLU runs in
-//! strict `f32`. The fused call takes no other functions, wants a bias, and without a function has one algorithm. A transposed
-//! convolution is the gradient by the input, of which there is no fused form.
+//! The graph interface fuses on tensor cores only, so convolutions with bias, residual and ReLU in strict `f32` use
+//! these calls. The fused call has no other activations, needs a bias, and without an activation has one algorithm. A
+//! transposed convolution is the gradient by the input (backward data), which has no fused form.
 //!
-//! [`descriptors`] holds a problem in the library's words.
+//! [`descriptors`] has the descriptors of a problem.
 
 mod descriptors;
 
@@ -50,7 +50,7 @@ fn unsupported(reason: String) -> KernelError {
     KernelError::Unsupported { family: "cuDNN", reason }
 }
 
-/// What is called for an epilogue.
+/// The call for a problem and its epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     /// `cudnnConvolutionForward`
@@ -72,7 +72,7 @@ impl Call {
         }
     }
 
-    /// Whether an algorithm of that number does it.
+    /// Whether the call has an algorithm of that number.
     fn takes(self, algo: i32) -> bool {
         match self {
             Call::Plain | Call::Fused { relu: true } => usize::try_from(algo).is_ok_and(|algo| algo < FORWARD.len()),
@@ -81,13 +81,13 @@ impl Call {
         }
     }
 
-    /// What an algorithm's name says of its arithmetic.
+    /// Facts about an algorithm's arithmetic, from its name.
     fn notes(self, algo: i32) -> Notes {
-        // Winograd's transform of an unknown tile.
+        // Winograd, of an unknown tile.
         const WINOGRAD: Notes = Notes(1 << 5);
         match (self, algo) {
             (Call::Gradient, 2 | 3) | (Call::Plain | Call::Fused { .. }, 4 | 5) => Notes::FFT,
-            // It adds its parts up in whatever order they come.
+            // It adds partial sums up in any order.
             (Call::Gradient, 0) => Notes::NONDETERMINISTIC,
             (Call::Gradient, 4 | 5) | (Call::Plain | Call::Fused { .. }, 6 | 7) => WINOGRAD,
             _ => Notes(0),
@@ -95,7 +95,7 @@ impl Call {
     }
 }
 
-/// A kind of arithmetic by its number; everything but plain multiply-adds may use TF32.
+/// A math type by its number; all but plain multiply-adds may use TF32.
 fn math_of(number: i32) -> Result<Math> {
     [Math::CUDNN_DEFAULT_MATH, Math::CUDNN_TENSOR_OP_MATH, Math::CUDNN_FMA_MATH]
         .into_iter()
@@ -123,7 +123,7 @@ pub(super) fn heuristics(cudnn: &Cudnn, conv: &ConvProblem, policy: &Policy) -> 
         for perf in cudnn.with(|handle| proposals(handle, &descriptors, call))? {
             let usable = perf.status == cudnnStatus_t::CUDNN_STATUS_SUCCESS && call.takes(perf.algo);
             let Some(workspace) = believable(perf.memory as i64).ok().filter(|_| usable) else { continue };
-            // Where only multiply-adds were asked for, that is what is kept, whatever the answer calls it.
+            // Where plain multiply-adds were asked for, proposals keep that math type, whatever the answer says.
             let strict = math == Math::CUDNN_FMA_MATH || perf.math == Math::CUDNN_FMA_MATH;
             let mut notes = call.notes(perf.algo);
             if !strict {
@@ -142,7 +142,7 @@ pub(super) fn heuristics(cudnn: &Cudnn, conv: &ConvProblem, policy: &Policy) -> 
     Ok(found)
 }
 
-/// All that the library says of a problem, without running anything.
+/// All proposals of the library for a problem, without running any.
 fn proposals(handle: sys::cudnnHandle_t, descriptors: &Descriptors, call: Call) -> Result<Vec<Perf>> {
     let (x, w, conv, y) = descriptors.raw();
     let mut count = 0;
@@ -186,7 +186,7 @@ fn proposals(handle: sys::cudnnHandle_t, descriptors: &Descriptors, call: Call) 
         .collect())
 }
 
-/// A numbered algorithm that is ready.
+/// A solver: a numbered algorithm with its descriptors.
 #[derive(Debug)]
 pub(super) struct Numbered {
     problem: Problem,
@@ -198,7 +198,7 @@ pub(super) struct Numbered {
     cudnn: Arc<Cudnn>,
 }
 
-/// Makes a numbered algorithm ready, which may be of any origin.
+/// Makes a solver of a numbered algorithm, which may come from a record.
 pub(super) fn solver(cudnn: &Arc<Cudnn>, conv: &ConvProblem, algo: i32, math: i32) -> Result<Numbered> {
     let call = Call::of(conv)?;
     let number = usize::try_from(algo).ok().filter(|_| call.takes(algo));
@@ -236,8 +236,8 @@ impl Numbered {
         let bytes = usize::try_from(self.workspace).unwrap_or(0);
         let (one, zero) = (1f32, 0f32);
         let [one, zero]: [*const c_void; 2] = [(&raw const one).cast(), (&raw const zero).cast()];
-        // SAFETY: the handle is ours alone, and descriptors are held. The operands hold what the descriptors say, which say
-        // what the problem does (`Shape::of`, `addresses`); so does the scratch memory. Factors are read at once.
+        // SAFETY: the handle is ours alone, and descriptors are held. The operands hold what the descriptors say, which
+        // say what the problem does (`Shape::of`, `addresses`); so does the scratch memory. Factors are read at once.
         unsafe {
             match self.call {
                 Call::Plain => {
@@ -248,7 +248,7 @@ impl Numbered {
                 }
                 Call::Fused { .. } => {
                     let algo = FORWARD[self.algo];
-                    // A factor of zero means that it is not read, but it must be somewhere.
+                    // With a factor of zero it is not read, but the address must be valid.
                     let (second, residual) =
                         if at.residual == 0 { (zero, output) } else { (one, pointer(at.residual)) };
                     let (b, function) = descriptors.fused();

@@ -1,12 +1,12 @@
-//! Which of NVIDIA's libraries may be called: the gate that every other file of this folder stands behind.
+//! Which of NVIDIA's libraries may be called. Every other file of this folder asks here first.
 //!
-//! cudarc loads a library at its first call and panics where it finds none, or not a function in it; cuDNN goes further and
-//! aborts the process where parts of it, or cuBLASLt, cannot be loaded. Neither can be caught in a way that leaves a
-//! program in order. So each library is loaded here first, by the names that cudarc tries and in the same order, is held
-//! against the list of all functions that this folder calls, and is called only then. What was loaded stays loaded.
+//! cudarc loads a library at its first call, and panics where the library or a function of it is missing; cuDNN aborts
+//! the process where parts of it, or cuBLASLt, cannot be loaded. So each library is loaded here first, by the names
+//! that cudarc tries and in the same order, is checked for all functions that this folder calls, and is called only
+//! after that. A loaded library stays loaded.
 //!
-//! Folders come before what the loader finds by itself: once a file was loaded by its full path, asking for its SONAME gives
-//! the same one, to cudarc and to the libraries among themselves.
+//! The caller's folders are searched before the loader's: when a file has been loaded by its full path, its SONAME
+//! gives the same file, to cudarc and to the libraries themselves.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -32,13 +32,13 @@ pub(super) enum Library {
 /// A library that may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its version as it numbers itself: 13000 is CUDA 13.0, 91900 is cuDNN 9.19.0.
+    /// Its own version number: 13000 is CUDA 13.0, 91900 is cuDNN 9.19.0.
     pub version: u64,
     /// The file that it was loaded from, where the loader tells.
     pub path: Option<PathBuf>,
 }
 
-/// All libraries, each one or the reason why it may not be called.
+/// All libraries: each one, or the reason why it may not be called.
 #[derive(Clone, Debug)]
 pub(super) struct Libraries {
     pub(super) driver: Result<Found, String>,
@@ -166,7 +166,7 @@ impl Library {
         }
     }
 
-    /// The library, loaded and complete, with the file it came from.
+    /// Loads the library and checks that it is complete; also returns its file.
     fn load(self, dirs: &[PathBuf]) -> Result<(Loaded, Option<PathBuf>), String> {
         let mut refused = Vec::new();
         let names = cudarc::get_lib_name_candidates(self.stem());
@@ -182,7 +182,7 @@ impl Library {
         for name in &names {
             let loaded = match load(Path::new(name)) {
                 Ok(loaded) => loaded,
-                // That there is no such file is said once, for all names.
+                // One error for all names says that there is no such file.
                 Err(reason) if reason.contains("No such file") => continue,
                 Err(reason) => {
                     refused.push(reason);
@@ -205,7 +205,7 @@ impl Library {
     /// The library, with its version; cuDNN is only asked for through [`Libraries::find`].
     fn find(self, dirs: &[PathBuf]) -> Result<Found, String> {
         let (loaded, path) = self.load(dirs)?;
-        // cudarc keeps pointers into it, and work may run at any time.
+        // cudarc keeps pointers into it, and work of it may run at any time.
         std::mem::forget(loaded);
         // SAFETY: loading runs the initialisers of a library that was just loaded, which do nothing a second time.
         let present = unsafe {
@@ -223,7 +223,7 @@ impl Library {
         Ok(Found { version, path })
     }
 
-    /// The version that a library tells that is loaded and complete.
+    /// The version of a library that is loaded and complete.
     fn version(self) -> Option<u64> {
         match self {
             Library::Driver => {
@@ -289,7 +289,7 @@ fn find_cudnn(dirs: &[PathBuf], with_cublaslt: bool) -> Result<(Found, u64), Str
     Ok((found, unsafe { cudnn::sys::cudnnGetCudartVersion() } as u64))
 }
 
-/// Loads a file, by its path or its name; the loader's words where it cannot be.
+/// Loads a file by its path or its name; the loader's message where it cannot.
 fn load(file: &Path) -> Result<Loaded, String> {
     // SAFETY: initialisers of a library run. These are NVIDIA's, or whatever stands in their place in a folder that the
     // process's user or its loader's configuration names: as far trusted as the program itself.
@@ -304,7 +304,7 @@ fn has(library: &Loaded, function: &str) -> bool {
     unsafe { library.get::<*const c_void>(function) }.is_ok()
 }
 
-/// What `dladdr` tells of an address.
+/// What `dladdr` returns for an address.
 #[repr(C)]
 struct DlInfo {
     file: *const c_char,

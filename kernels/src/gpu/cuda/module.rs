@@ -1,8 +1,8 @@
-//! Kernels of Kiln's own on a device: machine code that was loaded, and what its launch is checked against.
+//! Kiln's own kernels on a device: loaded machine code, and the check of its arguments at launches.
 //!
-//! The driver copies as many bytes of each argument as the compiled kernel's parameter has, whatever it is given. So the
-//! sizes are asked of the loaded kernel once, and compared with the declared types then and with the arguments at
-//! each launch.
+//! The driver copies as many bytes of each argument as the compiled kernel's parameter has, without a check. So the
+//! sizes of parameters are read from the loaded kernel once and compared with the declared types, and arguments are
+//! compared with them at each launch.
 
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     I32,
     I64,
     F32,
-    /// A structure of so many bytes, which are only known of a compiled kernel.
+    /// A structure; its bytes are known of a compiled kernel alone.
     Bytes(usize),
 }
 
@@ -65,7 +65,7 @@ fn refused(reason: String) -> KernelError {
     KernelError::Unsupported { family: "cuda kernel", reason }
 }
 
-/// Whether the arguments are what the parameters want.
+/// Checks arguments against parameters.
 pub(super) fn check_args(entry: &str, kinds: &[Kind], args: &[Arg<'_>]) -> Result<()> {
     if kinds.len() != args.len() {
         return Err(refused(format!("{entry} has {} parameters, {} arguments were given", kinds.len(), args.len())));
@@ -76,7 +76,7 @@ pub(super) fn check_args(entry: &str, kinds: &[Kind], args: &[Arg<'_>]) -> Resul
     }
 }
 
-/// A kernel that was loaded.
+/// A loaded kernel.
 #[derive(Debug)]
 pub(super) struct CudaModule {
     entry: String,
@@ -97,7 +97,8 @@ impl CudaModule {
     pub(super) fn load(context: &Arc<Context>, source: &Source, image: &[u8]) -> Result<CudaModule> {
         context.bind()?;
         let mut module = std::ptr::null_mut();
-        // SAFETY: the image is a whole CUBIN, or PTX with the zero that the compiler ends it with; one handle is written.
+        // SAFETY: the image is a whole CUBIN, or PTX with the zero that the compiler ends it with; one handle is
+        // written.
         check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) })?;
         let kinds = source.parameters.iter().map(|declared| Kind::of(declared)).collect();
         let mut loaded = CudaModule {
@@ -163,9 +164,10 @@ impl Module for CudaModule {
             .collect();
         let stream = self.context.stream()?;
         let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
-        // SAFETY: the function is held and its context bound. There are as many pointers as it has parameters, each to as
-        // many bytes as its parameter has (`check_args` against `measure`), which are only read, and before this returns.
-        // Addresses are of regions, which the caller holds; what the kernel does with them is its source's promise.
+        // SAFETY: the function is held and its context bound. There are as many pointers as it has parameters, each to
+        // as many bytes as its parameter has (`check_args` against `measure`), which are only read, and before this
+        // returns. Addresses are of regions, which the caller holds; what the kernel does with them is its source's
+        // promise.
         let status = unsafe {
             let extra = std::ptr::null_mut();
             sys::cuLaunchKernel(self.function, gx, gy, gz, bx, by, bz, 0, stream, pointers.as_mut_ptr(), extra)
@@ -182,7 +184,7 @@ impl Drop for CudaModule {
     fn drop(&mut self) {
         // Work that was started may still run the code.
         if self.context.synchronise().is_ok() {
-            // SAFETY: it was loaded by `load`, nobody else has it, and nothing of it runs.
+            // SAFETY: it was loaded by `load`, this is its only owner, and nothing of it runs.
             let _ = unsafe { sys::cuModuleUnload(self.module) };
         }
     }

@@ -1,9 +1,9 @@
-//! Regions to addresses, once they are known to hold what a library will read and write.
+//! Addresses of a problem's operands, after a check that their regions hold what a library reads and writes.
 
 use crate::error::{KernelError, Result};
 use crate::gpu::{Operands, Problem, Region};
 
-/// Addresses of a problem's operands; 0 is one that is not there.
+/// Addresses of a problem's operands; 0 where there is none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Addresses {
     pub(super) left: u64,

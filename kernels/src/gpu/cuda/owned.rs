@@ -1,4 +1,4 @@
-//! A handle of a library that is given back when it is dropped.
+//! A handle of a library that is destroyed when it is dropped.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ impl<T: Copy, S: Status> Owned<T, S> {
 
 impl<T: Copy, S: Status> Drop for Owned<T, S> {
     fn drop(&mut self) {
-        // SAFETY: it was made by `new`, whose caller said that this gives it back, and nobody else has it.
+        // SAFETY: it was made by `new`, whose caller vouched that this destroys it, and this is its only owner.
         let _ = unsafe { (self.destroy)(self.raw) };
     }
 }

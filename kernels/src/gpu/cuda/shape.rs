@@ -32,8 +32,8 @@ impl Shape {
     ///
     /// # Errors
     ///
-    /// [`KernelError::Unsupported`] for sizes of zero, groups that do not divide the channels, and an output that is not what
-    /// comes of the input.
+    /// [`KernelError::Unsupported`] for sizes of zero, groups that do not divide the channels, and an output that is
+    /// not what comes of the input.
     pub(super) fn of(conv: &ConvProblem) -> Result<Shape> {
         let (outer, inner) =
             if conv.transposed { (conv.channels, conv.filters) } else { (conv.filters, conv.channels) };
@@ -79,7 +79,7 @@ impl Shape {
     }
 }
 
-/// Distances between neighbours of a dense tensor, outermost first.
+/// Strides of a dense tensor, outermost first.
 pub(super) fn dense(sizes: &[i64]) -> Vec<i64> {
     let mut strides = vec![1i64; sizes.len()];
     for axis in (1..sizes.len()).rev() {

@@ -1,4 +1,4 @@
-//! What the libraries answer, as one kind of error with the call's name and the status's.
+//! Statuses of the libraries as one kind of error, with the names of the call and of the status.
 
 use std::fmt::Debug;
 
@@ -9,12 +9,12 @@ use cudarc::nvrtc::sys::nvrtcResult;
 
 use crate::error::{KernelError, Result};
 
-/// An answer of a library.
+/// A status of a library.
 pub(super) trait Status: Copy + Debug + PartialEq {
-    /// That all went well.
+    /// Success.
     const SUCCESS: Self;
 
-    /// The library's name where it says that it cannot do what it was asked for, as opposed to something having failed.
+    /// The library's name, where the status says that the call is not supported, as opposed to a failure.
     fn refuses(self) -> Option<&'static str>;
 }
 
@@ -53,7 +53,7 @@ impl Status for cudnnStatus_t {
     }
 }
 
-/// Nothing, where a call went well.
+/// Turns a status into a result.
 ///
 /// # Errors
 ///

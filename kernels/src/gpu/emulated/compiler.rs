@@ -1,11 +1,11 @@
 //! Kernels of [`source`](crate::gpu::source) on the processor: compiled by gcc, loaded, and run thread by thread.
 //!
-//! The text is put between two others: `before.c` gives its words a meaning and has the fibers that make barriers and
-//! shuffles behave, `behind.c` goes over grid and block. What CUDA leaves undefined (barriers that only some threads reach,
-//! shuffles that only a part of a warp takes part in) ends a launch with an error here. Every address that a kernel gets
-//! is one of this process; whether it stays within its regions is the kernel's care, as on a device.
+//! The source is put between two files: `before.c` defines its macros, and threads as fibers, which barriers and
+//! shuffles switch between; `behind.c` loops over grid and block. What CUDA leaves undefined (barriers that only some
+//! threads reach, shuffles in which only a part of a warp takes part) is an error of the launch here. Kernels get
+//! addresses of this process; as on a device, nothing checks that they stay inside of their regions.
 //!
-//! Compiled libraries are kept, by their text, for as long as the process lives and there are not too many.
+//! Compiled libraries are kept by their source while the process lives, up to a bound.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -18,7 +18,7 @@ use crate::error::{KernelError, Result};
 use crate::gpu::source::PRELUDE;
 use crate::gpu::{Arg, Launch, Module, Source};
 
-/// Libraries kept: a test run has a few hundred texts.
+/// Libraries kept: a test run has a few hundred sources.
 const KEPT: usize = 1024;
 
 /// Most threads of a block and most blocks along an axis, as every device has them.
@@ -56,7 +56,7 @@ fn failed(call: &'static str, reason: impl std::fmt::Display) -> KernelError {
 ///
 /// # Errors
 ///
-/// [`KernelError::Device`] with what gcc said, or that there is none.
+/// [`KernelError::Device`] with gcc's messages, or where gcc is missing.
 pub fn compile(source: &Source) -> Result<Arc<dyn Module>> {
     static LIBRARIES: OnceLock<Mutex<HashMap<String, Arc<Library>>>> = OnceLock::new();
     let text = whole(source);
@@ -77,7 +77,7 @@ pub fn compile(source: &Source) -> Result<Arc<dyn Module>> {
     Ok(Arc::new(Compiled { library, parameters: source.parameters.clone() }))
 }
 
-/// The text for gcc.
+/// The source for gcc.
 fn whole(source: &Source) -> String {
     let own = source.text.replace(PRELUDE, "");
     let fibers = if own.contains("KILN_SYNC") || own.contains("KILN_SHUFFLE") { "#define KILN_FIBERS 1\n" } else { "" };
@@ -101,7 +101,7 @@ fn build(text: &str, parameters: usize) -> Result<Library> {
     let folder = tempfile::tempdir().map_err(|error| failed("a folder for gcc", error))?;
     let (from, to) = (folder.path().join("kernel.c"), folder.path().join("kernel.so"));
     std::fs::write(&from, text).map_err(|error| failed("a file for gcc", error))?;
-    // Nothing is contracted, so that results are those of the formulas; addresses are cast, which aliasing must bear.
+    // No contraction, so that results are those of the formulas; no strict aliasing, because addresses are cast.
     let flags = ["-std=gnu11", "-O2", "-shared", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off"];
     let flags = flags.iter().chain(&["-U_FORTIFY_SOURCE", "-fcf-protection=none", "-w", "-o"]);
     let output = Command::new("gcc").args(flags).arg(&to).arg(&from).arg("-lm").output();
@@ -124,7 +124,8 @@ fn load(path: &Path, parameters: usize) -> Result<Library> {
     // SAFETY: `whole` defines an array of at least one such number; its address is what a symbol's pointer is.
     let sizes = unsafe { loaded.get::<*const u64>(b"kiln_sizes") };
     let sizes = *sizes.map_err(|error| failed("loading a kernel", error))?;
-    // SAFETY: the array has one number more than there are parameters, and lives as long as the library, which is loaded.
+    // SAFETY: the array has one number more than there are parameters, and lives as long as the library, which is
+    // loaded.
     let sizes = unsafe { std::slice::from_raw_parts(sizes, parameters) }.to_vec();
     Ok(Library { entry, sizes, bytes, running: Mutex::new(()), _loaded: loaded })
 }

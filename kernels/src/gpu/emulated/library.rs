@@ -1,7 +1,7 @@
-//! How problems are solved on an emulated device: by plain loops, whatever the algorithm is called.
+//! Solvers of an emulated device: plain loops, the same for every algorithm.
 //!
-//! An image's row is the innermost loop, so that the compiler makes vectors of it, and planes and rows of the output are
-//! split over threads where that is worth while: networks of some hundred million products run in a second.
+//! The innermost loop runs along an image's row, so that the compiler vectorises it, and planes and rows of the output
+//! are split over threads where that pays: networks of some hundred million products run in a second.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{Shared, count, spend};
 use crate::error::{KernelError, Result};
 use crate::reference::chain::unary;
 
-/// Products from which on several threads are faster than one.
+/// Multiply-adds from which on several threads are faster than one.
 const WORTH_THREADS: u64 = 1 << 21;
 
 /// A problem and the way of solving it.
@@ -93,12 +93,12 @@ impl Solver for Prepared {
     }
 
     fn size(&self) -> usize {
-        // What a plan of cuDNN's is said to take.
+        // As for plans of cuDNN.
         200 << 10
     }
 }
 
-/// What is done to each result before it is stored.
+/// The epilogue.
 struct Finish<'a> {
     epilogue: Epilogue,
     bias: Option<&'a [f32]>,
@@ -106,7 +106,7 @@ struct Finish<'a> {
 }
 
 impl Finish<'_> {
-    /// Finishes elements that begin at `first` in the output; `column` gives the bias of each.
+    /// Applies it to elements that begin at `first` in the output; `column` gives the index of the bias of each.
     fn apply(&self, first: usize, column: impl Fn(usize) -> usize, elements: &mut [f32]) {
         if self.epilogue.is_none() {
             return;
@@ -121,7 +121,7 @@ impl Finish<'_> {
     }
 }
 
-/// Calls `each` with every part of that length and its number, on several threads if there is so much to do.
+/// Calls `each` with every part of that length and its number, on several threads where that pays.
 fn split(output: &mut [f32], length: usize, products: u64, each: &(dyn Fn(usize, &mut [f32]) + Sync)) {
     let parts = output.len().checked_div(length).unwrap_or(0);
     if parts == 0 {
@@ -158,7 +158,7 @@ fn convolve(conv: &ConvProblem, input: &[f32], weights: &[f32], finish: &Finish<
     let [in_plane, out_plane, taps] = [from, to, kernel].map(|sizes| sizes.iter().product::<usize>());
     let [channels, filters, groups] = [conv.channels, conv.filters, conv.groups].map(|count| count as usize);
     let (group_in, group_out) = (channels / groups, filters / groups);
-    // The side that is walked densely, and the one that is walked in steps.
+    // The dense side, and the strided one.
     let (dense, strided) = if conv.transposed { (from, to) } else { (to, from) };
     let products = (output.len() * group_in * taps) as u64;
     split(output, out_plane, products, &|number, plane| {

@@ -1,7 +1,7 @@
-//! Memory of an emulated device: stretches of the processor's own, told apart from it by their addresses alone.
+//! Memory of an emulated device: allocations of the processor's memory, known by their addresses.
 //!
-//! Nobody gets at it but through [`Held`], of which there is one at a time: that is the one order in which a device does
-//! its work, and what makes shared and exclusive views of the same bytes safe.
+//! All access is through [`Held`], a lock: work of a device runs in one order, and shared and exclusive views of the
+//! same bytes are safe.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::BTreeMap;
@@ -10,15 +10,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::super::{ALIGNMENT, Region};
 use crate::error::{KernelError, Result};
 
-/// So many bytes, of which some are reserved.
+/// The device's memory, of so many bytes.
 #[derive(Debug)]
 pub(super) struct Memory {
     most: u64,
-    /// Stretches by their addresses.
+    /// Allocations by their addresses.
     blocks: Mutex<BTreeMap<u64, Layout>>,
 }
 
-/// All of the memory, while nobody else has it.
+/// The locked memory.
 #[derive(Debug)]
 pub(super) struct Held<'m>(MutexGuard<'m, BTreeMap<u64, Layout>>);
 
@@ -67,9 +67,9 @@ impl Drop for Memory {
     }
 }
 
-/// Frees a stretch that has just been taken out of the table.
+/// Frees an allocation that has just been taken out of the table.
 fn free(address: u64, layout: Layout) {
-    // SAFETY: the stretch was allocated with this layout and exposed by `reserve`, nobody found it in the table since, and
+    // SAFETY: the stretch was allocated with this layout and exposed by `reserve`, it is in the table no more, and
     // views of it live no longer than the lock under which it was taken out.
     unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address as usize), layout) }
 }
@@ -99,8 +99,8 @@ impl Held<'_> {
     /// The first bytes of a region.
     pub(super) fn bytes(&self, region: &Region, operand: &'static str, bytes: u64) -> Result<&[u8]> {
         let start = self.locate(region, operand, bytes)?;
-        // SAFETY: that many initialised bytes are there, in one stretch that is in the table. It leaves the table, and its
-        // bytes change, only through an exclusive borrow of this value, of which there is one at a time.
+        // SAFETY: that many initialised bytes are there, in one stretch that is in the table. It leaves the table, and
+        // its bytes change, only through an exclusive borrow of this value, of which there is one at a time.
         Ok(unsafe { std::slice::from_raw_parts(start, bytes as usize) })
     }
 
@@ -114,8 +114,8 @@ impl Held<'_> {
     /// Writes the first bytes of a region.
     pub(super) fn write(&mut self, region: &Region, operand: &'static str, bytes: &[u8]) -> Result<()> {
         let start = self.locate(region, operand, bytes.len() as u64)?;
-        // SAFETY: that many bytes are there, in a stretch that is in the table; no view of them lives, because this value is
-        // borrowed exclusively, and the source is not among them for the same reason.
+        // SAFETY: that many bytes are there, in a stretch that is in the table; no view of them lives, because this
+        // value is borrowed exclusively, and the source is not among them for the same reason.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
         Ok(())
     }

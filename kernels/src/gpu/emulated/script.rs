@@ -1,74 +1,74 @@
-//! What the libraries of an emulated device propose, as plain data. Independent of how problems are solved.
+//! What the libraries of an emulated device propose, as plain data; independent of the solvers.
 
 use std::time::Duration;
 
 use super::super::{Algorithm, DeviceFacts, Engine, Epilogue, Heuristic, Notes, Problem};
 use crate::cpu::chain::UnaryOp;
 
-/// Everything that a test may say about a device.
+/// What a test states about a device.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What the device says of itself. `memory_bytes` bounds what it lends; `cudnn` and `cublaslt` decide which proposals
+    /// The device's facts. `memory_bytes` bounds allocations; `cudnn` and `cublaslt` decide which proposals
     /// exist.
     pub facts: DeviceFacts,
-    /// What there is for convolutions, best first.
+    /// Algorithms for convolutions, best first.
     pub convolutions: Vec<Proposal>,
-    /// What there is for matrix products, best first.
+    /// Algorithms for matrix products, best first.
     pub products: Vec<Proposal>,
     /// Whether asking for proposals fails.
     pub heuristics_fail: bool,
-    /// How long asking for proposals takes on the test's own clock, so that threads can meet in it.
+    /// How long asking for proposals takes in real time, so that several threads ask at once.
     pub delay: Duration,
 }
 
-/// A way of solving problems that a library knows.
+/// An algorithm of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
     /// Its name.
     pub engine: Engine,
     /// Bytes of scratch memory.
     pub workspace: u64,
-    /// What is known of its arithmetic.
+    /// Facts about its arithmetic.
     pub notes: Notes,
     /// How long it takes.
     pub nanos: u64,
     /// Who proposes it.
     pub listed: Listed,
-    /// Whether it exists for problems that do more to their results than nothing.
+    /// Whether it supports epilogues.
     pub fused: bool,
-    /// The library's version that brought it.
+    /// The first version of the library that has it.
     pub since: u64,
-    /// The library's version that dropped it.
+    /// The first version of the library that has it no more.
     pub until: u64,
-    /// What of it fails.
+    /// Its failure, if it fails.
     pub failure: Option<Failure>,
 }
 
 /// Which heuristics propose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed {
-    /// Those for first uses and those for searches.
+    /// Those for requests and those for searches.
     Quick,
     /// Those for searches alone.
     Thorough,
-    /// Those for when all else fails.
+    /// The fallback.
     Fallback,
-    /// None, though it exists.
+    /// None, though the library has it.
     Nowhere,
 }
 
-/// What fails, though it was proposed.
+/// How an algorithm fails that was proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Making it ready.
+    /// Making the solver fails.
     Solver,
-    /// Running it.
+    /// Running the solver fails.
     Run,
 }
 
 impl Default for Script {
-    /// A device of 1 GiB whose libraries know, for each kind of problem, what is fastest and not allowed by default, and a
-    /// few plain ways that are.
+    /// A device of 1 GiB whose libraries have, for each kind of problem, a fastest algorithm that the default policy
+    /// forbids, and a few plain ones that it allows.
     fn default() -> Script {
         let graph = |index, knobs: &[(i32, i64)]| Engine::Graph { index, knobs: knobs.to_vec() };
         let convolutions = vec![
@@ -123,7 +123,8 @@ impl Default for Script {
 }
 
 impl Proposal {
-    /// One of every version that all heuristics but the last propose, for plain problems alone, without remarks.
+    /// An algorithm of every version without notes, which all heuristics but the fallback propose for problems without
+    /// epilogue.
     #[must_use]
     pub fn new(engine: Engine, workspace: u64, nanos: u64) -> Proposal {
         Proposal {
@@ -139,7 +140,7 @@ impl Proposal {
         }
     }
 
-    /// What the library says of it.
+    /// The algorithm as the library describes it.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         Algorithm { engine: self.engine.clone(), workspace: self.workspace, notes: self.notes }
@@ -151,7 +152,7 @@ impl Proposal {
 }
 
 impl Script {
-    /// What there is for a problem in the libraries' present versions.
+    /// Algorithms for a problem, of the libraries' present versions.
     fn known(&self, problem: &Problem) -> impl Iterator<Item = &Proposal> {
         let (list, version) = match problem {
             Problem::Conv(_) => (&self.convolutions, self.facts.cudnn),
@@ -170,7 +171,7 @@ impl Script {
         })
     }
 
-    /// The way of that name, proposed or not.
+    /// The algorithm of that name, proposed or not.
     pub(super) fn engine(&self, problem: &Problem, engine: &Engine) -> Option<&Proposal> {
         self.known(problem).find(|one| one.engine == *engine)
     }

@@ -1,4 +1,5 @@
-//! The emulated device against sums written down as their definitions say, and its memory and script against their word.
+//! The emulated device against sums written down as their definitions say, and its memory and script against their
+//! word.
 
 use super::*;
 use crate::cpu::chain::UnaryOp;

@@ -1,7 +1,7 @@
-//! Numbers of one type as numbers of another.
+//! Conversion of elements from one type to another.
 //!
-//! Floats outside of an integer type saturate and NaN becomes zero; integers wrap, and go through 64 bits; whatever is not
-//! zero is true. C leaves the first two open and processors differ, so they are spelled out.
+//! Floats outside of an integer type saturate and NaN becomes zero; integers wrap, by way of 64 bits; what is not
+//! zero is true. C leaves the first two undefined and processors differ, so the source spells them out.
 
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +65,7 @@ impl Scalar {
         }
     }
 
-    /// Of integers that floats become: the least and the greatest, and the first float beyond.
+    /// Of integer types that floats are converted to: the least and the greatest value, and the first float above.
     fn limits(self) -> Option<(&'static str, &'static str, &'static str)> {
         match self {
             Scalar::I64 => Some(("(-9223372036854775807ll - 1)", "9223372036854775807ll", "9223372036854775808.0")),

@@ -1,6 +1,6 @@
 //! Element-wise chains: a whole [`Program`] for each element, with operands broadcast by their strides.
 //!
-//! Where the inner dimension allows, a thread takes four neighbours, which are read and written at once. What a chain
+//! Where the inner dimension allows, a thread computes four neighbours, each operand of which is one load. What a chain
 //! computes is said by [`reference::chain`](crate::reference::chain), in single precision ([`functions`]).
 
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::functions::{self, FUNCTIONS};
-use super::walk::{Walk, WalkCode};
+use super::space::{IterationSpace, SpaceCode};
 use super::{Kernel, KernelCode, launch_each, operand, refuse, source};
 use crate::cpu::chain::{Geometry, Lane, Program, Storage};
 use crate::error::Result;
@@ -25,9 +25,9 @@ const TOGETHER: u64 = 4;
 pub struct ChainCode {
     /// What is computed.
     pub program: Program,
-    /// How operands are walked through.
-    pub walk: WalkCode,
-    /// How each operand goes along the inner dimension where four elements are taken at once; else empty.
+    /// Dimensions and operands.
+    pub space: SpaceCode,
+    /// Which operands vary along the inner dimension, where a thread computes four elements at once; else empty.
     pub lanes: SmallVec<[Lane; 4]>,
 }
 
@@ -35,11 +35,11 @@ pub struct ChainCode {
 #[derive(Debug)]
 pub struct ChainKernel {
     code: ChainCode,
-    /// Threads that have something to do.
+    /// Threads to launch.
     threads: u64,
     elements: u64,
     extents: Vec<u64>,
-    walk: Vec<u8>,
+    space: Vec<u8>,
 }
 
 impl ChainKernel {
@@ -55,38 +55,39 @@ impl ChainKernel {
         let strides: Vec<Vec<i64>> =
             geometry.operands.iter().map(|strides| strides.iter().map(|&stride| stride as i64).collect()).collect();
         let operands: Vec<(i64, &[i64])> = strides.iter().map(|strides| (0, strides.as_slice())).collect();
-        let mut walk = Walk::new(FAMILY, &geometry.dims, &operands)?;
-        let elements = walk.total(FAMILY)?;
-        let extents = (0..operands.len()).map(|index| walk.extent(FAMILY, index)).collect::<Result<_>>()?;
-        let code = walk.code(FAMILY)?;
-        let lanes = together(&mut walk);
+        let mut space = IterationSpace::new(FAMILY, &geometry.dims, &operands)?;
+        let elements = space.total(FAMILY)?;
+        let extents = (0..operands.len()).map(|index| space.extent(FAMILY, index)).collect::<Result<_>>()?;
+        let code = space.code(FAMILY)?;
+        let lanes = together(&mut space);
         let threads = (elements / if lanes.is_empty() { 1 } else { TOGETHER }).max(elements.min(1));
-        let walk = walk.bytes(code);
+        let space = space.bytes(code);
         Ok(ChainKernel {
-            code: ChainCode { program: program.clone(), walk: code, lanes },
+            code: ChainCode { program: program.clone(), space: code, lanes },
             threads,
             elements,
             extents,
-            walk,
+            space,
         })
     }
 }
 
-/// Makes four elements one where every operand allows, and says how each goes along.
-fn together(walk: &mut Walk) -> SmallVec<[Lane; 4]> {
-    let last = walk.counts.len() - 1;
+/// Makes four elements of the inner dimension one position where every operand allows; says which operands vary along
+/// it.
+fn together(space: &mut IterationSpace) -> SmallVec<[Lane; 4]> {
+    let last = space.counts.len() - 1;
     let fits = |count: u64| count.is_multiple_of(TOGETHER);
     let rows_fit = last == 0
-        || fits(walk.counts[last])
-            && walk.operands.iter().all(|(_, strides)| {
+        || fits(space.counts[last])
+            && space.operands.iter().all(|(_, strides)| {
                 strides[last] == 0 || strides[..last].iter().all(|&stride| stride % TOGETHER as i64 == 0)
             });
-    // Without operands there is nothing that could say so.
-    if !rows_fit || walk.operands.is_empty() {
+    // Constants alone need no loads.
+    if !rows_fit || space.operands.is_empty() {
         return SmallVec::new();
     }
-    walk.tail = walk.counts[last] % TOGETHER;
-    walk.counts[last] /= TOGETHER;
+    space.tail = space.counts[last] % TOGETHER;
+    space.counts[last] /= TOGETHER;
     let lane = |(_, strides): &mut (i64, Vec<i64>)| {
         if strides[last] == 0 {
             return Lane::Scalar;
@@ -94,7 +95,7 @@ fn together(walk: &mut Walk) -> SmallVec<[Lane; 4]> {
         strides[..last].iter_mut().for_each(|stride| *stride /= TOGETHER as i64);
         Lane::Vector
     };
-    walk.operands.iter_mut().map(lane).collect()
+    space.operands.iter_mut().map(lane).collect()
 }
 
 fn c_type(storage: Storage) -> &'static str {
@@ -139,7 +140,10 @@ impl ChainCode {
     pub(super) fn source(&self) -> Result<Source> {
         let inputs = self.program.inputs.len();
         let lanes_fit = self.lanes.is_empty() || self.lanes.len() == inputs;
-        if !self.program.is_valid() || !self.walk.is_valid() || !lanes_fit || usize::from(self.walk.operands) != inputs
+        if !self.program.is_valid()
+            || !self.space.is_valid()
+            || !lanes_fit
+            || usize::from(self.space.operands) != inputs
         {
             return Err(refuse(FAMILY, "the program and its operands do not fit together"));
         }
@@ -149,10 +153,10 @@ impl ChainCode {
             parameters.push((format!("const {}*", c_type(storage)), format!("in{index}")));
         }
         parameters.push((format!("{}*", c_type(output)), "out".to_owned()));
-        parameters.push(("Walk".to_owned(), "walk".to_owned()));
+        parameters.push(("Space".to_owned(), "space".to_owned()));
         let helpers = format!(
             "{}typedef struct KILN_ALIGN(4) {{ unsigned char at[4]; }} Byte4;\n{FUNCTIONS}{}",
-            self.walk.structure(),
+            self.space.structure(),
             self.function()
         );
         let body = if self.lanes.is_empty() { self.one_by_one() } else { self.four_by_four() };
@@ -181,17 +185,17 @@ impl ChainCode {
 
     fn one_by_one(&self) -> String {
         format!(
-            "    for (Index at = KILN_START; at < walk.total; at += KILN_STEP) {{\n{}        out[at] = {};\n    }}\n",
-            self.walk.offsets("at", |_, _| false),
+            "    for (Index at = KILN_START; at < space.total; at += KILN_STEP) {{\n{}        out[at] = {};\n    }}\n",
+            self.space.offsets("at", |_, _| false),
             self.call(|index| format!("in{index}[offset{index}]")),
         )
     }
 
     fn four_by_four(&self) -> String {
-        let last = usize::from(self.walk.rank) - 1;
+        let last = usize::from(self.space.rank) - 1;
         let four = c_four(self.program.output);
-        let mut text = "    for (Index at = KILN_START; at < walk.total; at += KILN_STEP) {\n".to_owned();
-        text += &self.walk.offsets("at", |operand, axis| axis == last && self.lanes[operand] == Lane::Scalar);
+        let mut text = "    for (Index at = KILN_START; at < space.total; at += KILN_STEP) {\n".to_owned();
+        text += &self.space.offsets("at", |operand, axis| axis == last && self.lanes[operand] == Lane::Scalar);
         for (index, (&storage, lane)) in self.program.inputs.iter().zip(&self.lanes).enumerate() {
             let _ = match lane {
                 Lane::Vector => {
@@ -222,7 +226,7 @@ impl ChainCode {
             });
             let _ = writeln!(
                 text,
-                "    if (KILN_START < walk.tail) {{\n        Index left = walk.total * 4 + KILN_START;\n        \
+                "    if (KILN_START < space.tail) {{\n        Index left = space.total * 4 + KILN_START;\n        \
                  out[left] = {one};\n    }}"
             );
         }
@@ -245,7 +249,7 @@ impl Kernel for ChainKernel {
             return Ok(());
         }
         args.push(Arg::Memory(Some(output)));
-        args.push(Arg::Bytes(&self.walk));
+        args.push(Arg::Bytes(&self.space));
         launch_each(module, self.threads, &args)
     }
 }

@@ -1,17 +1,18 @@
-//! Strided copies: slices, parts of a concatenation or of a split, repetition by broadcasting, and the inner part of a pad.
+//! Strided copies: slices, parts of a concatenation or of a split, repetition by broadcasting, and the inner part of a
+//! pad.
 //!
-//! Elements are bytes of any meaning. Neighbours that move together are moved as one element of up to 16 bytes.
+//! Elements are bytes of any meaning. Neighbours are copied as one element of up to 16 bytes where strides allow.
 
 use serde::{Deserialize, Serialize};
 
-use super::walk::{Walk, WalkCode};
+use super::space::{IterationSpace, SpaceCode};
 use super::{Kernel, KernelCode, launch_each, operand, parameters, refuse, source};
 use crate::error::Result;
 use crate::gpu::{Arg, Module, Region, Source};
 
 pub(super) const FAMILY: &str = "device copy";
 
-/// The most bytes that an instruction moves.
+/// Bytes of the widest load.
 const WIDEST: u64 = 16;
 
 /// What shapes the instructions of a copy.
@@ -19,8 +20,8 @@ const WIDEST: u64 = 16;
 pub struct CopyCode {
     /// Bytes of an element: 1, 2, 4, 8 or 16.
     pub width: u8,
-    /// How input and output are walked through.
-    pub walk: WalkCode,
+    /// Dimensions, and the strides of input and output.
+    pub space: SpaceCode,
 }
 
 /// A copy at its sizes.
@@ -28,12 +29,12 @@ pub struct CopyCode {
 pub struct CopyKernel {
     code: CopyCode,
     total: u64,
-    /// Elements of input and output that must be there.
+    /// Elements that input and output must have.
     extents: [u64; 2],
-    walk: Vec<u8>,
+    space: Vec<u8>,
 }
 
-/// The C type of an element that is only moved.
+/// The C type of an element that is copied.
 pub(super) fn moved(family: &'static str, width: u8) -> Result<&'static str> {
     Ok(match width {
         1 => "unsigned char",
@@ -45,55 +46,55 @@ pub(super) fn moved(family: &'static str, width: u8) -> Result<&'static str> {
     })
 }
 
-/// Where an operand's elements are: in elements from the start of its memory.
+/// A strided view of an operand, in elements from the start of its memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Steps<'a> {
+pub struct Strided<'a> {
     /// The first element.
     pub start: i64,
     /// From an element to the next along each dimension.
     pub strides: &'a [i64],
 }
 
-impl<'a> Steps<'a> {
+impl<'a> Strided<'a> {
     /// Those of a start and strides.
     #[must_use]
-    pub const fn new(start: i64, strides: &'a [i64]) -> Steps<'a> {
-        Steps { start, strides }
+    pub const fn new(start: i64, strides: &'a [i64]) -> Strided<'a> {
+        Strided { start, strides }
     }
 }
 
 impl CopyKernel {
-    /// Copies `counts` elements of `width` bytes, of which input and output each have the first at a start and the others
-    /// by strides, in elements; those of the output must not name a place twice. Inputs: what is copied.
+    /// Copies elements of `width` bytes, `counts` along each dimension, from one view to another, which must not have
+    /// two elements at one offset. Inputs: what is copied.
     ///
     /// # Errors
     ///
-    /// Unsupported where an operand would be left, or more than eight dimensions remain.
-    pub fn new(width: u8, counts: &[u64], from: Steps<'_>, to: Steps<'_>) -> Result<CopyKernel> {
+    /// Unsupported where a view reaches outside of any memory, or more than eight dimensions remain.
+    pub fn new(width: u8, counts: &[u64], from: Strided<'_>, to: Strided<'_>) -> Result<CopyKernel> {
         moved(FAMILY, width)?;
         let operands = [from, to].map(|steps| (steps.start, steps.strides));
-        let mut walk = Walk::new(FAMILY, counts, &operands)?;
+        let mut space = IterationSpace::new(FAMILY, counts, &operands)?;
         let mut width = u64::from(width);
-        while width < WIDEST && pair(&mut walk) {
+        while width < WIDEST && pair(&mut space) {
             width *= 2;
         }
-        let code = CopyCode { width: width as u8, walk: walk.code(FAMILY)? };
-        let extents = [walk.extent(FAMILY, 0)?, walk.extent(FAMILY, 1)?];
-        Ok(CopyKernel { code, total: walk.total(FAMILY)?, extents, walk: walk.bytes(code.walk) })
+        let code = CopyCode { width: width as u8, space: space.code(FAMILY)? };
+        let extents = [space.extent(FAMILY, 0)?, space.extent(FAMILY, 1)?];
+        Ok(CopyKernel { code, total: space.total(FAMILY)?, extents, space: space.bytes(code.space) })
     }
 }
 
-/// Makes two neighbours one, where they are neighbours everywhere.
-fn pair(walk: &mut Walk) -> bool {
-    let last = walk.counts.len() - 1;
+/// Makes two neighbours of the inner dimension one element of twice the width, where both operands allow.
+fn pair(space: &mut IterationSpace) -> bool {
+    let last = space.counts.len() - 1;
     let even = |value: i64| value % 2 == 0;
-    let fits = walk.counts[last].is_multiple_of(2)
-        && walk.operands.iter().all(|(start, strides)| {
+    let fits = space.counts[last].is_multiple_of(2)
+        && space.operands.iter().all(|(start, strides)| {
             even(*start) && strides[last] == 1 && strides[..last].iter().all(|&stride| even(stride))
         });
     if fits {
-        walk.counts[last] /= 2;
-        for (start, strides) in &mut walk.operands {
+        space.counts[last] /= 2;
+        for (start, strides) in &mut space.operands {
             *start /= 2;
             strides[..last].iter_mut().for_each(|stride| *stride /= 2);
         }
@@ -103,18 +104,18 @@ fn pair(walk: &mut Walk) -> bool {
 
 impl CopyCode {
     pub(super) fn source(self) -> Result<Source> {
-        if !self.walk.is_valid() || self.walk.operands != 2 {
+        if !self.space.is_valid() || self.space.operands != 2 {
             return Err(refuse(FAMILY, "a copy has two operands"));
         }
         let kind = moved(FAMILY, self.width)?;
         let body = format!(
-            "    for (Index at = KILN_START; at < walk.total; at += KILN_STEP) {{\n{}        \
+            "    for (Index at = KILN_START; at < space.total; at += KILN_STEP) {{\n{}        \
              out[offset1] = in[offset0];\n    }}\n",
-            self.walk.offsets("at", |_, _| false)
+            self.space.offsets("at", |_, _| false)
         );
         let (from, to) = (format!("const {kind}*"), format!("{kind}*"));
-        let parameters = parameters(&[(&from, "in"), (&to, "out"), ("Walk", "walk")]);
-        Ok(source("kiln_copy", &self.walk.structure(), &parameters, &body))
+        let parameters = parameters(&[(&from, "in"), (&to, "out"), ("Space", "space")]);
+        Ok(source("kiln_copy", &self.space.structure(), &parameters, &body))
     }
 }
 
@@ -130,7 +131,7 @@ impl Kernel for CopyKernel {
         if self.total == 0 {
             return Ok(());
         }
-        let args = [Arg::Memory(Some(input)), Arg::Memory(Some(output)), Arg::Bytes(&self.walk)];
+        let args = [Arg::Memory(Some(input)), Arg::Memory(Some(output)), Arg::Bytes(&self.space)];
         launch_each(module, self.total, &args)
     }
 }

@@ -1,6 +1,6 @@
 //! One value in all elements.
 //!
-//! Whatever the width of an element, the same eight bytes are written over and over, so that there is one kernel.
+//! Eight bytes, in which the element is repeated, are written throughout: one kernel for all widths.
 
 use super::{Kernel, KernelCode, index_type, launch_each, parameters, refuse};
 use crate::error::Result;

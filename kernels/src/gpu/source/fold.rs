@@ -1,6 +1,6 @@
 //! Reductions over the threads of a warp or of a block, each of which gets the result.
 
-/// How many threads share a row.
+/// The threads that reduce a row together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Team {
     /// A warp, with several rows in a block.
@@ -9,15 +9,15 @@ pub enum Team {
     Block,
 }
 
-/// Elements of a row from which on a block shares it: 32 for each lane of a warp. Shorter rows leave most threads of a
-/// block waiting at its barriers.
+/// Elements of a row from which on a block reduces it: 32 for each lane of a warp. With shorter rows, a block's threads
+/// mostly wait at its barriers.
 const LONG: u64 = 1024;
 
-/// Rows of a block whose warps have one each.
+/// Rows of a block with a row for each warp.
 const ROWS: u64 = (super::THREADS / super::WARP) as u64;
 
 impl Team {
-    /// Who shares a row of that length.
+    /// The team for rows of that length.
     pub(super) fn of(length: u64) -> Team {
         if length > LONG { Team::Block } else { Team::Warp }
     }
@@ -30,8 +30,9 @@ impl Team {
         }
     }
 
-    /// `fold_NAME(value)` for each name, which combines `value` and `other` by an expression, and the thread's row and place
-    /// among those that share it: `TEAM_ROW`, `TEAM_ROWS` at once, `TEAM_PLACE` and `TEAM_SIZE`.
+    /// For each name and expression, a function `fold_NAME(value)` that reduces over the team, combining `value` and
+    /// `other` by the expression. `TEAM_ROW` is the team's row, `TEAM_ROWS` the rows that are in flight, `TEAM_PLACE`
+    /// the thread's number in the team and `TEAM_SIZE` the team's size.
     pub(super) fn text(self, folds: &[(&str, &str)]) -> String {
         let mut text = match self {
             Team::Warp => "#define TEAM_ROW ((Index)KILN_BLOCK_X * (KILN_THREADS_X / 32) + KILN_THREAD_X / 32)

@@ -1,15 +1,15 @@
-//! The functions of two elements in CUDA C, and what those of one, which have it in their row
-//! ([`functions`](crate::cpu::vecmath::functions)), call: by the definitions of
-//! [`reference::chain`](crate::reference::chain), in single precision.
+//! Functions of two elements in CUDA C, and helpers of the functions of one element, whose CUDA C is in their row of
+//! [`functions`](crate::cpu::vecmath::functions). They compute what [`reference::chain`](crate::reference::chain)
+//! defines, in single precision.
 //!
-//! They call the plain functions of the math library, whose errors are a few units in the last place, and none of the fast
-//! ones. Where a formula would lose NaN or digits, it is written as the reference writes it.
+//! They call the plain functions of the math library, whose errors are a few units in the last place, and none of the
+//! fast ones. Where a formula would lose NaN or digits, it is written as the reference writes it.
 
 use crate::cpu::chain::{BinaryOp, Step};
 
 pub(super) use crate::cpu::vecmath::functions::literal;
 
-/// What the expressions below call.
+/// Helpers that expressions call.
 pub(super) const FUNCTIONS: &str = r"KILN_DEVICE float kiln_flag(int holds) { return holds ? 1.0f : 0.0f; }
 KILN_DEVICE float kiln_clamp(float x, float lo, float hi)
 {
@@ -34,14 +34,14 @@ KILN_DEVICE float kiln_mish(float x)
 KILN_DEVICE float kiln_sign(float x) { return x == 0.0f || x != x ? x : copysignf(1.0f, x); }
 ";
 
-/// `op(a, b)`, where both are names.
+/// `op(a, b)`, of two variables.
 fn binary(op: BinaryOp, a: &str, b: &str) -> String {
     match op {
         BinaryOp::Add => format!("{a} + {b}"),
         BinaryOp::Sub => format!("{a} - {b}"),
         BinaryOp::Mul => format!("{a} * {b}"),
         BinaryOp::Div => format!("{a} / {b}"),
-        // Nothing compares with NaN, so that of the second operand is what is left.
+        // A comparison with NaN is false: NaN in the second operand is chosen by that.
         BinaryOp::Max => format!("{a} != {a} || {a} > {b} ? {a} : {b}"),
         BinaryOp::Min => format!("{a} != {a} || {a} < {b} ? {a} : {b}"),
         BinaryOp::Pow => format!("powf({a}, {b})"),
@@ -58,7 +58,7 @@ fn binary(op: BinaryOp, a: &str, b: &str) -> String {
     }
 }
 
-/// The value of a step, of which the values have the names `v0`, `v1` and so on.
+/// The expression of a step. Values are the variables `v0`, `v1` and so on.
 pub(super) fn step(step: &Step) -> String {
     match *step {
         Step::Const(bits) => literal(bits),

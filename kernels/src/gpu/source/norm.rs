@@ -1,13 +1,13 @@
 //! Normalisation of rows: layer, RMS, instance and group normalisation.
 //!
 //! Each row is brought to mean zero (where it is centred) and deviation one, then scaled and shifted by elements that
-//! [`Scaling`] finds. The variance is the mean square of what is left after the mean is subtracted, in a pass of its own:
-//! what one pass would subtract from each other can be almost equal.
+//! [`Scaling`] finds. The variance is the mean of squared deviations from the mean, in a pass of its own: the mean of
+//! squares less the square of the mean would cancel.
 
 use serde::{Deserialize, Serialize};
 
 use super::fold::Team;
-use super::walk::{divide, divisor};
+use super::space::{divide, divisor};
 use super::{
     Kernel, KernelCode, THREADS, index_type, is_wide, launch_blocks, operand, parameters, product, refuse, source,
 };
@@ -16,10 +16,11 @@ use crate::gpu::{Arg, Module, Region, Source};
 
 pub(super) const FAMILY: &str = "device norm";
 
-/// Which element of the scale (and of the bias) belongs to element `e` of row `r`: `(r % period) * (length / step) + e / step`.
+/// Which element of the scale (and of the bias) belongs to element `e` of row `r`: `(r % period) * (length / step) + e
+/// / step`.
 ///
-/// That of layer normalisation is one period of steps of one; of instance normalisation, `channels` and `length`; of group
-/// normalisation, `groups` and the pixels of an image.
+/// Layer normalisation has period 1 and step 1; instance normalisation `channels` and `length`; group normalisation
+/// `groups` and the pixels of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scaling {
     /// Rows after which scales repeat.
@@ -31,7 +32,7 @@ pub struct Scaling {
 /// What shapes the instructions of a normalisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RowNormCode {
-    /// Who shares a row.
+    /// The threads that reduce a row.
     pub team: Team,
     /// Whether the mean is subtracted.
     pub centred: bool,

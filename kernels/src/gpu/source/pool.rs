@@ -1,13 +1,14 @@
-//! Pooling of `[N, C, D, H, W]`, with up to two of the axes in front missing: the largest element or the mean of windows.
+//! Pooling of `[N, C, D, H, W]`, with up to two of the axes in front missing: the largest element or the mean of
+//! windows.
 //!
-//! A thread has a window. Where windows lie is said by [`Window`], with its words. One window
-//! over a whole picture is better reduced.
+//! One thread computes one window, whose geometry is a [`Window`] for each axis. For a window as large as the image, a
+//! reduction is faster.
 
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::walk::{Walk, WalkCode};
+use super::space::{IterationSpace, SpaceCode};
 use super::{Kernel, KernelCode, is_wide, launch_each, operand, parameters, product, refuse, source};
 use crate::cpu::pool::{PoolKind, PoolShape, Window};
 use crate::error::Result;
@@ -18,11 +19,11 @@ pub(super) const FAMILY: &str = "device pool";
 /// What shapes the instructions of a pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PoolCode {
-    /// What a window collects.
+    /// What is computed of a window.
     pub kind: PoolKind,
-    /// How windows are walked through: pictures, then 1 to 3 axes.
-    pub walk: WalkCode,
-    /// Whether the elements of a window lie apart.
+    /// Dimensions of the output: images, then 1 to 3 axes.
+    pub space: SpaceCode,
+    /// Whether windows are dilated.
     pub dilated: bool,
 }
 
@@ -32,12 +33,12 @@ pub struct PoolKernel {
     code: PoolCode,
     inputs: u64,
     outputs: u64,
-    walk: Vec<u8>,
+    space: Vec<u8>,
     windows: Vec<Vec<u8>>,
 }
 
 impl PoolKernel {
-    /// Pools pictures. Inputs: the pictures.
+    /// Pools images. Inputs: the images.
     ///
     /// # Errors
     ///
@@ -51,11 +52,11 @@ impl PoolKernel {
         let pictures = product(FAMILY, &[shape.batch, shape.channels])?;
         let (inputs, outputs) = (shape.inputs() as u64, shape.outputs() as u64);
         let counts: Vec<u64> = [pictures].into_iter().chain(axes.iter().map(|axis| axis.output)).collect();
-        // The operand counts lines along the first axis; from there on, places of one axis lead to those of the next.
+        // The operand's offset counts lines along the first axis; those of further axes follow from it in the kernel.
         let steps: Vec<i64> = [axes[0].input as i64].into_iter().chain(axes.iter().map(|_| 0)).collect();
-        let walk = Walk { counts, operands: vec![(0, steps)], tail: 0 };
-        let mut code = walk.code(FAMILY)?;
-        // Every sum that places a window or its end, in 31 bits.
+        let space = IterationSpace { counts, operands: vec![(0, steps)], tail: 0 };
+        let mut code = space.code(FAMILY)?;
+        // Every sum that computes the start or the end of a window fits 31 bits.
         let reach = |axis: &Window| axis.output * axis.stride + axis.span() + axis.before + axis.input + axis.after;
         code.wide |= is_wide(inputs) || axes.iter().any(|axis| is_wide(reach(axis)));
         let window = |axis: &Window| {
@@ -69,10 +70,10 @@ impl PoolKernel {
         let windows = axes.iter().map(window).collect();
         let dilated = axes.iter().any(|axis| axis.dilation != 1);
         Ok(PoolKernel {
-            code: PoolCode { kind, walk: code, dilated },
+            code: PoolCode { kind, space: code, dilated },
             inputs,
             outputs,
-            walk: walk.bytes(code),
+            space: space.bytes(code),
             windows,
         })
     }
@@ -80,11 +81,11 @@ impl PoolKernel {
 
 impl PoolCode {
     pub(super) fn source(self) -> Result<Source> {
-        let axes = usize::from(self.walk.rank).saturating_sub(1);
-        if !(1..=3).contains(&axes) || self.walk.operands != 1 {
+        let axes = usize::from(self.space.rank).saturating_sub(1);
+        if !(1..=3).contains(&axes) || self.space.operands != 1 {
             return Err(refuse(FAMILY, "pictures have one to three axes"));
         }
-        let place = if self.walk.wide { "i64" } else { "int" };
+        let place = if self.space.wide { "i64" } else { "int" };
         let steps = if self.dilated { "(end - start + dilation - 1) / dilation" } else { "end - start" };
         let skipped = if self.dilated { "(dilation - 1 - start) / dilation" } else { "-start" };
         let helpers = format!(
@@ -99,15 +100,15 @@ KILN_DEVICE Place kiln_reach(Place start, Place end, Place dilation, Place kerne
 /* Taps of a window that lie before the picture. */
 KILN_DEVICE Place kiln_skipped(Place start, Place dilation) {{ return start < 0 ? {skipped} : 0; }}
 ",
-            self.walk.structure()
+            self.space.structure()
         );
         let mut body = format!(
-            "    for (Index at = KILN_START; at < walk.total; at += KILN_STEP) {{\n{}",
-            // Steps along the axes are the window's.
-            self.walk.offsets("at", |_, axis| axis > 0)
+            "    for (Index at = KILN_START; at < space.total; at += KILN_STEP) {{\n{}",
+            // Strides along the axes are the window's.
+            self.space.offsets("at", |_, axis| axis > 0)
         );
         for axis in 0..axes {
-            // Each axis: where its taps on the picture start and end, and how many there are with the padding.
+            // For each axis: the start and the end of taps inside the image, and their number with padding.
             let _ = writeln!(
                 body,
                 "        Place start{axis} = (Place)place{0} * window{axis}.stride - window{axis}.before;
@@ -145,7 +146,7 @@ KILN_DEVICE Place kiln_skipped(Place start, Place dilation) {{ return start < 0 
         let _ = writeln!(body, "        float x = in[{line}];\n        {collect}\n        {}", "}".repeat(axes));
         let _ = writeln!(body, "        out[at] = {finish};\n    }}");
         let names: Vec<String> = (0..axes).map(|axis| format!("window{axis}")).collect();
-        let mut list = vec![("const float*", "in"), ("float*", "out"), ("Walk", "walk")];
+        let mut list = vec![("const float*", "in"), ("float*", "out"), ("Space", "space")];
         list.extend(names.iter().map(|name| ("Window", name.as_str())));
         Ok(source("kiln_pool", &helpers, &parameters(&list), &body))
     }
@@ -162,7 +163,7 @@ impl Kernel for PoolKernel {
         if self.outputs == 0 {
             return Ok(());
         }
-        let mut args = vec![Arg::Memory(Some(input)), Arg::Memory(Some(output)), Arg::Bytes(&self.walk)];
+        let mut args = vec![Arg::Memory(Some(input)), Arg::Memory(Some(output)), Arg::Bytes(&self.space)];
         args.extend(self.windows.iter().map(|window| Arg::Bytes(window)));
         launch_each(module, self.outputs, &args)
     }

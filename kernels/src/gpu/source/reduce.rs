@@ -1,8 +1,8 @@
 //! Reductions of the middle axis of `[outer, length, inner]` to `[outer, inner]`.
 //!
-//! Rows that lie together are folded by a warp or a block; elements that lie apart by threads that stand beside each
-//! other: short columns by one thread each, long ones by eight. Several axes are several reductions, which map in the
-//! first and finish in the last.
+//! Contiguous rows are reduced by a warp or a block. Columns are reduced by neighbouring threads, whose loads coalesce:
+//! short columns by one thread each, long ones by eight. Several axes are several reductions: the first applies the
+//! map, the last the post-op.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,14 +17,14 @@ use crate::gpu::{Arg, Module, Region, Source};
 
 pub(super) const FAMILY: &str = "device reduce";
 
-/// Columns and slices of a block that shares long columns.
+/// Columns of a block, and the slices that each column is divided into, where columns are long.
 const COLUMNS: u64 = 32;
 const SLICES: u64 = 8;
 
-/// Elements from which on a column is long: each of its threads then has a few.
+/// Elements from which on a column is long: four for each of its threads.
 const LONG: u64 = 4 * SLICES;
 
-/// Who folds an element of the output.
+/// The threads that reduce to an element of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Shape {
     /// A team, along a row.
@@ -38,13 +38,13 @@ pub enum Shape {
 /// What shapes the instructions of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ReduceCode {
-    /// Who folds.
+    /// The threads that reduce to an element.
     pub shape: Shape,
     /// The fold.
     pub fold: Fold,
-    /// Before it.
+    /// Applied to elements before the fold.
     pub map: Map,
-    /// After it, and after the scaling.
+    /// Applied to results, after the scaling.
     pub post_op: PostOp,
     /// Whether indices have 64 bits.
     pub wide: bool,
@@ -63,7 +63,7 @@ pub struct ReduceKernel {
 }
 
 impl ReduceKernel {
-    /// Folds the middle axis. Of no elements, the result is that of the fold's identity. Inputs: the tensor.
+    /// Reduces the middle axis; no elements give the fold's identity. Inputs: the tensor.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl ReduceKernel {
         Ok(ReduceKernel { code, outer, length, inner, scale: 1.0, elements, outputs })
     }
 
-    /// A whole reduction.
+    /// A reduction of ONNX.
     ///
     /// # Errors
     ///
@@ -90,22 +90,22 @@ impl ReduceKernel {
         Ok(if reduction == Reduction::Mean { kernel.scaled(1.0 / length as f32) } else { kernel })
     }
 
-    /// The same, with what was folded multiplied before it is finished; a logarithm of sums is not multiplied.
+    /// The same, with folds multiplied by `scale` before the post-op; logarithms of sums are not multiplied.
     #[must_use]
     pub fn scaled(self, scale: f32) -> ReduceKernel {
         ReduceKernel { scale, ..self }
     }
 }
 
-/// Names of folds: what combines `value` and `other`, and what it starts from.
+/// A fold's name, the expression that combines `value` and `other`, and its identity.
 fn combination(fold: Fold) -> (&'static str, &'static str, f32) {
     match fold {
         Fold::Add => ("add", "value + other", 0.0),
         Fold::Mul => ("mul", "value * other", 1.0),
-        // Nothing compares with NaN, so that it wins from either side.
+        // A comparison with NaN is false, so NaN wins on either side.
         Fold::Max => ("max", "value != value || value > other ? value : other", f32::NEG_INFINITY),
         Fold::Min => ("min", "value != value || value < other ? value : other", f32::INFINITY),
-        // The largest, to be subtracted first: a number that is none shows in the sum anyway.
+        // The maximum, which is subtracted first; a NaN that it loses shows in the sum.
         Fold::LogAddExp => ("most", "fmaxf(value, other)", f32::NEG_INFINITY),
     }
 }
@@ -122,8 +122,8 @@ impl ReduceCode {
             Shape::Column => folds.iter().map(|(name, _)| alone(name)).collect(),
             Shape::Slices => folds.iter().map(|(name, combine)| slices(name, combine)).collect(),
         };
-        // The first output, the step to the next, then the first element, the step and the stride of the fold, and whether
-        // this thread writes.
+        // The first output and the step to the next; then the first element, step and stride of the reduction; and
+        // whether this thread writes.
         let (first, step, from, by, stride, writes) = match self.shape {
             Shape::Row(_) => ("TEAM_ROW", "TEAM_ROWS", "TEAM_PLACE", "TEAM_SIZE", "1", "TEAM_PLACE == 0"),
             Shape::Column => ("KILN_START", "KILN_STEP", "0", "1", "(Index)inner", "1"),
@@ -132,7 +132,7 @@ impl ReduceCode {
                 ("KILN_BLOCK_X", "KILN_BLOCKS_X", "KILN_THREAD_Y", "8", "(Index)inner", writes)
             }
         };
-        // Blocks of columns never cross from one picture to the next; threads beyond the last column fold nothing.
+        // A block's columns belong to one matrix; threads beyond the last column fold nothing.
         let place = match self.shape {
             Shape::Row(_) => {
                 "        Index to = unit, start = unit * (Index)length;\n        Index end = (Index)length;\n"
@@ -186,7 +186,7 @@ impl ReduceCode {
     }
 }
 
-/// A fold of a thread that has all elements.
+/// A fold by one thread.
 fn alone(name: &str) -> String {
     format!("KILN_DEVICE float fold_{name}(float value) {{ return value; }}\n")
 }

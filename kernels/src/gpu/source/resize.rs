@@ -1,4 +1,5 @@
-//! Resizing by tables: each place of an output's axis names its neighbours in the input, and what they weigh.
+//! Resizing by tables: for each position along an axis of the output, the indices of its neighbours in the input, and
+//! their weights.
 //!
 //! Tables are inputs like any other, made once by the caller from its coordinates, so that one kernel serves every
 //! mode: nearest is one neighbour without weights, linear two, cubic four. Axes that keep their size are parts of
@@ -9,14 +10,14 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use super::copy::moved;
-use super::walk::{Walk, WalkCode};
+use super::space::{IterationSpace, SpaceCode};
 use super::{Kernel, KernelCode, is_wide, launch_each, operand, product, refuse, source};
 use crate::error::Result;
 use crate::gpu::{Arg, Module, Region, Source};
 
 pub(super) const FAMILY: &str = "device resize";
 
-/// What a place of the output is made of.
+/// How neighbours become an element of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mix {
     /// The first neighbour along each axis, whose elements have that many bytes.
@@ -24,7 +25,7 @@ pub enum Mix {
         /// 1, 2, 4 or 8.
         width: u8,
     },
-    /// The weighted sum of all neighbours, which are `f32`. What weighs nothing is not read.
+    /// The weighted sum of all neighbours, which are `f32`. Those of weight zero are not read.
     Blend,
 }
 
@@ -35,7 +36,7 @@ pub struct Resized {
     pub input: u64,
     /// Elements of the output.
     pub output: u64,
-    /// Neighbours of a place.
+    /// Neighbours of a position.
     pub taps: u64,
 }
 
@@ -44,8 +45,8 @@ pub struct Resized {
 pub struct ResizeCode {
     /// What is computed.
     pub mix: Mix,
-    /// How the output is walked through: what is outside, 1 to 3 axes, what is inside.
-    pub walk: WalkCode,
+    /// Dimensions of the output: outer, 1 to 3 axes, inner.
+    pub space: SpaceCode,
 }
 
 /// A resize at its sizes.
@@ -55,14 +56,14 @@ pub struct ResizeKernel {
     axes: Vec<Resized>,
     inputs: u64,
     outputs: u64,
-    walk: Vec<u8>,
+    space: Vec<u8>,
 }
 
 impl ResizeKernel {
     /// Resizes one to three neighbouring axes of `[outer, axes, inner]`.
     ///
-    /// Inputs: the tensor, then for each axis its neighbours, `u32 [output, taps]`, all of which must be below `input`, and,
-    /// where they are blended, their weights, `f32 [output, taps]`.
+    /// Inputs: the tensor, then for each axis its neighbours, `u32 [output, taps]`, all of which must be below `input`,
+    /// and, where they are blended, their weights, `f32 [output, taps]`.
     ///
     /// # Errors
     ///
@@ -78,11 +79,11 @@ impl ResizeKernel {
             product(FAMILY, &[axis.output, axis.taps, 4])?;
         }
         let counts = sizes(outer, axes, inner, |axis| axis.output);
-        let mut code = Walk { counts: counts.clone(), operands: vec![], tail: 0 }.code(FAMILY)?;
+        let mut code = IterationSpace { counts: counts.clone(), operands: vec![], tail: 0 }.code(FAMILY)?;
         let most = axes.iter().map(|axis| axis.output * axis.taps).max().unwrap_or(0);
         code.wide |= is_wide(inputs.max(most));
-        let walk = Walk { counts, operands: vec![], tail: 0 }.bytes(code);
-        Ok(ResizeKernel { code: ResizeCode { mix, walk: code }, axes: axes.to_vec(), inputs, outputs, walk })
+        let space = IterationSpace { counts, operands: vec![], tail: 0 }.bytes(code);
+        Ok(ResizeKernel { code: ResizeCode { mix, space: code }, axes: axes.to_vec(), inputs, outputs, space })
     }
 }
 
@@ -100,15 +101,15 @@ fn element(mix: Mix) -> Result<&'static str> {
 
 impl ResizeCode {
     pub(super) fn source(self) -> Result<Source> {
-        let axes = usize::from(self.walk.rank).saturating_sub(2);
-        if !(1..=3).contains(&axes) || self.walk.operands != 0 {
+        let axes = usize::from(self.space.rank).saturating_sub(2);
+        if !(1..=3).contains(&axes) || self.space.operands != 0 {
             return Err(refuse(FAMILY, "one to three axes are resized"));
         }
         let kind = element(self.mix)?;
         let blend = self.mix == Mix::Blend;
         let mut body = format!(
-            "    for (Index at = KILN_START; at < walk.total; at += KILN_STEP) {{\n{}",
-            self.walk.offsets("at", |_, _| false)
+            "    for (Index at = KILN_START; at < space.total; at += KILN_STEP) {{\n{}",
+            self.space.offsets("at", |_, _| false)
         );
         if blend {
             body += "        float value = 0.0f;\n";
@@ -130,7 +131,7 @@ impl ResizeCode {
             }
             line = format!("line{axis}");
         }
-        let from = format!("in[{line} * walk.count[{0}] + place{0}]", axes + 1);
+        let from = format!("in[{line} * space.count[{0}] + place{0}]", axes + 1);
         if blend {
             let _ = writeln!(body, "        value += weight{} * {from};\n        {}", axes - 1, "}".repeat(axes));
             body += "        out[at] = value;\n    }\n";
@@ -142,12 +143,12 @@ impl ResizeCode {
             list.push(("const u32*".to_owned(), format!("places{axis}")));
             list.extend(blend.then(|| ("const float*".to_owned(), format!("weights{axis}"))));
         }
-        list.extend([(format!("{kind}*"), "out".to_owned()), ("Walk".to_owned(), "walk".to_owned())]);
+        list.extend([(format!("{kind}*"), "out".to_owned()), ("Space".to_owned(), "space".to_owned())]);
         for axis in 0..axes {
             list.push(("long long".to_owned(), format!("input{axis}")));
             list.push(("long long".to_owned(), format!("taps{axis}")));
         }
-        Ok(source("kiln_resize", &self.walk.structure(), &list, &body))
+        Ok(source("kiln_resize", &self.space.structure(), &list, &body))
     }
 }
 
@@ -172,7 +173,7 @@ impl Kernel for ResizeKernel {
         if self.outputs == 0 {
             return Ok(());
         }
-        args.extend([Arg::Memory(Some(output)), Arg::Bytes(&self.walk)]);
+        args.extend([Arg::Memory(Some(output)), Arg::Bytes(&self.space)]);
         args.extend(self.axes.iter().flat_map(|axis| [axis.input, axis.taps]).map(|size| Arg::I64(size as i64)));
         launch_each(module, self.outputs, &args)
     }

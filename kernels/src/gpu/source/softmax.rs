@@ -1,7 +1,7 @@
 //! Softmax and its logarithm along one axis of `[outer, length, inner]`.
 //!
-//! Rows that lie together are shared by a warp or a block; rows whose elements lie apart have a thread each, so that
-//! neighbouring threads read neighbours. The largest element is subtracted first, so nothing overflows.
+//! Contiguous rows are reduced by a warp or a block each. Where `inner` is not 1, a thread computes a column, so that
+//! loads of neighbouring threads coalesce. The largest element is subtracted first, so nothing overflows.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub(super) const FAMILY: &str = "device softmax";
 /// What shapes the instructions of a softmax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SoftmaxCode {
-    /// Who shares a row; nobody where its elements lie apart.
+    /// The threads that reduce a row; `None` where a thread computes a column.
     pub team: Option<Team>,
     /// Whether the logarithm is computed.
     pub logarithm: bool,

@@ -1,11 +1,11 @@
-//! Kernels run for tests on the processor, between bytes that must not change, in memory that is otherwise not a number.
+//! Runs kernels on the processor for tests: results lie between bytes that must not change, other memory is NaN.
 
 use super::Kernel;
 use crate::error::Result;
 use crate::gpu::emulated::{Emulated, Script};
 use crate::gpu::{ALIGNMENT, Arena, Device, Region};
 
-/// Bytes that nobody wrote: no number as floats, and nothing that a kernel writes by chance.
+/// Bytes that were not written: NaN as floats, and nothing that a kernel writes by chance.
 const POISON: u8 = 0xff;
 
 /// Runs a kernel; what it wrote.
@@ -42,7 +42,7 @@ pub(super) fn run_marking(
     let given: Vec<Option<&Region>> = regions.iter().map(Option::as_ref).collect();
     kernel.launch(&*device.compile(&kernel.code().source()?)?, &given, &output)?;
 
-    // All of the memory, once nobody has a part of it.
+    // All of the memory, when all regions are freed.
     drop((regions, output));
     let all = arena.take(most)?;
     device.download(&all, &mut memory)?;
@@ -83,8 +83,8 @@ pub(super) fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|index| (index * 37 % 251) as u8).collect()
 }
 
-/// Whether results are those wanted, within so many `units` in the last place of the wanted ones or of a number, whichever is
-/// more.
+/// Whether results are those wanted, within so many `units` in the last place of the wanted ones or of a number,
+/// whichever is more.
 pub(super) fn near(given: &[f32], wanted: &[f32], units: f32, of: f32, what: &dyn std::fmt::Debug) {
     assert_eq!(given.len(), wanted.len(), "{what:?}");
     for (index, (&given, &wanted)) in given.iter().zip(wanted).enumerate() {

@@ -83,7 +83,7 @@ pub(crate) fn every_code() -> Vec<KernelCode> {
     for width in [1, 2, 4, 8] {
         for size in [3, 64] {
             kernel(
-                CopyKernel::new(width, &[3, 5, size], Steps::new(1, &[400, 70, 1]), Steps::new(0, &[500, 80, 1]))
+                CopyKernel::new(width, &[3, 5, size], Strided::new(1, &[400, 70, 1]), Strided::new(0, &[500, 80, 1]))
                     .map(|copy| Box::new(copy) as _),
             );
         }
@@ -139,7 +139,7 @@ fn wide_codes() -> Vec<KernelCode> {
     let kernels: Vec<Result<Box<dyn Kernel>>> = vec![
         ChainKernel::new(&add, &geometry(&[1 << 33], &[1])).map(|kernel| Box::new(kernel) as _),
         ChainKernel::new(&add, &geometry(&[1 << 30, 7], &[1 << 30, 1])).map(|kernel| Box::new(kernel) as _),
-        CopyKernel::new(4, &[huge], Steps::new(0, &[1]), Steps::new(0, &[2])).map(|kernel| Box::new(kernel) as _),
+        CopyKernel::new(4, &[huge], Strided::new(0, &[1]), Strided::new(0, &[2])).map(|kernel| Box::new(kernel) as _),
         TransposeKernel::new(4, &[1 << 17, 1 << 17], &[1, 0]).map(|kernel| Box::new(kernel) as _),
         SoftmaxKernel::new(2, huge, 1, false).map(|kernel| Box::new(kernel) as _),
         RowNormKernel::new(huge, 9, 1e-5, true, Some(Scaling { period: 3, step: 3 }), true)
@@ -201,14 +201,14 @@ fn another_shape_has_the_same_code() {
 
 #[test]
 fn codes_that_a_record_could_hold_are_refused() {
-    let walk = super::walk::WalkCode { rank: 0, operands: 2, wide: false };
-    assert!(KernelCode::Copy(CopyCode { width: 4, walk }).source().is_err());
-    let walk = super::walk::WalkCode { rank: 1, operands: 2, wide: false };
-    assert!(KernelCode::Copy(CopyCode { width: 3, walk }).source().is_err());
-    assert!(KernelCode::Transpose(TransposeCode { width: 4, walk }).source().is_err());
+    let space = super::space::SpaceCode { rank: 0, operands: 2, wide: false };
+    assert!(KernelCode::Copy(CopyCode { width: 4, space }).source().is_err());
+    let space = super::space::SpaceCode { rank: 1, operands: 2, wide: false };
+    assert!(KernelCode::Copy(CopyCode { width: 3, space }).source().is_err());
+    assert!(KernelCode::Transpose(TransposeCode { width: 4, space }).source().is_err());
     let program = single(1, Step::Unary(UnaryOp::Abs, 3));
-    assert!(KernelCode::Chain(ChainCode { program, walk, lanes: Default::default() }).source().is_err());
-    assert!(KernelCode::Pool(PoolCode { kind: PoolKind::Lp { p: 2 }, walk, dilated: false }).source().is_err());
-    assert!(KernelCode::Gather(GatherCode { width: 4, index_width: 2, walk }).source().is_err());
-    assert!(KernelCode::Resize(ResizeCode { mix: Mix::Pick { width: 16 }, walk }).source().is_err());
+    assert!(KernelCode::Chain(ChainCode { program, space, lanes: Default::default() }).source().is_err());
+    assert!(KernelCode::Pool(PoolCode { kind: PoolKind::Lp { p: 2 }, space, dilated: false }).source().is_err());
+    assert!(KernelCode::Gather(GatherCode { width: 4, index_width: 2, space }).source().is_err());
+    assert!(KernelCode::Resize(ResizeCode { mix: Mix::Pick { width: 16 }, space }).source().is_err());
 }

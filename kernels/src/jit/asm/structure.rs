@@ -1,7 +1,8 @@
 //! Structured control: conditions and loops around what an emitter states as a body. Labels and jumps are made here, so
 //! that every loop of a form has the same instructions.
 //!
-//! Flags are not kept: each form compares what it is given. A body may use its counter, and leaves it as it was.
+//! Flags are not kept: each form compares what it is given. A body may use its counter, and leaves it as it was, but
+//! for the forms that say that it advances one. All comparisons are signed.
 
 use super::{Asm, Cond, Gpr, Mem};
 
@@ -39,7 +40,52 @@ impl Asm {
         self.bind(done);
     }
 
-    /// `body` as many times as the register counts, down to zero. It is compared after a turn: the register counts at
+    /// `body` where the registers differ.
+    pub fn unless_equal(&mut self, a: Gpr, b: Gpr, body: impl FnOnce(&mut Asm)) {
+        let over = self.label();
+        self.cmp(a, b);
+        self.jump_if(Cond::Equal, over);
+        body(self);
+        self.bind(over);
+    }
+
+    /// `body` where the register holds at least that much.
+    pub fn if_at_least(&mut self, value: Gpr, least: i32, body: impl FnOnce(&mut Asm)) {
+        let over = self.label();
+        self.cmp_imm(value, least);
+        self.jump_if(Cond::Less, over);
+        body(self);
+        self.bind(over);
+    }
+
+    /// `body` where the register holds at least that much, `otherwise` where it holds less. Both stand in this order.
+    pub fn if_at_least_else(
+        &mut self,
+        value: Gpr,
+        least: i32,
+        body: impl FnOnce(&mut Asm),
+        otherwise: impl FnOnce(&mut Asm),
+    ) {
+        let (less, done) = (self.label(), self.label());
+        self.cmp_imm(value, least);
+        self.jump_if(Cond::Less, less);
+        body(self);
+        self.jump(done);
+        self.bind(less);
+        otherwise(self);
+        self.bind(done);
+    }
+
+    /// dst = the smaller of both.
+    pub fn min(&mut self, dst: Gpr, src: Gpr) {
+        let less = self.label();
+        self.cmp(dst, src);
+        self.jump_if(Cond::Less, less);
+        self.mov(dst, src);
+        self.bind(less);
+    }
+
+    /// `body` as many times as the register counts, down to zero. The count is compared after the body, so it is at
     /// least one.
     pub fn repeat(&mut self, count: Gpr, body: impl FnOnce(&mut Asm)) {
         let again = self.label();
@@ -50,7 +96,15 @@ impl Asm {
         self.jump_if(Cond::NotEqual, again);
     }
 
-    /// As [`Asm::repeat`], with the count in memory; `scratch` is overwritten after each turn.
+    /// As [`Asm::repeat`], of a count that may be zero. The loop is aligned to so many bytes; to 1 where it is not.
+    pub fn for_each(&mut self, count: Gpr, align: usize, body: impl FnOnce(&mut Asm)) {
+        self.unless_zero(count, |asm| {
+            asm.align(align);
+            asm.repeat(count, body);
+        });
+    }
+
+    /// As [`Asm::repeat`], with the count in memory; `scratch` is overwritten after the body.
     pub fn repeat_in_memory(&mut self, count: Mem, scratch: Gpr, body: impl FnOnce(&mut Asm)) {
         let again = self.label();
         self.bind(again);
@@ -62,8 +116,8 @@ impl Asm {
         self.jump_if(Cond::NotEqual, again);
     }
 
-    /// `body` as often as the register counts whole `groups`: it then holds what is left less a group, which is
-    /// negative. The loop is aligned to so many bytes; to 1 where it is not.
+    /// `body` as often as the register counts whole groups: it then holds what is left less a group, which is negative.
+    /// The loop is aligned to so many bytes; to 1 where it is not.
     pub fn for_each_group(&mut self, count: Gpr, group: i32, align: usize, body: impl FnOnce(&mut Asm)) {
         let (again, done) = (self.label(), self.label());
         self.sub_imm(count, group);
@@ -78,16 +132,60 @@ impl Asm {
         self.bind(done);
     }
 
-    /// `body` while `at` is less than `end`, both signed. The loop is aligned as in [`Asm::for_each_group`].
-    pub fn while_less(&mut self, at: Gpr, end: Gpr, align: usize, body: impl FnOnce(&mut Asm)) {
+    /// `body` as often as the register counts whole groups: it then holds what is left.
+    pub fn while_at_least(&mut self, count: Gpr, group: i32, body: impl FnOnce(&mut Asm)) {
         let (again, done) = (self.label(), self.label());
+        self.bind(again);
+        self.cmp_imm(count, group);
+        self.jump_if(Cond::Less, done);
+        body(self);
+        self.sub_imm(count, group);
+        self.jump(again);
+        self.bind(done);
+    }
+
+    /// `body`, which advances `at`, while `at` is less than `end`. The loop is aligned to so many bytes; to 1 where it
+    /// is not.
+    pub fn while_less(&mut self, at: Gpr, end: Gpr, align: usize, body: impl FnOnce(&mut Asm)) {
+        let done = self.label();
         self.cmp(at, end);
         self.jump_if(Cond::GreaterEqual, done);
         self.align(align);
+        self.repeat_while_less(at, end, body);
+        self.bind(done);
+    }
+
+    /// As [`Asm::while_less`], with a single comparison, before the body: less code for a jump more each time, where
+    /// the body rarely runs.
+    pub fn while_less_compact(&mut self, at: Gpr, end: Gpr, body: impl FnOnce(&mut Asm)) {
+        let (again, done) = (self.label(), self.label());
+        self.bind(again);
+        self.cmp(at, end);
+        self.jump_if(Cond::GreaterEqual, done);
+        body(self);
+        self.jump(again);
+        self.bind(done);
+    }
+
+    /// As [`Asm::while_less`], while `at` is at most `last`.
+    pub fn while_at_most(&mut self, at: Gpr, last: Gpr, align: usize, body: impl FnOnce(&mut Asm)) {
+        let (again, done) = (self.label(), self.label());
+        self.cmp(at, last);
+        self.jump_if(Cond::Greater, done);
+        self.align(align);
+        self.bind(again);
+        body(self);
+        self.cmp(at, last);
+        self.jump_if(Cond::LessEqual, again);
+        self.bind(done);
+    }
+
+    /// `body`, which advances `at`, once and then while `at` is less than `end`.
+    pub fn repeat_while_less(&mut self, at: Gpr, end: Gpr, body: impl FnOnce(&mut Asm)) {
+        let again = self.label();
         self.bind(again);
         body(self);
         self.cmp(at, end);
         self.jump_if(Cond::Less, again);
-        self.bind(done);
     }
 }

@@ -69,8 +69,8 @@ impl Configured {
 }
 
 impl Tiles {
-    /// Instructions on tiles. `first` is the address of a configuration or of a tile's first row, `stride` the bytes from
-    /// row to row. Inlined for the instructions that the loop is compiled with ([`super::execute`]).
+    /// Instructions on tiles. `first` is the address of a configuration or of a tile's first row, `stride` the bytes
+    /// from row to row. Inlined for the instructions that the loop is compiled with ([`super::execute`]).
     #[inline(always)]
     pub(super) fn run(&mut self, op: &Operation, memory: &Memory<'_>, first: u64, stride: u64) {
         match op.kind {

@@ -4,12 +4,10 @@
 //! Sums and largest scores of rows stay in `f32`, and so do the weights that are summed: only what AMX reads is
 //! rounded.
 
-use std::mem::offset_of;
-
-use super::{ARGS, KEYS, MOST, ROW, SEEN, VALUE, sum};
+use super::{KEYS, MOST, ROW, SEEN, VALUE, sum};
 use crate::cpu::Stored;
 use crate::cpu::attention::FAMILY;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, counted_down};
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
 
 /// Arguments of [`Form::Round`](super::Form::Round): rows of elements, times a factor, become rows of AMX steps.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +49,7 @@ pub struct InterleaveArgs {
     pub empty: usize,
     /// Columns of the first and the second vector, at most 16 each.
     pub lanes: [usize; 2],
-    /// [`IN_TURNS`].
+    /// [`INTERLEAVED`].
     pub order: *const u16,
 }
 
@@ -81,13 +79,13 @@ impl Arguments for InterleaveArgs {
         extents.read("rows", self.from).from((self.pairs * pair) as isize).over(self.odd, pair).bytes(row);
         let lines = self.pairs.saturating_add(self.odd).saturating_add(self.empty);
         extents.write("panel", self.to).over(lines, STEP_BYTES as usize).bytes(STEP_BYTES as usize);
-        extents.constant("the order of halves", &IN_TURNS);
-        extents.read("the order of halves", self.order).bytes(size_of_val(&IN_TURNS));
+        extents.constant("the interleaving order", &INTERLEAVED);
+        extents.read("the interleaving order", self.order).bytes(size_of_val(&INTERLEAVED));
     }
 }
 
 /// Indices that interleave the 16-bit elements of the lower and the upper half of a vector.
-pub static IN_TURNS: [u16; 32] = {
+pub static INTERLEAVED: [u16; 32] = {
     let mut order = [0; 32];
     let mut at = 0;
     while at < 32 {
@@ -144,7 +142,7 @@ const C2: Vreg = Vreg(30);
 const ONE: Vreg = Vreg(31);
 
 /// The masks of the two vectors of a partial step.
-fn halves(asm: &Asm) -> [Mask; 2] {
+fn step_masks(asm: &Asm) -> [Mask; 2] {
     // On AVX-512 these are mask registers, which take no vector.
     [2, 3].map(|index| asm.mask(index, VALUE))
 }
@@ -157,48 +155,37 @@ pub(super) fn prepare(asm: &mut Asm) {
 /// The second pass over a row of scores.
 pub(super) fn exponentials(asm: &mut Asm) {
     asm.vmul(MOST_LOG2, MOST, -std::f32::consts::LOG2_E);
-    let (next, rest, first_half, done) = (asm.label(), asm.label(), asm.label(), asm.label());
     asm.mov_imm(SCORES_AT, 0);
     asm.mov_imm(WEIGHTS_AT, 0);
     asm.mov(END, SEEN);
     asm.and_imm(END, -32);
     asm.shl_imm(END, 2);
-    asm.cmp(SCORES_AT, END);
-    asm.jump_if(Cond::GreaterEqual, rest);
-    asm.align(16);
-    asm.bind(next);
-    step(asm, None);
-    asm.add_imm(SCORES_AT, STEP_BYTES);
-    asm.cmp(SCORES_AT, END);
-    asm.jump_if(Cond::Less, next);
-    asm.bind(rest);
+    asm.while_less(SCORES_AT, END, 16, |asm| {
+        step(asm, None);
+        asm.add_imm(SCORES_AT, STEP_BYTES);
+    });
     asm.mov(REST, SEEN);
     asm.and_imm(REST, 31);
-    asm.test(REST);
-    asm.jump_if(Cond::Equal, done);
-    let masks = halves(asm);
-    asm.mov_imm(COUNT, 0);
-    asm.mask_first(masks[1], COUNT, SCRATCH);
-    asm.cmp_imm(REST, 16);
-    asm.jump_if(Cond::Less, first_half);
-    asm.mov(COUNT, REST);
-    asm.sub_imm(COUNT, 16);
-    asm.mask_first(masks[1], COUNT, SCRATCH);
-    asm.mov_imm(REST, 16);
-    asm.bind(first_half);
-    asm.mask_first(masks[0], REST, SCRATCH);
-    step(asm, Some(masks));
-    asm.bind(done);
+    asm.unless_zero(REST, |asm| {
+        let masks = step_masks(asm);
+        asm.mov_imm(COUNT, 0);
+        asm.mask_first(masks[1], COUNT, SCRATCH);
+        asm.if_at_least(REST, 16, |asm| {
+            asm.mov(COUNT, REST);
+            asm.sub_imm(COUNT, 16);
+            asm.mask_first(masks[1], COUNT, SCRATCH);
+            asm.mov_imm(REST, 16);
+        });
+        asm.mask_first(masks[0], REST, SCRATCH);
+        step(asm, Some(masks));
+    });
 }
 
 /// Weights of 32 keys, or of those under the masks.
 fn step(asm: &mut Asm, masks: Option<[Mask; 2]>) {
     for (half, &scores) in SCORES.iter().enumerate() {
         let at = Mem::indexed(ROW, SCORES_AT, 1, half as i32 * 64);
-        match masks {
-            Some(masks) => asm.vload_masked(scores, masks[half], at),
-            None => asm.vload(scores, at),
-        }
+        asm.vload_lanes(scores, masks.map(|masks| masks[half]), at);
     }
     powers(asm);
     for (half, &scores) in SCORES.iter().enumerate() {
@@ -237,19 +224,15 @@ fn powers(asm: &mut Asm) {
 }
 
 /// Writes zeros from the first step of which the row sees no key to the last step of which some row sees one.
-pub(super) fn hide(asm: &mut Asm) {
-    let (next, done) = (asm.label(), asm.label());
+pub(super) fn clear_unseen(asm: &mut Asm) {
     asm.lea(END, Mem::at(KEYS, 31));
     asm.and_imm(END, -32);
     asm.shl_imm(END, 1);
     asm.vzero(VALUE);
-    asm.bind(next);
-    asm.cmp(WEIGHTS_AT, END);
-    asm.jump_if(Cond::GreaterEqual, done);
-    asm.vstore(Mem::indexed(ROW, WEIGHTS_AT, 1, 0), VALUE);
-    asm.add_imm(WEIGHTS_AT, STEP_WORD_BYTES);
-    asm.jump(next);
-    asm.bind(done);
+    asm.while_less_compact(WEIGHTS_AT, END, |asm| {
+        asm.vstore(Mem::indexed(ROW, WEIGHTS_AT, 1, 0), VALUE);
+        asm.add_imm(WEIGHTS_AT, STEP_WORD_BYTES);
+    });
 }
 
 const FROM: Gpr = Gpr::RSI;
@@ -266,8 +249,8 @@ const ORDER: Vreg = Vreg(3);
 const ZERO: Vreg = Vreg(4);
 
 /// Masks of as many lanes as the two integers at an argument say.
-fn load_halves(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
-    let masks = halves(asm);
+fn load_masks(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
+    let masks = step_masks(asm);
     for (half, &mask) in masks.iter().enumerate() {
         asm.load(COUNT, lengths.plus(half as i32 * 8));
         asm.mask_first(mask, COUNT, SCRATCH);
@@ -275,103 +258,86 @@ fn load_halves(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
     masks
 }
 
-/// dst = a vector of `f32` or `bf16` elements; under a mask, other lanes are zero.
-fn load(asm: &mut Asm, stored: Stored, dst: Vreg, mask: Option<Mask>, src: Mem) {
-    match (stored, mask) {
-        (Stored::F32, None) => asm.vload(dst, src),
-        (Stored::F32, Some(mask)) => asm.vload_masked(dst, mask, src),
-        (Stored::Bf16, None) => asm.vload_bf16(dst, src),
-        (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(dst, mask, src),
-    }
+pub(super) fn round(asm: &mut Asm, stored: Stored) {
+    asm.load(FROM, arg!(RoundArgs.from));
+    asm.load(TO, arg!(RoundArgs.to));
+    asm.load(ROWS, arg!(RoundArgs.rows));
+    asm.load(REST, arg!(RoundArgs.rest));
+    let masks = load_masks(asm, arg!(RoundArgs.rest));
+    asm.vbroadcast(FACTOR, arg!(RoundArgs.scale));
+    asm.repeat(ROWS, |asm| {
+        asm.mov(FROM_AT, FROM);
+        asm.mov(TO_AT, TO);
+        asm.load(LEFT, arg!(RoundArgs.steps));
+        asm.for_each(LEFT, 16, |asm| {
+            round_step(asm, stored, None);
+            asm.add_imm(FROM_AT, 2 * half_step(stored));
+            asm.add_imm(TO_AT, STEP_WORD_BYTES);
+        });
+        asm.unless_zero(REST, |asm| round_step(asm, stored, Some(masks)));
+        asm.add_mem(FROM, arg!(RoundArgs.from_stride));
+        asm.add_mem(TO, arg!(RoundArgs.to_stride));
+    });
 }
 
-pub(super) fn round(asm: &mut Asm, stored: Stored) {
-    let half_step = (16 * stored.bytes()) as i32;
-    let (row, next, rest, done) = (asm.label(), asm.label(), asm.label(), asm.label());
-    asm.load(FROM, arg!(RoundArgs, from));
-    asm.load(TO, arg!(RoundArgs, to));
-    asm.load(ROWS, arg!(RoundArgs, rows));
-    asm.load(REST, arg!(RoundArgs, rest));
-    let masks = load_halves(asm, arg!(RoundArgs, rest));
-    asm.vbroadcast(FACTOR, arg!(RoundArgs, scale));
-    asm.bind(row);
-    asm.mov(FROM_AT, FROM);
-    asm.mov(TO_AT, TO);
-    asm.load(LEFT, arg!(RoundArgs, steps));
-    asm.test(LEFT);
-    asm.jump_if(Cond::Equal, rest);
-    asm.align(16);
-    asm.bind(next);
+/// Bytes of the elements that become half an AMX step.
+fn half_step(stored: Stored) -> i32 {
+    (16 * stored.bytes()) as i32
+}
+
+/// An AMX step of a row; zeros in the lanes that the masks leave out.
+fn round_step(asm: &mut Asm, stored: Stored, masks: Option<[Mask; 2]>) {
     for (half, value) in [LOW, HIGH].into_iter().enumerate() {
-        load(asm, stored, value, None, Mem::at(FROM_AT, half as i32 * half_step));
+        let mask = masks.map(|masks| masks[half]);
+        stored.load(asm, value, mask, Mem::at(FROM_AT, half as i32 * half_step(stored)));
         asm.vmul(value, value, FACTOR);
+        if let Some(mask) = mask {
+            // Zero times a factor that is not finite would not be zero.
+            asm.vzero(ZERO);
+            asm.select(value, mask, value, ZERO);
+        }
     }
     asm.vround_bf16(LOW, HIGH, LOW);
     asm.vstore(Mem::at(TO_AT, 0), LOW);
-    asm.add_imm(FROM_AT, 2 * half_step);
-    asm.add_imm(TO_AT, STEP_WORD_BYTES);
-    asm.sub_imm(LEFT, 1);
-    asm.test(LEFT);
-    asm.jump_if(Cond::NotEqual, next);
-    asm.bind(rest);
-    asm.test(REST);
-    asm.jump_if(Cond::Equal, done);
-    for (half, value) in [LOW, HIGH].into_iter().enumerate() {
-        load(asm, stored, value, Some(masks[half]), Mem::at(FROM_AT, half as i32 * half_step));
-        asm.vmul(value, value, FACTOR);
-        // Zero times a factor that is not finite would not be zero.
-        asm.vzero(ZERO);
-        asm.select(value, masks[half], value, ZERO);
-    }
-    asm.vround_bf16(LOW, HIGH, LOW);
-    asm.vstore(Mem::at(TO_AT, 0), LOW);
-    asm.bind(done);
-    asm.add_mem(FROM, arg!(RoundArgs, from_stride));
-    asm.add_mem(TO, arg!(RoundArgs, to_stride));
-    asm.sub_imm(ROWS, 1);
-    asm.test(ROWS);
-    asm.jump_if(Cond::NotEqual, row);
 }
 
 pub(super) fn interleave(asm: &mut Asm, stored: Stored) {
-    asm.load(FROM, arg!(InterleaveArgs, from));
-    asm.load(TO, arg!(InterleaveArgs, to));
-    asm.load(STRIDE, arg!(InterleaveArgs, from_stride));
-    asm.load(SCRATCH, arg!(InterleaveArgs, order));
+    asm.load(FROM, arg!(InterleaveArgs.from));
+    asm.load(TO, arg!(InterleaveArgs.to));
+    asm.load(STRIDE, arg!(InterleaveArgs.from_stride));
+    asm.load(SCRATCH, arg!(InterleaveArgs.order));
     asm.vload(ORDER, Mem::at(SCRATCH, 0));
     asm.vzero(ZERO);
-    let masks = load_halves(asm, arg!(InterleaveArgs, lanes));
+    let masks = load_masks(asm, arg!(InterleaveArgs.lanes));
     // Pairs of rows, then a row with zeros, then zeros.
     for (count, rows) in
-        [(arg!(InterleaveArgs, pairs), 2), (arg!(InterleaveArgs, odd), 1), (arg!(InterleaveArgs, empty), 0)]
+        [(arg!(InterleaveArgs.pairs), 2), (arg!(InterleaveArgs.odd), 1), (arg!(InterleaveArgs.empty), 0)]
     {
-        let (next, done) = (asm.label(), asm.label());
         asm.load(LEFT, count);
-        asm.test(LEFT);
-        asm.jump_if(Cond::Equal, done);
-        asm.align(16);
-        asm.bind(next);
-        for (half, &mask) in masks.iter().enumerate() {
-            let (at, from) = (half as i32 * 64, half as i32 * (16 * stored.bytes()) as i32);
-            let mut line = ZERO;
-            if rows > 0 {
-                let mut second = ZERO;
-                load(asm, stored, LOW, Some(mask), Mem::at(FROM, from));
-                if rows > 1 {
-                    load(asm, stored, HIGH, Some(mask), Mem::indexed(FROM, STRIDE, 1, from));
-                    second = HIGH;
-                }
-                asm.vround_bf16(LOW, second, LOW);
-                asm.vpermute_16(LOW, ORDER, LOW);
-                line = LOW;
+        asm.for_each(LEFT, 16, |asm| {
+            interleave_rows(asm, stored, rows, masks);
+            asm.lea(FROM, Mem::indexed(FROM, STRIDE, 2, 0));
+            asm.add_imm(TO, STEP_BYTES);
+        });
+    }
+}
+
+/// A line of the panel: two rows, one row and zeros, or zeros.
+fn interleave_rows(asm: &mut Asm, stored: Stored, rows: usize, masks: [Mask; 2]) {
+    for (half, mask) in masks.into_iter().enumerate() {
+        let (at, from) = (half as i32 * 64, half as i32 * half_step(stored));
+        let mut line = ZERO;
+        if rows > 0 {
+            let mut second = ZERO;
+            stored.load(asm, LOW, Some(mask), Mem::at(FROM, from));
+            if rows > 1 {
+                stored.load(asm, HIGH, Some(mask), Mem::indexed(FROM, STRIDE, 1, from));
+                second = HIGH;
             }
-            asm.vstore(Mem::at(TO, at), line);
+            asm.vround_bf16(LOW, second, LOW);
+            asm.vpermute_16(LOW, ORDER, LOW);
+            line = LOW;
         }
-        asm.lea(FROM, Mem::indexed(FROM, STRIDE, 2, 0));
-        asm.add_imm(TO, STEP_BYTES);
-        asm.sub_imm(LEFT, 1);
-        asm.test(LEFT);
-        asm.jump_if(Cond::NotEqual, next);
-        asm.bind(done);
+        asm.vstore(Mem::at(TO, at), line);
     }
 }

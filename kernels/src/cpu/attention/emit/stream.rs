@@ -3,12 +3,10 @@
 //! - [`Form::Dots`]: one query times rows of keys, a vector of scores at a time.
 //! - [`Form::Blend`]: the weighted sum of rows of values, in registers. Keys and values are read once, front to back.
 
-use std::mem::offset_of;
-
-use super::{ARGS, Form};
+use super::Form;
 use crate::cpu::attention::FAMILY;
-use crate::cpu::sweep;
-use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mem, Vreg};
+use crate::cpu::loops;
+use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg};
 
 /// Arguments of [`Form::Dots`] and [`Form::Blend`]. Rows are those of keys or values.
 #[derive(Clone, Copy, Debug)]
@@ -69,12 +67,12 @@ const FOURS: [Gpr; 4] = [Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
 
 /// Loads what both forms use: pointers, bytes of a row in whole vectors, elements of the rest.
 fn stream(asm: &mut Asm) {
-    asm.load(LEFT, arg!(StreamArgs, left));
-    asm.load(RIGHT, arg!(StreamArgs, rows));
-    asm.load(OUT, arg!(StreamArgs, out));
-    asm.load(STRIDE, arg!(StreamArgs, stride));
-    asm.load(COUNT, arg!(StreamArgs, count));
-    asm.load(REST, arg!(StreamArgs, columns));
+    asm.load(LEFT, arg!(StreamArgs.left));
+    asm.load(RIGHT, arg!(StreamArgs.rows));
+    asm.load(OUT, arg!(StreamArgs.out));
+    asm.load(STRIDE, arg!(StreamArgs.stride));
+    asm.load(COUNT, arg!(StreamArgs.count));
+    asm.load(REST, arg!(StreamArgs.columns));
 }
 
 /// The address of row `row` of those that are multiplied together.
@@ -96,33 +94,28 @@ pub(super) fn dots(asm: &mut Asm) {
     asm.and_imm(VECTORS, -i32::from(lanes));
     asm.shl_imm(VECTORS, 2);
     asm.and_imm(REST, i32::from(lanes) - 1);
-    let tail = asm.mask(0, sweep::TAIL);
+    let tail = asm.mask(0, loops::TAIL);
     asm.mask_first(tail, REST, AT);
     // As many rows at a time as a vector has lanes, so that their sums are one vector; then row by row.
     for rows in [lanes, 1] {
-        let (next, done) = (asm.label(), asm.label());
-        asm.bind(next);
-        asm.cmp_imm(COUNT, i32::from(rows));
-        asm.jump_if(Cond::Less, done);
-        products(asm, rows);
-        let total = if rows > 1 { fold(asm, lanes) } else { Vreg(0) };
-        let (factor, scratch) = (Vreg(lanes), Vreg(lanes + 1));
-        asm.vbroadcast(factor, arg!(StreamArgs, scale));
-        if rows > 1 {
-            asm.vmul(total, total, factor);
-            asm.vstore(Mem::at(OUT, 0), total);
-        } else {
-            asm.vreduce_add(total, total, scratch);
-            asm.vmul(total, total, factor);
-            asm.vstore_one(Mem::at(OUT, 0), total);
-        }
-        asm.add_imm(OUT, i32::from(rows) * 4);
-        for _ in 0..rows.div_ceil(8) {
-            asm.lea(RIGHT, Mem::indexed(RIGHT, STRIDE, rows.min(8), 0));
-        }
-        asm.sub_imm(COUNT, i32::from(rows));
-        asm.jump(next);
-        asm.bind(done);
+        asm.while_at_least(COUNT, i32::from(rows), |asm| {
+            products(asm, rows);
+            let total = if rows > 1 { fold(asm, lanes) } else { Vreg(0) };
+            let (factor, scratch) = (Vreg(lanes), Vreg(lanes + 1));
+            asm.vbroadcast(factor, arg!(StreamArgs.scale));
+            if rows > 1 {
+                asm.vmul(total, total, factor);
+                asm.vstore(Mem::at(OUT, 0), total);
+            } else {
+                asm.vreduce_add(total, total, scratch);
+                asm.vmul(total, total, factor);
+                asm.vstore_one(Mem::at(OUT, 0), total);
+            }
+            asm.add_imm(OUT, i32::from(rows) * 4);
+            for _ in 0..rows.div_ceil(8) {
+                asm.lea(RIGHT, Mem::indexed(RIGHT, STRIDE, rows.min(8), 0));
+            }
+        });
     }
 }
 
@@ -137,27 +130,20 @@ fn products(asm: &mut Asm, rows: u8) {
     }
     (0..rows).for_each(|row| asm.vzero(Vreg(row)));
     asm.mov_imm(AT, 0);
-    let (next, rest, done) = (asm.label(), asm.label(), asm.label());
-    asm.cmp(AT, VECTORS);
-    asm.jump_if(Cond::GreaterEqual, rest);
-    asm.align(16);
-    asm.bind(next);
-    asm.vload(query, Mem::indexed(LEFT, AT, 1, 0));
-    (0..rows).for_each(|row| asm.vfma231(Vreg(row), query, row_of(row)));
-    FOURS[..fours].iter().for_each(|&four| asm.add_imm(four, bytes));
-    asm.add_imm(AT, bytes);
-    asm.cmp(AT, VECTORS);
-    asm.jump_if(Cond::Less, next);
-    asm.bind(rest);
-    asm.test(REST);
-    asm.jump_if(Cond::Equal, done);
-    let tail = asm.mask(0, sweep::TAIL);
-    asm.vload_masked(query, tail, Mem::indexed(LEFT, AT, 1, 0));
-    for row in 0..rows {
-        asm.vload_masked(right, tail, row_of(row));
-        asm.vfma231(Vreg(row), query, right);
-    }
-    asm.bind(done);
+    asm.while_less(AT, VECTORS, 16, |asm| {
+        asm.vload(query, Mem::indexed(LEFT, AT, 1, 0));
+        (0..rows).for_each(|row| asm.vfma231(Vreg(row), query, row_of(row)));
+        FOURS[..fours].iter().for_each(|&four| asm.add_imm(four, bytes));
+        asm.add_imm(AT, bytes);
+    });
+    asm.unless_zero(REST, |asm| {
+        let tail = asm.mask(0, loops::TAIL);
+        asm.vload_masked(query, tail, Mem::indexed(LEFT, AT, 1, 0));
+        for row in 0..rows {
+            asm.vload_masked(right, tail, row_of(row));
+            asm.vfma231(Vreg(row), query, right);
+        }
+    });
 }
 
 /// Adds up the lanes of each of the first `lanes` registers: lane i of the result is the sum of register i.
@@ -193,67 +179,49 @@ fn fold(asm: &mut Asm, lanes: u8) -> Vreg {
 pub(super) fn blend(asm: &mut Asm) {
     let lanes = asm.lanes() as i32;
     stream(asm);
-    // Columns by as many vectors at a time as are left; the rest of less than a vector, under a mask.
-    for vectors in [8u8, 4, 2, 1, 0] {
-        let (next, done) = (asm.label(), asm.label());
+    // As many vectors of columns at a time as are left; the rest of less than a vector, under a mask.
+    for vectors in [8u8, 4, 2, 1] {
         let columns = i32::from(vectors) * lanes;
-        asm.bind(next);
-        if vectors == 0 {
-            asm.test(REST);
-            asm.jump_if(Cond::Equal, done);
-            let tail = asm.mask(0, sweep::TAIL);
-            asm.mask_first(tail, REST, AT);
-            column(asm, 1, true);
-        } else {
-            asm.cmp_imm(REST, columns);
-            asm.jump_if(Cond::Less, done);
-            column(asm, vectors, false);
+        asm.while_at_least(REST, columns, |asm| {
+            column(asm, vectors, None);
             asm.add_imm(RIGHT, columns * 4);
             asm.add_imm(OUT, columns * 4);
-            asm.sub_imm(REST, columns);
-            asm.jump(next);
-        }
-        asm.bind(done);
+        });
     }
+    asm.unless_zero(REST, |asm| {
+        let tail = asm.mask(0, loops::TAIL);
+        asm.mask_first(tail, REST, AT);
+        column(asm, 1, Some(tail));
+    });
 }
 
-/// A few vectors of columns, over all rows.
-fn column(asm: &mut Asm, vectors: u8, partial: bool) {
+/// A few vectors of columns, over all rows; a masked one is a single vector.
+fn column(asm: &mut Asm, vectors: u8, mask: Option<Mask>) {
     let bytes = asm.vector_bytes();
-    let tail = asm.mask(0, sweep::TAIL);
     let (weight, value) = (Vreg(12), Vreg(13));
-    let (zero, ready, next) = (asm.label(), asm.label(), asm.label());
-    asm.load(AT, arg!(StreamArgs, resume));
-    asm.test(AT);
-    asm.jump_if(Cond::Equal, zero);
-    for vector in 0..vectors {
-        let at = Mem::at(OUT, i32::from(vector) * bytes);
-        if partial { asm.vload_masked(Vreg(vector), tail, at) } else { asm.vload(Vreg(vector), at) }
-    }
-    asm.jump(ready);
-    asm.bind(zero);
-    (0..vectors).for_each(|vector| asm.vzero(Vreg(vector)));
-    asm.bind(ready);
+    let out = |vector: u8| Mem::at(OUT, i32::from(vector) * bytes);
+    asm.load(AT, arg!(StreamArgs.resume));
+    asm.unless_zero_else(
+        AT,
+        |asm| (0..vectors).for_each(|vector| asm.vload_lanes(Vreg(vector), mask, out(vector))),
+        |asm| (0..vectors).for_each(|vector| asm.vzero(Vreg(vector))),
+    );
     asm.mov(FOURS[0], RIGHT);
     asm.mov_imm(AT, 0);
     asm.align(16);
-    asm.bind(next);
-    asm.vbroadcast(weight, Mem::indexed(LEFT, AT, 4, 0));
-    for vector in 0..vectors {
-        let at = Mem::at(FOURS[0], i32::from(vector) * bytes);
-        if partial {
-            asm.vload_masked(value, tail, at);
-            asm.vfma231(Vreg(vector), weight, value);
-        } else {
-            asm.vfma231(Vreg(vector), weight, at);
+    asm.repeat_while_less(AT, COUNT, |asm| {
+        asm.vbroadcast(weight, Mem::indexed(LEFT, AT, 4, 0));
+        for vector in 0..vectors {
+            let at = Mem::at(FOURS[0], i32::from(vector) * bytes);
+            if mask.is_some() {
+                asm.vload_lanes(value, mask, at);
+                asm.vfma231(Vreg(vector), weight, value);
+            } else {
+                asm.vfma231(Vreg(vector), weight, at);
+            }
         }
-    }
-    asm.add(FOURS[0], STRIDE);
-    asm.add_imm(AT, 1);
-    asm.cmp(AT, COUNT);
-    asm.jump_if(Cond::Less, next);
-    for vector in 0..vectors {
-        let at = Mem::at(OUT, i32::from(vector) * bytes);
-        if partial { asm.vstore_masked(at, tail, Vreg(vector)) } else { asm.vstore(at, Vreg(vector)) }
-    }
+        asm.add(FOURS[0], STRIDE);
+        asm.add_imm(AT, 1);
+    });
+    (0..vectors).for_each(|vector| asm.vstore_lanes(out(vector), mask, Vreg(vector)));
 }

@@ -1,10 +1,10 @@
-//! Activations of the form x * gate(x), found in whatever way they are written out.
+//! Activations of the form x * gate(x), recognised in all forms that exporters write.
 //!
-//! GELU, its tanh form, SiLU, HardSwish and Mish are all x times a function T of x that goes from 0 to 1: exporters write
-//! 0.5 x (1 + erf(x / sqrt 2)), x (0.5 + 0.5 erf(0.7071 x)), (x 0.5) (erf(x / 1.4142) + 1) and a dozen more. So no list of
-//! forms is kept. A product is taken apart into its factors; one of them must be affine in a T (a T + b), and T's argument
-//! must be a polynomial of at most third degree in some value x; what is left of the product must be x. The numbers then
-//! say which activation it is.
+//! GELU, its tanh form, SiLU, HardSwish and Mish are all x times a function T of x that goes from 0 to 1: exporters
+//! write 0.5 x (1 + erf(x / sqrt 2)), x (0.5 + 0.5 erf(0.7071 x)), (x 0.5) (erf(x / 1.4142) + 1) and a dozen more. So
+//! no list of forms is kept. A product is taken apart into its factors; one of them must be affine in a T (a T + b),
+//! and T's argument must be a polynomial of at most third degree in some value x; what is left of the product must be
+//! x. The numbers then say which activation it is.
 
 use smallvec::SmallVec;
 
@@ -14,7 +14,7 @@ use super::Draft;
 /// Coefficients of 1, x, x^2, x^3.
 type Cubic = [f64; 4];
 
-/// How far a model's constants may be from the true ones: they were rounded to `f32`, perhaps more than once.
+/// Tolerance of a model's constants: they were rounded to `f32`, perhaps more than once.
 const TOLERANCE: f64 = 3e-6;
 
 /// Factors of a product beyond which no activation is looked for.
@@ -34,7 +34,7 @@ struct Gate {
 }
 
 impl Draft {
-    /// The activation that `product` amounts to, and its argument.
+    /// The activation that `product` computes, and its argument.
     pub(super) fn activation(&self, product: u8) -> Option<(UnaryOp, u8)> {
         let (factors, _) = self.factors(product, &[])?;
         factors.iter().find_map(|&factor| {
@@ -54,7 +54,8 @@ impl Draft {
         (0..=gate.argument).rev()
     }
 
-    /// Takes products apart down to `atoms` and whatever is no product; constants go into the scale.
+    /// Takes products apart into factors: `atoms`, and values that are no products. Constants are multiplied into the
+    /// scale.
     fn factors(&self, value: u8, atoms: &[u8]) -> Option<(SmallVec<[u8; MOST_FACTORS]>, f64)> {
         let mut factors = SmallVec::new();
         let mut scale = 1.0;

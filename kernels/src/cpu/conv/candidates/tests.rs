@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::conv::{self, Conv, ConvBlocks, ConvExtras, ConvShape};
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::numerics::Numerics;
 use crate::cpu::{Elements, EmitEach};
 use crate::isa::Isa;
@@ -58,7 +58,7 @@ fn check(isa: Isa, shape: &ConvShape, elements: Elements, numerics: Numerics, th
         let panels = Poisoned::new(&panels);
         let weights = packed(layout.elements(), panels.inside());
         let conv = Conv::new(isa, *shape, *blocks, None, &EmitEach).unwrap();
-        let (mut scratch, mut y) = (Fenced::new(conv.scratch_len()), Fenced::new(shape.output_len()));
+        let (mut scratch, mut y) = (Canaried::new(conv.scratch_len()), Canaried::new(shape.output_len()));
         let extras = ConvExtras::default();
         conv.run(x.inside(), weights, y.inside(), extras, scratch.inside(), &Scoped).unwrap();
         scratch.open();

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cpu::Stored;
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::conv::SlideCode;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::precision::to_bf16;
 use crate::cpu::{CodeKey, Elements, EmitEach, Numerics};
 use crate::reference;
@@ -127,8 +127,8 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
     let with = blocks.strategy != Strategy::Depthwise;
     let residual = with.then(|| residual.get(stored.residual));
     let extras = ConvExtras { bias: Some(bias.inside()), residual };
-    let mut scratch = Fenced::new(conv.scratch_len());
-    let (mut y, mut halves) = (Fenced::new(shape.output_len()), Fenced::<u16>::new(shape.output_len()));
+    let mut scratch = Canaried::new(conv.scratch_len());
+    let (mut y, mut halves) = (Canaried::new(shape.output_len()), Canaried::<u16>::new(shape.output_len()));
     let output = match stored.output {
         Stored::F32 => ActivationsMut::F32(y.inside()),
         Stored::Bf16 => ActivationsMut::Bf16(halves.inside()),
@@ -141,7 +141,7 @@ fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut 
         Stored::Bf16 => assert_eq!(halves.open(), rounded, "{isa} {stored:?} {blocks:?} {shape:?}"),
     }
     if let (Some(Activations::Bf16(residual)), Stored::Bf16) = (residual, stored.output) {
-        let (mut scratch, mut over) = (Fenced::new(conv.scratch_len()), Fenced::<u16>::new(shape.output_len()));
+        let (mut scratch, mut over) = (Canaried::new(conv.scratch_len()), Canaried::<u16>::new(shape.output_len()));
         over.inside().copy_from_slice(residual);
         let (x, to) = (x.get(stored.input).into(), ActivationsMut::Bf16(over.inside()));
         conv.run_over_residual(x, weights, to, extras.bias, scratch.inside(), &Scoped).unwrap();
@@ -170,8 +170,8 @@ fn check_in(isa: Isa, elements: Elements, shape: ConvShape, change: fn(&mut Conv
             bias: with_bias.then(|| bias_data.inside()),
             residual: with_residual.then(|| residual_data.inside()),
         };
-        let mut scratch = Fenced::new(conv.scratch_len());
-        let mut y = Fenced::new(shape.output_len());
+        let mut scratch = Canaried::new(conv.scratch_len());
+        let mut y = Canaried::new(shape.output_len());
         conv.run(x.inside(), weights, y.inside(), extras, scratch.inside(), &Scoped).unwrap();
         scratch.open();
         let mut expected = plain.clone();
@@ -182,7 +182,7 @@ fn check_in(isa: Isa, elements: Elements, shape: ConvShape, change: fn(&mut Conv
         }
         assert_eq!(y.open(), expected, "{isa} {blocks:?} {shape:?}");
         if with_residual && conv.writes_over_residual() {
-            let (mut scratch, mut over) = (Fenced::new(conv.scratch_len()), Fenced::new(shape.output_len()));
+            let (mut scratch, mut over) = (Canaried::new(conv.scratch_len()), Canaried::new(shape.output_len()));
             over.inside().copy_from_slice(&residual);
             let (x, to) = (x.inside().into(), over.inside().into());
             conv.run_over_residual(x, weights, to, extras.bias, scratch.inside(), &Scoped).unwrap();

@@ -2,7 +2,7 @@
 
 use super::super::{Conv, ConvBlocks, ConvExtras, ConvShape};
 use super::*;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, levels};
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::cpu::{Elements, EmitEach, Numerics, PackedWeights, PackedWeightsMut};
 use crate::reference;
 
@@ -117,13 +117,13 @@ fn check(isa: Isa, tile: WinogradTile, shape: ConvShape, activation: Option<Unar
             bias: with_bias.then(|| bias_data.inside()),
             residual: with_residual.then(|| residual_data.inside()),
         };
-        let mut scratch = Fenced::new(conv.scratch_len());
-        let mut y = Fenced::new(shape.output_len());
+        let mut scratch = Canaried::new(conv.scratch_len());
+        let mut y = Canaried::new(shape.output_len());
         conv.run(x.inside(), PackedWeights::F32(packed.inside()), y.inside(), extras, scratch.inside(), &Scoped)
             .unwrap();
         let y = y.open();
         if with_residual {
-            let mut over = Fenced::new(shape.output_len());
+            let mut over = Canaried::new(shape.output_len());
             over.inside().copy_from_slice(&residual);
             let (x, to, bias) = (x.inside().into(), over.inside().into(), extras.bias);
             conv.run_over_residual(x, PackedWeights::F32(packed.inside()), to, bias, scratch.inside(), &Scoped)

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use smallvec::smallvec;
 
 use super::*;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels};
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels};
 use crate::cpu::gemm::{BatchDim, Extras, Left, Matmul, Panels, Source, panel_vectors};
 use crate::cpu::{Elements, EmitEach, PackedWeights};
 use crate::reference::gemm::matmul;
@@ -61,7 +61,7 @@ fn check(isa: Isa, product: &Product) {
         assert!(!candidates[..place].contains(blocks), "{blocks:?} twice");
         assert!(blocks.fits(&shape, isa), "{blocks:?} for {shape:?}");
         let product = Matmul::new(isa, shape.clone(), *blocks, epilogue, &EmitEach).unwrap();
-        let (mut scratch, mut c) = (Fenced::new(product.scratch_len()), Fenced::new(batches * m * n));
+        let (mut scratch, mut c) = (Canaried::new(product.scratch_len()), Canaried::new(batches * m * n));
         let extras = Extras { bias: factor.then(|| bias.inside()), residual: None };
         let right = PackedWeights::F32(right_data.inside());
         product.run(a.inside(), right, c.inside(), extras, scratch.inside(), &Scoped).unwrap();

@@ -6,7 +6,7 @@ use smallvec::smallvec;
 
 use super::*;
 use crate::cpu::EmitEach;
-use crate::cpu::fence::{Fenced, Poisoned, Scoped, integers, levels, packed, packed_mut};
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels, packed, packed_mut};
 use crate::cpu::precision::{from_bf16, to_bf16};
 use crate::parallel::Serial;
 use crate::reference::gemm::matmul;
@@ -81,8 +81,8 @@ impl Case {
             residual: self.residual.then(|| residual_data.inside()),
         };
         let (left_data, right_data) = (Poisoned::new(&left_data), Poisoned::new(&right_data));
-        let mut scratch = Fenced::new(product.scratch_len());
-        let mut c = Fenced::new(m * n);
+        let mut scratch = Canaried::new(product.scratch_len());
+        let mut c = Canaried::new(m * n);
         let elements = if self.right == 'p' { self.elements } else { Elements::F32 };
         let right = packed(elements, right_data.inside());
         product.run(left_data.inside(), right, c.inside(), extras, scratch.inside(), &Scoped).unwrap();
@@ -210,8 +210,8 @@ fn a_single_row_takes_activations_of_any_length() {
             let epilogue = Epilogue { scale: 0.125, bias: false, activation: Some(activation) };
             let product = Matmul::picked(isa, shape, epilogue, 2, &EmitEach).unwrap();
             let (a, b) = (integers(k, 1), integers(k * n, 2));
-            let mut c = Fenced::new(n);
-            let mut scratch = Fenced::new(product.scratch_len());
+            let mut c = Canaried::new(n);
+            let mut scratch = Canaried::new(product.scratch_len());
             let right = pack(isa, elements, &b, k, n);
             product
                 .run(&a, packed(elements, &right), c.inside(), Extras::default(), scratch.inside(), &Scoped)
@@ -411,8 +411,8 @@ fn batches_broadcast_either_side() {
                     blocks.pack |= pack;
                     blocks.row_tasks = row_tasks;
                     let product = Matmul::new(isa, shape.clone(), blocks, Epilogue::default(), &EmitEach).unwrap();
-                    let mut c = Fenced::new(shape.batches() * m * n);
-                    let mut scratch = Fenced::new(product.scratch_len());
+                    let mut c = Canaried::new(shape.batches() * m * n);
+                    let mut scratch = Canaried::new(product.scratch_len());
                     product
                         .run(&a, PackedWeights::F32(&b), c.inside(), Extras::default(), scratch.inside(), &Scoped)
                         .unwrap();
@@ -474,14 +474,14 @@ fn a_thousand_shapes_are_served_by_at_most_eight_blobs() {
     use std::cell::RefCell;
     use std::collections::HashSet;
 
-    use crate::cpu::{CodeKey, CodeSource, Kit, Parts};
+    use crate::cpu::{CodeKey, CodeParts, CodeSource, PartSet};
 
     /// Notes the keys that are asked for; nothing is called, so nothing need be sealed twice.
     struct Count(RefCell<HashSet<CodeKey>>);
     impl CodeSource for Count {
-        fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<std::sync::Arc<Kit>> {
+        fn parts(&self, key: &CodeKey, wanted: PartSet) -> Result<std::sync::Arc<CodeParts>> {
             self.0.borrow_mut().insert(key.clone());
-            EmitEach.kit(key, wanted)
+            EmitEach.parts(key, wanted)
         }
     }
     let kinds = levels().into_iter().filter(|isa| isa.is_jit()).flat_map(|isa| (0..3).map(move |kind| (isa, kind)));

@@ -1,8 +1,8 @@
-//! Descriptors of cuDNN's graph interface: made, filled, finished, read, and given back.
+//! Descriptors of cuDNN's graph interface: created, set, finalised, read, destroyed.
 //!
-//! Attributes are typed by number, and their values are read and written through bare pointers. Each Rust type that may
-//! be one says here which ([`Attribute`]), so that no caller can pass another. What the library tells in enumerations is
-//! read as plain numbers: a newer library knows more of them than these bindings.
+//! Attributes have type numbers, and their values are read and written through untyped pointers. Each Rust type that
+//! may be a value states its number ([`Attribute`]), so that a caller cannot pass another type. Enumerations are read
+//! as plain numbers: a newer library has more variants than these bindings.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ pub(super) unsafe trait Written: Copy {
 ///
 /// # Safety
 ///
-/// Whatever bytes the library writes for `TYPE` are one: it is no enumeration, of which a newer library knows more.
+/// Any bytes that the library writes for `TYPE` are a valid value: it is no enumeration, of which a newer library has
+/// more variants.
 pub(super) unsafe trait Attribute: Written {}
 
 macro_rules! written {
@@ -49,7 +50,7 @@ macro_rules! attributes {
     };
 }
 
-/// A kind of knob, or a note: a plain number, because a newer library knows more of them.
+/// A kind of knob, or a note: a plain number, because a newer library has more of them.
 macro_rules! numbers {
     ($($(#[$doc:meta])+ $kind:ident = $name:ident;)+) => {
         $($(#[$doc])+ #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +61,7 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// What a knob turns.
+    /// The kind of a knob.
     KnobKind = CUDNN_TYPE_KNOB_TYPE;
     /// A fact about an engine's arithmetic.
     NumericalNote = CUDNN_TYPE_NUMERICAL_NOTE;
@@ -139,7 +140,7 @@ impl Descriptor {
         self.set(name, &values)
     }
 
-    /// Checks what was set, after which it is not changed any more.
+    /// Finalises the descriptor: the library checks the attributes, which do not change any more.
     pub(super) fn finish(self) -> Result<Descriptor> {
         // The library (9.19.0) reads through a null pointer where a configuration has no engine.
         if self.kind == cudnnBackendDescriptorType_t::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR && self.parts.is_empty() {
@@ -151,7 +152,7 @@ impl Descriptor {
         Ok(self)
     }
 
-    /// The values of an attribute, as many as there are and at most those given; how many.
+    /// Reads the values of an attribute, at most as many as given; returns how many there are.
     pub(super) fn get<T: Attribute>(&self, name: Name, values: &mut [T]) -> Result<usize> {
         let mut count = 0;
         // SAFETY: the descriptor is held, and at most as many values of the type are written as there are.
@@ -193,16 +194,16 @@ impl Descriptor {
             sys::cudnnBackendGetAttribute(self.raw.raw(), name, Raw::TYPE, 0, &raw mut count, nowhere)
         };
         check("cudnnBackendGetAttribute", status)?;
-        // More proposals than anybody would try.
+        // More proposals than a search tries.
         self.get_parts(name, kind, usize::try_from(count).unwrap_or(0).min(1 << 10))
     }
 
-    /// Starts it, a plan, on the operands of a pack.
+    /// Launches this plan with the operands of a variant pack.
     ///
     /// # Safety
     ///
-    /// This is a finished plan and `pack` a finished pack of variants, whose addresses hold what the plan's graph says. The
-    /// handle is held by the calling thread, and its context bound.
+    /// This is a finished plan and `pack` a finished pack of variants, whose addresses hold what the plan's graph says.
+    /// The handle is held by the calling thread, and its context bound.
     pub(super) unsafe fn execute(&self, handle: cudnnHandle_t, pack: &Descriptor) -> Result<()> {
         // SAFETY: as promised by the caller.
         let status = unsafe { sys::cudnnBackendExecute(handle, self.raw.raw(), pack.raw.raw()) };

@@ -33,7 +33,7 @@ pub(in super::super) fn heuristics(cudnn: &Cudnn, conv: &ConvProblem, heuristic:
         let answer = asked.finish()?;
         let configs =
             answer.all_parts(Name::CUDNN_ATTR_ENGINEHEUR_RESULTS, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
-        // A proposal that cannot be read is one fewer.
+        // A proposal that cannot be read is left out.
         Ok(configs.into_iter().filter_map(|config| read(config, handle).ok()).collect())
     })
 }
@@ -53,7 +53,7 @@ fn read(config: Descriptor, handle: cudarc::cudnn::sys::cudnnHandle_t) -> Result
         choice.get(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, &mut kind)?;
         knobs.push((kind[0].0, choice.get_one(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)?));
     }
-    // Older libraries tell it of plans alone.
+    // Older libraries give it for plans alone.
     let workspace = match config.get_one(Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) {
         Ok(bytes) => bytes,
         Err(_) => finished(Arc::new(config), handle)?.get_one(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?,
@@ -96,7 +96,7 @@ pub(super) fn engine(graph: &Arc<Descriptor>, index: i64) -> Result<Descriptor> 
     engine.finish()
 }
 
-/// An engine with its knobs, which may be of any origin: the library checks them.
+/// An engine with its knobs, which may come from a record: the library checks them.
 pub(super) fn configured(graph: &Arc<Descriptor>, index: i64, knobs: &[(i32, i64)]) -> Result<Arc<Descriptor>> {
     if knobs.len() > MOST_KNOBS {
         let reason = format!("{} knobs", knobs.len());

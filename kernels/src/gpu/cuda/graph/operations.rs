@@ -1,5 +1,5 @@
-//! A convolution problem as a graph of operations: the convolution, then bias, residual and function, with virtual tensors
-//! between them, which the library keeps in registers.
+//! A convolution problem as a graph of operations: the convolution, then bias, residual and activation. The tensors
+//! between them are virtual: the library keeps them in registers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::error::{KernelError, Result};
 use crate::gpu::{ALIGNMENT, ConvProblem};
 
-/// Names of the tensors that have memory, by which a plan is given theirs.
+/// Identifiers of the tensors in memory, by which a variant pack gives their addresses.
 pub(super) mod name {
     /// The problem's input.
     pub(in super::super) const INPUT: i64 = 1;
@@ -26,11 +26,11 @@ pub(super) mod name {
     pub(in super::super) const RESIDUAL: i64 = 4;
     /// The problem's output.
     pub(in super::super) const OUTPUT: i64 = 5;
-    /// The first of those that have none.
+    /// The first virtual tensor.
     pub(super) const VIRTUAL: i64 = 100;
 }
 
-/// A problem's graph, finished; `handle` where it is to be asked about or planned, and none to look at it.
+/// A problem's graph, finalised. Proposals and plans need a `handle`; inspecting the graph does not.
 pub(super) fn graph(conv: &ConvProblem, handle: Option<cudnnHandle_t>) -> Result<Arc<Descriptor>> {
     let shape = Shape::of(conv)?;
     let mut steps = Vec::new();
@@ -64,7 +64,7 @@ pub(super) fn graph(conv: &ConvProblem, handle: Option<cudnnHandle_t>) -> Result
     Ok(Arc::new(graph.finish()?))
 }
 
-/// What is done to the result before it is stored.
+/// An operation of the epilogue.
 enum Step {
     /// A tensor is added, which is repeated where its sizes are 1.
     Add(Arc<Descriptor>),
@@ -78,7 +78,7 @@ enum Value {
     Real(f64),
 }
 
-/// The library's words for a function.
+/// The library's activation and its parameters.
 fn function(op: UnaryOp) -> Result<Vec<(Name, Value)>> {
     let one = |mode, name, value: f32| {
         vec![(Name::CUDNN_ATTR_POINTWISE_MODE, Value::Mode(mode)), (name, Value::Real(f64::from(value)))]
@@ -121,7 +121,7 @@ fn tensor(name: i64, sizes: &[i64], is_virtual: bool) -> Result<Arc<Descriptor>>
     Ok(Arc::new(tensor.finish()?))
 }
 
-/// What engines ask for at most, and regions always have: a vector of 16 bytes.
+/// Alignment of operands: the most that engines ask for, a vector of 16 bytes, which regions always have.
 const ALIGNED: i64 = 16;
 const _: () = assert!(ALIGNMENT.is_multiple_of(ALIGNED as u64));
 

@@ -1,4 +1,4 @@
-//! Plans: an engine with its knobs, made ready on a device, and run.
+//! Plans: an engine with its knobs, compiled for a device, and run.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::operations::{graph, name};
 use crate::error::{KernelError, Result};
 use crate::gpu::{ConvProblem, Notes, Operands, Problem, Region, Solver};
 
-/// A plan that is ready. It is dropped before the library's handle, to which it is bound.
+/// A finalised plan. It is dropped before the library's handle, to which it is bound.
 #[derive(Debug)]
 pub(in super::super) struct Planned {
     plan: Descriptor,
@@ -30,11 +30,11 @@ impl Drop for Planned {
     }
 }
 
-/// Makes an engine with its knobs ready, which may be of any origin: the library checks them.
+/// Makes a plan of an engine with its knobs, which may come from a record: the library checks them.
 ///
 /// # Errors
 ///
-/// [`KernelError::Unsupported`] where it is no way of solving the problem with this version on this device.
+/// [`KernelError::Unsupported`] where this version cannot solve the problem that way on this device.
 pub(in super::super) fn solver(
     cudnn: &Arc<Cudnn>,
     conv: &ConvProblem,
@@ -44,7 +44,8 @@ pub(in super::super) fn solver(
     let (plan, workspace, notes) = cudnn.with(|handle| {
         let graph = graph(conv, Some(handle))?;
         let config = configured(&graph, index, knobs).map_err(no_way)?;
-        // Where the library tells it of a configuration, an absurd wish need not be planned first.
+        // Where the library gives it for a configuration, one with absurd scratch memory is refused before it is
+        // planned.
         if let Ok(bytes) = config.get_one(Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) {
             believable(bytes)?;
         }
@@ -63,7 +64,7 @@ fn notes_of(config: &Descriptor) -> Notes {
     engine.and_then(|engine| notes(&engine).ok()).unwrap_or_default()
 }
 
-/// What the library calls a bad parameter of an engine or a knob is a choice of another version.
+/// A bad parameter of an engine or a knob is a choice of another version.
 fn no_way(error: KernelError) -> KernelError {
     match error {
         KernelError::Device { call, reason } if reason.contains("BAD_PARAM") || reason.contains("INVALID_VALUE") => {
@@ -102,14 +103,14 @@ impl Solver for Planned {
         let pack = pack.finish()?;
         self.cudnn.with(|handle| {
             // SAFETY: the plan was finished by `solver` and the pack just now. The regions hold what the problem says
-            // (`addresses`), from whose sizes the graph was made, and as much scratch memory as the plan wants. `with` gives
-            // the handle to this thread alone, with its context bound.
+            // (`addresses`), from whose sizes the graph was made, and as much scratch memory as the plan wants. `with`
+            // gives the handle to this thread alone, with its context bound.
             unsafe { self.plan.execute(handle, &pack) }
         })
     }
 
     fn size(&self) -> usize {
-        // What a plan keeps is not told; PyTorch reckons with 200 KiB.
+        // The library does not say what a plan keeps; PyTorch assumes 200 KiB.
         200 << 10
     }
 }

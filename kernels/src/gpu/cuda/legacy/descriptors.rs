@@ -1,4 +1,4 @@
-//! A convolution in the words of cuDNN's older calls. Needs the library, and no device.
+//! The descriptors of a convolution for cuDNN's older calls. They need the library, and no device.
 
 use cudarc::cudnn::sys::{
     self, cudnnActivationDescriptor_t, cudnnActivationMode_t, cudnnConvolutionDescriptor_t, cudnnConvolutionMode_t,
@@ -23,13 +23,13 @@ pub(super) struct Descriptors {
     function: Owned<cudnnActivationDescriptor_t, cudnnStatus_t>,
 }
 
-// SAFETY: descriptors are plain memory of the library, used by whoever holds them, one at a time (they are behind a lock).
+// SAFETY: descriptors are plain memory of the library, used by one thread at a time (they are behind a lock).
 unsafe impl Send for Descriptors {}
 
 type Tensor = Owned<cudnnTensorDescriptor_t, cudnnStatus_t>;
 
 impl Descriptors {
-    /// Those of a problem, in an arithmetic.
+    /// The descriptors of a problem, with a math type.
     pub(super) fn new(problem: &ConvProblem, math: cudnnMathType_t) -> Result<Descriptors> {
         let shape = Shape::of(problem)?;
         Ok(Descriptors {
@@ -42,14 +42,14 @@ impl Descriptors {
         })
     }
 
-    /// Of the problem's input, the weights, the convolution and the problem's output.
+    /// Descriptors of the input, the weights, the convolution and the output.
     pub(super) fn raw(
         &self,
     ) -> (cudnnTensorDescriptor_t, cudnnFilterDescriptor_t, cudnnConvolutionDescriptor_t, cudnnTensorDescriptor_t) {
         (self.input.raw(), self.weights.raw(), self.conv.raw(), self.output.raw())
     }
 
-    /// Of the bias and of the function.
+    /// Descriptors of the bias and of the activation.
     pub(super) fn fused(&self) -> (cudnnTensorDescriptor_t, cudnnActivationDescriptor_t) {
         (self.bias.raw(), self.function.raw())
     }
@@ -121,7 +121,7 @@ fn function(relu: bool) -> Result<Owned<cudnnActivationDescriptor_t, cudnnStatus
     };
     use cudnnActivationMode_t as M;
     let mode = if relu { M::CUDNN_ACTIVATION_RELU } else { M::CUDNN_ACTIVATION_IDENTITY };
-    // The fused call takes nothing else than this of NaN.
+    // The fused call requires this propagation of NaN.
     let nan = cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN;
     // SAFETY: the descriptor is held.
     let status = unsafe { sys::cudnnSetActivationDescriptor(function.raw(), mode, nan, 0.0) };

@@ -1,5 +1,5 @@
-/* What the words of kernels mean on the processor. A kernel without barriers and shuffles is a loop over its threads;
-   with KILN_FIBERS each thread of a block has a stack of its own, and is left where it has to wait for others. */
+/* The macros of kernels on the processor. A kernel without barriers and shuffles is a loop over its threads; with
+   KILN_FIBERS each thread of a block is a fiber with a stack of its own, which yields where it waits for others. */
 #define KILN_HOST 1
 #define _GNU_SOURCE 1
 #include <math.h>
@@ -29,14 +29,14 @@ static inline float KILN_BITS(unsigned int bits)
 
 #ifdef KILN_FIBERS
 enum { KILN_READY, KILN_EXCHANGE, KILN_BARRIER, KILN_DONE };
-/* Stacks take memory only where they are used. */
+/* Only the pages of a stack that are used take memory. */
 enum { KILN_STACK = 64 << 10, KILN_WARP = 32 };
 typedef struct {
     jmp_buf place;
     ucontext_t start;
     int state, started;
     KilnIndex index;
-    /* Two, because a thread may be at its next exchange before the others have read what it gave to the last one. */
+    /* Two, because a thread may reach its next shuffle before the others have read its value of the last one. */
     float given[2];
     unsigned int turn;
 } KilnFiber;
@@ -79,7 +79,7 @@ static __attribute__((noinline)) void kiln_resume(unsigned int fiber)
     setcontext(&kiln_fibers[kiln_now].start);
 }
 
-/* One block; 0 where all its threads came to the same barriers and all of each warp to the same shuffles. */
+/* Runs one block; 0 where all its threads reached the same barriers and all of each warp the same shuffles. */
 static int kiln_run_block(unsigned int threads)
 {
     for (unsigned int fiber = 0; fiber < threads; ++fiber) {

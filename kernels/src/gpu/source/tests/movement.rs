@@ -6,12 +6,12 @@ use crate::gpu::emulated::{Emulated, Script};
 use crate::gpu::{Arena, Device};
 use crate::reference;
 
-const fn steps(start: i64, strides: &[i64]) -> Steps<'_> {
-    Steps::new(start, strides)
+const fn steps(start: i64, strides: &[i64]) -> Strided<'_> {
+    Strided::new(start, strides)
 }
 
 /// The copy that the arguments describe, one element at a time, over bytes that nobody wrote.
-fn plainly(width: usize, counts: &[u64], from: Steps<'_>, to: Steps<'_>, input: &[u8], output: &mut [u8]) {
+fn plainly(width: usize, counts: &[u64], from: Strided<'_>, to: Strided<'_>, input: &[u8], output: &mut [u8]) {
     for index in 0..counts.iter().product() {
         let (mut rest, mut ends) = (index, [from.start, to.start]);
         for (axis, &count) in counts.iter().enumerate().rev() {
@@ -27,7 +27,7 @@ fn plainly(width: usize, counts: &[u64], from: Steps<'_>, to: Steps<'_>, input: 
 
 #[test]
 fn copies_follow_their_strides() {
-    let cases: &[(&[u64], Steps<'_>, Steps<'_>)] = &[
+    let cases: &[(&[u64], Strided<'_>, Strided<'_>)] = &[
         // One element, and none.
         (&[], steps(3, &[]), steps(0, &[])),
         (&[4, 0, 2], steps(0, &[8, 2, 1]), steps(0, &[8, 2, 1])),
@@ -49,7 +49,7 @@ fn copies_follow_their_strides() {
     for &(counts, from, to) in cases {
         for width in [1usize, 2, 4, 8] {
             let kernel = CopyKernel::new(width as u8, counts, from, to).unwrap();
-            let extent = |Steps { start, strides }: Steps<'_>| {
+            let extent = |Strided { start, strides }: Strided<'_>| {
                 let steps = counts.iter().zip(strides).map(|(&count, &stride)| (count as i64 - 1) * stride.max(0));
                 if counts.contains(&0) { 0 } else { (start + steps.sum::<i64>() + 1) as usize * width }
             };
@@ -65,7 +65,8 @@ fn copies_follow_their_strides() {
 #[test]
 fn neighbours_that_move_together_are_moved_at_once() {
     let width =
-        |counts: &[u64], from: Steps<'_>, to: Steps<'_>| match CopyKernel::new(4, counts, from, to).unwrap().code() {
+        |counts: &[u64], from: Strided<'_>, to: Strided<'_>| match CopyKernel::new(4, counts, from, to).unwrap().code()
+        {
             KernelCode::Copy(code) => code.width,
             other => panic!("{other:?}"),
         };

@@ -22,7 +22,7 @@ fn check_parts(isa: Isa, shape: ConvShape, blocks: ConvBlocks, stored: ConvStore
     let conv = Conv::stored(isa, shape, blocks, stored, Some(UnaryOp::Relu), &EmitEach).unwrap();
     assert!(conv.takes_parts(channels), "{blocks:?} {shape:?} {channels:?}");
     let run = |x: ConvInput<'_>| {
-        let (mut y, mut scratch) = (Fenced::new(shape.output_len()), Fenced::new(conv.scratch_len()));
+        let (mut y, mut scratch) = (Canaried::new(shape.output_len()), Canaried::new(conv.scratch_len()));
         scratch.inside().fill(f32::NAN);
         let to = ActivationsMut::F32(y.inside());
         let weights = packed(layout.elements(), &panels);

@@ -47,8 +47,8 @@ fn check(isa: Isa, elements: Elements, [m, n, k]: [usize; 3], slack: usize, cut:
             Stored::Bf16 => Activations::Bf16(added_halves.inside()),
         };
         let extras = Extras { bias: Some(&bias), residual: Some(residual) };
-        let mut scratch = Fenced::new(product.scratch_len());
-        let (mut whole, mut half) = (Fenced::new(2 * m * n), Fenced::<u16>::new(2 * m * n));
+        let mut scratch = Canaried::new(product.scratch_len());
+        let (mut whole, mut half) = (Canaried::new(2 * m * n), Canaried::<u16>::new(2 * m * n));
         let c = match stored.output {
             Stored::F32 => ActivationsMut::F32(whole.inside()),
             Stored::Bf16 => ActivationsMut::Bf16(half.inside()),

@@ -1,4 +1,4 @@
-//! Square tiles of elements of 1 and 2 bytes, transposed by interleaving rows.
+//! Square tiles of elements of 1 and 2 bytes, transposed by interleaving their rows.
 //!
 //! A tile has rows of 16 bytes, and as many rows as a row has elements. Interleaving row `i` with row `i + side / 2`,
 //! element by element, moves one bit of the row's number into the column's: after as many rounds as a side has bits,
@@ -25,7 +25,7 @@ pub(super) const fn side(element: usize) -> usize {
 /// # Safety
 ///
 /// Every tile is readable in the input and writable in the output, and no other task writes it.
-pub(super) unsafe fn turn(element: usize, ahead: bool, args: &TransposeArgs) {
+pub(super) unsafe fn transpose(element: usize, ahead: bool, args: &TransposeArgs) {
     // SAFETY: the caller's contract.
     unsafe {
         match (element, ahead) {
@@ -39,7 +39,7 @@ pub(super) unsafe fn turn(element: usize, ahead: bool, args: &TransposeArgs) {
 
 /// # Safety
 ///
-/// As [`turn`], with elements of `16 / SIDE` bytes.
+/// As [`transpose`], with elements of `16 / SIDE` bytes.
 unsafe fn tiles<const SIDE: usize>(args: &TransposeArgs) {
     let (mut src, mut dst) = (args.src, args.dst);
     for _ in 0..args.outer {

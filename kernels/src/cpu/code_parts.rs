@@ -5,8 +5,8 @@
 //! emitting the others would take longer than everything else that a new shape costs. A driver requests all parts that
 //! it will call while it is built, so that no call finds a part missing.
 //!
-//! A kit is immutable. When a part is added, a new kit that shares the parts of the old one takes its place in the
-//! cache.
+//! A cached value is immutable: when a part is added, a new one that shares the parts of the old one takes its place in
+//! the cache.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ pub const MOST_PARTS: usize = 8;
 
 /// A set of part numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts(u8);
+pub struct PartSet(u8);
 
-impl Parts {
+impl PartSet {
     /// This set and `part`, which is below [`MOST_PARTS`].
     #[must_use]
-    pub const fn and(self, part: usize) -> Parts {
-        Parts(self.0 | 1 << (part % MOST_PARTS))
+    pub const fn and(self, part: usize) -> PartSet {
+        PartSet(self.0 | 1 << (part % MOST_PARTS))
     }
 
     /// Whether the set is empty.
@@ -42,53 +42,53 @@ impl Parts {
 
 /// The parts of a key's code that have been emitted.
 #[derive(Clone, Debug, Default)]
-pub struct Kit {
+pub struct CodeParts {
     parts: [Option<Arc<Code>>; MOST_PARTS],
 }
 
-impl Kit {
+impl CodeParts {
     /// Emits the wanted parts of a key's code.
     ///
     /// # Errors
     ///
     /// Whatever keeps one of them from being emitted or sealed.
-    pub fn emit(key: &CodeKey, wanted: Parts) -> Result<Kit> {
-        Kit::default().with(key, wanted)
+    pub fn emit(key: &CodeKey, wanted: PartSet) -> Result<CodeParts> {
+        CodeParts::default().with(key, wanted)
     }
 
-    /// This kit with the wanted parts of `key`, which is the kit's own key; only missing parts are emitted.
+    /// These parts and the wanted ones of `key`, which is their key; only missing parts are emitted.
     ///
     /// # Errors
     ///
-    /// As for [`Kit::emit`].
-    pub fn with(&self, key: &CodeKey, wanted: Parts) -> Result<Kit> {
-        let mut kit = self.clone();
+    /// As for [`CodeParts::emit`].
+    pub fn with(&self, key: &CodeKey, wanted: PartSet) -> Result<CodeParts> {
+        let mut all = self.clone();
         for part in wanted.iter() {
-            if kit.parts[part].is_none() {
-                kit.parts[part] = Some(Arc::new(key.emit(part)?));
+            if all.parts[part].is_none() {
+                all.parts[part] = Some(Arc::new(key.emit(part)?));
             }
         }
-        Ok(kit)
+        Ok(all)
     }
 
-    /// The parts of this kit and of another one of the same key.
+    /// The union with other parts of the same key.
     #[must_use]
-    pub fn joined(&self, other: &Kit) -> Kit {
-        let mut kit = self.clone();
-        for (mine, theirs) in kit.parts.iter_mut().zip(&other.parts) {
+    pub fn joined(&self, other: &CodeParts) -> CodeParts {
+        let mut all = self.clone();
+        for (mine, theirs) in all.parts.iter_mut().zip(&other.parts) {
             *mine = mine.take().or_else(|| theirs.clone());
         }
-        kit
+        all
     }
 
-    /// Whether the kit has all of these parts.
+    /// Whether all of these parts have been emitted.
     #[must_use]
-    pub fn has(&self, wanted: Parts) -> bool {
+    pub fn has(&self, wanted: PartSet) -> bool {
         wanted.iter().all(|part| self.parts[part].is_some())
     }
 
-    /// All parts of the kit, by number.
-    pub fn parts(&self) -> impl Iterator<Item = (usize, &Arc<Code>)> {
+    /// The emitted parts, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Arc<Code>)> {
         self.parts.iter().enumerate().filter_map(|(number, part)| Some((number, part.as_ref()?)))
     }
 
@@ -100,26 +100,26 @@ impl Kit {
     /// The machine code of all parts, in order of their numbers.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
-        self.parts().flat_map(|(_, code)| code.bytes()).copied().collect()
+        self.iter().flat_map(|(_, code)| code.bytes()).copied().collect()
     }
 
-    /// Bytes of executable memory, which a cache charges for the kit.
+    /// Bytes of executable memory, which a cache charges.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.parts().map(|(_, code)| code.size()).sum()
+        self.iter().map(|(_, code)| code.size()).sum()
     }
 }
 
 /// Where a driver gets its code: a cache in production, [`EmitEach`] in tests.
 pub trait CodeSource {
     /// The code of `key` with at least the wanted parts, emitted now or before.
-    fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>>;
+    fn parts(&self, key: &CodeKey, wanted: PartSet) -> Result<Arc<CodeParts>>;
 
     /// One part of a key's code.
     fn part(&self, key: &CodeKey, part: usize) -> Result<Arc<Code>> {
-        let kit = self.kit(key, Parts::default().and(part))?;
-        let code = kit.parts.get(part).and_then(Option::clone);
-        code.ok_or_else(|| KernelError::Assembly { family: key.family(), reason: format!("a kit without part {part}") })
+        let emitted = self.parts(key, PartSet::default().and(part))?;
+        let code = emitted.parts.get(part).and_then(Option::clone);
+        code.ok_or_else(|| KernelError::Assembly { family: key.family(), reason: format!("part {part} is missing") })
     }
 
     /// The code of a key that has one part.
@@ -133,8 +133,8 @@ pub trait CodeSource {
 pub struct EmitEach;
 
 impl CodeSource for EmitEach {
-    fn kit(&self, key: &CodeKey, wanted: Parts) -> Result<Arc<Kit>> {
-        Kit::emit(key, wanted).map(Arc::new)
+    fn parts(&self, key: &CodeKey, wanted: PartSet) -> Result<Arc<CodeParts>> {
+        CodeParts::emit(key, wanted).map(Arc::new)
     }
 }
 
@@ -171,23 +171,23 @@ mod tests {
     use crate::isa::Isa;
 
     #[test]
-    fn a_fuller_kit_shares_what_both_have() {
+    fn added_parts_share_those_that_were_there() {
         let (left, right) = (LeftRows::Strided, RightColumns::Packed);
         let key =
             CodeKey::Tile(TileCode { isa: Isa::Avx2, vectors: 2, left, right, activation: None, in_order: false });
-        let [few, more] = [Parts::default().and(1), Parts::default().and(1).and(3)];
-        let small = Kit::emit(&key, few).unwrap();
+        let [few, more] = [PartSet::default().and(1), PartSet::default().and(1).and(3)];
+        let small = CodeParts::emit(&key, few).unwrap();
         let large = small.with(&key, more).unwrap();
         assert!(small.has(few) && !small.has(more) && large.has(more));
-        let parts = |kit: &Kit| kit.parts().map(|(part, code)| (part, Arc::clone(code))).collect::<Vec<_>>();
+        let parts = |all: &CodeParts| all.iter().map(|(part, code)| (part, Arc::clone(code))).collect::<Vec<_>>();
         let (of_small, of_large) = (parts(&small), parts(&large));
         let [(1, before)] = &of_small[..] else { panic!("{small:?}") };
         let [(1, kept), (3, added)] = &of_large[..] else { panic!("{large:?}") };
         assert!(Arc::ptr_eq(before, kept), "a part was emitted twice");
         assert_eq!(large.size(), small.size() + added.size());
         assert_eq!(large.bytes(), [kept.bytes(), added.bytes()].concat());
-        let last = Kit::emit(&key, Parts::default().and(3)).unwrap();
+        let last = CodeParts::emit(&key, PartSet::default().and(3)).unwrap();
         assert_eq!(small.joined(&last).bytes(), large.bytes());
-        assert!(Kit::emit(&key, Parts::default().and(7)).is_err(), "a tile of eight rows and two vectors");
+        assert!(CodeParts::emit(&key, PartSet::default().and(7)).is_err(), "a tile of eight rows and two vectors");
     }
 }

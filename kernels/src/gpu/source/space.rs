@@ -1,10 +1,11 @@
-//! Counting through strided operands: a space of a few dimensions, and where each operand has the element of a place.
+//! Iteration over strided operands: a space of a few dimensions, and the offset of each operand's element at each of
+//! its positions.
 //!
-//! A [`Walk`] is passed to a kernel by value; [`WalkCode`] writes its C structure and the lines that turn a place's number
-//! into offsets. Dimensions are divided off from the innermost one outwards. Indices below 2^31 are divided by
-//! multiplying (T. Granlund, P. Montgomery, "Division by Invariant Integers using Multiplication", 1994, figure 4.1):
-//! `n / d` is `(mulhi(n, magic) + n) >> shift` with `shift = ceil(log2 d)` and
-//! `magic = floor(2^32 (2^shift - d) / d) + 1`, and the sum fits 32 bits because n has 31.
+//! An [`IterationSpace`] is passed to a kernel by value; [`SpaceCode`] writes its C structure and the lines that turn
+//! the number of a position into offsets. Dimensions are divided off from the innermost one outwards. Indices below
+//! 2^31 are divided by multiplying (T. Granlund, P. Montgomery, "Division by Invariant Integers using Multiplication",
+//! 1994, figure 4.1): `n / d` is `(mulhi(n, magic) + n) >> shift` with `shift = ceil(log2 d)` and `magic = floor(2^32
+//! (2^shift - d) / d) + 1`, and the sum fits 32 bits because n has 31.
 
 use std::fmt::Write;
 
@@ -13,34 +14,34 @@ use serde::{Deserialize, Serialize};
 use super::{index_type, is_wide, refuse};
 use crate::error::Result;
 
-/// Most dimensions of a walk.
+/// Most dimensions of a space.
 pub(super) const MAX_RANK: usize = 8;
 
-/// What of a walk shapes the instructions.
+/// What of an iteration space shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct WalkCode {
+pub struct SpaceCode {
     /// Dimensions, 1 to 8.
     pub rank: u8,
-    /// Operands that are walked through.
+    /// Operands with strides.
     pub operands: u8,
     /// Whether indices have 64 bits.
     pub wide: bool,
 }
 
-/// A space and the steps of operands in it, in elements.
+/// Dimensions, and the strides of operands along them, in elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Walk {
+pub(super) struct IterationSpace {
     /// Sizes, outermost first.
     pub(super) counts: Vec<u64>,
-    /// Each operand's first element and its steps.
+    /// Each operand's first element and its strides.
     pub(super) operands: Vec<(i64, Vec<i64>)>,
-    /// Elements beyond the space, which the kernel takes one by one.
+    /// Elements behind the space, where its positions are groups of several, which the kernel takes one by one.
     pub(super) tail: u64,
 }
 
-impl Walk {
-    /// The walk without dimensions of size one, and with neighbours joined that every operand goes through as one.
-    pub(super) fn new(family: &'static str, counts: &[u64], operands: &[(i64, &[i64])]) -> Result<Walk> {
+impl IterationSpace {
+    /// The space without dimensions of size one, and with neighbouring dimensions joined that are one to every operand.
+    pub(super) fn new(family: &'static str, counts: &[u64], operands: &[(i64, &[i64])]) -> Result<IterationSpace> {
         if operands.iter().any(|(_, strides)| strides.len() != counts.len()) {
             return Err(refuse(family, "an operand has another rank"));
         }
@@ -75,10 +76,10 @@ impl Walk {
         if merged.len() > MAX_RANK {
             return Err(refuse(family, format!("{} dimensions are left", merged.len())));
         }
-        Ok(Walk { counts: merged, operands: steps, tail: 0 })
+        Ok(IterationSpace { counts: merged, operands: steps, tail: 0 })
     }
 
-    /// Places of the space.
+    /// Positions of the space.
     pub(super) fn total(&self, family: &'static str) -> Result<u64> {
         super::product(family, &self.counts)
     }
@@ -100,17 +101,17 @@ impl Walk {
         Ok(last as u64 + 1)
     }
 
-    /// What of it shapes the instructions.
-    pub(super) fn code(&self, family: &'static str) -> Result<WalkCode> {
+    /// What of the space shapes the instructions.
+    pub(super) fn code(&self, family: &'static str) -> Result<SpaceCode> {
         let mut most = self.total(family)?;
         for operand in 0..self.operands.len() {
             most = most.max(self.extent(family, operand)?);
         }
-        Ok(WalkCode { rank: self.counts.len() as u8, operands: self.operands.len() as u8, wide: is_wide(most) })
+        Ok(SpaceCode { rank: self.counts.len() as u8, operands: self.operands.len() as u8, wide: is_wide(most) })
     }
 
-    /// The argument, as [`WalkCode::structure`] lays it out.
-    pub(super) fn bytes(&self, code: WalkCode) -> Vec<u8> {
+    /// The argument, as [`SpaceCode::structure`] lays it out.
+    pub(super) fn bytes(&self, code: SpaceCode) -> Vec<u8> {
         let starts = self.operands.iter().map(|&(start, _)| start as u64);
         let strides = self.operands.iter().flat_map(|(_, strides)| strides.iter().map(|&stride| stride as u64));
         let pad = usize::from(self.operands.is_empty());
@@ -124,7 +125,7 @@ impl Walk {
             .chain(vec![0; pad * self.counts.len()]);
         let mut bytes = vec![];
         for index in indices {
-            // Negative steps wrap in 32 bits as in 64; the sums that they are parts of are places of the operand.
+            // Negative strides wrap in 32 bits as in 64; the sums that they are parts of are offsets in the operand.
             if code.wide {
                 bytes.extend(index.to_ne_bytes());
             } else {
@@ -138,7 +139,7 @@ impl Walk {
     }
 }
 
-/// Multiplier and shift of a division by `count`, which has at most 31 bits; what is larger is never divided by this way.
+/// Multiplier and shift of a division by `count`, which has at most 31 bits: larger ones are divided by an instruction.
 pub(super) fn divisor(count: u64) -> (u32, u32) {
     let count = count.clamp(1, 1 << 31);
     let shift = count.next_power_of_two().trailing_zeros();
@@ -146,7 +147,7 @@ pub(super) fn divisor(count: u64) -> (u32, u32) {
     (magic as u32, shift)
 }
 
-/// The division that [`divisor`] is for.
+/// The C macro that divides, by a [`divisor`] where indices have 32 bits.
 pub(super) fn divide(wide: bool) -> &'static str {
     if wide {
         "#define KILN_DIVIDE(n, count, magic, shift) ((n) / (count))\n"
@@ -155,42 +156,42 @@ pub(super) fn divide(wide: bool) -> &'static str {
     }
 }
 
-impl WalkCode {
+impl SpaceCode {
     pub(super) fn is_valid(self) -> bool {
         (1..=MAX_RANK).contains(&usize::from(self.rank))
     }
 
-    /// Types and the structure `Walk`.
+    /// Types and the structure `Space`.
     pub(super) fn structure(self) -> String {
         let (rank, operands) = (self.rank, self.operands.max(1));
         format!(
             "{}{}typedef struct {{\n    Index total, tail, count[{rank}], start[{operands}], stride[{}];\n    \
-             u32 magic[{rank}], shift[{rank}];\n}} Walk;\n",
+             u32 magic[{rank}], shift[{rank}];\n}} Space;\n",
             index_type(self.wide),
             divide(self.wide),
             u32::from(rank) * u32::from(operands),
         )
     }
 
-    /// Lines that declare `offset0` and so on for the place with the number `at`, of a `walk`. Steps that `is_zero` says are
-    /// nothing are left out.
+    /// Lines that declare `offset0` and so on, the operands' offsets at position number `at` of the variable `space`.
+    /// `is_zero(operand, axis)` says which strides are 0; they are left out.
     pub(super) fn offsets(self, at: &str, is_zero: impl Fn(usize, usize) -> bool) -> String {
         let (rank, operands) = (usize::from(self.rank), usize::from(self.operands));
         let mut text = String::new();
         for operand in 0..operands {
-            let _ = writeln!(text, "        Index offset{operand} = walk.start[{operand}];");
+            let _ = writeln!(text, "        Index offset{operand} = space.start[{operand}];");
         }
         let steps = |text: &mut String, axis: usize, place: &str| {
             for operand in (0..operands).filter(|&operand| !is_zero(operand, axis)) {
-                let _ = writeln!(text, "        offset{operand} += {place} * walk.stride[{}];", operand * rank + axis);
+                let _ = writeln!(text, "        offset{operand} += {place} * space.stride[{}];", operand * rank + axis);
             }
         };
         let _ = writeln!(text, "        Index rest{rank} = {at};");
         for axis in (1..rank).rev() {
             let _ = writeln!(
                 text,
-                "        Index rest{axis} = KILN_DIVIDE(rest{0}, walk.count[{axis}], walk.magic[{axis}], \
-                 walk.shift[{axis}]);\n        Index place{axis} = rest{0} - rest{axis} * walk.count[{axis}];",
+                "        Index rest{axis} = KILN_DIVIDE(rest{0}, space.count[{axis}], space.magic[{axis}], \
+                 space.shift[{axis}]);\n        Index place{axis} = rest{0} - rest{axis} * space.count[{axis}];",
                 axis + 1
             );
             steps(&mut text, axis, &format!("place{axis}"));
@@ -223,22 +224,22 @@ mod tests {
 
     #[test]
     fn dimensions_are_joined_where_every_operand_allows() {
-        let walk = Walk::new("test", &[2, 1, 3, 4], &[(5, &[12, 99, 4, 1]), (0, &[3, 7, 1, 0])]).unwrap();
-        assert_eq!(walk.counts, [6, 4]);
-        assert_eq!(walk.operands, [(5, vec![4, 1]), (0, vec![1, 0])]);
-        assert_eq!((walk.extent("test", 0).unwrap(), walk.extent("test", 1).unwrap()), (29, 6));
-        assert_eq!(Walk::new("test", &[], &[(0, &[])]).unwrap().counts, [1]);
-        assert_eq!(Walk::new("test", &[3, 0], &[(0, &[0, 1])]).unwrap().extent("test", 0).unwrap(), 0);
+        let space = IterationSpace::new("test", &[2, 1, 3, 4], &[(5, &[12, 99, 4, 1]), (0, &[3, 7, 1, 0])]).unwrap();
+        assert_eq!(space.counts, [6, 4]);
+        assert_eq!(space.operands, [(5, vec![4, 1]), (0, vec![1, 0])]);
+        assert_eq!((space.extent("test", 0).unwrap(), space.extent("test", 1).unwrap()), (29, 6));
+        assert_eq!(IterationSpace::new("test", &[], &[(0, &[])]).unwrap().counts, [1]);
+        assert_eq!(IterationSpace::new("test", &[3, 0], &[(0, &[0, 1])]).unwrap().extent("test", 0).unwrap(), 0);
     }
 
     #[test]
     fn what_reaches_before_the_first_element_or_beyond_any_memory_is_refused() {
         let cases: [(i64, i64, u64); 4] = [(2, -1, 4), (-1, 1, 4), (0, i64::MAX, 4), (0, 1, u64::MAX)];
         for (start, stride, count) in cases {
-            let walk = Walk::new("test", &[count], &[(start, &[stride])]);
-            assert!(walk.and_then(|walk| walk.code("test")).is_err(), "{start} {stride} {count}");
+            let space = IterationSpace::new("test", &[count], &[(start, &[stride])]);
+            assert!(space.and_then(|space| space.code("test")).is_err(), "{start} {stride} {count}");
         }
-        let backwards = Walk::new("test", &[4], &[(3, &[-1])]).unwrap();
+        let backwards = IterationSpace::new("test", &[4], &[(3, &[-1])]).unwrap();
         assert_eq!(backwards.extent("test", 0).unwrap(), 4);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn packed(elements: Elements, buffer: &[f32]) -> PackedWeights<'_> {
     PackedWeights::new(elements, bytemuck::cast_slice(buffer))
 }
 
-/// Room for weights of these elements in a buffer of floats.
+/// Weights of these elements in a buffer of floats, to be written.
 pub(crate) fn packed_mut(elements: Elements, buffer: &mut [f32]) -> PackedWeightsMut<'_> {
     PackedWeightsMut::new(elements, bytemuck::cast_slice_mut(buffer))
 }
@@ -43,14 +43,14 @@ pub(crate) fn levels() -> Vec<Isa> {
 }
 
 /// A result between margins of [`Element::CANARY`].
-pub(crate) struct Fenced<T = f32>(Vec<T>);
+pub(crate) struct Canaried<T = f32>(Vec<T>);
 
-impl<T: Element> Fenced<T> {
+impl<T: Element> Canaried<T> {
     /// `len` elements of NaN, so that an element that is never written is seen.
-    pub(crate) fn new(len: usize) -> Fenced<T> {
+    pub(crate) fn new(len: usize) -> Canaried<T> {
         let mut all = vec![T::CANARY; len + 2 * MARGIN];
         all[MARGIN..MARGIN + len].fill(T::NAN);
-        Fenced(all)
+        Canaried(all)
     }
 
     pub(crate) fn inside(&mut self) -> &mut [T] {

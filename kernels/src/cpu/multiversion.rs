@@ -1,7 +1,7 @@
 //! A macro for loops that the compiler vectorises, compiled for every processor and once more for AVX2.
 
 /// Defines a function that is compiled twice: for every processor, and for AVX2, which runs where the level has it.
-macro_rules! twice {
+macro_rules! multiversion {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),*) $body:block) => {
         $(#[$doc])*
         $vis fn $name(isa: $crate::Isa, $($arg: $type),*) {
@@ -24,4 +24,4 @@ macro_rules! twice {
     };
 }
 
-pub(crate) use twice;
+pub(crate) use multiversion;
