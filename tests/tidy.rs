@@ -253,11 +253,6 @@ const TUPLES: &[&str] = &[
     "kernels/src/cpu/quantized/driver.rs",
     "kernels/src/cpu/quantized/tests.rs",
     "kernels/src/cpu/quantized/weights.rs",
-    "src/exec/blob.rs",
-    "src/exec/context.rs",
-    "src/exec/resize/axis.rs",
-    "src/exec/tune/worker.rs",
-    "src/ops/conv.rs",
 ];
 
 #[test]
@@ -307,15 +302,6 @@ const CYCLES: &[&str] = &[
     "kernels/src/cpu/quantized/tile.rs",
     "kernels/src/cpu/quantized/weights.rs",
     "kernels/src/cpu/quantized/winograd.rs",
-    "src/exec/context.rs",
-    "src/exec/family.rs",
-    "src/exec/gpu.rs",
-    "src/exec/gpu/problem.rs",
-    "src/exec/gpu/solver.rs",
-    "src/exec/tune/search.rs",
-    "src/exec/tune/wish.rs",
-    "src/exec/tune/worker.rs",
-    "src/exec/verify.rs",
 ];
 
 /// The root files of all crates.

@@ -66,16 +66,17 @@ impl BuildCx {
         if !sound || !key.fits(self) || !key.accepts(&choice, self) {
             return Err(BlobError::Invalid);
         }
-        let offered = record.evidence;
+        let evidence = record.evidence;
         let failed = |error: &dyn std::fmt::Display| BlobError::Build(error.to_string());
-        let (value, outcome) =
-            self.get_or_build(key, &(self, &choice), build_offered::<K>).map_err(|error| failed(&error))?;
+        let (value, outcome) = self
+            .get_or_build(key, &Offered { cx: self, choice: &choice }, build_offered::<K>)
+            .map_err(|error| failed(&error))?;
         // What memory has was made of what was known before.
         let record = match outcome {
             Outcome::Hit | Outcome::Waited => self.known(key).map_err(|error| failed(&error))?,
             Outcome::RecordHit | Outcome::Miss => record,
         };
-        self.records.insert(key, &choice, offered);
+        self.records.insert(key, &choice, evidence);
         Ok(Executor { key: key.clone(), value, outcome, record, engine })
     }
 
@@ -88,9 +89,15 @@ impl BuildCx {
     }
 }
 
-/// Builds an executor with a choice that has been validated.
-fn build_offered<K: Family>(key: &K, (cx, choice): &(&BuildCx, &K::Choice)) -> Result<Built<K::Value>, BuildError> {
-    let value = key.build(choice, cx)?;
+/// A choice of a blob that has been validated, and the context to build with.
+struct Offered<'a, K: Family> {
+    cx: &'a BuildCx,
+    choice: &'a K::Choice,
+}
+
+/// Builds an executor with the choice of a blob.
+fn build_offered<K: Family>(key: &K, offered: &Offered<'_, K>) -> Result<Built<K::Value>, BuildError> {
+    let value = key.build(offered.choice, offered.cx)?;
     Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: true })
 }
 

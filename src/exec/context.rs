@@ -3,10 +3,8 @@
 use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::cpu::{Elements, Numerics, Precision};
-use kiln_kernels::crash::within;
 use kiln_kernels::{CodeKey, CodeSource, Isa, KernelError, Kit, Parts};
 
-use super::family::{Family, build_executor};
 use super::gpu::GpuCx;
 use super::target::Target;
 use crate::cache::{Builder, Built, Cache, CacheError, Key, Outcome};
@@ -84,11 +82,6 @@ impl BuildCx {
         self.precision.elements(self.isa)
     }
 
-    /// The executor of that key, from the cache or built by [`build_executor`].
-    pub fn executor<K: Family>(&self, key: &K) -> Result<(Arc<K::Value>, Outcome), BuildError> {
-        within(&format_args!("asking for {key:?}"), || self.get_or_build(key, self, build_executor::<K>))
-    }
-
     /// The value of that key, from the cache or built. Where the records are taken as complete, what was built by the leave to
     /// choose is not taken: others that use the same cache may have had it.
     pub(super) fn get_or_build<K: Key, C>(
@@ -100,13 +93,8 @@ impl BuildCx {
         if !self.records.is_complete() {
             return self.cache.get_or_create(key, cx, build).map_err(flatten);
         }
-        fn recalled<K: Key, C>(
-            key: &Recalled<K>,
-            (cx, build): &(&C, Builder<K, C, BuildError>),
-        ) -> Result<Built<K::Value>, BuildError> {
-            build(&key.0, cx)
-        }
-        self.cache.get_or_create(&Recalled(key.clone()), &(cx, build), recalled::<K, C>).map_err(flatten)
+        let with = BuildWith { cx, build };
+        self.cache.get_or_create(&Recalled(key.clone()), &with, recalled::<K, C>).map_err(flatten)
     }
 }
 
@@ -118,6 +106,17 @@ struct Recalled<K>(K);
 impl<K: Key> Key for Recalled<K> {
     type Value = K::Value;
     const FAMILY: &'static str = K::FAMILY;
+}
+
+/// A key's own builder with its context, which [`recalled`] calls.
+struct BuildWith<'a, K: Key, C> {
+    cx: &'a C,
+    build: Builder<K, C, BuildError>,
+}
+
+/// Builds the value of a key for its [`Recalled`].
+fn recalled<K: Key, C>(key: &Recalled<K>, with: &BuildWith<'_, K, C>) -> Result<Built<K::Value>, BuildError> {
+    (with.build)(&key.0, with.cx)
 }
 
 impl CodeSource for BuildCx {

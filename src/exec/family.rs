@@ -1,11 +1,15 @@
 //! What a kernel family is to the cache: a key that says how to choose, validate and build its executor.
 
+use std::sync::Arc;
+
+use kiln_kernels::crash::within;
 use kiln_kernels::{Parallel, Result as KernelResult};
 
 use super::context::{BuildCx, BuildError};
+use super::refusal::{MOST_AHEAD, Refusal, read};
 use super::tune::{Demand, Operands};
-use super::verify::{Refusal, read, verify};
-use crate::cache::Built;
+
+use crate::cache::{Built, Outcome};
 use crate::record::{Evidence, Record, Recorded};
 use crate::tensor::installed_bytes;
 
@@ -55,12 +59,15 @@ pub trait Family: Recorded {
     }
 }
 
-/// Most bytes of tables of one executor that is made ahead of need, for what a record says. Those of large pictures take some
-/// hundred kilobytes.
-pub(super) const MOST_AHEAD: u64 = 16 << 20;
+impl BuildCx {
+    /// The executor of that key, from the cache or built by [`build_executor`].
+    pub fn executor<K: Family>(&self, key: &K) -> Result<(Arc<K::Value>, Outcome), BuildError> {
+        within(&format_args!("asking for {key:?}"), || self.get_or_build(key, self, build_executor::<K>))
+    }
+}
 
 /// The one builder of all families: a record if there is a valid one that builds, else the cost model; then build, then record.
-pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, BuildError> {
+fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, BuildError> {
     let ahead = cx.records.is_ahead_of_need();
     let most = if ahead { MOST_AHEAD } else { installed_bytes() as u64 };
     match key.table_bytes() {
@@ -136,4 +143,16 @@ impl FamilyEntry {
 fn describe<K: Family>(record: &Record) -> Option<(String, String)> {
     let (key, choice) = read::<K>(record).ok()?;
     Some((format!("{key:?}"), format!("{choice:?}")))
+}
+
+/// [`FamilyEntry::verify`] of a family of the processor.
+fn verify<K: Family>(record: &Record, cx: &BuildCx) -> Result<(), Refusal> {
+    let (key, choice) = read::<K>(record)?;
+    match key.table_bytes() {
+        None => Err(Refusal::Sizes),
+        Some(bytes) if bytes > MOST_AHEAD => Err(Refusal::Tables { bytes }),
+        // Whether a choice fits may be asked of sound keys alone.
+        Some(_) if !key.accepts(&choice, cx) => Err(Refusal::Unfit),
+        Some(_) => Ok(()),
+    }
 }

@@ -16,6 +16,7 @@
 mod contest;
 mod operands;
 mod report;
+mod requests;
 #[cfg(feature = "device")]
 mod search;
 mod standing;
@@ -27,8 +28,9 @@ use std::time::Duration;
 pub use crate::knobs::Tune;
 pub use operands::{Demand, Operands};
 pub use report::{TuneChange, TuneReport};
+pub use requests::Request;
 pub use standing::Standing;
-pub use worker::{Request, Tuner};
+pub use worker::Tuner;
 
 use contest::Rules;
 

@@ -226,22 +226,23 @@ impl Node for Conv {
         let ready: &Ready = prepared.get()?;
         // The residual's memory becomes the output's where nobody else needs it.
         let over = ready.output.is_none() && ready.conv.writes_over_residual() && io.can_reuse(RESIDUAL, 0);
-        let output = if over { io.take(RESIDUAL)? } else { io.alloc(0)? };
-        let output = self.convolve(ready, &io.inputs(), (output, over), cx)?;
+        let mut output = if over { io.take(RESIDUAL)? } else { io.alloc(0)? };
+        self.convolve(ready, &io.inputs(), &mut output, over, cx)?;
         io.push(output);
         Ok(())
     }
 }
 
 impl Conv {
-    /// Convolves into `output`, which holds the residual if so said.
+    /// Convolves into `output`, which holds the residual where it is written `over`.
     fn convolve(
         &self,
         ready: &Ready,
         inputs: &[Option<&Tensor>],
-        (mut output, over): (Tensor, bool),
+        output: &mut Tensor,
+        over: bool,
         cx: &RunCx<'_>,
-    ) -> Result<Tensor, NodeError> {
+    ) -> Result<(), NodeError> {
         let turned = |tensor: &Tensor, turn: &Option<Arc<Transpose>>| -> Result<Tensor, NodeError> {
             let Some(turn) = turn else { return Ok(tensor.clone()) };
             let mut turned = cx.scratch::<f32>(tensor.len())?;
@@ -284,7 +285,7 @@ impl Conv {
             Ok::<(), NodeError>(())
         };
         match &ready.output {
-            None => run(&mut output)?,
+            None => run(output)?,
             Some(turn) => {
                 let mut last = cx.scratch::<f32>(output.len())?;
                 run(&mut last)?;
@@ -292,9 +293,9 @@ impl Conv {
             }
         }
         if let Some(after) = &ready.after {
-            after.run(&mut output, cx)?;
+            after.run(output, cx)?;
         }
-        Ok(output)
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ use kiln_kernels::gpu::{Module, Scope};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{Built, Key, Outcome};
-use crate::exec::verify::{Refusal, read};
+use crate::exec::refusal::{Refusal, read};
 use crate::exec::{BuildCx, BuildError, FamilyEntry};
 use crate::record::{Evidence, Record, Recorded};
 

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::GpuCx;
 use super::ranking::Ranking;
-use super::solver::Solution;
+use super::solution::Solution;
 use crate::cache::Key;
-use crate::exec::verify::{Refusal, read};
+use crate::exec::refusal::{Refusal, read};
 use crate::exec::{BuildCx, FamilyEntry};
 use crate::record::{Evidence, Record, Recorded, Store};
 

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::GpuCx;
 use super::problem::posed;
 use super::ranking::{Candidate, Ranking, Why, is_sane};
+use super::solution::{Origin, Solution};
 use crate::cache::{Built, Key, Outcome};
 use crate::exec::{BuildCx, BuildError};
 use crate::record::Evidence;
@@ -30,42 +31,6 @@ pub struct SolverKey {
     pub ordinal: u32,
     /// Which algorithms may be used.
     pub policy: Policy,
-}
-
-/// How a problem is solved on a device.
-#[derive(Clone, Debug)]
-pub struct Solution {
-    /// The solver; nothing where the libraries have no way that is allowed.
-    pub solver: Option<Arc<dyn Solver>>,
-    /// The way.
-    pub algorithm: Option<Algorithm>,
-    /// Where it came from.
-    pub origin: Origin,
-}
-
-/// How a solution was come by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// It is the first of a record, or the record knows that there is none.
-    Replayed,
-    /// It is a later one of a record, of that place: the policy does not allow those before, or they do not work any more.
-    RunnerUp(u32),
-    /// It is the first of the heuristics that is allowed and works, or there is none.
-    Heuristic,
-    /// It has won a measurement.
-    Measured,
-}
-
-impl Solution {
-    fn nothing(origin: Origin) -> Solution {
-        Solution { solver: None, algorithm: None, origin }
-    }
-
-    /// Bytes that it keeps.
-    #[must_use]
-    pub fn weigh(&self) -> usize {
-        size_of::<Solution>() + self.solver.as_ref().map_or(0, |solver| solver.size())
-    }
 }
 
 /// Why an algorithm gives no solver.

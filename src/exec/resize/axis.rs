@@ -197,9 +197,9 @@ mod tests {
     use super::*;
     use crate::cache::F32Bits;
 
-    fn table(mode: Mode, transform: Transform, sizes: (u64, u64)) -> Table {
-        let scale = (sizes.1 as f64 / sizes.0 as f64).to_bits();
-        let axis = ResizeAxis { input: sizes.0, output: sizes.1, scale, ..ResizeAxis::keep(1) };
+    fn table(mode: Mode, transform: Transform, [input, output]: [u64; 2]) -> Table {
+        let scale = (output as f64 / input as f64).to_bits();
+        let axis = ResizeAxis { input, output, scale, ..ResizeAxis::keep(1) };
         let (exclude_outside, antialias) = (false, false);
         let axes = [axis].into_iter().collect();
         Table::new(&axis, &ResizeProblem { mode, transform, exclude_outside, antialias, axes, width: 4 }).unwrap()
@@ -209,20 +209,20 @@ mod tests {
     fn halves_are_rounded_as_asked() {
         let places = |rounding, sizes| table(Mode::Nearest(rounding), Transform::HalfPixel, sizes).places;
         // Coordinates 0.5 and 2.5.
-        assert_eq!(places(Rounding::PreferFloor, (4, 2)), [0, 2]);
-        assert_eq!(places(Rounding::PreferCeil, (4, 2)), [1, 3]);
-        assert_eq!(places(Rounding::Floor, (4, 2)), [0, 2]);
-        assert_eq!(places(Rounding::Ceil, (4, 2)), [1, 3]);
+        assert_eq!(places(Rounding::PreferFloor, [4, 2]), [0, 2]);
+        assert_eq!(places(Rounding::PreferCeil, [4, 2]), [1, 3]);
+        assert_eq!(places(Rounding::Floor, [4, 2]), [0, 2]);
+        assert_eq!(places(Rounding::Ceil, [4, 2]), [1, 3]);
         // Coordinates -0.25, 0.25, 0.75 and 1.25.
-        assert_eq!(places(Rounding::Floor, (2, 4)), [0, 0, 0, 1]);
+        assert_eq!(places(Rounding::Floor, [2, 4]), [0, 0, 0, 1]);
     }
 
     #[test]
     fn weights_mix_neighbours_and_stop_at_the_border() {
-        let linear = table(Mode::Linear, Transform::HalfPixel, (2, 4));
+        let linear = table(Mode::Linear, Transform::HalfPixel, [2, 4]);
         assert_eq!(linear.places, [0, 0, 0, 1, 0, 1, 1, 1]);
         assert_eq!(linear.weights, [0.25, 0.75, 0.75, 0.25, 0.25, 0.75, 0.75, 0.25]);
-        let corners = table(Mode::Linear, Transform::AlignCorners, (2, 3));
+        let corners = table(Mode::Linear, Transform::AlignCorners, [2, 3]);
         let at = |place| corners.at(place).collect::<Vec<_>>();
         assert_eq!([at(0), at(2)], [[(0, 1.0)], [(1, 1.0)]]);
         assert_eq!(at(1), [(0, 0.5), (1, 0.5)]);
