@@ -1,8 +1,10 @@
 //! The rules of the project that a compiler does not hold: floors, cycles between files, sizes, headers, names, tuples
-//! of parameters, and where fragile things may be named.
+//! of parameters, where attributes have their defaults, and where fragile things may be named.
 
 #[path = "tidy/cycles.rs"]
 mod cycles;
+#[path = "tidy/defaults.rs"]
+mod defaults;
 #[path = "tidy/source.rs"]
 mod source;
 #[path = "tidy/tuples.rs"]
@@ -229,6 +231,19 @@ fn the_word_kernel_does_not_occur_in_the_cache() {
         }
     }
     report("the cache is generic", &problems);
+}
+
+#[test]
+fn defaults_of_attributes_stand_in_the_table_of_operators() {
+    let mut problems = Vec::new();
+    let readers = rust_files()
+        .into_iter()
+        .filter(|(name, _)| ["src/ops", "src/graph", "src/session"].iter().any(|place| name.starts_with(place)));
+    for (name, text) in readers {
+        let found = defaults::stated_defaults(&source::tokens(&text));
+        problems.extend(found.iter().map(|line| format!("{name}:{line}")));
+    }
+    report("an attribute that has a default has it in its operator's row", &problems);
 }
 
 /// Files that still have a tuple for a parameter. Each comes off this list when it has none; no file is added.

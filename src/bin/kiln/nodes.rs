@@ -92,7 +92,7 @@ fn layout(node: &NodeDesc) -> Option<&'static str> {
     if node.int(ON_DEVICE, 0) != 0 {
         return Some("on the device");
     }
-    (node.int("channels_last", 0) == 1).then_some("channels last")
+    (node.is_channels_last()).then_some("channels last")
 }
 
 /// Values by name; those left out are dashes.
