@@ -82,8 +82,8 @@ impl BuildCx {
         self.precision.elements(self.isa)
     }
 
-    /// The value of that key, from the cache or built. Where the records are taken as complete, what was built by the leave to
-    /// choose is not taken: others that use the same cache may have had it.
+    /// The value of that key, from the cache or built. Where the records are taken as complete, a value whose choice a
+    /// cost model made is not taken from the cache: other contexts that share it may have put it there.
     pub(super) fn get_or_build<K: Key, C>(
         &self,
         key: &K,
@@ -98,8 +98,8 @@ impl BuildCx {
     }
 }
 
-/// The key of a value that was built by a record and nothing else: beside it, a cache may hold one of the same key that was
-/// chosen by somebody who may.
+/// The key of a value that was built by a record and nothing else: beside it, a cache may hold one of the same key that
+/// a context built which may choose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Recalled<K>(K);
 
@@ -139,9 +139,9 @@ impl CodeSource for BuildCx {
         if kit.has(wanted) {
             return Ok(kit);
         }
-        // It was made for an executor that needed other parts.
+        // It was emitted for an executor that needed other parts.
         let fuller = kit.with(key, wanted)?;
-        // Of two threads that add parts at once neither may put its own in the place of the other's.
+        // Two threads that add parts at the same time must not drop each other's.
         let _one_at_a_time = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
         let fuller = self.cache.get(key).map_or_else(|| fuller.clone(), |stored| stored.joined(&fuller));
         self.cache.put(key, charged(fuller.clone()));
@@ -149,7 +149,7 @@ impl CodeSource for BuildCx {
     }
 }
 
-/// Held while parts are put beside others, which takes less than a microsecond: they have been emitted by then.
+/// Held while emitted parts are added to a kit in the cache, which takes less than a microsecond.
 static ADDING: Mutex<()> = Mutex::new(());
 
 /// Code, charged for the memory that it occupies.

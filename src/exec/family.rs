@@ -13,7 +13,8 @@ use crate::cache::{Built, Outcome};
 use crate::record::{Evidence, Record, Recorded};
 use crate::tensor::installed_bytes;
 
-/// A key of an executor. The key's fields define the executor completely; the record keeps only the [`Recorded::Choice`].
+/// A key of an executor. The key's fields define the executor completely; the record keeps only the
+/// [`Recorded::Choice`].
 pub trait Family: Recorded {
     /// The cost model's pick: cheap, measures nothing, waits for nothing.
     fn choose(&self, cx: &BuildCx) -> Self::Choice;
@@ -21,15 +22,16 @@ pub trait Family: Recorded {
     /// Whether a choice from a record (an untrusted file) is one that [`Family::build`] can take for this key.
     fn accepts(&self, choice: &Self::Choice, cx: &BuildCx) -> bool;
 
-    /// Builds the executor of this key with that choice. Code comes from the context, which keeps it apart from executors.
+    /// Builds the executor of this key with that choice. Code comes from the context, which keeps it apart from
+    /// executors.
     fn build(&self, choice: &Self::Choice, cx: &BuildCx) -> KernelResult<Self::Value>;
 
     /// Whether the key is of this context's target: others in a shared record file are left for their own process.
     fn fits(&self, cx: &BuildCx) -> bool;
 
-    /// Bytes of tables that building an executor of this key makes, at most, besides code and what its own size is; counted
-    /// without making any, and with sizes that were looked at: a key may be from a file, and any key is safe to ask. `None`
-    /// where no tensors have such sizes.
+    /// Bytes of tables that building an executor of this key makes, at most, besides code and what its own size is;
+    /// counted without making any, and with sizes that were looked at: a key may be from a file, and any key is safe to
+    /// ask. `None` where no tensors have such sizes.
     fn table_bytes(&self) -> Option<u64>;
 
     /// Whether keys of this family are worth tuning; the methods below are for those.
@@ -66,7 +68,8 @@ impl BuildCx {
     }
 }
 
-/// The one builder of all families: a record if there is a valid one that builds, else the cost model; then build, then record.
+/// The one builder of all families: a record if there is a valid one that builds, else the cost model; then build, then
+/// record.
 fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, BuildError> {
     let ahead = cx.records.is_ahead_of_need();
     let most = if ahead { MOST_AHEAD } else { installed_bytes() as u64 };
@@ -100,7 +103,7 @@ fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, B
     }
     let value = key.build(&choice, cx)?;
     if let Some((known, error)) = failed {
-        // It is not the key's fault, for which something else was built.
+        // The key is valid, for it was built with another choice; the record is at fault.
         tracing::warn!(family = K::FAMILY, choice = ?known, %error, "a record's choice does not build; choosing again");
         cx.records.reject(key);
     }
@@ -108,8 +111,8 @@ fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, B
     Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: false })
 }
 
-/// Bytes that a task should move through memory at least: some 5 us, where handing a task to a thread that waits awake, as
-/// threads do within a request, takes 0.2.
+/// Bytes that a task should move through memory at least: some 5 us, where handing a task to a thread that waits awake,
+/// as threads do within a request, takes 0.2.
 const TASK_BYTES: u64 = 1 << 16;
 
 /// Tasks for work that costs as much as moving so many bytes.
@@ -151,7 +154,7 @@ fn verify<K: Family>(record: &Record, cx: &BuildCx) -> Result<(), Refusal> {
     match key.table_bytes() {
         None => Err(Refusal::Sizes),
         Some(bytes) if bytes > MOST_AHEAD => Err(Refusal::Tables { bytes }),
-        // Whether a choice fits may be asked of sound keys alone.
+        // Whether a choice fits can be asked of valid keys alone.
         Some(_) if !key.accepts(&choice, cx) => Err(Refusal::Unfit),
         Some(_) => Ok(()),
     }

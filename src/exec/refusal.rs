@@ -2,8 +2,8 @@
 
 use crate::record::{CodecError, Record, Recorded, decode};
 
-/// Most bytes of tables of one executor that is made ahead of need, for what a record says. Those of large pictures take some
-/// hundred kilobytes.
+/// Most bytes of tables of one executor that is made ahead of need, for what a record says. Those of large images take
+/// some hundred kilobytes.
 pub(super) const MOST_AHEAD: u64 = 16 << 20;
 
 /// Why builders would not use a record.

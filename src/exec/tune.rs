@@ -6,8 +6,8 @@
 //! - [`wish`] measures one key: candidates of its family, built as any executor is, run on made-up operands
 //!   ([`operands`]) under the rules of a [`contest`].
 //! - `search` is the same for a problem of a device's libraries, which the device times.
-//! - What wins is recorded with what it was measured against. Where it is not what was in use, the executor in the cache
-//!   is replaced, the key's [`standing`] marked, which those who hold the executor before it keep, and the
+//! - What wins is recorded with what it was measured against. Where it is not what was in use, the executor in the
+//!   cache is replaced, the key's [`standing`] marked, which those who hold the executor before it keep, and the
 //!   [generation](Tuner::generation) counted up, which says that looking at standings is worth while.
 //! - [`worker`] is the thread and the queue.
 //!

@@ -1,5 +1,5 @@
-//! Problems as keys of records: each library's kind of problem is a family, so that a version of one library says nothing
-//! about the records of another.
+//! Problems as keys of records: each library's kind of problem is a family, so that a version of one library says
+//! nothing about the records of another.
 
 use std::fmt::Write;
 use std::time::Instant;

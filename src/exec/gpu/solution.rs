@@ -20,7 +20,8 @@ pub struct Solution {
 pub enum Origin {
     /// It is the first of a record, or the record knows that there is none.
     Replayed,
-    /// It is a later one of a record, of that place: the policy does not allow those before, or they do not work any more.
+    /// It is a later one of a record, of that place: the policy does not allow those before, or they do not work any
+    /// more.
     RunnerUp(u32),
     /// It is the first of the heuristics that is allowed and works, or there is none.
     Heuristic,

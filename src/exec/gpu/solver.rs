@@ -2,8 +2,8 @@
 //!
 //! The policy is a part of the key in memory and no part of a problem's key in records: a process with another policy
 //! takes another candidate of the same record. A record is a hint. Its candidates are tried in order; what the library
-//! does not make any more is noted, and the next one is taken; where none is left, the heuristics are asked, which takes
-//! a few microseconds to milliseconds and measures nothing.
+//! does not make any more is noted, and the next one is taken; where none is left, the heuristics are asked, which
+//! takes a few microseconds to milliseconds and measures nothing.
 
 use std::sync::Arc;
 
@@ -102,13 +102,13 @@ impl SolverKey {
 }
 
 impl BuildCx {
-    /// How that problem is solved on the device of this context. Never waits for a measurement. What the libraries cannot
-    /// do, or not as the policy allows, is a [`Solution`] without a solver.
+    /// How that problem is solved on the device of this context. Never waits for a measurement. What the libraries
+    /// cannot do, or not as the policy allows, is a [`Solution`] without a solver.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where there is no device, or where nothing is recorded and nothing may be chosen. What goes wrong in
-    /// the libraries is no error here.
+    /// [`BuildError`] where there is no device, or where nothing is recorded and nothing may be chosen. What goes wrong
+    /// in the libraries is no error here.
     pub fn solver(&self, problem: &Problem) -> Result<(Arc<Solution>, Outcome), BuildError> {
         self.solver_of(&SolverKey::new(problem, self.gpu()?))
     }
@@ -188,8 +188,8 @@ fn replay(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> Option<Solution>
     None
 }
 
-/// The first proposal of the heuristics that is allowed and works, with what they propose besides added to what is known;
-/// and whether the library has answered at all.
+/// The first proposal of the heuristics that is allowed and works, with what they propose besides added to what is
+/// known; and whether the library has answered at all.
 fn choose(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> (Option<Solution>, bool) {
     let mut proposals: Vec<Candidate> = Vec::new();
     let (mut solution, mut sound) = (None, true);

@@ -1,5 +1,5 @@
-//! Choices on an emulated device: what is asked when, what is recorded, and what becomes of a record under another policy,
-//! another library, and in hostile hands.
+//! Choices on an emulated device: what is asked when, what is recorded, and what becomes of a record under another
+//! policy, another library, and in hostile hands.
 
 mod modules;
 mod search;

@@ -1,6 +1,6 @@
 //! One axis of a resize: coordinates after ONNX, and the table of neighbours and weights that they give.
 //!
-//! Coordinates are computed in double precision, so that what lies exactly between two elements is seen as such.
+//! Coordinates are computed in double precision, so that a coordinate exactly between two elements is seen as such.
 
 use kiln_kernels::{KernelError, Result};
 
@@ -15,7 +15,7 @@ pub struct Table {
     pub places: Vec<u32>,
     /// Their weights.
     pub weights: Vec<f32>,
-    /// Whether a place lies outside of a crop.
+    /// Whether a place is outside of a crop.
     pub outside: Vec<bool>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn is_valid(axis: &ResizeAxis, key: &ResizeProblem) -> bool {
 
 /// Bytes of a valid axis's table, with what is needed to make it.
 pub(super) fn table_bytes(axis: &ResizeAxis, key: &ResizeProblem) -> Option<u64> {
-    // A place and a weight for each tap; whether it lies outside; and two slices, while it is looked at what repeats.
+    // A place and a weight for each tap; whether it is outside; and two slices, while it is looked at what repeats.
     let taps = taps(axis, key) as u64;
     taps.checked_mul(8)?.checked_add(33)?.checked_mul(axis.output)
 }
@@ -157,7 +157,7 @@ fn round(at: f64, rounding: Rounding) -> f64 {
     }
 }
 
-/// The weights of the neighbours of a coordinate that lies `ratio` after an element.
+/// The weights of the neighbours of a coordinate that is `ratio` after an element.
 fn weigh(axis: &ResizeAxis, key: &ResizeProblem, ratio: f64, weights: &mut [f64]) {
     let stretch = if key.antialias { f64::from_bits(axis.scale).min(1.0) } else { 1.0 };
     let before = 1 - weights.len() as i64 / 2;

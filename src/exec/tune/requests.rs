@@ -1,6 +1,8 @@
-//! The requests of a session as its tuner sees them: how many are under way, how many have begun, and since when none is.
+//! The requests of a session as its tuner sees them: how many are under way, how many have begun, and since when none
+//! is.
 //!
-//! Requests count themselves, which takes two atomic additions, and wait for nothing; the tuner's thread waits for them.
+//! Requests count themselves, which takes two atomic additions, and wait for nothing; the tuner's thread waits for
+//! them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};

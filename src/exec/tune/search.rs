@@ -1,10 +1,10 @@
 //! The tuner's turn for a problem of a device's libraries: their proposals, measured one after another on the device.
 //!
 //! The contest is the processor's, with two differences. A run is timed by the device, several in a row where one is
-//! short, so that what is compared is not the noise of starting it. And what is recorded is the whole ranking, so that the
-//! next process can take the runner-up when the winner is not allowed or does not work any more.
+//! short, so that what is compared is not the noise of starting it. And what is recorded is the whole ranking, so that
+//! the next process can take the runner-up when the winner is not allowed or does not work any more.
 //!
-//! Operands and results are in memory of the arena that nobody else has: a search changes no value of a network.
+//! Operands and results are in memory of the arena that no network uses: a search changes none of its values.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

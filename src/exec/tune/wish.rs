@@ -1,6 +1,7 @@
 //! One key's turn: its candidates are built, measured, and the winner recorded and put in place.
 //!
-//! Whatever goes wrong here, an error or a panic of a candidate, concerns nobody: the executor in use stays in use.
+//! Whatever goes wrong here, an error or a panic of a candidate, has no effect on requests: the executor in use stays
+//! in use.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};

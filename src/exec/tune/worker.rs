@@ -1,13 +1,13 @@
 //! The thread that tunes, and the queue before it.
 //!
-//! Never in a request: keys are noted, which takes a look at a set, and everything else happens here. The thread runs
-//! only while no request does ([`Requests`]), with the session's number of threads in a pool of its
-//! own: the process computes on as many threads as it was given. A request that arrives does not wait; it makes the
-//! sample under way void, and shares the cores with what is left of one run of one operator.
+//! Never in a request: a request notes keys, which is one look-up in a table, and everything else happens here. The
+//! thread runs only while no request does ([`Requests`]), with the session's number of threads in a pool of its own:
+//! the process computes on as many threads as it was given. A request that arrives does not wait; it makes the sample
+//! under way void, and shares the cores with what is left of one run of one operator.
 //!
 //! Keys wait in the order in which they were first asked for: those of the first requests are those of the shapes that
-//! come most often, and an order by counts would need a look at every hit. The queue is bounded; whoever finds it full
-//! may be noted when it is asked for again.
+//! come most often, and an order by counts would need a look at every hit. The queue is bounded; a key
+//! that finds it full may be noted when it is asked for again.
 
 use std::any::TypeId;
 use std::collections::VecDeque;
@@ -82,7 +82,7 @@ enum Noted {
 }
 
 impl Noted {
-    /// Whether somebody else has to do with it.
+    /// Whether a node or a plan still holds its standing.
     fn is_held(&self) -> bool {
         matches!(self, Noted::Open { standing, .. } if Arc::strong_count(standing) > 1)
     }
@@ -126,8 +126,8 @@ impl Tuner {
         }
     }
 
-    /// Notes that a key will be asked for, and gives what says later whether the answer has been replaced; nothing where it
-    /// will not be. Never waits for a measurement.
+    /// Notes that a key will be asked for, and gives what says later whether the answer has been replaced; nothing
+    /// where it will not be. Never waits for a measurement.
     pub fn note<K: Family>(&self, key: &K) -> Option<Arc<Standing>> {
         if !K::TUNED {
             return None;
@@ -277,7 +277,7 @@ impl Shared {
         drop(state);
         drop(dropped);
         if changed {
-            // In this order: whoever sees the new number sees the mark.
+            // In this order: a thread that sees the new generation sees the mark.
             queued.standing.replace();
             self.generation.fetch_add(1, Ordering::Release);
         }
