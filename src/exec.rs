@@ -1,8 +1,9 @@
 //! Executors: one file a kernel family with its key, its builder and what is cached.
 //!
-//! [`key`] and [`target`] are what the keys of executors have in common, and [`family`] the trait of all that is recorded; [`context`] is all that a builder sees besides its key. A builder
-//! never sees the graph. [`blob`] and [`layout`] are for callers who keep choices or weights themselves. [`tune`] measures what cost models guess.
-//! [`gpu`] (feature `device`) is the same for a device beside the processor, where a choice is an algorithm of a library's.
+//! [`key`] and [`target`] are what the keys of executors have in common, and [`family`] the trait of all that is
+//! recorded; [`context`] is all that a builder sees besides its key. A builder never sees the graph. [`blob`] and
+//! [`layout`] are for callers who keep choices or weights themselves. [`tune`] measures what cost models guess. [`gpu`]
+//! (feature `device`) is the same for a device beside the processor, where a choice is an algorithm of a library's.
 
 pub mod attention;
 pub mod blob;
@@ -28,6 +29,7 @@ pub mod pool;
 pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
+mod refusal;
 pub mod request;
 pub mod resize;
 mod share;
@@ -45,12 +47,13 @@ pub use family::{Family, FamilyEntry};
 pub use gpu::GpuCx;
 pub use key::{ExecutorKey, Problem};
 pub use layout::{LayoutError, TensorLayout};
+pub use refusal::Refusal;
 pub use share::{Share, ShareStats};
 pub use target::{Target, Tasks};
-pub use verify::{Refusal, Verifier};
+pub use verify::Verifier;
 
-/// The table of all families: those of the processor, for each of which there is a test that its key obeys the laws, and
-/// those of devices.
+/// The table of all families: those of the processor, for each of which there is a test that its key obeys the laws,
+/// and those of devices.
 macro_rules! families {
     (processor { $($name:ident: $key:ty,)* } device { $($device:expr,)* }) => {
         /// Every family.

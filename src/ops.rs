@@ -76,8 +76,8 @@ mod rows;
 mod trial;
 
 pub(crate) use arguments::{
-    Axes, around, axes_of, axis_of, broadcast, counted, dimensions, index_of, integer, integers, one, optional,
-    refused, required, strides, type_attribute,
+    Axes, around, axes_of, axis_of, broadcast, counted, dimensions, index_of, integer, integers, named_type, one,
+    optional, refused, required, size_attribute, strides, type_attribute,
 };
 pub(crate) use combine::{join, joined_spec};
 pub(crate) use conv::ConvAttributes;

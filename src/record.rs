@@ -14,7 +14,8 @@ pub use kiln_records::{
     merge_into, read_blob, replace_file, write_blob,
 };
 
-/// The folder for records when the user names none: `kiln` in the platform's cache folder. `None` where there is no home.
+/// The folder for records when the user names none: `kiln` in the platform's cache folder. `None` where there is no
+/// home.
 #[must_use]
 pub fn default_folder() -> Option<PathBuf> {
     use etcetera::BaseStrategy;

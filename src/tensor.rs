@@ -25,6 +25,8 @@ use smallvec::SmallVec;
 
 pub use backing::Backing;
 pub use buffer::Buffer;
+#[cfg(test)]
+pub(crate) use dtype::ONNX_NUMBERS;
 pub use dtype::{BoolByte, DType, Element};
 pub use elsewhere::Elsewhere;
 pub use memory::installed_bytes;

@@ -1,14 +1,16 @@
 //! The rules of the project that a compiler does not hold: floors, cycles between files, sizes, headers, names, tuples
-//! of parameters, and where fragile things may be named.
+//! of parameters, where attributes have their defaults, and where fragile things may be named.
 
 #[path = "tidy/cycles.rs"]
 mod cycles;
+#[path = "tidy/defaults.rs"]
+mod defaults;
 #[path = "tidy/source.rs"]
 mod source;
 #[path = "tidy/tuples.rs"]
 mod tuples;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -231,43 +233,28 @@ fn the_word_kernel_does_not_occur_in_the_cache() {
     report("the cache is generic", &problems);
 }
 
-/// Files that still have a tuple for a parameter. Each comes off this list when it has none; no file is added.
-const TUPLES: &[&str] = &[
-    "src/exec/blob.rs",
-    "src/exec/context.rs",
-    "src/exec/resize/axis.rs",
-    "src/exec/tune/worker.rs",
-    "src/ops/conv.rs",
-];
+#[test]
+fn defaults_of_attributes_stand_in_the_table_of_operators() {
+    let mut problems = Vec::new();
+    let readers = rust_files()
+        .into_iter()
+        .filter(|(name, _)| ["src/ops", "src/graph", "src/session"].iter().any(|place| name.starts_with(place)));
+    for (name, text) in readers {
+        let found = defaults::stated_defaults(&source::tokens(&text));
+        problems.extend(found.iter().map(|line| format!("{name}:{line}")));
+    }
+    report("an attribute that has a default has it in its operator's row", &problems);
+}
 
 #[test]
 fn parameters_are_no_tuples() {
     let mut problems = Vec::new();
     for (name, text) in rust_files() {
         let found = tuples::tuple_parameters(&source::tokens(&text));
-        match (found.is_empty(), TUPLES.contains(&name.as_str())) {
-            (true, true) => problems.push(format!("{name}: has none any more; take it off the list in this test")),
-            (false, false) => {
-                problems.extend(found.iter().map(|(line, function)| format!("{name}:{line}: fn {function}")));
-            }
-            _ => {}
-        }
+        problems.extend(found.iter().map(|(line, function)| format!("{name}:{line}: fn {function}")));
     }
     report("parameters that belong together are a struct with a name, or fewer", &problems);
 }
-
-/// Files that are still in a cycle. Each comes off this list when it is in none; no file is added.
-const CYCLES: &[&str] = &[
-    "src/exec/context.rs",
-    "src/exec/family.rs",
-    "src/exec/gpu.rs",
-    "src/exec/gpu/problem.rs",
-    "src/exec/gpu/solver.rs",
-    "src/exec/tune/search.rs",
-    "src/exec/tune/wish.rs",
-    "src/exec/tune/worker.rs",
-    "src/exec/verify.rs",
-];
 
 /// The root files of all crates.
 fn crate_roots(files: &BTreeMap<String, String>) -> Vec<&String> {
@@ -277,21 +264,15 @@ fn crate_roots(files: &BTreeMap<String, String>) -> Vec<&String> {
 #[test]
 fn files_import_each_other_in_no_circle() {
     let files: BTreeMap<String, String> = rust_files().into_iter().collect();
-    let (mut read, mut in_cycles, mut problems) = (0, BTreeSet::new(), Vec::new());
+    let (mut read, mut problems) = (0, Vec::new());
     for root in crate_roots(&files) {
         let found = cycles::Crate::of(root, &files);
         read += found.len();
         for cycle in found.cycles() {
-            let new: Vec<&str> = cycle.files.iter().map(String::as_str).filter(|file| !CYCLES.contains(file)).collect();
-            if !new.is_empty() {
-                let because = cycle.because.join("\n    ");
-                problems.push(format!("{} in a circle of {}:\n    {because}", new.join(", "), cycle.files.len()));
-            }
-            in_cycles.extend(cycle.files);
+            let (members, because) = (cycle.files.join(", "), cycle.because.join("\n    "));
+            problems.push(format!("{members}:\n    {because}"));
         }
     }
     assert!(read > 500, "declarations of modules lead to {read} files only");
-    let mended = CYCLES.iter().filter(|file| !in_cycles.contains(**file));
-    problems.extend(mended.map(|file| format!("{file}: is in no cycle any more; take it off the list in this test")));
     report("files of a crate do not depend on each other in a circle", &problems);
 }

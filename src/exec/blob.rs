@@ -1,7 +1,8 @@
 //! Executors by hand: one key's executor with its id and blob, for callers who keep choices in a storage of their own.
 //!
 //! The blob is a record file with one record. It comes from anywhere, so building from it is a record's path with every
-//! check that there is: checksums, machine and build, family and revision, the whole key, and the choice against the key.
+//! check that there is: checksums, machine and build, family and revision, the whole key, and the choice against the
+//! key.
 
 use std::sync::Arc;
 
@@ -42,8 +43,8 @@ impl BuildCx {
         Ok(Executor { key: key.clone(), value, outcome, record, engine: self.engine() })
     }
 
-    /// The executor of that key, built with the choice of a blob, which is kept as a record from now on. One that memory has
-    /// already is taken as it is, as from any look-up.
+    /// The executor of that key, built with the choice of a blob, which is kept as a record from now on. One that
+    /// the cache has already is taken as it is, as by any look-up.
     ///
     /// # Errors
     ///
@@ -61,21 +62,22 @@ impl BuildCx {
             return Err(BlobError::Other { found: name(&record), wanted: name(&wanted) });
         }
         let choice: K::Choice = decode(&record.choice).map_err(|_| BlobError::Invalid)?;
-        // A choice may be held against a sound key alone.
+        // Whether a choice fits can be asked of valid keys alone.
         let sound = key.table_bytes().is_some_and(|bytes| bytes <= installed_bytes() as u64);
         if !sound || !key.fits(self) || !key.accepts(&choice, self) {
             return Err(BlobError::Invalid);
         }
-        let offered = record.evidence;
+        let evidence = record.evidence;
         let failed = |error: &dyn std::fmt::Display| BlobError::Build(error.to_string());
-        let (value, outcome) =
-            self.get_or_build(key, &(self, &choice), build_offered::<K>).map_err(|error| failed(&error))?;
-        // What memory has was made of what was known before.
+        let (value, outcome) = self
+            .get_or_build(key, &Offered { cx: self, choice: &choice }, build_offered::<K>)
+            .map_err(|error| failed(&error))?;
+        // An executor that the cache has was built with what was recorded before.
         let record = match outcome {
             Outcome::Hit | Outcome::Waited => self.known(key).map_err(|error| failed(&error))?,
             Outcome::RecordHit | Outcome::Miss => record,
         };
-        self.records.insert(key, &choice, offered);
+        self.records.insert(key, &choice, evidence);
         Ok(Executor { key: key.clone(), value, outcome, record, engine })
     }
 
@@ -88,9 +90,15 @@ impl BuildCx {
     }
 }
 
-/// Builds an executor with a choice that has been validated.
-fn build_offered<K: Family>(key: &K, (cx, choice): &(&BuildCx, &K::Choice)) -> Result<Built<K::Value>, BuildError> {
-    let value = key.build(choice, cx)?;
+/// A choice of a blob that has been validated, and the context to build with.
+struct Offered<'a, K: Family> {
+    cx: &'a BuildCx,
+    choice: &'a K::Choice,
+}
+
+/// Builds an executor with the choice of a blob.
+fn build_offered<K: Family>(key: &K, offered: &Offered<'_, K>) -> Result<Built<K::Value>, BuildError> {
+    let value = key.build(offered.choice, offered.cx)?;
     Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: true })
 }
 

@@ -1,5 +1,5 @@
-//! Element-wise executors: the problem is the program in simplest form and the collapsed walk over its operands, so
-//! that equal work on different shapes (a bias on four dimensions or on two) is one executor.
+//! Element-wise executors: the problem is the program in simplest form and the strides of its operands over as few
+//! dimensions as do, so that equal work on different shapes (a bias on four dimensions or on two) is one executor.
 //!
 //! What ONNX's element-wise operators are as programs stands above, in the table of operators. The graph is not known
 //! here; the computing is done by [`kiln_kernels::cpu::chain`].
@@ -38,7 +38,7 @@ pub struct ChainChoice {
 const LONGEST_SIDE_BY_SIDE: u32 = 200;
 
 impl ChainProblem {
-    /// The running of `program` over that walk.
+    /// `program` over operands of that geometry.
     #[must_use]
     pub fn new(program: &Program, geometry: Geometry) -> ChainProblem {
         ChainProblem { program: program.clone(), geometry }
@@ -50,8 +50,8 @@ impl ChainProblem {
         if program_instructions(&self.program) <= LONGEST_SIDE_BY_SIDE { MAX_UNROLL } else { 1 }
     }
 
-    /// About how long one thread takes: the larger of computing, at two instructions a nanosecond, and moving memory, at
-    /// ten bytes a nanosecond (a core's share when the data come from beyond its own caches).
+    /// About how long one thread takes: the larger of computing, at two instructions a nanosecond, and moving memory,
+    /// at ten bytes a nanosecond (a core's share when the data come from beyond its own caches).
     fn nanoseconds(&self, isa: Isa) -> u64 {
         let elements = self.geometry.elements() as u64;
         let vectors = elements.div_ceil(isa.lanes() as u64);

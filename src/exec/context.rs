@@ -3,10 +3,8 @@
 use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::cpu::{Elements, Numerics, Precision};
-use kiln_kernels::crash::within;
 use kiln_kernels::{CodeKey, CodeParts, CodeSource, Isa, KernelError, PartSet};
 
-use super::family::{Family, build_executor};
 use super::gpu::GpuCx;
 use super::target::Target;
 use crate::cache::{Builder, Built, Cache, CacheError, Key, Outcome};
@@ -84,13 +82,8 @@ impl BuildCx {
         self.precision.elements(self.isa)
     }
 
-    /// The executor of that key, from the cache or built by [`build_executor`].
-    pub fn executor<K: Family>(&self, key: &K) -> Result<(Arc<K::Value>, Outcome), BuildError> {
-        within(&format_args!("asking for {key:?}"), || self.get_or_build(key, self, build_executor::<K>))
-    }
-
-    /// The value of that key, from the cache or built. Where the records are taken as complete, what was built by the leave to
-    /// choose is not taken: others that use the same cache may have had it.
+    /// The value of that key, from the cache or built. Where the records are taken as complete, a value whose choice a
+    /// cost model made is not taken from the cache: other contexts that share it may have put it there.
     pub(super) fn get_or_build<K: Key, C>(
         &self,
         key: &K,
@@ -100,24 +93,30 @@ impl BuildCx {
         if !self.records.is_complete() {
             return self.cache.get_or_create(key, cx, build).map_err(flatten);
         }
-        fn recalled<K: Key, C>(
-            key: &Recalled<K>,
-            (cx, build): &(&C, Builder<K, C, BuildError>),
-        ) -> Result<Built<K::Value>, BuildError> {
-            build(&key.0, cx)
-        }
-        self.cache.get_or_create(&Recalled(key.clone()), &(cx, build), recalled::<K, C>).map_err(flatten)
+        let with = BuildWith { cx, build };
+        self.cache.get_or_create(&Recalled(key.clone()), &with, recalled::<K, C>).map_err(flatten)
     }
 }
 
-/// The key of a value that was built by a record and nothing else: beside it, a cache may hold one of the same key that was
-/// chosen by somebody who may.
+/// The key of a value that was built by a record and nothing else: beside it, a cache may hold one of the same key that
+/// a context built which may choose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Recalled<K>(K);
 
 impl<K: Key> Key for Recalled<K> {
     type Value = K::Value;
     const FAMILY: &'static str = K::FAMILY;
+}
+
+/// A key's own builder with its context, which [`recalled`] calls.
+struct BuildWith<'a, K: Key, C> {
+    cx: &'a C,
+    build: Builder<K, C, BuildError>,
+}
+
+/// Builds the value of a key for its [`Recalled`].
+fn recalled<K: Key, C>(key: &Recalled<K>, with: &BuildWith<'_, K, C>) -> Result<Built<K::Value>, BuildError> {
+    (with.build)(&key.0, with.cx)
 }
 
 impl CodeSource for BuildCx {
@@ -140,9 +139,9 @@ impl CodeSource for BuildCx {
         if parts.has(wanted) {
             return Ok(parts);
         }
-        // It was made for an executor that needed other parts.
+        // It was emitted for an executor that needed other parts.
         let fuller = parts.with(key, wanted)?;
-        // Of two threads that add parts at once neither may put its own in the place of the other's.
+        // Two threads that add parts at the same time must not drop each other's.
         let _one_at_a_time = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
         let fuller = self.cache.get(key).map_or_else(|| fuller.clone(), |stored| stored.joined(&fuller));
         self.cache.put(key, charged(fuller.clone()));
@@ -150,7 +149,7 @@ impl CodeSource for BuildCx {
     }
 }
 
-/// Held while parts are put beside others, which takes less than a microsecond: they have been emitted by then.
+/// Held while emitted parts are added to a kit in the cache, which takes less than a microsecond.
 static ADDING: Mutex<()> = Mutex::new(());
 
 /// Code, charged for the memory that it occupies.

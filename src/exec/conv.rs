@@ -35,8 +35,9 @@ pub struct ConvProblem {
 /// Bytes of what a convolution of that shape keeps of its taps, phases and channels, at most.
 pub(super) fn table_bytes(shape: &ConvShape) -> Option<u64> {
     shape.validate().ok()?;
-    // A tap is a place in the kernel, a distance and a reach, in each of the lists that a strategy may make of them; a phase of
-    // a transposed convolution is a plan; and as many zeros as there are channels stand for what lies outside.
+    // A tap has a position in the kernel, an offset into the input and the range of outputs that it reaches, in each
+    // list that a strategy makes; a phase of a transposed convolution has a plan of its own; and padding is read from a
+    // row of zeros, one for each channel.
     const TAP: u64 = 160;
     const PHASE: u64 = 1024;
     const CHANNEL: u64 = 8;

@@ -1,15 +1,20 @@
 //! What a kernel family is to the cache: a key that says how to choose, validate and build its executor.
 
+use std::sync::Arc;
+
+use kiln_kernels::crash::within;
 use kiln_kernels::{Parallel, Result as KernelResult};
 
 use super::context::{BuildCx, BuildError};
+use super::refusal::{MOST_AHEAD, Refusal, read};
 use super::tune::{Demand, Operands};
-use super::verify::{Refusal, read, verify};
-use crate::cache::Built;
+
+use crate::cache::{Built, Outcome};
 use crate::record::{Evidence, Record, Recorded};
 use crate::tensor::installed_bytes;
 
-/// A key of an executor. The key's fields define the executor completely; the record keeps only the [`Recorded::Choice`].
+/// A key of an executor. The key's fields define the executor completely; the record keeps only the
+/// [`Recorded::Choice`].
 pub trait Family: Recorded {
     /// The cost model's pick: cheap, measures nothing, waits for nothing.
     fn choose(&self, cx: &BuildCx) -> Self::Choice;
@@ -17,15 +22,16 @@ pub trait Family: Recorded {
     /// Whether a choice from a record (an untrusted file) is one that [`Family::build`] can take for this key.
     fn accepts(&self, choice: &Self::Choice, cx: &BuildCx) -> bool;
 
-    /// Builds the executor of this key with that choice. Code comes from the context, which keeps it apart from executors.
+    /// Builds the executor of this key with that choice. Code comes from the context, which keeps it apart from
+    /// executors.
     fn build(&self, choice: &Self::Choice, cx: &BuildCx) -> KernelResult<Self::Value>;
 
     /// Whether the key is of this context's target: others in a shared record file are left for their own process.
     fn fits(&self, cx: &BuildCx) -> bool;
 
-    /// Bytes of tables that building an executor of this key makes, at most, besides code and what its own size is; counted
-    /// without making any, and with sizes that were looked at: a key may be from a file, and any key is safe to ask. `None`
-    /// where no tensors have such sizes.
+    /// Bytes of tables that building an executor of this key makes, at most, besides code and what its own size is;
+    /// counted without making any, and with sizes that were looked at: a key may be from a file, and any key is safe to
+    /// ask. `None` where no tensors have such sizes.
     fn table_bytes(&self) -> Option<u64>;
 
     /// Whether keys of this family are worth tuning; the methods below are for those.
@@ -55,12 +61,16 @@ pub trait Family: Recorded {
     }
 }
 
-/// Most bytes of tables of one executor that is made ahead of need, for what a record says. Those of large pictures take some
-/// hundred kilobytes.
-pub(super) const MOST_AHEAD: u64 = 16 << 20;
+impl BuildCx {
+    /// The executor of that key, from the cache or built by [`build_executor`].
+    pub fn executor<K: Family>(&self, key: &K) -> Result<(Arc<K::Value>, Outcome), BuildError> {
+        within(&format_args!("asking for {key:?}"), || self.get_or_build(key, self, build_executor::<K>))
+    }
+}
 
-/// The one builder of all families: a record if there is a valid one that builds, else the cost model; then build, then record.
-pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, BuildError> {
+/// The one builder of all families: a record if there is a valid one that builds, else the cost model; then build, then
+/// record.
+fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, BuildError> {
     let ahead = cx.records.is_ahead_of_need();
     let most = if ahead { MOST_AHEAD } else { installed_bytes() as u64 };
     match key.table_bytes() {
@@ -93,7 +103,7 @@ pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K
     }
     let value = key.build(&choice, cx)?;
     if let Some((known, error)) = failed {
-        // It is not the key's fault, for which something else was built.
+        // The key is valid, for it was built with another choice; the record is at fault.
         tracing::warn!(family = K::FAMILY, choice = ?known, %error, "a record's choice does not build; choosing again");
         cx.records.reject(key);
     }
@@ -101,8 +111,8 @@ pub(super) fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K
     Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: false })
 }
 
-/// Bytes that a task should move through memory at least: some 5 us, where handing a task to a thread that waits awake, as
-/// threads do within a request, takes 0.2.
+/// Bytes that a task should move through memory at least: some 5 us, where handing a task to a thread that waits awake,
+/// as threads do within a request, takes 0.2.
 const TASK_BYTES: u64 = 1 << 16;
 
 /// Tasks for work that costs as much as moving so many bytes.
@@ -136,4 +146,16 @@ impl FamilyEntry {
 fn describe<K: Family>(record: &Record) -> Option<(String, String)> {
     let (key, choice) = read::<K>(record).ok()?;
     Some((format!("{key:?}"), format!("{choice:?}")))
+}
+
+/// [`FamilyEntry::verify`] of a family of the processor.
+fn verify<K: Family>(record: &Record, cx: &BuildCx) -> Result<(), Refusal> {
+    let (key, choice) = read::<K>(record)?;
+    match key.table_bytes() {
+        None => Err(Refusal::Sizes),
+        Some(bytes) if bytes > MOST_AHEAD => Err(Refusal::Tables { bytes }),
+        // Whether a choice fits can be asked of valid keys alone.
+        Some(_) if !key.accepts(&choice, cx) => Err(Refusal::Unfit),
+        Some(_) => Ok(()),
+    }
 }

@@ -1,8 +1,8 @@
 //! Footprints: how much large memory the requests of a model have needed, remembered so that the next process has it
 //! present before its first request.
 //!
-//! Fresh pages are most of what makes a first request slower than its repeat: the system clears each before a process may
-//! see it. The one thing here that is recorded and builds nothing. Knows neither graph nor pool.
+//! Fresh pages are most of what makes a first request slower than its repeat: the system clears each before a process
+//! may see it. The one thing here that is recorded and builds nothing. Knows neither graph nor pool.
 
 use kiln_kernels::Result as KernelResult;
 use serde::{Deserialize, Serialize};
@@ -68,8 +68,8 @@ impl FootprintKey {
         usize::try_from(known).unwrap_or(usize::MAX)
     }
 
-    /// Remembers that so many bytes were present. Each unit is a sample of its own, so that of two processes' records the larger
-    /// one wins.
+    /// Remembers that so many bytes were present. Each unit is a sample of its own, so that of two processes' records
+    /// the larger one wins.
     pub fn note(&self, bytes: usize, records: &Store) {
         let mebibytes = u32::try_from((bytes as u64).div_ceil(UNIT)).unwrap_or(u32::MAX);
         records.insert(self, &Footprint { mebibytes }, Evidence::measured(0, mebibytes));

@@ -1,5 +1,5 @@
-//! How packed weights lie in memory, as a blob: for callers who keep packed weights themselves and must know, before they
-//! hand them to an executor, that it reads them in just that way.
+//! The layout of packed weights, as a blob: for callers who keep packed weights themselves and must know, before they
+//! hand them to an executor, that it reads that layout.
 
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::conv::{Conv, WeightLayout, Weights};

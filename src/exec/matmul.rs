@@ -1,6 +1,6 @@
-//! Matrix-product executors: the problem is the sizes, how the operands are stored, and what is fused; the choice is how
-//! the work is cut. Weights that are known at load come packed ([`weights`](super::weights)), in panels whose width the
-//! problem names. The multiplying is done by [`kiln_kernels::cpu::gemm`].
+//! Matrix-product executors: the problem is the sizes, how the operands are stored, and what is fused; the choice is
+//! how the work is cut. Weights that are known at load come packed ([`weights`](super::weights)), in panels whose width
+//! the problem names. The multiplying is done by [`kiln_kernels::cpu::gemm`].
 
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::gemm::{
@@ -65,7 +65,7 @@ pub struct MatMulProblem {
     pub bias: bool,
     /// Applied last.
     pub activation: Option<UnaryOp>,
-    /// How activations lie in memory.
+    /// What activations are stored as.
     pub stored: MatmulStored,
 }
 

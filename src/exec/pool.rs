@@ -1,5 +1,5 @@
-//! Pooling executors. The problem is the form of the windows; the moving is done by [`kiln_kernels::cpu::pool`], and the
-//! graph is not known here.
+//! Pooling executors. The problem is the form of the windows; the moving is done by [`kiln_kernels::cpu::pool`], and
+//! the graph is not known here.
 
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape};
@@ -28,7 +28,7 @@ pub struct PoolProblem {
 /// What a builder of poolings decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolChoice {
-    /// The way that the windows are collected.
+    /// The strategy.
     pub path: Path,
     /// Tasks that the work is split into.
     pub tasks: u32,
@@ -40,8 +40,8 @@ impl Problem for PoolProblem {
     type Value = Pool;
     type Choice = PoolChoice;
 
-    /// The fastest way that fits. Reading an element from memory costs about as much as collecting eight taps from the
-    /// cache.
+    /// The fastest strategy that fits. Reading an element from memory costs about as much as collecting eight taps from
+    /// the cache.
     fn choose(&self, target: &Target) -> PoolChoice {
         let shape = &self.shape;
         let taps = shape.axes.iter().fold(1, |taps: u64, axis| taps.saturating_mul(axis.kernel.min(axis.input)));

@@ -1,6 +1,6 @@
 //! Executors of quantised products and convolutions: the problem is the sizes, how factors are multiplied and what
-//! becomes of a sum; the choice is how the work is cut. Scales and zero points are in no key, because models may compute
-//! them. The multiplying is done by [`kiln_kernels::cpu::quantized`].
+//! becomes of a sum; the choice is how the work is cut. Scales and zero points are in no key, because models may
+//! compute them. The multiplying is done by [`kiln_kernels::cpu::quantized`].
 
 use kiln_kernels::cpu::conv::ConvShape;
 use kiln_kernels::cpu::quantized::bytes::Added;

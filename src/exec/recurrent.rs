@@ -1,5 +1,5 @@
-//! Executors of recurrent layers, and their weights packed. The problem is the form of the layer; the computing is done by
-//! [`kiln_kernels::cpu::recurrent`], and the graph is not known here.
+//! Executors of recurrent layers, and their weights packed. The problem is the form of the layer; the computing is done
+//! by [`kiln_kernels::cpu::recurrent`], and the graph is not known here.
 
 use kiln_kernels::cpu::recurrent::{Cell, DirectionWeights, Recurrent, RecurrentShape};
 use kiln_kernels::cpu::{Elements, PackedWeights};
@@ -90,8 +90,8 @@ impl PackedDirection {
     }
 }
 
-/// Packs the weights of every direction as products of `elements` read them. The slices hold what [`PlainWeights`] says for
-/// these sizes.
+/// Packs the weights of every direction as products of `elements` read them. The slices hold what [`PlainWeights`] says
+/// for these sizes.
 ///
 /// # Errors
 ///

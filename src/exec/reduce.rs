@@ -18,7 +18,7 @@ pub type ReduceKey = ExecutorKey<ReduceProblem>;
 pub struct ReduceProblem {
     /// What is made of the elements.
     pub reduction: Reduction,
-    /// Dimensions after collapsing, kept and reduced ones by turns.
+    /// Dimensions after collapsing, kept and reduced ones alternating.
     pub collapsed: Collapsed,
 }
 

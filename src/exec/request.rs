@@ -1,8 +1,8 @@
-//! Requests that a model got: types and shapes of their inputs, remembered so that the next process has their plans made
-//! before its first request.
+//! Requests that a model got: types and shapes of their inputs, remembered so that the next process has their plans
+//! made before its first request.
 //!
-//! A key says all of it, and there is nothing to choose. What a record adds is how long such a request took. Knows no graph:
-//! whether a model takes such inputs is for the session to say.
+//! A key says all of it, and there is nothing to choose. What a record adds is how long such a request took. Knows no
+//! graph: whether a model takes such inputs is for the session to say.
 
 use kiln_kernels::Result as KernelResult;
 use serde::{Deserialize, Serialize};
@@ -81,8 +81,8 @@ impl RequestKey {
         Some(RequestKey { model, threads, inputs: inputs.iter().map(|input| input.as_ref().map(shape)).collect() })
     }
 
-    /// Types and shapes of the inputs. None where one is of texts, has no elements or more than can be counted: what is remembered
-    /// was a request that computed something.
+    /// Types and shapes of the inputs. None where one is of texts, has no elements or more than can be counted: what is
+    /// remembered was a request that computed something.
     #[must_use]
     pub fn specs(&self) -> Option<Vec<Option<TensorSpec>>> {
         let spec = |input: &InputShape| {
@@ -97,7 +97,8 @@ impl RequestKey {
     /// The requests that are remembered of a model, the last first, and how many nanoseconds they took.
     #[must_use]
     pub fn recall(model: u64, threads: u32, records: &Store) -> Vec<(RequestKey, u64)> {
-        // Of all models' requests none but this one's are looked at, and however many there are said to be, so many are read.
+        // Of all models' requests none but this one's are looked at, and however many there are said to be, so many are
+        // read.
         let known = records.newest::<RequestKey>(&(model, threads), MOST_REQUESTS);
         known.into_iter().map(|(key, evidence)| (key, evidence.nanos)).collect()
     }

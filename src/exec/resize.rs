@@ -1,7 +1,7 @@
 //! Resizing executors. What takes time in a resize of a shape seen before is nothing but reading and writing: where
 //! every place of the output comes from, and with which weights, is in tables, and these tables are the executor.
 //!
-//! [`axis`] turns the coordinates of one axis into a table, [`blend`] mixes neighbours by weights and [`nearest`] picks
+//! [`axis`] makes a table of the coordinates of one axis, [`blend`] mixes neighbours by weights and [`nearest`] picks
 //! one. The graph is not known here, and neither is emitted code: the loops are bound by memory.
 
 pub mod axis;
@@ -154,7 +154,7 @@ pub struct Tables {
 }
 
 impl ResizeProblem {
-    /// The tables, for whoever resizes by other means; no axes where none changes.
+    /// The tables, for devices, which resize by kernels of their own; no axes where none changes.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl ResizeProblem {
 #[derive(Debug)]
 pub struct Resize {
     work: Work,
-    /// Of axes that a crop reaches beyond: which places of the output lie outside, and how many elements a place has.
+    /// Of axes that a crop reaches beyond: which places of the output are outside, and how many elements a place has.
     outside: Vec<(Vec<bool>, usize)>,
     /// Elements read and written.
     input: usize,

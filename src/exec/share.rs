@@ -1,8 +1,8 @@
 //! What one session has had of a cache: its look-ups by outcome, and the bytes of what it built.
 //!
-//! Many sessions may use one cache, whose own counters are of all of them. These are counted where nodes ask for executors, once
-//! a new shape, and never on the way of a request whose shapes are known. What sessions share by nature, code and packed
-//! weights, is not in anybody's share.
+//! Many sessions may use one cache, whose own counters are of all of them. These are counted where nodes ask for
+//! executors, once a new shape, and never on the way of a request whose shapes are known. What sessions share by
+//! nature, code and packed weights, is not in anybody's share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ pub struct Share {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShareStats {
-    /// Executors that were there, whoever had built them.
+    /// Executors that were there, built by this session or another.
     pub hits: u64,
     /// Executors that another thread was building.
     pub waits: u64,

@@ -1,5 +1,5 @@
-//! Softmax executors. The problem is the shape around the axis; the computing is done by [`kiln_kernels::cpu::softmax`],
-//! and the graph is not known here.
+//! Softmax executors. The problem is the shape around the axis; the computing is done by
+//! [`kiln_kernels::cpu::softmax`], and the graph is not known here.
 
 use kiln_kernels::cpu::softmax::{Around, Softmax};
 use kiln_kernels::{CodeSource, Result as KernelResult};

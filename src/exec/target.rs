@@ -1,4 +1,5 @@
-//! The target of executors: the level, what the machine has beside it, and the threads. It is the same for all families.
+//! The target of executors: the level, what the machine has beside it, and the threads. It is the same for all
+//! families.
 
 use kiln_kernels::{Extensions, Isa};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
-//! Transposition executors: the problem is the collapsed permutation, so that a turn from NCHW to NHWC of one image and
-//! the turn of a matrix share one. The graph is not known here; the moving is done by [`kiln_kernels::cpu::transpose`].
+//! Transposition executors: the problem is the collapsed permutation, so that transposing one image from NCHW to NHWC
+//! and transposing a matrix share one. The graph is not known here; elements are moved by
+//! [`kiln_kernels::cpu::transpose`].
 
 use kiln_kernels::cpu::transpose::geometry::MAX_RANK;
 use kiln_kernels::cpu::transpose::{Collapsed, Method, Transpose};

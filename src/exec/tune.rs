@@ -6,8 +6,8 @@
 //! - [`wish`] measures one key: candidates of its family, built as any executor is, run on made-up operands
 //!   ([`operands`]) under the rules of a [`contest`].
 //! - `search` is the same for a problem of a device's libraries, which the device times.
-//! - What wins is recorded with what it was measured against. Where it is not what was in use, the executor in the cache
-//!   is replaced, the key's [`standing`] marked, which those who hold the executor before it keep, and the
+//! - What wins is recorded with what it was measured against. Where it is not what was in use, the executor in the
+//!   cache is replaced, the key's [`standing`] marked, which those who hold the executor before it keep, and the
 //!   [generation](Tuner::generation) counted up, which says that looking at standings is worth while.
 //! - [`worker`] is the thread and the queue.
 //!
@@ -16,6 +16,7 @@
 mod contest;
 mod operands;
 mod report;
+mod requests;
 #[cfg(feature = "device")]
 mod search;
 mod standing;
@@ -27,8 +28,9 @@ use std::time::Duration;
 pub use crate::knobs::Tune;
 pub use operands::{Demand, Operands};
 pub use report::{TuneChange, TuneReport};
+pub use requests::Request;
 pub use standing::Standing;
-pub use worker::{Request, Tuner};
+pub use worker::Tuner;
 
 use contest::Rules;
 

@@ -1,7 +1,7 @@
 //! What becomes of a record before anything is built for it: whether builders could use it, and why not.
 //!
-//! Builders ask the same questions of the records that they find, and go on without those that fail; here they are asked
-//! for people and tools. Any bytes are safe to ask about, and nothing is built for an answer.
+//! Builders ask the same questions of the records that they find, and go on without those that fail; here they are
+//! asked for people and tools. Any bytes are safe to ask about, and nothing is built for an answer.
 
 use std::sync::Arc;
 
@@ -9,52 +9,9 @@ use kiln_kernels::cpu::{Numerics, Precision};
 use kiln_kernels::{EMITTER_REVISION, Isa};
 
 use super::context::BuildCx;
-use super::family::{Family, MOST_AHEAD};
+use super::refusal::Refusal;
 use crate::cache::{Cache, Limits};
-use crate::record::{CodecError, Record, Recorded, Store, decode, host_fingerprint};
-
-/// Why builders would not use a record.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// No build that this one knows of has such a family.
-    #[error("its family is not known here")]
-    Family,
-    /// Choices of that revision mean something else.
-    #[error("it is of revision {found}, and this build is of {known}")]
-    Revision {
-        /// The record's.
-        found: u32,
-        /// This build's.
-        known: u32,
-    },
-    /// The bytes of the key are not those of a key.
-    #[error("its key cannot be read: {0}")]
-    Key(CodecError),
-    /// The key has sizes that no tensors have.
-    #[error("its key has sizes that no tensors have")]
-    Sizes,
-    /// An executor of that key would have larger tables than a record is believed to need.
-    #[error("its key asks for {bytes} bytes of tables, and {MOST_AHEAD} are the most")]
-    Tables {
-        /// Bytes.
-        bytes: u64,
-    },
-    /// The bytes of the choice are not those of a choice.
-    #[error("its choice cannot be read: {0}")]
-    Choice(CodecError),
-    /// The choice is none for that key.
-    #[error("its choice does not fit its key")]
-    Unfit,
-}
-
-impl Refusal {
-    /// Whether such a record may be honest: made by another build, for itself.
-    #[must_use]
-    pub fn is_of_another_build(&self) -> bool {
-        matches!(self, Refusal::Family | Refusal::Revision { .. })
-    }
-}
+use crate::record::{Record, Store, host_fingerprint};
 
 /// Asks whether records could be used.
 pub struct Verifier(BuildCx);
@@ -75,8 +32,8 @@ impl Default for Verifier {
 }
 
 impl Verifier {
-    /// Whether builders could use a record: its key, and its choice for that key. For which level and how many threads it is
-    /// does not matter.
+    /// Whether builders could use a record: its key, and its choice for that key. For which level and how many threads
+    /// it is does not matter.
     ///
     /// # Errors
     ///
@@ -86,31 +43,12 @@ impl Verifier {
         (family.verify)(record, &self.0)
     }
 
-    /// Whether files of that digest are for this build on this machine. Which choices fit may depend on what a processor has
-    /// beside its level, so that those of other machines are for them to judge.
+    /// Whether files of that digest are for this build on this machine. Which choices fit may depend on what a
+    /// processor has beside its level, so that those of other machines are for them to judge.
     #[must_use]
     pub fn is_here(&self, digest: [u8; 32]) -> bool {
         let levels = [Isa::Portable, Isa::Avx2, Isa::Avx512];
         levels.iter().any(|isa| host_fingerprint(isa.name(), EMITTER_REVISION).digest() == digest)
-    }
-}
-
-/// A record's key and choice, where it is of this revision.
-pub(super) fn read<K: Recorded>(record: &Record) -> Result<(K, K::Choice), Refusal> {
-    if record.revision != K::REVISION {
-        return Err(Refusal::Revision { found: record.revision, known: K::REVISION });
-    }
-    Ok((decode(&record.key).map_err(Refusal::Key)?, decode(&record.choice).map_err(Refusal::Choice)?))
-}
-
-pub(super) fn verify<K: Family>(record: &Record, cx: &BuildCx) -> Result<(), Refusal> {
-    let (key, choice) = read::<K>(record)?;
-    match key.table_bytes() {
-        None => Err(Refusal::Sizes),
-        Some(bytes) if bytes > MOST_AHEAD => Err(Refusal::Tables { bytes }),
-        // Whether a choice fits may be asked of sound keys alone.
-        Some(_) if !key.accepts(&choice, cx) => Err(Refusal::Unfit),
-        Some(_) => Ok(()),
     }
 }
 
@@ -122,8 +60,8 @@ mod tests {
     use crate::cache::{F32Bits, Key};
     use crate::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Transform};
     use crate::exec::softmax::{SoftmaxKey, SoftmaxProblem};
-    use crate::exec::{Target, Tasks};
-    use crate::record::{Evidence, encode};
+    use crate::exec::{Family, Target, Tasks};
+    use crate::record::{Evidence, Recorded, encode};
 
     fn record<K: Family>(key: &K, choice: &K::Choice) -> Record {
         let (key, choice) = (encode(key).unwrap(), encode(choice).unwrap());

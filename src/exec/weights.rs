@@ -1,12 +1,12 @@
 //! Weights packed for matrix products and convolutions: once a process for equal weights in equal layout.
 //!
 //! Packing happens when a node is made. Layouts depend on the weights alone, so no change of an input's shape repacks
-//! them. Weights that are still in a file are read a piece at a time, so that fresh memory is taken for what is packed and
-//! for nothing else.
+//! them. Weights that are still in a file are read a piece at a time, so that fresh memory is taken for what is packed
+//! and for nothing else.
 //!
-//! Two nodes with tied weights, or two sessions of one model, share one copy. What may be equal is found by a digest of the
-//! layout and of a few lines of what was packed; what is equal is decided by comparing all of it, which costs nothing where
-//! nothing is shared. The registry holds no copy alive: the last node lets go of it.
+//! Two nodes with tied weights, or two sessions of one model, share one copy. What may be equal is found by a digest of
+//! the layout and of a few lines of what was packed; what is equal is decided by comparing all of it, which costs
+//! nothing where nothing is shared. The registry holds no copy alive: the last node lets go of it.
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, Weak};
@@ -29,7 +29,7 @@ pub struct Packed {
     words: usize,
 }
 
-/// The memory that all packed weights lie in.
+/// The memory of all packed weights.
 static MEMORY: LazyLock<Arc<BufferPool>> = LazyLock::new(|| BufferPool::new(KEPT));
 
 fn memory() -> &'static Arc<BufferPool> {
@@ -37,7 +37,7 @@ fn memory() -> &'static Arc<BufferPool> {
     &MEMORY
 }
 
-/// Most bytes of it that are kept while nobody uses them.
+/// Most bytes of it that are kept while no weights use them.
 const KEPT: usize = 8 << 20;
 
 impl Packed {
@@ -101,7 +101,8 @@ const ALIKE: usize = 4;
 /// Places of packed weights that are in their trace.
 const TRACED: usize = 16;
 
-/// Packs `count` matrices of `k` by `n` (`n` by `k` if `transposed`), each element times `scale`, in panels of `elements`.
+/// Packs `count` matrices of `k` by `n` (`n` by `k` if `transposed`), each element times `scale`, in panels of
+/// `elements`.
 ///
 /// # Errors
 ///
@@ -116,7 +117,7 @@ pub fn matmul<'a>(
 ) -> KernelResult<MatMulWeights> {
     let vectors = elements.panel_vectors(isa, n);
     let panels = Panels { rows: elements.words(k), columns: n, width: vectors * isa.lanes() };
-    // Pairs lie alike however they are multiplied, but for what they are filled up to.
+    // The layout of bf16 pairs is the same for AMX and for vectors, except for the rows that panels are padded to.
     let pairs = elements.in_pairs();
     let layout = format!("matmul {count} {k} {n} {} {} {pairs}", panels.width, panels.rows);
     let mut weights = weights.into();
@@ -136,7 +137,7 @@ pub fn matmul<'a>(
     Ok(MatMulWeights { k, n, count, vectors, elements, step: panels.len(), packed })
 }
 
-/// Packs a matrix that lies row by row: some rows of all panels at a time.
+/// Packs a row-major matrix: some rows of all panels at a time.
 fn pack_rows(
     panels: &Panels,
     k: usize,
@@ -158,7 +159,7 @@ fn pack_rows(
     Ok(())
 }
 
-/// Packs a matrix that lies column by column: a panel at a time.
+/// Packs a column-major matrix: a panel at a time.
 fn pack_columns(
     panels: &Panels,
     k: usize,
@@ -293,7 +294,7 @@ fn register(trace: Trace, fresh: &Arc<Packed>, differ: &[Arc<Packed>]) -> Option
     None
 }
 
-/// A digest of the layout and of lines of packed weights that lie far apart.
+/// A digest of the layout and of a few cache lines of the packed weights, far apart from each other.
 fn trace(layout: &str, packed: &[u8]) -> Trace {
     const LINE: usize = 64;
     let mut hasher = blake3::Hasher::new();

@@ -1,4 +1,5 @@
-//! What is known of each value before anything runs: element type, dimensions, and the elements of small integer tensors.
+//! What is known of each value before anything runs: element type, dimensions, and the elements of small integer
+//! tensors.
 //!
 //! Passes need proofs: that two operands have the same shape whatever the request, that a value holds `f32`, that the
 //! last dimension is 768. Dimensions may be unknown and still be equal, so they are kept as symbols ([`size`]): equal

@@ -3,7 +3,7 @@
 //! Exporters move heads around before and after attention, by reshapes and transpositions. Kernels read and write heads
 //! with any strides, so a pass removes those nodes and notes the layout of the tensor that remains.
 
-use super::ir::NodeDesc;
+use super::operators::attributes::Attributes;
 
 /// The order of batches, heads, rows (positions) and features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,9 @@ impl Heads {
         }
     }
 
-    /// The layout that an attribute names; [`Heads::First`] without the attribute, `None` for an unknown value.
-    pub(crate) fn of(node: &NodeDesc, attribute: &str) -> Option<Heads> {
-        let word = node.string(attribute, Heads::First.word());
+    /// The layout that an attribute names; `None` for an unknown value.
+    pub(crate) fn of(attributes: &Attributes<'_>, name: &str) -> Option<Heads> {
+        let word = attributes.text(name);
         Heads::ALL.into_iter().find(|heads| heads.word() == word)
     }
 

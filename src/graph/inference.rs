@@ -1,9 +1,9 @@
 //! Types and shapes of a node's outputs when it runs.
 //!
-//! They follow from the same rule that passes knew them by at load ([`operators`]): a rule is evaluated on symbols there,
-//! and here on the numbers of a request. Only operators whose shapes depend on what is in their inputs have none, and
-//! their nodes find them out themselves ([`InferByValue`](super::node::InferByValue)). A node refuses what its rule lets through and it cannot use
-//! in [`Node::check`].
+//! They follow from the same rule that passes knew them by at load ([`operators`]): a rule is evaluated on symbols
+//! there, and here on the numbers of a request. Only operators whose shapes depend on what is in their inputs have
+//! none, and their nodes find them out themselves ([`InferByValue`](super::node::InferByValue)). A node refuses what
+//! its rule lets through and it cannot use in [`Node::check`].
 
 use super::ir::NodeDesc;
 use super::node::{Node, NodeError, Specs};

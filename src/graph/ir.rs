@@ -129,6 +129,9 @@ impl<const N: usize> From<[i64; N]> for Attr {
 /// The attribute ([`Attr::Int`]) of a node with bodies that counts the values they capture (see [`Attr::Graph`]).
 pub const CAPTURES: &str = "captures";
 
+/// The mark of nodes that read and write [batch, space..., channels] where ONNX has [batch, channels, space...].
+pub const CHANNELS_LAST: &str = "channels_last";
+
 /// Attributes by name, in a stable order.
 pub type Attrs = BTreeMap<String, Attr>;
 
@@ -182,63 +185,26 @@ impl NodeDesc {
         self.outputs.get(index).copied().flatten()
     }
 
-    /// An integer attribute, or `default` where it is absent or of another kind.
+    /// Whether a pass has marked it so: with an integer attribute that is not 0.
     #[must_use]
-    pub fn int(&self, name: &str, default: i64) -> i64 {
-        match self.attrs.get(name) {
-            Some(Attr::Int(value)) => *value,
-            _ => default,
-        }
+    pub fn is_marked(&self, mark: &str) -> bool {
+        matches!(self.attrs.get(mark), Some(Attr::Int(value)) if *value != 0)
     }
 
-    /// A float attribute, or `default`.
+    /// Whether the layout pass has marked it [`CHANNELS_LAST`].
     #[must_use]
-    pub fn float(&self, name: &str, default: f32) -> f32 {
-        match self.attrs.get(name) {
-            Some(Attr::Float(value)) => *value,
-            _ => default,
-        }
+    pub fn is_channels_last(&self) -> bool {
+        self.is_marked(CHANNELS_LAST)
     }
 
-    /// A string attribute, or `default`.
+    /// How many of its last inputs are values that its bodies capture. A negative number, which no node can have, counts
+    /// as [`usize::MAX`], which none has either.
     #[must_use]
-    pub fn string<'a>(&'a self, name: &str, default: &'a str) -> &'a str {
-        match self.attrs.get(name) {
-            Some(Attr::Str(value)) => value,
-            _ => default,
+    pub fn captures(&self) -> usize {
+        match self.attrs.get(CAPTURES) {
+            Some(Attr::Int(count)) => usize::try_from(*count).unwrap_or(usize::MAX),
+            _ => 0,
         }
-    }
-
-    /// The element type that an integer attribute names by its ONNX number.
-    #[must_use]
-    pub fn dtype(&self, name: &str) -> Option<DType> {
-        Some(match self.attrs.get(name)? {
-            Attr::Int(1) => DType::F32,
-            Attr::Int(2) => DType::U8,
-            Attr::Int(3) => DType::I8,
-            Attr::Int(4) => DType::U16,
-            Attr::Int(5) => DType::I16,
-            Attr::Int(6) => DType::I32,
-            Attr::Int(7) => DType::I64,
-            Attr::Int(8) => DType::String,
-            Attr::Int(9) => DType::Bool,
-            Attr::Int(10) => DType::F16,
-            Attr::Int(11) => DType::F64,
-            Attr::Int(12) => DType::U32,
-            Attr::Int(13) => DType::U64,
-            Attr::Int(16) => DType::BF16,
-            Attr::Int(17) => DType::F8E4M3,
-            Attr::Int(18) => DType::F8E4M3Fnuz,
-            Attr::Int(19) => DType::F8E5M2,
-            Attr::Int(20) => DType::F8E5M2Fnuz,
-            Attr::Int(21) => DType::U4,
-            Attr::Int(22) => DType::I4,
-            Attr::Int(23) => DType::F4E2M1,
-            Attr::Int(24) => DType::F8E8M0,
-            Attr::Int(25) => DType::U2,
-            Attr::Int(26) => DType::I2,
-            _ => return None,
-        })
     }
 
     /// A list of integers, if present.

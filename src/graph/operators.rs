@@ -4,9 +4,9 @@
 //!   what a layout does with it, its form on a device, and what an element-wise operator computes.
 //! - `rows` are the rows, by theme. A new element-wise operator is a row in `rows/elementwise.rs`; any other operator
 //!   is a row and a node, whose maker stands in a group of `ops`.
-//! - The rules that rows name: `kinds` (element types), `shapes`, `spatial` and `elements` say what outputs are, by
-//!   what a [`View`] shows of the inputs; [`lower`] makes programs of element-wise operators, [`wide`] and `float` are
-//!   what they compute on all other types.
+//! - The rules that rows name: `kinds` (element types), `shapes`, `spatial`, `signals`, `sequences` and `elements` say
+//!   what outputs are, by what a [`View`] shows of the inputs; [`lower`] makes programs of element-wise operators,
+//!   [`wide`] and `float` are what they compute on all other types.
 //!
 //! Facts, the layout pass, the fusion of chains, the element-wise nodes, devices and `kiln ops` read it. A test of
 //! `ops` holds that every maker has a row and every row a maker, and that what the rules say is what runs.
@@ -19,10 +19,12 @@ pub(crate) mod error;
 mod float;
 mod kinds;
 pub(crate) mod lower;
+mod number;
 pub(crate) mod row;
 mod rows;
 mod sequences;
 pub(crate) mod shapes;
+mod signals;
 pub(crate) mod size;
 pub(crate) mod spatial;
 pub(crate) mod view;

@@ -2,7 +2,7 @@
 //!
 //! A loader checks them, and debug builds and tests verify them after every pass.
 
-use super::ir::{Attr, CAPTURES, Graph, ValueId};
+use super::ir::{Attr, Graph, ValueId};
 
 /// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum Broken {
         /// The node.
         place: String,
         /// Captured values.
-        captures: i64,
+        captures: usize,
         /// Inputs of the body.
         inputs: usize,
     },
@@ -77,8 +77,8 @@ pub fn verify(graph: &Graph) -> Result<(), Broken> {
         }
         for attr in node.attrs.values() {
             if let Attr::Graph(body) = attr {
-                let (captures, inputs) = (node.int(CAPTURES, 0), body.inputs.len());
-                if captures < 0 || captures as usize > inputs || captures as usize > node.inputs.len() {
+                let (captures, inputs) = (node.captures(), body.inputs.len());
+                if captures > inputs || captures > node.inputs.len() {
                     return Err(Broken::Captures { place, captures, inputs });
                 }
                 verify(body)?;

@@ -9,7 +9,7 @@ use super::proto::tensor_proto::DataType;
 use super::proto::{FunctionProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, ValueInfoProto};
 use super::*;
 use crate::graph::GraphBuilder;
-use crate::graph::ir::{Attr, CAPTURES, Dim, Metadata};
+use crate::graph::ir::{Attr, Dim, Metadata};
 use crate::tensor::dtype::BoolByte;
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -231,7 +231,7 @@ fn bodies_take_outer_values_as_their_last_inputs() {
     let check = |graph: &Graph| {
         assert_eq!(told(graph), ["a = A x", "b = B x", "y = If x b x a"]);
         let Some(Attr::Graph(then)) = graph.nodes[2].attrs.get("then_branch") else { panic!("a body") };
-        assert_eq!((graph.nodes[2].int(CAPTURES, -1), then.inputs.len()), (3, 3));
+        assert_eq!((graph.nodes[2].captures(), then.inputs.len()), (3, 3));
         assert_eq!(told(then), ["r = If x b a"]);
         let Some(Attr::Graph(otherwise)) = graph.nodes[2].attrs.get("else_branch") else { panic!("a body") };
         assert_eq!(told(otherwise), ["r = Exp b"]);
@@ -281,7 +281,7 @@ fn the_models_own_functions_are_expanded() {
     let graph = load_message(&message).unwrap();
     let ops: Vec<&str> = graph.nodes.iter().map(|node| node.op.as_str()).collect();
     assert_eq!(ops, ["LeakyRelu", "Identity", "LeakyRelu", "Identity", "Abs", "Identity"]);
-    assert_eq!((graph.nodes[0].version, graph.nodes[0].float("alpha", 0.0)), (16, 0.25));
+    assert_eq!((graph.nodes[0].version, graph.nodes[0].attributes().float("alpha")), (16, 0.25));
     // The second call omits the attribute, so the operator's own default applies.
     assert!(graph.nodes[2].attrs.is_empty());
     assert_eq!(graph.outputs, [graph.nodes[5].outputs[0].unwrap()]);

@@ -81,7 +81,7 @@ fn node_proto(graph: &Graph, node: &NodeDesc, versions: &mut Versions) -> Result
             reason: "its domain has other versions elsewhere".to_owned(),
         });
     }
-    let captures = usize::try_from(node.int(CAPTURES, 0)).unwrap_or(0);
+    let captures = node.captures().min(node.inputs.len());
     let name_of = |value: &Option<ValueId>| value.map_or_else(String::new, |id| graph.value(id).name.clone());
     let own_inputs = &node.inputs[..node.inputs.len().saturating_sub(captures)];
     let mut attribute = Vec::with_capacity(node.attrs.len());

@@ -1,9 +1,8 @@
-//! A product and the function after it in one node, which falls apart into the two where the kernel refuses to end in that
-//! function.
+//! A product with a fused activation, which is taken apart into the two where the kernel refuses that activation.
 //!
 //! Passes fuse what [`is_fusible`](kiln_kernels::cpu::activation::is_fusible) allows, which kernels ask too, so that no
-//! model should come here. What does is right, runs as it did before it was fused, is said in a warning and counted
-//! ([`ShareStats::fell_apart`](crate::exec::ShareStats::fell_apart)).
+//! model should come here. What does is right, runs as it did before it was fused, and is logged as a warning and
+//! counted ([`ShareStats::fell_apart`](crate::exec::ShareStats::fell_apart)).
 
 use std::sync::Arc;
 
@@ -17,10 +16,10 @@ use crate::exec::{BuildError, Family};
 use crate::graph::{NodeError, PrepareCx, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
-/// What comes after an executor that does not end in it.
+/// The activation after an executor that does not apply it.
 pub(super) struct After(Arc<Chain>);
 
-/// The executor of `key` that ends in `activation`, or the one that ends in nothing and what comes after it.
+/// The executor of `key` that applies `activation`, or the one that applies none and what follows it.
 ///
 /// # Errors
 ///

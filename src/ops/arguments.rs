@@ -1,7 +1,7 @@
 //! Checking what a node was given: present inputs, axes, indices, lists of integers, broadcast shapes.
 //!
 //! Everything that a model or a caller can get wrong about shapes is refused here with a sentence that says what was
-//! found. Knows tensors and their specs, no single operator. [`super::view`] walks over what was accepted here.
+//! found. Knows tensors and their specs, no single operator. [`super::view`] iterates over what was accepted here.
 
 use smallvec::SmallVec;
 
@@ -13,44 +13,29 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 /// Axes of a tensor, checked.
 pub(crate) type Axes = SmallVec<[usize; 6]>;
 
-/// ONNX's numbers of the element types, as attributes such as Cast's `to` name them.
-pub(crate) const TYPE_CODES: [(i64, DType); 24] = [
-    (1, DType::F32),
-    (2, DType::U8),
-    (3, DType::I8),
-    (4, DType::U16),
-    (5, DType::I16),
-    (6, DType::I32),
-    (7, DType::I64),
-    (8, DType::String),
-    (9, DType::Bool),
-    (10, DType::F16),
-    (11, DType::F64),
-    (12, DType::U32),
-    (13, DType::U64),
-    (16, DType::BF16),
-    (17, DType::F8E4M3),
-    (18, DType::F8E4M3Fnuz),
-    (19, DType::F8E5M2),
-    (20, DType::F8E5M2Fnuz),
-    (21, DType::U4),
-    (22, DType::I4),
-    (23, DType::F4E2M1),
-    (24, DType::F8E8M0),
-    (25, DType::U2),
-    (26, DType::I2),
-];
-
-/// The element type that an integer attribute names, or `default` where the attribute is absent.
-pub(crate) fn type_attribute(node: &NodeDesc, name: &str, default: Option<DType>) -> Result<DType, OpError> {
-    match (node.attrs.get(name), default) {
-        (None, Some(dtype)) => Ok(dtype),
-        (Some(Attr::Int(code)), _) => match TYPE_CODES.iter().find(|(known, _)| known == code) {
-            Some(&(_, dtype)) => Ok(dtype),
-            None => Err(OpError::unsupported(node, format!("{name} = element type number {code}"))),
+/// The element type that an integer attribute names; `None` where the attribute is absent and has no default.
+pub(crate) fn type_attribute(node: &NodeDesc, name: &str) -> Result<Option<DType>, OpError> {
+    match (node.attrs.get(name), node.attributes().integer(name)) {
+        (None | Some(Attr::Int(_)), None) => Ok(None),
+        (None | Some(Attr::Int(_)), Some(number)) => match DType::of_onnx(number) {
+            None => Err(OpError::unsupported(node, format!("{name} = element type number {number}"))),
+            known => Ok(known),
         },
         _ => Err(OpError::invalid(node, format!("attribute {name} must name an element type"))),
     }
+}
+
+/// The element type that an integer attribute has to name.
+pub(crate) fn named_type(node: &NodeDesc, name: &str) -> Result<DType, OpError> {
+    let named = type_attribute(node, name)?;
+    named.ok_or_else(|| OpError::invalid(node, format!("attribute {name} must name an element type")))
+}
+
+/// An integer attribute that has to be there and at least `least`.
+pub(crate) fn size_attribute(node: &NodeDesc, name: &str, least: usize) -> Result<usize, OpError> {
+    let given = node.attributes().integer(name).ok_or_else(|| OpError::invalid(node, format!("no {name}")))?;
+    let size = usize::try_from(given).ok().filter(|&size| size >= least);
+    size.ok_or_else(|| OpError::invalid(node, format!("{name} = {given}")))
 }
 
 /// The error of an input that cannot be used.

@@ -1,9 +1,9 @@
 //! Attention: softmax(Q K^T) V by heads, with masks, a causal frontier, windows and a cache of earlier keys and values.
 //!
-//! Heads lie either before the positions (four axes) or packed in the last axis (three); [`Heads`] hides which. `tiled`
-//! has the executors; what they cannot say (windows, filled lengths, scores to show, half precision, which rounds after
-//! each step) is computed here by plain loops over rows in `f32`, a head a task. `mask` says what a query may see there.
-//! `fused` is the node that a pass makes of attention in small operators.
+//! Heads are either an axis before the positions (four axes) or packed in the last axis (three); [`Heads`] hides which.
+//! `tiled` has the executors; what they cannot say (windows, filled lengths, scores to show, half precision, which
+//! rounds after each step) is computed here by plain loops over rows in `f32`, a head a task. `mask` says what a query
+//! may see there. `fused` is the node that a pass makes of attention in small operators.
 
 mod fused;
 mod mask;
@@ -16,7 +16,7 @@ use kiln_kernels::Parallel;
 
 use self::mask::Mask;
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, optional, refused, required, type_attribute};
+use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute, type_attribute};
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -49,12 +49,9 @@ struct Attention {
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node: &NodeDesc = cx.node;
-    let count = |name| {
-        let value = usize::try_from(node.int(name, 0)).ok().filter(|&value| value > 0);
-        value.ok_or_else(|| OpError::invalid(node, format!("{name} = {}", node.int(name, 0))))
-    };
+    let count = |name| size_attribute(node, name, 1);
     let packed = node.attrs.contains_key("q_num_heads") || node.attrs.contains_key("kv_num_heads");
-    let side = |name| match node.int(name, -1) {
+    let side = |name| match node.attributes().int(name) {
         -1 => Ok(None),
         value => usize::try_from(value).map(Some).map_err(|_| OpError::invalid(node, format!("{name} = {value}"))),
     };
@@ -65,11 +62,10 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         other => return Err(OpError::invalid(node, format!("qk_matmul_output_mode = {other}"))),
     };
     // Without it the softmax is computed in the type of the scores.
-    let asked = node.attrs.contains_key("softmax_precision");
-    let precision = asked.then(|| type_attribute(node, "softmax_precision", None)).transpose()?;
+    let precision = type_attribute(node, "softmax_precision")?;
     Ok(Box::new(Attention {
         heads: if packed { Some([count("q_num_heads")?, count("kv_num_heads")?]) } else { None },
-        scale: node.attrs.contains_key("scale").then(|| node.float("scale", 1.0)),
+        scale: node.attributes().number("scale"),
         cap: node.attributes().float("softcap"),
         causal: node.attributes().int("is_causal") != 0,
         window: [side("left_window_size")?, side("right_window_size")?],
@@ -79,7 +75,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     }))
 }
 
-/// How rows of one head at one position lie in a tensor.
+/// The layout of the rows of heads and positions in a tensor.
 #[derive(Clone, Copy, Debug)]
 struct Heads {
     batch: usize,

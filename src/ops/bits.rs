@@ -1,6 +1,6 @@
 //! BitCast: the same bits under another element type of the same width.
 
-use super::{LoadCx, OpError, Operator, refused, required, type_attribute};
+use super::{LoadCx, OpError, Operator, named_type, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -10,7 +10,7 @@ pub(super) const OPERATORS: &[Operator] = &[("", "BitCast", make)];
 struct BitCast(DType);
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(BitCast(type_attribute(cx.node, "to", None)?)))
+    Ok(Box::new(BitCast(named_type(cx.node, "to")?)))
 }
 
 impl Node for BitCast {

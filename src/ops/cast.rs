@@ -4,7 +4,7 @@
 //! an integer type saturate and NaN becomes zero, where ONNX leaves the result open; integers wrap.
 
 use super::wide::{CHUNK, Wide, Width, dispatch, widened};
-use super::{LoadCx, OpError, Operator, Run, refused, type_attribute};
+use super::{LoadCx, OpError, Operator, Run, named_type, refused};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::minifloat::{self, PowerRounding};
 use crate::tensor::{DType, Tensor};
@@ -36,7 +36,7 @@ struct Small {
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let to = Target::Known(type_attribute(cx.node, "to", None)?);
+    let to = Target::Known(named_type(cx.node, "to")?);
     Ok(Box::new(Cast { to, small: small(cx.node)? }))
 }
 
@@ -45,21 +45,24 @@ fn make_like(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 /// What softmaxes do before they compute, where a model leaves the type to them.
-fn make_widen(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Cast { to: Target::Widened, small: small(cx.node)? }))
+fn make_widen(_: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Cast { to: Target::Widened, small: Small::UNUSED }))
 }
 
 fn small(node: &NodeDesc) -> Result<Small, OpError> {
-    let powers = match node.string("round_mode", "up") {
+    let powers = match node.attributes().text("round_mode") {
         "up" => PowerRounding::Up,
         "down" => PowerRounding::Down,
         "nearest" => PowerRounding::Nearest,
         other => return Err(OpError::unsupported(node, format!("round_mode = {other}"))),
     };
-    Ok(Small { saturate: node.int("saturate", 1) != 0, powers })
+    Ok(Small { saturate: node.attributes().flag("saturate"), powers })
 }
 
 impl Small {
+    /// For casts whose target is never one of the smallest floats.
+    const UNUSED: Small = Small { saturate: true, powers: PowerRounding::Up };
+
     /// Floats as the smallest ones; the widest source is rounded once more on the way, to a type with spare digits.
     fn convert(self, from: &Tensor, to: &mut Tensor) -> Result<(), NodeError> {
         let dtype = to.dtype();
@@ -158,7 +161,8 @@ fn print(from: &Tensor) -> Result<Vec<String>, NodeError> {
     })
 }
 
-/// numpy's forms: a point in every plain number, an exponent below 1e-4 and from 1e16 on, `NaN` and `INF` as ONNX names them.
+/// numpy's forms: a point in every plain number, an exponent below 1e-4 and from 1e16 on, `NaN` and `INF` as ONNX names
+/// them.
 fn print_float(value: impl std::fmt::Display + std::fmt::LowerExp, wide: f64) -> String {
     match wide {
         _ if wide.is_nan() => "NaN".to_owned(),
@@ -190,6 +194,13 @@ mod tests {
 
     fn cast(to: DType) -> Trial {
         Trial::new("Cast").int("to", onnx_code(to))
+    }
+
+    #[test]
+    fn half_precision_is_widened_and_the_rest_stays() {
+        Trial::new("Widen").input(&[2], &[f16::ONE, f16::INFINITY]).gives(&[2], &[1.0f32, f32::INFINITY]);
+        Trial::new("Widen").input(&[1], &[bf16::from_f32(1.5)]).gives(&[1], &[1.5f32]);
+        Trial::new("Widen").input(&[1], &[0.1f64]).gives(&[1], &[0.1f64]);
     }
 
     #[test]

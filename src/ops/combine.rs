@@ -1,8 +1,9 @@
 //! Concat and Split: parts of one axis, side by side in one tensor.
 //!
-//! Elements of any type are moved by copies as long as the memory allows, split between threads where there are many. What a Split
-//! cuts along the first axis that has more than one element stays where it is; a Concat before a convolution goes into it.
-//! [`pad`] and [`repeat`] are the other operators that write an output larger than what they read.
+//! Elements of any type are copied in runs as long as the layout allows, split between threads where there are many.
+//! Parts of a Split along the first axis that has more than one element stay inside the whole tensor; a Concat before a
+//! convolution is not computed, because the convolution reads its inputs in parts. [`pad`] and [`repeat`] are the other
+//! operators that write an output larger than what they read.
 
 #[cfg(feature = "device")]
 mod device;
@@ -161,8 +162,7 @@ fn make_split(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if count == 0 {
         return Err(OpError::invalid(node, "no outputs"));
     }
-    let asked = node.int("num_outputs", count as i64);
-    if asked != count as i64 {
+    if let Some(asked) = node.attributes().integer("num_outputs").filter(|&asked| asked != count as i64) {
         return Err(OpError::invalid(node, format!("num_outputs is {asked}, the node has {count} outputs")));
     }
     Ok(Box::new(Split { axis: node.attributes().int("axis") }))
@@ -204,7 +204,7 @@ impl Node for Split {
         let mut start = 0;
         for (index, run) in runs.into_iter().enumerate() {
             let input = io.input(0)?;
-            // Of a single row every part lies in one piece, and stays where it is.
+            // Of a single row every part is contiguous, and stays where it is.
             let shared = if rows == 1 { input.part(start, io.spec(index).shape.iter().copied())? } else { None };
             let output = match shared {
                 Some(part) => part,

@@ -1,10 +1,9 @@
 //! Conv and ConvTranspose, bare and fused: what ONNX means by them.
 //!
 //! [`attributes`] reads and checks what the node says, [`sizes`] finds the geometry that shapes ask for. Kernels take
-//! channels-last tensors: a node that the layout pass has marked `channels_last` hands them on as they are, others turn
-//! input, residual and output around. Weights known at load are packed when
-//! the node is made, in the one layout that every strategy reads (of those in `bf16`, where a caller asks for that, or of all
-//! others), and let go as the model has them.
+//! channels-last tensors: a node that the layout pass has marked `channels_last` hands them on as they are, others
+//! transpose input, residual and output. Weights known at load are packed when the node is made, and the model's own
+//! copy is freed. Every strategy of one element type reads the same packed layout.
 
 mod attributes;
 #[cfg(feature = "device")]
@@ -51,7 +50,7 @@ struct Conv {
     attributes: Attributes,
     activation: Option<UnaryOp>,
     channels_last: bool,
-    /// What its output is stored as, where that was decided when the graph was rewritten: then the input may be either, too.
+    /// What its output is stored as, where the pass `bf16` has decided it: then the input may be of either type, too.
     output: Option<Stored>,
     /// The weights, where they are known at load.
     weights: Option<KnownWeights>,
@@ -62,31 +61,32 @@ struct KnownWeights {
     shape: Shape,
     /// What they were packed as.
     elements: Elements,
-    /// Whether each channel has a filter of its own.
+    /// Whether it is depthwise.
     depthwise: bool,
     /// Packed in their layout.
     packed: Arc<Packed>,
 }
 
-/// What is known once shapes are.
+/// What is prepared for one set of shapes.
 struct Ready {
     conv: Arc<Executor>,
-    /// The activation, where the executor does not end in it.
+    /// The activation, where the executor does not apply it.
     after: Option<After>,
     shape: ConvShape,
-    /// The weights as the executor wants them, if they are known.
+    /// The packed weights, if they are known at load.
     weights: Option<Arc<Packed>>,
-    /// Turns the input around, if it has to be.
+    /// Transposes the input to channels-last, if it has to be.
     input: Option<Arc<Transpose>>,
-    /// Whether the input's parts are read where they lie.
+    /// Whether the input's parts are read where they are.
     takes_parts: bool,
-    /// The residual.
+    /// Transposes the residual.
     residual: Option<Arc<Transpose>>,
-    /// The output, back.
+    /// Transposes the output back.
     output: Option<Arc<Transpose>>,
 }
 
-/// A fused convolution: one that says what it stores converts nothing.
+/// A fused convolution. Where the pass `bf16` has said what it stores, its kernels read and write that without
+/// conversion.
 fn make_fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if cx.node.attrs.contains_key(STORED) { make(cx) } else { through_f32(cx, make) }
 }
@@ -95,7 +95,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let mut conv = Conv {
         attributes: Attributes::read(cx.node)?,
         activation: fused_activation(cx.node)?,
-        channels_last: cx.node.int("channels_last", 0) != 0,
+        channels_last: cx.node.is_channels_last(),
         output: storing::output(cx.node)?,
         weights: None,
     };
@@ -113,7 +113,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
             packed,
         });
     }
-    if conv.output.is_some() && !conv.takes_halves() {
+    if conv.output.is_some() && !conv.takes_bf16() {
         return Err(OpError::invalid(cx.node, "activations in bf16 where the kernels take none"));
     }
     Ok(Box::new(conv))
@@ -144,13 +144,17 @@ impl Conv {
         Ok(shape)
     }
 
-    /// What turns a tensor between the layouts: none where both are the same bytes.
-    fn turn(&self, cx: &PrepareCx<'_>, [batch, from, to]: [usize; 3]) -> Result<Option<Arc<Transpose>>, NodeError> {
+    /// What transposes a tensor between the layouts: none where both are the same bytes.
+    fn transposition(
+        &self,
+        cx: &PrepareCx<'_>,
+        [batch, from, to]: [usize; 3],
+    ) -> Result<Option<Arc<Transpose>>, NodeError> {
         if self.channels_last || from == 1 || to == 1 {
             return Ok(None);
         }
-        let turn = TransposeProblem::new(&[batch, from, to], &[0, 2, 1], size_of::<f32>());
-        cx.executor(&cx.key(turn)).map(Some)
+        let problem = TransposeProblem::new(&[batch, from, to], &[0, 2, 1], size_of::<f32>());
+        cx.executor(&cx.key(problem)).map(Some)
     }
 }
 
@@ -166,8 +170,8 @@ impl Node for Conv {
     fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
         for (index, tensor) in inputs.iter().enumerate().filter_map(|(index, tensor)| Some((index, (*tensor)?))) {
             let either = [0, RESIDUAL].contains(&index) || index >= parts::SECOND;
-            let halves = self.output.is_some() && either && tensor.dtype() == DType::BF16;
-            if tensor.dtype() != DType::F32 && !halves {
+            let bf16 = self.output.is_some() && either && tensor.dtype() == DType::BF16;
+            if tensor.dtype() != DType::F32 && !bf16 {
                 return Err(NodeError::Unsupported(format!("a convolution of {} elements", tensor.dtype())));
             }
         }
@@ -198,7 +202,7 @@ impl Node for Conv {
         let weights = self.weights.as_ref().map(|known| known.packed.clone());
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
         let back = [shape.batch(), shape.filters(), positions(shape.output())];
-        let residual = if optional(inputs, RESIDUAL).is_some() { self.turn(cx, back)? } else { None };
+        let residual = if optional(inputs, RESIDUAL).is_some() { self.transposition(cx, back)? } else { None };
         let takes_parts = parts::are_taken(&conv, &parts::parts(inputs)?);
         Ok(Prepared::new(Arc::new(Ready {
             conv,
@@ -206,9 +210,9 @@ impl Node for Conv {
             takes_parts,
             shape,
             weights,
-            input: self.turn(cx, [shape.batch(), shape.channels(), positions(shape.input())])?,
+            input: self.transposition(cx, [shape.batch(), shape.channels(), positions(shape.input())])?,
             residual,
-            output: self.turn(cx, [shape.batch(), positions(shape.output()), shape.filters()])?,
+            output: self.transposition(cx, [shape.batch(), positions(shape.output()), shape.filters()])?,
         })))
     }
 
@@ -224,34 +228,35 @@ impl Node for Conv {
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let ready: &Ready = prepared.get()?;
-        // The residual's memory becomes the output's where nobody else needs it.
+        // The residual's memory becomes the output's where no other value has it.
         let over = ready.output.is_none() && ready.conv.writes_over_residual() && io.can_reuse(RESIDUAL, 0);
-        let output = if over { io.take(RESIDUAL)? } else { io.alloc(0)? };
-        let output = self.convolve(ready, &io.inputs(), (output, over), cx)?;
+        let mut output = if over { io.take(RESIDUAL)? } else { io.alloc(0)? };
+        self.convolve(ready, &io.inputs(), &mut output, over, cx)?;
         io.push(output);
         Ok(())
     }
 }
 
 impl Conv {
-    /// Convolves into `output`, which holds the residual if so said.
+    /// Convolves into `output`, which holds the residual where it is written `over`.
     fn convolve(
         &self,
         ready: &Ready,
         inputs: &[Option<&Tensor>],
-        (mut output, over): (Tensor, bool),
+        output: &mut Tensor,
+        over: bool,
         cx: &RunCx<'_>,
-    ) -> Result<Tensor, NodeError> {
-        let turned = |tensor: &Tensor, turn: &Option<Arc<Transpose>>| -> Result<Tensor, NodeError> {
-            let Some(turn) = turn else { return Ok(tensor.clone()) };
-            let mut turned = cx.scratch::<f32>(tensor.len())?;
-            turn.run(tensor.bytes(), turned.bytes_mut(), cx.parallel)?;
-            Ok(turned)
+    ) -> Result<(), NodeError> {
+        let transposed = |tensor: &Tensor, by: &Option<Arc<Transpose>>| -> Result<Tensor, NodeError> {
+            let Some(by) = by else { return Ok(tensor.clone()) };
+            let mut transposed = cx.scratch::<f32>(tensor.len())?;
+            by.run(tensor.bytes(), transposed.bytes_mut(), cx.parallel)?;
+            Ok(transposed)
         };
         let parts = parts::parts(inputs)?;
         let whole = match *parts {
             _ if ready.takes_parts => None,
-            [x] => Some(turned(x, &ready.input)?),
+            [x] => Some(transposed(x, &ready.input)?),
             _ => Some(parts::joined(&parts, cx)?),
         };
         let parts = if ready.takes_parts { parts::read(&parts)? } else { SmallVec::new() };
@@ -260,7 +265,7 @@ impl Conv {
             None => ConvInput::Parts(&parts),
         };
         let residual = optional(inputs, RESIDUAL).filter(|_| !over);
-        let residual = residual.map(|tensor| turned(tensor, &ready.residual)).transpose()?;
+        let residual = residual.map(|tensor| transposed(tensor, &ready.residual)).transpose()?;
         let extras = ConvExtras {
             bias: optional(inputs, 2).map(Tensor::as_slice).transpose()?,
             residual: residual.as_ref().map(activations).transpose()?,
@@ -284,17 +289,17 @@ impl Conv {
             Ok::<(), NodeError>(())
         };
         match &ready.output {
-            None => run(&mut output)?,
-            Some(turn) => {
+            None => run(output)?,
+            Some(back) => {
                 let mut last = cx.scratch::<f32>(output.len())?;
                 run(&mut last)?;
-                turn.run(last.bytes(), output.bytes_mut(), cx.parallel)?;
+                back.run(last.bytes(), output.bytes_mut(), cx.parallel)?;
             }
         }
         if let Some(after) = &ready.after {
-            after.run(&mut output, cx)?;
+            after.run(output, cx)?;
         }
-        Ok(output)
+        Ok(())
     }
 }
 

@@ -1,9 +1,9 @@
 //! Running an operator that computes in `f32` on other floats: an adapter that converts in and out.
 //!
 //! Emitted kernels compute in `f32`. An operator whose node is made through [`through_f32`] also takes `f16`, `bf16`
-//! and `f64`: where the adapter meets such inputs it hands the node converted ones, and converts what the node makes back
-//! to the inputs' type. Constants are converted once, when the node is made, so that weights are packed as usual. A node
-//! whose inputs are all declared as `f32` (or as no float at all) is returned bare.
+//! and `f64`: where the adapter meets such inputs it hands the node converted ones, and converts what the node makes
+//! back to the inputs' type. Constants are converted once, when the node is made, so that weights are packed as usual.
+//! A node whose inputs are all declared as `f32` (or as no float at all) is returned bare.
 //!
 //! ```text
 //! ("", "MatMul", |cx| through_f32(cx, make_matmul))
@@ -25,8 +25,8 @@ pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpE
 }
 
 /// As [`through_f32`], for a node that computes `f64` itself: which it is given need not be known when it is made.
-pub(crate) fn halves_through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
-    through(cx, make, Foreign::Halves, usize::MAX)
+pub(crate) fn narrow_through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
+    through(cx, make, Foreign::Narrower, usize::MAX)
 }
 
 /// Which elements a node cannot compute itself.
@@ -35,7 +35,7 @@ enum Foreign {
     /// All floats but `f32`.
     AllFloats,
     /// All that are narrower.
-    Halves,
+    Narrower,
 }
 
 impl Foreign {
@@ -45,8 +45,8 @@ impl Foreign {
     }
 }
 
-/// As [`through_f32`], for a node whose first output alone is of the inputs' type: what follows are moments and the like,
-/// which stay in `f32`.
+/// As [`through_f32`], for a node whose first output alone is of the inputs' type: what follows are moments and the
+/// like, which stay in `f32`.
 pub(crate) fn first_through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
     through(cx, make, Foreign::AllFloats, 1)
 }
@@ -269,8 +269,8 @@ mod tests {
         double().input(&[1], &[0.25f64]).gives(&[1], &[0.5f64]);
         double().input(&[1], &[1i32]).is_refused("I32");
         // Where the node says that it computes doubles itself, it gets them.
-        let halves = || Trial::new("Neg").made_by(|cx| halves_through_f32(cx, make_double));
-        halves().input(&[1], &[bf16::from_f32(1.5)]).gives(&[1], &[bf16::from_f32(3.0)]);
-        halves().input(&[1], &[0.25f64]).is_refused("F64");
+        let narrow = || Trial::new("Neg").made_by(|cx| narrow_through_f32(cx, make_double));
+        narrow().input(&[1], &[bf16::from_f32(1.5)]).gives(&[1], &[bf16::from_f32(3.0)]);
+        narrow().input(&[1], &[0.25f64]).is_refused("F64");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::sliding::{Slide, Sliding};
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, optional, refused, required};
+use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -16,11 +16,8 @@ struct DeformConv {
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let count = |name| {
-        let value = usize::try_from(cx.node.int(name, 1)).ok().filter(|&value| value > 0);
-        value.ok_or_else(|| OpError::invalid(cx.node, format!("{name} must be positive")))
-    };
-    let (groups, offset_groups) = (count("group")?, count("offset_group")?);
+    let groups = size_attribute(cx.node, "group", 1)?;
+    let offset_groups = size_attribute(cx.node, "offset_group", 1)?;
     Ok(Box::new(DeformConv { sliding: Sliding::read(cx.node, "kernel_shape")?, groups, offset_groups }))
 }
 

@@ -1,4 +1,4 @@
-//! Matrices by their diagonals: Trilu keeps one side of it, EyeLike marks it.
+//! Matrices by their diagonals: Trilu keeps one side of it, EyeLike has ones on it.
 
 use super::wide::{Width, narrow};
 use super::{LoadCx, OpError, Operator, integer, optional, refused, required, type_attribute};
@@ -61,9 +61,7 @@ struct EyeLike {
 }
 
 fn make_eye(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    if cx.node.attrs.contains_key("dtype") {
-        type_attribute(cx.node, "dtype", None)?;
-    }
+    type_attribute(cx.node, "dtype")?;
     Ok(Box::new(EyeLike { offset: cx.node.attributes().int("k") }))
 }
 

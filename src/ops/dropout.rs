@@ -1,4 +1,5 @@
-//! Dropout: nothing at all in inference; in training some elements become zero and the others grow to make up for them.
+//! Dropout: the identity in inference; in training some elements become zero and the others are scaled to keep the
+//! mean.
 //!
 //! Which ones is left to the runtime by the standard. Here it follows from the seed, by the reference implementation's
 //! generator, or from the node's name where there is no seed.
@@ -18,7 +19,7 @@ struct Dropout {
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
-    let seed = node.attrs.contains_key("seed").then(|| node.int("seed", 0) as u32);
+    let seed = node.attributes().integer("seed").map(|seed| seed as u32);
     Ok(Box::new(Dropout { seed: seed.unwrap_or_else(|| seed_of_name(&node.name)), mask: node.outputs.len() > 1 }))
 }
 

@@ -21,7 +21,8 @@ struct Einsum {
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let text = cx.node.string("equation", "");
+    let text = cx.node.attributes().word("equation");
+    let text = text.ok_or_else(|| OpError::invalid(cx.node, "no equation"))?;
     let equation = Equation::parse(text).ok_or_else(|| OpError::invalid(cx.node, format!("equation = {text:?}")))?;
     if equation.operands() != cx.node.inputs.len() {
         return Err(OpError::invalid(cx.node, format!("equation = {text:?} for {} inputs", cx.node.inputs.len())));

@@ -1,9 +1,9 @@
 //! Element-wise operators: on `f32` and booleans a chain executor, on every other element type the generic node.
 //!
-//! What an operator is as a program, which of its inputs may be of another type and which way they broadcast says its
-//! row in the table of operators; [`lower`] makes the program. Here is what only ONNX knows: which inputs are
-//! constants, and that an element type is known no sooner than the input is. A node therefore holds a program for each
-//! of the types that have one, and the generic node for the rest.
+//! An operator's row in the table of operators says what it is as a program, which of its inputs may be of another type
+//! and how they broadcast; [`lower`] makes the program. Here is what depends on the node: which inputs are constants,
+//! and element types, which may be known only when it runs. A node therefore holds a program for each of the types that
+//! have one, and the generic node for the rest.
 
 mod channel;
 #[cfg(feature = "device")]
@@ -228,8 +228,8 @@ impl Node for Elementwise {
         let operands = operands.collect::<Result<SmallVec<[&[usize]; 4]>, NodeError>>()?;
         let output = &outputs[0].shape;
         let Ok(geometry) = Geometry::new(output, &operands) else {
-            // More dimensions than a kernel walks over, in each of which operands go another way: repeated to the whole
-            // output, all go the same.
+            // Too many dimensions for a kernel, which operands broadcast along differently: each operand is expanded to
+            // the output's shape, and one dimension does.
             let flat = &[outputs[0].elements()?][..];
             let geometry = Geometry::new(flat, &vec![flat; operands.len()])?;
             let key = cx.key(ChainProblem::new(&lowered.program, geometry));

@@ -1,4 +1,5 @@
-//! Control flow: [`branch`] is If, [`repeat`] is Loop, [`scan`] is Scan. How values pass into bodies and come out of them.
+//! Control flow: [`branch`] is If, [`repeat`] is Loop, [`scan`] is Scan. How values pass into bodies and come out of
+//! them.
 //!
 //! A body reads nothing but its own inputs; what it takes from the graphs around it comes as its last inputs (see
 //! [`Attr::Graph`](crate::graph::Attr)). These operators decide which body runs how often and on what. They compute
@@ -57,14 +58,14 @@ fn truth(value: &Value) -> Result<bool, NodeError> {
 /// An axis that says of how many dimensions something is at least says no more than this.
 const MOST_AXES: usize = 8;
 
-/// The tensors that one output gathers from the turns of a loop, to become one tensor with a new axis.
+/// The tensors that one output gathers from the iterations of a loop, to become one tensor with a new axis.
 #[derive(Default)]
 struct Gathered {
     turns: Vec<Tensor>,
 }
 
 impl Gathered {
-    /// Adds what a turn made; it must be of the type and shape of the turns before.
+    /// Adds what an iteration made; it must be of the type and shape of those before.
     fn push(&mut self, made: Value, cx: &FlowCx<'_>) -> Result<(), NodeError> {
         let made = made.into_tensor()?;
         if let Some(first) = self.turns.first().filter(|first| first.spec() != made.spec()) {
@@ -76,8 +77,8 @@ impl Gathered {
         Ok(())
     }
 
-    /// One tensor of all turns along a new axis, `axis` of the result; `none` is what a turn would have made where
-    /// there was no turn, of so many dimensions at least. The turns may be taken from the last to the first.
+    /// One tensor of all iterations along a new axis, `axis` of the result; `none` is what an iteration would have made
+    /// where there was none, of so many dimensions at least. They may be taken from the last to the first.
     fn stack(
         mut self,
         axis: i64,

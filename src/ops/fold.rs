@@ -1,4 +1,4 @@
-//! Col2Im: blocks of a picture added back at the places that they were taken from.
+//! Col2Im: blocks of an image added back at the places that they were taken from.
 
 use super::sliding::{Slide, Sliding};
 use super::wide::{narrow, widened};

@@ -4,14 +4,12 @@ use std::f64::consts::TAU;
 use std::ops::{Add, Mul, Sub};
 
 use super::wide::{Wide, Width, narrow, widened};
-use super::{LoadCx, OpError, Operator, axis_of, integer, lines, one, optional, refused, required};
-use crate::graph::node::InferByValue;
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, axis_of, integer, lines, optional, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Shape, Tensor};
+use crate::tensor::{Shape, Tensor, TensorSpec};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "DFT", make_dft), ("", "STFT", make_stft)];
+pub(super) const OPERATORS: &[Operator] = &[("", "DFT", make_dft), ("", "STFT", |_| Ok(Box::new(Stft)))];
 
 /// What transforms are computed in: `f64` for `f64`, `f32` for every narrower type.
 trait Real: Wide + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
@@ -67,9 +65,9 @@ fn turned<T: Real>([a, b]: Complex<T>, factor: T) -> Complex<T> {
 
 /// Transforms of one length and direction.
 ///
-/// The length is a product of fours, a two, and odd primes. Each factor is a pass over all values, which transforms that
-/// many of them at once and lays them in the order that the next pass reads (after Stockham: no bits are reversed in the
-/// end). Small primes above five are transformed as the definition says, larger ones as a [`Chirp`].
+/// The length is a product of fours, a two, and odd primes. Each factor is a pass over all values, which transforms
+/// that many of them at once and lays them in the order that the next pass reads (after Stockham: no bits are reversed
+/// in the end). Small primes above five are transformed as the definition says, larger ones as a [`Chirp`].
 struct Transform<T> {
     /// The powers of the first root of one, in the direction of the transform.
     roots: Vec<Complex<T>>,
@@ -128,16 +126,16 @@ impl Chirp {
 }
 
 /// Refuses lengths with prime factors that tables would be too large for.
-fn transformable(length: usize) -> Result<usize, NodeError> {
+fn transformable(length: usize) -> Result<(), NodeError> {
     match factors(length).last() {
         Some(&prime) if prime > LARGEST_PRIME => Err(NodeError::Unsupported(format!(
             "a transform of length {length}, whose factor {prime} is too large a prime"
         ))),
-        _ => Ok(length),
+        _ => Ok(()),
     }
 }
 
-/// A two goes first, where the values that it takes apart lie farthest from each other.
+/// A two goes first, where the values that it takes apart are farthest from each other.
 fn factors(length: usize) -> Vec<usize> {
     let (mut factors, mut rest) = (Vec::new(), length.max(1));
     while rest.is_multiple_of(4) {
@@ -255,8 +253,8 @@ impl<T: Real> Transform<T> {
     }
 }
 
-/// The spectrum of a real signal is its own mirror image, conjugated: rounding shall not break that. The first value and
-/// the one in the middle are real by it.
+/// The spectrum of a real signal is its own mirror image, conjugated: rounding shall not break that. The first value
+/// and the one in the middle are real by it.
 fn mirror<T: Real>(spectrum: &mut [Complex<T>]) {
     let (count, half) = (spectrum.len(), T::of(0.5));
     for low in 0..=count / 2 {
@@ -275,53 +273,29 @@ struct Dft {
 }
 
 fn make_dft(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let flag = |name| cx.node.int(name, 0) != 0;
+    let flag = |name| cx.node.attributes().int(name) != 0;
     let axis = (cx.node.version < 20).then(|| cx.node.attributes().int("axis"));
     Ok(Box::new(Dft { inverse: flag("inverse"), one_sided: flag("onesided"), axis }))
 }
 
-/// What a transform does to a tensor.
-struct Extent {
-    axis: usize,
-    /// Values that are transformed at once.
-    length: usize,
-    output: Shape,
-}
-
-/// Whether the last axis holds real numbers or pairs.
-fn parts_of(shape: &[usize]) -> Result<usize, NodeError> {
-    match shape.last() {
-        Some(&parts @ (1 | 2)) if shape.len() >= 2 => Ok(parts),
-        _ => Err(refused(format!("no real or complex signal in shape {shape:?}"))),
-    }
-}
-
 impl Dft {
-    fn extent(&self, inputs: &[Option<&Tensor>]) -> Result<Extent, NodeError> {
-        let shape = required(inputs, 0)?.shape();
-        parts_of(shape)?;
-        let given = match self.axis {
+    /// The axis of a signal that is transformed.
+    fn axis(&self, inputs: &[Option<&Tensor>]) -> Result<usize, NodeError> {
+        let named = match self.axis {
             Some(axis) => axis,
             None => optional(inputs, 2).map_or(Ok(-2), integer)?,
         };
-        let axis = axis_of(given, shape.len())?;
-        // A one-sided spectrum holds what a real signal of this length leads to.
-        let full = if self.inverse && self.one_sided { 2 * shape[axis].saturating_sub(1) } else { shape[axis] };
-        let length = match optional(inputs, 1) {
-            Some(length) => integer(length)?,
-            None => full as i64,
-        };
-        let length = usize::try_from(length).ok().filter(|&length| length > 0 && axis + 1 < shape.len());
-        let length = length.ok_or_else(|| refused(format!("no transform along axis {given} of shape {shape:?}")))?;
-        let length = transformable(length)?;
-        let mut output = Shape::from_slice(shape);
-        let last = output.len() - 1;
-        (output[axis], output[last]) = match (self.one_sided, self.inverse) {
-            (true, false) => (length / 2 + 1, 2),
-            (true, true) => (length, 1),
-            (false, _) => (length, 2),
-        };
-        Ok(Extent { axis, length, output })
+        axis_of(named, required(inputs, 0)?.shape().len())
+    }
+
+    /// How many values are transformed at once, by what the rule has made of the signal.
+    fn length(&self, inputs: &[Option<&Tensor>], output: &[usize]) -> Result<usize, NodeError> {
+        let axis = self.axis(inputs)?;
+        match optional(inputs, 1) {
+            _ if !self.one_sided || self.inverse => Ok(output[axis]),
+            Some(length) => usize::try_from(integer(length)?).map_err(|_| refused("a negative length")),
+            None => Ok(required(inputs, 0)?.shape()[axis]),
+        }
     }
 
     /// The values to transform: the line's own, with zeros where it is too short, or those a half spectrum stands for.
@@ -338,16 +312,6 @@ impl Dft {
     }
 }
 
-impl InferByValue for Dft {
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let dtype = required(inputs, 0)?.dtype();
-        if !dtype.is_float() {
-            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
-        }
-        one(dtype, self.extent(inputs)?.output)
-    }
-}
-
 impl Node for Dft {
     fn family(&self) -> &'static str {
         "DFT"
@@ -357,8 +321,12 @@ impl Node for Dft {
         0b110
     }
 
-    fn by_value(&self) -> Option<&dyn InferByValue> {
-        Some(self)
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        let dtype = outputs[0].dtype;
+        if !dtype.is_float() {
+            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
+        }
+        transformable(self.length(inputs, &outputs[0].shape)?)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -371,22 +339,22 @@ impl Node for Dft {
 
 impl Dft {
     fn transform<T: Real>(&self, io: &mut Io<'_>) -> Result<(), NodeError> {
-        let extent = self.extent(&io.inputs())?;
         let (input, to) = (io.input(0)?, io.alloc(0)?);
-        let parts = parts_of(input.shape())?;
+        let (axis, length) = (self.axis(&io.inputs())?, self.length(&io.inputs(), to.shape())?);
+        let last = input.shape().len() - 1;
+        let (parts, out_parts) = (input.shape()[last], to.shape()[last]);
         let values = widened::<T>(input)?;
-        let transform = Transform::new(extent.length, self.inverse);
+        let transform = Transform::new(length, self.inverse);
         // Lines of pairs or single numbers, with the last axis taken away.
         let without_last = |shape: &[usize]| Shape::from_slice(&shape[..shape.len() - 1]);
-        let (from, out_parts) = (without_last(input.shape()), extent.output[extent.output.len() - 1]);
         let mut output = vec![T::default(); to.len()];
-        let runs = lines(&from, extent.axis).zip(lines(&without_last(&extent.output), extent.axis));
+        let runs = lines(&without_last(input.shape()), axis).zip(lines(&without_last(to.shape()), axis));
         for (run, out) in runs {
             let line: Vec<Complex<T>> = (0..run.count)
                 .map(|index| run.at(index) * parts)
                 .map(|at| [values[at], if parts == 2 { values[at + 1] } else { T::default() }])
                 .collect();
-            let mut spectrum = transform.run(&self.prepare(&line, extent.length));
+            let mut spectrum = transform.run(&self.prepare(&line, length));
             if parts == 1 && !self.inverse {
                 mirror(&mut spectrum);
             }
@@ -400,55 +368,14 @@ impl Dft {
     }
 }
 
-struct Stft {
-    one_sided: bool,
-}
+struct Stft;
 
-fn make_stft(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Stft { one_sided: cx.node.attributes().int("onesided") != 0 }))
-}
-
-/// Frames of a signal.
-struct Frames {
-    batches: usize,
-    count: usize,
-    step: usize,
-    length: usize,
-    bins: usize,
-}
-
-impl Stft {
-    fn frames(&self, inputs: &[Option<&Tensor>]) -> Result<Frames, NodeError> {
-        let signal = required(inputs, 0)?.shape();
-        let (batches, samples) = match *signal {
-            [batches, samples] | [batches, samples, 1 | 2] => (batches, samples),
-            _ => return Err(refused(format!("no batch of signals in shape {signal:?}"))),
-        };
-        let window = optional(inputs, 2).map(Tensor::len);
-        let size = |value: i64| usize::try_from(value).ok().filter(|&value| value > 0);
-        let step = size(integer(required(inputs, 1)?)?);
-        let length = match (optional(inputs, 3), window) {
-            (Some(length), _) => size(integer(length)?),
-            (None, window) => window.or(Some(samples)).filter(|&length| length > 0),
-        };
-        match (step, length) {
-            (Some(step), Some(length)) if length <= samples && window.is_none_or(|window| window <= length) => {
-                let bins = if self.one_sided { length / 2 + 1 } else { length };
-                transformable(length)?;
-                Ok(Frames { batches, count: 1 + (samples - length) / step, step, length, bins })
-            }
-            _ => Err(refused(format!("no frames of {length:?} every {step:?} of {samples} samples"))),
-        }
-    }
-}
-
-impl InferByValue for Stft {
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let (dtype, frames) = (required(inputs, 0)?.dtype(), self.frames(inputs)?);
-        if !dtype.is_float() {
-            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
-        }
-        one(dtype, [frames.batches, frames.count, frames.bins, 2])
+/// The values of a frame: as input 3 says, or as many as the window or the signal has.
+fn frame_length(inputs: &[Option<&Tensor>]) -> Result<usize, NodeError> {
+    match (optional(inputs, 3), optional(inputs, 2)) {
+        (Some(length), _) => usize::try_from(integer(length)?).map_err(|_| refused("a negative length")),
+        (None, Some(window)) => Ok(window.len()),
+        (None, None) => Ok(required(inputs, 0)?.shape()[1]),
     }
 }
 
@@ -461,8 +388,12 @@ impl Node for Stft {
         0b1010
     }
 
-    fn by_value(&self) -> Option<&dyn InferByValue> {
-        Some(self)
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        let dtype = outputs[0].dtype;
+        if !dtype.is_float() {
+            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
+        }
+        transformable(frame_length(inputs)?)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
@@ -475,19 +406,20 @@ impl Node for Stft {
 
 impl Stft {
     fn transform<T: Real>(&self, io: &mut Io<'_>) -> Result<(), NodeError> {
-        let frames = self.frames(&io.inputs())?;
+        let (length, step) = (frame_length(&io.inputs())?, integer(io.input(1)?)? as usize);
         let (input, to) = (io.input(0)?, io.alloc(0)?);
+        let &[batches, count, bins, _] = to.shape() else { return Err(refused("no frames")) };
         let parts = if let &[_, _, parts] = input.shape() { parts } else { 1 };
         let (values, samples) = (widened::<T>(input)?, input.shape()[1]);
         let window = match io.optional(2) {
             Some(window) => widened::<T>(window)?,
-            None => vec![T::of(1.0); frames.length],
+            None => vec![T::of(1.0); length],
         };
-        let transform = Transform::new(frames.length, false);
+        let transform = Transform::new(length, false);
         let mut output = Vec::with_capacity(to.len());
-        for frame in 0..frames.batches * frames.count {
-            let start = (frame / frames.count * samples + frame % frames.count * frames.step) * parts;
-            let mut weighted = vec![[T::default(); 2]; frames.length];
+        for frame in 0..batches * count {
+            let start = (frame / count * samples + frame % count * step) * parts;
+            let mut weighted = vec![[T::default(); 2]; length];
             for (index, (value, &weight)) in weighted.iter_mut().zip(&window).enumerate() {
                 let at = start + index * parts;
                 *value = [values[at] * weight, if parts == 2 { values[at + 1] * weight } else { T::default() }];
@@ -496,7 +428,7 @@ impl Stft {
             if parts == 1 {
                 mirror(&mut spectrum);
             }
-            output.extend(spectrum.into_iter().take(frames.bins).flatten());
+            output.extend(spectrum.into_iter().take(bins).flatten());
         }
         let output = narrow(&output, to)?;
         io.push(output);
@@ -559,6 +491,7 @@ mod tests {
         row(i64::MAX).is_refused("too large");
         row(1_048_573).is_refused("too large a prime");
         row(2).input(&[], &[1i64]).is_refused("no transform");
+        row(2).input(&[], &[2i64]).is_refused("axis 2 does not exist");
         Trial::new("DFT")
             .version(17)
             .int("axis", 0)

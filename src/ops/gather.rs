@@ -75,7 +75,7 @@ impl GatherElements {
         let axis = axis_of(self.axis, data.len())?;
         let fits = |(at, (index, data)): (usize, (&usize, &usize))| at == axis || index <= data;
         if data.len() != indices.len() || !indices.iter().zip(data).enumerate().all(fits) {
-            return Err(refused(format!("indices of shape {indices:?} do not lie in data of shape {data:?}")));
+            return Err(refused(format!("indices of shape {indices:?} do not fit data of shape {data:?}")));
         }
         Ok(axis)
     }
@@ -100,7 +100,7 @@ impl Node for GatherElements {
     }
 }
 
-/// For each index, the place in `data` that has the index's own coordinates but for `axis`, where it has the index.
+/// For each index, the place in `data` with the index's own coordinates, except along `axis`, where it is the index.
 pub(crate) fn element_places(data: &[usize], indices: &Tensor, axis: usize) -> Result<Vec<usize>, NodeError> {
     let mut places = self::places(indices, data[axis])?;
     let steps = strides(data);

@@ -1,4 +1,4 @@
-//! Looking up pictures at arbitrary places: AffineGrid makes the places, GridSample looks.
+//! Looking up images at arbitrary places: AffineGrid makes the places, GridSample looks.
 
 use smallvec::SmallVec;
 
@@ -14,7 +14,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 struct AffineGrid {
-    /// Whether -1 and 1 are the centres of the outermost elements, instead of the picture's edges.
+    /// Whether -1 and 1 are the centres of the outermost elements, instead of the image's edges.
     align: bool,
 }
 
@@ -78,7 +78,7 @@ enum Mode {
     Cubic,
 }
 
-/// What lies outside of the picture.
+/// What is read outside of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outside {
     Zeros,
@@ -155,7 +155,7 @@ impl GridSample {
     }
 
     fn sizes(&self, picture: &[usize], grid: &[usize]) -> Result<Shape, NodeError> {
-        let error = || refused(format!("a grid of shape {grid:?} over a picture of {picture:?}"));
+        let error = || refused(format!("a grid of shape {grid:?} over an image of {picture:?}"));
         let (&[batch, channels, ref spatial @ ..], Some((&rank, places))) = (picture, grid.split_last()) else {
             return Err(error());
         };
@@ -167,7 +167,7 @@ impl GridSample {
     }
 }
 
-/// A place mirrored at the borders until it lies between them.
+/// A place mirrored at the borders until it is between them.
 fn reflected(place: f32, least: f32, greatest: f32) -> f32 {
     let range = greatest - least;
     if range <= 0.0 {
@@ -203,7 +203,7 @@ impl Node for GridSample {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let (picture, grid, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
         let [_, channels, spatial @ ..] = picture.shape() else {
-            return Err(refused("no picture"));
+            return Err(refused("no image"));
         };
         let area: usize = spatial.iter().product();
         let places: usize = to.shape()[2..].iter().product();

@@ -1,5 +1,6 @@
-//! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and what the pass `quantized` makes; and what
-//! lies between them ([`between`]), with the operators of ONNX Runtime's quantiser that ONNX has none for.
+//! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and what the pass `quantized` makes;
+//! and what is computed between them ([`between`]), with the operators of ONNX Runtime's quantiser that ONNX has none
+//! for.
 //!
 //! Zero points are subtracted first; sums are kept in 32 bits, and wrap as those of hardware do. `product` is the node
 //! of all of them, on executors; the loops here and in `conv` do what those do not: stacks of right-hand matrices, and
@@ -13,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::wide::{limits, narrow, widened};
 use super::{Operator, View, broadcast, optional, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file and of `conv`.
@@ -31,8 +32,17 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("com.microsoft", "QGemm", product::gemm),
 ];
 
+/// The bounds of a result as a real number, which fused operators have and others do not.
+fn bounds(node: &NodeDesc) -> (f32, f32) {
+    let attributes = node.attributes();
+    match node.domain.as_str() {
+        "kiln" => (attributes.float("low"), attributes.float("high")),
+        _ => (f32::NEG_INFINITY, f32::INFINITY),
+    }
+}
+
 struct MatMul {
-    /// Whether scales lead back to eight bits, instead of the sums being the result.
+    /// Whether the result is requantised to eight bits; else it is the sums.
     requantised: bool,
 }
 
@@ -144,9 +154,9 @@ fn eight_bits(tensor: &Tensor) -> Result<(), NodeError> {
     }
 }
 
-/// What a sum of bytes is multiplied by before it is rounded. As ONNX's reference and other runtimes compute it, rounded after
-/// the product and again after the quotient: next to the middle between two bytes the last bit of the factor decides, and a
-/// better one would be another answer.
+/// What a sum of bytes is multiplied by before it is rounded. As ONNX's reference and other runtimes compute it,
+/// rounded after the product and again after the quotient: next to the middle between two bytes the last bit of the
+/// factor decides, and a better one would be another answer.
 fn requantiser(left: f32, right: f32, to: f32) -> f32 {
     left * right / to
 }
@@ -245,8 +255,8 @@ mod tests {
 
     #[test]
     fn next_to_the_middle_between_two_bytes_the_factor_is_rounded_as_the_reference_rounds_it() {
-        // Scales of data, weights and result, a byte and a weight, and what onnxruntime and ONNX's reference make of them. Factors
-        // that are rounded once, from double precision, lead to the byte below.
+        // Scales of data, weights and result, a byte and a weight, and what onnxruntime and ONNX's reference make of
+        // them. Factors that are rounded once, from double precision, lead to the byte below.
         let table = [
             (0.052f32, 0.021f32, 0.045f32, 75u8, 125i8, 228u8),
             (0.009, 0.025, 0.04, 20, 120, 14),

@@ -33,7 +33,7 @@ fn make(cx: &LoadCx<'_>, softmax: bool) -> Result<Box<dyn Node>, OpError> {
         "mean" => Reduction::Mean,
         other => return Err(OpError::invalid(cx.node, format!("reduction = {other}"))),
     };
-    let ignored = cx.node.attrs.contains_key("ignore_index").then(|| cx.node.int("ignore_index", 0));
+    let ignored = cx.node.attributes().integer("ignore_index");
     let shows_logarithms = softmax && cx.node.outputs.len() > 1;
     Ok(Box::new(Loss { reduction, ignored, softmax, shows_logarithms }))
 }

@@ -1,8 +1,8 @@
 //! MatMul, Gemm and the fused matrix product: what ONNX means by them, as one node.
 //!
-//! All three are `activation(scale * A B + bias + residual)` with either side transposed or not. [`dims`] finds out which
-//! product the shapes ask for; weights known at load are packed when the node is made. Elements other than `f32` go
-//! through plain loops ([`plain`]) or, for the short floats, through the adapter of [`convert`](super::convert).
+//! All three are `activation(scale * A B + bias + residual)` with either side transposed or not. [`dims`] finds out
+//! which product the shapes ask for; weights known at load are packed when the node is made. Elements other than `f32`
+//! go through plain loops ([`plain`]) or, for the narrower floats, through the adapter of [`convert`](super::convert).
 
 #[cfg(feature = "device")]
 mod device;
@@ -17,7 +17,7 @@ use kiln_kernels::cpu::{Elements, PackedWeights, Stored as Storage};
 
 use self::dims::{Operand, Problem};
 use super::apart::{self, After};
-use super::convert::halves_through_f32;
+use super::convert::narrow_through_f32;
 use super::stored::{self, STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::matmul::{MatMulProblem, Stored};
@@ -29,8 +29,8 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "MatMul", |cx| halves_through_f32(cx, make_matmul)),
-    ("", "Gemm", |cx| halves_through_f32(cx, make_gemm)),
+    ("", "MatMul", |cx| narrow_through_f32(cx, make_matmul)),
+    ("", "Gemm", |cx| narrow_through_f32(cx, make_gemm)),
     ("kiln", "FusedMatMul", fused_or_adapted),
 ];
 
@@ -45,20 +45,20 @@ struct MatMul {
     /// What input 2 is.
     third: Third,
     activation: Option<UnaryOp>,
-    /// What its result is stored as, where that was decided when the graph was rewritten: then the left-hand side and the residual may
-    /// be either, too.
+    /// What its result is stored as, where the pass `bf16` has decided it: then the left-hand side and the residual may
+    /// be of either type, too.
     output: Option<Storage>,
     /// The right-hand side with its shape, where it is known at load.
     weights: Option<(MatMulWeights, Shape)>,
 }
 
-/// What is known once shapes are.
+/// What is prepared for one set of shapes.
 struct Ready {
     problem: Problem,
     addend: Addend,
     /// None for elements that are multiplied by plain loops.
     matmul: Option<Arc<Matmul>>,
-    /// The activation, where the executor does not end in it.
+    /// The activation, where the executor does not apply it.
     after: Option<After>,
 }
 
@@ -90,14 +90,14 @@ fn make_gemm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 fn fused_or_adapted(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    if cx.node.attrs.contains_key(STORED) { make_fused(cx) } else { halves_through_f32(cx, make_fused) }
+    if cx.node.attrs.contains_key(STORED) { make_fused(cx) } else { narrow_through_f32(cx, make_fused) }
 }
 
 fn make_fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = MatMul {
         trans_a: cx.node.attributes().int("trans_a") != 0,
         trans_b: cx.node.attributes().int("trans_b") != 0,
-        scale: cx.node.float("alpha", 1.0),
+        scale: cx.node.attributes().float("alpha"),
         third: Third::Bias,
         activation: fused_activation(cx.node)?,
         output: stored::output(cx.node)?,
@@ -172,7 +172,8 @@ impl MatMul {
         self.output.is_some() && !self.trans_a && left.dtype() == DType::BF16 && right == DType::F32
     }
 
-    /// What the third input is added as: a row, a whole matrix or, where it has to be spread first, neither yet.
+    /// What the third input is added as: a row, a whole matrix or, where it broadcasts otherwise, a matrix made of it
+    /// first.
     fn addend(&self, third: Option<&Tensor>, problem: &Problem) -> Addend {
         let Some(third) = third.filter(|_| self.third == Third::Bias || self.beta != 0.0) else { return Addend::None };
         let row = third.len() == problem.n && third.shape().last().is_none_or(|&last| last == problem.n);
@@ -183,7 +184,7 @@ impl MatMul {
         }
     }
 
-    /// Columns of the product; a vector on the right-hand side is one that the output does not show.
+    /// Columns of the product; a vector on the right-hand side is one column, which is not in the output.
     fn columns(&self, inputs: &[Option<&Tensor>], output: &[usize]) -> Result<usize, NodeError> {
         let rank = match &self.weights {
             Some((_, shape)) => shape.len(),

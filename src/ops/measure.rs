@@ -6,14 +6,14 @@ use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
     ("", "Shape", |cx| {
-        let (start, end) = (cx.node.attributes().int("start"), cx.node.int("end", i64::MAX));
+        let (start, end) = (cx.node.attributes().int("start"), cx.node.attributes().integer("end"));
         Ok(Box::new(Measure::Shape { start, end }))
     }),
     ("", "Size", |_| Ok(Box::new(Measure::Size))),
 ];
 
 enum Measure {
-    Shape { start: i64, end: i64 },
+    Shape { start: i64, end: Option<i64> },
     Size,
 }
 
@@ -25,7 +25,7 @@ impl Measure {
                 let rank = shape.len() as i64;
                 let from_start = |axis: i64| if axis < 0 { axis.saturating_add(rank) } else { axis };
                 let place = |axis: i64| from_start(axis).clamp(0, rank) as usize;
-                let (start, end) = (place(start), place(end));
+                let (start, end) = (place(start), end.map_or(shape.len(), place));
                 shape[start..end.max(start)].iter().map(|&dim| dim as i64).collect()
             }
         }

@@ -25,7 +25,7 @@ pub(crate) fn rearrange(movement: &impl Movement, from: &[&Tensor], mut to: Tens
             return Err(crate::tensor::TensorError::Type { expected, found }.into());
         }
     }
-    // Dimensions beside a zero may be huge, and walking over them would take forever.
+    // Dimensions beside a zero may be huge, and iterating over them would take forever.
     if to.is_empty() {
         return Ok(to);
     }

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, required};
+use super::{LoadCx, OpError, Operator, required, size_attribute};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -40,14 +40,11 @@ enum Mode {
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
-    let size = |name, least| {
-        let value = usize::try_from(node.int(name, -1)).ok().filter(|&value| value >= least);
-        value.ok_or_else(|| OpError::invalid(node, format!("{name} = {}", node.int(name, -1))))
-    };
-    let mode = match node.string("mode", "") {
-        "TF" => Mode::Tf,
-        "IDF" => Mode::Idf,
-        "TFIDF" => Mode::TfIdf,
+    let size = |name, least| size_attribute(node, name, least);
+    let mode = match node.attributes().word("mode") {
+        Some("TF") => Mode::Tf,
+        Some("IDF") => Mode::Idf,
+        Some("TFIDF") => Mode::TfIdf,
         other => return Err(OpError::invalid(node, format!("mode = {other:?}"))),
     };
     let indexes = sizes(node, "ngram_indexes")?;

@@ -1,11 +1,9 @@
-//! OneHot: indices as lines in which one element is on.
+//! OneHot: an index becomes a row of the value for "off" with the one for "on" at its place.
 
 use super::wide::{Width, widened};
-use super::{Movement, Operator, around, axis_of, one, rearrange, refused, required};
-use crate::graph::node::InferByValue;
-use crate::graph::node::Specs;
+use super::{Movement, Operator, around, axis_of, rearrange, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Shape, Tensor};
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =
@@ -15,22 +13,7 @@ struct OneHot {
     axis: i64,
 }
 
-impl OneHot {
-    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<(usize, Shape), NodeError> {
-        let (indices, depth) = (required(inputs, 0)?, required(inputs, 1)?);
-        let axis = axis_of(self.axis, indices.shape().len() + 1)?;
-        let depth = match widened::<i64>(depth)?.as_slice() {
-            &[depth] => usize::try_from(depth).ok(),
-            _ => None,
-        };
-        let depth = depth.ok_or_else(|| refused("the depth must be one number, and not negative"))?;
-        let mut shape = Shape::from_slice(indices.shape());
-        shape.insert(axis, depth);
-        Ok((axis, shape))
-    }
-}
-
-/// Off everywhere, then on at some places.
+/// The value for "off" everywhere, then the one for "on" at these places.
 struct Mark(Vec<usize>);
 
 impl Movement for Mark {
@@ -43,17 +26,6 @@ impl Movement for Mark {
     }
 }
 
-impl InferByValue for OneHot {
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let values = required(inputs, 2)?;
-        Width::of(required(inputs, 0)?.dtype())?;
-        if values.shape() != [2] {
-            return Err(refused(format!("off and on must be two values, found shape {:?}", values.shape())));
-        }
-        one(values.dtype(), self.shape(inputs)?.1)
-    }
-}
-
 impl Node for OneHot {
     fn family(&self) -> &'static str {
         "OneHot"
@@ -63,22 +35,26 @@ impl Node for OneHot {
         1 << 1
     }
 
-    fn by_value(&self) -> Option<&dyn InferByValue> {
-        Some(self)
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        Width::of(required(inputs, 0)?.dtype())?;
+        match required(inputs, 2)?.shape() {
+            [2] => Ok(()),
+            shape => Err(refused(format!("off and on must be two values, found shape {shape:?}"))),
+        }
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let (axis, shape) = self.shape(&io.inputs())?;
-        let (_, depth, inner) = around(&shape, axis);
+        let output = io.alloc(0)?;
+        let (_, depth, inner) = around(output.shape(), axis_of(self.axis, output.shape().len())?);
         let mut on = Vec::new();
         for (number, index) in widened::<i64>(io.input(0)?)?.into_iter().enumerate() {
             let index = if index < 0 { index.saturating_add(depth as i64) } else { index };
-            // What is out of range leaves its line off.
+            // An index that is out of range leaves its row at "off".
             if let Some(index) = usize::try_from(index).ok().filter(|&index| index < depth) {
                 on.push((number / inner * depth + index) * inner + number % inner);
             }
         }
-        let output = rearrange(&Mark(on), &[io.input(2)?], io.alloc(0)?)?;
+        let output = rearrange(&Mark(on), &[io.input(2)?], output)?;
         io.push(output);
         Ok(())
     }

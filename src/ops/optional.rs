@@ -1,7 +1,7 @@
 //! Optional values, and Identity, which hands on whatever it is given.
 //!
 //! An optional value that has its element is that element (see [`Value`]), so that making one and taking its element
-//! out are nothing but handing it on.
+//! out hand the value on.
 
 use super::{FlowOperator, OpError, refused};
 use crate::graph::{Flow, FlowCx, NodeError, Value};

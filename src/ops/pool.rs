@@ -1,7 +1,7 @@
 //! Pooling operators: MaxPool, AveragePool, LpPool, and their global forms.
 //!
 //! Output sizes and padding follow ONNX; [`exec::pool`](crate::exec::pool) does the rest in `f32`. MaxPool also takes
-//! bytes, and tells where the largest elements stood: window by window, but for bytes whose channels lie together.
+//! bytes, and tells where the largest elements stood: window by window, but for bytes that are channels-last.
 
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
@@ -53,7 +53,7 @@ struct Windows {
 
 struct Pool {
     kind: PoolKind,
-    /// `None` where one window is the whole picture.
+    /// `None` where one window is the whole image.
     windows: Option<Windows>,
     channels_last: bool,
     /// Whether places of the largest elements are wanted, and whether they count columns first.
@@ -98,7 +98,7 @@ fn make(
     windows: Option<Windows>,
     places: Option<bool>,
 ) -> Result<Box<dyn Node>, OpError> {
-    let channels_last = cx.node.int("channels_last", 0) != 0;
+    let channels_last = cx.node.is_channels_last();
     Ok(Box::new(Pool { kind, windows, channels_last, places, isa: cx.build.isa }))
 }
 
@@ -182,7 +182,7 @@ impl Pool {
             let input = dims[spatial + axis] as u64;
             windows[3 - axes + axis] = match &self.windows {
                 Some(windows) => windows.axis(axis, input)?,
-                // An empty picture still has its one window, which then sees nothing.
+                // An empty image still has its one window, which then sees nothing.
                 None => Window { input, kernel: input.max(1), ..Window::NONE },
             };
         }
@@ -204,8 +204,8 @@ impl Node for Pool {
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         let input = required(inputs, 0)?;
         let bytes = matches!(input.dtype(), DType::I8 | DType::U8) && self.kind == PoolKind::Max;
-        let halves = input.dtype() == DType::BF16 && self.channels_last && self.places.is_none();
-        if input.dtype() != DType::F32 && !bytes && !halves {
+        let bf16 = input.dtype() == DType::BF16 && self.channels_last && self.places.is_none();
+        if input.dtype() != DType::F32 && !bytes && !bf16 {
             return Err(NodeError::Unsupported(format!("pooling of {}", input.dtype())));
         }
         self.shape(input).map(drop)

@@ -14,8 +14,8 @@ use crate::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "QuantizeLinear", |cx| Ok(Box::new(Quantize(Settings::of(cx, "precision")?, cx.build.isa)))),
-    ("", "DequantizeLinear", |cx| Ok(Box::new(Dequantize(Settings::of(cx, "precision")?, cx.build.isa)))),
+    ("", "QuantizeLinear", |cx| Ok(Box::new(Quantize(Settings::of(cx)?, cx.build.isa)))),
+    ("", "DequantizeLinear", |cx| Ok(Box::new(Dequantize(Settings::of(cx)?, cx.build.isa)))),
     ("", "DynamicQuantizeLinear", |cx| Ok(Box::new(Dynamic(cx.build.isa)))),
 ];
 
@@ -30,16 +30,21 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(cx: &LoadCx<'_>, precision: &str) -> Result<Settings, OpError> {
+    fn of(cx: &LoadCx<'_>) -> Result<Settings, OpError> {
         let node: &NodeDesc = cx.node;
-        let given = |name| (node.int(name, 0) != 0).then(|| type_attribute(node, name, None)).transpose();
+        let attributes = node.attributes();
+        // 0 is no type, and stands for none.
+        let given = |name| match attributes.declares(name) && attributes.flag(name) {
+            true => type_attribute(node, name),
+            false => Ok(None),
+        };
         let block = usize::try_from(node.attributes().int("block_size"));
         Ok(Settings {
             axis: node.attributes().int("axis"),
             block: block.map_err(|_| OpError::invalid(node, "block_size must not be negative"))?,
             output: given("output_dtype")?,
-            precision: given(precision)?,
-            saturate: node.int("saturate", 1) != 0,
+            precision: given("precision")?,
+            saturate: attributes.declares("saturate") && attributes.flag("saturate"),
         })
     }
 
@@ -97,8 +102,8 @@ fn zero_points<W: Wide>(zero: Option<&Tensor>, scale: &Tensor) -> Result<Vec<W>,
     }
 }
 
-/// The one scale and zero point of a tensor between `f32` and bytes, where there is no more to it: what loops over
-/// vectors do.
+/// The one scale and zero point of a tensor between `f32` and bytes, where nothing else is asked for: the case that has
+/// vectorised loops.
 fn plain(numbers: DType, bytes: DType, scale: &Tensor, zero: Option<&Tensor>) -> Result<Option<(f32, i32)>, NodeError> {
     let is_plain = numbers == DType::F32
         && matches!(bytes, DType::U8 | DType::I8)

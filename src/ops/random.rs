@@ -7,7 +7,7 @@
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, dimensions, required, type_attribute};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
+use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -46,7 +46,7 @@ struct Random {
 fn make(cx: &LoadCx<'_>, distribution: Distribution) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
     let like = node.op.ends_with("Like");
-    type_attribute(node, "dtype", Some(DType::F32))?;
+    type_attribute(node, "dtype")?;
     match (like, node.ints("shape")) {
         (true, _) => {}
         (false, Some(shape)) => {
@@ -59,9 +59,9 @@ fn make(cx: &LoadCx<'_>, distribution: Distribution) -> Result<Box<dyn Node>, Op
 
 /// The seed that a node has, or one after its name.
 fn seed(node: &NodeDesc) -> u32 {
-    match node.attrs.contains_key("seed") {
-        true => node.float("seed", 0.0) as i64 as u32,
-        false => seed_of_name(&node.name),
+    match node.attributes().number("seed") {
+        Some(seed) => seed as i64 as u32,
+        None => seed_of_name(&node.name),
     }
 }
 
@@ -148,7 +148,7 @@ struct Bernoulli {
 }
 
 fn make_bernoulli(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    type_attribute(cx.node, "dtype", Some(DType::F32))?;
+    type_attribute(cx.node, "dtype")?;
     Ok(Box::new(Bernoulli { seed: seed(cx.node) }))
 }
 
@@ -199,6 +199,7 @@ mod tests {
     use super::*;
     use crate::graph::Attr;
     use crate::ops::trial::{Trial, onnx_code};
+    use crate::tensor::DType;
 
     fn drawn(trial: Trial) -> Vec<f32> {
         trial.run().unwrap()[0].as_slice::<f32>().unwrap().to_vec()

@@ -2,14 +2,15 @@
 
 use half::{bf16, f16};
 
-use super::{Operator, one, refused, required};
-use crate::graph::node::InferByValue;
-use crate::graph::node::Specs;
+use super::{Operator, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Element, Tensor};
+use crate::tensor::{DType, Element, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Range", |_| Ok(Box::new(Range)))];
+
+/// What ranges are computed in.
+const TYPES: &[DType] = &[DType::F32, DType::F64, DType::F16, DType::BF16, DType::I16, DType::I32, DType::I64];
 
 struct Range;
 
@@ -17,32 +18,6 @@ fn scalar<T: Element>(inputs: &[Option<&Tensor>], index: usize) -> Result<T, Nod
     match required(inputs, index)?.as_slice::<T>()? {
         &[value] => Ok(value),
         values => Err(refused(format!("input {index} must be one number, found {}", values.len()))),
-    }
-}
-
-fn scalars<T: Element>(inputs: &[Option<&Tensor>]) -> Result<[T; 3], NodeError> {
-    Ok([scalar(inputs, 0)?, scalar(inputs, 1)?, scalar(inputs, 2)?])
-}
-
-/// `max(0, ceil((limit - start) / delta))` of floats.
-fn count_floats([start, limit, delta]: [f64; 3]) -> Result<usize, NodeError> {
-    let count = ((limit - start) / delta).ceil();
-    // 2^53: beyond it neighbouring counts are not distinct any more.
-    if delta == 0.0 || count.is_nan() || count > 9_007_199_254_740_992.0 {
-        return Err(refused(format!("no range from {start} to {limit} in steps of {delta}")));
-    }
-    // A negative count saturates to none.
-    Ok(count as usize)
-}
-
-/// The same of integers; wide enough that no difference overflows.
-fn count_integers([start, limit, delta]: [i128; 3]) -> Result<usize, NodeError> {
-    let error = || refused(format!("no range from {start} to {limit} in steps of {delta}"));
-    let (distance, step) = if delta < 0 { (start - limit, -delta) } else { (limit - start, delta) };
-    match step {
-        0 => Err(error()),
-        _ if distance <= 0 => Ok(0),
-        _ => usize::try_from((distance + step - 1) / step).map_err(|_| error()),
     }
 }
 
@@ -57,23 +32,6 @@ fn fill<T: Element>(
     Ok(())
 }
 
-impl InferByValue for Range {
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        let dtype = required(inputs, 0)?.dtype();
-        let count = match dtype {
-            DType::F32 => count_floats(scalars::<f32>(inputs)?.map(f64::from)),
-            DType::F64 => count_floats(scalars(inputs)?),
-            DType::F16 => count_floats(scalars::<f16>(inputs)?.map(f64::from)),
-            DType::BF16 => count_floats(scalars::<bf16>(inputs)?.map(f64::from)),
-            DType::I16 => count_integers(scalars::<i16>(inputs)?.map(i128::from)),
-            DType::I32 => count_integers(scalars::<i32>(inputs)?.map(i128::from)),
-            DType::I64 => count_integers(scalars::<i64>(inputs)?.map(i128::from)),
-            other => return Err(NodeError::Unsupported(format!("a range of {other}"))),
-        }?;
-        one(dtype, [count])
-    }
-}
-
 impl Node for Range {
     fn family(&self) -> &'static str {
         "Range"
@@ -83,8 +41,15 @@ impl Node for Range {
         0b111
     }
 
-    fn by_value(&self) -> Option<&dyn InferByValue> {
-        Some(self)
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        let dtype = outputs[0].dtype;
+        if !TYPES.contains(&dtype) {
+            return Err(NodeError::Unsupported(format!("a range of {dtype}")));
+        }
+        match inputs.iter().flatten().find(|input| input.dtype() != dtype) {
+            Some(other) => Err(refused(format!("a range of {dtype} with a bound of {}", other.dtype()))),
+            None => Ok(()),
+        }
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {

@@ -103,7 +103,7 @@ struct TopK {
 }
 
 fn make_top(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let count = cx.node.attrs.contains_key("k").then(|| cx.node.int("k", -1));
+    let count = cx.node.attributes().integer("k");
     // Sorted results satisfy a node that does not ask for an order as well.
     Ok(Box::new(TopK {
         count,

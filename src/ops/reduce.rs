@@ -86,7 +86,7 @@ impl Node for Reduce {
         let axes = reduced_axes(self.fixed_axes.as_deref(), self.none_means_none, inputs)?;
         let input = Operand::Input(0);
         let is_reduced = |axis: &usize| axes.contains(axis) || shape[*axis] == 1;
-        // Neighbours are folded where they are; others are brought together first, behind what stays.
+        // Axes that are neighbours are reduced in place; others are transposed to the end first.
         let first = (0..shape.len()).find(|axis| axes.contains(axis) && shape[*axis] != 1).unwrap_or(shape.len());
         let end = (first..shape.len()).find(|axis| !is_reduced(axis)).unwrap_or(shape.len());
         let count = |range: &[usize]| range.iter().product::<usize>() as u64;
@@ -102,11 +102,11 @@ impl Node for Reduce {
             (0..shape.len() as u32).partition(|&axis| !axes.contains(&(axis as usize)));
         let size = |axes: &[u32]| axes.iter().map(|&axis| shape[axis as usize] as u64).product::<u64>();
         let (outer, length) = (size(&kept), size(&folded));
-        let turned = cx.scratch(outer * length * size_of::<f32>() as u64);
+        let transposed = cx.scratch(outer * length * size_of::<f32>() as u64);
         let sizes: Vec<u64> = shape.iter().map(|&size| size as u64).collect();
-        let turn = TransposeKernel::new(size_of::<f32>() as u8, &sizes, &[kept, folded].concat())?;
-        cx.kernel(turn, &[Some(input)], turned)?;
-        cx.kernel(ReduceKernel::of(self.reduction, outer, length, 1)?, &[Some(turned)], Operand::Output(0))
+        let transpose = TransposeKernel::new(size_of::<f32>() as u8, &sizes, &[kept, folded].concat())?;
+        cx.kernel(transpose, &[Some(input)], transposed)?;
+        cx.kernel(ReduceKernel::of(self.reduction, outer, length, 1)?, &[Some(transposed)], Operand::Output(0))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {

@@ -1,7 +1,8 @@
 //! RegexFullMatch: which strings a regular expression matches from end to end.
 //!
-//! The expressions are those of the `regex` crate, whose time is linear in the text, whatever the expression; its syntax
-//! is that of RE2, which the standard asks for, but for classes such as `\w`, which are Unicode's, as in the reference.
+//! The expressions are those of the `regex` crate, whose time is linear in the text, whatever the expression; its
+//! syntax is that of RE2, which the standard asks for, but for classes such as `\w`, which are Unicode's, as in the
+//! reference.
 
 use regex::{Regex, RegexBuilder};
 
@@ -19,11 +20,12 @@ const MOST_BYTES: usize = 8 << 20;
 struct FullMatch(Regex);
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let pattern = cx.node.string("pattern", "");
+    let pattern = cx.node.attributes().text("pattern");
     let compile = |pattern: &str| {
         let compiled = RegexBuilder::new(pattern).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build();
         compiled.map_err(|error| {
-            // The crate repeats the whole expression, which may be long, and says in the last line what is wrong with it.
+            // The crate repeats the whole expression, which may be long, and says in the last line what is wrong with
+            // it.
             let told = error.to_string();
             let reason = told.lines().last().unwrap_or_default();
             OpError::invalid(cx.node, format!("pattern {:?}: {reason}", pattern.chars().take(60).collect::<String>()))

@@ -1,14 +1,14 @@
-//! Regions of pictures: RoiAlign pools each.
+//! Regions of images: RoiAlign pools each.
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, index_of, refused, required};
+use super::{LoadCx, OpError, Operator, index_of, refused, required, size_attribute};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "RoiAlign", make_align)];
 
-/// Most samples along an axis of a bin. Beyond it a region would cost more than the picture is large.
+/// Most samples along an axis of a bin. Beyond it a region would cost more than the image is large.
 const MOST_SAMPLES: f64 = 4096.0;
 
 struct RoiAlign {
@@ -22,9 +22,7 @@ struct RoiAlign {
 
 fn make_align(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
-    // Before operator set 16 there was no such attribute, and no half element.
-    let newer = if node.version >= 16 { "half_pixel" } else { "output_half_pixel" };
-    let half_pixel = match node.string("coordinate_transformation_mode", newer) {
+    let half_pixel = match node.attributes().text("coordinate_transformation_mode") {
         "half_pixel" => true,
         "output_half_pixel" => false,
         other => return Err(OpError::unsupported(node, format!("coordinate_transformation_mode = {other}"))),
@@ -34,12 +32,9 @@ fn make_align(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         "max" => true,
         other => return Err(OpError::unsupported(node, format!("mode = {other}"))),
     };
-    let size = |name, default, least| {
-        let value = usize::try_from(node.int(name, default)).ok().filter(|&value| value >= least);
-        value.ok_or_else(|| OpError::invalid(node, format!("{name} = {}", node.int(name, default))))
-    };
-    let bins = [size("output_height", 1, 1)?, size("output_width", 1, 1)?];
-    let (samples, scale) = (size("sampling_ratio", 0, 0)?, f64::from(node.attributes().float("spatial_scale")));
+    let bins = [size_attribute(node, "output_height", 1)?, size_attribute(node, "output_width", 1)?];
+    let (samples, scale) =
+        (size_attribute(node, "sampling_ratio", 0)?, f64::from(node.attributes().float("spatial_scale")));
     Ok(Box::new(RoiAlign { half_pixel, max, bins, samples, scale }))
 }
 
@@ -75,7 +70,7 @@ impl RoiAlign {
         Ok((0..bins).map(of_bin).collect())
     }
 
-    /// The value of a bin, of whose samples a row is taken at a time.
+    /// The value of a bin, computed a row of samples at a time.
     fn pooled(
         &self,
         plane: &[f64],
@@ -116,14 +111,14 @@ impl Node for RoiAlign {
             (&[_, _, height, width], &[count, 4], &[same]) if count == same && height > 0 && width > 0 => {
                 super::wide::Width::of(picture.dtype()).map(drop)
             }
-            (picture, regions, _) => Err(refused(format!("regions of shape {regions:?} in pictures of {picture:?}"))),
+            (picture, regions, _) => Err(refused(format!("regions of shape {regions:?} in images of {picture:?}"))),
         }
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (picture, regions, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
         let &[batches, channels, height, width] = picture.shape() else {
-            return Err(refused("no pictures"));
+            return Err(refused("no images"));
         };
         let (values, edges) = (widened::<f64>(picture)?, widened::<f64>(regions)?);
         let mut output = Vec::with_capacity(to.len());

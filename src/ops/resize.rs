@@ -53,8 +53,12 @@ fn adapted(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
-    let old = node.op == "Upsample" || node.version < 11;
-    let rounding = match node.string("nearest_mode", if old { "floor" } else { "round_prefer_floor" }) {
+    let attributes = node.attributes();
+    let is_resize = node.op == "Resize";
+    // Upsample has none of these attributes: it is what Resize was before version 11.
+    let text = |name: &str, of_upsample| if is_resize { attributes.text(name) } else { of_upsample };
+    let flag = |name: &str| is_resize && attributes.flag(name);
+    let rounding = match text("nearest_mode", "floor") {
         "round_prefer_floor" => Rounding::PreferFloor,
         "round_prefer_ceil" => Rounding::PreferCeil,
         "floor" => Rounding::Floor,
@@ -65,10 +69,10 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         "nearest" => Mode::Nearest(rounding),
         // Upsample's older name of the same.
         "linear" | "bilinear" => Mode::Linear,
-        "cubic" => Mode::Cubic { a: F32Bits::new(node.float("cubic_coeff_a", -0.75)) },
+        "cubic" if is_resize => Mode::Cubic { a: F32Bits::new(attributes.float("cubic_coeff_a")) },
         other => return Err(OpError::invalid(node, format!("mode '{other}'"))),
     };
-    let policy = match node.string("keep_aspect_ratio_policy", "stretch") {
+    let policy = match text("keep_aspect_ratio_policy", "stretch") {
         "stretch" => Policy::Stretch,
         "not_larger" => Policy::NotLarger,
         "not_smaller" => Policy::NotSmaller,
@@ -76,21 +80,20 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     };
     Ok(Box::new(Resize {
         mode,
-        transform: transform(node, old)?,
-        exclude_outside: node.int("exclude_outside", 0) != 0,
-        antialias: node.int("antialias", 0) != 0 && !matches!(mode, Mode::Nearest(_)),
-        extrapolation: node.float("extrapolation_value", 0.0),
+        transform: transform(node, text("coordinate_transformation_mode", "asymmetric"))?,
+        exclude_outside: flag("exclude_outside"),
+        antialias: flag("antialias") && !matches!(mode, Mode::Nearest(_)),
+        extrapolation: if is_resize { attributes.float("extrapolation_value") } else { 0.0 },
         policy,
         axes: node.ints("axes").map(<[i64]>::to_vec),
         scales: node.floats("scales").map(<[f32]>::to_vec),
-        inputs: if old { [None, Some(1), None] } else { [Some(1), Some(2), Some(3)] },
-        channels_last: node.int("channels_last", 0) != 0,
+        inputs: if !is_resize || node.version < 11 { [None, Some(1), None] } else { [Some(1), Some(2), Some(3)] },
+        channels_last: node.is_channels_last(),
     }))
 }
 
-fn transform(node: &NodeDesc, old: bool) -> Result<Transform, OpError> {
-    let default = if old { "asymmetric" } else { "half_pixel" };
-    Ok(match node.string("coordinate_transformation_mode", default) {
+fn transform(node: &NodeDesc, word: &str) -> Result<Transform, OpError> {
+    Ok(match word {
         "half_pixel" => Transform::HalfPixel,
         "half_pixel_symmetric" => Transform::HalfPixelSymmetric,
         "pytorch_half_pixel" => Transform::PytorchHalfPixel,
@@ -118,7 +121,7 @@ impl Resize {
         self.inputs[which].and_then(|index| optional(inputs, index)).filter(|tensor| !tensor.is_empty())
     }
 
-    /// Every axis, as it lies in memory.
+    /// Every axis, in the order of memory.
     fn resized(&self, inputs: &[Option<&Tensor>]) -> Result<SmallVec<[ResizeAxis; 5]>, NodeError> {
         let input = required(inputs, 0)?;
         let rank = input.shape().len();
@@ -331,7 +334,7 @@ mod tests {
     #[test]
     fn any_elements_are_picked_and_integers_are_mixed_and_rounded() {
         let words = Trial::new("Resize").input(&[2], &[7i64, -9]).absent().input(&[1], &[1.5f32]);
-        // The middle lies between both, and a half prefers the lower.
+        // The middle is between both, and a half prefers the lower.
         words.gives(&[3], &[7i64, 7, -9]);
         let mixed = Trial::new("Resize").text("mode", "linear").input(&[2], &[0u8, 10]).absent().input(&[1], &[2f32]);
         mixed.gives(&[4], &[0u8, 2, 8, 10]);

@@ -1,7 +1,7 @@
-//! RotaryEmbedding: pairs of a head's elements turned by angles that depend on the position.
+//! RotaryEmbedding: pairs of a head's elements rotated by angles that depend on the position.
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, index_of, optional, refused, required};
+use super::{LoadCx, OpError, Operator, index_of, optional, refused, required, size_attribute};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -11,28 +11,29 @@ pub(super) const OPERATORS: &[Operator] = &[("", "RotaryEmbedding", make)];
 struct Rotary {
     /// Whether the two of a pair are neighbours, instead of half a head apart.
     interleaved: bool,
-    /// Elements of a head that are turned; all where it is zero.
-    turned: usize,
-    heads: usize,
+    /// Elements of a head that are rotated; all where it is zero.
+    rotated: usize,
+    /// Heads that are packed in the last axis of three.
+    heads: Option<usize>,
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let size = |name| {
-        usize::try_from(cx.node.int(name, 0))
-            .map_err(|_| OpError::invalid(cx.node, format!("{name} must not be negative")))
-    };
-    let interleaved = cx.node.attributes().int("interleaved") != 0;
-    Ok(Box::new(Rotary { interleaved, turned: size("rotary_embedding_dim")?, heads: size("num_heads")? }))
+    let attributes = cx.node.attributes();
+    let interleaved = attributes.flag("interleaved");
+    let rotated = size_attribute(cx.node, "rotary_embedding_dim", 0)?;
+    let heads = attributes.integer("num_heads").map(|_| size_attribute(cx.node, "num_heads", 0)).transpose()?;
+    // None says so by 0, too.
+    Ok(Box::new(Rotary { interleaved, rotated, heads: heads.filter(|&heads| heads > 0) }))
 }
 
-/// Sizes, and how heads and positions lie in memory.
+/// Sizes, and the order of heads and positions in memory.
 struct Sizes {
     batch: usize,
     positions: usize,
     heads: usize,
     size: usize,
-    /// Elements of a head that are turned.
-    turned: usize,
+    /// Elements of a head that are rotated.
+    rotated: usize,
     heads_first: bool,
 }
 
@@ -41,13 +42,14 @@ impl Rotary {
         let shape = required(inputs, 0)?.shape();
         let (batch, positions, heads, size, heads_first) = match *shape {
             [batch, heads, positions, size] => (batch, positions, heads, size, true),
-            [batch, positions, hidden] if self.heads > 0 && hidden % self.heads == 0 => {
-                (batch, positions, self.heads, hidden / self.heads, false)
-            }
+            [batch, positions, hidden] => match self.heads.filter(|heads| hidden % heads == 0) {
+                Some(heads) => (batch, positions, heads, hidden / heads, false),
+                None => return Err(refused(format!("no heads in shape {shape:?}"))),
+            },
             _ => return Err(refused(format!("no heads in shape {shape:?}"))),
         };
-        let turned = if self.turned == 0 { size } else { self.turned };
-        let fits = turned <= size && turned % 2 == 0;
+        let rotated = if self.rotated == 0 { size } else { self.rotated };
+        let fits = rotated <= size && rotated % 2 == 0;
         let (cosines, sines) = (required(inputs, 1)?.shape(), required(inputs, 2)?.shape());
         // By position through the ids, or one line for each batch and position.
         let lines = match (optional(inputs, 3), cosines) {
@@ -55,10 +57,10 @@ impl Rotary {
             (None, [b, p, half]) if [*b, *p] == [batch, positions] => Some(*half),
             _ => None,
         };
-        if !fits || cosines != sines || lines != Some(turned / 2) {
-            return Err(refused(format!("angles of {cosines:?} for {turned} elements of heads in {shape:?}")));
+        if !fits || cosines != sines || lines != Some(rotated / 2) {
+            return Err(refused(format!("angles of {cosines:?} for {rotated} elements of heads in {shape:?}")));
         }
-        Ok(Sizes { batch, positions, heads, size, turned, heads_first })
+        Ok(Sizes { batch, positions, heads, size, rotated, heads_first })
     }
 }
 
@@ -80,7 +82,7 @@ impl Node for Rotary {
         let (input, to) = (io.input(0)?, io.alloc(0)?);
         let (mut values, cosines, sines) =
             (widened::<f32>(input)?, widened::<f32>(io.input(1)?)?, widened::<f32>(io.input(2)?)?);
-        let half = sizes.turned / 2;
+        let half = sizes.rotated / 2;
         let known = io.input(1)?.shape()[0];
         let ids = io.optional(3).map(Tensor::to_i64_vec).transpose()?;
         let count = if input.is_empty() { 0 } else { sizes.batch * sizes.positions };
@@ -96,7 +98,7 @@ impl Node for Rotary {
                     true => (batch * sizes.heads + head) * sizes.positions + position,
                     false => line * sizes.heads + head,
                 };
-                let head = &mut values[place * sizes.size..][..sizes.turned];
+                let head = &mut values[place * sizes.size..][..sizes.rotated];
                 for (pair, (cosine, sine)) in cosines.iter().zip(sines).enumerate() {
                     let [a, b] = if self.interleaved { [2 * pair, 2 * pair + 1] } else { [pair, pair + half] };
                     let (x, y) = (head[a], head[b]);

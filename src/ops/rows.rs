@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use super::trial::{bools, run_node};
 use super::{elementwise, generic, lookup, lookup_flow};
 use crate::graph::facts::Facts;
-use crate::graph::ir::{Dim, Graph, NodeDesc};
+use crate::graph::ir::{Attrs, Dim, Graph, NodeDesc};
+use crate::graph::operators::attributes::Default as Otherwise;
 use crate::graph::operators::row::{Operator, Takes, Types};
 use crate::graph::operators::{self, Layout, Operands, Shapes, Wide};
 use crate::graph::{Attr, GraphBuilder, ValueId};
@@ -43,11 +44,51 @@ fn rows_are_whole() {
         assert!(row.inputs.most.is_none_or(|most| row.inputs.least <= most), "{name}: inputs");
         let names: BTreeSet<&str> = row.attribute_names().collect();
         assert_eq!(names.len(), row.attribute_names().count(), "{name}: an attribute twice");
+        for attribute in row.attributes {
+            let changed = match attribute.default {
+                Otherwise::RequiredBefore(version) => version,
+                Otherwise::IntSince { version, .. } | Otherwise::TextSince { version, .. } => version,
+                _ => continue,
+            };
+            let known = row.since.iter().any(|&since| i64::from(since) == changed);
+            assert!(known, "{name}: {} changes in version {changed}", attribute.name);
+        }
         if row.is_element_wise() {
             assert_eq!(row.layout, Layout::ElementWise, "{name}");
             assert!(!matches!(row.types, Types::Unknown) && !matches!(row.shapes, Shapes::Unknown), "{name}");
         }
     }
+}
+
+#[test]
+fn nodes_without_an_attribute_that_their_version_demands_are_refused() {
+    let mut without = 0;
+    for row in operators::all().filter(|row| row.domain != "kiln") {
+        let (domain, op) = (row.domain.to_owned(), row.name.to_owned());
+        let attrs = row.attributes.iter().map(|attribute| (attribute.name.to_owned(), Attr::Int(0))).collect();
+        let first = i64::from(row.since[0]);
+        let node = |version| NodeDesc { domain: domain.clone(), op: op.clone(), version, ..NodeDesc::default() };
+        let whole = |version| NodeDesc { attrs: Attrs::clone(&attrs), ..node(version) };
+        assert_eq!(row.refusal(&whole(first)), None, "{op}");
+        for attribute in row.attributes {
+            let needed_at = |version: i64| {
+                let mut node = whole(version);
+                node.attrs.remove(attribute.name);
+                row.refusal(&node).is_some_and(|refusal| refusal.contains(attribute.name))
+            };
+            let needed = match attribute.default {
+                Otherwise::Required => [true, true],
+                Otherwise::RequiredBefore(version) => {
+                    assert!(needed_at(version - 1) && !needed_at(version), "{op}: {}", attribute.name);
+                    [first < version, false]
+                }
+                _ => [false, false],
+            };
+            assert_eq!([first, samples::NEWEST].map(needed_at), needed, "{op}: {}", attribute.name);
+            without += usize::from(needed[0]);
+        }
+    }
+    assert!(without > 30, "{without} attributes are demanded");
 }
 
 /// What the rules say, with the sizes of `sample` under names or as numbers, against what runs. How many dimensions the
@@ -121,16 +162,12 @@ fn shapes_of(tensors: &[Option<Tensor>]) -> Vec<Option<&[usize]>> {
 }
 
 /// Operators of which some dimension depends on what is in a tensor that is not known at load.
-const OPEN: &[&str] = &["OneHot", "Range", "TopK"];
-
-/// Those of them whose tensor may hold floats, which no rule reads: their nodes infer the outputs when they run.
-const BY_VALUE: &[&str] = &["OneHot", "Range"];
+const OPEN: &[&str] = &["DFT", "MelWeightMatrix", "OneHot", "Range", "STFT", "TopK"];
 
 /// Operators without a rule for dimensions, by why they have none.
 const WITHOUT_RULE: &[(&str, &[&str])] = &[
     ("as many as are found", &["Compress", "NonMaxSuppression", "NonZero", "Unique"]),
     ("as many as texts have parts", &["StringNormalizer", "StringSplit"]),
-    ("lengths and steps of transforms, which are numbers of any type", &["DFT", "MelWeightMatrix", "STFT"]),
     ("the node has the value", &["Constant"]),
     ("bodies say what they make", &["If", "Loop", "Scan", "SequenceMap"]),
     (
@@ -169,7 +206,7 @@ fn nodes_infer_by_value_where_no_rule_does() {
             let make = lookup(row.domain, row.name).expect("a maker");
             let made = make(&super::LoadCx { node: &node, graph: &graph, build: &build });
             let made = made.unwrap_or_else(|error| panic!("{}: {error}", row.name));
-            assert_eq!(made.by_value().is_some(), BY_VALUE.contains(&row.name), "{}", row.name);
+            assert!(made.by_value().is_none(), "{} has a rule", row.name);
         }
     }
 }

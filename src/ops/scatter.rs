@@ -13,8 +13,9 @@ use crate::tensor::{Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "Scatter", make_elements),
-    ("", "ScatterElements", make_elements),
+    // It replaces, and has no attribute that says so.
+    ("", "Scatter", |cx| Ok(make_elements(cx, None))),
+    ("", "ScatterElements", |cx| Ok(make_elements(cx, reduction(cx.node)?))),
     ("", "ScatterND", |cx| Ok(Box::new(Scatter { target: Target::Parts, reduction: reduction(cx.node)? }))),
     ("", "TensorScatter", make_cache),
 ];
@@ -33,13 +34,12 @@ enum Target {
     Parts,
 }
 
-fn make_elements(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let target = Target::Elements { axis: cx.node.attributes().int("axis") };
-    Ok(Box::new(Scatter { target, reduction: reduction(cx.node)? }))
+fn make_elements(cx: &LoadCx<'_>, reduction: Option<Binary>) -> Box<dyn Node> {
+    Box::new(Scatter { target: Target::Elements { axis: cx.node.attributes().int("axis") }, reduction })
 }
 
 fn reduction(node: &NodeDesc) -> Result<Option<Binary>, OpError> {
-    Ok(match node.string("reduction", "none") {
+    Ok(match node.attributes().text("reduction") {
         "none" => None,
         "add" => Some(Binary::Add),
         "mul" => Some(Binary::Mul),

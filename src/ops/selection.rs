@@ -76,7 +76,7 @@ struct Compress {
 }
 
 fn make_compress(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Compress { axis: cx.node.attrs.contains_key("axis").then(|| cx.node.int("axis", 0)) }))
+    Ok(Box::new(Compress { axis: cx.node.attributes().integer("axis") }))
 }
 
 impl Compress {

@@ -1,7 +1,7 @@
 //! Sequences of tensors: made, split and joined, changed and read. SequenceMap runs its body on one element after the
 //! other.
 //!
-//! A sequence that nobody else holds is changed in place, so that a loop that inserts into one stays linear.
+//! A sequence that no other value shares is changed in place, so that a loop that inserts into one stays linear.
 
 use super::{
     Blocks, FlowLoad, FlowOperator, OpError, around, axis_of, dimensions, index_of, integer, integers, join,
@@ -220,7 +220,7 @@ struct Map {
 
 fn make_map(mut load: FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError> {
     let body = load.body("body")?;
-    let captures = usize::try_from(load.node.int(crate::graph::ir::CAPTURES, 0)).unwrap_or(usize::MAX);
+    let captures = load.node.captures();
     let (inputs, taken, wanted) = (load.node.inputs.len(), body.inputs.len(), load.node.outputs.len());
     load.demand(inputs == taken && captures < inputs && body.outputs.len() >= wanted, || {
         format!("a body of {taken} inputs in a node of {inputs}, {captures} of them from around it")

@@ -1,5 +1,6 @@
-//! A window that slides over the spatial dimensions of a picture: sizes from attributes, and which input element each
-//! output position sees. For the plain operators (integer convolutions, Col2Im, ...); families of kernels have their own.
+//! A window that slides over the spatial dimensions of an image: sizes from attributes, and which input element each
+//! output position sees. For the plain operators (integer convolutions, Col2Im, ...); families of kernels have their
+//! own.
 
 use super::{OpError, refused};
 use crate::graph::operators::spatial::positions;
@@ -27,7 +28,7 @@ enum Auto {
     },
 }
 
-/// A window over a picture of known size.
+/// A window over an image of known size.
 #[derive(Clone, Debug)]
 pub(crate) struct Slide {
     pub(crate) input: Shape,
@@ -49,7 +50,10 @@ impl Sliding {
                 .collect::<Option<Vec<usize>>>()
                 .ok_or_else(|| OpError::invalid(node, format!("{name} = {values:?}")))
         };
-        let auto = match node.string("auto_pad", "NOTSET") {
+        // Neither DeformConv nor Col2Im has such an attribute.
+        let attributes = node.attributes();
+        let auto_pad = if attributes.declares("auto_pad") { attributes.text("auto_pad") } else { "NOTSET" };
+        let auto = match auto_pad {
             "NOTSET" => None,
             "VALID" => Some(Auto::Valid),
             "SAME_UPPER" => Some(Auto::Same { odd_at_end: true }),
@@ -65,7 +69,7 @@ impl Sliding {
         })
     }
 
-    /// The window of `kernel` elements over a picture of `input`.
+    /// The window of `kernel` elements over an image of `input`.
     pub(crate) fn over(&self, input: &[usize], kernel: &[usize]) -> Result<Slide, NodeError> {
         let rank = input.len();
         let fits = |list: &[usize], count: usize| list.is_empty() || list.len() == count;
@@ -127,7 +131,8 @@ impl Slide {
         self.output.iter().product()
     }
 
-    /// Where element number `element` of a two-dimensional window lies at a position; negative in the padding.
+    /// The input element under element number `element` of a two-dimensional window at a position; negative in the
+    /// padding.
     pub(crate) fn place(&self, position: usize, element: usize) -> [isize; 2] {
         let (positions, window) = (self.output[1], self.kernel[1]);
         let along = |dim: usize, at: usize, element: usize| {
@@ -136,7 +141,7 @@ impl Slide {
         [along(0, position / positions, element / window), along(1, position % positions, element % window)]
     }
 
-    /// For element number `element` of the window: each position at which it lies on the picture, with the picture's
+    /// For element number `element` of the window: each position at which it is inside of the image, with the image's
     /// element there.
     pub(crate) fn taps(&self, element: usize) -> Vec<(usize, usize)> {
         let mut taps = vec![(0, 0)];
@@ -166,7 +171,7 @@ mod tests {
     use crate::graph::Attr;
 
     fn sliding(lists: &[(&str, &[i64])], auto: &str) -> Sliding {
-        let mut node = NodeDesc::default();
+        let mut node = NodeDesc { op: "ConvInteger".to_owned(), ..NodeDesc::default() };
         for (name, list) in lists {
             node.attrs.insert((*name).to_owned(), Attr::Ints(list.to_vec()));
         }

@@ -4,7 +4,7 @@
 //! does. Both are an array around an axis to [`exec::softmax`](crate::exec::softmax).
 //!
 //! In `f16` the standard's definition (ReduceMax, Sub, Exp, ReduceSum, Div, each of which rounds) is followed step by
-//! step: rounding once in the end is closer to the truth, and further from every model's other runtimes.
+//! step: rounding once in the end is more accurate, and further from what other runtimes compute.
 
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
@@ -45,7 +45,7 @@ fn make(cx: &LoadCx<'_>, logarithm: bool) -> Result<Box<dyn Node>, OpError> {
 fn make_softmax(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let wide = through_f32(cx, |cx| make(cx, false))?;
     let declared = cx.node.input(0).and_then(|value| cx.graph.value(value).dtype);
-    // What is known to be another type needs no second way.
+    // A type that is known to be another one needs no such fallback.
     Ok(match declared {
         None | Some(DType::F16) => Box::new(Stepwise { definition: softmax(cx, false), wide }),
         Some(_) => wide,
@@ -177,7 +177,7 @@ impl Node for Softmax {
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let executor = prepared.get::<Executor>()?;
-        // The input's memory becomes the output's where nobody else needs it.
+        // The input's memory becomes the output's where no other value has it.
         let output = if io.can_reuse(0, 0) {
             let mut data = io.take(0)?;
             executor.run_in_place(data.as_mut_slice()?, cx.parallel)?;

@@ -1,7 +1,7 @@
 //! Operators that carry a state from one part of a sequence to the next: CausalConvWithState, LinearAttention.
 
 use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, optional, refused, required};
+use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -94,7 +94,7 @@ impl Node for CausalConv {
 struct LinearAttention {
     heads: [usize; 2],
     scale: Option<f64>,
-    /// Whether the state decays, and whether it is corrected by what it already says of a key.
+    /// Whether the state decays, and whether it is corrected by what it already holds for a key (the delta rule).
     decays: bool,
     corrects: bool,
 }
@@ -108,8 +108,8 @@ fn make_linear(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         "gated_delta" => (true, true),
         other => return Err(OpError::unsupported(node, format!("update_rule = {other}"))),
     };
-    let heads = ["q_num_heads", "kv_num_heads"].map(|name| usize::try_from(node.int(name, 0)).unwrap_or(0));
-    if heads.contains(&0) || heads[0] % heads[1] != 0 {
+    let heads = [size_attribute(node, "q_num_heads", 1)?, size_attribute(node, "kv_num_heads", 1)?];
+    if heads[0] % heads[1] != 0 {
         return Err(OpError::invalid(node, format!("{heads:?} heads of queries and of keys")));
     }
     let scale = f64::from(node.attributes().float("scale"));

@@ -1,8 +1,8 @@
 //! Tensors of `f32` or `bf16` as kernels take them that read and write either.
 //!
-//! When a graph is rewritten, nodes of such kernels get the attribute [`STORED`]: they are then given `bf16` as it is, where an
-//! adapter would otherwise convert it. They read activations of either type as they come and write what the attribute names;
-//! without it everything is `f32`.
+//! The pass `bf16` gives nodes of such kernels the attribute [`STORED`]. They are then handed `bf16` without the
+//! adapter that would convert it to `f32` ([`super::convert`]), read activations of either type, and write the type
+//! that the attribute names; without it everything is `f32`.
 
 use half::bf16;
 use kiln_kernels::cpu::{Activations, ActivationsMut, Stored};
@@ -21,14 +21,14 @@ pub(super) fn output(node: &NodeDesc) -> Result<Option<Stored>, OpError> {
 
 /// What the attribute of a node names.
 pub(super) fn written(node: &NodeDesc) -> Result<Stored, OpError> {
-    match node.dtype(STORED) {
+    match node.attributes().dtype(STORED) {
         Some(DType::F32) => Ok(Stored::F32),
         Some(DType::BF16) => Ok(Stored::Bf16),
         other => Err(OpError::invalid(node, format!("activations that are written as {other:?}"))),
     }
 }
 
-/// How a tensor lies in memory: anything but `bf16` is said to be `f32`, and found out when it is read.
+/// What a tensor is stored as. Any type but `bf16` counts as `f32` here, and is refused when its elements are read.
 pub(super) fn stored(tensor: &Tensor) -> Stored {
     if tensor.dtype() == DType::BF16 { Stored::Bf16 } else { Stored::F32 }
 }

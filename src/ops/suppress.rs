@@ -1,4 +1,4 @@
-//! NonMaxSuppression: of boxes that cover each other, the one of the best score stays.
+//! NonMaxSuppression: of boxes that overlap, the one of the best score stays.
 //!
 //! How many stay is known when the boxes have been compared, and boxes differ in each request. So this is a
 //! [`Flow`], which makes its output when it runs, and not a node, whose output's size is inferred before.
@@ -29,7 +29,7 @@ fn area(edges: Edges) -> f32 {
     (edges[0][1] - edges[0][0]) * (edges[1][1] - edges[1][0])
 }
 
-/// What two boxes have in common, over all that they cover.
+/// Intersection over union of two boxes.
 fn overlap(a: Edges, b: Edges) -> f32 {
     let common = [0, 1].map(|axis| a[axis][1].min(b[axis][1]) - a[axis][0].max(b[axis][0]));
     if common.iter().any(|&length| length <= 0.0) {

@@ -20,12 +20,12 @@ struct Split {
 }
 
 fn make_split(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let delimiter = cx.node.string("delimiter", "");
-    let most = cx.node.attrs.contains_key("maxsplit").then(|| cx.node.int("maxsplit", -1));
+    let attributes = cx.node.attributes();
+    let delimiter = attributes.word("delimiter").filter(|delimiter| !delimiter.is_empty());
     Ok(Box::new(Split {
-        delimiter: (!delimiter.is_empty()).then(|| delimiter.to_owned()),
+        delimiter: delimiter.map(str::to_owned),
         // A negative number means no limit, as in Python.
-        most: most.and_then(|most| usize::try_from(most).ok()),
+        most: attributes.integer("maxsplit").and_then(|most| usize::try_from(most).ok()),
     }))
 }
 

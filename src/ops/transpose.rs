@@ -1,6 +1,6 @@
 //! Transpose, DepthToSpace and SpaceToDepth: all are a permutation of the axes of some view of the input.
 //!
-//! Elements of any type move as plain bytes through [`exec::transpose`](crate::exec::transpose); strings one by one.
+//! Elements of any type are moved as plain bytes by [`exec::transpose`](crate::exec::transpose); strings one by one.
 
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
@@ -10,7 +10,7 @@ use kiln_kernels::gpu::source::transpose::TransposeKernel;
 use kiln_kernels::reference;
 use smallvec::SmallVec;
 
-use super::{LoadCx, Movement, OpError, Operator, rearrange, required};
+use super::{LoadCx, Movement, OpError, Operator, rearrange, required, size_attribute};
 use crate::exec::transpose::TransposeProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
@@ -21,7 +21,7 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 pub(super) const OPERATORS: &[Operator] =
     &[("", "Transpose", make_transpose), ("", "DepthToSpace", make_depth), ("", "SpaceToDepth", make_depth)];
 
-/// Where a block of a picture has its place among the channels.
+/// Where a block of an image has its place among the channels.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
     /// Depth, column, row: the place in the block is the slower part of the channel's number.
@@ -58,12 +58,11 @@ fn make_transpose(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 fn make_depth(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let block = cx.node.int("blocksize", 0);
-    let block = match usize::try_from(block) {
-        // The square of a block is a factor of the channels, so it has to be countable.
-        Ok(block) if (1..=1 << 16).contains(&block) => block,
-        _ => return Err(OpError::invalid(cx.node, format!("blocksize {block}"))),
-    };
+    let block = size_attribute(cx.node, "blocksize", 1)?;
+    // The square of a block is a factor of the channels, so it has to be countable.
+    if block > 1 << 16 {
+        return Err(OpError::invalid(cx.node, format!("blocksize = {block}")));
+    }
     let order = match cx.node.attributes().text("mode") {
         "DCR" => Order::BlockFirst,
         "CRD" => Order::ChannelFirst,
@@ -80,7 +79,7 @@ impl Permute {
         let shape = input.shape();
         let picture = || match *shape {
             [n, c, h, w] => Ok((n, c, h, w)),
-            _ => Err(NodeError::Input(format!("shape {shape:?} is not that of pictures [N, C, H, W]"))),
+            _ => Err(NodeError::Input(format!("shape {shape:?} is not that of images [N, C, H, W]"))),
         };
         match *self {
             Permute::Axes(ref perm) => {

@@ -1,10 +1,10 @@
 //! TreeEnsemble of the domain `ai.onnx.ml`: decision trees over rows of features, whose leaves add up by target.
 //!
-//! A model's trees are untrusted: every index is checked when the node is made, and a walk takes no more steps than
-//! there are nodes, so that a tree that bites its own tail is refused.
+//! A model's trees are untrusted: every index is checked when the node is made, and a descent takes no more steps than
+//! there are nodes, so that a cycle is refused.
 
 use super::wide::{Width, narrow, widened};
-use super::{LoadCx, OpError, Operator, refused, required};
+use super::{LoadCx, OpError, Operator, refused, required, size_attribute};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -103,7 +103,7 @@ fn indices(node: &NodeDesc, name: &str, end: usize) -> Result<Vec<usize>, OpErro
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
     let invalid = |reason: &str| OpError::invalid(node, reason);
-    let targets = usize::try_from(node.int("n_targets", 1)).map_err(|_| invalid("n_targets"))?;
+    let targets = size_attribute(node, "n_targets", 0)?;
     let weights = floats(node, "leaf_weights")?;
     let leaf_targets = indices(node, "leaf_targetids", targets)?;
     if weights.len() != leaf_targets.len() {
@@ -183,7 +183,7 @@ fn branches(node: &NodeDesc, leaves: usize) -> Result<Vec<Branch>, OpError> {
 
 impl Ensemble {
     /// The leaf that a row ends in.
-    fn walk(&self, root: Next, row: &[f64]) -> Result<Leaf, NodeError> {
+    fn descend(&self, root: Next, row: &[f64]) -> Result<Leaf, NodeError> {
         let mut next = root;
         for _ in 0..=self.branches.len() {
             let place = match next {
@@ -205,7 +205,7 @@ impl Ensemble {
             Aggregate::Greatest => f64::NEG_INFINITY,
         });
         for &root in &self.roots {
-            let leaf = self.walk(root, row)?;
+            let leaf = self.descend(root, row)?;
             let target = &mut to[leaf.target];
             *target = match self.aggregate {
                 Aggregate::Average => *target + leaf.weight / self.roots.len() as f64,

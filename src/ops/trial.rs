@@ -26,7 +26,9 @@ impl Trial {
         // A name that is in more than one domain is ONNX's own.
         let domain = operators::all().filter(|row| row.name == op).map(|row| row.domain).min().unwrap_or_default();
         let (domain, op) = (domain.to_owned(), op.to_owned());
-        let node = NodeDesc { domain, op, version: 26, ..NodeDesc::default() };
+        let first = operators::find(&domain, &op).and_then(|row| row.since.first().copied());
+        let version = first.map_or(26, |first| i64::from(first).max(26));
+        let node = NodeDesc { domain, op, version, ..NodeDesc::default() };
         Trial { node, inputs: Vec::new(), make: None }.outputs(1)
     }
 
@@ -150,6 +152,10 @@ pub(crate) fn run_node(
     let build = build_cx();
     let make = make.or_else(|| lookup(&node.domain, &node.op)).ok_or("no such operator")?;
     let running = make(&LoadCx { node, graph, build: &build }).map_err(|error| error.to_string())?;
+    // Importing refuses it before; here makers say first what they have to say.
+    if let Some(reason) = operators::of(node).and_then(|row| row.refusal(node)) {
+        return Err(reason);
+    }
     let given: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
     let specs = Inference::of(node).specs(running.as_ref(), &given).map_err(|error| error.to_string())?;
     let prepared =
@@ -172,14 +178,14 @@ pub(crate) fn strings(shape: &[usize], values: &[&str]) -> Tensor {
     Tensor::from_strings(shape.iter().copied(), values).expect("a table row is well formed")
 }
 
-/// Booleans as they lie in a tensor.
+/// Booleans as tensors hold them.
 pub(crate) fn bools<const N: usize>(values: [bool; N]) -> [crate::tensor::BoolByte; N] {
     values.map(Into::into)
 }
 
 /// ONNX's number of an element type.
 pub(crate) fn onnx_code(dtype: DType) -> i64 {
-    super::arguments::TYPE_CODES.iter().find(|(_, known)| *known == dtype).map_or(0, |&(code, _)| code)
+    crate::tensor::ONNX_NUMBERS.iter().find(|(_, known)| *known == dtype).map_or(0, |&(code, _)| code)
 }
 
 /// What nodes are made with: plain Rust, one thread, a cache of its own.

@@ -1,9 +1,9 @@
 //! Strided readings of dense tensors: slices, broadcasts and permutations as one thing.
 //!
-//! A [`View`] says where the elements of an output lie in an input: a first element, and for each output axis how many
+//! A [`View`] says where the elements of an output are in an input: a first element, and for each output axis how many
 //! steps of which length. Axes that continue each other are merged when the view is made, so that whatever is
-//! contiguous is one long run. A [`Cursor`] hands out those runs in the output's order, in pieces of any length; copying
-//! and computing operators read through it. Element types are not known here.
+//! contiguous is one long run. A [`Cursor`] hands out those runs in the output's order, in pieces of any length;
+//! copying and computing operators read through it. Element types are not known here.
 
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
@@ -16,7 +16,7 @@ use crate::graph::NodeError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     count: usize,
-    /// Elements of the input from one to the next; 0 repeats, negative walks backwards.
+    /// Elements of the input from one to the next; 0 repeats, negative goes backwards.
     stride: isize,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Cut {
     pub(crate) step: isize,
 }
 
-/// Elements that lie evenly spaced.
+/// Elements at even distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) start: usize,
@@ -198,7 +198,7 @@ pub(crate) fn lines(shape: &[usize], axis: usize) -> impl Iterator<Item = Run> +
     })
 }
 
-/// Walks over two views of one length: the place in their common order, and the next run of each, equally long.
+/// Iterates over two views of one length: the place in their common order, and the next run of each, equally long.
 pub(crate) fn in_step(views: [&View; 2], mut visit: impl FnMut(usize, [Run; 2])) {
     let (mut first, mut second) = (views[0].cursor(), views[1].cursor());
     let mut at = 0;

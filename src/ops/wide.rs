@@ -1,7 +1,7 @@
 //! Widening and narrowing: any numeric element type computed in one of four.
 //!
 //! Plain operators would otherwise be compiled for thirteen element types each. Instead they compute in `f32`, `f64`,
-//! `i64` or `u64`, in chunks that stay in the first-level cache: [`Wide::load`] widens a run of a tensor, and
+//! `i64` or `u64`, in chunks that stay in L1: [`Wide::load`] widens a run of a tensor, and
 //! [`Wide::store`] narrows a chunk. Nothing is lost by that: narrow floats are rounded once, as IEEE asks for sums,
 //! products, quotients and roots, and integers wrap when they are narrowed exactly as they would have in their own
 //! width. No operator is known here.
@@ -12,7 +12,7 @@ use super::{Run, refused};
 use crate::graph::NodeError;
 use crate::tensor::{BoolByte, DType, Tensor, minifloat};
 
-/// Elements of a chunk: 2 KiB of the widest type, so that the few chunks of an operator fit the first-level cache.
+/// Elements of a chunk: 2 KiB of the widest type, so that the few chunks of an operator fit L1.
 pub(crate) const CHUNK: usize = 256;
 
 /// One of the four types that are computed in.
@@ -108,7 +108,8 @@ macro_rules! wide {
                     DType::U32 => each(from, bytes, |v| v as u32),
                     DType::U64 => each(from, bytes, |v| v as u64),
                     DType::Bool => each(from, bytes, |v| BoolByte::from(v != $wide::default())),
-                    // Whole numbers are cut to their low bits, those of floats too: what is above is the sign's, or nobody's.
+                    // Whole numbers are cut to their low bits, those of floats too: the bits above are those of the
+                    // sign, or are dropped.
                     DType::I4 => each(from, bytes, |v| (v as i64 as i8) << 4 >> 4),
                     DType::I2 => each(from, bytes, |v| (v as i64 as i8) << 6 >> 6),
                     DType::U4 => each(from, bytes, |v| (v as i64 as u8) & 15),

@@ -4,9 +4,7 @@
 use std::f64::consts::PI;
 
 use super::wide::{Width, narrow, widened};
-use super::{LoadCx, OpError, Operator, integer, one, refused, required, type_attribute};
-use crate::graph::node::InferByValue;
-use crate::graph::node::Specs;
+use super::{LoadCx, OpError, Operator, named_type, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
@@ -16,11 +14,14 @@ pub(super) const OPERATORS: &[Operator] = &[
     // ONNX takes the fractions that cancel the first side lobe, 25/46 and 21/46.
     ("", "HammingWindow", |cx| make(cx, [25.0 / 46.0, 21.0 / 46.0, 0.0])),
     ("", "BlackmanWindow", |cx| make(cx, [0.42, 0.5, 0.08])),
-    ("", "MelWeightMatrix", |cx| Ok(Box::new(Mel { dtype: output(cx)? }))),
+    ("", "MelWeightMatrix", |cx| {
+        output(cx)?;
+        Ok(Box::new(Mel))
+    }),
 ];
 
 fn output(cx: &LoadCx<'_>) -> Result<DType, OpError> {
-    type_attribute(cx.node, "output_datatype", Some(DType::F32))
+    named_type(cx.node, "output_datatype")
 }
 
 struct Window {
@@ -31,11 +32,6 @@ struct Window {
 fn make(cx: &LoadCx<'_>, series: [f64; 3]) -> Result<Box<dyn Node>, OpError> {
     output(cx)?;
     Ok(Box::new(Window { series, periodic: cx.node.attributes().int("periodic") != 0 }))
-}
-
-fn size(inputs: &[Option<&Tensor>], index: usize) -> Result<usize, NodeError> {
-    let value = integer(required(inputs, index)?)?;
-    usize::try_from(value).map_err(|_| refused(format!("a size of {value}")))
 }
 
 impl Node for Window {
@@ -66,19 +62,12 @@ impl Node for Window {
     }
 }
 
-struct Mel {
-    dtype: DType,
-}
+struct Mel;
 
 impl Mel {
-    /// The spectrum's bins and the bands.
-    fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<[usize; 2], NodeError> {
-        Ok([size(inputs, 1)? / 2 + 1, size(inputs, 0)?])
-    }
-
-    /// The bins at which the bands begin, peak and end: evenly spaced in mel, band `i` peaking where band `i + 1` begins.
-    fn edges(&self, inputs: &[Option<&Tensor>]) -> Result<Vec<usize>, NodeError> {
-        let [bins, bands] = self.sizes(inputs)?;
+    /// The bins at which the bands begin, peak and end: evenly spaced in mel, band `i` peaking where band `i + 1`
+    /// begins.
+    fn edges(inputs: &[Option<&Tensor>], bins: usize, bands: usize) -> Result<Vec<usize>, NodeError> {
         let number = |index| match widened::<f64>(required(inputs, index)?)?.as_slice() {
             &[value] => Ok(value),
             _ => Err(refused(format!("input {index} must be one number"))),
@@ -86,7 +75,7 @@ impl Mel {
         let (rate, low, high) = (number(2)?, number(3)?, number(4)?);
         let mel = |frequency: f64| 2595.0 * (1.0 + frequency / 700.0).log10();
         let step = (mel(high) - mel(low)) / (bands + 2) as f64;
-        let length = size(inputs, 1)? as f64;
+        let length = number(1)?;
         let edge = |index: usize| {
             let frequency = 700.0 * (10f64.powf((mel(low) + step * index as f64) / 2595.0) - 1.0);
             let bin = ((length + 1.0) * frequency / rate).floor();
@@ -101,13 +90,6 @@ impl Mel {
     }
 }
 
-impl InferByValue for Mel {
-    fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
-        Width::of(self.dtype)?;
-        one(self.dtype, self.sizes(inputs)?)
-    }
-}
-
 impl Node for Mel {
     fn family(&self) -> &'static str {
         "MelWeightMatrix"
@@ -117,14 +99,14 @@ impl Node for Mel {
         0b11111
     }
 
-    fn by_value(&self) -> Option<&dyn InferByValue> {
-        Some(self)
+    fn check(&self, _: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        Width::of(outputs[0].dtype).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let to = io.alloc(0)?;
-        let bands = to.shape()[1];
-        let edges = self.edges(&io.inputs())?;
+        let (bins, bands) = (to.shape()[0], to.shape()[1]);
+        let edges = Mel::edges(&io.inputs(), bins, bands)?;
         let mut weights = vec![0f64; to.len()];
         for (band, edge) in edges.windows(3).enumerate() {
             let &[begin, peak, end] = edge else { continue };

@@ -1,9 +1,9 @@
 //! What files of records are for: this build of Kiln on this kind of machine.
 //!
-//! The facts: Kiln's version, the emitters' revision, digests of the sources that records depend on and of how they were
-//! compiled (`build.rs`), the processor (vendor, family, model, stepping), the features that may be *used* (so that what
-//! the operating system does not save on a switch does not count), the instruction-set cap in force, and the sizes of
-//! the caches. Not among them: the number of threads, which is a field of the keys that depend on it.
+//! The facts: Kiln's version, the emitters' revision, digests of the sources that records depend on and of how they
+//! were compiled (`build.rs`), the processor (vendor, family, model, stepping), the features that may be *used* (so
+//! that what the operating system does not save on a switch does not count), the instruction-set cap in force, and the
+//! sizes of the caches. Not among them: the number of threads, which is a field of the keys that depend on it.
 //!
 //! Two builds of the same sources on one kind of machine share records; a changed processor, cap or kernel starts cold.
 
@@ -68,10 +68,10 @@ fn usable_features() -> String {
         "avx512bitalg",
         "avx512vpopcntdq"
     );
-    // Linux lets a process use the matrix unit only where it has asked, which the kernels do.
-    let unit = (Extension::Amx.name(), Extension::Amx.present());
+    // Linux lets a process use AMX only where it has asked, which the kernels do.
+    let amx = (Extension::Amx.name(), Extension::Amx.present());
     let usable: Vec<&str> =
-        features.into_iter().chain([unit]).filter(|(_, usable)| *usable).map(|(name, _)| name).collect();
+        features.into_iter().chain([amx]).filter(|(_, usable)| *usable).map(|(name, _)| name).collect();
     usable.join(",")
 }
 

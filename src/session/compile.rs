@@ -17,7 +17,7 @@ use crate::exec::BuildCx;
 #[cfg(feature = "device")]
 use crate::graph::device::transfer::to_device;
 use crate::graph::facts::{self, Fact, Facts, Size};
-use crate::graph::ir::{Attr, CAPTURES, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
+use crate::graph::ir::{Attr, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
 use crate::graph::passes::{self, PassReport};
 use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work};
 use crate::onnx;
@@ -237,15 +237,15 @@ fn is_undeclared(output: &ValueInfo) -> bool {
 /// come before them. Carried values may change their shape from iteration to iteration.
 fn known_inside(node: &NodeDesc, around: &Facts) -> Vec<Option<Fact>> {
     let mut known: Vec<Option<Fact>> = vec![None; node.inputs.len()];
-    let count = |name: &str| usize::try_from(node.int(name, 0)).unwrap_or(0);
-    let captured = known.len().saturating_sub(count(CAPTURES));
+    let captured = known.len().saturating_sub(node.captures());
     let fact = |place: usize| node.input(place).map(|value| around.get(value).clone());
     for (place, known) in known.iter_mut().enumerate().skip(captured) {
         *known = fact(place);
     }
     // Up to version 8, every input had a batch axis.
     if node.is("Scan") && node.version >= 9 {
-        let first = captured.saturating_sub(count("num_scan_inputs"));
+        let scanned = node.attributes().integer("num_scan_inputs").and_then(|count| usize::try_from(count).ok());
+        let first = scanned.map_or(captured, |count| captured.saturating_sub(count));
         let axes = node.ints("scan_input_axes").unwrap_or_default();
         for (place, known) in known.iter_mut().enumerate().take(captured).skip(first) {
             let Some(Fact { dtype, dims: Some(mut dims), .. }) = fact(place) else { continue };

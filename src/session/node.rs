@@ -30,7 +30,7 @@ pub(super) fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Bo
     let make = ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
     let made = make(&LoadCx { node, graph, build })?;
     #[cfg(feature = "device")]
-    if let Some(gpu) = build.gpu.as_ref().filter(|_| node.int(ON_DEVICE, 0) != 0) {
+    if let Some(gpu) = build.gpu.as_ref().filter(|_| node.is_marked(ON_DEVICE)) {
         let form = ops::device::form(node).ok_or_else(|| OpError::unsupported(node, "no form on a device"))?;
         return Ok(Box::new(OnDevice::new(made, gpu.clone(), ops::device::carried(&form))));
     }

@@ -167,7 +167,7 @@ mod tests {
     /// The nodes in order, those on the device with a star.
     fn placed(mut graph: Graph) -> (String, Vec<Upload>, Graph) {
         let uploads = place(&mut graph);
-        let star = |node: &NodeDesc| if node.int(ON_DEVICE, 0) == 1 { "*" } else { "" };
+        let star = |node: &NodeDesc| if node.is_marked(ON_DEVICE) { "*" } else { "" };
         let names: Vec<String> = graph.nodes.iter().map(|node| format!("{}{}", node.op, star(node))).collect();
         for &Upload { host, there } in &uploads {
             let tensor = graph.constants[&host].clone();

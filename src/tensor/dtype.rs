@@ -78,6 +78,12 @@ impl DType {
         matches!(self, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
     }
 
+    /// The type of that number in ONNX, as attributes such as Cast's `to` name types.
+    #[must_use]
+    pub fn of_onnx(number: i64) -> Option<DType> {
+        ONNX_NUMBERS.iter().find(|(known, _)| *known == number).map(|&(_, dtype)| dtype)
+    }
+
     /// numpy's name of the type.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -109,6 +115,34 @@ impl DType {
         }
     }
 }
+
+/// ONNX's numbers of the element types; 14 and 15 are complex.
+pub(crate) const ONNX_NUMBERS: [(i64, DType); 24] = [
+    (1, DType::F32),
+    (2, DType::U8),
+    (3, DType::I8),
+    (4, DType::U16),
+    (5, DType::I16),
+    (6, DType::I32),
+    (7, DType::I64),
+    (8, DType::String),
+    (9, DType::Bool),
+    (10, DType::F16),
+    (11, DType::F64),
+    (12, DType::U32),
+    (13, DType::U64),
+    (16, DType::BF16),
+    (17, DType::F8E4M3),
+    (18, DType::F8E4M3Fnuz),
+    (19, DType::F8E5M2),
+    (20, DType::F8E5M2Fnuz),
+    (21, DType::U4),
+    (22, DType::I4),
+    (23, DType::F4E2M1),
+    (24, DType::F8E8M0),
+    (25, DType::U2),
+    (26, DType::I2),
+];
 
 impl std::fmt::Display for DType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

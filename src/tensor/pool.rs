@@ -79,7 +79,7 @@ impl BufferPool {
     pub(super) fn lend_to_keep(&self, bytes: usize) -> Memory {
         let lines = bytes.div_ceil(LINE);
         let memory = self.lend_guarded(bytes).unwrap_or_else(|| match lines * LINE {
-            bytes if bytes < LARGE => self.lend_small(class_of(lines), 1),
+            bytes if bytes < LARGE => self.lend_small(rounded(lines), 1),
             bytes => self.lend_close(bytes),
         });
         self.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
@@ -107,7 +107,7 @@ impl BufferPool {
     pub(super) fn lend(&self, bytes: usize, slack: usize) -> Memory {
         let lines = bytes.div_ceil(LINE).max(1);
         let memory = self.lend_guarded(bytes).unwrap_or_else(|| match lines * LINE {
-            bytes if bytes < LARGE => self.lend_small(class_of(lines), slack),
+            bytes if bytes < LARGE => self.lend_small(rounded(lines), slack),
             bytes => self.lend_large(bytes),
         });
         self.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
@@ -254,8 +254,8 @@ impl Free {
     }
 }
 
-/// A number of lines rounded up to its class: eight classes a power of two.
-fn class_of(lines: usize) -> usize {
+/// A number of lines rounded up to one that memory is kept in: there are eight from a power of two to the next.
+fn rounded(lines: usize) -> usize {
     if lines <= 8 {
         return lines;
     }
@@ -275,9 +275,9 @@ mod tests {
     fn classes_are_monotone_and_at_most_an_eighth_larger() {
         let mut last = 0;
         for lines in 1..100_000 {
-            let size = class_of(lines);
+            let size = rounded(lines);
             assert!(size >= lines && size <= lines + lines / 8 + 1, "{lines} became {size}");
-            assert_eq!(class_of(size), size, "a class size is its own class");
+            assert_eq!(rounded(size), size, "a class size is its own class");
             assert!(size >= last, "{lines}");
             last = size;
         }

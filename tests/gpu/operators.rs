@@ -87,7 +87,7 @@ impl Row {
         let what = format!("{} {:?} {:?}", self.op, self.attrs, self.lists);
         for session in same_everywhere(&what, &self.graph(), &requests, TOLERANCE) {
             let nodes = &session.describe().graph.nodes;
-            let there = nodes.iter().any(|node| node.op.contains(self.op) && node.int(ON_DEVICE, 0) == 1);
+            let there = nodes.iter().any(|node| node.op.contains(self.op) && node.is_marked(ON_DEVICE));
             assert!(there || nodes.iter().all(|node| !node.op.contains(self.op)), "{what} did not run on the device");
         }
     }

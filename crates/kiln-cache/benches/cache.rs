@@ -1,9 +1,10 @@
 //! What a hit costs: `cargo bench --bench cache [-- ROW...]`.
 //!
-//! 512 keys of 100 bytes, asked for in a fixed random order, by one thread and by two that contend; beside it what a key
-//! costs that has not changed since its user asked last, what the parts cost alone (hashing the key) and what the plainest
-//! cache would cost (one mutex around one `lru`). Rounds are about a millisecond and each figure is their first decile, so that a busy machine spoils rounds and not the figure.
-//! Threads that take turns on one processor do not contend: of rounds of two threads those count that ran side by side.
+//! 512 keys of 100 bytes, asked for in a fixed random order, by one thread and by two that contend; beside it what a
+//! key costs that has not changed since its user asked last, what the parts cost alone (hashing the key) and what the
+//! plainest cache would cost (one mutex around one `lru`). Rounds are about a millisecond and each figure is their
+//! first decile, so that a busy machine spoils rounds and not the figure. Threads that take turns on one processor do
+//! not contend: of rounds of two threads those count that ran side by side.
 
 #![allow(clippy::print_stdout, reason = "a bench prints")]
 

@@ -7,16 +7,16 @@
 //!
 //! # Idea
 //!
-//! A value is charged while it is alive. Caches that share an account share its limit, its time (`clock`) and the search
-//! for what was used longest ago, so that a value and what holds it, which were last asked for together, go together. What
-//! is evicted or could not be stored, and is still in use, *lingers*: it stays charged until its last user has let go.
-//! Users whose own memory is worth counting take a [`Charge`], and let go of what they can when the account
-//! [is over](Account::is_over) its limit.
+//! A value is charged while it is alive. Caches that share an account share its limit, its time (`clock`) and the
+//! search for what was used longest ago, so that a value and what holds it, which were last asked for together, go
+//! together. What is evicted or could not be stored, and is still in use, *lingers*: it stays charged until its last
+//! user has let go. Users whose own memory is worth counting take a [`Charge`], and let go of what they can when the
+//! account [is over](Account::is_over) its limit.
 //!
 //! # Consequences
 //!
-//! - Less is stored while more lingers; where what lingers alone is more than the limit, nothing is stored, and the account
-//!   is over until users let go.
+//! - Less is stored while more lingers; where what lingers alone is more than the limit, nothing is stored, and the
+//!   account is over until users let go.
 //! - That the last user of something has let go is noticed when room is wanted.
 //!
 //! Nothing here knows keys or what the values are.
@@ -120,8 +120,8 @@ impl Account {
         sums.used() > self.limit
     }
 
-    /// A number that changes when there was no room though nothing was left to evict: users who keep more than they need are to
-    /// let go of it then. Reading it costs nothing.
+    /// A number that changes when there was no room though nothing was left to evict: users who keep more than they
+    /// need are to let go of it then. Reading it costs nothing.
     #[inline]
     #[must_use]
     pub fn refusals(&self) -> u64 {
@@ -181,8 +181,8 @@ impl Account {
         self.sums().sweep()
     }
 
-    /// Lets go of entries that have left. What is still in use lingers. Called while no lock is held, for their `Drop` is
-    /// foreign code.
+    /// Lets go of entries that have left. What is still in use lingers. Called while no lock is held, for their `Drop`
+    /// is foreign code.
     pub(super) fn settle(&self, victims: &mut Vec<Victim>) {
         for (key, entry) in victims.drain(..) {
             let (bytes, value) = (entry.bytes, Arc::downgrade(&entry.value));

@@ -1,10 +1,11 @@
 //! Many key types in one table: keys with their type erased and their hash computed once.
 //!
 //! A look-up must not allocate, so the table's owned keys ([`Erased`]) and a borrowed key ([`Query`]) meet in one
-//! unsized view, [`Probe`]: `lru` and `hashbrown` ask an owned key to lend itself as a `dyn Probe` and compare that with
-//! the query. Two probes are equal when their hashes are, and their types are, and the keys themselves are; the hash
-//! comes first only because it is the cheapest to refuse by. An owned key also carries the stamp of its entry's last use
-//! and a weak reference to its value, for threads that remember it (`front`). This file knows nothing of locks or order.
+//! unsized view, [`Probe`]: `lru` and `hashbrown` ask an owned key to lend itself as a `dyn Probe` and compare that
+//! with the query. Two probes are equal when their hashes are, and their types are, and the keys themselves are; the
+//! hash comes first only because it is the cheapest to refuse by. An owned key also carries the stamp of its entry's
+//! last use and a weak reference to its value, for threads that remember it (`front`). This file knows nothing of locks
+//! or order.
 
 use std::any::{Any, TypeId};
 use std::borrow::Borrow;
@@ -87,7 +88,8 @@ pub(super) const GONE: u64 = u64::MAX;
 /// Only the shard owns the value; here it is weak, so that a memory of the key does not keep the value alive.
 pub(super) struct Kept<K: Key> {
     key: K,
-    /// When the entry was used last, in the time of `store`; [`GONE`] while it is not stored. Written under the shard's lock.
+    /// When the entry was used last, in the time of `store`; [`GONE`] while it is not stored. Written under the shard's
+    /// lock.
     stamp: AtomicU64,
     family: FamilyId,
     /// The name of the cache that keeps it.

@@ -3,9 +3,9 @@
 //! A [`Flight`] is the promise of one thread to build one key. Others who want the key wait for it to land. Two things
 //! could make them wait for ever, and both are found before waiting: the flight is this thread's own (a builder that
 //! asks for its own key), or its owner waits, directly or through further threads, for a flight of this thread's. The
-//! second needs a look at who waits for whom: every thread waits for at most one flight and every flight has one
-//! owner, so the graph is a set of chains and a look is a walk along one chain. The edge that would close a circle is
-//! always the last one drawn, and edges are drawn under one lock, so no circle is missed.
+//! second needs the graph of waiting threads: every thread waits for at most one flight and every flight has one owner,
+//! so the graph is a set of chains, and the search follows one chain. The edge that would close a cycle is always the
+//! last one added, and edges are added under one lock, so no deadlock is missed.
 //!
 //! Nothing here knows keys, tables or bounds.
 
@@ -68,23 +68,23 @@ impl Flight {
     }
 }
 
-/// Waiting would never end.
-pub(super) struct Circle;
+/// Waiting would never end: this thread would wait for itself.
+pub(super) struct Deadlock;
 
 /// Who waits for what.
 #[derive(Default)]
 pub(super) struct Waits(Mutex<HashMap<ThreadId, Arc<Flight>>>);
 
 impl Waits {
-    /// Waits for a flight: its value, `None` if it failed, or [`Circle`] if this thread would wait for itself.
-    pub(super) fn join(&self, flight: &Arc<Flight>) -> Result<Option<Shared>, Circle> {
+    /// Waits for a flight: its value, `None` if it failed, or [`Deadlock`] if this thread would wait for itself.
+    pub(super) fn join(&self, flight: &Arc<Flight>) -> Result<Option<Shared>, Deadlock> {
         let me = current().id();
         {
             let mut edges = lock(&self.0);
             let mut next = Some(flight);
             while let Some(ahead) = next {
                 if ahead.owner == me && ahead.is_building() {
-                    return Err(Circle);
+                    return Err(Deadlock);
                 }
                 // A flight that has landed delays no other; its waiters only have not woken yet.
                 next = edges.get(&ahead.owner).filter(|further| ahead.is_building() && further.is_building());

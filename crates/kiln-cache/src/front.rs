@@ -1,17 +1,19 @@
-//! What a thread remembers of the entries that it hit lately: a hit without a lock and without writing to shared memory.
+//! What a thread remembers of the entries that it hit lately: a hit without a lock and without writing to shared
+//! memory.
 //!
 //! # Problem
 //!
-//! A shard's lock and the links of its list are written by every hit, so the lines that hold them wander from core to core.
-//! A hit that changes nothing should write nothing.
+//! A shard's lock and the links of its list are written by every hit, so the lines that hold them wander from core to
+//! core. A hit that changes nothing should write nothing.
 //!
 //! # Idea
 //!
-//! Each thread keeps a small table of entries that it found in their shards before, of all caches that it uses. It may answer from it where the
-//! answer changes nothing: the entry is still stored, and it counts as used now already. One number says both. An
-//! entry's [stamp](super::erased::Kept) is the time of its last use, and time goes on only when something is stored; an
-//! entry that has left has a stamp that is never now. So one load and one comparison decide, and whatever they refuse goes to the
-//! shard, which moves the entry to the front of its list and sets the stamp: once in a while for each entry.
+//! Each thread keeps a small table of entries that it found in their shards before, of all caches that it uses. It may
+//! answer from it where the answer changes nothing: the entry is still stored, and it counts as used now already. One
+//! number says both. An entry's [stamp](super::erased::Kept) is the time of its last use, and time goes on only when
+//! something is stored; an entry that has left has a stamp that is never now. So one load and one comparison decide,
+//! and whatever they refuse goes to the shard, which moves the entry to the front of its list and sets the stamp: once
+//! in a while for each entry.
 //!
 //! # Consequences
 //!
@@ -34,7 +36,8 @@ use super::held::Seat;
 use super::shim::{Arc, AtomicU64, Mutex, Ordering, lock, thread_local};
 use super::stats::{FamilyId, Stats};
 
-/// Places of a set. One key's hash names one set. Of 512 keys, about ten do not find room in sets of four, and none in sets of eight.
+/// Places of a set. One key's hash names one set. Of 512 keys, about ten do not find room in sets of four, and none in
+/// sets of eight.
 const WAYS: usize = 8;
 /// Sets that a thread has: for four times as many entries as a large model has nodes that compute.
 const SETS: usize = 256;

@@ -2,9 +2,9 @@
 //!
 //! # Problem
 //!
-//! A hit that hands out an `Arc` writes one number twice, once when it is made and once when it is dropped. Threads that
-//! want the same values at the same time pass the line with that number from core to core, and two of them together
-//! answer no more hits than one.
+//! A hit that hands out an `Arc` writes one number twice, once when it is made and once when it is dropped. Threads
+//! that want the same values at the same time pass the line with that number from core to core, and two of them
+//! together answer no more hits than one.
 //!
 //! # Idea
 //!
@@ -16,8 +16,8 @@
 //!
 //! - The value goes when its entry has left and the last [`Held`] of every lane is dropped: nothing is freed that is in
 //!   use, and nothing is kept that is not.
-//! - Threads with the same lane share a count, which is slower and no less right. Threads that live at the same time have
-//!   different lanes as far as there are any, because a seat is the lowest that is free.
+//! - Threads with the same lane share a count, which is slower and no less right. Threads that live at the same time
+//!   have different lanes as far as there are any, because a seat is the lowest that is free.
 //! - A lane takes 128 bytes of an entry, from the first time on that a thread of the lane finds the entry in its shard.
 //!
 //! Nothing here knows shards, bounds or keys.
@@ -32,8 +32,8 @@ use super::shim::{Arc, Weak};
 /// Counts that an entry may have.
 const LANES: usize = 8;
 
-/// A value of the cache in use, counted where the thread that asked counts. It stays whole while it is held, whatever is
-/// evicted or replaced; to keep it for long, or to hand it to others, take its [`Arc`](Held::into_arc).
+/// A value of the cache in use, counted where the thread that asked counts. It stays whole while it is held, whatever
+/// is evicted or replaced; to keep it for long, or to hand it to others, take its [`Arc`](Held::into_arc).
 pub struct Held<V>(Holding<V>);
 
 enum Holding<V> {

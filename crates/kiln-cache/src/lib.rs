@@ -3,9 +3,10 @@
 //! # In this crate
 //!
 //! Read on in this order: `answer` (builders and what they give), `erased` (many key types in one table), `clock` (what
-//! "recently" means), `shard` (the policy, single-threaded), `front` (hits without a lock), `held` (values in use without a
-//! shared count), `flight` (one builder per key), `budget` (the bound of one cache), `table` (entries that an account may
-//! evict), `account` (bytes in use), `store` (how they are put together), `memo` (what one user remembers), `stats`.
+//! "recently" means), `shard` (the policy, single-threaded), `front` (hits without a lock), `held` (values in use
+//! without a shared count), `flight` (one builder per key), `budget` (the bound of one cache), `table` (entries that an
+//! account may evict), `account` (bytes in use), `store` (how they are put together), `memo` (what one user remembers),
+//! `stats`.
 
 #![deny(unsafe_code)]
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]

@@ -17,8 +17,8 @@ struct Known<K: Key> {
     value: Arc<K::Value>,
 }
 
-/// The last six values that one user got from a [`Cache`], which live as long as they are remembered, whatever the cache
-/// evicts or [replaces](Cache::put) meanwhile.
+/// The last six values that one user got from a [`Cache`], which live as long as they are remembered, whatever the
+/// cache evicts or [replaces](Cache::put) meanwhile.
 ///
 /// ```
 /// use kiln_cache::{Built, Cache, Limits, Memo, Outcome};
@@ -58,8 +58,8 @@ impl<K: Key> Default for Memo<K> {
 }
 
 impl<K: Key> Memo<K> {
-    /// The value of `key`: what is remembered (then the outcome is `None`, for the cache was not asked and counts nothing),
-    /// or the cache's [answer](Cache::get_or_create).
+    /// The value of `key`: what is remembered (then the outcome is `None`, for the cache was not asked and counts
+    /// nothing), or the cache's [answer](Cache::get_or_create).
     ///
     /// # Errors
     ///

@@ -5,8 +5,9 @@
 //!
 //! Within a shard the order is exact (the `lru` crate's list). Between shards it is kept by *stamps*: an entry carries
 //! the time at which it was last used. A shard's stamps rise along its list, so the oldest entry of all is at the tail
-//! of some shard. Time goes on with insertions and not with every hit, because a counter that every hit increments would
-//! be the one cache line that all threads fight over; entries that were used at the same time count as equally old.
+//! of some shard. Time goes on with insertions and not with every hit, because a counter that every hit increments
+//! would be the one cache line that all threads fight over; entries that were used at the same time count as equally
+//! old.
 
 use hashbrown::HashMap;
 use lru::LruCache;

@@ -15,7 +15,7 @@ use hashbrown::DefaultHashBuilder;
 use super::account::Account;
 use super::budget::Limits;
 use super::erased::{Erased, Kept, Probe, Query};
-use super::flight::{Circle, Flight, Shared, Waits};
+use super::flight::{Deadlock, Flight, Shared, Waits};
 use super::front::{self, HitCounts};
 use super::held::Held;
 use super::shard::{Entry, Shard, Victim};
@@ -54,8 +54,8 @@ impl Cache {
         Cache::with_hasher(limits, DefaultHashBuilder::default())
     }
 
-    /// An empty cache whose entries are charged to an account beside those of other caches. Whichever of them wants room, what
-    /// was used longest ago goes first, over all of them.
+    /// An empty cache whose entries are charged to an account beside those of other caches. Whichever of them wants
+    /// room, what was used longest ago goes first, over all of them.
     #[must_use]
     pub fn charged_to(account: &Arc<Account>, limits: Limits) -> Cache {
         let shards = usual_shards(limits);
@@ -77,8 +77,8 @@ impl<S: BuildHasher> Cache<S> {
     }
 
     /// An empty cache of about `shards` shards: rounded up to a power of two, at most 64. One shard keeps the exact
-    /// order of use, at the price of a lock for every hit; more keep it up to entries that were used between the same two
-    /// insertions (from 1,024 entries on: between insertions of 1/512 of the entries).
+    /// order of use, at the price of a lock for every hit; more keep it up to entries that were used between the same
+    /// two insertions (from 1,024 entries on: between insertions of 1/512 of the entries).
     #[must_use]
     pub fn with_shards(limits: Limits, hasher: S, shards: usize) -> Cache<S> {
         Cache::over(limits, hasher, shards, Account::new(limits.bytes))
@@ -115,8 +115,8 @@ impl<S: BuildHasher> Cache<S> {
         }
     }
 
-    /// The same for a caller that uses the value and lets it go: a hit that the thread remembers is counted where no other
-    /// thread counts, so that threads which want the same values do not slow each other down.
+    /// The same for a caller that uses the value and lets it go: a hit that the thread remembers is counted where no
+    /// other thread counts, so that threads which want the same values do not slow each other down.
     ///
     /// # Errors
     ///
@@ -284,7 +284,7 @@ impl<S: BuildHasher> Cache<S> {
         let kept = Kept::new(key.clone(), family, self.name);
         let landing = match self.board(query, query.owned(Arc::clone(&kept) as Arc<_>), family) {
             Boarding::Answered(value, outcome) => return Ok((typed::<K>(value), outcome)),
-            Boarding::Circle => return Err(CacheError::Reentrant { family: K::FAMILY }),
+            Boarding::Deadlock => return Err(CacheError::Reentrant { family: K::FAMILY }),
             Boarding::Builder(landing) => landing,
         };
         let started = Instant::now();
@@ -324,11 +324,11 @@ impl<S: BuildHasher> Cache<S> {
                     counts.waits += 1;
                     return Boarding::Answered(value, Outcome::Waited);
                 }
-                Err(Circle) => {
+                Err(Deadlock) => {
                     counts.lookups += 1;
                     counts.misses += 1;
                     counts.failures += 1;
-                    return Boarding::Circle;
+                    return Boarding::Deadlock;
                 }
             }
         }
@@ -404,7 +404,7 @@ impl<S> fmt::Debug for Cache<S> {
 /// What became of a look-up that found nothing at first.
 enum Boarding<'a, S: BuildHasher> {
     Answered(Shared, Outcome),
-    Circle,
+    Deadlock,
     Builder(Landing<'a, S>),
 }
 

@@ -1,7 +1,7 @@
 //! The entries of one cache: shards behind locks, their bound, and the search for the entry that was used longest ago.
 //!
-//! It is apart from the cache that looks things up, because an account evicts from all caches that share it. Lock order: a
-//! shard's lock and any other are never held together.
+//! It is apart from the cache that looks things up, because an account evicts from all caches that share it. Lock
+//! order: a shard's lock and any other are never held together.
 
 use super::budget::{Budget, Limits};
 use super::erased::Probe;

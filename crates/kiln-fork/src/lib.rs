@@ -2,8 +2,8 @@
 //!
 //! # Problem
 //!
-//! A child of `fork` has its parent's memory and one thread, the one that forked. A lock that another thread held at that
-//! moment is held for ever in the child, and what it guards may be half changed.
+//! A child of `fork` has its parent's memory and one thread, the one that forked. A lock that another thread held at
+//! that moment is held for ever in the child, and what it guards may be half changed.
 //!
 //! # Idea
 //!
@@ -19,8 +19,8 @@
 //!
 //! # Consequences
 //!
-//! - These locks are to be held briefly: not while building, compiling, or reading and writing files. A fork that has waited for
-//!   [`PATIENCE`] goes on, and its child may find a lock held.
+//! - These locks are to be held briefly: not while building, compiling, or reading and writing files. A fork that has
+//!   waited for [`PATIENCE`] goes on, and its child may find a lock held.
 //! - `vfork` and `posix_spawn`, which start other programs, call no handlers and need none.
 
 use std::cell::Cell;
@@ -108,8 +108,9 @@ pub fn children() -> u32 {
 /// Has the system call the handlers, from the first call on.
 fn watch() {
     if !WATCHED.load(Ordering::Relaxed) && !WATCHED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handlers are functions of this program that touch atomics and thread-locals without destructors alone.
-        // Without memory for them nothing is watched, and a child is as safe as one of any other program with threads.
+        // SAFETY: the handlers are functions of this program that touch atomics and thread-locals without destructors
+        // alone. Without memory for them nothing is watched, and a child is as safe as one of any other program with
+        // threads.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     }
 }

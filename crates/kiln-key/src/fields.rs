@@ -1,8 +1,9 @@
 //! How a key states its fields, so that a test can change each of them and demand that the key changes.
 //!
-//! Hand-written keys rot: a field is added, and the hash, the equality or the test that should have noticed is not. So hash and
-//! equality are derived, and so is [`Mutate`]: every value that differs from this one in a single place. A key that consists
-//! of other structs and enums has them derive `Mutate` too. The laws that keys must obey are stated over `Mutate` in [`laws`](crate::laws).
+//! Hand-written keys rot: a field is added, and the hash, the equality or the test that should have noticed is not. So
+//! hash and equality are derived, and so is [`Mutate`]: every value that differs from this one in a single place. A key
+//! that consists of other structs and enums has them derive `Mutate` too. The laws that keys must obey are stated over
+//! `Mutate` in [`laws`](crate::laws).
 
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "smallvec")]

@@ -1,7 +1,7 @@
 //! What tests demand of every key type, whatever its family.
 //!
-//! The test that `#[derive(Key)]` writes calls [`check`]. Keys are reached by walks from [`Mutate::sample`] along mutations, so
-//! that no generator has to be written for a new key.
+//! The test that `#[derive(Key)]` writes calls [`check`]. Keys are reached by walks from [`Mutate::sample`] along
+//! mutations, so that no generator has to be written for a new key.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -27,8 +27,8 @@ fn step<K: Mutate>(key: K, choice: u32) -> K {
     }
 }
 
-/// Checks the laws ([`assert_laws`]) at 392 keys: the sample, and each key on the way of eight walks of 48 steps, which are the same
-/// in every run.
+/// Checks the laws ([`assert_laws`]) at 392 keys: the sample, and each key on the way of eight walks of 48 steps, which
+/// are the same in every run.
 ///
 /// # Panics
 ///

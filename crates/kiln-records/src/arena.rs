@@ -14,7 +14,7 @@ const HEAD: usize = 5;
 
 const _: () = assert!(HEAD + LONGEST <= FIRST);
 
-/// Where a record lies: the piece in the upper half, the place in it in the lower.
+/// Where a record is: the piece in the upper half, the offset in it in the lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot(u32);
 

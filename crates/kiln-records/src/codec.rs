@@ -2,8 +2,8 @@
 //!
 //! The bytes are those of bincode's first default configuration: little-endian, integers at their full width, lengths
 //! as `u64`, an enum's variant as `u32`. Several crates write the same bytes, so the codec can be replaced without
-//! touching a file that exists. Decoding is bounded by [`LIMIT`] whatever a length inside claims, takes all of its input
-//! or fails, and never panics.
+//! touching a file that exists. Decoding is bounded by [`LIMIT`] whatever a length inside claims, takes all of its
+//! input or fails, and never panics.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 

@@ -36,7 +36,7 @@ pub struct StoreStats {
     pub remote_puts: u64,
     /// Records of other machines taken over from there.
     pub remote_taken: u64,
-    /// Times that it was down, slow or lying.
+    /// Times that it was down, slow, or held what is not a record file.
     pub remote_failures: u64,
     /// Files that are not record files.
     pub rejected_magic: u64,
@@ -54,19 +54,19 @@ pub struct StoreStats {
     pub rejected_length: u64,
 }
 
-/// Bytes of records that a process adds to what it has loaded, some 60,000 of them: of shapes that never return there is no end.
-/// What is chosen for further keys is not kept; what is found to be better for known ones is.
+/// Bytes of records that a process adds to what it has loaded, some 60,000 of them: of shapes that never return there
+/// is no end. What is chosen for further keys is not kept; what is found to be better for known ones is.
 pub(super) const MOST_FOUND: usize = 16 << 20;
 
-/// Records under their names: those of the file as it was read, and those that are not there or that something better stands for
-/// here.
+/// Records under their names: those of the file as it was read, and those that are not there or that something better
+/// stands for here.
 #[derive(Default)]
 pub(super) struct Contents {
     image: Image,
     arena: Arena,
     /// Bytes of records of keys that were new when something was chosen for them.
     found: usize,
-    /// Where in it the record of each name lies.
+    /// Where in it the record of each name is.
     index: HashTable<Spot>,
     hasher: DefaultHashBuilder,
     /// Choices that did not pass validation, by name, so that a merge does not bring them back.
@@ -193,7 +193,8 @@ impl Contents {
         taken
     }
 
-    /// Keeps what was chosen now, unless what is kept already has better evidence or says the same. Whether it was kept.
+    /// Keeps what was chosen now, unless what is kept already has better evidence or says the same. Whether it was
+    /// kept.
     pub(super) fn insert(&mut self, record: Kept<&[u8]>) -> bool {
         let (before, has_room) = (self.len(), self.found + record.bytes().len() <= MOST_FOUND);
         let kept = self.put(record, has_room, |new, known| {

@@ -1,7 +1,8 @@
-//! One record, as it is shown, as it lies in a file, and as it is kept in memory.
+//! One record, as it is shown, as it is stored in a file, and as it is kept in memory.
 //!
 //! A record names its problem by the family and the bytes of the whole key, so that two problems are never taken for
-//! one and a tool can show what a record is about. Nothing in it is an address, and no number in it is used as a length.
+//! one and a tool can show what a record is about. Nothing in it is an address, and no number in it is used as a
+//! length.
 //!
 //! In memory a record stays in the bytes of the newest schema ([`Kept`]): a store of 100,000 is loaded by copying them,
 //! looked up without decoding any, and saved without encoding any anew.
@@ -46,11 +47,11 @@ struct Older<'a> {
 /// Revision, how, nanoseconds, samples, created, against.
 const NUMBERS: usize = 4 + 4 + 8 + 4 + 8 + 8;
 
-/// No record takes more: texts and numbers are at most [`LIMIT`] bytes, of which each fifteen need one more where nothing
-/// is zero, and lengths.
+/// No record takes more: texts and numbers are at most [`LIMIT`] bytes, of which each fifteen need one more where
+/// nothing is zero, and lengths.
 pub(super) const LONGEST: usize = 4608;
 
-/// Whether a record lies in the file as it is.
+/// Whether the file has a record as it is here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// It does.
@@ -69,8 +70,8 @@ impl State {
     }
 }
 
-/// A record in memory: its bytes in the newest schema, its own or borrowed. They begin with its name: the family and the
-/// packed key.
+/// A record in memory: its bytes in the newest schema, its own or borrowed. They begin with its name: the family and
+/// the packed key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kept<B = Vec<u8>> {
     bytes: B,
@@ -300,7 +301,8 @@ impl<B: AsRef<[u8]>> Kept<B> {
     }
 }
 
-/// The name that a payload of the newest schema begins with: the family behind its length, and the packed key behind its.
+/// The name that a payload of the newest schema begins with: the family behind its length, and the packed key behind
+/// its.
 pub(super) fn name_at(payload: &[u8]) -> Option<&[u8]> {
     let key = 1 + usize::from(*payload.first()?);
     let length = payload.get(key..)?.first_chunk().copied().map(u16::from_le_bytes)?;

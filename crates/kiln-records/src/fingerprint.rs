@@ -1,9 +1,10 @@
 //! What a file of records is for: one build of a program on one kind of machine.
 //!
 //! A choice that is best here may be poor, though never wrong, elsewhere, so each combination of what choices depend on
-//! has a file of its own, named by the fingerprint's first digits. What it is that they depend on, the caller knows: the
-//! version of the program, a digest of the sources that make use of choices, the processor, the sizes of its caches. Not among
-//! the facts are those that the keys hold, and the schema of the file, because every schema is read for ever.
+//! has a file of its own, named by the fingerprint's first digits. What it is that they depend on, the caller knows:
+//! the version of the program, a digest of the sources that make use of choices, the processor, the sizes of its
+//! caches. Not among the facts are those that the keys hold, and the schema of the file, because every schema is read
+//! for ever.
 
 use std::fmt;
 

@@ -298,7 +298,7 @@ impl Folder {
         }
     }
 
-    /// Where the records of a stem lie.
+    /// The path of the records of a stem.
     pub(super) fn file_of(&self, stem: &str) -> PathBuf {
         self.path.join(format!("{stem}{SUFFIX}"))
     }

@@ -2,8 +2,8 @@
 //! found by binary search and none has to be decoded before it is looked up: a file that many models share costs each
 //! of them little more than reading it.
 //!
-//! It begins with the checksum of the whole file. Where that is not right, or anything else is not as this build writes it
-//! (an older schema, no order), there is no image, and the file is read frame by frame for what is sound in it.
+//! It begins with the checksum of the whole file. Where that is not right, or anything else is not as this build writes
+//! it (an older schema, no order), there is no image, and the file is read frame by frame for what is sound in it.
 
 use std::cmp::Ordering;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use super::frame::{self, Header};
 #[derive(Debug, Default)]
 pub(super) struct Image {
     bytes: Vec<u8>,
-    /// Where each record's frame lies, in order of their names.
+    /// Where each record's frame begins, in order of their names.
     frames: Vec<u32>,
     /// Records that something better stands for, or that were refused, by bit; as long as it has to be.
     gone: Vec<u64>,
@@ -38,8 +38,8 @@ fn read_whole(mut source: impl Read, length: usize) -> io::Result<Option<Vec<u8>
 }
 
 impl Image {
-    /// The image of a file of that length, for that fingerprint; none where it is anything but whole, sound, of the newest
-    /// schema and in order.
+    /// The image of a file of that length, for that fingerprint; none where it is anything but whole, sound, of the
+    /// newest schema and in order.
     pub(super) fn read(source: impl Read, length: usize, fingerprint: [u8; 32]) -> io::Result<Option<Image>> {
         if length < frame::FRAMELESS {
             return Ok(None);

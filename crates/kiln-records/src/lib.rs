@@ -2,16 +2,17 @@
 //!
 //! # In this crate
 //!
-//! It knows bytes, files and evidence. It knows no value that is built, no code and no address: a record cannot carry one.
+//! It knows bytes, files and evidence. It knows no value that is built, no code and no address: a record cannot carry
+//! one.
 //!
-//! - `codec` alone knows how values become bytes, `packing` makes them short; `frame` and `entry` lay records out in a file
-//!   (docs/records.md, byte by byte);
+//! - `codec` alone knows how values become bytes, `packing` makes them short; `frame` and `entry` lay records out in a
+//!   file (docs/records.md, byte by byte);
 //! - `fingerprint` says which machine and which program a file is for; each has one file in the folder;
 //! - `folder` says what may be read and written, and refuses what another user could have put there; `disk` is the file
 //!   system itself, which tests replace by one that fails (`faults`);
-//! - `evidence` says which of two records is better, `contents` is what a store holds: the file as an `image`, and what is not there
-//!   in an `arena`; `store` puts all of it together,
-//!   `saving` writes it and `writer` does so in the background;
+//! - `evidence` says which of two records is better, `contents` is what a store holds: the file as an `image`, and what
+//!   is not there in an `arena`; `store` puts all of it together, `saving` writes it and `writer` does so in the
+//!   background;
 //! - `remote` shares the records of many machines through a store elsewhere;
 //! - `blob` and `engine` are for callers with a storage of their own;
 //! - `inspect` reads a folder for tools and `tools` writes for them, `laws` is what the tests demand of every key type.
@@ -66,8 +67,8 @@ pub use store::{Asked, LoadReport, Store};
 pub use tools::{clear_folder, merge_into, replace_file};
 pub use writer::Pace;
 
-/// A digest of this crate's sources, and of what the compiler was told to make of them: a fact for the fingerprints of those whose
-/// records are to start anew with another build of it.
+/// A digest of this crate's sources, and of what the compiler was told to make of them: a fact for the fingerprints of
+/// those whose records are to start anew with another build of it.
 pub const SOURCES: &str = env!("KILN_SOURCES");
 
 /// A key whose builder's choices are kept as records.

@@ -7,8 +7,9 @@
 //! that: every wait has an end, and a call that does not return is abandoned.
 //!
 //! What several machines put at once is not lost. Where the store can put on a condition, a put that would write over
-//! something unseen does not happen, and is made anew on top of it. Where it cannot, the writer reads back what lies
-//! there after a pause and puts again if its own is missing: of two that wrote over each other at least the loser sees it.
+//! something unseen does not happen, and is made anew on top of it. Where it cannot, the writer reads back what is
+//! stored there after a pause and puts again if its own is missing: of two that wrote over each other at least the
+//! loser sees it.
 //!
 //! `address` says what a URL means, `network` is a client for it, which exists with the feature `remote` alone, and
 //! `bounds` holds servers to what they may send.
@@ -53,7 +54,7 @@ pub enum RemoteError {
     /// No answer came, or not all of it.
     #[error("no whole answer within {0:?}")]
     TimedOut(Duration),
-    /// What lies there cannot be records.
+    /// What is stored there cannot be records.
     #[error("what lies there is longer than the {most} bytes that a record file may have")]
     TooLong {
         /// The bound.
@@ -64,7 +65,7 @@ pub enum RemoteError {
     Contended,
 }
 
-/// What lies under a name.
+/// What is stored under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// Its bytes.
@@ -87,17 +88,17 @@ pub enum Over<'a> {
 /// What became of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// It lies there, and wrote over nothing else than it was told to.
+    /// It is stored, and has replaced nothing else than it was told to.
     Certain,
     /// It was written, whatever lay there: the store knows no conditions.
     Unsure,
-    /// It was not written, because something else lies there by now.
+    /// It was not written, because something else is stored there by now.
     Changed,
 }
 
 /// A remote store. Its methods may block for a while; they are called on threads that no computation waits for.
 pub trait Remote: Send + Sync + Debug + 'static {
-    /// What lies under that name, if anything does. More than `most` bytes are an error and are not to be held.
+    /// What is stored under that name, if anything is. More than `most` bytes are an error and are not to be held.
     ///
     /// # Errors
     ///
@@ -132,7 +133,8 @@ pub struct Credentials {
 }
 
 /// The store at a URL: `redis://HOST[:PORT][/PREFIX][?db=N]`, `rediss://` the same through TLS, or
-/// `s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME]`, whose keys come from the environment as Amazon's own tools take them.
+/// `s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME]`, whose keys come from the environment as Amazon's own tools take
+/// them.
 ///
 /// # Errors
 ///
@@ -162,7 +164,7 @@ pub struct RemotePolicy {
     pub linger: Duration,
     /// How long a store that failed is left alone.
     pub rest: Duration,
-    /// Where a store knows no conditions: how long after a put its writer looks whether it still lies there.
+    /// Where a store knows no conditions: how long after a put its writer looks whether it is still there.
     pub look_back: Duration,
 }
 
@@ -182,8 +184,8 @@ impl Default for RemotePolicy {
     }
 }
 
-/// No object is longer. Less than a file may have, because the client holds it whole: 262,144 records of the usual size,
-/// more than which no file holds.
+/// No object is longer. Less than a file may have, because the client holds it whole: 262,144 records of the usual
+/// size, more than which no file holds.
 pub(super) const MOST_BYTES: usize = 24 << 20;
 /// So often a put is tried that others were faster with.
 const ATTEMPTS: u32 = 8;

@@ -122,8 +122,8 @@ impl Core {
     }
 }
 
-/// The bytes of a file with the records that `wanted` takes, in order of family and key, so that equal contents are equal
-/// files; and as many as a file may hold, the best proven first.
+/// The bytes of a file with the records that `wanted` takes, in order of family and key, so that equal contents are
+/// equal files; and as many as a file may hold, the best proven first.
 fn lay_out(contents: &Contents, place: &Place, wanted: impl Fn(&Kept<&[u8]>) -> bool, most: usize) -> (Vec<u8>, u64) {
     let mut records: Vec<Kept<&[u8]>> = contents.iter().filter(|kept| wanted(kept)).collect();
     let mut room: usize = records.iter().map(frame::room).sum();

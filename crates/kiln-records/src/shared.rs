@@ -86,7 +86,7 @@ impl Core {
         Some(place.folder.file_of(&place.stem))
     }
 
-    /// Reads the file and what lies beside it, once, when the store is opened.
+    /// Reads the file and its shards, once, when the store is opened.
     pub(super) fn load(&self) {
         let Some(place) = &self.place else { return };
         let names = match place.folder.list() {
@@ -116,8 +116,8 @@ impl Core {
         self.lock().stats.rejected_fingerprint += others.count() as u64;
     }
 
-    /// Takes the file as it is, if it is whole and nothing came before it. Where not, it is read for what is sound in it, which
-    /// also says what is wrong.
+    /// Takes the file as it is, if it is whole and nothing came before it. Where not, it is read for what is sound in
+    /// it, which also says what is wrong.
     fn adopt(&self, folder: &Folder, path: &Path, fingerprint: [u8; 32]) -> bool {
         if self.lock().len() > 0 {
             return false;

@@ -1,8 +1,8 @@
 //! The store: records in memory by family and key, loaded from one file and saved to it.
 //!
-//! Looking up and inserting never touch the file system and never fail. Opening reads the file once; `saving` writes it,
-//! now or by `writer`, and merges with what other processes have saved meanwhile. What a record means is for the families
-//! to know; the store keeps bytes.
+//! Looking up and inserting never touch the file system and never fail. Opening reads the file once; `saving` writes
+//! it, now or by `writer`, and merges with what other processes have saved meanwhile. What a record means is for the
+//! families to know; the store keeps bytes.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -123,10 +123,11 @@ impl Store {
         self
     }
 
-    /// The same with a store elsewhere behind its file, which a thread of its own talks to: what is better there is taken
-    /// over, what is better here is put there unless the mode or the policy says that nothing is written. Nothing here
-    /// ever waits for it but [`Store::await_remote`] and, for a bounded time, the end. To be asked for after
-    /// [`Store::with_writer`], so that what comes from there is written into the file; a store without one has no other.
+    /// The same with a store elsewhere behind its file, which a thread of its own talks to: what is better there is
+    /// taken over, what is better here is put there unless the mode or the policy says that nothing is written. Nothing
+    /// here ever waits for it but [`Store::await_remote`] and, for a bounded time, the end. To be asked for after
+    /// [`Store::with_writer`], so that what comes from there is written into the file; a store without one has no
+    /// other.
     #[must_use]
     pub fn with_remote(mut self, remote: Arc<dyn Remote>, policy: RemotePolicy) -> Store {
         if self.core.place.is_some() && matches!(self.mode(), CacheMode::Read | CacheMode::ReadWrite) {
@@ -144,8 +145,8 @@ impl Store {
         self
     }
 
-    /// Waits for the first answer of the store elsewhere, as long as its policy says and only if there is no record yet:
-    /// who has some starts with those.
+    /// Waits for the first answer of the store elsewhere, as long as its policy says and only if there is no record
+    /// yet: who has some starts with those.
     pub fn await_remote(&self) {
         if let Some(whole) = &self.whole {
             whole.await_remote();
@@ -312,7 +313,8 @@ impl Store {
         known.filter_map(|kept| codec::decode(&kept.key()?).ok()).collect()
     }
 
-    /// The newest records, so many of them, of the keys whose first fields, encoded, are these; no other key is decoded.
+    /// The newest records, so many of them, of the keys whose first fields, encoded, are these; no other key is
+    /// decoded.
     pub fn newest<K: Recorded>(&self, fields: &impl Serialize, most: usize) -> Vec<(K, Evidence)> {
         let Ok(fields) = codec::encode(fields) else { return Vec::new() };
         let contents = self.core.lock();
@@ -345,8 +347,8 @@ impl Store {
     }
 
     /// Writes what is new, together with what other processes have written since. Does nothing if nothing is new, or if
-    /// the mode is not [`CacheMode::ReadWrite`]. While another process holds the lock, what is new goes to a shard beside
-    /// the file instead, which readers see and the next save takes in.
+    /// the mode is not [`CacheMode::ReadWrite`]. While another process holds the lock, what is new goes to a shard
+    /// beside the file instead, which readers see and the next save takes in.
     ///
     /// # Errors
     ///
@@ -355,7 +357,7 @@ impl Store {
         self.core.save()
     }
 
-    /// Takes over what is better in a file for that machine and build, wherever it lies and whatever the mode; of the
+    /// Takes over what is better in a file for that machine and build, wherever it is and whatever the mode; of the
     /// families only that `wanted` takes. The next save keeps it.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! What goes wrong and fails nothing, told to those who listen: by `tracing` with the feature of that name, and not at all without it.
-//! It is counted in [`StoreStats`](crate::StoreStats) either way.
+//! What goes wrong and fails nothing, told to those who listen: by `tracing` with the feature of that name, and not at
+//! all without it. It is counted in [`StoreStats`](crate::StoreStats) either way.
 
 #[cfg(feature = "tracing")]
 macro_rules! warning {

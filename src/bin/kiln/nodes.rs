@@ -89,10 +89,10 @@ pub(crate) fn views(graph: &Graph, runs: Vec<RunView>) -> Vec<NodeView> {
 /// The layout of a node's data, if its operator has a choice.
 fn layout(node: &NodeDesc) -> Option<&'static str> {
     #[cfg(feature = "device")]
-    if node.int(ON_DEVICE, 0) != 0 {
+    if node.is_marked(ON_DEVICE) {
         return Some("on the device");
     }
-    (node.int("channels_last", 0) == 1).then_some("channels last")
+    (node.is_channels_last()).then_some("channels last")
 }
 
 /// Values by name; those left out are dashes.

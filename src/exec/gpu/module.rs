@@ -1,8 +1,8 @@
-//! Compiled kernels of Kiln's own: compiled once a process, and ahead of the first request where a record says that they
-//! will be needed.
+//! Compiled kernels of Kiln's own: compiled once a process, and ahead of the first request where a record says that
+//! they will be needed.
 //!
-//! There is nothing to choose, so a record holds nothing but its key: what the text of the kernel is made from, and what
-//! compiled it. Code is never recorded.
+//! There is nothing to choose, so a record holds nothing but its key: what the text of the kernel is made from, and
+//! what compiled it. Code is never recorded.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use kiln_kernels::gpu::{Module, Scope};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::{Built, Key, Outcome};
-use crate::exec::verify::{Refusal, read};
+use crate::exec::refusal::{Refusal, read};
 use crate::exec::{BuildCx, BuildError, FamilyEntry};
 use crate::record::{Evidence, Record, Recorded};
 
@@ -69,7 +69,8 @@ impl BuildCx {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where there is no device, the code does not compile, or nothing is recorded of it and all must be.
+    /// [`BuildError`] where there is no device, the code does not compile, or nothing is recorded of it and all must
+    /// be.
     pub fn module(&self, code: &KernelCode) -> Result<(Arc<Compiled>, Outcome), BuildError> {
         let gpu = self.gpu()?;
         let kernel = NvrtcKey { code: code.clone(), scope: gpu.scope(Scope::Nvrtc) };

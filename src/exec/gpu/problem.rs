@@ -1,5 +1,5 @@
-//! Problems as keys of records: each library's kind of problem is a family, so that a version of one library says nothing
-//! about the records of another.
+//! Problems as keys of records: each library's kind of problem is a family, so that a version of one library says
+//! nothing about the records of another.
 
 use std::fmt::Write;
 use std::time::Instant;
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::GpuCx;
 use super::ranking::Ranking;
-use super::solver::Solution;
+use super::solution::Solution;
 use crate::cache::Key;
-use crate::exec::verify::{Refusal, read};
+use crate::exec::refusal::{Refusal, read};
 use crate::exec::{BuildCx, FamilyEntry};
 use crate::record::{Evidence, Record, Recorded, Store};
 

@@ -1,7 +1,7 @@
 //! What is known of the ways to solve a problem: the best of them in order, and those that are not to be tried.
 //!
-//! It is written by one process under one policy and read by another under another one, out of a file that anybody may
-//! have written. So it holds more than the way in use, each with what is known of its arithmetic; and whoever reads it
+//! It is written by one process under one policy and read by another under another one, out of a file that any user may
+//! have written. So it holds more than the algorithm in use, each with what is known of its arithmetic; and a reader
 //! asks the policy again, makes the solver again, and takes the next one where that fails.
 
 use std::fmt;
@@ -109,8 +109,8 @@ impl Ranking {
         }
     }
 
-    /// Takes in what heuristics propose, without what is refused. What was measured stays as it was and ahead of what was
-    /// not. Of more than can be kept, those that the heuristics rank last go, but not the one in use.
+    /// Takes in what heuristics propose, without what is refused. What was measured stays as it was and ahead of what
+    /// was not. Of more than can be kept, those that the heuristics rank last go, but not the one in use.
     pub fn propose(&mut self, proposals: &[Candidate], in_use: Option<&Engine>) {
         for proposal in proposals {
             let engine = &proposal.algorithm.engine;

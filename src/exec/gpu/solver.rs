@@ -2,8 +2,8 @@
 //!
 //! The policy is a part of the key in memory and no part of a problem's key in records: a process with another policy
 //! takes another candidate of the same record. A record is a hint. Its candidates are tried in order; what the library
-//! does not make any more is noted, and the next one is taken; where none is left, the heuristics are asked, which takes
-//! a few microseconds to milliseconds and measures nothing.
+//! does not make any more is noted, and the next one is taken; where none is left, the heuristics are asked, which
+//! takes a few microseconds to milliseconds and measures nothing.
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::GpuCx;
 use super::problem::posed;
 use super::ranking::{Candidate, Ranking, Why, is_sane};
+use super::solution::{Origin, Solution};
 use crate::cache::{Built, Key, Outcome};
 use crate::exec::{BuildCx, BuildError};
 use crate::record::Evidence;
@@ -30,42 +31,6 @@ pub struct SolverKey {
     pub ordinal: u32,
     /// Which algorithms may be used.
     pub policy: Policy,
-}
-
-/// How a problem is solved on a device.
-#[derive(Clone, Debug)]
-pub struct Solution {
-    /// The solver; nothing where the libraries have no way that is allowed.
-    pub solver: Option<Arc<dyn Solver>>,
-    /// The way.
-    pub algorithm: Option<Algorithm>,
-    /// Where it came from.
-    pub origin: Origin,
-}
-
-/// How a solution was come by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// It is the first of a record, or the record knows that there is none.
-    Replayed,
-    /// It is a later one of a record, of that place: the policy does not allow those before, or they do not work any more.
-    RunnerUp(u32),
-    /// It is the first of the heuristics that is allowed and works, or there is none.
-    Heuristic,
-    /// It has won a measurement.
-    Measured,
-}
-
-impl Solution {
-    fn nothing(origin: Origin) -> Solution {
-        Solution { solver: None, algorithm: None, origin }
-    }
-
-    /// Bytes that it keeps.
-    #[must_use]
-    pub fn weigh(&self) -> usize {
-        size_of::<Solution>() + self.solver.as_ref().map_or(0, |solver| solver.size())
-    }
 }
 
 /// Why an algorithm gives no solver.
@@ -137,13 +102,13 @@ impl SolverKey {
 }
 
 impl BuildCx {
-    /// How that problem is solved on the device of this context. Never waits for a measurement. What the libraries cannot
-    /// do, or not as the policy allows, is a [`Solution`] without a solver.
+    /// How that problem is solved on the device of this context. Never waits for a measurement. What the libraries
+    /// cannot do, or not as the policy allows, is a [`Solution`] without a solver.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where there is no device, or where nothing is recorded and nothing may be chosen. What goes wrong in
-    /// the libraries is no error here.
+    /// [`BuildError`] where there is no device, or where nothing is recorded and nothing may be chosen. What goes wrong
+    /// in the libraries is no error here.
     pub fn solver(&self, problem: &Problem) -> Result<(Arc<Solution>, Outcome), BuildError> {
         self.solver_of(&SolverKey::new(problem, self.gpu()?))
     }
@@ -223,8 +188,8 @@ fn replay(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> Option<Solution>
     None
 }
 
-/// The first proposal of the heuristics that is allowed and works, with what they propose besides added to what is known;
-/// and whether the library has answered at all.
+/// The first proposal of the heuristics that is allowed and works, with what they propose besides added to what is
+/// known; and whether the library has answered at all.
 fn choose(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> (Option<Solution>, bool) {
     let mut proposals: Vec<Candidate> = Vec::new();
     let (mut solution, mut sound) = (None, true);

@@ -1,5 +1,5 @@
-//! Choices on an emulated device: what is asked when, what is recorded, and what becomes of a record under another policy,
-//! another library, and in hostile hands.
+//! Choices on an emulated device: what is asked when, what is recorded, and what becomes of a record under another
+//! policy, another library, and in hostile hands.
 
 mod modules;
 mod search;
@@ -12,7 +12,8 @@ use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::softmax::Around;
 use kiln_kernels::gpu::emulated::{Emulated, Failure, Proposal, Script};
 use kiln_kernels::gpu::{
-    Algorithm, Arena, ConvProblem, Engine, Epilogue, MatMulProblem, Notes, Operands, Policy, Problem, Region,
+    Algorithm, Arena, ConvProblem, Device, Engine, Epilogue, MatMulProblem, Notes, Operands, Policy, Problem, Region,
+    Scope,
 };
 use kiln_kernels::{Isa, KernelError};
 
@@ -20,7 +21,7 @@ use super::problem::{CublasLtKey, CudnnConvKey, CudnnFusionKey, Posed};
 use super::*;
 use crate::cache::{Cache, Limits, Outcome};
 use crate::exec::{self, BuildCx, BuildError};
-use crate::record::{CacheMode, Evidence, How, Recorded, Store};
+use crate::record::{CacheMode, Evidence, Fingerprint, How, Recorded, Store};
 
 /// A process: a device, a cache of its own, and records.
 struct Process {

@@ -1,6 +1,6 @@
 //! One axis of a resize: coordinates after ONNX, and the table of neighbours and weights that they give.
 //!
-//! Coordinates are computed in double precision, so that what lies exactly between two elements is seen as such.
+//! Coordinates are computed in double precision, so that a coordinate exactly between two elements is seen as such.
 
 use kiln_kernels::{KernelError, Result};
 
@@ -15,7 +15,7 @@ pub struct Table {
     pub places: Vec<u32>,
     /// Their weights.
     pub weights: Vec<f32>,
-    /// Whether a place lies outside of a crop.
+    /// Whether a place is outside of a crop.
     pub outside: Vec<bool>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn is_valid(axis: &ResizeAxis, key: &ResizeProblem) -> bool {
 
 /// Bytes of a valid axis's table, with what is needed to make it.
 pub(super) fn table_bytes(axis: &ResizeAxis, key: &ResizeProblem) -> Option<u64> {
-    // A place and a weight for each tap; whether it lies outside; and two slices, while it is looked at what repeats.
+    // A place and a weight for each tap; whether it is outside; and two slices, while it is looked at what repeats.
     let taps = taps(axis, key) as u64;
     taps.checked_mul(8)?.checked_add(33)?.checked_mul(axis.output)
 }
@@ -157,7 +157,7 @@ fn round(at: f64, rounding: Rounding) -> f64 {
     }
 }
 
-/// The weights of the neighbours of a coordinate that lies `ratio` after an element.
+/// The weights of the neighbours of a coordinate that is `ratio` after an element.
 fn weigh(axis: &ResizeAxis, key: &ResizeProblem, ratio: f64, weights: &mut [f64]) {
     let stretch = if key.antialias { f64::from_bits(axis.scale).min(1.0) } else { 1.0 };
     let before = 1 - weights.len() as i64 / 2;
@@ -197,9 +197,9 @@ mod tests {
     use super::*;
     use crate::cache::F32Bits;
 
-    fn table(mode: Mode, transform: Transform, sizes: (u64, u64)) -> Table {
-        let scale = (sizes.1 as f64 / sizes.0 as f64).to_bits();
-        let axis = ResizeAxis { input: sizes.0, output: sizes.1, scale, ..ResizeAxis::keep(1) };
+    fn table(mode: Mode, transform: Transform, [input, output]: [u64; 2]) -> Table {
+        let scale = (output as f64 / input as f64).to_bits();
+        let axis = ResizeAxis { input, output, scale, ..ResizeAxis::keep(1) };
         let (exclude_outside, antialias) = (false, false);
         let axes = [axis].into_iter().collect();
         Table::new(&axis, &ResizeProblem { mode, transform, exclude_outside, antialias, axes, width: 4 }).unwrap()
@@ -209,20 +209,20 @@ mod tests {
     fn halves_are_rounded_as_asked() {
         let places = |rounding, sizes| table(Mode::Nearest(rounding), Transform::HalfPixel, sizes).places;
         // Coordinates 0.5 and 2.5.
-        assert_eq!(places(Rounding::PreferFloor, (4, 2)), [0, 2]);
-        assert_eq!(places(Rounding::PreferCeil, (4, 2)), [1, 3]);
-        assert_eq!(places(Rounding::Floor, (4, 2)), [0, 2]);
-        assert_eq!(places(Rounding::Ceil, (4, 2)), [1, 3]);
+        assert_eq!(places(Rounding::PreferFloor, [4, 2]), [0, 2]);
+        assert_eq!(places(Rounding::PreferCeil, [4, 2]), [1, 3]);
+        assert_eq!(places(Rounding::Floor, [4, 2]), [0, 2]);
+        assert_eq!(places(Rounding::Ceil, [4, 2]), [1, 3]);
         // Coordinates -0.25, 0.25, 0.75 and 1.25.
-        assert_eq!(places(Rounding::Floor, (2, 4)), [0, 0, 0, 1]);
+        assert_eq!(places(Rounding::Floor, [2, 4]), [0, 0, 0, 1]);
     }
 
     #[test]
     fn weights_mix_neighbours_and_stop_at_the_border() {
-        let linear = table(Mode::Linear, Transform::HalfPixel, (2, 4));
+        let linear = table(Mode::Linear, Transform::HalfPixel, [2, 4]);
         assert_eq!(linear.places, [0, 0, 0, 1, 0, 1, 1, 1]);
         assert_eq!(linear.weights, [0.25, 0.75, 0.75, 0.25, 0.25, 0.75, 0.75, 0.25]);
-        let corners = table(Mode::Linear, Transform::AlignCorners, (2, 3));
+        let corners = table(Mode::Linear, Transform::AlignCorners, [2, 3]);
         let at = |place| corners.at(place).collect::<Vec<_>>();
         assert_eq!([at(0), at(2)], [[(0, 1.0)], [(1, 1.0)]]);
         assert_eq!(at(1), [(0, 0.5), (1, 0.5)]);

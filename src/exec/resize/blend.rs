@@ -1,7 +1,7 @@
 //! Mixing neighbours by weights, two axes at a time.
 //!
 //! Weights of different axes multiply, so axes are done one after the other. The last two go together: the rows that a
-//! row of the output needs are mixed into one, which stays in the nearest cache while its elements are mixed along the
+//! row of the output needs are mixed into one, which stays in L1 while its elements are mixed along the
 //! row. Elements that keep their place innermost (channels, where those come last) are mixed as one.
 
 use kiln_kernels::Parallel;

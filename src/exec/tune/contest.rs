@@ -1,4 +1,4 @@
-//! The contest: which of a few candidates is fastest, decided from samples that somebody else takes.
+//! The contest: which of a few candidates is fastest, decided from samples that its caller takes.
 //!
 //! Times are noisy upwards only, so what counts is the least of a few. The incumbent, candidate 0, is measured first;
 //! a challenger that is 1.3 times slower than the best so far is given up at once; and the best challenger replaces
@@ -14,7 +14,7 @@ pub(super) enum Sample {
     Void,
     /// The candidate cannot be run.
     Failed,
-    /// Nobody wants to know any more.
+    /// The tuner is stopping.
     Stopped,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Verdict {
 /// Why a contest gave no verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoVerdict {
-    /// Nobody wants to know any more, or it was disturbed all the time.
+    /// The tuner is stopping, or requests have made every sample void.
     Stopped,
     /// The incumbent cannot be run.
     Failed,

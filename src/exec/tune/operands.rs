@@ -1,14 +1,14 @@
 //! Made-up operands for trials, lent again from key to key.
 //!
-//! Weights of a network are cold: between two uses of one node's weights lie all the others', and what does not fit the
-//! caches comes from memory every time. A trial that reads the same weights again and again would choose a way that is
-//! good at what never happens. So weights are taken from another place of a larger buffer for every run, as large as the
-//! model's constants, up to [`MOST_COLD`]. Inputs and outputs are at one place, as a network's are, which has just
-//! written the one and soon reads the other.
+//! Weights of a network are cold: between two uses of one node's weights come all the others', and what does not fit
+//! the caches comes from memory every time. A trial that reads the same weights again and again would favour a choice
+//! that is fast on cached weights, which requests never find. So weights are taken from another place of a larger
+//! buffer for every run, as large as the model's constants, up to [`MOST_COLD`]. Inputs and outputs are at one place,
+//! as a network's are, which has just written the one and soon reads the other.
 
 use crate::tensor::Buffer;
 
-/// Bytes over which weights are spread at most: more than the last caches that we know of per core.
+/// Bytes over which weights are spread at most: more than the L3 of any processor that is known here has for a core.
 const MOST_COLD: usize = 64 << 20;
 
 /// Bytes of all operands of a trial: what needs more is not tuned.
@@ -101,8 +101,8 @@ impl Stock {
     }
 }
 
-/// Replaces a buffer that is too short by one of small numbers. Zeros would do for the kernels, but pages of zeros that
-/// nobody has written may all be one page, which no cache misses.
+/// Replaces a buffer that is too short by one of small numbers. Zeros would do for the kernels, but pages that were
+/// never written are all the system's one page of zeros, which no cache misses.
 fn grow(buffer: &mut Buffer, elements: usize) {
     if buffer.bytes().len() >= elements * 4 {
         return;
@@ -111,9 +111,9 @@ fn grow(buffer: &mut Buffer, elements: usize) {
     *buffer = Buffer::zeroed(0);
     *buffer = Buffer::zeroed(elements * 4);
     for (index, word) in bytemuck::cast_slice_mut::<u8, u32>(buffer.bytes_mut()).iter_mut().enumerate() {
-        // Where weights are pairs of halves, each half is a small number too: none is a denormal, which would be slow.
-        let half = ((index % 13) as f32 / 64.0 - 0.1).to_bits() >> 16;
-        *word = half << 16 | half;
+        // Where weights are bf16 pairs, each of the two is a small number too: none is a denormal, which would be slow.
+        let bf16 = ((index % 13) as f32 / 64.0 - 0.1).to_bits() >> 16;
+        *word = bf16 << 16 | bf16;
     }
 }
 

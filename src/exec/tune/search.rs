@@ -1,10 +1,10 @@
 //! The tuner's turn for a problem of a device's libraries: their proposals, measured one after another on the device.
 //!
 //! The contest is the processor's, with two differences. A run is timed by the device, several in a row where one is
-//! short, so that what is compared is not the noise of starting it. And what is recorded is the whole ranking, so that the
-//! next process can take the runner-up when the winner is not allowed or does not work any more.
+//! short, so that what is compared is not the noise of starting it. And what is recorded is the whole ranking, so that
+//! the next process can take the runner-up when the winner is not allowed or does not work any more.
 //!
-//! Operands and results are in memory of the arena that nobody else has: a search changes no value of a network.
+//! Operands and results are in memory of the arena that no network uses: a search changes none of its values.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use super::wish::{Lab, Wish};
 use crate::cache::{Built, Key};
 use crate::exec::gpu::problem::{in_words, posed};
 use crate::exec::gpu::ranking::{Candidate, Name, Ranking, Why};
-use crate::exec::gpu::solver::{Origin, Solution, SolverKey, ask, note, ready};
+use crate::exec::gpu::solution::{Origin, Solution};
+use crate::exec::gpu::solver::{SolverKey, ask, note, ready};
 use crate::exec::{BuildCx, GpuCx};
 use crate::record::{Evidence, How};
 
@@ -214,7 +215,7 @@ struct Trial<'t, 'l> {
 
 impl Runner for Trial<'_, '_> {
     fn sample(&mut self, candidate: usize) -> Sample {
-        let Some(arrivals) = self.lab.shared.await_quiet() else { return Sample::Stopped };
+        let Some(arrivals) = self.lab.requests.await_quiet() else { return Sample::Stopped };
         let Ready { solver, nanos, .. } = &self.ready[candidate];
         // The first run of all says how many make a sample.
         let runs = if *nanos == 0 { 1 } else { (SAMPLE / nanos).clamp(1, MOST_RUNS) };
@@ -225,7 +226,7 @@ impl Runner for Trial<'_, '_> {
         self.lab.spent += start.elapsed();
         let ready = &mut self.ready[candidate];
         match time {
-            Ok(Ok(_)) if self.lab.shared.arrivals() != arrivals => Sample::Void,
+            Ok(Ok(_)) if self.lab.requests.arrivals() != arrivals => Sample::Void,
             Ok(Ok(time)) => {
                 let time = (time / runs).max(1);
                 ready.nanos = if ready.nanos == 0 { time } else { ready.nanos.min(time) };

@@ -1,12 +1,12 @@
-//! Whether the executors that somebody holds are still the best that are known.
+//! Whether the executors that memos and plans hold are still the best that are known.
 //!
-//! A tuner puts a better executor into the cache; who holds the one before, a node's memo or a plan, holds it still. Each
-//! holder therefore keeps, beside an executor of a key that may be tuned, the key's *standing*, which the tuner marks when
-//! it has replaced the executor. Holders of other keys see nothing, and look at nothing but the tuner's
+//! A tuner puts a better executor into the cache; a node's memo or a plan that holds the one before holds it still.
+//! Each holder therefore keeps, beside an executor of a key that may be tuned, the key's *standing*, which the tuner
+//! marks when it has replaced the executor. Holders of other keys see nothing, and look at nothing but the tuner's
 //! [generation](super::Tuner::generation), once a request.
 //!
-//! No swap is missed: a holder gets the standing first and the executor then, and the tuner stores the executor first and
-//! marks the standing then. Whoever finds no standing any more finds the last executor.
+//! No swap is missed: a holder gets the standing first and the executor then, and the tuner stores the executor first
+//! and marks the standing then. A holder that gets no standing any more gets the last executor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

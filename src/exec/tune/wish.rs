@@ -1,6 +1,7 @@
 //! One key's turn: its candidates are built, measured, and the winner recorded and put in place.
 //!
-//! Whatever goes wrong here, an error or a panic of a candidate, concerns nobody: the executor in use stays in use.
+//! Whatever goes wrong here, an error or a panic of a candidate, has no effect on requests: the executor in use stays
+//! in use.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use super::Effort;
 use super::contest::{self, NoVerdict, Runner, Sample};
 use super::operands::{Demand, Stock};
 use super::report::{Ended, TuneChange};
-use super::worker::Shared;
+use super::requests::Requests;
 use crate::cache::Built;
 use crate::exec::{BuildCx, Family};
 use crate::record::{Evidence, How};
@@ -32,8 +33,7 @@ pub(super) struct Lab<'a> {
     pub(super) effort: &'a Effort,
     pub(super) pool: &'a Pool,
     pub(super) stock: &'a mut Stock,
-    /// Who knows whether requests are running.
-    pub(super) shared: &'a Shared,
+    pub(super) requests: &'a Requests,
     /// Time of all runs.
     pub(super) spent: Duration,
 }
@@ -123,7 +123,7 @@ struct Trial<'t, 'l, K: Family> {
 impl<K: Family> Runner for Trial<'_, '_, K> {
     fn sample(&mut self, candidate: usize) -> Sample {
         let Ready { value, demand, .. } = &self.ready[candidate];
-        let Some(arrivals) = self.lab.shared.await_quiet() else { return Sample::Stopped };
+        let Some(arrivals) = self.lab.requests.await_quiet() else { return Sample::Stopped };
         let operands = self.lab.stock.lend(demand);
         let start = Instant::now();
         let run = catch_unwind(AssertUnwindSafe(|| {
@@ -132,7 +132,7 @@ impl<K: Family> Runner for Trial<'_, '_, K> {
         let time = start.elapsed();
         self.lab.spent += time;
         match run {
-            _ if self.lab.shared.arrivals() != arrivals => Sample::Void,
+            _ if self.lab.requests.arrivals() != arrivals => Sample::Void,
             Ok(Ok(())) => Sample::Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             Ok(Err(_)) | Err(_) => Sample::Failed,
         }

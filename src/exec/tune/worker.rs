@@ -1,19 +1,19 @@
 //! The thread that tunes, and the queue before it.
 //!
-//! Never in a request: keys are noted, which takes a look at a set, and everything else happens here. The thread runs
-//! only while no request does, and has been none for [`QUIET`], with the session's number of threads in a pool of its
-//! own: the process computes on as many threads as it was given. A request that arrives does not wait; it makes the
-//! sample under way void, and shares the cores with what is left of one run of one operator.
+//! Never in a request: a request notes keys, which is one look-up in a table, and everything else happens here. The
+//! thread runs only while no request does ([`Requests`]), with the session's number of threads in a pool of its own:
+//! the process computes on as many threads as it was given. A request that arrives does not wait; it makes the sample
+//! under way void, and shares the cores with what is left of one run of one operator.
 //!
 //! Keys wait in the order in which they were first asked for: those of the first requests are those of the shapes that
-//! come most often, and an order by counts would need a look at every hit. The queue is bounded; whoever finds it full
-//! may be noted when it is asked for again.
+//! come most often, and an order by counts would need a look at every hit. The queue is bounded; a key
+//! that finds it full may be noted when it is asked for again.
 
 use std::any::TypeId;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ use kiln_kernels::Pool;
 
 use super::operands::Stock;
 use super::report::{Ended, TuneReport};
+use super::requests::{Request, Requests};
 #[cfg(feature = "device")]
 use super::search::Sought;
 use super::standing::Standing;
@@ -33,10 +34,6 @@ use crate::cache::Key;
 use crate::exec::gpu::SolverKey;
 use crate::exec::{BuildCx, Family};
 use crate::fork::Origin;
-
-/// How long no request may have run before a measurement starts: longer than a client that sends one request after
-/// another takes between two.
-const QUIET: Duration = Duration::from_millis(5);
 
 /// Keys that may wait.
 const MOST_WAITING: usize = 4096;
@@ -55,21 +52,12 @@ pub struct Tuner {
     origin: Origin,
 }
 
-/// A request under way; measurements wait for its end.
-pub struct Request<'a>(&'a Shared);
-
 /// What requests and the worker both see.
-pub(super) struct Shared {
-    /// Requests under way.
-    running: AtomicUsize,
-    /// Requests that have begun.
-    arrivals: AtomicU64,
-    /// When the last one ended, in nanoseconds since `start`.
-    last_end: AtomicU64,
-    start: Instant,
+struct Shared {
+    /// Requests under way, and whether the tuner goes on.
+    requests: Requests,
     /// Executors replaced.
     generation: AtomicU64,
-    stop: AtomicBool,
     hasher: DefaultHashBuilder,
     state: Mutex<State>,
     /// There is something to do.
@@ -94,7 +82,7 @@ enum Noted {
 }
 
 impl Noted {
-    /// Whether somebody else has to do with it.
+    /// Whether a node or a plan still holds its standing.
     fn is_held(&self) -> bool {
         matches!(self, Noted::Open { standing, .. } if Arc::strong_count(standing) > 1)
     }
@@ -120,12 +108,8 @@ impl Tuner {
         let mut effort = Effort::of(tune)?;
         effort.total = budget.unwrap_or(effort.total);
         let shared = Arc::new(Shared {
-            running: AtomicUsize::new(0),
-            arrivals: AtomicU64::new(0),
-            last_end: AtomicU64::new(0),
-            start: Instant::now(),
+            requests: Requests::new(),
             generation: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
             hasher: DefaultHashBuilder::default(),
             state: Mutex::default(),
             wake: Condvar::new(),
@@ -142,8 +126,8 @@ impl Tuner {
         }
     }
 
-    /// Notes that a key will be asked for, and gives what says later whether the answer has been replaced; nothing where it
-    /// will not be. Never waits for a measurement.
+    /// Notes that a key will be asked for, and gives what says later whether the answer has been replaced; nothing
+    /// where it will not be. Never waits for a measurement.
     pub fn note<K: Family>(&self, key: &K) -> Option<Arc<Standing>> {
         if !K::TUNED {
             return None;
@@ -202,9 +186,7 @@ impl Tuner {
     /// Says that a request runs until the returned value is dropped.
     #[must_use]
     pub fn request(&self) -> Request<'_> {
-        self.shared.running.fetch_add(1, Ordering::SeqCst);
-        self.shared.arrivals.fetch_add(1, Ordering::SeqCst);
-        Request(&self.shared)
+        self.shared.requests.begin()
     }
 
     /// Waits until no key waits, or for that long; whether no key waits.
@@ -245,7 +227,7 @@ impl Drop for Tuner {
         if !self.origin.is_here() {
             return std::mem::forget(self.worker.take());
         }
-        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.requests.stop();
         // The lock makes sure that the worker is not between its look at the flag and its wait.
         drop(self.shared.lock());
         self.shared.wake.notify_all();
@@ -256,44 +238,7 @@ impl Drop for Tuner {
     }
 }
 
-impl Drop for Request<'_> {
-    fn drop(&mut self) {
-        let now = u64::try_from(self.0.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.0.last_end.store(now, Ordering::SeqCst);
-        self.0.running.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 impl Shared {
-    /// Requests that have begun so far: a sample during which this changes is void.
-    pub(super) fn arrivals(&self) -> u64 {
-        self.arrivals.load(Ordering::SeqCst)
-    }
-
-    /// Waits until no request has been running for a while; the requests that have begun until then. Nothing if the
-    /// tuner stops.
-    pub(super) fn await_quiet(&self) -> Option<u64> {
-        loop {
-            let arrivals = self.arrivals();
-            if self.stop.load(Ordering::SeqCst) {
-                return None;
-            }
-            let mut wait = QUIET;
-            if self.running.load(Ordering::SeqCst) == 0 {
-                let since = Duration::from_nanos(self.last_end.load(Ordering::SeqCst)) + QUIET;
-                wait = since.saturating_sub(self.start.elapsed());
-                if arrivals == 0 || wait.is_zero() {
-                    return Some(arrivals);
-                }
-            }
-            let state = self.lock();
-            if !self.stop.load(Ordering::SeqCst) {
-                // Woken early only by new keys and by the end.
-                drop(self.wake.wait_timeout(state, wait));
-            }
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing foreign runs under the lock, so what a panicking thread leaves behind is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -312,16 +257,16 @@ impl Shared {
 
     fn sleep(&self) {
         let state = self.lock();
-        if state.queue.is_empty() && !self.stop.load(Ordering::SeqCst) {
+        if state.queue.is_empty() && !self.requests.are_over() {
             drop(self.wake.wait(state));
         }
     }
 
     /// Notes how a key ended. Where its executor was replaced, the new one is in the cache by now.
-    fn end(&self, (hash, standing): (u64, &Standing), ended: Ended, spent: Duration, total: Duration) {
+    fn end(&self, queued: &Queued, ended: Ended, spent: Duration, total: Duration) {
         let changed = matches!(ended, Ended::Tuned(Some(_)));
         let mut state = self.lock();
-        state.noted.insert(hash, Noted::Over);
+        state.noted.insert(queued.hash, Noted::Over);
         state.report.add(ended, spent);
         let mut dropped = VecDeque::new();
         if state.report.time >= total {
@@ -332,8 +277,8 @@ impl Shared {
         drop(state);
         drop(dropped);
         if changed {
-            // In this order: whoever sees the new number sees the mark.
-            standing.replace();
+            // In this order: a thread that sees the new generation sees the mark.
+            queued.standing.replace();
             self.generation.fetch_add(1, Ordering::Release);
         }
     }
@@ -344,14 +289,14 @@ fn work(shared: &Shared, cx: &BuildCx, effort: &Effort, constants: usize) {
     // Threads of the pool inherit it. Where it is refused, the tuner is a thread like others.
     let _ = rustix::process::setpriority_process(None, NICENESS);
     let mut tools: Option<(Pool, Stock)> = None;
-    while !shared.stop.load(Ordering::SeqCst) {
-        let Some(Queued { wish, hash, standing }) = shared.next() else {
+    while !shared.requests.are_over() {
+        let Some(queued) = shared.next() else {
             // Threads and operands are for as long as keys come one after another.
             tools = None;
             shared.sleep();
             continue;
         };
-        if shared.await_quiet().is_none() {
+        if shared.requests.await_quiet().is_none() {
             break;
         }
         if tools.is_none() {
@@ -360,12 +305,12 @@ fn work(shared: &Shared, cx: &BuildCx, effort: &Effort, constants: usize) {
         let (ended, spent) = match &mut tools {
             None => (Ended::Failed, Duration::ZERO),
             Some((pool, stock)) => {
-                let mut lab = Lab { cx, effort, pool, stock, shared, spent: Duration::ZERO };
-                let ended = catch_unwind(AssertUnwindSafe(|| wish.grant(&mut lab)));
+                let mut lab = Lab { cx, effort, pool, stock, requests: &shared.requests, spent: Duration::ZERO };
+                let ended = catch_unwind(AssertUnwindSafe(|| queued.wish.grant(&mut lab)));
                 (ended.unwrap_or(Ended::Failed), lab.spent)
             }
         };
-        shared.end((hash, &standing), ended, spent, effort.total);
+        shared.end(&queued, ended, spent, effort.total);
     }
     let mut state = shared.lock();
     state.busy = false;

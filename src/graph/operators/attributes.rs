@@ -1,6 +1,7 @@
 //! Attributes of operators: their names with their defaults, and what a node says of them.
 
 use crate::graph::ir::{Attr, NodeDesc};
+use crate::tensor::DType;
 
 /// An attribute of an operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +17,8 @@ pub(crate) struct Attribute {
 pub(crate) enum Default {
     /// A node has to have it.
     Required,
+    /// A node has to have it before that operator-set version, since which an input says it.
+    RequiredBefore(i64),
     /// Being left out means something of its own.
     Absent,
     /// An integer.
@@ -37,6 +40,15 @@ pub(crate) enum Default {
     Word(&'static [&'static str]),
     /// A text.
     Text(&'static str),
+    /// A text that is another one before that operator-set version.
+    TextSince {
+        /// The first version of `now`.
+        version: i64,
+        /// The default of older versions.
+        before: &'static str,
+        /// The default since.
+        now: &'static str,
+    },
 }
 
 const fn attribute(name: &'static str, default: Default) -> Attribute {
@@ -46,6 +58,11 @@ const fn attribute(name: &'static str, default: Default) -> Attribute {
 /// A node has to have it.
 pub(super) const fn required(name: &'static str) -> Attribute {
     attribute(name, Default::Required)
+}
+
+/// A node of a version before that one has to have it; others have an input instead.
+pub(super) const fn required_before(name: &'static str, version: i64) -> Attribute {
+    attribute(name, Default::RequiredBefore(version))
 }
 
 /// A node may have it.
@@ -83,6 +100,11 @@ pub(super) const fn text(name: &'static str, default: &'static str) -> Attribute
     attribute(name, Default::Text(default))
 }
 
+/// A text with its default since a version, and before it.
+pub(super) const fn text_since(name: &'static str, version: i64, before: &'static str, now: &'static str) -> Attribute {
+    attribute(name, Default::TextSince { version, before, now })
+}
+
 impl NodeDesc {
     /// Its attributes, with the defaults that the table has for its operator.
     pub(crate) fn attributes(&self) -> Attributes<'_> {
@@ -109,42 +131,81 @@ impl<'a> Attributes<'a> {
         declared.map_or(Default::Absent, |attribute| attribute.default)
     }
 
-    /// An integer; 0 where it has no default.
+    /// Whether the operator has an attribute of that name.
+    pub(crate) fn declares(&self, name: &str) -> bool {
+        self.declared.iter().any(|attribute| attribute.name == name)
+    }
+
+    /// An integer that a node may leave out: its default then, and `None` where it has none.
+    pub(crate) fn integer(&self, name: &str) -> Option<i64> {
+        match (self.node.attrs.get(name), self.default(name)) {
+            (Some(Attr::Int(value)), _) => Some(*value),
+            (_, Default::Int(value)) => Some(value),
+            (_, Default::IntSince { version, before, now }) => {
+                Some(if self.node.version < version { before } else { now })
+            }
+            _ => None,
+        }
+    }
+
+    /// An integer that has a default.
     pub(crate) fn int(&self, name: &str) -> i64 {
-        let default = match self.default(name) {
-            Default::Int(value) => value,
-            Default::IntSince { version, before, .. } if self.node.version < version => before,
-            Default::IntSince { now, .. } => now,
-            _ => 0,
-        };
-        self.node.int(name, default)
+        self.stated(name, self.integer(name))
     }
 
-    /// A float, or its default; 0 where it has none.
-    pub(crate) fn float(&self, name: &str) -> f32 {
-        let default = if let Default::Number(value) = self.default(name) { value } else { 0.0 };
-        self.node.float(name, default)
+    /// Whether an integer that has a default is not zero.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.int(name) != 0
     }
 
-    /// A number, be it written as a float or as an integer; none where it is left out and has no default.
+    /// A number, be it written as a float or as an integer, that a node may leave out: its default then, and `None`
+    /// where it has none.
     pub(crate) fn number(&self, name: &str) -> Option<f32> {
         match (self.node.attrs.get(name), self.default(name)) {
             (Some(Attr::Float(value)), _) => Some(*value),
             (Some(Attr::Int(value)), _) => Some(*value as f32),
             (_, Default::Number(value)) => Some(value),
-            (_, Default::Int(_) | Default::IntSince { .. }) => Some(self.int(name) as f32),
+            _ => self.integer(name).map(|value| value as f32),
+        }
+    }
+
+    /// A float that has a default.
+    pub(crate) fn float(&self, name: &str) -> f32 {
+        let value = match (self.node.attrs.get(name), self.default(name)) {
+            (Some(Attr::Float(value)), _) => Some(*value),
+            (_, Default::Number(value)) => Some(value),
+            _ => None,
+        };
+        self.stated(name, value)
+    }
+
+    /// A text that a node may leave out: its default then, and `None` where it has none.
+    pub(crate) fn word(&self, name: &str) -> Option<&'a str> {
+        match (self.node.attrs.get(name), self.default(name)) {
+            (Some(Attr::Str(value)), _) => Some(value),
+            (_, Default::Text(value)) => Some(value),
+            (_, Default::TextSince { version, before, now }) => {
+                Some(if self.node.version < version { before } else { now })
+            }
+            (_, Default::Choice(words)) => words.first().copied(),
             _ => None,
         }
     }
 
-    /// A text; empty where it has no default.
+    /// A text that has a default.
     pub(crate) fn text(&self, name: &str) -> &'a str {
-        let default = match self.default(name) {
-            Default::Text(default) => default,
-            Default::Choice(words) => words.first().copied().unwrap_or_default(),
-            _ => "",
-        };
-        self.node.string(name, default)
+        self.stated(name, self.word(name))
+    }
+
+    /// What was found of an attribute for which the table has a default, so that it is always there.
+    fn stated<T: std::default::Default>(&self, name: &str, value: Option<T>) -> T {
+        debug_assert!(value.is_some(), "{} has no default for {name}", self.node.op);
+        value.unwrap_or_default()
+    }
+
+    /// The element type that an integer names by ONNX's number.
+    pub(crate) fn dtype(&self, name: &str) -> Option<DType> {
+        self.integer(name).and_then(DType::of_onnx)
     }
 
     /// Which of its words an attribute is, from 0 on.
@@ -158,7 +219,10 @@ impl<'a> Attributes<'a> {
             Default::Word(words) => (words, ""),
             _ => (&[][..], ""),
         };
-        let found = self.node.string(name, default);
+        let found = match self.node.attrs.get(name) {
+            Some(Attr::Str(value)) => value.as_str(),
+            _ => default,
+        };
         words.iter().position(|word| *word == found).ok_or(found)
     }
 
@@ -173,6 +237,18 @@ impl<'a> Attributes<'a> {
             };
         }
         numbers
+    }
+
+    /// An attribute that the node has to have and has not.
+    pub(crate) fn missing(&self) -> Option<&'static str> {
+        let is_missing = |attribute: &&Attribute| match attribute.default {
+            Default::Required => !self.node.attrs.contains_key(attribute.name),
+            Default::RequiredBefore(version) => {
+                self.node.version < version && !self.node.attrs.contains_key(attribute.name)
+            }
+            _ => false,
+        };
+        self.declared.iter().find(is_missing).map(|attribute| attribute.name)
     }
 
     /// Which attribute of the node holds a word that it may not hold, with that word.

@@ -112,7 +112,7 @@ impl Equation {
 
 /// The sizes of the output's names, in order.
 pub(super) fn einsum(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
-    let equation = Equation::parse(view.node.string("equation", "")).ok_or(Open::Unknown)?;
+    let equation = view.attributes.word("equation").and_then(Equation::parse).ok_or(Open::Unknown)?;
     let operands = (0..view.count()).map(|index| view.dims(index)).collect::<Result<SmallVec<[Dims; 2]>, Open>>()?;
     let refused = || {
         let shapes: Vec<_> = operands.iter().map(|dims| ShapeError::extents(dims)).collect();

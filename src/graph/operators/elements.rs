@@ -10,7 +10,7 @@ pub(super) fn shape(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;
     let rank = dims.len() as i64;
     let at = |index: i64| (if index < 0 { index.saturating_add(rank) } else { index }).clamp(0, rank) as usize;
-    let (start, end) = (at(view.int("start")), at(view.node.int("end", rank)));
+    let (start, end) = (at(view.int("start")), at(view.attributes.integer("end").unwrap_or(rank)));
     Ok(dims[start..end.max(start)].iter().copied().collect())
 }
 
@@ -40,7 +40,7 @@ pub(super) fn reshape(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> 
 }
 
 pub(super) fn cast(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
-    same_where(matches!(view.node.dtype("to"), Some(DType::I64 | DType::I32)), view, sizes)
+    same_where(matches!(view.attributes.dtype("to"), Some(DType::I64 | DType::I32)), view, sizes)
 }
 
 pub(super) fn gather(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {

@@ -54,6 +54,14 @@ pub enum ShapeError {
         /// What it is.
         found: DType,
     },
+    /// A number that is of a type without numbers, or of one that nothing is computed in.
+    #[error("input {input} is of type {found}, expected a number")]
+    NotNumber {
+        /// Which input.
+        input: usize,
+        /// What it is.
+        found: DType,
+    },
     /// A list of integers that has another rank.
     #[error("expected a list of integers, found a tensor of shape {dims} in input {input}")]
     List {

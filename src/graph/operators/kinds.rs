@@ -8,7 +8,7 @@ use crate::tensor::DType;
 
 /// The type that an attribute names.
 pub(super) fn named(view: &View<'_>, attribute: &str) -> Option<DType> {
-    view.node.dtype(attribute)
+    view.attributes.dtype(attribute)
 }
 
 /// The type that `to` names, which passes add to what may store its result so; else that of the first input.
@@ -121,9 +121,9 @@ pub(super) fn labels(view: &View<'_>, _: usize) -> Option<DType> {
     }
 }
 
-/// The type that `output_datatype` names, floats by default.
+/// The type that `output_datatype` names.
 pub(super) fn window(view: &View<'_>, _: usize) -> Option<DType> {
-    if view.node.attrs.contains_key("output_datatype") { named(view, "output_datatype") } else { Some(DType::F32) }
+    named(view, "output_datatype")
 }
 
 /// Of the value that fills it, which is a float unless the node has one.
@@ -139,7 +139,7 @@ pub(super) fn drawn_like(view: &View<'_>, _: usize) -> Option<DType> {
     if view.node.attrs.contains_key("dtype") { named(view, "dtype") } else { view.dtype(0) }
 }
 
-/// The type that `dtype` names, floats by default.
+/// The type that `dtype` names.
 pub(super) fn drawn(view: &View<'_>, _: usize) -> Option<DType> {
-    if view.node.attrs.contains_key("dtype") { named(view, "dtype") } else { Some(DType::F32) }
+    named(view, "dtype")
 }

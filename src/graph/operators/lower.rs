@@ -12,7 +12,7 @@ use crate::graph::ir::NodeDesc;
 /// An input of the operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Input {
-    /// How its elements lie in memory.
+    /// What its elements are stored as.
     pub(crate) storage: Storage,
     /// Its value, where it is one number known at load: it then becomes a step instead of an operand.
     pub(crate) constant: Option<f32>,

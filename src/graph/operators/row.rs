@@ -79,6 +79,11 @@ impl Operator {
         self.device.form(node)
     }
 
+    /// Why a model's node, by the attributes that its version has to have, is none of this operator; `None` if it is one.
+    pub(crate) fn refusal(&self, node: &NodeDesc) -> Option<String> {
+        self.attributes_of(node).missing().map(|name| format!("attribute {name} is missing"))
+    }
+
     /// The names of its attributes.
     pub fn attribute_names(&self) -> impl Iterator<Item = &'static str> {
         self.attributes.iter().map(|attribute| attribute.name)

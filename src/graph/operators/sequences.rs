@@ -7,11 +7,12 @@ use super::size::{Size, Sizes};
 use super::view::{Dims, Outputs, View};
 use crate::graph::heads::Heads;
 
-/// Batch, head, position and feature of each operand, wherever they lie, broadcast, and put where the result has them.
+/// Batch, head, position and feature of each operand, whatever the order of its axes, broadcast, and put into the order
+/// of the result's axes.
 pub(super) fn fused_attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let rank = usize::try_from(view.int("rank")).map_err(|_| Open::Unknown)?;
     let apart = |index: usize, attribute: &str| -> Result<[Size; 4], Open> {
-        let (dims, heads) = (view.dims(index)?, Heads::of(view.node, attribute).ok_or(Open::Unknown)?);
+        let (dims, heads) = (view.dims(index)?, Heads::of(&view.attributes, attribute).ok_or(Open::Unknown)?);
         let places = heads.places(dims.len());
         let places = places.ok_or_else(|| ShapeError::input(index, &dims, "heads have no place there"))?;
         let mut sizes = [Size::Known(1); 4];
@@ -19,7 +20,7 @@ pub(super) fn fused_attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims
             *size = place.map_or(*size, |axis| dims[axis]);
         }
         if heads == Heads::Joined {
-            let count = view.node.int(&format!("{attribute}_heads"), 1);
+            let count = view.int(&format!("{attribute}_heads"));
             let width = sizes[3].known().and_then(|all| all.checked_div(count)).ok_or(Open::Unknown)?;
             (sizes[1], sizes[3]) = (Size::Known(count), Size::Known(width));
         }
@@ -42,7 +43,7 @@ pub(super) fn fused_attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims
         }
     }
     let ([batch, heads, rows], size) = (lead, value[3]);
-    Ok(match Heads::of(view.node, "output").ok_or(Open::Unknown)? {
+    Ok(match Heads::of(&view.attributes, "output").ok_or(Open::Unknown)? {
         Heads::Behind => [batch, rows, heads, size].into_iter().collect(),
         Heads::Joined => {
             let width = heads.known().zip(size.known()).and_then(|(heads, size)| heads.checked_mul(size));
@@ -107,7 +108,7 @@ fn in_heads(view: &View<'_>, input: usize, heads: Option<i64>, sizes: &mut Sizes
 
 /// The result as the queries are, the keys and values with those of the cache before them, and the scores.
 pub(super) fn attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
-    let of = |name: &str| view.node.attrs.contains_key(name).then(|| view.node.int(name, 0)).filter(|&heads| heads > 0);
+    let of = |name: &str| view.attributes.integer(name).filter(|&heads| heads > 0);
     let (queries, others) = (of("q_num_heads"), of("kv_num_heads"));
     let packed = view.dims(0)?.len() == 3;
     let [batch, heads, positions, _] = in_heads(view, 0, queries, sizes)?;

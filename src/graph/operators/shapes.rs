@@ -1,9 +1,11 @@
-//! Dimensions of outputs, for operators that do not slide windows (those are in [`spatial`](super::spatial)).
+//! Dimensions of outputs, for operators that neither slide windows (those are in [`spatial`](super::spatial)) nor
+//! transform signals ([`signals`](super::signals)).
 //!
 //! The same rules serve a graph at load, whose sizes may be symbols, and a node that runs, whose sizes are numbers:
 //! what they refuse is what a request is refused for.
 
 use super::error::{Open, ShapeError};
+use super::number;
 use super::size::{Size, Sizes};
 use super::view::{Dims, Ints, Outputs, View, axes_of, axis_of};
 
@@ -17,7 +19,7 @@ fn differ(a: Size, b: Size) -> bool {
 }
 
 /// A size for a sentence.
-fn shown(size: Size) -> String {
+pub(super) fn shown(size: Size) -> String {
     size.known().map_or_else(|| "?".to_owned(), |size| size.to_string())
 }
 
@@ -144,15 +146,31 @@ pub(super) fn tile(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     Ok(dims.iter().zip(&repeats).map(|(&dim, &repeat)| sizes.mul(dim, repeat)).collect())
 }
 
-/// One dimension of a size that the contents decide.
-pub(super) fn list(_: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
-    Ok(one(sizes.fresh()))
+/// As many numbers as there are from the first input to the second in steps of the third.
+pub(super) fn range(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let bounds = [view.number(0), view.number(1), view.number(2)];
+    if bounds.contains(&Err(Open::Unknown)) {
+        return Ok(one(sizes.fresh()));
+    }
+    let [start, limit, delta] = bounds;
+    let (start, limit, delta) = (start?, limit?, delta?);
+    let count = number::count(start, limit, delta);
+    let count = count.ok_or_else(|| ShapeError::Lists(format!("no range from {start} to {limit} in steps of {delta}")));
+    Ok(one(Size::Known(count?)))
 }
 
+/// The first input's dimensions and, at the axis, the depth.
 pub(super) fn one_hot(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let mut dims = view.dims(0)?;
     let at = axis_of(view.int("axis"), dims.len() + 1)?;
-    dims.insert(at, sizes.fresh());
+    let depth = match view.size(1) {
+        Err(Open::Unknown) => sizes.fresh(),
+        depth => depth?,
+    };
+    if depth.known().is_some_and(|depth| depth < 0) {
+        return Err(ShapeError::Lists(format!("a depth of {}", shown(depth))).into());
+    }
+    dims.insert(at, depth);
     Ok(dims)
 }
 
@@ -193,7 +211,7 @@ fn product(view: &View<'_>, operands: [usize; 2], sizes: &mut Sizes) -> Result<D
     let swapped = |dims: &Dims, attributes: &[&str]| -> Dims {
         let mut dims = dims.clone();
         if let [.., a, b] = &mut dims[..]
-            && attributes.iter().any(|name| view.node.int(name, 0) != 0)
+            && attributes.iter().any(|name| view.attributes.declares(name) && view.attributes.flag(name))
         {
             std::mem::swap(a, b);
         }
@@ -258,7 +276,7 @@ pub(super) fn reshape(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> 
         }
         (Some(place), Some((whole, known, from, to))) => {
             // A size of 0 that is kept leaves nothing to divide by, but what the other sizes are divided into is as
-            // with any other size in its place: an empty batch of pictures flattens like a full one.
+            // with any other size in its place: an empty batch of images flattens like a full one.
             let kept = |place: usize| copies_zeros && target.get(place) == Some(&Size::Known(0));
             let others = |sizes: &Ints| count(sizes.iter().enumerate().filter(|(at, _)| !kept(*at)).map(|(_, &s)| s));
             let (whole, known) = if known == Some(0) { (others(&from), others(&to)) } else { (whole, known) };
@@ -455,9 +473,9 @@ pub(super) fn with_moments(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Op
 pub(super) fn top_k(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
     let mut dims = view.dims(0)?;
     let at = axis_of(view.int("axis"), dims.len())?;
-    let given = match view.node.attrs.contains_key("k") {
-        true => Ok([view.node.int("k", -1)].into_iter().collect()),
-        false => view.known(1),
+    let given = match view.attributes.integer("k") {
+        Some(count) => Ok([count].into_iter().collect()),
+        None => view.known(1),
     };
     dims[at] = match given {
         Ok(given) => {
@@ -480,7 +498,7 @@ pub(super) fn top_k(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open>
 pub(super) fn gather_nd(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (data, indices) = (view.dims(0)?, view.dims(1)?);
     let Some((depth, tuples)) = indices.split_last() else {
-        return Err(ShapeError::input(1, &indices, "no tuples lie in a scalar"));
+        return Err(ShapeError::input(1, &indices, "a scalar holds no tuples"));
     };
     let depth = depth.known().ok_or(Open::Unknown)?;
     let behind = usize::try_from(view.int("batch_dims").saturating_add(depth)).ok().and_then(|at| data.get(at..));
@@ -533,7 +551,7 @@ pub(super) fn features(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open>
 pub(super) fn targets(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;
     match dims[..] {
-        [rows, _] => Ok([rows, Size::Known(view.node.int("n_targets", 1))].into_iter().collect()),
+        [rows, _] => Ok([rows, Size::Known(view.int("n_targets"))].into_iter().collect()),
         _ => Err(ShapeError::input(0, &dims, "no rows of features")),
     }
 }
@@ -546,14 +564,5 @@ pub(super) fn n_grams(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
         [_] => Ok(one(Size::Known(columns))),
         [rows, _] => Ok([rows, Size::Known(columns)].into_iter().collect()),
         _ => Err(ShapeError::input(0, &dims, "a list or lists are needed")),
-    }
-}
-
-/// As many numbers as the first input says.
-pub(super) fn window(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
-    match view.elements(0)?[..] {
-        [Size::Known(size)] if size < 0 => Err(ShapeError::Lists(format!("a size of {size}")).into()),
-        [size] => Ok(one(size)),
-        ref sizes => Err(ShapeError::Lists(format!("expected one integer, found {}", sizes.len())).into()),
     }
 }

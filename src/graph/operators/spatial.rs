@@ -27,7 +27,7 @@ fn of_input(
     rule: impl FnOnce(&View<'_>, &[Size], &mut Sizes) -> Result<Dims, Open>,
 ) -> Result<Dims, Open> {
     let mut x = view.dims(input)?;
-    let last = view.node.int("channels_last", 0) != 0 && x.len() >= 3;
+    let last = view.node.is_channels_last() && x.len() >= 3;
     if last {
         x[1..].rotate_right(1);
     }
@@ -55,7 +55,7 @@ pub(super) fn conv(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     })
 }
 
-/// The picture is input 0, the weights are input 3.
+/// The image is input 0, the weights are input 3.
 pub(super) fn quantized_conv(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     in_order(view, sizes, |view, x, sizes| {
         let weights = weights(view, x, 3)?;
@@ -79,7 +79,7 @@ pub(super) fn pool(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> 
 /// In training, the running moments of each channel follow.
 pub(super) fn batch_normalization(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
     let x = view.dims(0)?;
-    let last = view.node.int("channels_last", 0) != 0;
+    let last = view.node.is_channels_last();
     let channels = if last { x.last() } else { x.get(1) }.copied();
     let moments = match view.int("training_mode") {
         0 => 0,
@@ -170,7 +170,8 @@ fn windows(
     let count = x.len() - 2;
     let (strides, dilations) = (list(view, "strides", count, 1)?, list(view, "dilations", count, 1)?);
     let pads = list(view, "pads", 2 * count, 0)?;
-    let auto = view.node.string("auto_pad", "NOTSET");
+    // DeformConv has no such attribute.
+    let auto = if view.attributes.declares("auto_pad") { view.attributes.text("auto_pad") } else { "NOTSET" };
     let mut y: Dims = [x[0], channels].into_iter().collect();
     for n in 0..count {
         let stride = Some(strides[n]).filter(|&stride| stride > 0).ok_or(Open::Unknown)?;
@@ -272,7 +273,7 @@ fn transposed(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Result<Dims, Op
 
 fn blocks(view: &View<'_>, x: &[Size], sizes: &mut Sizes, to_space: bool) -> Result<Dims, Open> {
     let &[n, c, h, w] = x else {
-        return Err(ShapeError::input(0, x, "it is not that of pictures [N, C, H, W]"));
+        return Err(ShapeError::input(0, x, "it is not that of images [N, C, H, W]"));
     };
     let side = view.int("blocksize").max(1);
     let block = Size::Known(side);
@@ -420,7 +421,7 @@ pub(super) fn pad(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     Ok(dims)
 }
 
-/// What a picture has at each place of a grid, whose last axis holds the place.
+/// What an image has at each place of a grid, whose last axis holds the place.
 pub(super) fn grid_sample(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (picture, grid) = (view.dims(0)?, view.dims(1)?);
     match (&picture[..], &grid[..]) {
@@ -429,12 +430,12 @@ pub(super) fn grid_sample(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> 
         }
         _ => {
             let (picture, grid) = (ShapeError::extents(&picture), ShapeError::extents(&grid));
-            Err(ShapeError::Lists(format!("a grid of shape {grid} over a picture of {picture}")).into())
+            Err(ShapeError::Lists(format!("a grid of shape {grid} over an image of {picture}")).into())
         }
     }
 }
 
-/// A place of two or three numbers for every element of pictures of the size that is input 1.
+/// A place of two or three numbers for every element of images of the size that is input 1.
 pub(super) fn affine_grid(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (theta, size) = (view.dims(0)?, view.elements(1)?);
     let known = |at: usize| theta.get(at).and_then(|size| size.known());
@@ -461,7 +462,7 @@ pub(super) fn affine_grid(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> 
     }
 }
 
-/// Bins of every region of the pictures.
+/// Bins of every region of the images.
 pub(super) fn regions(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (pictures, regions) = (view.dims(0)?, view.dims(1)?);
     match (&pictures[..], &regions[..]) {
@@ -471,7 +472,7 @@ pub(super) fn regions(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
         }
         _ => {
             let (pictures, regions) = (ShapeError::extents(&pictures), ShapeError::extents(&regions));
-            Err(ShapeError::Lists(format!("regions of shape {regions} in pictures of {pictures}")).into())
+            Err(ShapeError::Lists(format!("regions of shape {regions} in images of {pictures}")).into())
         }
     }
 }

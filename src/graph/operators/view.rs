@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::attributes::Attributes;
 use super::error::{Open, ShapeError};
+use super::number::Number;
 use super::size::Size;
 use crate::graph::ir::{Graph, NodeDesc};
 use crate::tensor::{DType, Tensor};
@@ -150,14 +151,34 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The elements of an `f32` input that are known.
-    pub(crate) fn floats(&self, index: usize) -> Result<SmallVec<[f32; 8]>, Open> {
+    /// The tensor of an input: a constant at load, any when the node runs.
+    fn tensor(&self, index: usize) -> Result<&'a Tensor, Open> {
         let tensor = match self.inputs {
+            _ if !self.has(index) => return Err(ShapeError::Missing(index).into()),
             Inputs::Facts { graph, .. } => graph.constant_input(self.node, index),
             Inputs::Tensors(tensors) => tensors.get(index).copied().flatten(),
         };
-        let values = tensor.and_then(|tensor| tensor.as_slice::<f32>().ok());
-        values.map(SmallVec::from_slice).ok_or(Open::Unknown)
+        tensor.ok_or(Open::Unknown)
+    }
+
+    /// The elements of an `f32` input that are known.
+    pub(crate) fn floats(&self, index: usize) -> Result<SmallVec<[f32; 8]>, Open> {
+        self.tensor(index)?.as_slice::<f32>().map(SmallVec::from_slice).map_err(|_| Open::Unknown)
+    }
+
+    /// The single number in an input of any type.
+    pub(crate) fn number(&self, index: usize) -> Result<Number, Open> {
+        Number::of(index, self.tensor(index)?)
+    }
+
+    /// The single number in an input of any type, as a size: one that is followed where it is computed from sizes.
+    pub(crate) fn size(&self, index: usize) -> Result<Size, Open> {
+        if let Ok(Given::Fact(Fact { elements: Some(elements), .. })) = self.given(index)
+            && let &[size] = &elements[..]
+        {
+            return Ok(size);
+        }
+        Ok(Size::Known(self.number(index)?.size()))
     }
 
     /// An integer attribute, or its default.

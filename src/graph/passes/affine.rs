@@ -29,7 +29,8 @@ pub(super) struct Affine {
 /// A batch normalisation as such, if its parameters are constants.
 pub(super) fn of_batch_norm(edit: &Edit<'_>, node: &NodeDesc) -> Option<Affine> {
     // Old versions could normalise each position separately, and every version can train.
-    if node.int("training_mode", 0) != 0 || node.int("spatial", 1) != 1 || node.version < 7 {
+    let attributes = node.attributes();
+    if attributes.flag("training_mode") || attributes.int("spatial") != 1 || node.version < 7 {
         return None;
     }
     let mut parameters = [1, 2, 3, 4].map(|index| {
@@ -42,7 +43,7 @@ pub(super) fn of_batch_norm(edit: &Edit<'_>, node: &NodeDesc) -> Option<Affine> 
     if [&beta, &mean, &var].iter().any(|values| values.len() != channels) {
         return None;
     }
-    let epsilon = f64::from(node.float("epsilon", 1e-5));
+    let epsilon = f64::from(attributes.float("epsilon"));
     let scale: Vec<f64> = gamma.iter().zip(&var).map(|(gamma, var)| gamma / (var + epsilon).sqrt()).collect();
     let shift = beta.iter().zip(&mean).zip(&scale).map(|((beta, mean), scale)| beta - mean * scale).collect();
     Some(Affine { scale, shift })
@@ -149,7 +150,7 @@ fn into_convolution(
         return None;
     }
     let weights = edit.constant(conv, 1).filter(|weights| weights.dtype() == DType::F32)?.clone();
-    let (shape, groups) = (weights.shape().to_vec(), usize::try_from(conv.int("group", 1)).ok()?);
+    let (shape, groups) = (weights.shape().to_vec(), usize::try_from(conv.attributes().int("group")).ok()?);
     let rank = shape.len();
     if rank < 3 || groups == 0 || facts.rank(conv.input(0)?).is_some_and(|other| other != rank) {
         return None;

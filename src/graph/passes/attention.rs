@@ -6,7 +6,7 @@
 
 use super::PassCx;
 use super::edit::Edit;
-use super::matmul::is_matmul;
+use super::matmul::{alpha, is_matmul, transposes};
 use super::permute::perm_of;
 use crate::graph::facts::{self, Facts, Size};
 use crate::graph::heads::Heads;
@@ -47,16 +47,16 @@ struct Adjusted {
 
 /// Matches from the product with the values upwards.
 fn heart(edit: &mut Edit<'_>, slot: usize, context: &NodeDesc, facts: &Facts) {
-    let plain = |node: &NodeDesc| !node.attrs.contains_key("activation") && node.int("trans_a", 0) == 0;
+    let plain = |node: &NodeDesc| !node.attrs.contains_key("activation") && !transposes(node, "trans_a");
     let bare = plain(context) && context.input(2).is_none() && context.input(3).is_none();
-    if !bare || context.int("trans_b", 0) != 0 || context.float("alpha", 1.0) != 1.0 {
+    if !bare || transposes(context, "trans_b") || alpha(context) != 1.0 {
         return;
     }
     let (Some(weights), Some(value)) = (context.input(0), context.input(1)) else { return };
     let Some((softmax_slot, softmax)) = edit.sole_maker(weights).filter(|(_, node)| node.is("Softmax")) else { return };
     let Some(scores) = softmax.input(0) else { return };
     let Some(rank) = facts.rank(scores).filter(|rank| (2..=4).contains(rank)) else { return };
-    let axis = softmax.int("axis", if softmax.version < 13 { 1 } else { -1 });
+    let axis = softmax.attributes().int("axis");
     if facts::axis(axis, rank) != Some(rank - 1) {
         return;
     }
@@ -76,7 +76,7 @@ fn heart(edit: &mut Edit<'_>, slot: usize, context: &NodeDesc, facts: &Facts) {
     if [query, key, value].iter().any(|&operand| facts.rank(operand) != Some(rank)) {
         return;
     }
-    let stored = if product.int("trans_b", 0) != 0 { Heads::First } else { Heads::Columns };
+    let stored = if transposes(&product, "trans_b") { Heads::First } else { Heads::Columns };
     let fused = NodeDesc {
         name: context.name.clone(),
         domain: "kiln".to_owned(),
@@ -84,7 +84,7 @@ fn heart(edit: &mut Edit<'_>, slot: usize, context: &NodeDesc, facts: &Facts) {
         version: 1,
         attrs: Attrs::from([
             ("rank".to_owned(), Attr::Int(rank as i64)),
-            ("scale".to_owned(), Attr::Float(product.float("alpha", 1.0))),
+            ("scale".to_owned(), Attr::Float(alpha(&product))),
             ("key".to_owned(), stored.word().into()),
             ("fill".to_owned(), Attr::Float(adjusted.fill)),
             ("inverted".to_owned(), Attr::Int(adjusted.inverted.into())),
@@ -145,7 +145,9 @@ fn number(edit: &Edit<'_>, value: ValueId) -> Option<f32> {
 fn operands(edit: &mut Edit<'_>, slot: usize, mut fused: NodeDesc, facts: &Facts) {
     let mut changed = false;
     for (index, attribute) in OPERANDS.into_iter().enumerate() {
-        let (Some(value), Some(heads)) = (fused.input(index), Heads::of(&fused, attribute)) else { continue };
+        let (Some(value), Some(heads)) = (fused.input(index), Heads::of(&fused.attributes(), attribute)) else {
+            continue;
+        };
         let Some((_, maker)) = edit.maker(value) else { continue };
         let Some(source) = maker.input(0) else { continue };
         let before = if maker.is("Transpose") {
@@ -186,7 +188,7 @@ fn joined(joined: Option<&[Size]>, apart: Option<&[Size]>) -> Option<i64> {
 fn result(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) {
     let (Some(source), Some(output)) = (node.input(0), node.output(0)) else { return };
     let Some((maker, fused)) = edit.sole_maker(source).filter(|(_, fused)| fused.is_fused(FUSED)) else { return };
-    let after = match Heads::of(fused, "output") {
+    let after = match Heads::of(&fused.attributes(), "output") {
         Some(Heads::First) if node.is("Transpose") => {
             let is_behind = perm_of(node, 4).is_some_and(|perm| perm.as_slice() == [0, 2, 1, 3]);
             Some(Heads::Behind).filter(|_| is_behind && facts.rank(source) == Some(4))

@@ -61,7 +61,7 @@ impl Role {
             Role::Attention
         } else if node.is("LayerNormalization") || node.is("RMSNormalization") {
             if node.output(1).is_none() && node.output(2).is_none() { Role::Norm } else { Role::Plain }
-        } else if (node.is("MaxPool") || node.is("AveragePool")) && node.int("channels_last", 0) != 0 {
+        } else if (node.is("MaxPool") || node.is("AveragePool")) && node.is_channels_last() {
             if node.output(1).is_none() { Role::Pool } else { Role::Plain }
         } else if node.is("Concat") || is_nearest(node) {
             Role::Moves
@@ -165,14 +165,14 @@ fn stored_as_halves(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
 
 /// Whether a node multiplies rows by a matrix of constant weights.
 fn is_product(graph: &Graph, node: &NodeDesc) -> bool {
-    let product = node.is("MatMul") || node.is_fused(matmul::FUSED) && node.int("trans_a", 0) == 0;
+    let product = node.is("MatMul") || node.is_fused(matmul::FUSED) && !node.attributes().flag("trans_a");
     let weights = || graph.constant_input(node, 1);
     product && weights().is_some_and(|weights| weights.dtype() == DType::F32 && weights.shape().len() == 2)
 }
 
 /// Whether a node picks the nearest element at each position.
 fn is_nearest(node: &NodeDesc) -> bool {
-    (node.is("Resize") || node.is("Upsample")) && node.string("mode", "nearest") == "nearest"
+    (node.is("Resize") || node.is("Upsample")) && node.attributes().text("mode") == "nearest"
 }
 
 /// The fused form of a convolution.

@@ -8,7 +8,7 @@ use crate::graph::ir::{Attr, CAPTURES, Graph};
 pub(super) fn run(graph: &mut Graph, _: &mut PassCx<'_>) -> usize {
     let mut changes = 0;
     for node in &mut graph.nodes {
-        let captures = usize::try_from(node.int(CAPTURES, 0)).unwrap_or(0).min(node.inputs.len());
+        let captures = node.captures().min(node.inputs.len());
         let first = node.inputs.len() - captures;
         // From the last to the first, so that the indices of the others stay valid.
         for place in (0..captures).rev() {

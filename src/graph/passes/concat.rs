@@ -60,7 +60,7 @@ fn whole_channels(conv: &NodeDesc, sizes: &Weights, elements: Elements) -> Optio
 fn joins_channels(node: &NodeDesc, facts: &Facts, unit: i64) -> bool {
     let (Some(joined), true) = (node.output(0), node.is("Concat") && node.inputs.len() > 1) else { return false };
     let Some(rank) = facts.rank(joined) else { return false };
-    let along_last = facts::axis(node.int("axis", 1), rank) == Some(rank - 1);
+    let along_last = facts::axis(node.attributes().int("axis"), rank) == Some(rank - 1);
     let floats = facts.is(joined, DType::F32) || facts.is(joined, DType::BF16);
     let whole = |input: &Option<_>| {
         let channels = input.and_then(|part| facts.dims(part)?.last()?.known());

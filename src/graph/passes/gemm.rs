@@ -23,16 +23,16 @@ fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc
     if node.version < 7 || !facts.is(node.input(0)?, DType::F32) {
         return None;
     }
-    let columns = *facts.dims(node.input(1)?)?.get(usize::from(node.int("transB", 0) == 0))?;
+    let columns = *facts.dims(node.input(1)?)?.get(usize::from(!node.attributes().flag("transB")))?;
     let bias = match node.input(2) {
         None => None,
-        Some(c) => Some(row(edit, c, node.float("beta", 1.0), columns, facts)?),
+        Some(c) => Some(row(edit, c, node.attributes().float("beta"), columns, facts)?),
     };
     let mut attrs = Attrs::new();
     for (from, to) in [("transA", "trans_a"), ("transB", "trans_b")] {
-        attrs.insert(to.to_owned(), Attr::Int(i64::from(node.int(from, 0) != 0)));
+        attrs.insert(to.to_owned(), Attr::Int(i64::from(node.attributes().flag(from))));
     }
-    attrs.insert("alpha".to_owned(), Attr::Float(node.float("alpha", 1.0)));
+    attrs.insert("alpha".to_owned(), Attr::Float(node.attributes().float("alpha")));
     Some(NodeDesc {
         domain: "kiln".to_owned(),
         op: FUSED.to_owned(),

@@ -36,7 +36,7 @@ fn hands_on(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> bool {
             Some(_) => edit.constant(node, 2).is_some_and(|training| training.bytes().iter().all(|&byte| byte == 0)),
         },
         "Dropout" => node.version >= 7,
-        "Cast" => node.dtype("to").is_some_and(|to| facts.is(input, to)),
+        "Cast" => node.attributes().dtype("to").is_some_and(|to| facts.is(input, to)),
         "Concat" | "Sum" | "Max" | "Min" | "Mean" => node.inputs.len() == 1,
         "Transpose" => match node.ints("perm") {
             Some(perm) => perm.iter().enumerate().all(|(place, &from)| from == place as i64),

@@ -117,7 +117,7 @@ fn is_of_last_axis(edit: &Edit<'_>, mean: &NodeDesc, x: ValueId, facts: &Facts) 
         (None, None) => None,
     };
     match (axes.as_deref(), facts.rank(x)) {
-        (Some(&[axis]), Some(rank)) => mean.int("keepdims", 1) != 0 && facts::axis(axis, rank) == Some(rank - 1),
+        (Some(&[axis]), Some(rank)) => mean.attributes().flag("keepdims") && facts::axis(axis, rank) == Some(rank - 1),
         _ => false,
     }
 }

@@ -27,7 +27,7 @@ use hashbrown::HashMap;
 use super::PassCx;
 use super::permute::{as_ints, permuted, to_first, to_last};
 use crate::graph::facts::{Facts, Size};
-use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
+use crate::graph::ir::{Attr, CHANNELS_LAST, Graph, NodeDesc, ValueId};
 use crate::graph::operators::{self, Broadcast, Layout as Kind};
 use crate::tensor::Tensor;
 
@@ -101,7 +101,7 @@ impl Layout<'_> {
     /// Whether a node quantises or dequantises all elements by one scale.
     fn has_single_scale(&self, node: &NodeDesc) -> bool {
         let parameters = node.inputs.iter().skip(1).flatten();
-        node.int("block_size", 0) == 0 && parameters.copied().all(|value| self.facts.rank(value) == Some(0))
+        node.attributes().int("block_size") == 0 && parameters.copied().all(|value| self.facts.rank(value) == Some(0))
     }
 
     /// Adds a node in ONNX's order.
@@ -125,7 +125,7 @@ impl Layout<'_> {
         if let Some(residual) = node.input(3).filter(|_| node.is_fused("FusedConv")) {
             moved.inputs[3] = Some(self.last(residual, rank)?);
         }
-        moved.attrs.insert("channels_last".to_owned(), Attr::Int(1));
+        moved.attrs.insert(CHANNELS_LAST.to_owned(), Attr::Int(1));
         self.outputs_last(&mut moved)?;
         Some(moved)
     }

@@ -66,8 +66,18 @@ fn factor(edit: &Edit<'_>, node: &NodeDesc) -> Option<(ValueId, f32)> {
     }
 }
 
+/// What a product is multiplied by, which a plain MatMul does not say.
+pub(super) fn alpha(node: &NodeDesc) -> f32 {
+    if node.is_fused(FUSED) { node.attributes().float("alpha") } else { 1.0 }
+}
+
+/// Whether a product transposes the operand that the attribute is about, which a plain MatMul never does.
+pub(super) fn transposes(node: &NodeDesc, attribute: &str) -> bool {
+    node.is_fused(FUSED) && node.attributes().flag(attribute)
+}
+
 fn times(node: &mut NodeDesc, by: f32) {
-    let alpha = node.float("alpha", 1.0) * by;
+    let alpha = alpha(node) * by;
     node.attrs.insert("alpha".to_owned(), Attr::Float(alpha));
 }
 
@@ -113,7 +123,7 @@ fn operands(edit: &mut Edit<'_>, slot: usize, node: NodeDesc, facts: &Facts) {
             } else {
                 continue;
             }
-            let flipped = 1 - fused.int(flag, 0);
+            let flipped = i64::from(!fused.attributes().flag(flag));
             fused.attrs.insert(flag.to_owned(), Attr::Int(flipped));
             changed = true;
         } else if edit.uses(operand) == 1 && (before.is("Mul") || before.is("Div")) && facts.is(operand, DType::F32) {

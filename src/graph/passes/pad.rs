@@ -21,12 +21,13 @@ pub(super) fn run(graph: &mut Graph, _: &mut PassCx<'_>) -> usize {
 fn with_padding(edit: &Edit<'_>, conv: &NodeDesc, pad: &NodeDesc) -> Option<NodeDesc> {
     let zero = match edit.constant(pad, 2) {
         Some(value) => value.bytes().iter().all(|&byte| byte == 0),
-        None => pad.input(2).is_none() && pad.float("value", 0.0) == 0.0,
+        None => pad.input(2).is_none() && pad.attributes().float("value") == 0.0,
     };
-    if !zero || pad.string("mode", "constant") != "constant" || pad.input(3).is_some() {
+    if !zero || pad.attributes().text("mode") != "constant" || pad.input(3).is_some() {
         return None;
     }
-    if !matches!(conv.string("auto_pad", "NOTSET"), "NOTSET" | "VALID") || conv.int("channels_last", 0) != 0 {
+    let auto = conv.attributes().text("auto_pad");
+    if !matches!(auto, "NOTSET" | "VALID") || conv.is_channels_last() {
         return None;
     }
     let pads = match edit.constant(pad, 1) {
@@ -39,7 +40,7 @@ fn with_padding(edit: &Edit<'_>, conv: &NodeDesc, pad: &NodeDesc) -> Option<Node
     if pads.len() != 2 * rank || begins[..2] != [0, 0] || ends[..2] != [0, 0] || pads.iter().any(|&pad| pad < 0) {
         return None;
     }
-    let own = match (conv.string("auto_pad", "NOTSET"), conv.ints("pads")) {
+    let own = match (auto, conv.ints("pads")) {
         ("NOTSET", Some(own)) => own.to_vec(),
         _ => vec![0; 2 * space],
     };

@@ -107,8 +107,8 @@ fn limits(edit: &Edit<'_>, node: &NodeDesc) -> Option<(f32, f32)> {
     if node.is("Relu") {
         return Some((0.0, f32::INFINITY));
     }
-    let bound = |index: usize, name: &str, default: f32| match node.input(index) {
-        None => Some(node.float(name, default)),
+    let bound = |index: usize, name: &str, none: f32| match node.input(index) {
+        None => Some(node.attributes().number(name).unwrap_or(none)),
         Some(_) => edit.constant(node, index)?.as_slice::<f32>().ok()?.first().copied(),
     };
     let (low, high) = (bound(1, "min", f32::NEG_INFINITY)?, bound(2, "max", f32::INFINITY)?);
@@ -121,7 +121,7 @@ fn is_number(scale: &Tensor) -> bool {
 
 /// The zero point of a node that quantises to bytes; a new one if it has none.
 fn zero_point(edit: &mut Edit<'_>, node: &NodeDesc, scale: &Tensor) -> Option<ValueId> {
-    let plain = |name: &str| node.int(name, 0) == 0;
+    let plain = |name: &str| !node.attributes().flag(name);
     if !(plain("output_dtype") && plain("block_size") && plain("precision")) {
         return None;
     }
@@ -138,7 +138,7 @@ fn zero_point(edit: &mut Edit<'_>, node: &NodeDesc, scale: &Tensor) -> Option<Va
 /// The node that dequantises a value from bytes.
 fn dequantised(edit: &Edit<'_>, value: ValueId) -> Option<NodeDesc> {
     let (_, node) = edit.maker(value).filter(|(_, node)| node.is("DequantizeLinear"))?;
-    let plain = |name: &str| node.int(name, 0) == 0;
+    let plain = |name: &str| !node.attributes().flag(name);
     let scale = edit.constant(node, 1).filter(|scale| scale.dtype() == DType::F32)?;
     let zero = match node.input(2) {
         None => true,
@@ -157,7 +157,7 @@ fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc
     let weights = dequantised(edit, node.input(1)?)?;
     let tensor = edit.constant(&weights, 0).filter(|tensor| matches!(tensor.dtype(), DType::U8 | DType::I8))?;
     let rank = tensor.shape().len();
-    let transposed = node.int("transB", 0) != 0;
+    let transposed = node.is("Gemm") && node.attributes().flag("transB");
     let mut attrs = Attrs::new();
     let (op, axis) = match node.op.as_str() {
         "Conv" => {
@@ -166,7 +166,9 @@ fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc
         }
         _ if rank != 2 => return None,
         "Gemm" => {
-            let plain = node.int("transA", 0) == 0 && node.float("alpha", 1.0) == 1.0 && node.float("beta", 1.0) == 1.0;
+            let attributes = node.attributes();
+            let plain =
+                !attributes.flag("transA") && attributes.float("alpha") == 1.0 && attributes.float("beta") == 1.0;
             (plain && node.version >= 7).then_some(())?;
             attrs.insert("trans_b".to_owned(), Attr::Int(i64::from(transposed)));
             ("QuantizedMatMul", usize::from(!transposed))
@@ -175,7 +177,7 @@ fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc
     };
     let filters = *tensor.shape().get(axis)?;
     let scale = edit.constant(&weights, 1)?;
-    let along = weights.int("axis", 1);
+    let along = weights.attributes().int("axis");
     let along = if along < 0 { along + rank as i64 } else { along };
     if scale.len() != 1 && (scale.shape() != [filters] || along != axis as i64) {
         return None;
@@ -224,7 +226,7 @@ fn operands(node: &NodeDesc) -> Option<[(ValueId, ValueId); 2]> {
 fn scaled_sums(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
     for (sums, scale) in operands(node)? {
         let Some((cast, before)) = edit.sole_maker(sums).filter(|(_, node)| node.is("Cast")) else { continue };
-        if before.dtype("to") != Some(DType::F32) {
+        if before.attributes().dtype("to") != Some(DType::F32) {
             continue;
         }
         let Some((maker, product)) = before.input(0).and_then(|value| edit.sole_maker(value)) else { continue };
@@ -271,7 +273,7 @@ fn biased_sums(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts)
             node.is_fused("QuantizedMatMul") && node.input(BIAS).is_none() && node.input(Y_SCALE).is_none()
         };
         let Some((maker, before)) = edit.sole_maker(product).filter(|(_, node)| is_bare(node)) else { continue };
-        let transposed = before.int("trans_b", 0) != 0;
+        let transposed = before.attributes().flag("trans_b");
         let Some(&columns) = edit.constant(before, 1).and_then(|w| w.shape().get(usize::from(!transposed))) else {
             continue;
         };

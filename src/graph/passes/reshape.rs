@@ -71,7 +71,7 @@ fn through_views(edit: &Edit<'_>, node: &NodeDesc) -> Option<ValueId> {
 
 /// Whether a view has its input's size number `place` at the same position.
 fn leaves_in_place(edit: &Edit<'_>, view: &NodeDesc, place: usize) -> bool {
-    if view.op != "Reshape" || view.int("allowzero", 0) != 0 {
+    if view.op != "Reshape" || view.attributes().flag("allowzero") {
         return false;
     }
     let target = edit.constant(view, 1).and_then(|target| target.as_slice::<i64>().ok());

@@ -72,7 +72,7 @@ fn op(node: &NodeDesc) -> String {
         text += &format!("+{:?}", program.as_unary().expect("an activation is one function"));
     }
     for flag in ["trans_a", "trans_b", "channels_last"] {
-        if node.int(flag, 0) != 0 {
+        if node.is_marked(flag) {
             text += &format!("+{flag}");
         }
     }

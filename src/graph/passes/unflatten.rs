@@ -4,7 +4,7 @@
 
 use super::PassCx;
 use super::edit::Edit;
-use super::matmul::is_matmul;
+use super::matmul::{is_matmul, transposes};
 use super::reshape::fixed_target;
 use crate::graph::facts::{Facts, Size};
 use crate::graph::ir::{Graph, NodeDesc, ValueId};
@@ -39,7 +39,7 @@ fn direct(
     matmul: &NodeDesc,
     facts: &Facts,
 ) -> Option<(ValueId, Option<Vec<i64>>)> {
-    if !is_matmul(matmul, facts) || matmul.int("trans_a", 0) != 0 || matmul.input(3).is_some() {
+    if !is_matmul(matmul, facts) || transposes(matmul, "trans_a") || matmul.input(3).is_some() {
         return None;
     }
     let (product, flat, b) = (restore.input(0)?, matmul.input(0)?, matmul.input(1)?);

@@ -9,7 +9,7 @@ use crate::tensor::DType;
 pub(super) fn convolution(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
     let conv = ["Conv", "ConvTranspose"].iter().any(|op| node.is(op));
     let fused = ["FusedConv", "FusedConvTranspose"].iter().any(|op| node.is_fused(op));
-    let suits = (conv || fused) && node.int("channels_last", 0) != 0;
+    let suits = (conv || fused) && node.is_channels_last();
     if suits { weights(graph, node) } else { None }
 }
 
@@ -17,7 +17,7 @@ pub(super) fn convolution(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
 fn weights(graph: &Graph, node: &NodeDesc) -> Option<Weights> {
     let tensor = graph.constant_input(node, 1).filter(|tensor| tensor.dtype() == DType::F32)?;
     let [outer, inner, ref kernel @ ..] = *tensor.shape() else { return None };
-    let groups = usize::try_from(node.int("group", 1)).ok().filter(|&groups| groups > 0)?;
+    let groups = usize::try_from(node.attributes().int("group")).ok().filter(|&groups| groups > 0)?;
     let solid = |sizes: &[usize]| {
         let mut solid = [1; 3];
         solid.get_mut(3usize.checked_sub(sizes.len())?..)?.copy_from_slice(sizes);

@@ -1,7 +1,8 @@
-//! The attention that a pass has put together: queries, keys and values with their heads wherever exporters left them.
+//! The attention that a pass has put together: queries, keys and values in the layouts that exporters write
+//! ([`Heads`]).
 //!
-//! Inputs are queries, keys, values, a mask that is added to scores, and a condition outside of which scores are replaced.
-//! Everything broadcasts as the nodes did that this one stands for.
+//! Inputs are queries, keys, values, a mask that is added to scores, and a condition outside of which scores are
+//! replaced. Everything broadcasts as it did in the nodes that this one replaces.
 
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operands, Strides};
@@ -14,8 +15,8 @@ use crate::ops::{LoadCx, OpError, View, optional, refused, required, strides};
 use crate::tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 
 struct Fused {
-    /// Of queries, keys, values and results.
-    lies: [Heads; 4],
+    /// The layouts of queries, keys, values and results.
+    layouts: [Heads; 4],
     /// Heads of operands whose heads are joined.
     heads: [usize; 3],
     /// Axes of the scores.
@@ -23,28 +24,31 @@ struct Fused {
     scale: f32,
     fill: f32,
     inverted: bool,
-    /// What results are stored as, where that was decided when the graph was rewritten: then queries, keys and values may all be
-    /// either, too.
+    /// What results are stored as, where the pass `bf16` has decided it: then queries, keys and values may be of either
+    /// type, too.
     output: Option<Stored>,
 }
 
 pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node: &NodeDesc = cx.node;
-    let lie = |name: &str| Heads::of(node, name).ok_or_else(|| OpError::invalid(node, format!("{name} lie unknown")));
-    let heads = |name: &str| usize::try_from(node.int(name, 1)).unwrap_or(1).max(1);
+    let layout = |name: &str| {
+        Heads::of(&node.attributes(), name)
+            .ok_or_else(|| OpError::invalid(node, format!("{name} has an unknown layout")))
+    };
+    let heads = |name: &str| usize::try_from(node.attributes().int(name)).unwrap_or(1).max(1);
     let rank = usize::try_from(node.attributes().int("rank")).ok().filter(|rank| (2..=4).contains(rank));
     Ok(Box::new(Fused {
-        lies: [lie("query")?, lie("key")?, lie("value")?, lie("output")?],
+        layouts: [layout("query")?, layout("key")?, layout("value")?, layout("output")?],
         heads: ["query_heads", "key_heads", "value_heads"].map(heads),
         rank: rank.ok_or_else(|| OpError::invalid(node, "a rank out of 2 to 4"))?,
-        scale: node.float("scale", 1.0),
-        fill: node.float("fill", 0.0),
-        inverted: node.int("inverted", 0) != 0,
+        scale: node.attributes().float("scale"),
+        fill: node.attributes().float("fill"),
+        inverted: node.attributes().flag("inverted"),
         output: stored::output(node)?,
     }))
 }
 
-/// Sizes and distances of batch, head, row and feature.
+/// Sizes and strides of batch, head, row and feature, in elements.
 #[derive(Clone, Copy)]
 struct Operand {
     sizes: [usize; 4],
@@ -84,13 +88,13 @@ fn common(a: usize, b: usize) -> Result<usize, NodeError> {
 impl Fused {
     fn operand(&self, index: usize, shape: &[usize]) -> Result<Operand, NodeError> {
         let unfit = || refused(format!("input {index} of shape {shape:?} for attention of rank {}", self.rank));
-        let places = self.lies[index].places(shape.len()).ok_or_else(unfit)?;
+        let places = self.layouts[index].places(shape.len()).ok_or_else(unfit)?;
         let all = strides(shape);
         let mut operand = Operand {
             sizes: places.map(|place| place.map_or(1, |axis| shape[axis])),
             steps: places.map(|place| place.map_or(0, |axis| all[axis])),
         };
-        if self.lies[index] == Heads::Joined {
+        if self.layouts[index] == Heads::Joined {
             let (heads, width) = (self.heads[index], operand.sizes[3]);
             if width % heads != 0 {
                 return Err(unfit());
@@ -140,19 +144,19 @@ impl Fused {
     fn key(&self, problem: &Problem, stored: Stored, cx: &PrepareCx<'_>) -> AttentionKey {
         let Problem { query, key, value, batch, heads, queries, keys, .. } = *problem;
         let (size, value_size) = (query.sizes[3], value.sizes[3]);
-        // Keys of one for all queries are a row, however they are stored.
-        let key_columns = self.lies[1] == Heads::Columns && key.sizes[2] == keys;
-        let mut key_lies = key.strides([batch, heads, keys]);
+        // A single key that all queries share is a row in either layout.
+        let key_columns = self.layouts[1] == Heads::Columns && key.sizes[2] == keys;
+        let mut key_strides = key.strides([batch, heads, keys]);
         if key_columns {
-            key_lies.row = key.steps[3] as u64;
+            key_strides.row = key.steps[3] as u64;
         }
         let (whole, row) = (queries * heads * value_size, heads * value_size);
-        let output = match self.lies[3] {
+        let output = match self.layouts[3] {
             Heads::Behind | Heads::Joined => [whole, value_size, row],
             _ => [whole, queries * value_size, value_size],
         };
         let beside = |other: Option<Operand>| {
-            // One that repeats along the keys is spread before.
+            // One that repeats along the keys is expanded before.
             let spread = |other: Operand| if other.sizes[3] == keys { other } else { spread(other, keys) };
             other.map(|other| spread(other).strides([batch, heads, queries]))
         };
@@ -165,7 +169,7 @@ impl Fused {
             size: size as u64,
             value_size: value_size as u64,
             query: query.strides([batch, heads, queries]),
-            key: key_lies,
+            key: key_strides,
             key_columns,
             value: value.strides([batch, heads, keys]),
             output: Strides { batch: output[0] as u64, head: output[1] as u64, row: output[2] as u64 },

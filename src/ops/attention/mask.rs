@@ -1,4 +1,4 @@
-//! What a query may see: a mask of the model's, the causal frontier, a window, and how much of the cache is filled.
+//! Which keys a query attends to: the model's mask, causality, a window, and how much of the cache is filled.
 
 use super::{Attention, Plan};
 use crate::graph::NodeError;

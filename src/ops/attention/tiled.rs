@@ -1,7 +1,7 @@
 //! The operator on attention executors: `f32`, and what their shape can say. The rest is left to the plain loops.
 //!
-//! Packed heads are read where they are. A cache is copied once, into the outputs that the operator owes, and attention
-//! reads it there.
+//! Packed heads are read where they are. A cache is copied once, into the outputs that the operator has for it, and
+//! attention reads it there.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ pub(super) fn prepare(
 pub(super) fn execute(node: &Attention, executor: &Executor, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
     let plan = node.plan(&io.inputs())?;
     let grows = grows(&io.inputs());
-    // The cache with the new positions behind it, wherever somebody wants it.
+    // The cache with the new positions behind it, where it is an output.
     let present = |index: usize, heads: Heads| -> Result<Option<Tensor>, NodeError> {
         let wanted = node.outputs > index;
         if !wanted && !grows {
@@ -139,7 +139,7 @@ pub(super) fn execute(node: &Attention, executor: &Executor, io: &mut Io<'_>, cx
 
 /// Old and new positions of each head, one copy each, heads side by side.
 fn join(old: &[f32], new: &[f32], heads: Heads, past: usize, to: &mut [f32], parallel: &dyn Parallel) {
-    // Elements that make a wake-up worth its time: a quarter of a MiB.
+    // Elements from which waking a thread pays: a quarter of a MiB.
     const WORTH_A_THREAD: usize = 1 << 16;
     let (before, line) = (past * heads.size, (past + heads.positions) * heads.size);
     let parallel = if to.len() < WORTH_A_THREAD { &Serial } else { parallel };

@@ -40,7 +40,7 @@ pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     };
     let fixed = match node.attrs.get("pads") {
         Some(Attr::Ints(pads)) => Some((pads.clone(), node.attributes().float("value"))),
-        None if node.version >= 11 => None,
+        None => None,
         _ => return Err(OpError::invalid(node, "pads must be a list of integers")),
     };
     Ok(Box::new(Pad { mode, fixed }))

@@ -1,8 +1,8 @@
-//! All parts of a tensor whose rows are divided into short runs, in one walk over it.
+//! All parts of a tensor whose rows are divided into short runs, in one pass over it.
 //!
-//! Part by part, the processor fetches the runs between those of a part as well, because it fetches ahead along a page, and
-//! the tensor is read as often as there are parts. So blocks of rows that stay in the nearest cache are divided among all
-//! parts before the next block comes. Knows bytes alone.
+//! Part by part, the hardware prefetcher, which reads ahead along a page, would load the runs between those of a part
+//! as well, and the tensor would be read as often as there are parts. So blocks of rows that stay in L1 are divided
+//! among all parts before the next block comes. Knows bytes alone.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,16 +13,16 @@ use smallvec::SmallVec;
 use crate::exec::tasks_for_bytes;
 use crate::tensor::Tensor;
 
-/// Bytes of a block of rows: half of a nearest cache of 32 KiB.
+/// Bytes of a block of rows: half of an L1 of 32 KiB.
 const BLOCK: usize = 16 << 10;
 
 /// Longest run: half a page, after which reading goes on in another page anyway.
 const LONGEST: usize = 2 << 10;
 
-/// Least bytes of the tensor: what the second cache of a core may hold is found there by every part.
+/// Least bytes of the tensor: a smaller one stays in L2, where every part finds it.
 const LEAST: usize = 1 << 20;
 
-/// Whether a tensor whose rows are made of runs of so many elements is divided faster in one walk.
+/// Whether a tensor whose rows are made of runs of so many elements is divided faster in one pass.
 pub(super) fn pays(runs: &[usize], tensor: &Tensor) -> bool {
     runs.len() > 1
         && tensor.byte_len() >= LEAST

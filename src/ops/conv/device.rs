@@ -1,4 +1,5 @@
-//! Convolutions on a device: a library's, with what follows fused into it where the library can, else as a chain behind it.
+//! Convolutions on a device: a library's, with what follows fused into it where the library can, else as a chain behind
+//! it.
 
 use kiln_kernels::cpu::conv::ConvShape;
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
@@ -86,8 +87,8 @@ fn problem(shape: &ConvShape) -> Result<ConvProblem, NodeError> {
     })
 }
 
-/// The size that the input has to be padded to first: where what the libraries compute from the padding in front is not the
-/// output, because there is more or less of it behind.
+/// The size that the input has to be padded to first, because its padding at the end differs from that at the start,
+/// and libraries take one number for both.
 fn padded(problem: &ConvProblem) -> Result<Option<[u32; 3]>, NodeError> {
     let (from, to) = if problem.transposed { (problem.output, problem.input) } else { (problem.input, problem.output) };
     let mut padded = from;

@@ -1,7 +1,8 @@
-//! A convolution's input in parts: what a Concat would have joined along the channels, read where it lies.
+//! A convolution's input in parts: what a Concat would have joined along the channels, read where it is.
 //!
-//! The pass `concat` leaves the Concat out and hands the convolution its inputs. An executor that copies or transforms what it
-//! reads takes them as they are; for one that reads its input in place they are joined here, as the Concat would have.
+//! The pass `concat` leaves the Concat out and hands the convolution its inputs. An executor that copies or transforms
+//! what it reads takes them as they are; for one that reads its input in place they are joined here, as the Concat
+//! would have.
 
 use kiln_kernels::cpu::conv::{Conv as Executor, ConvPart};
 use smallvec::SmallVec;
@@ -28,7 +29,7 @@ fn channels(parts: &[&Tensor]) -> SmallVec<[usize; 4]> {
     parts.iter().map(|part| part.shape().last().copied().unwrap_or_default()).collect()
 }
 
-/// Whether an executor reads them where they lie.
+/// Whether an executor reads them where they are.
 pub(super) fn are_taken(conv: &Executor, parts: &[&Tensor]) -> bool {
     parts.len() > 1 && conv.takes_parts(&channels(parts))
 }

@@ -92,7 +92,7 @@ impl Along {
             AutoPad::SameUpper | AutoPad::SameLower => {
                 let output = self.input.div_ceil(self.stride);
                 let needed = output.saturating_sub(1).checked_mul(self.stride)?.checked_add(reach)?;
-                let pads = halves(needed.saturating_sub(self.input), auto_pad == AutoPad::SameUpper);
+                let pads = split_evenly(needed.saturating_sub(self.input), auto_pad == AutoPad::SameUpper);
                 return Some((pads[0], output));
             }
         };
@@ -117,7 +117,7 @@ impl Along {
         let found = match wanted {
             Some(output) => {
                 // The odd one is at the start unless the model says otherwise.
-                Some((halves(whole.saturating_sub(output), auto_pad == AutoPad::SameUpper)[0], output))
+                Some((split_evenly(whole.saturating_sub(output), auto_pad == AutoPad::SameUpper)[0], output))
             }
             None => {
                 let pads = if auto_pad == AutoPad::Given { self.pads } else { [0, 0] };
@@ -130,7 +130,7 @@ impl Along {
 }
 
 /// Padding in two parts.
-fn halves(total: usize, odd_at_end: bool) -> [usize; 2] {
+fn split_evenly(total: usize, odd_at_end: bool) -> [usize; 2] {
     let (small, large) = (total / 2, total - total / 2);
     if odd_at_end { [small, large] } else { [large, small] }
 }

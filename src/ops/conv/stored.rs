@@ -1,4 +1,4 @@
-//! Convolutions whose activations are stored as `bf16`: those that may be, and how theirs lie.
+//! Convolutions whose activations are stored as `bf16`: which convolutions take it, and what each operand is.
 
 use kiln_kernels::cpu::conv::ConvStored;
 use kiln_kernels::cpu::{Elements, Stored};
@@ -10,13 +10,13 @@ use crate::graph::NodeError;
 use crate::tensor::Tensor;
 
 impl Conv {
-    /// Whether its kernels take `bf16`: those of the matrix unit and depthwise ones do, on tensors that are not turned around first.
-    pub(super) fn takes_halves(&self) -> bool {
+    /// Whether its kernels take `bf16`: those for AMX and depthwise ones do, on tensors that are channels-last already.
+    pub(super) fn takes_bf16(&self) -> bool {
         let takes = |known: &KnownWeights| known.elements == Elements::Bf16Tiles || known.depthwise;
         self.channels_last && self.weights.as_ref().is_some_and(takes)
     }
 
-    /// How the activations of these inputs lie.
+    /// What the activations of these inputs are stored as.
     pub(super) fn stored(&self, inputs: &[Option<&Tensor>]) -> Result<ConvStored, NodeError> {
         Ok(ConvStored {
             input: stored(required(inputs, 0)?),

@@ -1,12 +1,12 @@
-//! Loop: a body turn after turn, over what the turn before has made, until a count or a condition ends it.
+//! Loop: a body iteration after iteration, over what the one before has made, until a count or a condition ends it.
 
 use super::{FlowLoad, Gathered, truth};
 use crate::graph::{Body, Flow, FlowCx, NodeError, Value};
 use crate::ops::{OpError, integer, refused};
 use crate::tensor::{BoolByte, Tensor};
 
-/// Inputs of the body, and of the node, before the values that are carried: the turn's number (the node: how many turns)
-/// and the condition.
+/// Inputs of the body, and of the node, before the values that are carried: the iteration's number (the node: how many
+/// iterations) and the condition.
 const LEADING: usize = 2;
 
 /// Turns after which carried sequences are held against the limit again: summing them up every time would make a loop
@@ -15,15 +15,15 @@ const SEQUENCES_CHECKED: i64 = 64;
 
 struct Loop {
     body: Body,
-    /// Values carried from a turn to the next.
+    /// Values carried from an iteration to the next.
     carried: usize,
-    /// For each output that is gathered from all turns, whether somebody wants it.
+    /// For each output that is gathered from all iterations, whether it is wanted.
     gathered: Vec<bool>,
 }
 
 pub(super) fn make(mut load: FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError> {
     let body = load.body("body")?;
-    let captures = usize::try_from(load.node.int(crate::graph::ir::CAPTURES, 0)).unwrap_or(usize::MAX);
+    let captures = load.node.captures();
     let (given, taken) = (load.node.inputs.len(), body.inputs.len());
     load.demand(given == taken && taken >= LEADING && captures <= taken - LEADING, || {
         format!("the body takes {taken} values, {captures} of them from around the node, which has {given} inputs")

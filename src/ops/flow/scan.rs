@@ -5,7 +5,7 @@
 
 use super::{FlowLoad, Gathered, stack};
 use crate::graph::{Body, Flow, FlowCx, NodeDesc, NodeError, Value};
-use crate::ops::{Blocks, OpError, around, axis_of, integers, rearrange, refused};
+use crate::ops::{Blocks, OpError, around, axis_of, integers, rearrange, refused, size_attribute};
 use crate::tensor::{Shape, Tensor, TensorSpec};
 
 /// One scanned input or output.
@@ -20,7 +20,7 @@ struct Scan {
     /// Values carried from slice to slice.
     carried: usize,
     inputs: Vec<Along>,
-    /// The outputs that are gathered; `None` for those that nobody wants.
+    /// The outputs that are gathered; `None` for those that are not wanted.
     outputs: Vec<Option<Along>>,
     /// Up to version 8.
     batched: bool,
@@ -30,13 +30,10 @@ pub(super) fn make(mut load: FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError> {
     let body = load.body("body")?;
     let node = load.node;
     let batched = node.version < 9;
-    let count = |name: &str| usize::try_from(node.int(name, 0)).ok();
-    let (scanned, captures) = (count("num_scan_inputs"), count(crate::graph::ir::CAPTURES));
+    let scanned = size_attribute(node, "num_scan_inputs", 1)?;
     let (taken, made, wanted) = (body.inputs.len(), body.outputs.len(), node.outputs.len());
-    let split = scanned.zip(captures).and_then(|(scanned, captures)| {
-        Some((taken.checked_sub(captures)?.checked_sub(scanned)?, scanned)).filter(|_| scanned > 0)
-    });
-    let (carried, scanned) = split.ok_or_else(|| OpError::invalid(node, "num_scan_inputs is none of the body's"))?;
+    let carried = taken.checked_sub(node.captures()).and_then(|own| own.checked_sub(scanned));
+    let carried = carried.ok_or_else(|| OpError::invalid(node, "num_scan_inputs is none of the body's"))?;
     load.demand(node.inputs.len() == taken + usize::from(batched) && made >= carried && made >= wanted, || {
         let given = node.inputs.len();
         format!("a body of {taken} inputs and {made} outputs in a node of {given} inputs and {wanted} outputs")

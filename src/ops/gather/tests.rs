@@ -36,8 +36,8 @@ fn gather_elements_takes_one_element_an_index() {
     gather(1, &[2, 2]).input(&[2, 2], &[0i64, 0, 1, 0]).gives(&[2, 2], &[0i16, 0, 3, 2]);
     gather(0, &[3, 3]).input(&[2, 3], &[1i64, 2, 0, 2, 0, 0]).gives(&[2, 3], &[3i16, 7, 2, 6, 1, 2]);
     gather(0, &[3, 3]).input(&[2, 2], &[-1i64, -2, 0, 0]).gives(&[2, 2], &[6i16, 4, 0, 1]);
-    gather(0, &[3, 3]).input(&[2, 4], &[0i64; 8]).is_refused("do not lie in");
-    gather(0, &[3, 3]).input(&[2], &[0i64; 2]).is_refused("do not lie in");
+    gather(0, &[3, 3]).input(&[2, 4], &[0i64; 8]).is_refused("do not fit data");
+    gather(0, &[3, 3]).input(&[2], &[0i64; 2]).is_refused("do not fit data");
     gather(0, &[3, 3]).input(&[1, 1], &[3i64]).is_refused("outside of 0..3");
 }
 

@@ -1,12 +1,12 @@
-//! Sums and means of quantised tensors: QLinearAdd and QLinearGlobalAveragePool as ONNX Runtime's quantiser writes them, and
-//! what the pass `quantized` makes of their QDQ form.
+//! Sums and means of quantised tensors: QLinearAdd and QLinearGlobalAveragePool as ONNX Runtime's quantiser writes
+//! them, and what the pass `quantized` makes of their QDQ form.
 //!
 //! No tensor of numbers is made: bytes are scaled, summed and rounded in one pass.
 
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::quantized::bytes::{Addend, Rounding, add, means};
 
-use super::{eight_bits, single};
+use super::{bounds, eight_bits, single};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, View, optional, required};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
@@ -20,7 +20,7 @@ struct Bounds {
 
 impl Bounds {
     fn of(cx: &LoadCx<'_>) -> Bounds {
-        let (low, high) = (cx.node.float("low", f32::NEG_INFINITY), cx.node.float("high", f32::INFINITY));
+        let (low, high) = bounds(cx.node);
         Bounds { low, high, isa: cx.build.isa }
     }
 

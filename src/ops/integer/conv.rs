@@ -28,7 +28,7 @@ struct Sizes {
 }
 
 impl Conv {
-    /// Numbers of the inputs: picture and weights, their zero points.
+    /// Numbers of the inputs: image and weights, their zero points.
     fn places(&self) -> [usize; 4] {
         if self.requantised { [0, 3, 2, 5] } else { [0, 1, 2, 3] }
     }
@@ -45,7 +45,7 @@ impl Conv {
         Ok(Sizes { batch, channels, filters, slide: self.sliding.over(input, kernel)? })
     }
 
-    /// The sums for every picture and filter.
+    /// The sums for every image and filter.
     fn sums(&self, sizes: &Sizes, picture: &[i32], weights: &[i32], cx: &RunCx<'_>) -> Result<Vec<i32>, NodeError> {
         let (each, filters) = (sizes.channels / self.groups, sizes.filters / self.groups);
         let (area, positions) = (sizes.slide.input.iter().product::<usize>(), sizes.slide.positions());

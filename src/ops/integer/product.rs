@@ -1,8 +1,8 @@
 //! Quantised products and convolutions on executors: one node for all operators that sum products of bytes.
 //!
-//! The operators differ in the order of their inputs ([`Roles`]) and in what becomes of a sum: nothing, bytes by a scale
-//! and a zero point, or (made by the pass `quantized` alone) `f32`. Weights known at load are packed when the node is
-//! made. Scales and zero points are read at every run, because models compute them.
+//! The operators differ in the order of their inputs ([`Roles`]) and in what becomes of a sum: nothing, bytes by a
+//! scale and a zero point, or (made by the pass `quantized` alone) `f32`. Weights known at load are packed when the
+//! node is made. Scales and zero points are read at every run, because models compute them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, Steps, Terms, WeightSource};
 use kiln_kernels::cpu::transpose::Transpose;
 
-use super::{Product, eight_bits, requantiser, single};
+use super::{Product, bounds, eight_bits, requantiser, single};
 use crate::exec::quantized::QuantizedProblem;
 use crate::exec::transpose::TransposeProblem;
 use crate::exec::weights::{self, QuantizedWeights};
@@ -145,17 +145,19 @@ pub(super) fn gemm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<Box<dyn Node>, OpError> {
+    let attributes = cx.node.attributes();
     let kind = if cx.node.op.contains("Conv") {
         let attributes = Box::new(ConvAttributes::read(cx.node)?);
-        Kind::Conv { attributes, channels_last: cx.node.int("channels_last", 0) != 0 }
+        Kind::Conv { attributes, channels_last: cx.node.is_channels_last() }
     } else {
-        Kind::Product { transposed: ["trans_b", "transB"].iter().any(|name| cx.node.int(name, 0) != 0) }
+        let names = ["trans_b", "transB"].into_iter().filter(|name| attributes.declares(name));
+        Kind::Product { transposed: names.into_iter().any(|name| attributes.flag(name)) }
     };
-    let (low, high) = (cx.node.float("low", f32::NEG_INFINITY), cx.node.float("high", f32::INFINITY));
-    let plus = cx.node.input(PLUS[0]).filter(|_| cx.node.domain == "kiln");
-    let added = if cx.node.int("sum_second", 0) != 0 { Added::First } else { Added::Second };
-    let bounds = [("sum_low", f32::NEG_INFINITY), ("sum_high", f32::INFINITY)];
-    let plus = plus.map(|_| (added, bounds.map(|(name, none)| cx.node.float(name, none))));
+    let (low, high) = bounds(cx.node);
+    let plus = cx.node.input(PLUS[0]).filter(|_| cx.node.domain == "kiln").map(|_| {
+        let added = if attributes.flag("sum_second") { Added::First } else { Added::Second };
+        (added, ["sum_low", "sum_high"].map(|name| attributes.float(name)))
+    });
     let known = None;
     let mut node =
         ByteProduct { family: "quantized", roles, kind, low, high, plus, known, kept: false, fixed: None, plain };
@@ -182,17 +184,17 @@ fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<B
     Ok(Box::new(node))
 }
 
-/// What is known once shapes are. None for the loops.
+/// What is prepared for one set of shapes. None for the loops.
 struct Ready(Option<Fast>);
 
 struct Fast {
     executor: Arc<Quantized>,
     shape: ConvShape,
     output: Output,
-    /// Turn the input to channels-last and the output back, where they have to be.
+    /// Transpose the input to channels-last and the output back, where they have to be.
     input: Option<Arc<Transpose>>,
     back: Option<Arc<Transpose>>,
-    /// What the executor adds: where nothing has to be turned back, what is added.
+    /// What the executor adds: the node's, unless the output has to be transposed first.
     added: Added,
 }
 
@@ -380,17 +382,17 @@ impl Node for ByteProduct {
         let output = self.output(inputs)?;
         // Weights that another node makes may be any bytes.
         let form = self.known.as_ref().map_or(Form::Words, |(weights, _)| weights.form.of_shape(cx.isa(), &shape));
-        let turn = |[batch, from, to]: [usize; 3], bytes: usize| {
+        let transposition = |[batch, from, to]: [usize; 3], bytes: usize| {
             let plain = matches!(self.kind, Kind::Conv { channels_last: false, .. });
             if !plain || from == 1 || to == 1 {
                 return Ok(None);
             }
-            let turn = TransposeProblem::new(&[batch, from, to], &[0, 2, 1], bytes);
-            cx.executor(&cx.key(turn)).map(Some)
+            let problem = TransposeProblem::new(&[batch, from, to], &[0, 2, 1], bytes);
+            cx.executor(&cx.key(problem)).map(Some)
         };
         let positions = |size: [usize; 3]| size.iter().product::<usize>();
-        let input = turn([shape.batch(), shape.channels(), positions(shape.input())], 1)?;
-        let back = turn([shape.batch(), positions(shape.output()), shape.filters()], output.bytes())?;
+        let input = transposition([shape.batch(), shape.channels(), positions(shape.input())], 1)?;
+        let back = transposition([shape.batch(), positions(shape.output()), shape.filters()], output.bytes())?;
         let added = self.plus.filter(|_| back.is_none()).map_or(Added::Nothing, |(added, _)| added);
         let problem = QuantizedProblem { shape, form, result: output, added };
         let executor = cx.executor(&cx.key(problem))?;
@@ -444,13 +446,13 @@ impl ByteProduct {
         };
         let plus = self.plus(inputs, fast.output)?;
         let terms = Terms { plus: plus.filter(|_| fast.added != Added::Nothing), ..terms };
-        let mut turned = None;
-        if let Some(turn) = &fast.input {
+        let mut transposed = None;
+        if let Some(transpose) = &fast.input {
             let mut last = cx.scratch::<u8>(x.len())?;
-            turn.run(x.bytes(), last.bytes_mut(), cx.parallel)?;
-            turned = Some(last);
+            transpose.run(x.bytes(), last.bytes_mut(), cx.parallel)?;
+            transposed = Some(last);
         }
-        let x = turned.as_ref().unwrap_or(x).bytes();
+        let x = transposed.as_ref().unwrap_or(x).bytes();
         let packed_now;
         let weights = match &self.known {
             Some((weights, _)) => weights.bytes(),

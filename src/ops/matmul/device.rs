@@ -1,4 +1,5 @@
-//! Matrix products on a device: a library's, with what follows fused into it where the library can, else as a chain behind it.
+//! Matrix products on a device: a library's, with what follows fused into it where the library can, else as a chain
+//! behind it.
 
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
 use kiln_kernels::gpu::source::fill::FillKernel;

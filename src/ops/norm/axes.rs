@@ -1,7 +1,7 @@
 //! MeanVarianceNormalization and LpNormalization: a reduction over any axes, by whose result every element is changed.
 //!
-//! Rare operators, so they are made of [reductions](crate::exec::reduce) and one loop over the elements instead of having
-//! kernels of their own.
+//! Rare operators, so they are made of [reductions](crate::exec::reduce) and one loop over the elements instead of
+//! having kernels of their own.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormProblem};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::ops::{LoadCx, OpError, refused, required};
+use crate::ops::{LoadCx, OpError, refused, required, size_attribute};
 use crate::tensor::{Tensor, TensorSpec};
 
 /// What one of these operators does to images.
@@ -46,7 +46,7 @@ pub(super) struct Channels {
 }
 
 fn node(cx: &LoadCx<'_>, form: Form) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Channels { form, last: cx.node.int("channels_last", 0) != 0 }))
+    Ok(Box::new(Channels { form, last: cx.node.is_channels_last() }))
 }
 
 pub(super) fn make_batch(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -83,20 +83,14 @@ pub(super) fn make_instance(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 pub(super) fn make_group(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let groups = cx.node.int("num_groups", 0);
-    let Some(groups) = u64::try_from(groups).ok().filter(|&groups| groups > 0) else {
-        return Err(OpError::invalid(cx.node, format!("num_groups = {groups}")));
-    };
+    let groups = Some(size_attribute(cx.node, "num_groups", 1)? as u64);
     // Version 18 has a scale for each group, later ones for each channel.
     let by_group = cx.node.version < 21;
-    node(cx, Form::Groups { epsilon: cx.node.attributes().float("epsilon"), groups: Some(groups), by_group })
+    node(cx, Form::Groups { epsilon: cx.node.attributes().float("epsilon"), groups, by_group })
 }
 
 pub(super) fn make_local(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let size = cx.node.int("size", 0);
-    let Some(size) = u64::try_from(size).ok().filter(|&size| size > 0) else {
-        return Err(OpError::invalid(cx.node, format!("size = {size}")));
-    };
+    let size = size_attribute(cx.node, "size", 1)? as u64;
     let (alpha, beta) = (cx.node.attributes().float("alpha"), cx.node.attributes().float("beta"));
     node(cx, Form::Local { size, alpha, beta, bias: cx.node.attributes().float("bias") })
 }

@@ -33,7 +33,7 @@ pub(super) fn make(cx: &LoadCx<'_>, centred: bool) -> Result<Box<dyn Node>, OpEr
     if outputs > if centred { 3 } else { 1 } {
         return Err(OpError::invalid(cx.node, format!("{outputs} outputs")));
     }
-    let (axis, epsilon) = (cx.node.int("axis", -1), cx.node.float("epsilon", 1e-5));
+    let (axis, epsilon) = (cx.node.attributes().int("axis"), cx.node.attributes().float("epsilon"));
     let output = if cx.node.attrs.contains_key(STORED) { stored::written(cx.node)? } else { Stored::F32 };
     Ok(Box::new(RowNorm { centred, axis, epsilon, outputs: outputs.max(1), output }))
 }
@@ -123,7 +123,7 @@ impl Node for RowNorm {
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        // The input's memory becomes the output's where nobody else needs it.
+        // The input's memory becomes the output's where no other value has it.
         let (input, mut output) =
             if io.can_reuse(0, 0) { (None, io.take(0)?) } else { (Some(io.input(0)?), io.alloc(0)?) };
         let shape = &io.spec(0).shape;

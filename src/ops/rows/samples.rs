@@ -56,6 +56,12 @@ impl Random {
         axes.into_iter().map(|axis| if self.flag() { axis - rank as i64 } else { axis }).collect()
     }
 
+    /// A single number, known when the model is loaded or when it runs.
+    fn length(&mut self, value: usize) -> Value {
+        let number = if self.flag() { Tensor::scalar(value as i64) } else { Tensor::scalar(value as i32) };
+        if self.flag() { Value::Known(number) } else { Value::Given(number) }
+    }
+
     /// Numbers between -2 and 2.
     pub(super) fn floats(&mut self, shape: &[usize]) -> Tensor {
         let count = shape.iter().product();
@@ -127,8 +133,9 @@ pub(super) fn written(default: Otherwise, version: i64) -> Option<Attr> {
         Otherwise::IntSince { version: since, before, now } => Attr::Int(if version < since { before } else { now }),
         Otherwise::Number(value) => Attr::Float(value),
         Otherwise::Text(text) => text.into(),
+        Otherwise::TextSince { version: since, before, now } => if version < since { before } else { now }.into(),
         Otherwise::Choice(words) => words[0].into(),
-        Otherwise::Required | Otherwise::Absent | Otherwise::Word(_) => return None,
+        Otherwise::Required | Otherwise::RequiredBefore(_) | Otherwise::Absent | Otherwise::Word(_) => return None,
     })
 }
 
@@ -390,18 +397,66 @@ fn moves(op: &str, r: &mut Random) -> Option<Sample> {
             Sample::new(vec![ints(&target)], value)
         }
         "Range" => {
-            let number = |value: i64| Value::Given(Tensor::scalar(value));
-            Sample::new(vec![number(0), number(r.below(5) as i64), number(1)], vec![])
+            let (limit, is_known) = (r.below(5), r.flag());
+            let number = |value: usize| match (limit % 2 == 0, is_known) {
+                (true, true) => Value::Known(Tensor::scalar(value as i16)),
+                (true, false) => Value::Given(Tensor::scalar(value as i64)),
+                (false, true) => Value::Known(Tensor::scalar(half::f16::from_f64(value as f64))),
+                (false, false) => Value::Given(Tensor::scalar(value as f32)),
+            };
+            Sample::new(vec![number(0), number(limit), number(1)], vec![])
         }
         "OneHot" => {
             let shape = r.any_shape(1..4);
             let axis = r.axis(shape.len() + 1);
-            let depth = Value::Given(Tensor::scalar(3i64));
+            let depth = r.pick(&[Tensor::scalar(3i64), Tensor::scalar(3f32), Tensor::scalar(3u8)]);
+            let depth = if r.flag() { Value::Known(depth) } else { Value::Given(depth) };
             Sample::new(vec![given(DType::I64, &shape), depth, floats(&[2])], vec![("axis", Attr::Int(axis))])
         }
         "Bernoulli" | "RandomUniformLike" | "RandomNormalLike" => {
             let attrs = if r.flag() { vec![("dtype", onnx_code(DType::F64).into())] } else { vec![] };
             Sample::new(vec![floats(&r.any_shape(0..4))], attrs)
+        }
+        "DFT" => {
+            let (mut shape, one_sided, inverse) = (r.any_shape(2..4), r.flag(), r.flag());
+            // A half spectrum of one value stands for a signal of none.
+            shape.iter_mut().for_each(|size| *size += 1);
+            let axis = r.below(shape.len() - 1) as i64;
+            *shape.last_mut()? = 1 + r.below(2);
+            let mut inputs = vec![floats(&shape), r.length(3), Value::Known(Tensor::scalar(axis))];
+            let flag = |on: bool| Attr::Int(i64::from(on));
+            let mut attrs = vec![("onesided", flag(one_sided)), ("inverse", flag(inverse))];
+            if r.flag() {
+                inputs[1] = Value::Absent;
+            }
+            match r.flag() {
+                true => Sample::new(inputs, attrs),
+                false => {
+                    attrs.push(("axis", Attr::Int(axis)));
+                    inputs.truncate(2);
+                    Sample::new(inputs, attrs).of_version(17)
+                }
+            }
+        }
+        "STFT" => {
+            let samples = 4 + r.below(5);
+            let mut shape = vec![1 + r.below(3), samples];
+            if r.flag() {
+                shape.push(1 + r.below(2));
+            }
+            let (step, length) = (r.length(2), 1 + r.below(4));
+            let window = if r.flag() { floats(&[length]) } else { Value::Absent };
+            let mut inputs = vec![floats(&shape), step, window];
+            if r.flag() {
+                inputs.push(r.length(length));
+            }
+            Sample::new(inputs, vec![("onesided", Attr::Int(r.below(2) as i64))])
+        }
+        "MelWeightMatrix" => {
+            let number = |value: f32| Value::Known(Tensor::scalar(value));
+            let (bands, rate) = (1 + r.below(8), Value::Known(Tensor::scalar(8192i64)));
+            let bands = r.length(bands);
+            Sample::new(vec![bands, r.length(16), rate, number(10.0), number(4000.0)], vec![])
         }
         "RegexFullMatch" => Sample::new(vec![given(DType::String, &r.any_shape(0..3))], vec![("pattern", "a+".into())]),
         _ => return None,

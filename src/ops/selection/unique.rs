@@ -19,7 +19,7 @@ struct Unique {
 
 pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Unique {
-        axis: cx.node.attrs.contains_key("axis").then(|| cx.node.int("axis", 0)),
+        axis: cx.node.attributes().integer("axis"),
         sorted: cx.node.attributes().int("sorted") != 0,
         outputs: cx.node.outputs.len().clamp(1, 4),
     }))

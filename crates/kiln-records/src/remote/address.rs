@@ -23,7 +23,7 @@ pub(super) enum Address {
 
 /// Redis' own.
 const PORT: u16 = 6379;
-/// Where a URL names no prefix, so that records do not lie among others' keys.
+/// Where a URL names no prefix, so that records are not mixed with others' keys.
 const PREFIX: &str = "kiln";
 
 /// Reads a URL.

@@ -2,7 +2,7 @@
 //!
 //! An HTTP body is cut where it passes the [`Budget`]. The Redis client reads from a socket of its own, so it is given
 //! one whose other end is here: a relay passes on what server and client say, and hangs up when the budget is used. The
-//! socket lies in a folder that this user alone may enter.
+//! socket is in a folder that this user alone may enter.
 
 use std::fs::Permissions;
 use std::io;

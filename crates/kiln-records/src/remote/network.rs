@@ -1,8 +1,8 @@
 //! The clients for Redis and S3, through OpenDAL, on a runtime that runs only during a call.
 //!
-//! This is the only file that knows OpenDAL's operations. Each look at the store makes a new connection: looks are rare,
-//! and a connection that was left lying is a way to fail. What is answered is bounded in time here and in length by
-//! `bounds`.
+//! This is the only file that knows OpenDAL's operations. Each look at the store makes a new connection: looks are
+//! rare, and an idle connection that was kept is one more way to fail. What is answered is bounded in time here and in
+//! length by `bounds`.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};

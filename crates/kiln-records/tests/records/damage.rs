@@ -258,8 +258,8 @@ fn the_largest_file_loads_quickly_and_takes_little_more_than_itself() {
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
-/// A file of records as short as they can be where so many names differ: no family, a key of three bytes, no choice, and
-/// as many samples as evidence as the second number says.
+/// A file of records as short as they can be where so many names differ: no family, a key of three bytes, no choice,
+/// and as many samples as evidence as the second number says.
 fn tiny(keys: impl Iterator<Item = (u32, u8)>) -> Vec<u8> {
     let (_folder, _, bytes) = saved(1);
     let mut file = bytes[..HEADER].to_vec();

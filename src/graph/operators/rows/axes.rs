@@ -1,7 +1,7 @@
 //! Operators along axes: normalisations, softmax, reductions, orders, selections.
 
 use crate::graph::ir::NodeDesc;
-use crate::graph::operators::attributes::{Attribute, int, int_since, number, optional, required, text};
+use crate::graph::operators::attributes::{Attribute, int, int_since, number, optional, required_before, text};
 use crate::graph::operators::device::{Device, Form};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::{kinds, shapes};
@@ -83,7 +83,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             "TopK",
             &[1, 10, 11, 24],
             between(1, 2),
-            &[int("axis", -1), required("k"), int("largest", 1), int("sorted", 1)],
+            &[int("axis", -1), required_before("k", 10), int("largest", 1), int("sorted", 1)],
         )
     },
     Operator {

@@ -1,6 +1,6 @@
 //! Operators that move elements, or make tensors of shapes and numbers.
 
-use crate::graph::operators::attributes::{int, number, optional, required, text};
+use crate::graph::operators::attributes::{int, number, optional, required, required_before, text};
 use crate::graph::operators::device::{Device, Form, Pull};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, at_least, between, exactly};
 use crate::graph::operators::{elements, kinds, shapes};
@@ -44,7 +44,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         elements: Some(elements::unsqueeze),
         layout: Layout::Unsqueeze,
         device: Device::Form(Form::moves(1 << 1)),
-        ..Operator::new("", "Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], between(1, 2), &[required("axes")])
+        ..Operator::new("", "Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], between(1, 2), &[required_before("axes", 13)])
     },
     Operator {
         types: Types::Input(0),
@@ -85,7 +85,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             "Slice",
             &[1, 10, 11, 13],
             between(1, 5),
-            &[optional("axes"), required("ends"), required("starts")],
+            &[optional("axes"), required_before("ends", 10), required_before("starts", 10)],
         )
     },
     Operator {
@@ -222,7 +222,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
-        shapes: Shapes::First(shapes::list),
+        shapes: Shapes::First(shapes::range),
         ..Operator::new("", "Range", &[11, 27], exactly(3), &[int("stash_type", 1)])
     },
     Operator {

@@ -3,7 +3,7 @@
 use crate::graph::ir::NodeDesc;
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::device::{Device, Form};
-use crate::graph::operators::row::{Layout, Operator, Shapes, Types, at_least, between, exactly};
+use crate::graph::operators::row::{Count, Layout, Operator, Shapes, Types, at_least, between, exactly};
 use crate::graph::operators::{einsum, kinds, sequences, shapes, spatial};
 
 /// The attributes of convolutions of every element type.
@@ -15,6 +15,23 @@ pub(super) const CONV: &[Attribute] = &[
     optional("pads"),
     optional("strides"),
 ];
+
+/// The attributes of recurrent layers, and those that one of them has besides.
+macro_rules! recurrent_attributes {
+    [$($own:expr)?] => {
+        &[
+            optional("activation_alpha"),
+            optional("activation_beta"),
+            optional("activations"),
+            optional("clip"),
+            text("direction", "forward"),
+            optional("hidden_size"),
+            int("layout", 0),
+            int("output_sequence", 0),
+            $($own)?
+        ]
+    };
+}
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
@@ -146,68 +163,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             &[int("interleaved", 0), optional("num_heads"), int("rotary_embedding_dim", 0)],
         )
     },
-    Operator {
-        types: Types::Input(0),
-        shapes: Shapes::All(sequences::recurrent),
-        ..Operator::new(
-            "",
-            "LSTM",
-            &[1, 7, 14, 22],
-            between(3, 8),
-            &[
-                optional("activation_alpha"),
-                optional("activation_beta"),
-                optional("activations"),
-                optional("clip"),
-                text("direction", "forward"),
-                optional("hidden_size"),
-                int("input_forget", 0),
-                int("layout", 0),
-                int("output_sequence", 0),
-            ],
-        )
-    },
-    Operator {
-        types: Types::Input(0),
-        shapes: Shapes::All(sequences::recurrent),
-        ..Operator::new(
-            "",
-            "GRU",
-            &[1, 3, 7, 14, 22],
-            between(3, 6),
-            &[
-                optional("activation_alpha"),
-                optional("activation_beta"),
-                optional("activations"),
-                optional("clip"),
-                text("direction", "forward"),
-                optional("hidden_size"),
-                int("layout", 0),
-                int("linear_before_reset", 0),
-                int("output_sequence", 0),
-            ],
-        )
-    },
-    Operator {
-        types: Types::Input(0),
-        shapes: Shapes::All(sequences::recurrent),
-        ..Operator::new(
-            "",
-            "RNN",
-            &[1, 7, 14, 22],
-            between(3, 6),
-            &[
-                optional("activation_alpha"),
-                optional("activation_beta"),
-                optional("activations"),
-                optional("clip"),
-                text("direction", "forward"),
-                optional("hidden_size"),
-                int("layout", 0),
-                int("output_sequence", 0),
-            ],
-        )
-    },
+    recurrent("LSTM", &[1, 7, 14, 22], between(3, 8), recurrent_attributes![int("input_forget", 0)]),
+    recurrent("GRU", &[1, 3, 7, 14, 22], between(3, 6), recurrent_attributes![int("linear_before_reset", 0)]),
+    recurrent("RNN", &[1, 7, 14, 22], between(3, 6), recurrent_attributes![]),
     Operator {
         types: Types::By(kinds::stored),
         shapes: Shapes::First(spatial::conv),
@@ -243,15 +201,48 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             "FusedMatMul",
             &[1],
             between(2, 4),
-            &[int("trans_a", 0), int("trans_b", 0), optional("to")],
+            &[optional("activation"), number("alpha", 1.0), int("trans_a", 0), int("trans_b", 0), optional("to")],
         )
     },
     Operator {
         types: Types::By(kinds::stored_or_f32),
         shapes: Shapes::First(sequences::fused_attention),
-        ..Operator::new("kiln", "FusedAttention", &[1], between(3, 5), &[int("rank", 4), optional("to")])
+        ..Operator::new(
+            "kiln",
+            "FusedAttention",
+            &[1],
+            between(3, 5),
+            &[
+                number("fill", 0.0),
+                int("inverted", 0),
+                text("key", "first"),
+                int("key_heads", 1),
+                text("output", "first"),
+                text("query", "first"),
+                int("query_heads", 1),
+                int("rank", 4),
+                number("scale", 1.0),
+                optional("to"),
+                text("value", "first"),
+                int("value_heads", 1),
+            ],
+        )
     },
 ];
+
+/// A layer over a sequence that carries a state from step to step.
+const fn recurrent(
+    name: &'static str,
+    since: &'static [u8],
+    inputs: Count,
+    attributes: &'static [Attribute],
+) -> Operator {
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::All(sequences::recurrent),
+        ..Operator::new("", name, since, inputs, attributes)
+    }
+}
 
 /// A transposed convolution that cuts as much off one end as off the other, and says so itself.
 fn symmetric(node: &NodeDesc) -> Option<Form> {
@@ -261,7 +252,7 @@ fn symmetric(node: &NodeDesc) -> Option<Form> {
     let padding = node.ints("output_padding").unwrap_or_default().iter().enumerate();
     let mut padding = padding.map(|(axis, &more)| more < strides.get(axis).copied().unwrap_or(1));
     let symmetric = before == after
-        && matches!(node.string("auto_pad", "NOTSET"), "NOTSET" | "VALID")
+        && matches!(node.attributes().text("auto_pad"), "NOTSET" | "VALID")
         && node.ints("output_shape").is_none_or(<[i64]>::is_empty)
         && padding.all(|less| less);
     symmetric.then_some(Form::ALWAYS)

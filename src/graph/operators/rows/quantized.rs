@@ -1,10 +1,19 @@
 //! Operators between quantised tensors.
 
 use super::products::CONV;
-use crate::graph::operators::attributes::{int, number, text};
+use crate::graph::operators::attributes::{Attribute, int, number, text};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::{kinds, shapes, spatial};
 use crate::tensor::DType;
+
+/// The bounds of a result before it is rounded to bytes.
+const LOW: Attribute = number("low", f32::NEG_INFINITY);
+const HIGH: Attribute = number("high", f32::INFINITY);
+
+/// The bounds of what a fused sum adds up to, and whether the product is its second operand.
+const SUM_LOW: Attribute = number("sum_low", f32::NEG_INFINITY);
+const SUM_HIGH: Attribute = number("sum_high", f32::INFINITY);
+const SUM_SECOND: Attribute = int("sum_second", 0);
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
@@ -81,23 +90,41 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::quantized_product),
         shapes: Shapes::First(spatial::conv),
         layout: Layout::Pulls,
-        ..Operator::new("kiln", "QuantizedConv", &[1], between(8, 10), &[int("group", 1), text("auto_pad", "NOTSET")])
+        ..Operator::new(
+            "kiln",
+            "QuantizedConv",
+            &[1],
+            between(8, 10),
+            &[text("auto_pad", "NOTSET"), int("group", 1), LOW, HIGH, SUM_LOW, SUM_HIGH, SUM_SECOND],
+        )
     },
     Operator {
         types: Types::By(kinds::quantized_product),
         shapes: Shapes::First(shapes::matmul),
-        ..Operator::new("kiln", "QuantizedMatMul", &[1], between(8, 10), &[int("trans_a", 0), int("trans_b", 0)])
+        ..Operator::new(
+            "kiln",
+            "QuantizedMatMul",
+            &[1],
+            between(8, 10),
+            &[int("trans_a", 0), int("trans_b", 0), LOW, HIGH, SUM_LOW, SUM_HIGH, SUM_SECOND],
+        )
     },
     Operator {
         types: Types::By(kinds::zero_point_7),
         shapes: Shapes::First(shapes::quantized_sum),
         layout: Layout::ElementWise,
-        ..Operator::new("kiln", "QuantizedAdd", &[1], between(7, 8), &[])
+        ..Operator::new("kiln", "QuantizedAdd", &[1], between(7, 8), &[LOW, HIGH])
     },
     Operator {
         types: Types::By(kinds::zero_point_4),
         shapes: Shapes::First(spatial::global_pool),
         layout: Layout::Follows,
-        ..Operator::new("kiln", "QuantizedGlobalAveragePool", &[1], between(4, 5), &[int("channels_last", 0)])
+        ..Operator::new(
+            "kiln",
+            "QuantizedGlobalAveragePool",
+            &[1],
+            between(4, 5),
+            &[int("channels_last", 0), LOW, HIGH],
+        )
     },
 ];

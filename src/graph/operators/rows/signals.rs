@@ -2,18 +2,27 @@
 
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required};
 use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::{kinds, shapes};
+use crate::graph::operators::{kinds, shapes, signals};
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     window("HannWindow"),
     window("HammingWindow"),
     window("BlackmanWindow"),
-    Operator::new("", "MelWeightMatrix", &[17], exactly(5), &[int("output_datatype", 1)]),
+    Operator {
+        types: Types::By(kinds::window),
+        shapes: Shapes::First(signals::mel_weights),
+        ..Operator::new("", "MelWeightMatrix", &[17], exactly(5), &[int("output_datatype", 1)])
+    },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::First(signals::dft),
         ..Operator::new("", "DFT", &[17, 20], between(1, 3), &[int("axis", 1), int("inverse", 0), int("onesided", 0)])
     },
-    Operator { types: Types::Input(0), ..Operator::new("", "STFT", &[17], between(2, 4), &[int("onesided", 1)]) },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(signals::stft),
+        ..Operator::new("", "STFT", &[17], between(2, 4), &[int("onesided", 1)])
+    },
     Operator {
         types: Types::By(kinds::drawn_like),
         shapes: Shapes::Input(0),
@@ -70,7 +79,7 @@ const fn window(name: &'static str) -> Operator {
     const ATTRIBUTES: &[Attribute] = &[int("output_datatype", 1), int("periodic", 1)];
     Operator {
         types: Types::By(kinds::window),
-        shapes: Shapes::First(shapes::window),
+        shapes: Shapes::First(signals::window),
         ..Operator::new("", name, &[17], exactly(1), ATTRIBUTES)
     }
 }

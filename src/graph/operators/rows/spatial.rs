@@ -1,10 +1,25 @@
 //! Operators over batch, channels and space.
 
 use crate::graph::ir::NodeDesc;
-use crate::graph::operators::attributes::{int, number, optional, required, text};
+use crate::graph::operators::attributes::{int, number, optional, required, required_before, text, text_since};
 use crate::graph::operators::device::{Device, Form, Pull};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::{kinds, spatial};
+
+/// The attributes of poolings with windows, and the one that each of them has besides.
+macro_rules! pool_attributes {
+    [$own:expr] => {
+        &[
+            text("auto_pad", "NOTSET"),
+            int("ceil_mode", 0),
+            optional("dilations"),
+            required("kernel_shape"),
+            optional("pads"),
+            optional("strides"),
+            $own,
+        ]
+    };
+}
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
@@ -12,21 +27,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::All(spatial::pool),
         layout: Layout::Pulls,
         device: Device::By(single_output),
-        ..Operator::new(
-            "",
-            "MaxPool",
-            &[1, 8, 10, 11, 12, 22],
-            exactly(1),
-            &[
-                text("auto_pad", "NOTSET"),
-                int("ceil_mode", 0),
-                optional("dilations"),
-                required("kernel_shape"),
-                optional("pads"),
-                int("storage_order", 0),
-                optional("strides"),
-            ],
-        )
+        ..Operator::new("", "MaxPool", &[1, 8, 10, 11, 12, 22], exactly(1), pool_attributes![int("storage_order", 0)])
     },
     Operator {
         types: Types::Input(0),
@@ -38,36 +39,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             "AveragePool",
             &[1, 7, 10, 11, 19, 22],
             exactly(1),
-            &[
-                text("auto_pad", "NOTSET"),
-                int("ceil_mode", 0),
-                int("count_include_pad", 0),
-                optional("dilations"),
-                required("kernel_shape"),
-                optional("pads"),
-                optional("strides"),
-            ],
+            pool_attributes![int("count_include_pad", 0)],
         )
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::All(spatial::pool),
         layout: Layout::Pulls,
-        ..Operator::new(
-            "",
-            "LpPool",
-            &[1, 2, 11, 18, 22],
-            exactly(1),
-            &[
-                text("auto_pad", "NOTSET"),
-                int("ceil_mode", 0),
-                optional("dilations"),
-                required("kernel_shape"),
-                int("p", 2),
-                optional("pads"),
-                optional("strides"),
-            ],
-        )
+        ..Operator::new("", "LpPool", &[1, 2, 11, 18, 22], exactly(1), pool_attributes![int("p", 2)])
     },
     Operator {
         types: Types::Input(0),
@@ -163,13 +142,13 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             &[
                 int("antialias", 0),
                 optional("axes"),
-                text("coordinate_transformation_mode", "half_pixel"),
+                text_since("coordinate_transformation_mode", 11, "asymmetric", "half_pixel"),
                 number("cubic_coeff_a", -0.75),
                 int("exclude_outside", 0),
                 number("extrapolation_value", 0.0),
                 text("keep_aspect_ratio_policy", "stretch"),
                 text("mode", "nearest"),
-                text("nearest_mode", "round_prefer_floor"),
+                text_since("nearest_mode", 11, "floor", "round_prefer_floor"),
             ],
         )
     },
@@ -182,7 +161,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             "Upsample",
             &[1, 7, 9, 10],
             between(1, 2),
-            &[required("height_scale"), text("mode", "nearest"), required("scales"), required("width_scale")],
+            &[optional("height_scale"), text("mode", "nearest"), required_before("scales", 9), optional("width_scale")],
         )
     },
     Operator {
@@ -206,7 +185,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             "Pad",
             &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25],
             between(1, 4),
-            &[text("mode", "constant"), required("pads"), number("value", 0.0)],
+            &[text("mode", "constant"), required_before("pads", 11), number("value", 0.0)],
         )
     },
     Operator {
@@ -250,7 +229,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             &[10, 16, 22],
             exactly(3),
             &[
-                text("coordinate_transformation_mode", "half_pixel"),
+                text_since("coordinate_transformation_mode", 16, "output_half_pixel", "half_pixel"),
                 text("mode", "avg"),
                 int("output_height", 1),
                 int("output_width", 1),
@@ -268,13 +247,15 @@ fn single_output(node: &NodeDesc) -> Option<Form> {
 
 /// Statistics that are given, for each channel.
 fn normalises_batches(node: &NodeDesc) -> Option<Form> {
-    let given = node.int("training_mode", 0) == 0 && node.int("spatial", 1) != 0;
+    let attributes = node.attributes();
+    let given = !attributes.flag("training_mode") && attributes.flag("spatial");
     single_output(node).filter(|_| given)
 }
 
 /// By sizes and scales that the processor reads; nearest elements are moved, of any type.
 fn resizes(node: &NodeDesc) -> Option<Form> {
-    let moves = node.string("mode", "nearest") == "nearest";
-    let crops = node.string("coordinate_transformation_mode", "") == "tf_crop_and_resize";
+    let attributes = node.attributes();
+    let moves = attributes.text("mode") == "nearest";
+    let crops = node.is("Resize") && attributes.text("coordinate_transformation_mode") == "tf_crop_and_resize";
     (!crops).then_some(Form { pull: Pull::Follows, host_inputs: 0b1110, moves })
 }

@@ -25,7 +25,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Is(DType::Bool),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "RegexFullMatch", &[20], exactly(1), &[optional("pattern")])
+        ..Operator::new("", "RegexFullMatch", &[20], exactly(1), &[text("pattern", "")])
     },
     Operator {
         types: Types::Is(DType::F32),
@@ -96,7 +96,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
                 required("leaf_targetids"),
                 required("leaf_weights"),
                 optional("membership_values"),
-                optional("n_targets"),
+                int("n_targets", 1),
                 required("nodes_falseleafs"),
                 required("nodes_falsenodeids"),
                 required("nodes_featureids"),

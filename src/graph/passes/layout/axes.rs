@@ -16,11 +16,17 @@ pub(super) fn turned(axis: usize, rank: usize) -> usize {
     }
 }
 
+/// Whether the node has an axis fewer in its result, as only reductions along one axis can.
+fn drops_axes(node: &NodeDesc) -> bool {
+    let attributes = node.attributes();
+    attributes.declares("keepdims") && !attributes.flag("keepdims")
+}
+
 impl Layout<'_> {
     /// The node with its axes mapped, if that is all it needs and its operands are channels-last.
     pub(super) fn with_axes(&mut self, node: &NodeDesc, kind: Kind) -> Option<NodeDesc> {
         let data: Vec<ValueId> = match kind {
-            Kind::Axis { since, .. } if node.version < since || node.int("keepdims", 1) == 0 => return None,
+            Kind::Axis { since, .. } if node.version < since || drops_axes(node) => return None,
             Kind::Axis { all: true, .. } => node.inputs.iter().copied().flatten().collect(),
             Kind::Axis { .. } | Kind::Pads | Kind::Slices | Kind::Reduces => vec![node.input(0)?],
             _ => return None,
@@ -143,12 +149,12 @@ impl Layout<'_> {
     /// A reduction that keeps its dimensions keeps the order. One that drops them has a result in ONNX's order if it
     /// drops all spatial axes, or the channels; it is not channels-last then.
     fn reduce(&mut self, node: &NodeDesc, rank: usize) -> Option<NodeDesc> {
-        let keeps = node.int("keepdims", 1) != 0;
+        let keeps = node.attributes().flag("keepdims");
         let axes = match self.list(node, "axes", 1)? {
             Some(axes) if !axes.is_empty() => {
                 axes.into_iter().map(|at| axis(at, rank)).collect::<Option<Vec<usize>>>()?
             }
-            _ if node.int("noop_with_empty_axes", 0) != 0 => return None,
+            _ if node.attributes().flag("noop_with_empty_axes") => return None,
             _ => (0..rank).collect(),
         };
         let space_is_left = (2..rank).any(|at| !axes.contains(&at));

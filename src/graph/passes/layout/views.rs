@@ -51,7 +51,8 @@ impl Layout<'_> {
             return None;
         }
         let at = |at: i64| (if at < 0 { at.saturating_add(rank as i64) } else { at }).clamp(0, rank as i64) as usize;
-        let (start, end) = (at(node.int("start", 0)), at(node.int("end", rank as i64)));
+        let attributes = node.attributes();
+        let (start, end) = (at(attributes.int("start")), at(attributes.integer("end").unwrap_or(rank as i64)));
         let places: Vec<i64> = (start..end.max(start)).map(|axis| turned(axis, rank) as i64).collect();
         let places = self.add_constant("places", Tensor::from_vec([places.len()], places).ok()?);
         let sizes = self.add_value(node.output(0)?);

@@ -83,7 +83,7 @@ pub(super) fn qoperator(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts
             inputs.extend(parameters(edit, node, 6, kind(facts, inputs[0]))?);
             put(edit, slot, node, "QuantizedAdd", inputs);
         }
-        (MICROSOFT, "QLinearGlobalAveragePool") if node.int("channels_last", 0) == 0 => {
+        (MICROSOFT, "QLinearGlobalAveragePool") if !node.is_channels_last() => {
             let mut inputs = operand(edit, facts, node, 0)?.to_vec();
             inputs.extend(parameters(edit, node, 3, kind(facts, inputs[0]))?);
             put(edit, slot, node, "QuantizedGlobalAveragePool", inputs);

@@ -48,7 +48,7 @@ impl Written {
 /// The layouts of the operands and of the result of the only attention node.
 fn lies(graph: &Graph) -> [&str; 4] {
     let node = graph.nodes.iter().find(|node| node.is_fused("FusedAttention")).expect("attention");
-    ["query", "key", "value", "output"].map(|operand| node.string(operand, "first"))
+    ["query", "key", "value", "output"].map(|operand| node.attributes().text(operand))
 }
 
 #[test]
@@ -62,7 +62,8 @@ fn a_layer_of_bert_is_one_node_between_linear_layers() {
     assert_eq!(ops(&graph), ["FusedAttention+mask"]);
     assert_eq!(lies(&graph), ["joined"; 4]);
     let node = &graph.nodes[0];
-    assert_eq!((node.float("scale", 0.0), node.int("query_heads", 0), node.int("rank", 0)), (0.5, 3, 4));
+    let attributes = node.attributes();
+    assert_eq!((attributes.float("scale"), attributes.int("query_heads"), attributes.int("rank")), (0.5, 3, 4));
 }
 
 #[test]
@@ -86,7 +87,10 @@ fn a_cache_is_read_where_it_was_joined() {
     let graph = optimised(w.build, y);
     assert_eq!(lies(&graph), ["joined", "first", "first", "joined"]);
     let node = graph.nodes.last().unwrap();
-    assert_eq!((node.inputs.iter().flatten().count(), node.float("fill", 0.0), node.int("inverted", 1)), (5, -1e9, 0));
+    assert_eq!(
+        (node.inputs.iter().flatten().count(), node.attributes().float("fill"), node.is_marked("inverted")),
+        (5, -1e9, false)
+    );
     assert_eq!(ops(&graph).iter().filter(|op| *op == "Softmax" || *op == "MatMul").count(), 0);
 }
 
@@ -100,7 +104,7 @@ fn scores_that_are_filled_where_a_condition_holds() {
     let y = w.context(filled);
     let graph = optimised(w.build, y);
     assert_eq!(lies(&graph), ["joined", "joined", "joined", "first"]);
-    assert_eq!(graph.nodes[0].int("inverted", 0), 1);
+    assert!(graph.nodes[0].attributes().flag("inverted"));
 }
 
 #[test]

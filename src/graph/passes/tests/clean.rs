@@ -287,7 +287,7 @@ fn constants_go_into_bodies() {
         &[("then_branch", body.clone().into()), ("else_branch", body.into())],
     );
     let graph = rewritten_by(build, outputs[0], &["captures"]);
-    assert_eq!((graph.nodes[0].inputs.len(), graph.nodes[0].int(crate::graph::ir::CAPTURES, 9)), (2, 1));
+    assert_eq!((graph.nodes[0].inputs.len(), graph.nodes[0].captures()), (2, 1));
     for name in ["then_branch", "else_branch"] {
         let Some(Attr::Graph(body)) = graph.nodes[0].attrs.get(name) else { panic!("a body") };
         assert_eq!((body.inputs.len(), body.constants.len()), (1, 1));

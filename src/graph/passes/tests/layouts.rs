@@ -71,8 +71,8 @@ fn axes_pads_and_channel_constants_are_turned() {
     type Make = fn(&mut GraphBuilder, ValueId) -> ValueId;
     type IsTurned = fn(&Graph, &NodeDesc) -> bool;
     let cases: [(&str, Make, IsTurned); 7] = [
-        ("Concat", |b, x| b.op("Concat", &[x, x], &[("axis", 1.into())]), |_, n| n.int("axis", 0) == 3),
-        ("Softmax", |b, x| b.op("Softmax", &[x], &[("axis", (-1).into())]), |_, n| n.int("axis", 0) == 2),
+        ("Concat", |b, x| b.op("Concat", &[x, x], &[("axis", 1.into())]), |_, n| n.attributes().int("axis") == 3),
+        ("Softmax", |b, x| b.op("Softmax", &[x], &[("axis", (-1).into())]), |_, n| n.attributes().int("axis") == 2),
         ("ReduceMax", |b, x| b.op("ReduceMax", &[x], &[("axes", [1].into())]), |_, n| n.ints("axes") == Some(&[3])),
         (
             "Pad",

@@ -57,7 +57,7 @@ fn scales_on_either_side_become_alpha() {
     let y = build.op("Softmax", &[scores], &[]);
     let graph = optimised(build, y);
     assert_eq!(ops(&graph), ["FusedMatMul", "Softmax"]);
-    assert_eq!(graph.nodes[0].float("alpha", 0.0), 0.25);
+    assert_eq!(graph.nodes[0].attributes().float("alpha"), 0.25);
 }
 
 #[test]

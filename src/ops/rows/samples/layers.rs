@@ -1,5 +1,5 @@
 //! Samples of what is made of several inputs that belong together: attention, states, quantised products, places in
-//! pictures, tables.
+//! images, tables.
 
 use super::{Random, Sample, Value, floats, given, ints, known};
 use crate::graph::Attr;

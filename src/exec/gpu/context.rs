@@ -1,0 +1,62 @@
+//! All that builders see of a device: its memory, what the caller allows, and what its choices depend on.
+
+use std::sync::Arc;
+
+use kiln_kernels::gpu::{Arena, Device, Policy, Scope};
+
+use super::traffic::Traffic;
+use crate::record::{BUILD, Engine, Fingerprint};
+
+/// A device as builders see it.
+#[derive(Debug)]
+pub struct GpuCx {
+    /// The device.
+    pub device: Arc<dyn Device>,
+    /// Its memory.
+    pub arena: Arc<Arena>,
+    /// Which algorithms may be used.
+    pub policy: Policy,
+    /// What is copied there and back.
+    pub traffic: Traffic,
+    /// Digests of what the choices of each scope depend on, in the order of [`SCOPES`].
+    scopes: [u64; SCOPES.len()],
+}
+
+const SCOPES: [Scope; 3] = [Scope::Cudnn, Scope::CublasLt, Scope::Nvrtc];
+
+impl GpuCx {
+    /// A device whose memory is lent by that arena.
+    #[must_use]
+    pub fn new(arena: Arc<Arena>, policy: Policy) -> GpuCx {
+        let device = arena.device().clone();
+        let scopes = SCOPES.map(|scope| {
+            let digest = Fingerprint::from_facts(device.facts().of_scope(scope)).digest();
+            u64::from_le_bytes(std::array::from_fn(|place| digest[place]))
+        });
+        GpuCx { device, arena, policy, traffic: Traffic::default(), scopes }
+    }
+
+    /// What choices of that scope depend on, in short: the first bytes of the digest of its facts.
+    #[must_use]
+    pub fn scope(&self, scope: Scope) -> u64 {
+        let [cudnn, cublaslt, nvrtc] = self.scopes;
+        match scope {
+            Scope::Cudnn => cudnn,
+            Scope::CublasLt => cublaslt,
+            Scope::Nvrtc => nvrtc,
+        }
+    }
+
+    /// The device as callers name it who keep choices themselves: this build of Kiln and all facts of the device that
+    /// choices depend on.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        let mut facts = BUILD.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        for fact in SCOPES.iter().flat_map(|&scope| self.device.facts().of_scope(scope)) {
+            if !facts.contains(&fact) {
+                facts.push(fact);
+            }
+        }
+        Engine::new(Fingerprint::from_facts(facts))
+    }
+}
