@@ -32,6 +32,7 @@ pub mod generic;
 mod grid;
 mod integer;
 mod loss;
+mod mask;
 mod matmul;
 mod measure;
 mod ml;
@@ -167,6 +168,7 @@ const GROUPS: &[&[Operator]] = &[
     grid::OPERATORS,
     integer::OPERATORS,
     loss::OPERATORS,
+    mask::OPERATORS,
     matmul::OPERATORS,
     measure::OPERATORS,
     ml::OPERATORS,

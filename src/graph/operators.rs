@@ -12,6 +12,7 @@
 //! `ops` holds that every maker has a row and every row a maker, and that what the rules say is what runs.
 
 pub(crate) mod attributes;
+mod contrib;
 pub(crate) mod device;
 pub(crate) mod einsum;
 mod elements;

@@ -6,23 +6,63 @@ use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "RotaryEmbedding", make)];
+pub(super) const OPERATORS: &[Operator] =
+    &[("", "RotaryEmbedding", make), ("com.microsoft", "RotaryEmbedding", make_contrib)];
+
+/// Places of the inputs behind the first.
+#[derive(Clone, Copy)]
+struct Places {
+    cosines: usize,
+    sines: usize,
+    /// Which line of angles belongs to a position.
+    ids: usize,
+}
 
 struct Rotary {
     /// Whether the two of a pair are neighbours, instead of half a head apart.
     interleaved: bool,
     /// Elements of a head that are turned; all where it is zero.
     turned: usize,
-    heads: usize,
+    /// None where the angles say how large a head is.
+    heads: Option<usize>,
+    places: Places,
+    /// Whether a single id is that of the first position, from which the others follow.
+    counts_on: bool,
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let size = |name| {
-        usize::try_from(cx.node.int(name, 0))
-            .map_err(|_| OpError::invalid(cx.node, format!("{name} must not be negative")))
-    };
+    let places = Places { cosines: 1, sines: 2, ids: 3 };
+    Ok(Box::new(Rotary { heads: Some(size(cx, "num_heads")?), ..rotary(cx, places)? }))
+}
+
+/// ONNX Runtime's, whose ids come first.
+fn make_contrib(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let attributes = cx.node.attributes();
+    let (scale, packed) = (attributes.float("scale"), attributes.int("is_packed_batching"));
+    if scale != 1.0 {
+        return Err(OpError::unsupported(cx.node, format!("attribute scale = {scale}")));
+    }
+    if packed != 0 {
+        return Err(OpError::unsupported(cx.node, format!("attribute is_packed_batching = {packed}")));
+    }
+    let heads = Some(size(cx, "num_heads")?).filter(|&heads| heads > 0);
+    let rotary = rotary(cx, Places { ids: 1, cosines: 2, sines: 3 })?;
+    if heads.is_none() && rotary.turned > 0 {
+        let turned = rotary.turned;
+        return Err(OpError::invalid(cx.node, format!("rotary_embedding_dim = {turned} without num_heads")));
+    }
+    Ok(Box::new(Rotary { heads, counts_on: true, ..rotary }))
+}
+
+fn size(cx: &LoadCx<'_>, name: &str) -> Result<usize, OpError> {
+    let value = usize::try_from(cx.node.int(name, 0));
+    value.map_err(|_| OpError::invalid(cx.node, format!("{name} must not be negative")))
+}
+
+fn rotary(cx: &LoadCx<'_>, places: Places) -> Result<Rotary, OpError> {
     let interleaved = cx.node.attributes().int("interleaved") != 0;
-    Ok(Box::new(Rotary { interleaved, turned: size("rotary_embedding_dim")?, heads: size("num_heads")? }))
+    let turned = size(cx, "rotary_embedding_dim")?;
+    Ok(Rotary { interleaved, turned, heads: None, places, counts_on: false })
 }
 
 /// Sizes, and how heads and positions lie in memory.
@@ -39,19 +79,26 @@ struct Sizes {
 impl Rotary {
     fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<Sizes, NodeError> {
         let shape = required(inputs, 0)?.shape();
+        let Places { cosines, sines, ids } = self.places;
+        let (cosines, sines) = (required(inputs, cosines)?.shape(), required(inputs, sines)?.shape());
+        let by_angles = |hidden: usize| {
+            let size = cosines.last().map_or(0, |half| 2 * half);
+            if size > 0 { hidden / size } else { 0 }
+        };
         let (batch, positions, heads, size, heads_first) = match *shape {
             [batch, heads, positions, size] => (batch, positions, heads, size, true),
-            [batch, positions, hidden] if self.heads > 0 && hidden % self.heads == 0 => {
-                (batch, positions, self.heads, hidden / self.heads, false)
-            }
+            [batch, positions, hidden] => match self.heads.unwrap_or_else(|| by_angles(hidden)) {
+                heads if heads > 0 && hidden % heads == 0 => (batch, positions, heads, hidden / heads, false),
+                _ => return Err(refused(format!("no heads in shape {shape:?}"))),
+            },
             _ => return Err(refused(format!("no heads in shape {shape:?}"))),
         };
         let turned = if self.turned == 0 { size } else { self.turned };
         let fits = turned <= size && turned % 2 == 0;
-        let (cosines, sines) = (required(inputs, 1)?.shape(), required(inputs, 2)?.shape());
         // By position through the ids, or one line for each batch and position.
-        let lines = match (optional(inputs, 3), cosines) {
+        let lines = match (optional(inputs, ids), cosines) {
             (Some(ids), [_, half]) if ids.shape() == [batch, positions] => Some(*half),
+            (Some(ids), [_, half]) if self.counts_on && ids.shape() == [1] => Some(*half),
             (None, [b, p, half]) if [*b, *p] == [batch, positions] => Some(*half),
             _ => None,
         };
@@ -78,16 +125,19 @@ impl Node for Rotary {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let sizes = self.sizes(&io.inputs())?;
         let (input, to) = (io.input(0)?, io.alloc(0)?);
+        let (angles, sines) = (io.input(self.places.cosines)?, io.input(self.places.sines)?);
         let (mut values, cosines, sines) =
-            (widened::<f32>(input)?, widened::<f32>(io.input(1)?)?, widened::<f32>(io.input(2)?)?);
+            (widened::<f32>(input)?, widened::<f32>(angles)?, widened::<f32>(sines)?);
         let half = sizes.turned / 2;
-        let known = io.input(1)?.shape()[0];
-        let ids = io.optional(3).map(Tensor::to_i64_vec).transpose()?;
+        let known = angles.shape()[0];
+        let ids = io.optional(self.places.ids).map(Tensor::to_i64_vec).transpose()?;
+        let first = ids.as_deref().filter(|ids| self.counts_on && ids.len() == 1).map(|ids| ids[0]);
         let count = if input.is_empty() { 0 } else { sizes.batch * sizes.positions };
         for line in 0..count {
-            let angles = match &ids {
-                Some(ids) => index_of(ids[line], known)?,
-                None => line,
+            let angles = match (&ids, first) {
+                (_, Some(first)) => index_of(first.saturating_add((line % sizes.positions) as i64), known)?,
+                (Some(ids), None) => index_of(ids[line], known)?,
+                (None, None) => line,
             };
             let (cosines, sines) = (&cosines[angles * half..][..half], &sines[angles * half..][..half]);
             let (batch, position) = (line / sizes.positions, line % sizes.positions);
@@ -127,6 +177,18 @@ mod tests {
         row().input(&[1, 2], &[1i64, 0]).gives(&[1, 1, 2, 2], &[-2f32, 1.0, 3.0, 4.0]);
         row().input(&[1, 2], &[2i64, 0]).is_refused("outside of 0..2");
         row().is_refused("angles");
+    }
+
+    #[test]
+    fn ids_of_onnx_runtime_come_first_and_may_be_one() {
+        let row = |heads: i64| {
+            let trial = Trial::new("RotaryEmbedding").of_domain("com.microsoft").int("num_heads", heads);
+            trial.input(&[1, 2, 2], &[1f32, 2.0, 3.0, 4.0])
+        };
+        angles(row(1).input(&[1], &[0i64])).gives(&[1, 2, 2], &[1f32, 2.0, -4.0, 3.0]);
+        angles(row(0).input(&[1, 2], &[1i64, 0])).gives(&[1, 2, 2], &[-2f32, 1.0, 3.0, 4.0]);
+        angles(row(0).input(&[1], &[1i64])).is_refused("outside of 0..2");
+        angles(row(1).attr("scale", crate::graph::Attr::Float(2.0)).input(&[1], &[0i64])).is_refused("scale = 2");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The rows of the table, by theme. Their rules stand beside them in `operators`.
 
 mod axes;
+mod contrib;
 mod elementwise;
 mod flow;
 mod movement;
@@ -15,6 +16,7 @@ use super::row::Operator;
 /// All rows, by theme.
 pub(super) const GROUPS: &[&[Operator]] = &[
     axes::ROWS,
+    contrib::ROWS,
     elementwise::ROWS,
     flow::ROWS,
     movement::ROWS,

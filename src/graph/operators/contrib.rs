@@ -1,0 +1,37 @@
+//! Dimensions of outputs of ONNX Runtime's own operators.
+
+use super::error::{Open, ShapeError};
+use super::size::{Size, Sizes};
+use super::view::{Dims, Outputs, View};
+
+/// What is added to scores [batch, heads, queries, keys]. A mask of rank 1 has lengths, one of rank 2 a number for every
+/// key, of rank 3 and 4 one for every query and key.
+pub(super) fn attention_mask(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let (mask, query, key) = (view.dims(0)?, view.dims(1)?, view.dims(2)?);
+    let positions = |index: usize, dims: &Dims| match dims[..] {
+        [_, positions, _] | [_, _, positions, _] => Ok(positions),
+        _ => Err(ShapeError::input(index, dims, "expected rank 3 or 4")),
+    };
+    let (queries, mut keys) = (positions(1, &query)?, positions(2, &key)?);
+    if view.has(3) {
+        let past = view.dims(3)?;
+        keys = sizes.add(positions(3, &past)?, keys);
+    }
+    let rows = match mask.len() {
+        1 | 2 => Size::Known(1),
+        3 | 4 => queries,
+        _ => return Err(ShapeError::input(0, &mask, "expected a mask of rank 1 to 4").into()),
+    };
+    Ok([query[0], Size::Known(1), rows, keys].into_iter().collect())
+}
+
+/// X is [steps, batch, size], the weights of the states are [directions, units, gates * units].
+pub(super) fn quantized_lstm(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
+    let (x, weights) = (view.dims(0)?, view.dims(2)?);
+    let (&[steps, batch, _], &[directions, units, _]) = (&x[..], &weights[..]) else {
+        let (x, weights) = (ShapeError::extents(&x), ShapeError::extents(&weights));
+        return Err(ShapeError::Lists(format!("weights of {weights} over {x}")).into());
+    };
+    let state = || [directions, batch, units].into_iter().collect();
+    Ok([[steps, directions, batch, units].into_iter().collect(), state(), state()].into_iter().collect())
+}
