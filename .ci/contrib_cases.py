@@ -10,6 +10,7 @@ import collections
 import itertools
 import json
 import os
+import re
 import shutil
 import sys
 import zlib
@@ -17,7 +18,14 @@ import zlib
 import numpy as np
 
 # Cases that are refused, by the start of their names, with the reason.
-REFUSED = {}
+REFUSED = {
+    "FusedMatMul__FusedMatMul_batch": "transBatchA and transBatchB, which need the operands' ranks",
+    "QGemm__QGemm_alpha": "a factor of a product of bytes",
+}
+
+# Operators on bytes whose results may be off by one: a sum before the rounding lies in the middle between two bytes, and
+# its last bit depends on the order of additions and on the type of the quotient.
+STEP = ("QLinearAveragePool__", "QuantizeLinear__")
 
 MS, ML = "com.microsoft", "ai.onnx.ml"
 F32, F16, F64 = np.float32, np.float16, np.float64
@@ -376,8 +384,9 @@ def quantized():
         c = d.i(-900, 900, 5) if g["c"] else None
         end = [scalar(1.5), scalar(100, np.uint8)] if g["out"] else []
         inputs = lambda n: [d.bytes(np.uint8, n, 6), scalar(0.03), scalar(9, np.uint8), weights, scale, zero] + ([c] if g["c"] or end else []) + end
-        yield Case("QGemm_" + named(**g), "QGemm", MS, [inputs(2), inputs(5)], constant=range(1, 9), atol=1 if g["out"] else None,
-                   transB=g["b"], alpha=0.5)
+        name = "QGemm_alpha" if g == dict.fromkeys(g, 0) else "QGemm_" + named(**g)
+        yield Case(name, "QGemm", MS, [inputs(2), inputs(5)], constant=range(1, 9), atol=1 if g["out"] else None,
+                   transB=g["b"], alpha=0.5 if g == dict.fromkeys(g, 0) else None)
     for g in grid(dtype=[np.uint8, np.int8, np.uint16, np.int16], x=[F32, F16], axis=[None, 1], zero=[0, 1]):
         d = Draw(str(g))
         t = g["dtype"]
@@ -504,6 +513,10 @@ def apart(folder, case):
 
 def make(folder, wanted):
     shutil.rmtree(folder, ignore_errors=True)
+    import onnx.helper
+    import onnx.numpy_helper
+    import onnxruntime  # Loaded once, before the processes of the cases begin.
+
     counts, refused, seen = collections.Counter(), collections.defaultdict(list), set()
     for generator in GENERATORS:
         for case in generator():
@@ -523,11 +536,19 @@ def make(folder, wanted):
         print(f"onnxruntime refuses {len(errors)} of {op}: {errors[0][:200]}")
 
 
+def is_step(result):
+    """Whether the worst element is off by one."""
+    found = re.search(r"expected (-?\d+), got (-?\d+) ", result)
+    return found is not None and abs(int(found[1]) - int(found[2])) == 1
+
+
 def compare(path):
     results = json.load(open(path))
     counts, problems = collections.Counter(), []
     for name, result in sorted(results.items()):
         kind, listed = result.split(":")[0], any(name.startswith(start) for start in REFUSED)
+        if kind == "wrong" and name.startswith(STEP) and is_step(result):
+            kind = "passed"
         counts[kind] += 1
         if kind != ("refused" if listed else "passed"):
             problems.append(f"{name}: {result}")

@@ -45,6 +45,7 @@ use prost::Message;
 use crate::graph::Graph;
 use crate::tensor::Backing;
 
+pub use contrib::all as expanded;
 pub use data::{read_tensor, read_value};
 pub use error::{ExternalProblem, ModelError, TensorProblem};
 pub use limits::Limits;

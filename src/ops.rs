@@ -43,6 +43,7 @@ mod onehot;
 mod optional;
 mod pool;
 mod quantize;
+mod quantized_lstm;
 mod random;
 mod range;
 mod ranking;
@@ -177,6 +178,7 @@ const GROUPS: &[&[Operator]] = &[
     onehot::OPERATORS,
     pool::OPERATORS,
     quantize::OPERATORS,
+    quantized_lstm::OPERATORS,
     random::OPERATORS,
     range::OPERATORS,
     ranking::OPERATORS,

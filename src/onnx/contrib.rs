@@ -39,8 +39,8 @@ struct Expanded {
 const GROUPS: &[&[Expanded]] =
     &[activations::OPERATORS, attention::OPERATORS, norms::OPERATORS, products::OPERATORS, quantized::OPERATORS];
 
-/// Domains and names of all operators that are expanded.
-pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+/// Domains and names of the operators that are expanded when a model is read.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     GROUPS.iter().copied().flatten().map(|operator| (operator.domain, operator.name))
 }
 

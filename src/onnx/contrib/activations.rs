@@ -54,6 +54,7 @@ fn bias_split_gelu(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelErro
 pub(super) struct Parameters {
     pub(super) alpha: Option<f32>,
     pub(super) beta: Option<f32>,
+    pub(super) gamma: Option<f32>,
 }
 
 /// Adds the function that a product ends in, which makes `output`.
@@ -70,6 +71,7 @@ pub(super) fn activate(
         "Relu" | "Sigmoid" | "Softplus" | "Softsign" | "Tanh" => &[],
         "Elu" | "LeakyRelu" | "ThresholdedRelu" => &["alpha"],
         "HardSigmoid" => &["alpha", "beta"],
+        "Selu" => &["alpha", "gamma"],
         "Clip" => {
             let (Some(low), Some(high)) = (parameters.alpha, parameters.beta) else {
                 return Err(given.malformed("activation \"Clip\" without bounds".to_owned()));
@@ -80,7 +82,8 @@ pub(super) fn activate(
         }
         other => return Err(given.unsupported(format!("attribute \"activation\" = {other:?}"))),
     };
-    for (attribute, number) in [("alpha", parameters.alpha), ("beta", parameters.beta)] {
+    let Parameters { alpha, beta, gamma } = *parameters;
+    for (attribute, number) in [("alpha", alpha), ("beta", beta), ("gamma", gamma)] {
         if let Some(number) = number.filter(|_| takes.contains(&attribute)) {
             attributes.push(float(attribute, number));
         }

@@ -103,7 +103,8 @@ fn fused_gemm(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     }
     let product = draft.op("Gemm", inputs, "product", attributes);
     let number = |name: &str| if given.has(name) { given.float(name, 0.0).map(Some) } else { Ok(None) };
-    let parameters = Parameters { alpha: number("activation_alpha")?, beta: number("activation_beta")? };
+    let [alpha, beta, gamma] = [number("activation_alpha")?, number("activation_beta")?, number("activation_gamma")?];
+    let parameters = Parameters { alpha, beta, gamma };
     activate(given, draft, &product, &parameters, given.result())
 }
 
@@ -138,7 +139,8 @@ fn fused_conv(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
         return Ok(());
     }
     let parameters = given.floats("activation_params")?;
-    let parameters = Parameters { alpha: parameters.first().copied(), beta: parameters.get(1).copied() };
+    let (alpha, beta) = (parameters.first().copied(), parameters.get(1).copied());
+    let parameters = Parameters { alpha, beta, gamma: None };
     activate(given, draft, &total, &parameters, given.result())
 }
 
