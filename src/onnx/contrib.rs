@@ -1,12 +1,14 @@
-//! Operators of ONNX Runtime that other operators compute, expanded when a model is read: what its optimiser fuses and
-//! saves, and what its tools write. Fusion passes, kernels and keys then are those of the operators that they stand for.
+//! Operators of ONNX Runtime and of classical models that other operators compute, expanded when a model is read: what an
+//! optimiser fuses and saves, and what tools write. Fusion passes, kernels and keys then are those of the operators that
+//! they stand for.
 //!
 //! The expansion of an operator is written in ONNX's own operators of one version ([`super::standard::WRITTEN_FOR`]), in
 //! the order of ONNX Runtime's additions. Ranks and element types of values are not known here: an expansion that needs
 //! them uses an operator that finds them when it runs. An attribute, an input or an output that no expansion covers is
 //! refused with its name and value.
 //!
-//! - `given` reads the node, `activations`, `norms`, `products`, `attention` and `quantized` expand it.
+//! - `given` reads the node, `activations`, `norms`, `products`, `attention`, `quantized`
+//!   and `tables` expand it.
 
 mod activations;
 mod attention;
@@ -14,6 +16,7 @@ mod given;
 mod norms;
 mod products;
 mod quantized;
+mod tables;
 
 use super::ModelError;
 use super::draft::Draft;
@@ -36,8 +39,14 @@ struct Expanded {
     expand: fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>,
 }
 
-const GROUPS: &[&[Expanded]] =
-    &[activations::OPERATORS, attention::OPERATORS, norms::OPERATORS, products::OPERATORS, quantized::OPERATORS];
+const GROUPS: &[&[Expanded]] = &[
+    activations::OPERATORS,
+    attention::OPERATORS,
+    norms::OPERATORS,
+    products::OPERATORS,
+    quantized::OPERATORS,
+    tables::OPERATORS,
+];
 
 /// Domains and names of the operators that are expanded when a model is read.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {

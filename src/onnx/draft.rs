@@ -26,6 +26,16 @@ pub(super) fn float(name: &str, value: f32) -> AttributeProto {
     AttributeProto { name: Some(name.to_owned()), f: Some(value), r#type: kind, ..Default::default() }
 }
 
+pub(super) fn floats(name: &str, values: &[f32]) -> AttributeProto {
+    let kind = Some(AttributeType::Floats.into());
+    AttributeProto { name: Some(name.to_owned()), floats: values.to_vec(), r#type: kind, ..Default::default() }
+}
+
+pub(super) fn texts(name: &str, values: &[Vec<u8>]) -> AttributeProto {
+    let kind = Some(AttributeType::Strings.into());
+    AttributeProto { name: Some(name.to_owned()), strings: values.to_vec(), r#type: kind, ..Default::default() }
+}
+
 pub(super) fn text(name: &str, value: &str) -> AttributeProto {
     let kind = Some(AttributeType::String.into());
     AttributeProto { name: Some(name.to_owned()), s: Some(value.into()), r#type: kind, ..Default::default() }

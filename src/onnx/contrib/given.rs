@@ -118,6 +118,11 @@ impl<'a> Given<'a> {
         Ok(self.attribute(name, Kind::Floats)?.map_or(&[], |own| own.floats.as_slice()))
     }
 
+    /// A list of texts as they are in the file.
+    pub(super) fn texts(&self, name: &str) -> Result<&'a [Vec<u8>], ModelError> {
+        Ok(self.attribute(name, Kind::Strings)?.map_or(&[], |own| own.strings.as_slice()))
+    }
+
     /// Those of these attributes that the node has, as they are.
     pub(super) fn copied(&self, names: &[&str]) -> Vec<AttributeProto> {
         self.0.attribute.iter().filter(|own| names.contains(&own.name())).cloned().collect()
