@@ -26,6 +26,7 @@ mod einsum;
 mod elementwise;
 mod flow;
 mod fold;
+mod forest;
 mod fourier;
 mod gather;
 pub mod generic;
@@ -55,6 +56,7 @@ mod reshape;
 mod resize;
 mod reverse;
 mod rotary;
+mod scaler;
 mod scatter;
 mod selection;
 mod sequence;
@@ -164,6 +166,7 @@ const GROUPS: &[&[Operator]] = &[
     einsum::OPERATORS,
     elementwise::OPERATORS,
     fold::OPERATORS,
+    forest::OPERATORS,
     fourier::OPERATORS,
     gather::OPERATORS,
     grid::OPERATORS,
@@ -190,6 +193,7 @@ const GROUPS: &[&[Operator]] = &[
     resize::OPERATORS,
     reverse::OPERATORS,
     rotary::OPERATORS,
+    scaler::OPERATORS,
     scatter::OPERATORS,
     selection::OPERATORS,
     slice::OPERATORS,

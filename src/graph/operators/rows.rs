@@ -4,6 +4,7 @@ mod axes;
 mod contrib;
 mod elementwise;
 mod flow;
+mod ml;
 mod movement;
 mod products;
 mod quantized;
@@ -19,6 +20,7 @@ pub(super) const GROUPS: &[&[Operator]] = &[
     contrib::ROWS,
     elementwise::ROWS,
     flow::ROWS,
+    ml::ROWS,
     movement::ROWS,
     products::ROWS,
     quantized::ROWS,
