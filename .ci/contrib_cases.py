@@ -21,11 +21,16 @@ import numpy as np
 REFUSED = {
     "FusedMatMul__FusedMatMul_batch": "transBatchA and transBatchB, which need the operands' ranks",
     "QGemm__QGemm_alpha": "a factor of a product of bytes",
+    "Attention__Attention_--do_rotary": "do_rotary, which ONNX Runtime does not do on processors either",
+    **{f"LinearClassifier__classes{count}_one{one}_texts{texts}_postSOFTMAX_ZERO": "post_transform SOFTMAX_ZERO"
+       for count in (2, 3) for one in (0, 1) for texts in (0, 1)},
+    **{f"LinearRegressor__targets{targets}_intercepts{intercepts}_post{post}_": f"post_transform {post}"
+       for targets in (1, 3) for intercepts in (0, 1) for post in ("SOFTMAX_ZERO", "PROBIT")},
 }
 
-# Operators on bytes whose results may be off by one: a sum before the rounding lies in the middle between two bytes, and
-# its last bit depends on the order of additions and on the type of the quotient.
-STEP = ("QLinearAveragePool__", "QuantizeLinear__")
+# Operators whose results may be off by one step of a quantisation, and how large that is: a number before the rounding
+# lies in the middle between two bytes, and its last bit depends on the order of additions and on the type of the quotient.
+STEP = {"QLinearAveragePool__": 1, "QuantizeLinear__": 1, "DynamicQuantizeLSTM__": 1e-3}
 
 MS, ML = "com.microsoft", "ai.onnx.ml"
 F32, F16, F64 = np.float32, np.float16, np.float64
@@ -399,6 +404,23 @@ def quantized():
 
 
 @cases
+def movement():
+    d = Draw("movement")
+    for g in grid(upper=[0, 1], k=[None, 0, 1, -1], dtype=[F32, np.int64]):
+        inputs = lambda n: [d.f(n, 4, 5).astype(g["dtype"])] + ([np.array(g["k"], np.int64)] if g["k"] is not None else [])
+        yield Case("Trilu_" + named(**g), "Trilu", MS, [inputs(2), inputs(3)], upper=g["upper"])
+    inputs = lambda n: [d.f(3, 4, 5), d.i(0, 3, n, 2)]
+    yield Case("GatherND", "GatherND", MS, [inputs(2), inputs(5)])
+    for axis in [0, 1, -1]:
+        inputs = lambda n: [d.f(n, 4), np.array(axis, np.int32)]
+        yield Case(f"ExpandDims_{axis}", "ExpandDims", MS, [inputs(2), inputs(5)])
+    for g in grid(mode=["constant", "reflect", "edge"], value=[0, 1], rows=[0, 1]):
+        pads = np.array([0, 1, 2, 1], np.int64)
+        inputs = lambda n: [d.f(n, 4), pads.reshape(1, 4) if g["rows"] else pads] + [np.array([0.5], F32)] * g["value"]
+        yield Case("Pad_" + named(**g), "Pad", MS, [inputs(3), inputs(5)], mode=g["mode"])
+
+
+@cases
 def recurrent():
     for g in grid(direction=["forward", "reverse", "bidirectional"], signed=[0, 1], columns=[0, 1], bias=[0, 1], lengths=[0, 1],
                   initial=[0, 1], peepholes=[0, 1], clip=[0, 1]):
@@ -666,10 +688,10 @@ def make(folder, wanted):
         print(f"onnxruntime refuses {len(errors)} of {op}: {errors[0][:200]}")
 
 
-def is_step(result):
-    """Whether the worst element is off by one."""
-    found = re.search(r"expected (-?\d+), got (-?\d+) ", result)
-    return found is not None and abs(int(found[1]) - int(found[2])) == 1
+def is_within(result, step):
+    """Whether the worst element is off by no more than that."""
+    found = re.search(r"expected (-?[0-9.e-]+), got (-?[0-9.e-]+) ", result)
+    return found is not None and abs(float(found[1]) - float(found[2])) <= step
 
 
 def compare(path):
@@ -677,7 +699,7 @@ def compare(path):
     counts, problems = collections.Counter(), []
     for name, result in sorted(results.items()):
         kind, listed = result.split(":")[0], any(name.startswith(start) for start in REFUSED)
-        if kind == "wrong" and name.startswith(STEP) and is_step(result):
+        if kind == "wrong" and any(name.startswith(start) and is_within(result, step) for start, step in STEP.items()):
             kind = "passed"
         counts[kind] += 1
         if kind != ("refused" if listed else "passed"):

@@ -7,12 +7,13 @@
 //! them uses an operator that finds them when it runs. An attribute, an input or an output that no expansion covers is
 //! refused with its name and value.
 //!
-//! - `given` reads the node, `activations`, `norms`, `products`, `attention`, `quantized`
-//!   and `tables` expand it.
+//! - `given` reads the node, `activations`, `norms`, `products`, `attention`, `movement`,
+//!   `quantized` and `tables` expand it.
 
 mod activations;
 mod attention;
 mod given;
+mod movement;
 mod norms;
 mod products;
 mod quantized;
@@ -42,6 +43,7 @@ struct Expanded {
 const GROUPS: &[&[Expanded]] = &[
     activations::OPERATORS,
     attention::OPERATORS,
+    movement::OPERATORS,
     norms::OPERATORS,
     products::OPERATORS,
     quantized::OPERATORS,

@@ -4,7 +4,7 @@
 use super::Expanded;
 use super::given::Given;
 use crate::onnx::ModelError;
-use crate::onnx::draft::{Draft, float, floats, int, texts};
+use crate::onnx::draft::{Draft, float, floats, int, ints, texts};
 
 /// The domain of classical models.
 const LEARN: &str = "ai.onnx.ml";
@@ -64,6 +64,12 @@ pub(super) const OPERATORS: &[Expanded] = &[
 const FLOAT: i64 = 1;
 const INT64: i64 = 7;
 
+/// Rows of features as numbers; a list is one row.
+fn rows_of(draft: &mut Draft, of: &str, name: &str) -> String {
+    let x = draft.op("Cast", &[of], &format!("{name}/float"), vec![int("to", FLOAT)]);
+    draft.op("Flatten", &[&x], name, vec![int("axis", -1)])
+}
+
 /// The products of rows of features with `rows` rows of coefficients, and the intercepts added.
 fn product(given: &Given<'_>, draft: &mut Draft, rows: usize, output: String) -> Result<(), ModelError> {
     let (coefficients, intercepts) = (given.floats("coefficients")?, given.floats("intercepts")?);
@@ -73,7 +79,7 @@ fn product(given: &Given<'_>, draft: &mut Draft, rows: usize, output: String) ->
     if !intercepts.is_empty() && intercepts.len() != rows {
         return Err(given.malformed(format!("{} intercepts for {rows} rows of coefficients", intercepts.len())));
     }
-    let x = draft.op("Cast", &[given.required(0)?], "x", vec![int("to", FLOAT)]);
+    let x = rows_of(draft, given.required(0)?, "x");
     let all = draft.op("Constant", &[], "coefficients/all", vec![floats("value_floats", coefficients)]);
     let shape = draft.list(&[rows as i64, -1], "coefficients/shape");
     let coefficients = draft.op("Reshape", &[&all, &shape], "coefficients", Vec::new());
@@ -99,7 +105,8 @@ fn after_many(given: &Given<'_>) -> Result<Option<&'static str>, ModelError> {
 fn regressor(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let targets = given.int("targets", 1)?;
     let targets = usize::try_from(targets).map_err(|_| given.malformed(format!("targets = {targets}")))?;
-    let Some(function) = after_many(given)? else {
+    // A single target is not changed by a function, in ONNX Runtime.
+    let Some(function) = after_many(given)?.filter(|_| targets > 1) else {
         return product(given, draft, targets, given.result().to_owned());
     };
     let scores = draft.named("scores");
@@ -210,21 +217,31 @@ fn imputer(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// A column for each category, in which one is where the value is it.
+/// A column for each category, in which one is where the value is it. Without `zeros` a value that is none of them is
+/// refused: its place is one behind the last category, where a list of all places has no element.
 fn one_hot(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
-    given.only("zeros", 1)?;
     let (names, numbers) = (given.texts("cats_strings")?, given.ints("cats_int64s")?.unwrap_or_default());
     let x = given.required(0)?.to_owned();
-    let (x, categories) = match (names, numbers) {
+    let (x, keys) = match (names, numbers) {
         ([], []) => return Err(given.malformed("it has no categories".to_owned())),
         ([], numbers) => {
-            (draft.op("Cast", &[&x], "x", vec![int("to", INT64)]), draft.list(numbers, "categories"))
+            (draft.op("Cast", &[&x], "x", vec![int("to", INT64)]), ints("keys_int64s", numbers))
         }
-        (names, _) => (x, draft.op("Constant", &[], "categories", vec![texts("value_strings", names)])),
+        (names, _) => (x, texts("keys_strings", names)),
+    };
+    let count = if names.is_empty() { numbers.len() } else { names.len() } as i64;
+    let range: Vec<i64> = (0..count).collect();
+    let place = draft.named("place");
+    let attributes = vec![keys, ints("values_int64s", &range), int("default_int64", count)];
+    draft.node(LEARN, "LabelEncoder", &[&x], place.clone(), attributes);
+    let all = draft.list(&range, "places");
+    let place = match given.int("zeros", 1)? {
+        0 => draft.op("Gather", &[&all, &place], "place/known", Vec::new()),
+        _ => place,
     };
     let axis = draft.list(&[-1], "axis");
-    let x = draft.op("Unsqueeze", &[&x, &axis], "x/one", Vec::new());
-    let is = draft.op("Equal", &[&x, &categories], "is", Vec::new());
+    let place = draft.op("Unsqueeze", &[&place, &axis], "place/one", Vec::new());
+    let is = draft.op("Equal", &[&place, &all], "is", Vec::new());
     draft.node("", "Cast", &[&is], given.result().to_owned(), vec![int("to", FLOAT)]);
     Ok(())
 }
@@ -237,8 +254,9 @@ fn vectorizer(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     }
     let mut parts = Vec::with_capacity(widths.len());
     for (index, &width) in widths.iter().enumerate() {
-        let x = draft.op("Cast", &[given.required(index)?], &format!("{index}/x"), vec![int("to", FLOAT)]);
-        let shape = draft.list(&[-1, width], &format!("{index}/shape"));
+        let x = rows_of(draft, given.required(index)?, &format!("{index}/x"));
+        // As wide as it is said to be, or refused.
+        let shape = draft.list(&[0, width], &format!("{index}/shape"));
         parts.push(draft.op("Reshape", &[&x, &shape], &format!("{index}/rows"), Vec::new()));
     }
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();

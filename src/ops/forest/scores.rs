@@ -139,36 +139,35 @@ impl Finish {
 
     /// Two classes.
     fn two(&self, sums: &mut [f32], has: &[bool], scores: &mut Vec<f32>) -> usize {
-        let mut second = has[1];
-        match self.base[..] {
-            [_, base] if second => {
+        let (weight, is_pair) = match self.base[..] {
+            [_, base] if has[1] => {
                 sums[1] = base + sums[0];
                 sums[0] = -sums[1];
+                (sums[1], true)
             }
-            [first, base] => {
+            [first, _] => {
                 sums[0] += first;
-                sums[1] += base;
-                second = true;
+                (sums[0], true)
             }
-            [base] => sums[0] += base,
-            _ => {}
-        }
-        let weight = if second { sums[1] } else { sums[0] };
-        let label = match (self.is_binary, self.is_positive) {
-            (true, true) => usize::from(weight > 0.5),
-            _ => usize::from(weight > 0.0),
+            [base] => {
+                sums[0] += base;
+                (sums[usize::from(has[1])], has[1])
+            }
+            _ => (sums[usize::from(has[1])], has[1]),
         };
-        if second {
+        let least = if self.is_binary && self.is_positive { 0.5 } else { 0.0 };
+        let label = usize::from(weight > least);
+        if is_pair {
             self.after(sums);
             scores.extend_from_slice(sums);
             return label;
         }
         // The one score is of the second class.
         let score = sums[0];
-        scores.extend(match (self.is_binary && !self.is_positive, self.after) {
-            (true, After::Logistic) => [logistic(-score), logistic(score)],
-            (true, _) => [-score, score],
-            (false, _) => [1.0 - score, score],
+        scores.extend(match self.after {
+            After::Logistic => [logistic(-score), logistic(score)],
+            _ if self.is_binary && !self.is_positive => [-score, score],
+            _ => [1.0 - score, score],
         });
         label
     }
