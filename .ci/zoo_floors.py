@@ -24,8 +24,8 @@ REFUSED = {
 GROWS = "a dynamically quantised LSTM keeps its rounded state: one step in a gate grows from step to step"
 ROWS = "every sequence of a batch is quantised by itself; onnxruntime quantises rows by its threads, and moves as much"
 STEP = {
-    "ddddocr_old_int8": "617 of 122,880 numbers of value 164 differ by one step; those of all values before it are equal to 1e-4",
-    "kokoro_int8": "265 of 16,896 values differ by one step in the first of ALBERT's twelve layers, which share their weights",
+    "ddddocr_old_int8": "617 of 122,880 numbers of value 164 differ by one step; values before it are equal to 1e-4",
+    "kokoro_int8": "265 of 16,896 numbers differ by one step in the first of twelve layers, which share their weights",
     "rawi_int8": ROWS,
     "tagger_int8": ROWS,
     "tashkeel_bilstm_int8": f"{GROWS}; {ROWS}",

@@ -141,4 +141,3 @@ fn renamed(node: &NodeProto, names: &HashMap<String, String>) -> NodeProto {
     }
     node
 }
-

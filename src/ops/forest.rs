@@ -164,7 +164,10 @@ fn branches(
     };
     let splits = floats(node, "nodes_values")?;
     if splits.len() != count || u32::try_from(count).is_err() {
-        return Err(OpError::invalid(node, format!("{} numbers in nodes_values, and {count} are needed", splits.len())));
+        return Err(OpError::invalid(
+            node,
+            format!("{} numbers in nodes_values, and {count} are needed", splits.len()),
+        ));
     }
     let mut made = Vec::with_capacity(count);
     for (index, mode) in modes.iter().enumerate() {
@@ -197,7 +200,8 @@ fn branches(
 /// The nodes that no other leads to, one of each tree. Refuses trees that lead back into themselves.
 fn roots(node: &NodeDesc, branches: &[Branch<f64>]) -> Result<Vec<u32>, OpError> {
     let mut parents = vec![0u32; branches.len()];
-    let nexts = |branch: &Branch<f64>| if branch.test == Test::Leaf { [None; 2] } else { [Some(branch.yes), Some(branch.no)] };
+    let nexts =
+        |branch: &Branch<f64>| if branch.test == Test::Leaf { [None; 2] } else { [Some(branch.yes), Some(branch.no)] };
     for next in branches.iter().flat_map(nexts).flatten() {
         parents[next as usize] += 1;
     }

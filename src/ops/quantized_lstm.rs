@@ -91,7 +91,13 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     }
     let clip = match node.attrs.get("clip") {
         // A clip of 0 is none.
-        Some(Attr::Float(clip)) if *clip >= 0.0 => if *clip > 0.0 { *clip } else { f32::INFINITY },
+        Some(Attr::Float(clip)) if *clip >= 0.0 => {
+            if *clip > 0.0 {
+                *clip
+            } else {
+                f32::INFINITY
+            }
+        }
         Some(_) => return Err(OpError::invalid(node, "clip is not a number of at least 0")),
         None => f32::INFINITY,
     };
@@ -100,7 +106,8 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let (&[count, input, columns], &[same, units, others]) = (w.shape(), r.shape()) else {
         return Err(OpError::invalid(node, format!("weights of shapes {:?} and {:?}", w.shape(), r.shape())));
     };
-    let fits = count == reverses.len() && same == count && columns == others && units.checked_mul(GATES) == Some(columns);
+    let fits =
+        count == reverses.len() && same == count && columns == others && units.checked_mul(GATES) == Some(columns);
     if !fits {
         return Err(OpError::invalid(node, format!("weights of shapes {:?} and {:?}", w.shape(), r.shape())));
     }
@@ -165,10 +172,8 @@ fn matrix(
     };
     let (scales, zeros) = (of(scale)?, of(zero)?);
     let scale = widened::<f32>(scale).map_err(invalid)?[direction * scales..][..scales].to_vec();
-    let zeros: Vec<i32> = widened::<i64>(zero).map_err(invalid)?[direction * zeros..][..zeros]
-        .iter()
-        .map(|&zero| zero as i32)
-        .collect();
+    let zeros: Vec<i32> =
+        widened::<i64>(zero).map_err(invalid)?[direction * zeros..][..zeros].iter().map(|&zero| zero as i32).collect();
     let bytes = &weights.bytes()[direction * rows * columns..][..rows * columns];
     let source = WeightSource::matrix(bytes, signed, &zeros, [rows, columns], false);
     let sizes = Weights { channels: rows, filters: columns, groups: 1, kernel: [1; 3], transposed: None };
@@ -286,8 +291,11 @@ impl Layer {
         let input = Bytes::of(self.isa, operands.x, &mut bytes[..operands.x.len()], parallel);
         let len = of_input.scratch_len();
         own.input.multiply(of_input, &input, &mut gates, &mut scratch[..len], parallel)?;
-        let mut made =
-            Made { y: vec![0.0; operands.steps * batch * units], h: vec![0.0; batch * units], c: vec![0.0; batch * units] };
+        let mut made = Made {
+            y: vec![0.0; operands.steps * batch * units],
+            h: vec![0.0; batch * units],
+            c: vec![0.0; batch * units],
+        };
         let mut added = vec![0f32; columns];
         for (sequence, &length) in operands.lengths.iter().enumerate().filter(|(_, length)| **length > 0) {
             let first = (number * batch + sequence) * units;
@@ -403,7 +411,8 @@ impl Node for Layer {
             c: io.optional(C).map(Tensor::as_slice).transpose()?,
         };
         let count = self.directions.len();
-        let results: Vec<Mutex<Result<Made, NodeError>>> = (0..count).map(|_| Mutex::new(Ok(Made::default()))).collect();
+        let results: Vec<Mutex<Result<Made, NodeError>>> =
+            (0..count).map(|_| Mutex::new(Ok(Made::default()))).collect();
         // Steps wait for each other, directions do not.
         let inner: &dyn Parallel = if count > 1 { &Serial } else { cx.parallel };
         let outer: &dyn Parallel = if count > 1 { cx.parallel } else { &Serial };

@@ -80,14 +80,14 @@ impl Rotary {
     fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<Sizes, NodeError> {
         let shape = required(inputs, 0)?.shape();
         let Places { cosines, sines, ids } = self.places;
-        let (cosines, sines) = (required(inputs, cosines)?.shape(), required(inputs, sines)?.shape());
-        let by_angles = |hidden: usize| {
-            let size = cosines.last().map_or(0, |half| 2 * half);
-            if size > 0 { hidden / size } else { 0 }
+        // None where nothing says how large a head is.
+        let by_angles = |hidden: usize| -> Option<usize> {
+            let half = optional(inputs, cosines)?.shape().last()?;
+            hidden.checked_div(2 * half)
         };
         let (batch, positions, heads, size, heads_first) = match *shape {
             [batch, heads, positions, size] => (batch, positions, heads, size, true),
-            [batch, positions, hidden] => match self.heads.unwrap_or_else(|| by_angles(hidden)) {
+            [batch, positions, hidden] => match self.heads.or_else(|| by_angles(hidden)).unwrap_or(0) {
                 heads if heads > 0 && hidden % heads == 0 => (batch, positions, heads, hidden / heads, false),
                 _ => return Err(refused(format!("no heads in shape {shape:?}"))),
             },
@@ -95,6 +95,7 @@ impl Rotary {
         };
         let turned = if self.turned == 0 { size } else { self.turned };
         let fits = turned <= size && turned % 2 == 0;
+        let (cosines, sines) = (required(inputs, cosines)?.shape(), required(inputs, sines)?.shape());
         // By position through the ids, or one line for each batch and position.
         let lines = match (optional(inputs, ids), cosines) {
             (Some(ids), [_, half]) if ids.shape() == [batch, positions] => Some(*half),
@@ -126,8 +127,7 @@ impl Node for Rotary {
         let sizes = self.sizes(&io.inputs())?;
         let (input, to) = (io.input(0)?, io.alloc(0)?);
         let (angles, sines) = (io.input(self.places.cosines)?, io.input(self.places.sines)?);
-        let (mut values, cosines, sines) =
-            (widened::<f32>(input)?, widened::<f32>(angles)?, widened::<f32>(sines)?);
+        let (mut values, cosines, sines) = (widened::<f32>(input)?, widened::<f32>(angles)?, widened::<f32>(sines)?);
         let half = sizes.turned / 2;
         let known = angles.shape()[0];
         let ids = io.optional(self.places.ids).map(Tensor::to_i64_vec).transpose()?;

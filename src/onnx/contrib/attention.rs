@@ -169,12 +169,8 @@ fn quantized_attention(given: &Given<'_>, draft: &mut Draft) -> Result<(), Model
     given.only("past_present_share_buffer", 0)?;
     given.only("do_rotary", 0)?;
     let (x, weights, bias) = (given.required(0)?, given.required(1)?, given.required(2)?);
-    let sums = draft.op(
-        "MatMulInteger",
-        &[x, weights, given.optional(6), given.optional(7)],
-        "product/int",
-        Vec::new(),
-    );
+    let sums =
+        draft.op("MatMulInteger", &[x, weights, given.optional(6), given.optional(7)], "product/int", Vec::new());
     let sums = draft.op("Cast", &[&sums], "product/float", vec![int("to", 1)]);
     let scale = draft.op("Mul", &[given.required(3)?, given.required(4)?], "scale", Vec::new());
     let product = draft.op("Mul", &[&sums, &scale], "product", Vec::new());

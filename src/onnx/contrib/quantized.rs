@@ -104,13 +104,7 @@ fn numbers(given: &Given<'_>, draft: &mut Draft, index: usize, name: &str) -> Re
 }
 
 /// Quantises the result by the scale that is input `index`; without a zero point behind it, it is 0 of the type of `like`.
-fn quantized(
-    given: &Given<'_>,
-    draft: &mut Draft,
-    value: &str,
-    index: usize,
-    like: &str,
-) -> Result<(), ModelError> {
+fn quantized(given: &Given<'_>, draft: &mut Draft, value: &str, index: usize, like: &str) -> Result<(), ModelError> {
     let zero = match given.input(index + 1) {
         Some(zero) => zero.to_owned(),
         None => draft.number(0.0, like, "zero"),
@@ -173,8 +167,7 @@ fn average_pool(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> 
     if is_last {
         x = draft.op("Transpose", &[&x], "channels first", vec![ints("perm", &front)]);
     }
-    let attributes =
-        given.copied(&["auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"]);
+    let attributes = given.copied(&["auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"]);
     let mut made = draft.op("AveragePool", &[&x], "pooled", attributes);
     if is_last {
         made = draft.op("Transpose", &[&made], "channels last", vec![ints("perm", &back)]);

@@ -33,7 +33,14 @@ pub(super) const OPERATORS: &[Expanded] = &[
         ],
         expand: classifier,
     },
-    Expanded { domain: LEARN, name: "Normalizer", inputs: [1, 1], outputs: 1, attributes: &["norm"], expand: normalizer },
+    Expanded {
+        domain: LEARN,
+        name: "Normalizer",
+        inputs: [1, 1],
+        outputs: 1,
+        attributes: &["norm"],
+        expand: normalizer,
+    },
     Expanded {
         domain: LEARN,
         name: "Imputer",
@@ -192,7 +199,8 @@ fn normalizer(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
 /// Values that are missing, be it a number that stands for that or no number, replaced: by one value, or one a feature.
 fn imputer(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let x = given.required(0)?;
-    let (numbers, whole) = (given.floats("imputed_value_floats")?, given.ints("imputed_value_int64s")?.unwrap_or_default());
+    let (numbers, whole) =
+        (given.floats("imputed_value_floats")?, given.ints("imputed_value_int64s")?.unwrap_or_default());
     let (imputed, missing) = match (numbers, whole) {
         ([], []) => return Err(given.malformed("nothing to impute".to_owned())),
         ([], whole) => {
@@ -224,9 +232,7 @@ fn one_hot(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let x = given.required(0)?.to_owned();
     let (x, keys) = match (names, numbers) {
         ([], []) => return Err(given.malformed("it has no categories".to_owned())),
-        ([], numbers) => {
-            (draft.op("Cast", &[&x], "x", vec![int("to", INT64)]), ints("keys_int64s", numbers))
-        }
+        ([], numbers) => (draft.op("Cast", &[&x], "x", vec![int("to", INT64)]), ints("keys_int64s", numbers)),
         (names, _) => (x, texts("keys_strings", names)),
     };
     let count = if names.is_empty() { numbers.len() } else { names.len() } as i64;

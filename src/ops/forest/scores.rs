@@ -183,7 +183,8 @@ impl Finish {
                     true => sum * (-greatest).exp(),
                     false => (sum - greatest).exp(),
                 };
-                let total: f32 = sums.iter().map(|&sum| if zero_stays && sum.abs() <= 1e-7 { 0.0 } else { of(sum) }).sum();
+                let total: f32 =
+                    sums.iter().map(|&sum| if zero_stays && sum.abs() <= 1e-7 { 0.0 } else { of(sum) }).sum();
                 sums.iter_mut().for_each(|sum| *sum = of(*sum) / total);
             }
         }

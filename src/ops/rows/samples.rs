@@ -176,9 +176,7 @@ pub(super) fn of(row: &Operator, r: &mut Random) -> Option<Sample> {
             .or_else(|| products(row.name, r))
             .or_else(|| spatial(row.name, r))
             .or_else(|| layers::of(row.name, r)),
-        "ai.onnx.ml" => {
-            tables(row.name, r).or_else(|| contrib::of(row.name, r)).or_else(|| layers::of(row.name, r))
-        }
+        "ai.onnx.ml" => tables(row.name, r).or_else(|| contrib::of(row.name, r)).or_else(|| layers::of(row.name, r)),
         "com.microsoft" => contrib::of(row.name, r).or_else(|| layers::of(row.name, r)),
         _ => None,
     }

@@ -48,7 +48,8 @@ impl<'a> Model<'a> {
             Value::Absent => None,
             Value::Known(tensor) => Some(build.constant(tensor)),
             Value::Given(tensor) => {
-                let dims: Vec<Dim> = (0..tensor.shape().len()).map(|axis| format!("d{index}_{axis}").as_str().into()).collect();
+                let dims: Vec<Dim> =
+                    (0..tensor.shape().len()).map(|axis| format!("d{index}_{axis}").as_str().into()).collect();
                 let id = build.input(&format!("x{index}"), tensor.dtype(), dims);
                 given.push((format!("x{index}"), tensor));
                 Some(id)
@@ -195,7 +196,8 @@ fn quantised_operators_compute_on_the_numbers_that_bytes_stand_for() {
     let made = Model::new(MICROSOFT, "QLinearMul", inputs).run().expect("it runs");
     assert_eq!(made[0].as_slice::<u8>().expect("bytes"), [104, 127]);
     // Numbers from 0 to 255 are bytes as they are: the product is exact.
-    let inputs = vec![given(&[1, 2], &[255.0, 2.0]), bytes(&[2, 1], &[4, 6]), number(0.5), byte(5), known(&[1], &[0.25])];
+    let inputs =
+        vec![given(&[1, 2], &[255.0, 2.0]), bytes(&[2, 1], &[4, 6]), number(0.5), byte(5), known(&[1], &[0.25])];
     Model::new(MICROSOFT, "DynamicQuantizeMatMul", inputs).gives(&[(-255.0 + 2.0) * 0.5 + 0.25]);
 }
 
@@ -233,7 +235,8 @@ fn tables_are_normalised_imputed_and_encoded() {
     };
     encoder(1).gives(&[0.0, 1.0, 0.0, 0.0, 1.0, 0.0]);
     encoder(0).is_refused("outside of 0..2");
-    let parts = vec![given(&[2, 1], &[1.0, 2.0]), Value::Given(Tensor::from_slice([2, 2], &[3i64, 4, 5, 6]).expect("four"))];
+    let parts =
+        vec![given(&[2, 1], &[1.0, 2.0]), Value::Given(Tensor::from_slice([2, 2], &[3i64, 4, 5, 6]).expect("four"))];
     let joined = |widths: &[i64], parts| {
         Model::new(LEARN, "FeatureVectorizer", parts).with("inputdimensions", Attr::Ints(widths.to_vec()))
     };

@@ -1,8 +1,8 @@
 //! Operators of ONNX Runtime's domain that have nodes of their own, and what its expansions need besides ONNX's.
 
 use crate::graph::operators::attributes::{int, number, optional, text};
-use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::contrib;
+use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {

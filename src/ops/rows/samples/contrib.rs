@@ -16,7 +16,7 @@ pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
         "RotaryEmbedding" => {
             let heads = 1 + r.below(2);
             let shape = if r.flag() { vec![rows, heads, steps, 4] } else { vec![rows, steps, heads * 4] };
-            let ids = zeros(DType::I64, if r.flag() { &[1] } else { &[rows, steps] })?;
+            let ids = zeros(DType::I64, &if r.flag() { vec![1] } else { vec![rows, steps] })?;
             let angles = || floats(&[8, 2]);
             let attrs = vec![("num_heads", Attr::Int(heads as i64))];
             Sample::new(vec![floats(&shape), ids, angles(), angles()], attrs).of_version(1)
