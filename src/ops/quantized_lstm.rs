@@ -90,14 +90,9 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         }
     }
     let clip = match node.attrs.get("clip") {
+        Some(Attr::Float(clip)) if *clip > 0.0 => *clip,
         // A clip of 0 is none.
-        Some(Attr::Float(clip)) if *clip >= 0.0 => {
-            if *clip > 0.0 {
-                *clip
-            } else {
-                f32::INFINITY
-            }
-        }
+        Some(Attr::Float(0.0)) => f32::INFINITY,
         Some(_) => return Err(OpError::invalid(node, "clip is not a number of at least 0")),
         None => f32::INFINITY,
     };
@@ -202,7 +197,7 @@ impl Matrix {
         shape.validate().map_err(|error| refused(error.to_string()))?;
         let form = self.packed.form.of_shape(cx.isa(), &shape);
         let problem = QuantizedProblem { shape, form, result: Output::Floats, added: Added::Nothing };
-        Ok(cx.executor(&cx.key(problem))?)
+        cx.executor(&cx.key(problem))
     }
 
     /// Multiplies bytes, into numbers.

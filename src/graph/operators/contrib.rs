@@ -21,7 +21,7 @@ pub(super) fn attention_mask(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims,
     let rows = match mask.len() {
         1 | 2 => Size::Known(1),
         3 | 4 => queries,
-        _ => return Err(ShapeError::input(0, &mask, "expected a mask of rank 1 to 4").into()),
+        _ => return Err(ShapeError::input(0, &mask, "expected a mask of rank 1 to 4")),
     };
     Ok([query[0], Size::Known(1), rows, keys].into_iter().collect())
 }

@@ -84,7 +84,7 @@ impl<'a> Model<'a> {
     }
 
     #[track_caller]
-    fn is_refused(self, part: &str) {
+    fn refuses(self, part: &str) {
         let reason = self.run().expect_err("it is refused");
         assert!(reason.contains(part), "expected a refusal about {part:?}, found {reason:?}");
     }
@@ -156,8 +156,8 @@ fn masked_keys_are_not_seen_whatever_the_mask_is() {
     model(list(&[2], &[2, 1])).gives(&[0.0; 4]);
     model(list(&[2, 2], &[1, 0, 0, 1])).gives(&[0.0, 0.0, 3.0, 3.0]);
     model(list(&[2, 2, 2], &[1, 1, 1, 1, 0, 1, 1, 0])).gives(&[0.0, 0.0, 3.0, 0.0]);
-    model(list(&[2, 3], &[1; 6])).is_refused("a mask of shape [2, 3]");
-    model(list(&[2, 2], &[1; 4])).with("do_rotary", Attr::Int(1)).is_refused("\"do_rotary\" = 1");
+    model(list(&[2, 3], &[1; 6])).refuses("a mask of shape [2, 3]");
+    model(list(&[2, 2], &[1; 4])).with("do_rotary", Attr::Int(1)).refuses("\"do_rotary\" = 1");
 }
 
 #[test]
@@ -166,10 +166,10 @@ fn products_are_transposed_scaled_and_end_in_a_function() {
     let model = |name| Model::new(MICROSOFT, name, operands());
     let turned = model("FusedMatMul").with("transA", Attr::Int(1)).with("transB", Attr::Int(1));
     turned.with("alpha", Attr::Float(0.5)).gives(&[-2.5]);
-    model("FusedMatMul").with("transBatchA", Attr::Int(1)).is_refused("\"transBatchA\" = 1");
+    model("FusedMatMul").with("transBatchA", Attr::Int(1)).refuses("\"transBatchA\" = 1");
     model("FusedGemm").with("activation", "Relu".into()).gives(&[3.0, 0.0, 6.0, 0.0]);
-    model("FusedGemm").with("activation", "Gelu".into()).is_refused("\"Gelu\"");
-    model("FusedGemm").with("gamma", Attr::Float(1.5)).is_refused("attribute \"gamma\" = 1.5");
+    model("FusedGemm").with("activation", "Gelu".into()).refuses("\"Gelu\"");
+    model("FusedGemm").with("gamma", Attr::Float(1.5)).refuses("attribute \"gamma\" = 1.5");
     let conv = |residual: Value| {
         let inputs = vec![given(&[1, 1, 2], &[1.0, -2.0]), known(&[1, 1, 1], &[2.0]), Value::Absent, residual];
         Model::new(MICROSOFT, "FusedConv", inputs)
@@ -218,7 +218,7 @@ fn linear_models_name_the_class_of_the_greatest_score() {
     assert_eq!(made[0].as_slice::<i64>().expect("numbers"), [4, 9]);
     close(&made[1], &[2.0, -1.0, -3.0, 4.0]);
     let probit = model(&[1.0; 4]).with("classlabels_ints", Attr::Ints(vec![1, 2]));
-    probit.with("post_transform", "PROBIT".into()).is_refused("\"post_transform\" = \"PROBIT\"");
+    probit.with("post_transform", "PROBIT".into()).refuses("\"post_transform\" = \"PROBIT\"");
 }
 
 #[test]
@@ -234,12 +234,12 @@ fn tables_are_normalised_imputed_and_encoded() {
         model.with("zeros", Attr::Int(zeros))
     };
     encoder(1).gives(&[0.0, 1.0, 0.0, 0.0, 1.0, 0.0]);
-    encoder(0).is_refused("outside of 0..2");
+    encoder(0).refuses("outside of 0..2");
     let parts =
         vec![given(&[2, 1], &[1.0, 2.0]), Value::Given(Tensor::from_slice([2, 2], &[3i64, 4, 5, 6]).expect("four"))];
     let joined = |widths: &[i64], parts| {
         Model::new(LEARN, "FeatureVectorizer", parts).with("inputdimensions", Attr::Ints(widths.to_vec()))
     };
     joined(&[1, 2], parts).gives(&[1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
-    joined(&[3], vec![given(&[3, 2], &[0.0; 6])]).is_refused("3");
+    joined(&[3], vec![given(&[3, 2], &[0.0; 6])]).refuses("3");
 }
