@@ -84,9 +84,7 @@ def model_of(case):
     node = helper.make_node(case.op, names, outputs, domain=case.domain, **case.attributes)
     results = [helper.make_empty_tensor_value_info(name) for name in outputs if name]
     graph = helper.make_graph([node], case.name, infos, results, constants)
-    imports = [helper.make_opsetid("", case.opset)] + (
-        [helper.make_opsetid(case.domain, case.version)] if case.domain else []
-    )
+    imports = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(case.domain, case.version)] if case.domain else [])
     return helper.make_model(graph, opset_imports=imports, ir_version=9), [info.name for info in infos]
 
 
