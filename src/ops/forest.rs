@@ -316,32 +316,29 @@ impl Node for Forest {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let x = io.input(0)?;
         let features = x.shape().last().copied().unwrap_or(0);
+        // First of all, because a model may ask for any number of targets.
+        let mut to = io.alloc(usize::from(self.finish.label.is_some()))?;
         let blocks = match x.as_slice::<f32>() {
             Ok(rows) => self.blocks(&self.single, rows, features, cx)?,
             Err(_) => self.blocks(&self.double, &widened::<f64>(x)?, features, cx)?,
         };
         let scores: Vec<f32> = blocks.iter().flat_map(|block| block.scores.iter().copied()).collect();
-        let place = match &self.finish.label {
-            None => 0,
-            Some(label) => {
-                let picked = blocks.iter().flat_map(|block| &block.labels).copied();
-                let labels = match label {
-                    Label::Numbers(numbers) => {
-                        let mut to = io.alloc(0)?;
-                        let pairs = to.as_mut_slice::<i64>()?.iter_mut().zip(picked);
-                        pairs.for_each(|(to, place)| *to = numbers[place]);
-                        to
-                    }
-                    Label::Texts(texts) => {
-                        let picked: Vec<String> = picked.map(|place| texts[place].clone()).collect();
-                        Tensor::from_strings([picked.len()], picked)?
-                    }
-                };
-                io.push(labels);
-                1
-            }
-        };
-        let mut to = io.alloc(place)?;
+        if let Some(label) = &self.finish.label {
+            let picked = blocks.iter().flat_map(|block| &block.labels).copied();
+            let labels = match label {
+                Label::Numbers(numbers) => {
+                    let mut to = io.alloc(0)?;
+                    let pairs = to.as_mut_slice::<i64>()?.iter_mut().zip(picked);
+                    pairs.for_each(|(to, place)| *to = numbers[place]);
+                    to
+                }
+                Label::Texts(texts) => {
+                    let picked: Vec<String> = picked.map(|place| texts[place].clone()).collect();
+                    Tensor::from_strings([picked.len()], picked)?
+                }
+            };
+            io.push(labels);
+        }
         to.as_mut_slice::<f32>()?.copy_from_slice(&scores);
         io.push(to);
         Ok(())

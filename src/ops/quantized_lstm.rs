@@ -275,6 +275,7 @@ impl Layer {
         number: usize,
         executors: &[Arc<Quantized>; 2],
         operands: &Operands<'_>,
+        gates: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<Made, NodeError> {
         let own = &self.directions[number];
@@ -282,10 +283,9 @@ impl Layer {
         let [of_input, of_state] = executors;
         let mut scratch = vec![0i32; of_input.scratch_len().max(of_state.scratch_len())];
         let mut bytes = vec![0u8; operands.x.len().max(units)];
-        let mut gates = vec![0f32; operands.steps * batch * columns];
         let input = Bytes::of(self.isa, operands.x, &mut bytes[..operands.x.len()], parallel);
         let len = of_input.scratch_len();
-        own.input.multiply(of_input, &input, &mut gates, &mut scratch[..len], parallel)?;
+        own.input.multiply(of_input, &input, gates, &mut scratch[..len], parallel)?;
         let mut made = Made {
             y: vec![0.0; operands.steps * batch * units],
             h: vec![0.0; batch * units],
@@ -406,21 +406,28 @@ impl Node for Layer {
             c: io.optional(C).map(Tensor::as_slice).transpose()?,
         };
         let count = self.directions.len();
-        let results: Vec<Mutex<Result<Made, NodeError>>> =
-            (0..count).map(|_| Mutex::new(Ok(Made::default()))).collect();
+        let (mut y, mut h, mut c) = (io.alloc(0)?, io.alloc(1)?, io.alloc(2)?);
+        let sums = steps.checked_mul(batch).and_then(|rows| rows.checked_mul(GATES * self.units));
+        let sums = sums.ok_or_else(|| refused("more gates than can be counted"))?;
+        let gates = (0..count).map(|_| cx.scratch::<f32>(sums)).collect::<Result<Vec<_>, _>>()?;
+        let results: Vec<Mutex<(Tensor, Result<Made, NodeError>)>> =
+            gates.into_iter().map(|gates| Mutex::new((gates, Ok(Made::default())))).collect();
         // Steps wait for each other, directions do not.
         let inner: &dyn Parallel = if count > 1 { &Serial } else { cx.parallel };
         let outer: &dyn Parallel = if count > 1 { cx.parallel } else { &Serial };
         outer.run(count, &|number| {
             if let Ok(mut slot) = results[number].lock() {
-                *slot = self.run(number, &executors[number], &operands, inner);
+                let (gates, made) = &mut *slot;
+                *made = match gates.as_mut_slice() {
+                    Ok(gates) => self.run(number, &executors[number], &operands, gates, inner),
+                    Err(error) => Err(error.into()),
+                };
             }
         });
         cx.check_whole()?;
-        let (mut y, mut h, mut c) = (io.alloc(0)?, io.alloc(1)?, io.alloc(2)?);
         let line = batch * self.units;
         for (number, slot) in results.into_iter().enumerate() {
-            let made = slot.into_inner().unwrap_or_else(|_| Err(refused("a direction that was not computed")))?;
+            let made = slot.into_inner().map_err(|_| refused("a direction that was not computed"))?.1?;
             for (step, from) in made.y.chunks_exact(line.max(1)).enumerate() {
                 y.as_mut_slice()?[(step * count + number) * line..][..line].copy_from_slice(from);
             }
