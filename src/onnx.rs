@@ -6,14 +6,17 @@
 //! fault. An operator's attributes and inputs are checked by the operator (`ops`).
 //!
 //! - `import` reads graphs and their nodes, `opsets` the versions that they are written for. `function` expands functions
-//!   that the model defines, `standard` those that ONNX defines; `order` sorts.
+//!   that the model defines, `standard` those that ONNX defines, `contrib` operators of ONNX Runtime that others compute;
+//!   `draft` is what these write; `order` sorts.
 //! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model.
 //! - `data` reads the values of test cases.
 //! - `write` writes models: for tests, the demonstration and fuzzing.
 //! - `proto` is generated from `onnx.proto` (a test compares them).
 
+mod contrib;
 mod data;
 mod declare;
+mod draft;
 mod error;
 mod external;
 mod function;
@@ -42,6 +45,7 @@ use prost::Message;
 use crate::graph::Graph;
 use crate::tensor::Backing;
 
+pub use contrib::all as expanded;
 pub use data::{read_tensor, read_value};
 pub use error::{ExternalProblem, ModelError, TensorProblem};
 pub use limits::Limits;

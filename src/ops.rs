@@ -26,12 +26,14 @@ mod einsum;
 mod elementwise;
 mod flow;
 mod fold;
+mod forest;
 mod fourier;
 mod gather;
 pub mod generic;
 mod grid;
 mod integer;
 mod loss;
+mod mask;
 mod matmul;
 mod measure;
 mod ml;
@@ -42,6 +44,7 @@ mod onehot;
 mod optional;
 mod pool;
 mod quantize;
+mod quantized_lstm;
 mod random;
 mod range;
 mod ranking;
@@ -53,6 +56,7 @@ mod reshape;
 mod resize;
 mod reverse;
 mod rotary;
+mod scaler;
 mod scatter;
 mod selection;
 mod sequence;
@@ -162,11 +166,13 @@ const GROUPS: &[&[Operator]] = &[
     einsum::OPERATORS,
     elementwise::OPERATORS,
     fold::OPERATORS,
+    forest::OPERATORS,
     fourier::OPERATORS,
     gather::OPERATORS,
     grid::OPERATORS,
     integer::OPERATORS,
     loss::OPERATORS,
+    mask::OPERATORS,
     matmul::OPERATORS,
     measure::OPERATORS,
     ml::OPERATORS,
@@ -175,6 +181,7 @@ const GROUPS: &[&[Operator]] = &[
     onehot::OPERATORS,
     pool::OPERATORS,
     quantize::OPERATORS,
+    quantized_lstm::OPERATORS,
     random::OPERATORS,
     range::OPERATORS,
     ranking::OPERATORS,
@@ -186,6 +193,7 @@ const GROUPS: &[&[Operator]] = &[
     resize::OPERATORS,
     reverse::OPERATORS,
     rotary::OPERATORS,
+    scaler::OPERATORS,
     scatter::OPERATORS,
     selection::OPERATORS,
     slice::OPERATORS,

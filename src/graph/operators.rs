@@ -12,6 +12,7 @@
 //! `ops` holds that every maker has a row and every row a maker, and that what the rules say is what runs.
 
 pub(crate) mod attributes;
+mod contrib;
 pub(crate) mod device;
 pub(crate) mod einsum;
 mod elements;
@@ -109,7 +110,9 @@ impl Rule {
         let row = of(desc).filter(|row| !matches!(row.shapes, Shapes::Unknown))?;
         let mut node = desc.clone();
         let tables = node.domain == "ai.onnx.ml";
-        node.attrs.values_mut().for_each(|attr| match attr {
+        // The names of classes are few, and there are as many scores.
+        let lists = node.attrs.iter_mut().filter(|(name, _)| !name.starts_with("classlabels"));
+        lists.for_each(|(_, attr)| match attr {
             Attr::Strs(list) => list.clear(),
             Attr::Ints(list) if tables => list.clear(),
             Attr::Floats(list) if tables => list.clear(),

@@ -12,7 +12,8 @@ use prost::Message;
 
 use super::opsets::{Opsets, Versioned, normal, opsets};
 use super::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto};
-use super::{Limits, ModelError, place_of, shown, standard};
+use super::standard::{self, Expansion};
+use super::{Limits, ModelError, place_of, shown};
 
 /// The functions of a model, by domain, name and overload.
 #[derive(Default)]
@@ -106,6 +107,7 @@ impl Functions {
         }
         Ok(())
     }
+
     /// A node without a function of the model: expanded if the standard defines it as a function.
     fn expand_standard(
         &mut self,
@@ -115,16 +117,18 @@ impl Functions {
         depth: usize,
         out: &mut Vec<Versioned>,
     ) -> Result<(), ModelError> {
-        let Some(nodes) = standard::expansion(&node, self.calls)? else {
+        let Some(Expansion { nodes, has_graphs }) = standard::expansion(&node, self.calls)? else {
             out.push((node, opsets.clone()));
             return Ok(());
         };
         self.calls += 1;
         limits.check("nesting of functions", depth as u64 + 1, limits.depth as u64, || place_of(&node))?;
         self.charge(nodes.len(), limits, &node)?;
-        // Its graphs come from the model, written for the operator sets that it imports; ONNX's own may be missing.
         let mut opsets = (**opsets).clone();
-        opsets.entry(String::new()).or_insert(standard::WRITTEN_FOR);
+        let own = opsets.entry(String::new()).or_insert(standard::WRITTEN_FOR);
+        if !has_graphs {
+            *own = standard::WRITTEN_FOR;
+        }
         let opsets = Rc::new(opsets);
         nodes.into_iter().try_for_each(|inner| self.expand_one(inner, &opsets, limits, depth + 1, out))
     }

@@ -3,116 +3,31 @@
 //!
 //! The expansion is the definition's: the same operators in the same order, so that roundings agree.
 
-use std::collections::HashMap;
-
-use super::proto::attribute_proto::AttributeType;
-use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto};
-use super::{ModelError, place_of};
+use super::draft::{Draft, float, int, ints};
+use super::proto::NodeProto;
+use super::{ModelError, contrib, place_of};
 
 /// The version of ONNX's own operators in the expansions.
 pub(super) const WRITTEN_FOR: i64 = 26;
 
-/// The expansion of `node`, if the standard defines it as a function. `number` tells expansions apart.
-pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Vec<NodeProto>>, ModelError> {
+/// The nodes that a node is expanded into.
+pub(super) struct Expansion {
+    /// The nodes.
+    pub(super) nodes: Vec<NodeProto>,
+    /// Whether graphs of the model are among them, which are written for the model's own operator set.
+    pub(super) has_graphs: bool,
+}
+
+/// The expansion of `node`, if it is one of a function of the standard or of an operator of ONNX Runtime that other
+/// operators compute. `number` tells expansions apart.
+pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Expansion>, ModelError> {
     match (node.domain(), node.op_type()) {
-        ("ai.onnx.preview", "FlexAttention") => flex_attention(node, number).map(Some),
-        _ => Ok(None),
-    }
-}
-
-/// Nodes of an expansion, whose values have a common prefix.
-struct Draft {
-    prefix: String,
-    nodes: Vec<NodeProto>,
-}
-
-fn int(name: &str, value: i64) -> AttributeProto {
-    let kind = Some(AttributeType::Int.into());
-    AttributeProto { name: Some(name.to_owned()), i: Some(value), r#type: kind, ..Default::default() }
-}
-
-fn ints(name: &str, values: &[i64]) -> AttributeProto {
-    let kind = Some(AttributeType::Ints.into());
-    AttributeProto { name: Some(name.to_owned()), ints: values.to_vec(), r#type: kind, ..Default::default() }
-}
-
-fn float(name: &str, value: f32) -> AttributeProto {
-    let kind = Some(AttributeType::Float.into());
-    AttributeProto { name: Some(name.to_owned()), f: Some(value), r#type: kind, ..Default::default() }
-}
-
-fn constant(tensor: TensorProto) -> AttributeProto {
-    let kind = Some(AttributeType::Tensor.into());
-    AttributeProto { name: Some("value".to_owned()), t: Some(tensor), r#type: kind, ..Default::default() }
-}
-
-impl Draft {
-    fn new(prefix: String) -> Draft {
-        Draft { prefix, nodes: Vec::new() }
-    }
-
-    fn named(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
-    }
-
-    /// Adds a node that makes the value `output`.
-    fn node(&mut self, domain: &str, op: &str, inputs: &[&str], output: String, attribute: Vec<AttributeProto>) {
-        self.nodes.push(NodeProto {
-            domain: Some(domain.to_owned()),
-            op_type: Some(op.to_owned()),
-            name: Some(output.clone()),
-            input: inputs.iter().map(|&input| input.to_owned()).collect(),
-            output: vec![output],
-            attribute,
-            ..Default::default()
-        });
-    }
-
-    /// Adds a node of ONNX's own domain, and returns the name of its value.
-    fn op(&mut self, op: &str, inputs: &[&str], name: &str, attribute: Vec<AttributeProto>) -> String {
-        let output = self.named(name);
-        self.node("", op, inputs, output.clone(), attribute);
-        output
-    }
-
-    /// The sizes of the axes from `start` to `end`.
-    fn sizes(&mut self, of: &str, start: i64, end: i64, name: &str) -> String {
-        self.op("Shape", &[of], name, vec![int("start", start), int("end", end)])
-    }
-
-    /// Inlines a graph of one input and one output on a value; returns the name of the result.
-    fn inline(&mut self, graph: &GraphProto, on: &str, label: &str) -> Option<String> {
-        let ([input], [output]) = (graph.input.as_slice(), graph.output.as_slice()) else { return None };
-        // Names that the graph defines get the prefix; all others are captured.
-        let defined = graph.initializer.iter().map(|tensor| tensor.name());
-        let defined = defined.chain(graph.node.iter().flat_map(|node| &node.output).map(String::as_str));
-        let named = |name: &str| (name.to_owned(), self.named(&format!("{label}/{name}")));
-        let mut names: HashMap<String, String> = defined.filter(|name| !name.is_empty()).map(named).collect();
-        names.insert(input.name().to_owned(), on.to_owned());
-        for tensor in &graph.initializer {
-            let made = names[tensor.name()].clone();
-            self.node("", "Constant", &[], made, vec![constant(tensor.clone())]);
+        ("ai.onnx.preview", "FlexAttention") => {
+            let nodes = flex_attention(node, number)?;
+            Ok(Some(Expansion { nodes, has_graphs: true }))
         }
-        self.nodes.extend(graph.node.iter().map(|node| renamed(node, &names)));
-        Some(names.get(output.name()).cloned().unwrap_or_else(|| output.name().to_owned()))
+        _ => Ok(contrib::expansion(node, number)?.map(|nodes| Expansion { nodes, has_graphs: false })),
     }
-}
-
-/// A node with other names for its values, and for the captured values of its graphs.
-fn renamed(node: &NodeProto, names: &HashMap<String, String>) -> NodeProto {
-    let rename = |name: &String| names.get(name).unwrap_or(name).clone();
-    let mut node = node.clone();
-    node.input = node.input.iter().map(rename).collect();
-    node.output = node.output.iter().map(rename).collect();
-    for attribute in &mut node.attribute {
-        for graph in attribute.g.iter_mut().chain(&mut attribute.graphs) {
-            graph.node = graph.node.iter().map(|inner| renamed(inner, names)).collect();
-            for output in &mut graph.output {
-                output.name = names.get(output.name()).cloned().or(output.name.take());
-            }
-        }
-    }
-    node
 }
 
 /// Softmax(modified(Q K^T)) V by heads; several heads of queries may share one of keys.

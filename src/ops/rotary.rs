@@ -6,24 +6,64 @@ use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "RotaryEmbedding", make)];
+pub(super) const OPERATORS: &[Operator] =
+    &[("", "RotaryEmbedding", make), ("com.microsoft", "RotaryEmbedding", make_contrib)];
+
+/// Places of the inputs behind the first.
+#[derive(Clone, Copy)]
+struct Places {
+    cosines: usize,
+    sines: usize,
+    /// Which line of angles belongs to a position.
+    ids: usize,
+}
 
 struct Rotary {
     /// Whether the two of a pair are neighbours, instead of half a head apart.
     interleaved: bool,
     /// Elements of a head that are rotated; all where it is zero.
     rotated: usize,
-    /// Heads that are packed in the last axis of three.
+    /// None where the angles say how large a head is.
     heads: Option<usize>,
+    places: Places,
+    /// Whether a single id is that of the first position, from which the others follow.
+    counts_on: bool,
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let places = Places { cosines: 1, sines: 2, ids: 3 };
+    Ok(Box::new(Rotary { heads: Some(heads(cx)?), ..rotary(cx, places)? }))
+}
+
+/// ONNX Runtime's, whose ids come first.
+fn make_contrib(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let attributes = cx.node.attributes();
-    let interleaved = attributes.flag("interleaved");
+    let (scale, packed) = (attributes.float("scale"), attributes.int("is_packed_batching"));
+    if scale != 1.0 {
+        return Err(OpError::unsupported(cx.node, format!("attribute scale = {scale}")));
+    }
+    if packed != 0 {
+        return Err(OpError::unsupported(cx.node, format!("attribute is_packed_batching = {packed}")));
+    }
+    let heads = Some(heads(cx)?).filter(|&heads| heads > 0);
+    let rotary = rotary(cx, Places { ids: 1, cosines: 2, sines: 3 })?;
+    if heads.is_none() && rotary.rotated > 0 {
+        let rotated = rotary.rotated;
+        return Err(OpError::invalid(cx.node, format!("rotary_embedding_dim = {rotated} without num_heads")));
+    }
+    Ok(Box::new(Rotary { heads, counts_on: true, ..rotary }))
+}
+
+/// The attribute `num_heads`; zero where there is none.
+fn heads(cx: &LoadCx<'_>) -> Result<usize, OpError> {
+    let given = cx.node.attributes().integer("num_heads");
+    given.map_or(Ok(0), |_| size_attribute(cx.node, "num_heads", 0))
+}
+
+fn rotary(cx: &LoadCx<'_>, places: Places) -> Result<Rotary, OpError> {
+    let interleaved = cx.node.attributes().flag("interleaved");
     let rotated = size_attribute(cx.node, "rotary_embedding_dim", 0)?;
-    let heads = attributes.integer("num_heads").map(|_| size_attribute(cx.node, "num_heads", 0)).transpose()?;
-    // None says so by 0, too.
-    Ok(Box::new(Rotary { interleaved, rotated, heads: heads.filter(|&heads| heads > 0) }))
+    Ok(Rotary { interleaved, rotated, heads: None, places, counts_on: false })
 }
 
 /// Sizes, and the order of heads and positions in memory.
@@ -40,20 +80,27 @@ struct Sizes {
 impl Rotary {
     fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<Sizes, NodeError> {
         let shape = required(inputs, 0)?.shape();
+        let Places { cosines, sines, ids } = self.places;
+        // None where nothing says how large a head is.
+        let by_angles = |hidden: usize| -> Option<usize> {
+            let half = optional(inputs, cosines)?.shape().last()?;
+            hidden.checked_div(2 * half)
+        };
         let (batch, positions, heads, size, heads_first) = match *shape {
             [batch, heads, positions, size] => (batch, positions, heads, size, true),
-            [batch, positions, hidden] => match self.heads.filter(|heads| hidden % heads == 0) {
-                Some(heads) => (batch, positions, heads, hidden / heads, false),
-                None => return Err(refused(format!("no heads in shape {shape:?}"))),
+            [batch, positions, hidden] => match self.heads.or_else(|| by_angles(hidden)).unwrap_or(0) {
+                heads if heads > 0 && hidden % heads == 0 => (batch, positions, heads, hidden / heads, false),
+                _ => return Err(refused(format!("no heads in shape {shape:?}"))),
             },
             _ => return Err(refused(format!("no heads in shape {shape:?}"))),
         };
         let rotated = if self.rotated == 0 { size } else { self.rotated };
         let fits = rotated <= size && rotated % 2 == 0;
-        let (cosines, sines) = (required(inputs, 1)?.shape(), required(inputs, 2)?.shape());
+        let (cosines, sines) = (required(inputs, cosines)?.shape(), required(inputs, sines)?.shape());
         // By position through the ids, or one line for each batch and position.
-        let lines = match (optional(inputs, 3), cosines) {
+        let lines = match (optional(inputs, ids), cosines) {
             (Some(ids), [_, half]) if ids.shape() == [batch, positions] => Some(*half),
+            (Some(ids), [_, half]) if self.counts_on && ids.shape() == [1] => Some(*half),
             (None, [b, p, half]) if [*b, *p] == [batch, positions] => Some(*half),
             _ => None,
         };
@@ -80,16 +127,18 @@ impl Node for Rotary {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let sizes = self.sizes(&io.inputs())?;
         let (input, to) = (io.input(0)?, io.alloc(0)?);
-        let (mut values, cosines, sines) =
-            (widened::<f32>(input)?, widened::<f32>(io.input(1)?)?, widened::<f32>(io.input(2)?)?);
+        let (angles, sines) = (io.input(self.places.cosines)?, io.input(self.places.sines)?);
+        let (mut values, cosines, sines) = (widened::<f32>(input)?, widened::<f32>(angles)?, widened::<f32>(sines)?);
         let half = sizes.rotated / 2;
-        let known = io.input(1)?.shape()[0];
-        let ids = io.optional(3).map(Tensor::to_i64_vec).transpose()?;
+        let known = angles.shape()[0];
+        let ids = io.optional(self.places.ids).map(Tensor::to_i64_vec).transpose()?;
+        let first = ids.as_deref().filter(|ids| self.counts_on && ids.len() == 1).map(|ids| ids[0]);
         let count = if input.is_empty() { 0 } else { sizes.batch * sizes.positions };
         for line in 0..count {
-            let angles = match &ids {
-                Some(ids) => index_of(ids[line], known)?,
-                None => line,
+            let angles = match (&ids, first) {
+                (_, Some(first)) => index_of(first.saturating_add((line % sizes.positions) as i64), known)?,
+                (Some(ids), None) => index_of(ids[line], known)?,
+                (None, None) => line,
             };
             let (cosines, sines) = (&cosines[angles * half..][..half], &sines[angles * half..][..half]);
             let (batch, position) = (line / sizes.positions, line % sizes.positions);
@@ -129,6 +178,18 @@ mod tests {
         row().input(&[1, 2], &[1i64, 0]).gives(&[1, 1, 2, 2], &[-2f32, 1.0, 3.0, 4.0]);
         row().input(&[1, 2], &[2i64, 0]).is_refused("outside of 0..2");
         row().is_refused("angles");
+    }
+
+    #[test]
+    fn ids_of_onnx_runtime_come_first_and_may_be_one() {
+        let row = |heads: i64| {
+            let trial = Trial::new("RotaryEmbedding").of_domain("com.microsoft").int("num_heads", heads);
+            trial.input(&[1, 2, 2], &[1f32, 2.0, 3.0, 4.0])
+        };
+        angles(row(1).input(&[1], &[0i64])).gives(&[1, 2, 2], &[1f32, 2.0, -4.0, 3.0]);
+        angles(row(0).input(&[1, 2], &[1i64, 0])).gives(&[1, 2, 2], &[-2f32, 1.0, 3.0, 4.0]);
+        angles(row(0).input(&[1], &[1i64])).is_refused("outside of 0..2");
+        angles(row(1).attr("scale", crate::graph::Attr::Float(2.0)).input(&[1], &[0i64])).is_refused("scale = 2");
     }
 
     #[test]

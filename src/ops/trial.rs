@@ -32,6 +32,12 @@ impl Trial {
         Trial { node, inputs: Vec::new(), make: None }.outputs(1)
     }
 
+    /// The operator of that name of another domain.
+    pub(crate) fn of_domain(mut self, domain: &str) -> Trial {
+        domain.clone_into(&mut self.node.domain);
+        self
+    }
+
     /// Of an older operator set.
     pub(crate) fn version(mut self, version: i64) -> Trial {
         self.node.version = version;

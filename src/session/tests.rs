@@ -1,5 +1,7 @@
 //! A panic in a node ends its request, and nothing else.
 
+mod contrib;
+
 use super::*;
 use crate::graph::node::{Node, Prepared, RunCx};
 use crate::graph::run::Work;

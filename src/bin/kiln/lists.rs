@@ -16,7 +16,7 @@ pub(crate) fn knobs(screen: &mut dyn Write) -> Outcome {
 
 /// Operators, by domain and name.
 pub(crate) fn ops(screen: &mut dyn Write) -> Outcome {
-    let mut operators: Vec<(&str, &str)> = kiln::ops::all().collect();
+    let mut operators: Vec<(&str, &str)> = kiln::ops::all().chain(kiln::onnx::expanded()).collect();
     operators.sort_unstable();
     operators.dedup();
     for (domain, op) in operators {

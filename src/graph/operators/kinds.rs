@@ -121,6 +121,15 @@ pub(super) fn labels(view: &View<'_>, _: usize) -> Option<DType> {
     }
 }
 
+/// A label, of the type of the classes' names, and scores.
+pub(super) fn label_and_scores(view: &View<'_>, output: usize) -> Option<DType> {
+    Some(match view.node.attrs.get("classlabels_strings") {
+        _ if output == 1 => DType::F32,
+        Some(Attr::Strs(names)) if !names.is_empty() => DType::String,
+        _ => DType::I64,
+    })
+}
+
 /// The type that `output_datatype` names.
 pub(super) fn window(view: &View<'_>, _: usize) -> Option<DType> {
     named(view, "output_datatype")

@@ -1,8 +1,10 @@
 //! The rows of the table, by theme. Their rules stand beside them in `operators`.
 
 mod axes;
+mod contrib;
 mod elementwise;
 mod flow;
+mod ml;
 mod movement;
 mod products;
 mod quantized;
@@ -15,8 +17,10 @@ use super::row::Operator;
 /// All rows, by theme.
 pub(super) const GROUPS: &[&[Operator]] = &[
     axes::ROWS,
+    contrib::ROWS,
     elementwise::ROWS,
     flow::ROWS,
+    ml::ROWS,
     movement::ROWS,
     products::ROWS,
     quantized::ROWS,

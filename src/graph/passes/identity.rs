@@ -37,6 +37,10 @@ fn hands_on(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> bool {
         },
         "Dropout" => node.version >= 7,
         "Cast" => node.attributes().dtype("to").is_some_and(|to| facts.is(input, to)),
+        "CastLike" => {
+            let like = node.input(1).and_then(|like| facts.get(like).dtype);
+            like.is_some_and(|to| facts.is(input, to))
+        }
         "Concat" | "Sum" | "Max" | "Min" | "Mean" => node.inputs.len() == 1,
         "Transpose" => match node.ints("perm") {
             Some(perm) => perm.iter().enumerate().all(|(place, &from)| from == place as i64),

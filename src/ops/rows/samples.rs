@@ -1,5 +1,6 @@
 //! A node of any operator that has a rule for its dimensions, at random shapes and attributes.
 
+mod contrib;
 mod layers;
 
 use crate::graph::Attr;
@@ -182,8 +183,8 @@ pub(super) fn of(row: &Operator, r: &mut Random) -> Option<Sample> {
             .or_else(|| products(row.name, r))
             .or_else(|| spatial(row.name, r))
             .or_else(|| layers::of(row.name, r)),
-        "ai.onnx.ml" => tables(row.name, r).or_else(|| layers::of(row.name, r)),
-        "com.microsoft" => layers::of(row.name, r),
+        "ai.onnx.ml" => tables(row.name, r).or_else(|| contrib::of(row.name, r)).or_else(|| layers::of(row.name, r)),
+        "com.microsoft" => contrib::of(row.name, r).or_else(|| layers::of(row.name, r)),
         _ => None,
     }
 }

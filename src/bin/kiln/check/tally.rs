@@ -17,6 +17,8 @@ struct Row {
     /// Whether a case passed that had this operator alone and looked up an executor.
     kernels: bool,
     known: bool,
+    /// Whether other operators take its place when a model is read.
+    expanded: bool,
 }
 
 /// The results so far.
@@ -31,6 +33,9 @@ impl Tally {
         let mut tally = Tally::default();
         for (domain, op) in kiln::ops::all().filter(|(domain, _)| *domain != "kiln") {
             tally.rows.entry((domain.to_owned(), op.to_owned())).or_default().known = true;
+        }
+        for (domain, op) in kiln::onnx::expanded() {
+            tally.rows.entry((domain.to_owned(), op.to_owned())).or_default().expanded = true;
         }
         tally
     }
@@ -67,6 +72,7 @@ impl Tally {
             };
             let types = list(row.types.iter().cloned().collect());
             let runs = match (row.known, row.kernels) {
+                _ if row.expanded => "expanded",
                 (false, _) => "not supported",
                 (true, true) => "kernels",
                 // Without a case it is unknown how it runs.
@@ -96,7 +102,8 @@ alone are compared: the standard leaves their values to the runtime, even where 
 numbers of the reference implementation wherever it draws from a uniform or normal distribution).
 
 Not supported, and not planned: decoding images, and training: its optimisers and Gradient (Dropout can train).
-FlexAttention is expanded into ordinary operators when a model is loaded, and counts as those.
+FlexAttention and the operators that are *expanded* become ordinary operators when a model is loaded, and count as
+those. Those of com.microsoft and ai.onnx.ml are held against onnxruntime by `.ci/contrib`.
 
 | domain | operator | runs as | cases passed | versions | element types |
 |---|---|---|---|---|---|

@@ -5,10 +5,11 @@ use super::*;
 #[test]
 fn nodes_that_hand_on_their_input_go() {
     type Make = fn(&mut GraphBuilder, ValueId) -> ValueId;
-    let cases: [(&str, Make); 12] = [
+    let cases: [(&str, Make); 13] = [
         ("Identity", |b, x| b.op("Identity", &[x], &[])),
         ("Dropout", |b, x| b.op("Dropout", &[x], &[])),
         ("a cast to the same type", |b, x| b.op("Cast", &[x], &[("to", 1.into())])),
+        ("a cast to its own type", |b, x| b.op("CastLike", &[x, x], &[])),
         ("Concat of one", |b, x| b.op("Concat", &[x], &[("axis", 0.into())])),
         ("Sum of one", |b, x| b.op("Sum", &[x], &[])),
         ("a transpose that moves nothing", |b, x| b.op("Transpose", &[x], &[("perm", [0, 1, 2].into())])),
@@ -49,8 +50,12 @@ fn nodes_that_hand_on_their_input_go() {
 #[test]
 fn nodes_that_only_look_like_no_ops_stay() {
     type Make = fn(&mut GraphBuilder, ValueId) -> ValueId;
-    let cases: [(&str, Make); 5] = [
+    let cases: [(&str, Make); 6] = [
         ("Cast", |b, x| b.op("Cast", &[x], &[("to", 10.into())])),
+        ("CastLike", |b, x| {
+            let whole = ints(b, &[0]);
+            b.op("CastLike", &[x, whole], &[])
+        }),
         ("Transpose", |b, x| b.op("Transpose", &[x], &[])),
         ("Pad", |b, x| {
             let pads = ints(b, &[0, 0, 0, 0, 0, 1]);

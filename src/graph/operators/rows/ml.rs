@@ -1,0 +1,72 @@
+//! Classical models over tables: trees and scalers.
+
+use crate::graph::operators::attributes::{Attribute, int, optional, required, text};
+use crate::graph::operators::row::{Operator, Shapes, Types, exactly};
+use crate::graph::operators::{contrib, kinds};
+use crate::tensor::DType;
+
+pub(in crate::graph::operators) const ROWS: &[Operator] = &[
+    Operator {
+        types: Types::Is(DType::F32),
+        shapes: Shapes::Input(0),
+        ..Operator::new("ai.onnx.ml", "Scaler", &[1], exactly(1), &[optional("offset"), optional("scale")])
+    },
+    Operator {
+        types: Types::Is(DType::F32),
+        shapes: Shapes::First(contrib::tree_targets),
+        ..Operator::new("ai.onnx.ml", "TreeEnsembleRegressor", &[1, 3], exactly(1), REGRESSOR)
+    },
+    Operator {
+        types: Types::By(kinds::label_and_scores),
+        shapes: Shapes::All(contrib::tree_classes),
+        ..Operator::new("ai.onnx.ml", "TreeEnsembleClassifier", &[1, 3], exactly(1), CLASSIFIER)
+    },
+];
+
+const REGRESSOR: &[Attribute] = &[
+    text("aggregate_function", "SUM"),
+    optional("base_values"),
+    optional("base_values_as_tensor"),
+    int("n_targets", 1),
+    required("nodes_falsenodeids"),
+    required("nodes_featureids"),
+    optional("nodes_hitrates"),
+    optional("nodes_hitrates_as_tensor"),
+    optional("nodes_missing_value_tracks_true"),
+    required("nodes_modes"),
+    required("nodes_nodeids"),
+    required("nodes_treeids"),
+    required("nodes_truenodeids"),
+    optional("nodes_values"),
+    optional("nodes_values_as_tensor"),
+    text("post_transform", "NONE"),
+    required("target_ids"),
+    required("target_nodeids"),
+    required("target_treeids"),
+    optional("target_weights"),
+    optional("target_weights_as_tensor"),
+];
+
+const CLASSIFIER: &[Attribute] = &[
+    optional("base_values"),
+    optional("base_values_as_tensor"),
+    required("class_ids"),
+    required("class_nodeids"),
+    required("class_treeids"),
+    optional("class_weights"),
+    optional("class_weights_as_tensor"),
+    optional("classlabels_int64s"),
+    optional("classlabels_strings"),
+    required("nodes_falsenodeids"),
+    required("nodes_featureids"),
+    optional("nodes_hitrates"),
+    optional("nodes_hitrates_as_tensor"),
+    optional("nodes_missing_value_tracks_true"),
+    required("nodes_modes"),
+    required("nodes_nodeids"),
+    required("nodes_treeids"),
+    required("nodes_truenodeids"),
+    optional("nodes_values"),
+    optional("nodes_values_as_tensor"),
+    text("post_transform", "NONE"),
+];

@@ -1,0 +1,70 @@
+//! Operators of ONNX Runtime and of classical models that other operators compute, expanded when a model is read: what an
+//! optimiser fuses and saves, and what tools write. Fusion passes, kernels and keys then are those of the operators that
+//! they stand for.
+//!
+//! The expansion of an operator is written in ONNX's own operators of one version ([`super::standard::WRITTEN_FOR`]), in
+//! the order of ONNX Runtime's additions. Ranks and element types of values are not known here: an expansion that needs
+//! them uses an operator that finds them when it runs. An attribute, an input or an output that no expansion covers is
+//! refused with its name and value.
+//!
+//! - `given` reads the node, `activations`, `norms`, `products`, `attention`, `movement`,
+//!   `quantized` and `tables` expand it.
+
+mod activations;
+mod attention;
+mod given;
+mod movement;
+mod norms;
+mod products;
+mod quantized;
+mod tables;
+
+use super::ModelError;
+use super::draft::Draft;
+use super::proto::NodeProto;
+use given::Given;
+
+/// ONNX Runtime's own domain.
+const MICROSOFT: &str = "com.microsoft";
+
+/// How one operator is expanded.
+struct Expanded {
+    domain: &'static str,
+    name: &'static str,
+    /// How many inputs a node has, at least and at most; empty ones count.
+    inputs: [usize; 2],
+    /// How many outputs it has at most.
+    outputs: usize,
+    /// The attributes that the expansion reads.
+    attributes: &'static [&'static str],
+    expand: fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>,
+}
+
+const GROUPS: &[&[Expanded]] = &[
+    activations::OPERATORS,
+    attention::OPERATORS,
+    movement::OPERATORS,
+    norms::OPERATORS,
+    products::OPERATORS,
+    quantized::OPERATORS,
+    tables::OPERATORS,
+];
+
+/// Domains and names of the operators that are expanded when a model is read.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    GROUPS.iter().copied().flatten().map(|operator| (operator.domain, operator.name))
+}
+
+/// The nodes that `node` stands for, if its operator is one of these. `number` tells expansions apart.
+pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Vec<NodeProto>>, ModelError> {
+    let domain = super::opsets::normal(node.domain());
+    let mut operators = GROUPS.iter().copied().flatten();
+    let Some(operator) = operators.find(|row| row.domain == domain && row.name == node.op_type()) else {
+        return Ok(None);
+    };
+    let given = Given::new(node);
+    given.check(operator)?;
+    let mut draft = Draft::new(format!("{}%{number}/", operator.name));
+    (operator.expand)(&given, &mut draft)?;
+    Ok(Some(draft.nodes))
+}

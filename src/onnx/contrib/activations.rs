@@ -1,0 +1,93 @@
+//! Functions of one element with a bias before them: BiasGelu, FastGelu, Gelu, BiasAdd, BiasSplitGelu; and the activations
+//! that products end in.
+
+use super::given::Given;
+use super::{Expanded, MICROSOFT};
+use crate::onnx::ModelError;
+use crate::onnx::draft::{Draft, float, int, text};
+
+pub(super) const OPERATORS: &[Expanded] = &[
+    row("BiasGelu", [2, 2], |g, d| gelu(g, d, "none")),
+    row("FastGelu", [1, 2], |g, d| gelu(g, d, "tanh")),
+    row("Gelu", [1, 1], |g, d| gelu(g, d, "none")),
+    row("BiasAdd", [3, 3], bias_add),
+    row("BiasSplitGelu", [2, 2], bias_split_gelu),
+];
+
+const fn row(
+    name: &'static str,
+    inputs: [usize; 2],
+    expand: fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>,
+) -> Expanded {
+    Expanded { domain: MICROSOFT, name, inputs, outputs: 1, attributes: &[], expand }
+}
+
+/// Gelu(X + bias)
+fn gelu(given: &Given<'_>, draft: &mut Draft, approximate: &str) -> Result<(), ModelError> {
+    let x = given.required(0)?;
+    let x = match given.input(1) {
+        Some(bias) => draft.op("Add", &[x, bias], "biased", Vec::new()),
+        None => x.to_owned(),
+    };
+    draft.node("", "Gelu", &[&x], given.result().to_owned(), vec![text("approximate", approximate)]);
+    Ok(())
+}
+
+/// X + bias + skip
+fn bias_add(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let biased = draft.op("Add", &[given.required(0)?, given.required(1)?], "biased", Vec::new());
+    draft.node("", "Add", &[&biased, given.required(2)?], given.result().to_owned(), Vec::new());
+    Ok(())
+}
+
+/// The first half of X + bias times the Gelu of the second half.
+fn bias_split_gelu(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let biased = draft.op("Add", &[given.required(0)?, given.required(1)?], "biased", Vec::new());
+    let (left, right) = (draft.named("left"), draft.named("right"));
+    draft.many("Split", &[&biased], &[&left, &right], vec![int("axis", -1), int("num_outputs", 2)]);
+    let gate = draft.op("Gelu", &[&right], "gate", Vec::new());
+    draft.node("", "Mul", &[&left, &gate], given.result().to_owned(), Vec::new());
+    Ok(())
+}
+
+/// Parameters of an activation, by their names as attributes or by their places in `activation_params`.
+pub(super) struct Parameters {
+    pub(super) alpha: Option<f32>,
+    pub(super) beta: Option<f32>,
+    pub(super) gamma: Option<f32>,
+}
+
+/// Adds the function that a product ends in, which makes `output`.
+pub(super) fn activate(
+    given: &Given<'_>,
+    draft: &mut Draft,
+    value: &str,
+    parameters: &Parameters,
+    output: &str,
+) -> Result<(), ModelError> {
+    let name = given.text("activation", "")?;
+    let mut attributes = Vec::new();
+    let takes: &[&str] = match name.as_str() {
+        "Relu" | "Sigmoid" | "Softplus" | "Softsign" | "Tanh" => &[],
+        "Elu" | "LeakyRelu" | "ThresholdedRelu" => &["alpha"],
+        "HardSigmoid" => &["alpha", "beta"],
+        "Selu" => &["alpha", "gamma"],
+        "Clip" => {
+            let (Some(low), Some(high)) = (parameters.alpha, parameters.beta) else {
+                return Err(given.malformed("activation \"Clip\" without bounds".to_owned()));
+            };
+            let (low, high) = (draft.number(low, value, "low"), draft.number(high, value, "high"));
+            draft.node("", "Clip", &[value, &low, &high], output.to_owned(), Vec::new());
+            return Ok(());
+        }
+        other => return Err(given.unsupported(format!("attribute \"activation\" = {other:?}"))),
+    };
+    let Parameters { alpha, beta, gamma } = *parameters;
+    for (attribute, number) in [("alpha", alpha), ("beta", beta), ("gamma", gamma)] {
+        if let Some(number) = number.filter(|_| takes.contains(&attribute)) {
+            attributes.push(float(attribute, number));
+        }
+    }
+    draft.node("", &name, &[value], output.to_owned(), attributes);
+    Ok(())
+}

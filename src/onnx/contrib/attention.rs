@@ -1,0 +1,228 @@
+//! Attention, MultiHeadAttention and QAttention: products of weights, masks and heads around ONNX's own Attention.
+//!
+//! A mask tells which keys are shown, as one number a key, a query and key, or a length of each sequence; which of them
+//! it is depends on its rank. The operator `AttentionMask` makes of it what is added to scores.
+
+use super::given::Given;
+use super::{Expanded, MICROSOFT};
+use crate::onnx::ModelError;
+use crate::onnx::draft::{Draft, float, int};
+
+pub(super) const OPERATORS: &[Expanded] = &[
+    Expanded {
+        domain: MICROSOFT,
+        name: "Attention",
+        inputs: [2, 7],
+        outputs: 2,
+        attributes: &[
+            "num_heads",
+            "unidirectional",
+            "qkv_hidden_sizes",
+            "past_present_share_buffer",
+            "do_rotary",
+            "rotary_embedding_dim",
+            "mask_filter_value",
+            "scale",
+        ],
+        expand: attention,
+    },
+    Expanded {
+        domain: MICROSOFT,
+        name: "QAttention",
+        inputs: [5, 9],
+        outputs: 2,
+        attributes: &[
+            "num_heads",
+            "unidirectional",
+            "past_present_share_buffer",
+            "do_rotary",
+            "mask_filter_value",
+            "scale",
+        ],
+        expand: quantized_attention,
+    },
+    Expanded {
+        domain: MICROSOFT,
+        name: "MultiHeadAttention",
+        inputs: [1, 10],
+        outputs: 4,
+        attributes: &["num_heads", "unidirectional", "mask_filter_value", "scale"],
+        expand: multi_head,
+    },
+];
+
+/// Operands of ONNX's Attention, as names of values.
+struct Operands {
+    query: String,
+    key: String,
+    value: String,
+    /// Which keys are shown.
+    shown: Option<String>,
+    /// What is added to scores.
+    bias: Option<String>,
+    /// Keys and values of earlier positions.
+    past: Option<[String; 2]>,
+}
+
+/// Adds the attention of these operands. `present` are the names of all keys and all values, where they are wanted.
+fn attend(
+    given: &Given<'_>,
+    draft: &mut Draft,
+    operands: &Operands,
+    present: [Option<String>; 2],
+) -> Result<(), ModelError> {
+    let Operands { query, key, value, shown, bias, past } = operands;
+    let mut mask = bias.clone();
+    if let Some(shown) = shown {
+        let fill = float("fill", given.float("mask_filter_value", -10000.0)?);
+        let of = [shown.as_str(), query, key, past.as_ref().map_or("", |past| past[0].as_str())];
+        let made = draft.named("mask");
+        draft.node("kiln", "AttentionMask", &of[..3 + usize::from(past.is_some())], made.clone(), vec![fill]);
+        mask = Some(match bias {
+            None => made,
+            Some(bias) => draft.op("Add", &[&made, bias], "mask/biased", Vec::new()),
+        });
+    }
+    let heads = given.heads("num_heads")?;
+    let mut attributes = vec![int("q_num_heads", heads), int("kv_num_heads", heads)];
+    attributes.push(int("is_causal", i64::from(given.int("unidirectional", 0)? != 0)));
+    // A scale of 0 is none.
+    let scale = given.float("scale", 0.0)?;
+    attributes.extend((scale != 0.0).then(|| float("scale", scale)));
+    let mut inputs = vec![query.as_str(), key, value, mask.as_deref().unwrap_or_default()];
+    if let Some([keys, values]) = past {
+        inputs.extend([keys.as_str(), values]);
+    } else if mask.is_none() {
+        inputs.pop();
+    }
+    let [keys, values] = &present;
+    let outputs = [given.result(), keys.as_deref().unwrap_or_default(), values.as_deref().unwrap_or_default()];
+    let wanted = outputs.iter().rposition(|output| !output.is_empty()).unwrap_or(0);
+    draft.many("Attention", &inputs, &outputs[..=wanted], attributes);
+    Ok(())
+}
+
+/// Attention with one tensor for the keys and values of earlier positions, and one for all of them.
+fn attend_stacked(
+    given: &Given<'_>,
+    draft: &mut Draft,
+    mut operands: Operands,
+    past: Option<&str>,
+) -> Result<(), ModelError> {
+    let axis = draft.list(&[0], "cache/axis");
+    if let Some(past) = past {
+        let halves = [draft.named("past/key/one"), draft.named("past/value/one")];
+        let (axes, count) = (int("axis", 0), int("num_outputs", 2));
+        draft.many("Split", &[past], &[&halves[0], &halves[1]], vec![axes, count]);
+        operands.past = Some([
+            draft.op("Squeeze", &[&halves[0], &axis], "past/key", Vec::new()),
+            draft.op("Squeeze", &[&halves[1], &axis], "past/value", Vec::new()),
+        ]);
+    }
+    let Some(present) = given.output(1) else { return attend(given, draft, &operands, [None, None]) };
+    let (keys, values) = (draft.named("present/key"), draft.named("present/value"));
+    attend(given, draft, &operands, [Some(keys.clone()), Some(values.clone())])?;
+    let keys = draft.op("Unsqueeze", &[&keys, &axis], "present/key/one", Vec::new());
+    let values = draft.op("Unsqueeze", &[&values, &axis], "present/value/one", Vec::new());
+    draft.node("", "Concat", &[&keys, &values], present.to_owned(), vec![int("axis", 0)]);
+    Ok(())
+}
+
+/// A tensor in three parts along the last axis, of these sizes or equal ones.
+fn in_three(draft: &mut Draft, of: &str, sizes: Option<&str>, name: &str) -> [String; 3] {
+    let parts = ["query", "key", "value"].map(|part| draft.named(&format!("{name}/{part}")));
+    let outputs: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match sizes {
+        Some(sizes) => draft.many("Split", &[of, sizes], &outputs, vec![int("axis", -1)]),
+        None => draft.many("Split", &[of], &outputs, vec![int("axis", -1), int("num_outputs", 3)]),
+    }
+    parts
+}
+
+/// The projections are one product; its weights are split, which happens when the model is loaded.
+fn attention(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    given.only("past_present_share_buffer", 0)?;
+    given.only("do_rotary", 0)?;
+    given.without_inputs(&[(6, "past_sequence_length")])?;
+    let (x, weights) = (given.required(0)?, given.required(1)?);
+    let sizes = match given.ints("qkv_hidden_sizes")? {
+        None | Some([]) => None,
+        Some(&[query, key, value]) => Some(draft.list(&[query, key, value], "sizes")),
+        Some(other) => return Err(given.malformed(format!("qkv_hidden_sizes = {other:?}"))),
+    };
+    let weights = in_three(draft, weights, sizes.as_deref(), "weights");
+    let biases = given.input(2).map(|bias| in_three(draft, bias, sizes.as_deref(), "bias"));
+    let [query, key, value] = std::array::from_fn(|part| {
+        let product = draft.op("MatMul", &[x, &weights[part]], &format!("{part}/product"), Vec::new());
+        match &biases {
+            None => product,
+            Some(biases) => draft.op("Add", &[&product, &biases[part]], &format!("{part}/biased"), Vec::new()),
+        }
+    });
+    let bias = given.input(5).map(str::to_owned);
+    let shown = given.input(3).map(str::to_owned);
+    attend_stacked(given, draft, Operands { query, key, value, shown, bias, past: None }, given.input(4))
+}
+
+/// Attention whose projections are one product of bytes.
+fn quantized_attention(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    given.only("past_present_share_buffer", 0)?;
+    given.only("do_rotary", 0)?;
+    let (x, weights, bias) = (given.required(0)?, given.required(1)?, given.required(2)?);
+    let sums =
+        draft.op("MatMulInteger", &[x, weights, given.optional(6), given.optional(7)], "product/int", Vec::new());
+    let sums = draft.op("Cast", &[&sums], "product/float", vec![int("to", 1)]);
+    let scale = draft.op("Mul", &[given.required(3)?, given.required(4)?], "scale", Vec::new());
+    let product = draft.op("Mul", &[&sums, &scale], "product", Vec::new());
+    let biased = draft.op("Add", &[&product, bias], "biased", Vec::new());
+    let [query, key, value] = in_three(draft, &biased, None, "projected");
+    let shown = given.input(5).map(str::to_owned);
+    attend_stacked(given, draft, Operands { query, key, value, shown, bias: None, past: None }, given.input(8))
+}
+
+/// Heads of several operands in one tensor [batch, positions, heads, count, size], as tensors [batch, positions, hidden].
+fn unpacked(draft: &mut Draft, of: &str, names: &[&str]) -> Vec<String> {
+    let parts: Vec<String> = names.iter().map(|name| draft.named(&format!("{name}/one"))).collect();
+    let outputs: Vec<&str> = parts.iter().map(String::as_str).collect();
+    draft.many("Split", &[of], &outputs, vec![int("axis", 3), int("num_outputs", names.len() as i64)]);
+    let shape = draft.list(&[0, 0, -1], "unpacked/shape");
+    let joined = parts.iter().zip(names).map(|(part, name)| draft.op("Reshape", &[part, &shape], name, Vec::new()));
+    joined.collect()
+}
+
+fn multi_head(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    given.without_inputs(&[(8, "past_sequence_length"), (9, "cache_indirection")])?;
+    given.without_outputs(&[(3, "qk")])?;
+    let first = given.required(0)?;
+    let mut operands = match (given.input(1), given.input(2)) {
+        (Some(key), Some(value)) => vec![first.to_owned(), key.to_owned(), value.to_owned()],
+        (Some(packed), None) => {
+            let mut all = vec![first.to_owned()];
+            all.extend(unpacked(draft, packed, &["key", "value"]));
+            all
+        }
+        (None, None) => unpacked(draft, first, &["query", "key", "value"]),
+        (None, Some(_)) => return Err(given.malformed("values without keys".to_owned())),
+    };
+    if let Some(bias) = given.input(3) {
+        let sizes = ["query", "key", "value"].iter().zip(&operands);
+        let sizes: Vec<String> = sizes.map(|(name, of)| draft.sizes(of, 2, 3, &format!("{name}/size"))).collect();
+        let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
+        let sizes = draft.op("Concat", &sizes, "sizes", vec![int("axis", 0)]);
+        let biases = in_three(draft, bias, Some(&sizes), "bias");
+        let biased = operands.iter().zip(&biases).enumerate();
+        operands = biased
+            .map(|(part, (of, bias))| draft.op("Add", &[of, bias], &format!("{part}/biased"), Vec::new()))
+            .collect();
+    }
+    let past = match (given.input(6), given.input(7)) {
+        (Some(keys), Some(values)) => Some([keys.to_owned(), values.to_owned()]),
+        (None, None) => None,
+        _ => return Err(given.malformed("earlier keys without values, or values without keys".to_owned())),
+    };
+    let [query, key, value] = [0, 1, 2].map(|part| operands[part].clone());
+    let shown = given.input(4).map(str::to_owned);
+    let bias = given.input(5).map(str::to_owned);
+    let present = [1, 2].map(|index| given.output(index).map(str::to_owned));
+    attend(given, draft, &Operands { query, key, value, shown, bias, past }, present)
+}

@@ -1,0 +1,198 @@
+//! From sums of leaves to results: base values, averages, the function after them, and the label of a class.
+//!
+//! Two classes may have the weights of one alone. What stands for the other, and which label is given, the standard does
+//! not say; here it is what ONNX Runtime does.
+
+use super::floats;
+use crate::graph::{Attr, NodeDesc};
+use crate::ops::OpError;
+
+/// What becomes of the weights of one target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aggregate {
+    Average,
+    Sum,
+    Least,
+    Greatest,
+}
+
+impl Aggregate {
+    pub(super) fn start(self) -> f32 {
+        match self {
+            Aggregate::Average | Aggregate::Sum => 0.0,
+            Aggregate::Least => f32::INFINITY,
+            Aggregate::Greatest => f32::NEG_INFINITY,
+        }
+    }
+
+    pub(super) fn add(self, sum: &mut f32, weight: f32) {
+        *sum = match self {
+            Aggregate::Average | Aggregate::Sum => *sum + weight,
+            Aggregate::Least => sum.min(weight),
+            Aggregate::Greatest => sum.max(weight),
+        };
+    }
+}
+
+/// The function after the sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    Nothing,
+    Logistic,
+    Softmax,
+    /// A softmax in which what is zero stays zero.
+    SoftmaxZero,
+}
+
+/// The names of classes.
+pub(super) enum Label {
+    Numbers(Vec<i64>),
+    Texts(Vec<String>),
+}
+
+impl Label {
+    fn len(&self) -> usize {
+        match self {
+            Label::Numbers(all) => all.len(),
+            Label::Texts(all) => all.len(),
+        }
+    }
+}
+
+pub(super) struct Finish {
+    pub(super) targets: usize,
+    pub(super) aggregate: Aggregate,
+    after: After,
+    base: Vec<f32>,
+    /// Of a classifier.
+    pub(super) label: Option<Label>,
+    /// Whether only one of two classes has weights.
+    is_binary: bool,
+    /// Whether no weight is negative: then the sum is a probability.
+    is_positive: bool,
+}
+
+impl Finish {
+    /// What the node says of results; `targets` and `weights` are those of its leaves.
+    pub(super) fn read(node: &NodeDesc, targets: &[i64], weights: &[f64]) -> Result<Finish, OpError> {
+        let invalid = |reason: String| OpError::invalid(node, reason);
+        let after = match node.attributes().text("post_transform") {
+            "NONE" => After::Nothing,
+            "LOGISTIC" => After::Logistic,
+            "SOFTMAX" => After::Softmax,
+            "SOFTMAX_ZERO" => After::SoftmaxZero,
+            other => return Err(OpError::unsupported(node, format!("attribute post_transform = {other:?}"))),
+        };
+        let base: Vec<f32> = floats(node, "base_values")?.into_iter().map(|value| value as f32).collect();
+        let is_classifier = node.op == "TreeEnsembleClassifier";
+        let label = match (node.attrs.get("classlabels_strings"), node.ints("classlabels_int64s")) {
+            _ if !is_classifier => None,
+            (Some(Attr::Strs(texts)), _) if !texts.is_empty() => Some(Label::Texts(texts.clone())),
+            (_, Some(numbers)) if !numbers.is_empty() => Some(Label::Numbers(numbers.to_vec())),
+            _ => return Err(invalid("it has no classlabels".to_owned())),
+        };
+        // A classifier has no such attribute.
+        let aggregate = if is_classifier { "SUM" } else { node.attributes().text("aggregate_function") };
+        let aggregate = match aggregate {
+            "SUM" => Aggregate::Sum,
+            "AVERAGE" => Aggregate::Average,
+            "MIN" => Aggregate::Least,
+            "MAX" => Aggregate::Greatest,
+            other => return Err(invalid(format!("aggregate_function = {other:?}"))),
+        };
+        let count = match &label {
+            Some(label) => label.len(),
+            None => usize::try_from(node.attributes().int("n_targets")).unwrap_or(0),
+        };
+        if count == 0 || !(base.is_empty() || base.len() == count || is_classifier && count == 2 && base.len() == 1) {
+            return Err(invalid(format!("{} base_values for {count} targets", base.len())));
+        }
+        let is_binary = count == 2 && !targets.is_empty() && targets.iter().all(|&target| target == targets[0]);
+        let is_positive = weights.iter().all(|&weight| weight >= 0.0);
+        Ok(Finish { targets: count, aggregate, after, base, label, is_binary, is_positive })
+    }
+
+    /// Finishes a row's sums, appends its scores, and returns the place of its label.
+    pub(super) fn row(&self, sums: &mut [f32], has: &[bool], trees: usize, scores: &mut Vec<f32>) -> usize {
+        if self.label.is_some() && self.targets == 2 {
+            return self.two(sums, has, scores);
+        }
+        for (place, (sum, has)) in sums.iter_mut().zip(has).enumerate() {
+            let base = self.base.get(place).copied().unwrap_or(0.0);
+            *sum = match self.aggregate {
+                _ if !has => base,
+                Aggregate::Average => *sum / trees as f32 + base,
+                _ => *sum + base,
+            };
+        }
+        let mut best = 0;
+        for place in 1..sums.len() {
+            if sums[place] > sums[best] {
+                best = place;
+            }
+        }
+        // A single target is not changed by a function, in ONNX Runtime.
+        if sums.len() > 1 {
+            self.after(sums);
+        }
+        scores.extend_from_slice(sums);
+        best
+    }
+
+    /// Two classes.
+    fn two(&self, sums: &mut [f32], has: &[bool], scores: &mut Vec<f32>) -> usize {
+        let (weight, is_pair) = match self.base[..] {
+            [_, base] if has[1] => {
+                sums[1] = base + sums[0];
+                sums[0] = -sums[1];
+                (sums[1], true)
+            }
+            [first, _] => {
+                sums[0] += first;
+                (sums[0], true)
+            }
+            [base] => {
+                sums[0] += base;
+                (sums[usize::from(has[1])], has[1])
+            }
+            _ => (sums[usize::from(has[1])], has[1]),
+        };
+        let least = if self.is_binary && self.is_positive { 0.5 } else { 0.0 };
+        let label = usize::from(weight > least);
+        if is_pair {
+            self.after(sums);
+            scores.extend_from_slice(sums);
+            return label;
+        }
+        // The one score is of the second class.
+        let score = sums[0];
+        scores.extend(match self.after {
+            After::Logistic => [logistic(-score), logistic(score)],
+            _ if self.is_binary && !self.is_positive => [-score, score],
+            _ => [1.0 - score, score],
+        });
+        label
+    }
+
+    fn after(&self, sums: &mut [f32]) {
+        match self.after {
+            After::Nothing => {}
+            After::Logistic => sums.iter_mut().for_each(|sum| *sum = logistic(*sum)),
+            After::Softmax | After::SoftmaxZero => {
+                let greatest = sums.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let zero_stays = self.after == After::SoftmaxZero;
+                let of = |sum: f32| match zero_stays && sum.abs() <= 1e-7 {
+                    true => sum * (-greatest).exp(),
+                    false => (sum - greatest).exp(),
+                };
+                let total: f32 =
+                    sums.iter().map(|&sum| if zero_stays && sum.abs() <= 1e-7 { 0.0 } else { of(sum) }).sum();
+                sums.iter_mut().for_each(|sum| *sum = of(*sum) / total);
+            }
+        }
+    }
+}
+
+fn logistic(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}

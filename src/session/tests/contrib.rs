@@ -1,0 +1,245 @@
+//! Operators that are expanded when a model is read, against numbers computed from their definitions. All sizes are
+//! named, so that nothing but ranks and element types is known when the model is loaded. `.ci/contrib` has the wide grid.
+
+use crate::graph::ir::{Attr, Dim, NodeDesc};
+use crate::graph::{GraphBuilder, ValueId};
+use crate::onnx::{Limits, load_bytes, write};
+use crate::session::{Session, SessionOptions};
+use crate::tensor::Tensor;
+
+const MICROSOFT: &str = "com.microsoft";
+const LEARN: &str = "ai.onnx.ml";
+
+/// An input of the one node of a model.
+enum Value {
+    Absent,
+    Given(Tensor),
+    Known(Tensor),
+}
+
+/// A model of one node.
+struct Model<'a> {
+    domain: &'a str,
+    op: &'a str,
+    inputs: Vec<Value>,
+    attrs: Vec<(&'a str, Attr)>,
+    outputs: usize,
+}
+
+impl<'a> Model<'a> {
+    fn new(domain: &'a str, op: &'a str, inputs: Vec<Value>) -> Model<'a> {
+        Model { domain, op, inputs, attrs: Vec::new(), outputs: 1 }
+    }
+
+    fn with(mut self, name: &'a str, value: Attr) -> Self {
+        self.attrs.push((name, value));
+        self
+    }
+
+    fn outputs(mut self, outputs: usize) -> Self {
+        self.outputs = outputs;
+        self
+    }
+
+    /// Writes the model, reads it, and runs it; a refusal of any step as text.
+    fn run(self) -> Result<Vec<Tensor>, String> {
+        let (mut build, mut given) = (GraphBuilder::new("contrib", 17), Vec::new());
+        let inputs = self.inputs.into_iter().enumerate().map(|(index, value)| match value {
+            Value::Absent => None,
+            Value::Known(tensor) => Some(build.constant(tensor)),
+            Value::Given(tensor) => {
+                let dims: Vec<Dim> =
+                    (0..tensor.shape().len()).map(|axis| format!("d{index}_{axis}").as_str().into()).collect();
+                let id = build.input(&format!("x{index}"), tensor.dtype(), dims);
+                given.push((format!("x{index}"), tensor));
+                Some(id)
+            }
+        });
+        let inputs: Vec<Option<ValueId>> = inputs.collect();
+        let mut graph = build.finish();
+        let outputs: Vec<ValueId> = (0..self.outputs).map(|_| graph.fresh("y")).collect();
+        graph.nodes.push(NodeDesc {
+            name: "node".to_owned(),
+            domain: self.domain.to_owned(),
+            op: self.op.to_owned(),
+            version: 1,
+            attrs: self.attrs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            inputs,
+            outputs: outputs.iter().copied().map(Some).collect(),
+        });
+        graph.outputs = outputs;
+        let bytes = write(&graph).expect("the graph can be written");
+        let graph = load_bytes(bytes.into(), None, &Limits::default()).map_err(|error| error.to_string())?;
+        let options = SessionOptions { threads: 1, rehearse: false, ..SessionOptions::default() };
+        let session = Session::from_graph(graph, &options).map_err(|error| error.to_string())?;
+        let inputs: Vec<(&str, Tensor)> = given.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+        let outputs = session.run(&inputs).map_err(|error| error.to_string())?;
+        Ok(outputs.iter().map(|(_, tensor)| tensor.clone()).collect())
+    }
+
+    #[track_caller]
+    fn gives(self, expected: &[f32]) {
+        let outputs = self.run().expect("it runs");
+        close(&outputs[0], expected);
+    }
+
+    #[track_caller]
+    fn refuses(self, part: &str) {
+        let reason = self.run().expect_err("it is refused");
+        assert!(reason.contains(part), "expected a refusal about {part:?}, found {reason:?}");
+    }
+}
+
+#[track_caller]
+fn close(found: &Tensor, expected: &[f32]) {
+    let found = found.as_slice::<f32>().expect("floats");
+    assert_eq!(found.len(), expected.len());
+    for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!((found - expected).abs() <= 1e-5 + 1e-5 * expected.abs(), "{index}: {found} for {expected}");
+    }
+}
+
+fn tensor(shape: &[usize], values: &[f32]) -> Tensor {
+    Tensor::from_slice(shape.iter().copied(), values).expect("as many as the shape says")
+}
+
+fn given(shape: &[usize], values: &[f32]) -> Value {
+    Value::Given(tensor(shape, values))
+}
+
+fn known(shape: &[usize], values: &[f32]) -> Value {
+    Value::Known(tensor(shape, values))
+}
+
+fn bytes(shape: &[usize], values: &[u8]) -> Value {
+    Value::Given(Tensor::from_slice(shape.iter().copied(), values).expect("as many as the shape says"))
+}
+
+fn byte(value: u8) -> Value {
+    Value::Known(Tensor::scalar(value))
+}
+
+fn number(value: f32) -> Value {
+    Value::Known(Tensor::scalar(value))
+}
+
+#[test]
+fn a_residual_is_added_before_the_normalisation() {
+    let inputs = || {
+        let (x, skip) = (given(&[1, 2, 2], &[1.0, 2.0, 5.0, 1.0]), given(&[2, 2], &[0.0, 1.0, -1.0, 0.0]));
+        vec![x, skip, known(&[2], &[1.0, 2.0])]
+    };
+    // Two numbers are one standard deviation below and above their mean.
+    let mut own = inputs();
+    own.extend([known(&[2], &[0.5, 0.0]), known(&[2], &[1.0, 0.0])]);
+    Model::new(MICROSOFT, "SkipLayerNormalization", own).gives(&[-0.5, 2.0, 1.5, -2.0]);
+    let simplified = Model::new(MICROSOFT, "SkipSimplifiedLayerNormalization", inputs()).outputs(1);
+    let root = |a: f32, b: f32| ((a * a + b * b) / 2.0).sqrt();
+    let (first, second) = (root(1.0, 3.0), root(4.0, 1.0));
+    simplified.gives(&[1.0 / first, 6.0 / first, 4.0 / second, 2.0 / second]);
+}
+
+#[test]
+fn masked_keys_are_not_seen_whatever_the_mask_is() {
+    // Weights that hand one feature on as query, key and value: every score is q k, and values are the input.
+    let input = [0.0f32, 0.0, 0.0, 3.0];
+    let model = |mask: Tensor| {
+        let x = given(&[2, 2, 1], &input);
+        let inputs = vec![x, known(&[1, 3], &[1.0, 1.0, 1.0]), Value::Absent, Value::Given(mask)];
+        Model::new(MICROSOFT, "Attention", inputs).with("num_heads", Attr::Int(1))
+    };
+    let whole = 3.0 / (1.0 + (-9f32).exp());
+    let seen = [0.0, 0.0, 1.5, whole];
+    let list = |shape: &[usize], values: &[i32]| Tensor::from_slice(shape.iter().copied(), values).expect("fits");
+    model(list(&[2, 2], &[1, 1, 1, 1])).gives(&seen);
+    model(list(&[2], &[2, 2])).gives(&seen);
+    model(list(&[2], &[2, 1])).gives(&[0.0; 4]);
+    model(list(&[2, 2], &[1, 0, 0, 1])).gives(&[0.0, 0.0, 3.0, 3.0]);
+    model(list(&[2, 2, 2], &[1, 1, 1, 1, 0, 1, 1, 0])).gives(&[0.0, 0.0, 3.0, 0.0]);
+    model(list(&[2, 3], &[1; 6])).refuses("a mask of shape [2, 3]");
+    model(list(&[2, 2], &[1; 4])).with("do_rotary", Attr::Int(1)).refuses("\"do_rotary\" = 1");
+}
+
+#[test]
+fn products_are_transposed_scaled_and_end_in_a_function() {
+    let operands = || vec![given(&[2, 1], &[1.0, 2.0]), given(&[1, 2], &[3.0, -4.0])];
+    let model = |name| Model::new(MICROSOFT, name, operands());
+    let turned = model("FusedMatMul").with("transA", Attr::Int(1)).with("transB", Attr::Int(1));
+    turned.with("alpha", Attr::Float(0.5)).gives(&[-2.5]);
+    model("FusedMatMul").with("transBatchA", Attr::Int(1)).refuses("\"transBatchA\" = 1");
+    model("FusedGemm").with("activation", "Relu".into()).gives(&[3.0, 0.0, 6.0, 0.0]);
+    model("FusedGemm").with("activation", "Gelu".into()).refuses("\"Gelu\"");
+    model("FusedGemm").with("gamma", Attr::Float(1.5)).refuses("attribute \"gamma\" = 1.5");
+    let conv = |residual: Value| {
+        let inputs = vec![given(&[1, 1, 2], &[1.0, -2.0]), known(&[1, 1, 1], &[2.0]), Value::Absent, residual];
+        Model::new(MICROSOFT, "FusedConv", inputs)
+            .with("activation", "Clip".into())
+            .with("activation_params", Attr::Floats(vec![-1.0, 6.0]))
+    };
+    conv(given(&[1, 1, 2], &[5.0, 0.0])).gives(&[6.0, -1.0]);
+    conv(Value::Absent).gives(&[2.0, -1.0]);
+}
+
+#[test]
+fn quantised_operators_compute_on_the_numbers_that_bytes_stand_for() {
+    let inputs = vec![
+        bytes(&[2], &[3, 7]),
+        number(0.5),
+        byte(1),
+        bytes(&[2], &[10, 20]),
+        number(0.25),
+        byte(2),
+        number(0.5),
+        byte(100),
+    ];
+    // (3 - 1) 0.5 (10 - 2) 0.25 / 0.5 = 4, and 3 times 4.5 over 0.5 is 27.
+    let made = Model::new(MICROSOFT, "QLinearMul", inputs).run().expect("it runs");
+    assert_eq!(made[0].as_slice::<u8>().expect("bytes"), [104, 127]);
+    // Numbers from 0 to 255 are bytes as they are: the product is exact.
+    let inputs =
+        vec![given(&[1, 2], &[255.0, 2.0]), bytes(&[2, 1], &[4, 6]), number(0.5), byte(5), known(&[1], &[0.25])];
+    Model::new(MICROSOFT, "DynamicQuantizeMatMul", inputs).gives(&[(-255.0 + 2.0) * 0.5 + 0.25]);
+}
+
+#[test]
+fn linear_models_name_the_class_of_the_greatest_score() {
+    let floats = |values: &[f32]| Attr::Floats(values.to_vec());
+    let texts = |values: &[&str]| Attr::Strs(values.iter().map(|&value| value.to_owned()).collect());
+    let model = |rows: &[f32]| {
+        let x = given(&[2, 2], &[1.0, 2.0, 3.0, -1.0]);
+        Model::new(LEARN, "LinearClassifier", vec![x]).with("coefficients", floats(rows)).outputs(2)
+    };
+    let three = model(&[1.0, 0.0, 0.0, 1.0, 1.0, 1.0]).with("intercepts", floats(&[0.0, 0.5, -2.0]));
+    let made = three.with("classlabels_strings", texts(&["a", "b", "c"])).run().expect("it runs");
+    assert_eq!(made[0].as_strings().expect("texts"), ["b", "a"]);
+    close(&made[1], &[1.0, 2.5, 1.0, 3.0, -0.5, 0.0]);
+    let two = model(&[1.0, -1.0]).with("intercepts", floats(&[0.0])).with("classlabels_ints", Attr::Ints(vec![4, 9]));
+    let made = two.run().expect("it runs");
+    assert_eq!(made[0].as_slice::<i64>().expect("numbers"), [4, 9]);
+    close(&made[1], &[2.0, -1.0, -3.0, 4.0]);
+    let probit = model(&[1.0; 4]).with("classlabels_ints", Attr::Ints(vec![1, 2]));
+    probit.with("post_transform", "PROBIT".into()).refuses("\"post_transform\" = \"PROBIT\"");
+}
+
+#[test]
+fn tables_are_normalised_imputed_and_encoded() {
+    let row = |op, values: &[f32; 2]| Model::new(LEARN, op, vec![given(&[2, 2], &[values[0], values[1], 0.0, 0.0])]);
+    row("Normalizer", &[3.0, -4.0]).with("norm", "L2".into()).gives(&[0.6, -0.8, 0.0, 0.0]);
+    row("Normalizer", &[3.0, -4.0]).with("norm", "L1".into()).gives(&[3.0 / 7.0, -4.0 / 7.0, 0.0, 0.0]);
+    let imputer = row("Imputer", &[f32::NAN, 2.0]).with("replaced_value_float", Attr::Float(f32::NAN));
+    imputer.with("imputed_value_floats", Attr::Floats(vec![7.0, 8.0])).gives(&[7.0, 2.0, 0.0, 0.0]);
+    let encoder = |zeros| {
+        let x = Value::Given(Tensor::from_slice([3], &[5i64, 6, 4]).expect("three"));
+        let model = Model::new(LEARN, "OneHotEncoder", vec![x]).with("cats_int64s", Attr::Ints(vec![4, 5]));
+        model.with("zeros", Attr::Int(zeros))
+    };
+    encoder(1).gives(&[0.0, 1.0, 0.0, 0.0, 1.0, 0.0]);
+    encoder(0).refuses("outside of 0..2");
+    let parts =
+        vec![given(&[2, 1], &[1.0, 2.0]), Value::Given(Tensor::from_slice([2, 2], &[3i64, 4, 5, 6]).expect("four"))];
+    let joined = |widths: &[i64], parts| {
+        Model::new(LEARN, "FeatureVectorizer", parts).with("inputdimensions", Attr::Ints(widths.to_vec()))
+    };
+    joined(&[1, 2], parts).gives(&[1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
+    joined(&[3], vec![given(&[3, 2], &[0.0; 6])]).refuses("3");
+}
