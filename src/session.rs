@@ -177,7 +177,7 @@ pub struct Port {
     pub name: String,
     /// Tensor, sequence or optional value.
     pub kind: ValueKind,
-    /// Element type, where declared.
+    /// Element type of the tensor, or of the tensors in a sequence or an optional value, where declared.
     pub dtype: Option<DType>,
     /// Dimensions, where declared.
     pub dims: Option<Vec<Dim>>,
@@ -609,10 +609,17 @@ impl Port {
         if !fits {
             return refuse(format!("expected {}, got {}", self.kind, value.kind()));
         }
-        let Value::Tensor(tensor) = value else { return Ok(()) };
-        if let Some(dtype) = self.dtype.filter(|dtype| *dtype != tensor.dtype()) {
-            return refuse(format!("expected elements of type {dtype}, got {}", tensor.dtype()));
+        let tensors = match value {
+            Value::Tensor(tensor) => std::slice::from_ref(tensor),
+            Value::Sequence(tensors) => tensors,
+            Value::Nothing => &[],
+        };
+        let other =
+            tensors.iter().map(Tensor::dtype).find(|dtype| self.dtype.is_some_and(|declared| declared != *dtype));
+        if let Some((declared, other)) = self.dtype.zip(other) {
+            return refuse(format!("expected elements of type {declared}, got {other}"));
         }
+        let Value::Tensor(tensor) = value else { return Ok(()) };
         let Some(dims) = &self.dims else { return Ok(()) };
         let fits = dims.len() == tensor.shape().len()
             && dims.iter().zip(tensor.shape()).all(|(dim, size)| !matches!(dim, Dim::Fixed(fixed) if fixed != size));

@@ -1,8 +1,8 @@
 """Kiln runs ONNX models, and never compiles, tunes or picks the same kernel twice.
 
 >>> import numpy as np, kiln
->>> session = kiln.Session(model)                       # doctest: +SKIP
->>> [y] = session.run(None, {"x": np.ones((2, 3), np.float32)})  # doctest: +SKIP
+>>> session = kiln.Session(model)          # a path or bytes
+>>> [y] = session.run(None, {"x": np.ones((2, 3), np.float32)})
 
 A :class:`Session` is one model, ready to run at any shape from any number of threads. Arrays go in and come out without
 being copied, and the interpreter's lock is free while a model loads and while a request runs. Programs that are written

@@ -2,15 +2,33 @@
 
 
 class KilnError(Exception):
-    """Whatever Kiln raises."""
+    """Whatever Kiln raises.
+
+    >>> try:
+    ...     kiln.Session(b"no model")
+    ... except kiln.KilnError as error:
+    ...     print(type(error).__name__)
+    ModelError
+    """
 
 
 class ModelError(KilnError, ValueError):
-    """The file or the bytes are no model that can be read, or a node breaks its operator's rules."""
+    """The file or the bytes are no model that can be read, or a node breaks its operator's rules.
+
+    >>> issubclass(kiln.ModelError, ValueError)
+    True
+    """
 
 
 class ModelNotFoundError(ModelError, FileNotFoundError):
-    """There is no such file; ``filename`` says which."""
+    """There is no such file; ``filename`` says which.
+
+    >>> try:
+    ...     kiln.Session("missing.onnx")
+    ... except FileNotFoundError as error:
+    ...     print(error.filename)
+    missing.onnx
+    """
 
     def __init__(self, message: str, filename: str) -> None:
         super().__init__(message)
@@ -24,7 +42,11 @@ class ModelNotFoundError(ModelError, FileNotFoundError):
 
 
 class UnsupportedError(KilnError, NotImplementedError):
-    """The model uses what Kiln does not do; ``problems`` has every such thing."""
+    """The model uses what Kiln does not do; ``problems`` has every such thing.
+
+    >>> issubclass(kiln.UnsupportedError, NotImplementedError)
+    True
+    """
 
     def __init__(self, message: str, problems: list[str]) -> None:
         super().__init__(message, problems)
@@ -35,36 +57,82 @@ class UnsupportedError(KilnError, NotImplementedError):
 
 
 class OptionError(KilnError, ValueError):
-    """An option does not exist or cannot have that value."""
+    """An option does not exist or cannot have that value.
+
+    >>> kiln.Session(model, threads=-1)
+    Traceback (most recent call last):
+    kiln._errors.OptionError: threads: ...
+    """
 
 
 class InputError(KilnError, ValueError):
-    """An input is missing, unknown, or not of the type or shape that the model declares."""
+    """An input is missing, unknown, or not of the type or shape that the model declares.
+
+    >>> kiln.Session(model).run(None, {})
+    Traceback (most recent call last):
+    kiln._errors.InputError: input 'x': not given
+    """
 
 
 class OutputError(KilnError, ValueError):
-    """The model has no such output."""
+    """The model has no such output.
+
+    >>> kiln.Session(model).run(["z"], {"x": [[1, 2, 3]]})
+    Traceback (most recent call last):
+    kiln._errors.OutputError: output 'z': the model has no such output; it has y
+    """
 
 
 class RunError(KilnError, RuntimeError):
-    """A node failed: the message says which, and why."""
+    """A node failed: the message says which, and why.
+
+    >>> issubclass(kiln.RunError, RuntimeError)
+    True
+    """
 
 
 class TimeLimitError(RunError, TimeoutError):
-    """A request, or the loading of a model, took longer than it may."""
+    """A request, or the loading of a model, took longer than it may.
+
+    >>> kiln.Session(model, load_time_limit=0.0)
+    Traceback (most recent call last):
+    kiln._errors.TimeLimitError: ...
+    """
 
 
 class CancelledError(RunError):
-    """A request was called off."""
+    """A request was called off.
+
+    >>> cancel = kiln.Cancel()
+    >>> cancel.cancel()
+    >>> kiln.Session(model).run(None, {"x": [[1, 2, 3]]}, cancel=cancel)
+    Traceback (most recent call last):
+    kiln._errors.CancelledError: ...
+    """
 
 
 class ClosedError(KilnError, ValueError):
-    """The session was closed."""
+    """The session was closed.
+
+    >>> session = kiln.Session(model)
+    >>> session.close()
+    >>> session.run(None, {"x": [[1, 2, 3]]})
+    Traceback (most recent call last):
+    kiln._errors.ClosedError: the session was closed
+    """
 
 
 class RecordsError(KilnError, OSError):
-    """A file of records could not be read or written."""
+    """A file of records could not be read or written, or a shared store did not take them.
+
+    >>> issubclass(kiln.RecordsError, OSError)
+    True
+    """
 
 
 class InternalError(RunError):
-    """A fault of Kiln's own, whatever the model and the request were: please report it."""
+    """A fault of Kiln's own, whatever the model and the request were: please report it.
+
+    >>> issubclass(kiln.InternalError, kiln.RunError)
+    True
+    """

@@ -1,7 +1,8 @@
 """The ONNX backend API, so that the onnx package's own test runner scores Kiln.
 
->>> import kiln.backend                                           # doctest: +SKIP
->>> outputs = kiln.backend.run_model(model, [x])                  # doctest: +SKIP
+>>> import onnx, kiln.backend
+>>> kiln.backend.run_model(onnx.load_from_string(model), [np.float32([[1, -2, 3]])])
+Outputs(y=array([[1., 0., 3.]], dtype=float32))
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ class KilnRep(BackendRep):  # type: ignore[misc]
         self._outputs = [port.name for port in session.outputs]
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs for inputs in the model's order, or by name."""
+        """The outputs for inputs in the model's order, or by name.
+
+        >>> rep = kiln.backend.prepare(onnx.load_from_string(model))
+        >>> rep.run([np.float32([[1, -2, 3]])])
+        Outputs(y=array([[1., 0., 3.]], dtype=float32))
+        """
         if isinstance(inputs, dict):
             given = inputs
         elif isinstance(inputs, (list, tuple)):
@@ -40,7 +46,11 @@ class KilnBackend(Backend):  # type: ignore[misc]
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """Whether Kiln loads the model."""
+        """Whether Kiln loads the model.
+
+        >>> kiln.backend.KilnBackend.supports_device("CPU")
+        True
+        """
         try:
             cls.prepare(model, device, **kwargs)
         except kiln.KilnError:

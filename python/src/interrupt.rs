@@ -19,6 +19,12 @@ thread_local! {
 }
 
 /// Calls requests off from any thread: pass one to `Session.run(..., cancel=...)`.
+///
+/// >>> cancel = kiln.Cancel()
+/// >>> cancel.cancel()                       # usually from another thread
+/// >>> kiln.Session(model).run(None, {"x": np.ones((1, 3), np.float32)}, cancel=cancel)
+/// Traceback (most recent call last):
+/// kiln._errors.CancelledError: ...
 #[pyclass(frozen, module = "kiln")]
 pub(crate) struct Cancel {
     off: Arc<AtomicBool>,
@@ -32,11 +38,16 @@ impl Cancel {
     }
 
     /// Ends every request that was given this, within a block of a kernel's work.
+    ///
+    /// >>> kiln.Cancel().cancel()
     fn cancel(&self) {
         self.off.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was used.
+    ///
+    /// >>> kiln.Cancel().cancelled
+    /// False
     #[getter]
     fn cancelled(&self) -> bool {
         self.off.load(Ordering::Relaxed)

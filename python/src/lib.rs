@@ -2,8 +2,8 @@
 //!
 //! [`session`] is the class that programs use, with [`options`] as it is made and [`interrupt`] as it runs; [`values`]
 //! turns what Python gives into what a session takes, and back; [`arrays`] is the memory that both share, and the only
-//! file here with unsafe code; [`errors`] says which exception an error is. What needs no Rust is in `kiln/`, in
-//! Python.
+//! file here with unsafe code; [`remote`] are stores of records elsewhere; [`errors`] says which exception an error is.
+//! What needs no Rust is in `kiln/`, in Python.
 
 #![deny(unsafe_code)]
 
@@ -13,10 +13,20 @@ mod errors;
 mod interrupt;
 mod options;
 mod ports;
+mod remote;
 mod session;
 mod values;
 
+use std::ffi::OsString;
+
+use kiln_command::Invocation;
 use pyo3::prelude::*;
+
+/// Runs the command `kiln` with these arguments, in a process that was started with `before` to be it; its exit code.
+#[pyfunction]
+fn command(py: Python<'_>, before: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| kiln_command::run_as(Invocation { before, arguments }))
+}
 
 /// Sessions, and what they are made of.
 #[pymodule]
@@ -27,6 +37,9 @@ fn _kiln(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<interrupt::Cancel>()?;
     module.add_class::<ports::Port>()?;
     module.add_class::<ports::Metadata>()?;
+    module.add_function(wrap_pyfunction!(command, module)?)?;
+    let finish = wrap_pyfunction!(remote::finish, module)?;
+    module.py().import("atexit")?.call_method1("register", (finish,))?;
     module.add_function(wrap_pyfunction!(session::reopen, module)?)?;
     Ok(())
 }

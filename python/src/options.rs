@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use kiln::record::RemotePolicy;
 use kiln::{CacheMode, Isa, SessionOptions, Threads, Tune};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -17,6 +18,11 @@ use crate::errors;
 ///
 /// A request that finds the pool in use by another computes on its caller's thread alone. Sessions that are given no
 /// pool share one of the process for each number of threads.
+///
+/// >>> pool = kiln.Pool(2)
+/// >>> sessions = [kiln.Session(model, pool=pool) for _ in range(3)]
+/// >>> pool
+/// Pool(2)
 #[pyclass(frozen, module = "kiln")]
 pub(crate) struct Pool {
     pub(crate) threads: Threads,
@@ -32,6 +38,9 @@ impl Pool {
     }
 
     /// How many threads there are, the caller's of a request among them.
+    ///
+    /// >>> kiln.Pool(2).threads
+    /// 2
     #[getter]
     fn threads(&self) -> usize {
         kiln_kernels::Parallel::threads(&self.threads)
@@ -63,7 +72,7 @@ fn shared_pool(py: Python<'_>, count: usize) -> PyResult<Threads> {
 pub(crate) fn parse(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<SessionOptions> {
     let mut options =
         SessionOptions::from_env().map_err(|error| errors::error(py, "OptionError", error.to_string()))?;
-    let mut pool = None;
+    let (mut pool, mut remote, mut policy) = (None, None, RemotePolicy::default());
     for (name, value) in given.into_iter().flatten() {
         let name: String = name.extract()?;
         if value.is_none() {
@@ -79,6 +88,8 @@ pub(crate) fn parse(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResu
                 let names = || CacheMode::ALL.map(|(_, name)| name).join(", ");
                 options.cache_mode = CacheMode::from_name(&text).ok_or_else(|| option.not_one_of(&text, &names()))?;
             }
+            "remote" => remote = Some(crate::remote::open(py, &value)?),
+            "remote_read_only" => policy.read_only = option.read()?,
             "cache_per_model" => options.cache_per_model = option.read()?,
             "precision" => options.precision = option.parse()?,
             "numerics" => options.numerics = option.parse()?,
@@ -103,6 +114,7 @@ pub(crate) fn parse(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResu
             _ => return Err(errors::option(py, &name, "there is no such option")),
         }
     }
+    options.remote = remote.map(|remote| (remote, policy));
     options.pool = Some(match pool {
         Some(pool) => pool,
         None => shared_pool(py, options.threads)?,

@@ -5,6 +5,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 /// An input or output as the model declares it.
+///
+/// >>> [x] = kiln.Session(model).inputs
+/// >>> x
+/// Port("x", float32, [n, 3], tensor)
 #[pyclass(frozen, module = "kiln")]
 pub(crate) struct Port {
     port: kiln::Port,
@@ -19,18 +23,28 @@ impl Port {
 #[pymethods]
 impl Port {
     /// Its name.
+    ///
+    /// >>> kiln.Session(model).inputs[0].name
+    /// 'x'
     #[getter]
     fn name(&self) -> &str {
         &self.port.name
     }
 
-    /// The element type as numpy (or ml_dtypes) names it, `"string"` for texts; None where the model declares none.
+    /// The element type as numpy (or ml_dtypes) names it, `"string"` for texts, also of what is in a sequence or an
+    /// optional value; None where the model declares none.
+    ///
+    /// >>> kiln.Session(model).inputs[0].dtype
+    /// 'float32'
     #[getter]
     fn dtype(&self) -> Option<&'static str> {
         self.port.dtype.map(crate::values::type_name)
     }
 
     /// Sizes, names of sizes, and None for sizes of which nothing is known; None where the rank is unknown.
+    ///
+    /// >>> kiln.Session(model).inputs[0].shape
+    /// ('n', 3)
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let Some(dims) = &self.port.dims else { return Ok(None) };
@@ -39,6 +53,9 @@ impl Port {
     }
 
     /// "tensor", "sequence", "optional" or "optional sequence".
+    ///
+    /// >>> kiln.Session(model).inputs[0].kind
+    /// 'tensor'
     #[getter]
     fn kind(&self) -> &'static str {
         match self.port.kind {
@@ -50,6 +67,9 @@ impl Port {
     }
 
     /// Whether a request may leave it out, because the model has a default for it.
+    ///
+    /// >>> kiln.Session(model).inputs[0].has_default
+    /// False
     #[getter]
     fn has_default(&self) -> bool {
         self.port.has_default
@@ -73,6 +93,10 @@ fn dimension(py: Python<'_>, dim: &Dim) -> PyResult<Py<PyAny>> {
 }
 
 /// What a model says of itself.
+///
+/// >>> metadata = kiln.Session(model).metadata
+/// >>> metadata.graph_name, metadata.properties
+/// ('graph', {})
 #[pyclass(frozen, get_all, module = "kiln")]
 pub(crate) struct Metadata {
     /// The tool that wrote the model.

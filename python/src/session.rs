@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use kiln::{DType, RunOptions, Tensor, TensorSpec, Value};
 use pyo3::prelude::*;
@@ -30,6 +31,17 @@ use crate::values;
 /// - `profile`: whether times by node are kept; `taps`: names of values on the way that are returned as outputs too.
 /// - `memory_bytes`: most bytes of tensors at once; `buffer_bytes`: most free bytes kept between requests.
 /// - `time_limit`, `load_time_limit`: seconds that a request and the loading may take.
+/// - `remote`: a store of records that machines share, as a URL or an object with `get(name)`, which returns bytes or
+///   None, and `put(name, bytes)`; `remote_read_only`: whether nothing is put there.
+///
+/// In the examples `model` is y = relu(x), for x of n by 3.
+///
+/// >>> session = kiln.Session(model, threads=2)
+/// >>> session
+/// <kiln.Session (x) -> (y)>
+/// >>> [y] = session.run(None, {"x": np.float32([[1, -2, 3]])})
+/// >>> y
+/// array([[1., 0., 3.]], dtype=float32)
 #[pyclass(frozen, subclass, weakref, module = "kiln")]
 pub(crate) struct Session {
     /// None once it was closed.
@@ -63,6 +75,22 @@ impl Session {
         };
         let wanted: Vec<usize> = names.try_iter()?.map(place).collect::<PyResult<_>>()?;
         Ok((!wanted.is_empty()).then_some(wanted))
+    }
+
+    /// The inputs that a request gives, by name.
+    fn given(py: Python<'_>, session: &kiln::Session, inputs: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Value)>> {
+        let mut given = Vec::with_capacity(inputs.len());
+        for (name, value) in inputs {
+            let name: String = name.extract()?;
+            let Some(port) = session.inputs().iter().find(|port| port.name == name) else {
+                let known: Vec<&str> = session.inputs().iter().map(|port| port.name.as_str()).collect();
+                let reason = format!("the model has no such input; it has {}", known.join(", "));
+                return Err(errors::input(py, &name, reason, None));
+            };
+            let value = values::take(py, port, &value)?;
+            given.push((name, value));
+        }
+        Ok(given)
     }
 
     fn serve(
@@ -105,7 +133,7 @@ impl Session {
         text_signature = "(model, *, threads=None, pool=None, cache_dir=None, cache_mode=None, cache_per_model=None, \
             precision=None, numerics=None, max_isa=None, tune=None, rehearse=None, profile=None, \
             error_on_cache_miss=None, memory_bytes=None, buffer_bytes=None, time_limit=None, \
-            load_time_limit=None, taps=None)"
+            load_time_limit=None, taps=None, remote=None, remote_read_only=None)"
     )]
     fn new(py: Python<'_>, model: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Session> {
         let kept = PyDict::new(py);
@@ -144,6 +172,14 @@ impl Session {
     /// An input is anything that becomes an array. One in C order is read where it is and never written, and must not
     /// be written by others meanwhile. Outputs are writable and outlive the session. A sequence is a list, and an
     /// optional value that is none is None. `time_limit` is in seconds, and `cancel` a `kiln.Cancel`.
+    ///
+    /// >>> session = kiln.Session(model)
+    /// >>> session.run(["y"], {"x": [[1, -2, 3], [-4, 5, -6]]})
+    /// [array([[1., 0., 3.],
+    ///        [0., 5., 0.]], dtype=float32)]
+    /// >>> session.run(None, {"x": np.zeros((2, 4), np.float32)})
+    /// Traceback (most recent call last):
+    /// kiln._errors.InputError: input 'x': expected shape [n, 3], got [2, 4]
     #[pyo3(signature = (output_names, inputs, *, time_limit=None, cancel=None))]
     fn run<'py>(
         &self,
@@ -155,17 +191,7 @@ impl Session {
     ) -> PyResult<Bound<'py, PyList>> {
         let session = self.open(py)?;
         let wanted = Session::wanted(py, &session, output_names)?;
-        let mut given = Vec::with_capacity(inputs.len());
-        for (name, value) in inputs {
-            let name: String = name.extract()?;
-            let Some(port) = session.inputs().iter().find(|port| port.name == name) else {
-                let known: Vec<&str> = session.inputs().iter().map(|port| port.name.as_str()).collect();
-                let reason = format!("the model has no such input; it has {}", known.join(", "));
-                return Err(errors::input(py, &name, reason, None));
-            };
-            let value = values::take(py, port, &value)?;
-            given.push((name, value));
-        }
+        let given = Session::given(py, &session, inputs)?;
         let limit = RunLimit { seconds: time_limit, cancel: cancel.map(|cancel| cancel.get()) };
         let served = self.serve(py, &session, &given, &limit)?;
         // An output that is one of these would be taken for shared otherwise.
@@ -190,37 +216,74 @@ impl Session {
         Ok(outputs)
     }
 
+    /// The seconds that so many requests of these inputs take without Python: what benches hold `run` against.
+    fn _seconds_in_rust(&self, py: Python<'_>, inputs: &Bound<'_, PyDict>, requests: u32) -> PyResult<f64> {
+        let session = self.open(py)?;
+        let given = Session::given(py, &session, inputs)?;
+        let inputs: Vec<(&str, Value)> = given.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        let options = RunOptions::default();
+        let took = py.detach(|| {
+            let begun = Instant::now();
+            (0..requests).try_for_each(|_| session.run_values_with(&inputs, &options).map(drop))?;
+            Ok(begun.elapsed())
+        });
+        took.map(|took| took.as_secs_f64()).map_err(|error: kiln::SessionError| errors::session(py, &error))
+    }
+
     /// The inputs that a request gives, in the model's order.
+    ///
+    /// >>> [(port.name, port.dtype, port.shape) for port in kiln.Session(model).inputs]
+    /// [('x', 'float32', ('n', 3))]
     #[getter]
     fn inputs(&self, py: Python<'_>) -> PyResult<Vec<Port>> {
         Ok(self.open(py)?.inputs().iter().map(Port::new).collect())
     }
 
     /// The outputs that a request gets, in the model's order.
+    ///
+    /// >>> [port.name for port in kiln.Session(model).outputs]
+    /// ['y']
     #[getter]
     fn outputs(&self, py: Python<'_>) -> PyResult<Vec<Port>> {
         Ok(self.open(py)?.outputs().iter().map(Port::new).collect())
     }
 
     /// What the model says of itself.
+    ///
+    /// >>> kiln.Session(model).metadata.graph_name
+    /// 'graph'
     #[getter]
     fn metadata(&self, py: Python<'_>) -> PyResult<Metadata> {
         Metadata::new(py, self.open(py)?.metadata())
     }
 
     /// Whether it was closed.
+    ///
+    /// >>> session = kiln.Session(model)
+    /// >>> session.close()
+    /// >>> session.closed
+    /// True
     #[getter]
     fn closed(&self) -> bool {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     /// Executors that were rebuilt from records before the first request.
+    ///
+    /// >>> kiln.Session(model, cache_mode="memory").warmed
+    /// 0
     #[getter]
     fn warmed(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.open(py)?.warmed())
     }
 
     /// Counters of the cache, the plans, the records, and of what this session has had of the cache.
+    ///
+    /// >>> session = kiln.Session(model, cache_mode="memory")
+    /// >>> session.warm({"x": (8, 3)})
+    /// 1
+    /// >>> session.stats()["session"]["misses"]
+    /// 1
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let session = self.open(py)?;
         let stats = PyDict::new(py);
@@ -249,6 +312,10 @@ impl Session {
             ("merged", of.merged),
             ("saved", of.saved),
             ("failed_saves", of.failed_saves),
+            ("remote_gets", of.remote_gets),
+            ("remote_puts", of.remote_puts),
+            ("remote_taken", of.remote_taken),
+            ("remote_failures", of.remote_failures),
         ];
         stats.set_item("records", counted(py, &counters)?)?;
         let of = session.share_stats();
@@ -265,6 +332,12 @@ impl Session {
     }
 
     /// Times by node, where the session was made with `profile=True`.
+    ///
+    /// >>> session = kiln.Session(model, profile=True)
+    /// >>> session.warm({"x": (8, 3)})
+    /// 1
+    /// >>> [(row["op"], row["calls"]) for row in session.profile()]
+    /// [('Relu', 1)]
     fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         for node in self.open(py)?.profile().unwrap_or_default().nodes.into_iter().filter(|node| node.calls > 0) {
@@ -281,6 +354,12 @@ impl Session {
     }
 
     /// Writes what was chosen: into the session's own file, or into that one; how many records are in it then.
+    ///
+    /// >>> session = kiln.Session(model)
+    /// >>> session.warm([{"x": (8, 3)}, {"x": (9, 3)}])
+    /// 2
+    /// >>> session.save_records("records.kiln") > 0
+    /// True
     #[pyo3(signature = (path=None))]
     fn save_records(&self, py: Python<'_>, path: Option<PathBuf>) -> PyResult<u64> {
         let session = self.open(py)?;
@@ -293,13 +372,45 @@ impl Session {
     }
 
     /// Takes over the better records of a file; how many those were.
+    ///
+    /// >>> first = kiln.Session(model, cache_mode="memory")
+    /// >>> first.warm({"x": (8, 3)})
+    /// 1
+    /// >>> _ = first.save_records("records.kiln")
+    /// >>> second = kiln.Session(model, cache_mode="memory")
+    /// >>> second.load_records("records.kiln") > 0
+    /// True
     fn load_records(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
         let session = self.open(py)?;
         let report = py.detach(|| session.load_cache(&path, kiln::session::CacheKind::All));
         report.map(|report| report.taken).map_err(|error| errors::error(py, "RecordsError", error.to_string()))
     }
 
+    /// Puts what was chosen into the store of the option `remote` now, and waits for that. Without this it is put once
+    /// it has settled for some seconds, and when the session is closed. `timeout` is in seconds.
+    ///
+    /// >>> class Shared(dict):
+    /// ...     def put(self, name, data):
+    /// ...         self[name] = data
+    /// >>> store = Shared()                      # a dictionary's get is what it takes
+    /// >>> session = kiln.Session(model, remote=store)
+    /// >>> session.warm({"x": (8, 3)})
+    /// 1
+    /// >>> session.publish()
+    /// >>> len(store)
+    /// 1
+    #[pyo3(signature = (timeout=10.0))]
+    fn publish(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        let session = self.open(py)?;
+        let patience = options::seconds(py, "timeout", timeout)?;
+        let published = py.detach(|| session.publish(patience));
+        published.map_err(|error| errors::error(py, "RecordsError", error.to_string()))
+    }
+
     /// Serves a request of zeros for each mapping of inputs to shapes, so that requests of those shapes build nothing.
+    ///
+    /// >>> kiln.Session(model).warm([{"x": (1, 3)}, {"x": (64, 3)}])
+    /// 2
     fn warm(&self, py: Python<'_>, shapes: &Bound<'_, PyAny>) -> PyResult<usize> {
         let session = self.open(py)?;
         let each: Vec<Bound<'_, PyAny>> = match shapes.cast::<PyDict>() {
@@ -322,11 +433,15 @@ impl Session {
     }
 
     /// Ends every request of this session that runs now; later ones are served as ever.
+    ///
+    /// >>> kiln.Session(model).cancel()          # usually from another thread
     fn cancel(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Gives memory that no request uses now back to the system.
+    ///
+    /// >>> kiln.Session(model).trim()
     fn trim(&self, py: Python<'_>) -> PyResult<()> {
         let session = self.open(py)?;
         py.detach(|| session.trim());
@@ -334,6 +449,11 @@ impl Session {
     }
 
     /// Lets the model go and saves records. Outputs stay what they are; requests that still run end first.
+    ///
+    /// >>> with kiln.Session(model) as session:  # closes it at the end
+    /// ...     [y] = session.run(None, {"x": np.ones((1, 3), np.float32)})
+    /// >>> y.sum()
+    /// np.float32(3.0)
     fn close(&self, py: Python<'_>) {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(session));

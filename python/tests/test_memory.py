@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,8 @@ from onnx import TensorProto, helper
 from test_session import BAD_INPUTS, X
 
 import kiln
+
+LARGE_X = np.ones((1000, 3), np.float32)
 
 LARGE = """
 import os, resource
@@ -132,24 +137,61 @@ def present() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def test_nothing_leaks_in_ten_thousand_requests_good_and_bad(relu: kiln.Session) -> None:
-    x = np.ones((1000, 3), np.float32)
+def released() -> memoryview:
+    """A view whose memory was given back."""
+    view = memoryview(X.copy())
+    view.release()
+    return view
 
-    def round_() -> None:
-        relu.run(None, {"x": x})
-        for inputs, error, _ in BAD_INPUTS[:6]:
+
+def bad_requests(relu: kiln.Session, folder: Path) -> dict[str, tuple[Callable[[], object], type[Exception]]]:
+    """A bad request or load of every kind, with its error."""
+    text = folder / "text.onnx"
+    text.write_text("this is no model")
+    no_model = unary("Relu")[:-5]
+
+    def run(inputs: dict[Any, Any]) -> Callable[[], object]:
+        return lambda: relu.run(None, inputs)
+
+    bad: dict[str, tuple[Callable[[], object], type[Exception]]] = {
+        f"input {at}": (run(inputs), error) for at, (inputs, error, _) in enumerate(BAD_INPUTS)
+    }
+    bad["not contiguous, of another shape"] = run({"x": np.ones((4, 8), np.float32).T}), kiln.InputError
+    bad["not contiguous, of another type"] = run({"x": np.ones((6, 2))[::2].T}), kiln.InputError
+    bad["freed"] = lambda: relu.run(None, {"x": released()}), kiln.InputError
+    bad["no such output"] = lambda: relu.run(["z"], {"x": X}), kiln.OutputError
+    bad["outputs of no names"] = lambda: relu.run([5], {"x": X}), TypeError  # type: ignore[list-item]
+    bad["inputs of no names"] = lambda: relu.run(None, [X]), TypeError  # type: ignore[arg-type]
+    bad["nan for a size"] = lambda: relu.warm({"x": (float("nan"), 3)}), TypeError  # type: ignore[dict-item]
+    bad["a negative size"] = lambda: relu.warm({"x": (-1, 3)}), OverflowError
+    bad["nan for a time"] = lambda: relu.run(None, {"x": X}, time_limit=float("nan")), kiln.OptionError
+    bad["no option"] = lambda: kiln.Session(b"", speed=1), kiln.OptionError  # type: ignore[call-arg]
+    bad["no file"] = lambda: kiln.Session(folder / "missing.onnx"), kiln.ModelNotFoundError
+    bad["a file that is no model"] = lambda: kiln.Session(text), kiln.ModelError
+    bad["a folder"] = lambda: kiln.Session(folder), kiln.ModelError
+    bad["bytes that are no model"] = lambda: kiln.Session(no_model), kiln.ModelError
+    return bad
+
+
+def test_nothing_leaks_in_ten_thousand_bad_requests(relu: kiln.Session, tmp_path: Path) -> None:
+    bad = list(bad_requests(relu, tmp_path).values())
+
+    def rounds(count: int) -> None:
+        for at in range(count):
+            use, error = bad[at % len(bad)]
             with pytest.raises(error):
-                relu.run(None, inputs)
+                use()
+            if at % 8 == 0:
+                relu.run(None, {"x": LARGE_X})
 
-    for _ in range(200):
-        round_()
+    rounds(1500)
     gc.collect()
-    before, objects = present(), len(gc.get_objects())
-    for _ in range(1500):
-        round_()
+    before, objects, files = present(), len(gc.get_objects()), len(os.listdir("/proc/self/fd"))
+    rounds(10_000)
     gc.collect()
     assert present() - before < 4 << 20
     assert len(gc.get_objects()) - objects < 1000
+    assert len(os.listdir("/proc/self/fd")) == files
 
 
 def test_sessions_that_come_and_go_leave_nothing() -> None:

@@ -185,11 +185,14 @@ def test_sequences_are_lists() -> None:
     session = kiln.Session(
         make_model([helper.make_node("SequenceLength", ["parts"], ["n"])], [part], [tensor("n", TensorProto.INT64, ())])
     )
-    assert session.inputs[0].kind == "sequence"
+    assert (session.inputs[0].kind, session.inputs[0].dtype) == ("sequence", "float32")
     [n] = session.run(None, {"parts": [X, X[:1]]})
     assert n == 2
+    assert session.run(None, {"parts": [[1, 2], [3]]}) == [2], "lists become what the model declares"
     with pytest.raises(kiln.InputError, match="expected a list of arrays"):
         session.run(None, {"parts": X})
+    with pytest.raises(kiln.InputError, match="expected elements of type float32, got int32"):
+        session.run(None, {"parts": [X, X.astype(np.int32)]})
     split = make_model([helper.make_node("SplitToSequence", ["x"], ["parts"], axis=0)], [tensor("x")], [part])
     parts = one(kiln.Session(split), X)
     assert [array.shape for array in parts] == [(1, 3), (1, 3)]
@@ -203,7 +206,9 @@ def test_an_optional_value_is_an_array_or_none() -> None:
         [helper.make_node("OptionalHasElement", ["x"], ["y"])], [maybe], [tensor("y", TensorProto.BOOL, ())]
     )
     session = kiln.Session(model)
-    assert session.inputs[0].kind == "optional"
+    assert (session.inputs[0].kind, session.inputs[0].dtype) == ("optional", "float32")
+    with pytest.raises(kiln.InputError, match="expected elements of type float32, got int64"):
+        one(session, np.ones(2, np.int64))
     assert one(session, np.ones(2, np.float32)) and not one(session, None)
 
 
@@ -412,3 +417,10 @@ def test_saved_records_warm_the_next_session(tmp_path: Path) -> None:
     assert second.stats()["records"]["loaded"] > 0
     one(second, X)
     assert second.stats()["session"]["misses"] == 0
+
+
+def test_the_bench_has_a_request_without_python(relu: kiln.Session) -> None:
+    few, many = relu._seconds_in_rust({"x": X}, 1), relu._seconds_in_rust({"x": X}, 2000)
+    assert 0 < few < many
+    with pytest.raises(kiln.InputError):
+        relu._seconds_in_rust({"x": X[0]}, 1)

@@ -86,6 +86,8 @@ pub struct ValueInfo {
     pub kind: ValueKind,
     /// Declared element type of a tensor, where there is one.
     pub dtype: Option<DType>,
+    /// Declared element type of the tensors in a sequence or an optional value, where there is one.
+    pub elements: Option<DType>,
     /// Declared dimensions of a tensor, where there are any.
     pub dims: Option<Vec<Dim>>,
 }

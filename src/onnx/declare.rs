@@ -68,8 +68,8 @@ pub(super) fn dtype_code(dtype: DType) -> i32 {
     code as i32
 }
 
-/// The declared kind, and the element type of a tensor: `None` without a declaration, an error if such values are not
-/// supported.
+/// The declared kind, and the element type of the tensor or of the tensors in it: `None` without a declaration, an error
+/// if such values are not supported.
 pub(super) fn declared_type(info: &ValueInfoProto) -> Result<(ValueKind, Option<DType>), String> {
     let declared = info.r#type.as_ref();
     let element = |boxed: &Option<Box<TypeProto>>| boxed.as_ref().and_then(|element| element.value.clone());
@@ -77,14 +77,14 @@ pub(super) fn declared_type(info: &ValueInfoProto) -> Result<(ValueKind, Option<
         None => Ok((ValueKind::Tensor, None)),
         Some(type_proto::Value::TensorType(tensor)) => Ok((ValueKind::Tensor, element_type(tensor)?)),
         Some(type_proto::Value::SequenceType(sequence)) => match element(&sequence.elem_type) {
-            Some(type_proto::Value::TensorType(tensor)) => element_type(&tensor).map(|_| (ValueKind::Sequence, None)),
+            Some(type_proto::Value::TensorType(tensor)) => Ok((ValueKind::Sequence, element_type(&tensor)?)),
             _ => Err("a sequence of what are no tensors".to_owned()),
         },
         Some(type_proto::Value::OptionalType(optional)) => match element(&optional.elem_type) {
-            Some(type_proto::Value::TensorType(tensor)) => element_type(&tensor).map(|_| (ValueKind::Optional, None)),
+            Some(type_proto::Value::TensorType(tensor)) => Ok((ValueKind::Optional, element_type(&tensor)?)),
             Some(type_proto::Value::SequenceType(sequence)) => match element(&sequence.elem_type) {
                 Some(type_proto::Value::TensorType(tensor)) => {
-                    element_type(&tensor).map(|_| (ValueKind::OptionalSequence, None))
+                    Ok((ValueKind::OptionalSequence, element_type(&tensor)?))
                 }
                 _ => Err("an optional sequence of what are no tensors".to_owned()),
             },
@@ -137,7 +137,7 @@ pub(super) fn declaration(info: &ValueInfo) -> ValueInfoProto {
             })
             .collect(),
     });
-    let tensor = type_proto::Tensor { elem_type: info.dtype.map(dtype_code), shape };
+    let tensor = type_proto::Tensor { elem_type: info.dtype.or(info.elements).map(dtype_code), shape };
     let tensor = type_proto::Value::TensorType(tensor);
     let boxed = |value| Some(Box::new(TypeProto { value: Some(value), ..Default::default() }));
     let sequence = |of| type_proto::Value::SequenceType(Box::new(type_proto::Sequence { elem_type: boxed(of) }));

@@ -18,7 +18,7 @@ use super::proto::attribute_proto::AttributeType as Kind;
 use super::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto, ValueInfoProto};
 use super::tensor::import_tensor;
 use super::{External, Limits, ModelError, declared_dims, declared_type, order, place_of, shown};
-use crate::graph::ir::{Attr, CAPTURES, Graph, Metadata, NodeDesc, ValueId, ValueInfo};
+use crate::graph::ir::{Attr, CAPTURES, Graph, Metadata, NodeDesc, ValueId, ValueInfo, ValueKind};
 use crate::graph::operators;
 use crate::tensor::{Tensor, TensorError};
 
@@ -78,7 +78,10 @@ impl Scope {
             .map_err(|what| ModelError::Unsupported { what, place: format!("{place} {}", shown(info.name())) })?;
         let value = &mut self.graph.values[id.index()];
         value.kind = kind;
-        value.dtype = dtype.or(value.dtype);
+        match kind {
+            ValueKind::Tensor => value.dtype = dtype.or(value.dtype),
+            _ => value.elements = dtype,
+        }
         value.dims = declared_dims(info).or_else(|| value.dims.take());
         Ok(())
     }

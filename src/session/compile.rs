@@ -45,7 +45,8 @@ pub(super) fn output_ports(graph: &Graph) -> Vec<Port> {
 
 fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
     let info = graph.value(value);
-    Port { name: info.name.clone(), kind: info.kind, dtype: info.dtype, dims: info.dims.clone(), has_default }
+    let dtype = info.dtype.or(info.elements);
+    Port { name: info.name.clone(), kind: info.kind, dtype, dims: info.dims.clone(), has_default }
 }
 
 /// Nodes that are made at once, by all threads: so many that several of them have weights to pack, and so few that the

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::str::FromStr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{LoadClock, Session};
 use crate::record::{
-    self, CacheMode, CodecError, Engine, LoadReport, Record, RecordError, RecordId, SaveReport, Store, write_blob,
+    self, CacheMode, CodecError, Engine, LoadReport, Record, RecordError, RecordId, RemoteError, SaveReport, Store,
+    write_blob,
 };
 
 /// A kind of records.
@@ -108,6 +109,17 @@ impl Session {
             store.insert_record(record);
         }
         store.save()
+    }
+
+    /// Puts new records into the remote store now ([`SessionOptions::remote`](super::SessionOptions::remote)), and waits
+    /// for that, for no longer than `patience`. Without this they are put once they have settled, and at the session's
+    /// end.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`]; what could not be put is tried again later.
+    pub fn publish(&self, patience: Duration) -> Result<(), RemoteError> {
+        self.build.records.publish(patience)
     }
 
     /// Merges the records of that kind from a file. Executors of this model's earlier requests, as far as the file has

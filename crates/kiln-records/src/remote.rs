@@ -48,6 +48,9 @@ pub enum RemoteError {
     /// This build has no client.
     #[error("this build has no client for remote stores: build it with --features remote")]
     NotBuilt,
+    /// Nothing is put: there is no remote store, it is only read, or its thread is another process's.
+    #[error("there is no remote store that this process may write to")]
+    ReadOnly,
     /// The store, or the way to it, failed.
     #[error("{0}")]
     Failed(String),

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -16,7 +17,7 @@ use super::entry::{Kept, Name, State};
 use super::folder::{self, Folder};
 use super::frame::{self, Header, ReadError};
 use super::remote::worker::RemoteWorker;
-use super::remote::{Remote, RemotePolicy};
+use super::remote::{Remote, RemoteError, RemotePolicy};
 use super::shared::{CacheMode, Core, Place};
 use super::writer::{Pace, Writer};
 use super::{Evidence, Fingerprint, Record, RecordError, Recorded, SaveReport, codec, packing};
@@ -153,6 +154,20 @@ impl Store {
         }
         if let Some(remote_worker) = self.remote_worker.as_ref().filter(|_| self.core.lock().len() == 0) {
             remote_worker.await_answer();
+        }
+    }
+
+    /// Puts what is better here into the store elsewhere now, and waits for that, for no longer than `patience`. Without
+    /// this it is put once it has settled, and at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`]; what could not be put is tried again later.
+    pub fn publish(&self, patience: Duration) -> Result<(), RemoteError> {
+        match (&self.whole, &self.remote_worker) {
+            (Some(whole), _) => whole.publish(patience),
+            (None, Some(remote_worker)) => remote_worker.publish(patience),
+            (None, None) => Err(RemoteError::ReadOnly),
         }
     }
 

@@ -24,7 +24,11 @@ _fallback = False
 
 
 def is_installed() -> bool:
-    """Whether ``import onnxruntime`` finds this package."""
+    """Whether ``import onnxruntime`` finds this package.
+
+    >>> ort.is_installed()
+    False
+    """
     return sys.modules.get(_THEIRS) is sys.modules[_OURS]
 
 
@@ -34,6 +38,11 @@ def install(*, fallback: bool = False) -> None:
     Call it before anything imports onnxruntime: what has done so already keeps the real one. Its tools for model files
     (``onnxruntime.quantization``, ``onnxruntime.transformers``) are the real package's, where that is installed. With
     ``fallback`` models that Kiln refuses run on the real one (:func:`set_fallback`).
+
+    >>> ort.install()
+    >>> import onnxruntime
+    >>> onnxruntime is ort
+    True
     """
     if is_installed():
         set_fallback(fallback)
@@ -54,6 +63,8 @@ def set_fallback(fallback: bool) -> None:
     """Whether a model that Kiln refuses runs on the real onnxruntime, with a warning that says what was missing.
 
     Raises :class:`ImportError` where that is not installed. Call it before :func:`install`, or through it.
+
+    >>> ort.set_fallback(False)
     """
     global _fallback, _real
     if fallback and _real is None:

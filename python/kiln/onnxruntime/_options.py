@@ -10,7 +10,11 @@ from kiln.onnxruntime._log import once
 
 
 class GraphOptimizationLevel(IntEnum):
-    """How far onnxruntime rewrites a graph. Kiln always does what it can."""
+    """How far onnxruntime rewrites a graph. Kiln always does what it can.
+
+    >>> GraphOptimizationLevel.ORT_ENABLE_ALL.value
+    99
+    """
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -20,14 +24,22 @@ class GraphOptimizationLevel(IntEnum):
 
 
 class ExecutionMode(IntEnum):
-    """Whether onnxruntime runs nodes side by side. Kiln runs one after the other, each on all threads."""
+    """Whether onnxruntime runs nodes side by side. Kiln runs one after the other, each on all threads.
+
+    >>> ExecutionMode.ORT_SEQUENTIAL.value
+    0
+    """
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
 class ExecutionOrder(IntEnum):
-    """The order in which onnxruntime runs nodes."""
+    """The order in which onnxruntime runs nodes.
+
+    >>> ExecutionOrder.DEFAULT.value
+    0
+    """
 
     DEFAULT = 0
     PRIORITY_BASED = 1
@@ -35,7 +47,11 @@ class ExecutionOrder(IntEnum):
 
 
 class OrtAllocatorType(IntEnum):
-    """Kinds of allocators."""
+    """Kinds of allocators.
+
+    >>> OrtAllocatorType.ORT_ARENA_ALLOCATOR.value
+    1
+    """
 
     INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0
@@ -43,7 +59,11 @@ class OrtAllocatorType(IntEnum):
 
 
 class OrtMemType(IntEnum):
-    """Kinds of memory."""
+    """Kinds of memory.
+
+    >>> OrtMemType.DEFAULT.value
+    0
+    """
 
     CPU_INPUT = -2
     CPU_OUTPUT = -1

@@ -21,7 +21,12 @@ from kiln.onnxruntime._values import IOBinding, OrtValue
 
 
 class NodeArg:
-    """An input or output as the model declares it: ``name``, ``type`` (as in ``tensor(float)``) and ``shape``."""
+    """An input or output as the model declares it: ``name``, ``type`` (as in ``tensor(float)``) and ``shape``.
+
+    >>> [x] = ort.InferenceSession(model).get_inputs()
+    >>> x.name, x.type, x.shape
+    ('x', 'tensor(float)', ['n', 3])
+    """
 
     def __init__(self, port: kiln.Port) -> None:
         tensor = f"tensor({element_name(port.dtype)})"
@@ -42,7 +47,11 @@ class NodeArg:
 
 
 class ModelMetadata:
-    """What the model says of itself."""
+    """What the model says of itself.
+
+    >>> ort.InferenceSession(model).get_modelmeta().custom_metadata_map
+    {}
+    """
 
     def __init__(self, metadata: kiln.Metadata) -> None:
         self.custom_metadata_map = dict(metadata.properties)
@@ -59,6 +68,10 @@ class InferenceSession:
 
     Takes what onnxruntime's class of that name takes. Kiln computes on the processor; other providers are passed over
     with a warning, as onnxruntime passes over those that it does not have.
+
+    >>> session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    >>> session.run(None, {"x": np.float32([[1, -2, 3]])})
+    [array([[1., 0., 3.]], dtype=float32)]
     """
 
     def __init__(

@@ -24,7 +24,11 @@ def _on_processor(device_type: str) -> None:
 
 
 class OrtDevice:
-    """Where a value lies: the processor's memory."""
+    """Where a value lies: the processor's memory.
+
+    >>> OrtDevice.make("cpu", 0).device_type()
+    'cpu'
+    """
 
     def __init__(self, device_type: str = "cpu", device_id: int = 0) -> None:
         _on_processor(device_type)
@@ -143,6 +147,15 @@ class IOBinding:
 
     Inputs are read where they are. An output that is bound to memory is computed and then written there; one that is
     not stays where it was computed, so that binding it as the next request's input copies nothing.
+
+    >>> session = ort.InferenceSession(model)
+    >>> binding = session.io_binding()
+    >>> binding.bind_cpu_input("x", np.float32([[1, -2, 3]]))
+    >>> binding.bind_output("y")
+    >>> session.run_with_iobinding(binding)
+    >>> [y] = binding.get_outputs()
+    >>> y.numpy()
+    array([[1., 0., 3.]], dtype=float32)
     """
 
     def __init__(self, session: InferenceSession) -> None:

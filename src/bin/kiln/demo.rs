@@ -6,10 +6,10 @@ mod passage;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::demo::passage::{Passage, Stop};
 use crate::failure::{Blame, Code, Failure, Outcome};
+use crate::invocation;
 use crate::setup::SessionArgs;
 use crate::shape;
 use crate::statistics::median;
@@ -78,8 +78,7 @@ fn session_args(args: &Args, folder: &Path) -> SessionArgs {
 
 /// Runs this same program again, with only the folder in common.
 fn in_fresh_process(args: &Args, folder: &Path) -> Outcome<Passage> {
-    let program = std::env::current_exe().failed(|| "cannot find this program to start it again")?;
-    let output = Command::new(program)
+    let output = invocation::again()
         .args(["demo", "--threads", &args.threads.to_string(), "--fresh-process"])
         .arg(folder)
         .output()

@@ -20,6 +20,7 @@ mod dump;
 mod failure;
 mod feed;
 mod inspect;
+mod invocation;
 mod last_words;
 mod lists;
 mod memory;
@@ -43,12 +44,14 @@ mod warm;
 mod warnings;
 mod workload;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::failure::Outcome;
+pub use crate::invocation::Invocation;
 
 /// Printed under every `--help`.
 const CONTRACT: &str = "\
@@ -105,17 +108,26 @@ enum Command {
     Ops,
 }
 
-fn main() -> ExitCode {
+/// The command as a program.
+pub fn main() -> ExitCode {
+    ExitCode::from(run_as(Invocation { before: Vec::new(), arguments: std::env::args_os().skip(1).collect() }))
+}
+
+/// Runs the command as it was invoked; the exit code. For programs that are the command among other things, once a
+/// process: unusable arguments end it.
+pub fn run_as(invocation: Invocation) -> u8 {
     last_words::prepare();
-    let cli = Cli::parse();
+    let name = OsString::from("kiln");
+    let cli = Cli::parse_from([&name].into_iter().chain(&invocation.arguments));
+    invocation.keep();
     warnings::print_if_wanted();
     let mut screen = std::io::stdout().lock();
     let ended = dispatch(cli.command, &mut screen).and_then(|()| Ok(screen.flush()?));
-    let Err(failure) = ended else { return ExitCode::SUCCESS };
+    let Err(failure) = ended else { return 0 };
     if let Some(line) = failure.line() {
         eprintln!("kiln: {line}");
     }
-    ExitCode::from(failure.code() as u8)
+    failure.code() as u8
 }
 
 fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Remote, RemotePolicy, around, exchange};
+use super::{Remote, RemoteError, RemotePolicy, around, exchange};
 use crate::shared::Core;
 use crate::warning::warning;
 use kiln_fork::Origin;
@@ -16,10 +16,14 @@ use kiln_fork::Origin;
 struct Messages {
     /// Something is new here.
     news: bool,
+    /// Somebody waits for the next exchange.
+    hurry: bool,
     /// The store is going.
     stop: bool,
     /// The first exchange has ended, well or not.
     answered: bool,
+    /// Why the last exchange failed, if it did.
+    failure: Option<RemoteError>,
     /// An exchange is under way.
     busy: bool,
     /// The thread has ended.
@@ -102,6 +106,27 @@ impl RemoteWorker {
             self.mailbox.wait_for(self.policy.patience, |messages| messages.answered || messages.ended);
         }
     }
+
+    /// Puts at once what is better here, and waits for that, for no longer than `patience`.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError`]; what could not be put is tried again later.
+    pub(crate) fn publish(&self, patience: Duration) -> Result<(), RemoteError> {
+        if self.policy.read_only || !self.origin.is_here() {
+            return Err(RemoteError::ReadOnly);
+        }
+        self.mailbox.tell(|messages| (messages.news, messages.hurry) = (true, true));
+        self.mailbox.wait_for(patience, |messages| messages.ended || !(messages.hurry || messages.busy));
+        let messages = self.mailbox.lock();
+        if messages.ended {
+            return Err(RemoteError::Failed("the thread that talks to the remote store has ended".to_owned()));
+        }
+        if messages.hurry || messages.busy {
+            return Err(RemoteError::TimedOut(patience));
+        }
+        messages.failure.clone().map_or(Ok(()), Err)
+    }
 }
 
 impl Drop for RemoteWorker {
@@ -121,7 +146,8 @@ impl Drop for RemoteWorker {
 fn run(core: &Core, remote: &dyn Remote, policy: &RemotePolicy, mailbox: &Mailbox, news: &dyn Fn()) {
     loop {
         let exchanged = exchange(core, remote, policy);
-        let failed = exchanged.is_err();
+        let failure = exchanged.as_ref().err().cloned();
+        let failed = failure.is_some();
         match exchanged {
             Ok(0) => {}
             Ok(_) => news(),
@@ -131,7 +157,7 @@ fn run(core: &Core, remote: &dyn Remote, policy: &RemotePolicy, mailbox: &Mailbo
             }
         }
         mailbox.tell(|messages| {
-            (messages.answered, messages.busy) = (true, false);
+            (messages.answered, messages.busy, messages.failure) = (true, false, failure);
             // What could not be asked or told is tried again.
             messages.news |= failed;
         });
@@ -145,11 +171,12 @@ fn run(core: &Core, remote: &dyn Remote, policy: &RemotePolicy, mailbox: &Mailbo
         if stopped && (failed || policy.read_only || !mailbox.lock().news) {
             return;
         }
-        mailbox.wait_for(if failed { around(policy.rest) } else { policy.settle }, |messages| messages.stop);
+        let pause = if failed { around(policy.rest) } else { policy.settle };
+        mailbox.wait_for(pause, |messages| messages.stop || messages.hurry);
         let mut messages = mailbox.lock();
         if messages.stop && (failed || policy.read_only) {
             return;
         }
-        (messages.news, messages.busy) = (false, true);
+        (messages.news, messages.hurry, messages.busy) = (false, false, true);
     }
 }

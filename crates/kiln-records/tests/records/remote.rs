@@ -145,6 +145,41 @@ fn what_is_new_is_put_while_the_process_lives() {
 }
 
 #[test]
+fn what_is_new_can_be_put_now() {
+    for mood in [Mood::Well, Mood::Simple] {
+        let elsewhere = Elsewhere::new(mood);
+        let (one, two) = (folder(), folder());
+        let patient = RemotePolicy { settle: Duration::from_secs(3600), ..soon() };
+        let first = open(one.path()).with_remote(elsewhere.clone(), patient);
+        first.insert(&problem(0), &tile(0), measured(1));
+        assert_eq!(first.publish(Duration::from_secs(20)), Ok(()));
+        first.insert(&problem(1), &tile(1), measured(1));
+        assert_eq!(first.publish(Duration::from_secs(20)), Ok(()));
+        let second = shared(two.path(), &elsewhere);
+        second.await_remote();
+        assert_eq!(known(&second, 2), 2);
+    }
+}
+
+#[test]
+fn what_cannot_be_put_now_is_an_error_and_is_put_later() {
+    let elsewhere = Elsewhere::new(Mood::Down);
+    let folder = folder();
+    let store = shared(folder.path(), &elsewhere);
+    store.insert(&problem(0), &tile(0), measured(1));
+    let refused = store.publish(Duration::from_secs(20));
+    assert_eq!(refused, Err(RemoteError::Failed("connection refused".to_owned())));
+    elsewhere.be(Mood::Slow(Duration::from_secs(2)));
+    assert!(matches!(store.publish(Duration::from_millis(50)), Err(RemoteError::TimedOut(_))));
+    elsewhere.be(Mood::Well);
+    until("it is put", || elsewhere.bytes().is_some());
+    let alone = open(folder.path());
+    assert_eq!(alone.publish(Duration::ZERO), Err(RemoteError::ReadOnly), "without a remote store");
+    let reads = alone.with_remote(elsewhere.clone(), RemotePolicy { read_only: true, ..soon() });
+    assert_eq!(reads.publish(Duration::ZERO), Err(RemoteError::ReadOnly));
+}
+
+#[test]
 fn the_better_proven_record_wins_on_both_sides() {
     let elsewhere = Elsewhere::new(Mood::Well);
     let (one, two) = (folder(), folder());

@@ -5,9 +5,9 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal
 use crate::check::case::{self, Seen, Verdict};
 use crate::check::folder::Case;
 use crate::failure::{Blame, Outcome};
+use crate::invocation;
 
 /// The beginning of the last line of a process that a signal kills.
 const LAST_LINE: &str = "kiln: crashed: ";
@@ -47,14 +48,13 @@ pub(super) struct Launcher {
 impl Launcher {
     /// A launcher with the flags of this process.
     pub(super) fn new(limit: Duration) -> Launcher {
-        Launcher { arguments: std::env::args_os().skip(2).collect(), limit }
+        Launcher { arguments: invocation::of_subcommand(), limit }
     }
 
     /// Runs one case.
     pub(super) fn check(&self, case: &Case) -> Outcome<(Verdict, Seen)> {
-        // This process's own program, even if another one has been installed meanwhile.
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("kiln").args(["check", "--alone"]).arg(&case.folder).args(&self.arguments);
+        let mut command = invocation::again();
+        command.args(["check", "--alone"]).arg(&case.folder).args(&self.arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().failed(|| "cannot start a process for a case (--in-process needs none)")?;
         let words = listen(&mut child);
