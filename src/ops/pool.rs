@@ -283,7 +283,7 @@ fn by_windows<T: crate::tensor::Element + reference::pool::PoolElement>(
         reference::pool::pool_by(parallel, PoolKind::Max, shape, input, output);
         return Ok(None);
     };
-    reference::pool::max_with_places(parallel, shape, columns_first, input, output, places.as_mut_slice()?);
+    reference::pool::max_with_indices(parallel, shape, columns_first, input, output, places.as_mut_slice()?);
     Ok(Some(places))
 }
 

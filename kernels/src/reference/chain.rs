@@ -79,10 +79,10 @@ impl<'p> Interpreter<'p> {
     pub fn run(&mut self, count: usize) -> &[f32] {
         let count = count.min(BLOCK);
         let inputs = self.program.inputs.len();
-        for (place, step) in self.program.steps.iter().enumerate() {
-            let (before, rest) = self.values.split_at_mut(inputs + place);
+        for (index, step) in self.program.steps.iter().enumerate() {
+            let (operands, rest) = self.values.split_at_mut(inputs + index);
             let Some(result) = rest.first_mut() else { break };
-            let of = |value: u8| before[usize::from(value)][..count].iter().copied();
+            let of = |value: u8| operands[usize::from(value)][..count].iter().copied();
             let result = &mut result[..count];
             match *step {
                 Step::Const(bits) => result.fill(bits.get()),

@@ -10,15 +10,16 @@ pub fn conv(shape: &ConvShape, x: &[f32], weights: &[f32]) -> Vec<f32> {
     let (channels, filters, taps) = (shape.group_channels(), shape.group_filters(), shape.taps());
     // One loop for both: `far` is the side whose positions are `near * stride + tap * dilation - pad`.
     let (near, far) = if shape.transposed { (shape.input(), shape.output()) } else { (shape.output(), shape.input()) };
-    each(near, |place| {
+    each(near, |position| {
         each(shape.kernel(), |tap| {
             let at = [0, 1, 2].map(|dim| {
-                (place[dim] * shape.strides()[dim] + tap[dim] * shape.dilations()[dim]).wrapping_sub(shape.pads()[dim])
+                (position[dim] * shape.strides()[dim] + tap[dim] * shape.dilations()[dim])
+                    .wrapping_sub(shape.pads()[dim])
             });
             if (0..3).any(|dim| at[dim] >= far[dim]) {
                 return;
             }
-            let (from, to) = if shape.transposed { (place, at) } else { (at, place) };
+            let (from, to) = if shape.transposed { (position, at) } else { (at, position) };
             let tap = flat(shape.kernel(), tap);
             for image in 0..shape.batch() {
                 let x = &x[(image * shape.input().iter().product::<usize>() + flat(shape.input(), from))

@@ -33,15 +33,15 @@ pub fn row(
 #[must_use]
 pub fn groups(shape: Channels, groups: usize, epsilon: f32, input: &[f32], scale: &[f32], bias: &[f32]) -> Vec<f32> {
     let mut output = vec![0.0; input.len()];
-    let each = shape.channels() / groups.max(1);
+    let group_channels = shape.channels() / groups.max(1);
     for image in 0..shape.batch() {
         for group in 0..groups {
-            let channels = group * each..(group + 1) * each;
-            let places = channels.flat_map(|channel| (0..shape.spatial()).map(move |place| (channel, place)));
-            let of_group = places.clone().map(|(channel, place)| &input[shape.at(image, channel, place)]);
+            let channels = group * group_channels..(group + 1) * group_channels;
+            let positions = channels.flat_map(|channel| (0..shape.spatial()).map(move |position| (channel, position)));
+            let of_group = positions.clone().map(|(channel, position)| &input[shape.at(image, channel, position)]);
             let (mean, deviation) = moments(of_group, true, epsilon);
-            for (channel, place) in places {
-                let at = shape.at(image, channel, place);
+            for (channel, position) in positions {
+                let at = shape.at(image, channel, position);
                 let x = (f64::from(input[at]) - mean) * deviation;
                 output[at] = (x * f64::from(scale[channel]) + f64::from(bias[channel])) as f32;
             }
@@ -54,12 +54,12 @@ pub fn groups(shape: Channels, groups: usize, epsilon: f32, input: &[f32], scale
 pub fn local(shape: Channels, local: Local, input: &[f32], output: &mut [f32]) {
     let (before, after) = local.reach();
     for image in 0..shape.batch() {
-        for place in 0..shape.spatial() {
+        for position in 0..shape.spatial() {
             for channel in 0..shape.channels() {
-                let near = channel.saturating_sub(before)..shape.channels().min(channel.saturating_add(after + 1));
-                let squares: f64 = near.map(|near| f64::from(input[shape.at(image, near, place)]).powi(2)).sum();
+                let window = channel.saturating_sub(before)..shape.channels().min(channel.saturating_add(after + 1));
+                let squares: f64 = window.map(|near| f64::from(input[shape.at(image, near, position)]).powi(2)).sum();
                 let base = f64::from(local.bias.get()) + f64::from(local.alpha.get()) / local.size as f64 * squares;
-                let at = shape.at(image, channel, place);
+                let at = shape.at(image, channel, position);
                 output[at] = (f64::from(input[at]) / base.powf(f64::from(local.beta.get()))) as f32;
             }
         }

@@ -42,12 +42,12 @@ pub fn pool_by<T: PoolElement>(
     input: &[T],
     output: &mut [T],
 ) {
-    each_window(shape, parallel, |place, taps, index| {
-        let values = || places(shape, place, taps).map(|place| input[place].value());
+    each_window(shape, parallel, |window, taps, index| {
+        let values = || input_offsets(shape, window, taps).map(|at| input[at].value());
         output[index] = T::nearest(match kind {
             PoolKind::Max => values().fold(f64::NEG_INFINITY, |most, value| if value > most { value } else { most }),
             PoolKind::Average { include_pad } => {
-                let padded = || place.pixel.iter().zip(&shape.axes).map(|(&at, axis)| axis.padded_taps(at)).product();
+                let padded = || window.pixel.iter().zip(&shape.axes).map(|(&at, axis)| axis.padded_taps(at)).product();
                 let count: usize = if include_pad { padded() } else { taps.iter().map(|taps| taps.count).product() };
                 values().sum::<f64>() / count.max(1) as f64
             }
@@ -61,7 +61,7 @@ pub fn pool_by<T: PoolElement>(
 
 /// For every window the largest element and its index in the input as if that were `[N, C, D, H, W]`; the spatial axes
 /// count from the last one (`column_major`: from the first one). The first of equal elements is taken.
-pub fn max_with_places<T: PoolElement>(
+pub fn max_with_indices<T: PoolElement>(
     parallel: &dyn Parallel,
     shape: &PoolShape,
     column_major: bool,
@@ -70,13 +70,13 @@ pub fn max_with_places<T: PoolElement>(
     indices: &mut [i64],
 ) {
     let [depth, height, width] = shape.axes.map(|axis| axis.input as usize);
-    each_window(shape, parallel, |place, taps, index| {
+    each_window(shape, parallel, |window, taps, index| {
         let mut most = f64::NEG_INFINITY;
         let mut found = [0; 3];
         for d in steps(shape, taps, 0) {
             for h in steps(shape, taps, 1) {
                 for w in steps(shape, taps, 2) {
-                    let value = input[offset(shape, place, [d, h, w])].value();
+                    let value = input[offset(shape, window, [d, h, w])].value();
                     if value > most {
                         (most, found) = (value, [d, h, w]);
                     }
@@ -86,20 +86,20 @@ pub fn max_with_places<T: PoolElement>(
         let [d, h, w] = found;
         let pixel = if column_major { (w * height + h) * depth + d } else { (d * height + h) * width + w };
         output[index] = T::nearest(most);
-        indices[index] = ((place.batch * shape.channels() + place.channel) * shape.input_pixels() + pixel) as i64;
+        indices[index] = ((window.batch * shape.channels() + window.channel) * shape.input_pixels() + pixel) as i64;
     });
 }
 
 /// A window: its channel and position.
 #[derive(Clone, Copy)]
-struct Place {
+struct Window {
     batch: usize,
     channel: usize,
     pixel: [usize; 3],
 }
 
-/// Calls `visit(place, taps, index of the output)` for every window, in the order of the output.
-fn each_window(shape: &PoolShape, parallel: &dyn Parallel, mut visit: impl FnMut(&Place, &[Taps; 3], usize)) {
+/// Calls `visit(window, taps, index of the output)` for every window, in the order of the output.
+fn each_window(shape: &PoolShape, parallel: &dyn Parallel, mut visit: impl FnMut(&Window, &[Taps; 3], usize)) {
     let [depth, height, width] = shape.axes.map(|axis| axis.output as usize);
     let pixels = shape.output_pixels();
     for index in 0..shape.outputs() {
@@ -114,7 +114,7 @@ fn each_window(shape: &PoolShape, parallel: &dyn Parallel, mut visit: impl FnMut
         };
         let pixel = [pixel / (height * width) % depth, pixel / width % height, pixel % width];
         let taps = [0, 1, 2].map(|axis| shape.axes[axis].taps(pixel[axis]));
-        visit(&Place { batch, channel, pixel }, &taps, index);
+        visit(&Window { batch, channel, pixel }, &taps, index);
     }
 }
 
@@ -123,19 +123,23 @@ fn steps(shape: &PoolShape, taps: &[Taps; 3], axis: usize) -> impl Iterator<Item
     (0..taps[axis].count).map(move |tap| first + tap * dilation)
 }
 
-fn offset(shape: &PoolShape, place: &Place, [d, h, w]: [usize; 3]) -> usize {
+fn offset(shape: &PoolShape, window: &Window, [d, h, w]: [usize; 3]) -> usize {
     let pixel = (d * shape.axes[1].input as usize + h) * shape.axes[2].input as usize + w;
     let pixels = shape.input_pixels();
     if shape.channels_last {
-        (place.batch * pixels + pixel) * shape.channels() + place.channel
+        (window.batch * pixels + pixel) * shape.channels() + window.channel
     } else {
-        (place.batch * shape.channels() + place.channel) * pixels + pixel
+        (window.batch * shape.channels() + window.channel) * pixels + pixel
     }
 }
 
 /// The indices in the input of the elements that a window reads.
-fn places<'a>(shape: &'a PoolShape, place: &'a Place, taps: &'a [Taps; 3]) -> impl Iterator<Item = usize> + 'a {
+fn input_offsets<'a>(
+    shape: &'a PoolShape,
+    window: &'a Window,
+    taps: &'a [Taps; 3],
+) -> impl Iterator<Item = usize> + 'a {
     steps(shape, taps, 0).flat_map(move |d| {
-        steps(shape, taps, 1).flat_map(move |h| steps(shape, taps, 2).map(move |w| offset(shape, place, [d, h, w])))
+        steps(shape, taps, 1).flat_map(move |h| steps(shape, taps, 2).map(move |w| offset(shape, window, [d, h, w])))
     })
 }

@@ -46,11 +46,11 @@ fn sum(
     let mut total = 0;
     for tap in 0..shape.taps() {
         let kernel = [tap / line / rows, tap / line % rows, tap % line];
-        let place = |dim: usize| {
-            let place = at[dim] * shape.strides()[dim] + kernel[dim] * shape.dilations()[dim];
-            place.checked_sub(shape.pads()[dim]).filter(|&place| place < shape.input()[dim])
+        let input_at = |dim: usize| {
+            let padded = at[dim] * shape.strides()[dim] + kernel[dim] * shape.dilations()[dim];
+            padded.checked_sub(shape.pads()[dim]).filter(|&at| at < shape.input()[dim])
         };
-        let (Some(d), Some(h), Some(w)) = (place(0), place(1), place(2)) else { continue };
+        let (Some(d), Some(h), Some(w)) = (input_at(0), input_at(1), input_at(2)) else { continue };
         let position = ((image * shape.input()[0] + d) * shape.input()[1] + h) * shape.input()[2] + w;
         for channel in 0..shape.group_channels() {
             let a = byte(x[position * shape.channels() + group * shape.group_channels() + channel], terms.signed);

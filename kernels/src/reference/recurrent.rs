@@ -94,34 +94,34 @@ fn one_step(shape: &RecurrentShape, inputs: &Inputs<'_>, direction: usize, x: &[
     let before = std::mem::take(h);
     match shape.cell {
         Cell::Lstm { input_forget, .. } => {
-            let hole = |gate: usize, unit: usize, state: f32| {
+            let peephole = |gate: usize, unit: usize, state: f32| {
                 let weight = inputs.peepholes.map_or(0.0, |p| p[(direction * 3 + gate) * hidden + unit]);
                 f64::from(weight) * f64::from(state)
             };
             for (unit, c) in c.iter_mut().enumerate().take(hidden) {
                 let sum = |gate| from_x(gate, unit) + recurrent(gate, unit, &before);
-                let input = activate(f, clip, (sum(0) + hole(0, unit, *c)) as f32);
+                let input = activate(f, clip, (sum(0) + peephole(0, unit, *c)) as f32);
                 let forget = match input_forget {
                     true => 1.0 - input,
-                    false => activate(f, clip, (sum(2) + hole(2, unit, *c)) as f32),
+                    false => activate(f, clip, (sum(2) + peephole(2, unit, *c)) as f32),
                 };
                 *c = forget * *c + input * activate(g, clip, sum(3) as f32);
-                let output = activate(f, clip, (sum(1) + hole(1, unit, *c)) as f32);
+                let output = activate(f, clip, (sum(1) + peephole(1, unit, *c)) as f32);
                 h.push(output * activate(last, clip, *c));
             }
         }
         Cell::Gru { linear_before_reset } => {
             let gate = |gate, unit| activate(f, clip, (from_x(gate, unit) + recurrent(gate, unit, &before)) as f32);
             let reset: Vec<f32> = (0..hidden).map(|unit| gate(1, unit)).collect();
-            let faded: Vec<f32> = reset.iter().zip(&before).map(|(reset, before)| reset * before).collect();
+            let reset_state: Vec<f32> = reset.iter().zip(&before).map(|(reset, before)| reset * before).collect();
             for unit in 0..hidden {
                 let update = gate(0, unit);
-                let past = match linear_before_reset {
+                let from_state = match linear_before_reset {
                     true => f64::from(reset[unit]) * recurrent(2, unit, &before),
-                    false => recurrent(2, unit, &faded),
+                    false => recurrent(2, unit, &reset_state),
                 };
-                let fresh = activate(g, clip, (from_x(2, unit) + past) as f32);
-                h.push((1.0 - update) * fresh + update * before[unit]);
+                let candidate = activate(g, clip, (from_x(2, unit) + from_state) as f32);
+                h.push((1.0 - update) * candidate + update * before[unit]);
             }
         }
         Cell::Rnn => {

@@ -10,19 +10,19 @@ pub fn transpose<T: Clone>(input: &[T], shape: &[usize], perm: &[usize], output:
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis] * shape[axis];
     }
-    let mut place = vec![0usize; perm.len()];
+    let mut index = vec![0usize; perm.len()];
     let mut source = 0;
     for value in output.iter_mut() {
         *value = input[source].clone();
         for axis in (0..perm.len()).rev() {
             let stride = strides[perm[axis]];
-            place[axis] += 1;
+            index[axis] += 1;
             source += stride;
-            if place[axis] < shape[perm[axis]] {
+            if index[axis] < shape[perm[axis]] {
                 break;
             }
-            source -= place[axis] * stride;
-            place[axis] = 0;
+            source -= index[axis] * stride;
+            index[axis] = 0;
         }
     }
 }
@@ -32,14 +32,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_matrix_is_turned() {
+    fn a_matrix_is_transposed() {
         let mut output = [0; 6];
         transpose(&[1, 2, 3, 4, 5, 6], &[2, 3], &[1, 0], &mut output);
         assert_eq!(output, [1, 4, 2, 5, 3, 6]);
     }
 
     #[test]
-    fn three_axes_rotate() {
+    fn three_axes_are_permuted() {
         let shape = [2, 3, 4];
         let input: Vec<usize> = (0..24).collect();
         let mut output = vec![0; 24];

@@ -16,7 +16,7 @@ use kiln_fork::Origin;
 struct Messages {
     /// Something is new here.
     news: bool,
-    /// Somebody waits for the next exchange.
+    /// A thread waits for the next exchange to end.
     hurry: bool,
     /// The store is going.
     stop: bool,
@@ -57,7 +57,7 @@ impl Mailbox {
     }
 }
 
-/// The courier of one store.
+/// The exchange thread of one store, and what is said to it.
 pub(crate) struct RemoteWorker {
     mailbox: Arc<Mailbox>,
     policy: RemotePolicy,
