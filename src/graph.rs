@@ -8,11 +8,13 @@
 //!   `prepare_params()`. `prepare` is what a node sees while it is prepared, `io` what it sees while it runs.
 //! - [`run`] runs nodes, and steps that see more than tensors ([`value`]) or have bodies ([`flow`]): by a plan of the
 //!   request's shapes where there is one, whose memory a `lease` holds, else node by node, each with a `memo` of its
-//!   last shapes. [`stop`] ends a request before its graph ends. `error` is why one failed.
+//!   last shapes. `bound` outputs are made in memory of the caller's. [`stop`] ends a request before its graph ends.
+//!   `error` is why one failed.
 //! - `device` (a feature) is what nodes do that run on a device beside the processor.
 //!
 //! Operator names follow the ONNX vocabulary because it is the field's; protobuf and opset arithmetic are not known here.
 
+mod bound;
 pub mod build;
 #[cfg(feature = "device")]
 pub mod device;

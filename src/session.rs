@@ -3,8 +3,8 @@
 //! Loading reads the model, rewrites its graph ([`crate::graph::passes`]) and makes the nodes; that is [`compile`].
 //! Then executors for the shapes of the model's earlier requests are rebuilt from records, so that the first request of
 //! a known shape builds nothing: [`rehearsal`]. [`options`] are a caller's settings; [`records`] imports and exports
-//! records; [`profile`], [`trace`] and [`verbose`] observe runs; [`taps`] makes any value an output. [`overrides`]
-//! serves requests that replace defaults of the model.
+//! records; [`profile`], [`trace`] and [`verbose`] observe runs; [`taps`] makes any value an output, and `outputs` makes
+//! outputs in memory of the caller's. [`overrides`] serves requests that replace defaults of the model.
 
 pub mod compile;
 #[cfg(feature = "device")]
@@ -16,6 +16,7 @@ mod idle;
 mod names;
 mod node;
 pub mod options;
+mod outputs;
 mod overrides;
 #[cfg(feature = "device")]
 mod placement;
@@ -49,7 +50,8 @@ use crate::graph::{
 };
 use crate::onnx::{self, ModelError};
 use crate::record;
-use crate::tensor::{BufferPool, DType, Tensor};
+use crate::tensor::destination::Destination;
+use crate::tensor::{BufferPool, DType, Tensor, TensorSpec};
 use crate::threads::{Threads, ThreadsError};
 
 pub use crate::exec::ShareStats;
@@ -120,13 +122,27 @@ pub enum SessionError {
         /// Another input, its axis, and the size there.
         second: (String, usize, usize),
     },
-    /// An output is not a tensor, and the request takes tensors only ([`Session::run_values`] takes other values too).
+    /// An output is not a tensor where the request asks for one ([`Session::run_values`] takes other values too), or
+    /// cannot be bound to the memory that the request has for it.
     #[error("output '{name}': {reason}")]
     Output {
         /// The output.
         name: String,
-        /// What it is.
+        /// What it is, or why.
         reason: String,
+    },
+    /// An output is of another type or shape than the memory that it is bound to ([`Session::run_into`]).
+    #[error(
+        "output '{name}': it is {} {:?}, bound to memory for {} {:?}",
+        made.dtype, made.shape, bound.dtype, bound.shape
+    )]
+    Bound {
+        /// The output.
+        name: String,
+        /// What the memory is for.
+        bound: TensorSpec,
+        /// What the model made.
+        made: TensorSpec,
     },
     /// [`SessionOptions::taps`] names a value that is not in the model's graph.
     #[error("the graph has no value '{name}'; the nearest are {}", .near.join(", "))]
@@ -388,7 +404,7 @@ impl Session {
         options: &RunOptions,
         observer: Option<&dyn Observer>,
     ) -> Result<Vec<(String, Tensor)>, SessionError> {
-        let values = self.serve(self.bind(inputs)?, options, observer)?;
+        let values = self.serve(self.bind(inputs)?, &[], options, observer)?;
         let mut outputs = Vec::with_capacity(values.len());
         for (port, value) in self.outputs.iter().zip(values) {
             let tensor = value
@@ -410,12 +426,7 @@ impl Session {
         inputs: &[(&str, Value)],
         options: &RunOptions,
     ) -> Result<Vec<(String, Value)>, SessionError> {
-        let watch = Watch { session: self };
-        let observer = self.is_watched().then_some(&watch as &dyn Observer);
-        let shapes = inputs.iter().filter_map(|(name, value)| Some((*name, value.as_tensor()?.shape())));
-        let _request = self.trace.as_ref().map(|trace| trace.request(shapes));
-        let values = self.serve(self.bind(inputs)?, options, observer)?;
-        Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
+        self.run_into(inputs, Vec::new(), options)
     }
 
     /// As [`Session::run_values`], under the caller's observer.
@@ -428,13 +439,14 @@ impl Session {
         inputs: &[(&str, Value)],
         observer: &dyn Observer,
     ) -> Result<Vec<(String, Value)>, SessionError> {
-        let values = self.serve(self.bind(inputs)?, &RunOptions::default(), Some(observer))?;
+        let values = self.serve(self.bind(inputs)?, &[], &RunOptions::default(), Some(observer))?;
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 
     fn serve(
         &self,
         mut ordered: Vec<Option<Value>>,
+        destinations: &[Option<Arc<Destination>>],
         options: &RunOptions,
         observer: Option<&dyn Observer>,
     ) -> Result<Vec<Value>, SessionError> {
@@ -467,7 +479,7 @@ impl Session {
             stop: stop.as_ref(),
             observer,
         };
-        let run = AssertUnwindSafe(|| executable.run(ordered, &mut state, &resources));
+        let run = AssertUnwindSafe(|| executable.run_into(ordered, destinations, &mut state, &resources));
         let result = within(&format_args!("model {}", self.name), || {
             catch_unwind(run).unwrap_or_else(|panic| Err(RunError::outside_nodes(&*panic)))
         });

@@ -5,10 +5,12 @@
 //!
 //! [`dtype`] lists the element types, [`minifloat`] decodes the smallest, [`pool`] lends the memory of a [`buffer`],
 //! which `extents` and `slab` divide and `memory` gets from the system. [`backing`] is a file whose tensors are read
-//! when they are needed, whole or in [`pieces`]. [`elsewhere`] is memory that the processor cannot read.
+//! when they are needed, whole or in [`pieces`]. [`elsewhere`] is memory that the processor cannot read, `destination`
+//! a caller's, in which an output is made.
 
 pub mod backing;
 pub mod buffer;
+pub(crate) mod destination;
 pub mod dtype;
 pub mod elsewhere;
 mod extents;
@@ -20,7 +22,7 @@ mod slab;
 
 use std::sync::Arc;
 
-use kiln_kernels::extent::Foreign;
+use kiln_kernels::extent::{Foreign, ForeignMut};
 use smallvec::SmallVec;
 
 pub use backing::Backing;
@@ -74,6 +76,9 @@ pub enum TensorError {
         /// Their type.
         dtype: DType,
     },
+    /// No output can be made in the tensor's memory: others have it too, or it may only be read, or there are no bytes.
+    #[error("the memory of a tensor of shape {0:?} is not its own to be written")]
+    NotWritable(Shape),
     /// There is no memory for that many elements: beyond the machine's, or beyond the session's limit.
     #[error("shape {shape:?} takes {need} bytes, of which {room} are left")]
     Memory {
@@ -112,6 +117,13 @@ impl TensorSpec {
     /// Number of elements; an error where it or its bytes overflow.
     pub fn elements(&self) -> Result<usize, TensorError> {
         element_count(&self.shape, self.dtype.size().max(1))
+    }
+
+    /// Whether elements of its type may begin where these bytes do.
+    fn check_address(&self, bytes: &[u8]) -> Result<(), TensorError> {
+        let address = bytes.as_ptr().addr();
+        let aligned = address.is_multiple_of(self.dtype.size().max(1));
+        if aligned { Ok(()) } else { Err(TensorError::Misaligned { address, dtype: self.dtype }) }
     }
 
     /// Whether a tensor of it fits into `room` bytes.
@@ -198,11 +210,20 @@ impl Tensor {
     ///
     /// Where the bytes are not those that the shape needs, or do not lie at a multiple of an element's size.
     pub fn from_foreign(spec: TensorSpec, bytes: Foreign) -> Result<Tensor, TensorError> {
-        let (found, address) = (bytes.bytes().len(), bytes.bytes().as_ptr().addr());
-        if !address.is_multiple_of(spec.dtype.size().max(1)) {
-            return Err(TensorError::Misaligned { address, dtype: spec.dtype });
-        }
+        spec.check_address(bytes.bytes())?;
+        let found = bytes.bytes().len();
         Tensor::from_buffer(spec, Arc::new(Buffer::foreign(bytes)), found)
+    }
+
+    /// A tensor over a caller's bytes, which are read and written where they are.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::from_foreign`].
+    pub fn from_foreign_mut(spec: TensorSpec, bytes: ForeignMut) -> Result<Tensor, TensorError> {
+        spec.check_address(bytes.bytes())?;
+        let found = bytes.bytes().len();
+        Tensor::from_buffer(spec, Arc::new(Buffer::foreign_mut(bytes)), found)
     }
 
     /// Type and shape without elements, for a tensor whose elements are never read.

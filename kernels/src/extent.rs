@@ -17,7 +17,7 @@ use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
 use rustix::mm::{MprotectFlags, mprotect};
 use rustix::param::page_size;
 
-pub use foreign::Foreign;
+pub use foreign::{Foreign, ForeignMut};
 use pace::Pace;
 
 /// The size of a huge page on x86-64, to which a reservation is aligned.

@@ -3,6 +3,8 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypedDict, final
 
+from numpy.typing import NDArray
+
 __all__ = ["Cancel", "Metadata", "Pool", "Port", "Session", "__version__", "command", "reopen"]
 
 __version__: str
@@ -94,6 +96,7 @@ class Session:
         output_names: Iterable[str] | None,
         inputs: dict[str, Any],
         *,
+        out: dict[str, NDArray[Any]] | None = None,
         time_limit: float | None = None,
         cancel: Cancel | None = None,
     ) -> list[Any]: ...

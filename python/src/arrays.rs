@@ -2,11 +2,14 @@
 //! package with unsafe code.
 
 use std::ffi::c_int;
+use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 
 use kiln::{Tensor, TensorError, TensorSpec};
-use kiln_kernels::extent::Foreign;
-use numpy::npyffi::{_PyArray_GET_ITEM_DATA, NPY_ARRAY_CARRAY, NpyTypes, PyArrayObject, get_type_object, npy_intp};
+use kiln_kernels::extent::{Foreign, ForeignMut};
+use numpy::npyffi::{
+    _PyArray_GET_ITEM_DATA, NPY_ARRAY_CARRAY, NPY_ARRAY_WRITEABLE, NpyTypes, PyArrayObject, get_type_object, npy_intp,
+};
 use numpy::prelude::*;
 use numpy::{PY_ARRAY_API, PyArrayDescr, PyUntypedArray};
 use pyo3::prelude::*;
@@ -20,18 +23,55 @@ struct Memory {
 /// A tensor over the elements of an array in C order, which it keeps alive. They are read where they are, also after
 /// the interpreter's lock is let go: a program that writes to an array while a request reads it gets outputs of either.
 pub(crate) fn lend(array: &Bound<'_, PyUntypedArray>, spec: TensorSpec) -> Result<Tensor, TensorError> {
-    let bytes = spec.elements()?.saturating_mul(spec.dtype.size());
-    let whole = array.is_c_contiguous() && array.len() * array.dtype().itemsize() == bytes;
-    // SAFETY: `array` is an array object, and the interpreter's lock is held.
-    let data = unsafe { (*_PyArray_GET_ITEM_DATA(array.as_array_ptr())).data };
-    let Some(start) = NonNull::new(data.cast::<u8>()).filter(|_| whole && bytes > 0) else {
-        return Tensor::from_bytes(spec, &[]);
-    };
-    // SAFETY: the elements of an array in C order are `bytes` initialised bytes from `data` on, of one allocation,
+    let Some(Elements { start, bytes }) = elements(array, &spec)? else { return Tensor::from_bytes(spec, &[]) };
+    // SAFETY: the elements of an array in C order are `bytes` initialised bytes from `start` on, of one allocation,
     // which lives as long as the array, and so as long as the reference that owns it here. That they are not written
     // while a request reads them is what the documents ask of callers, as libraries do that compute without the lock.
     let lent = unsafe { Foreign::new(start, bytes, array.clone().unbind()) };
     Tensor::from_foreign(spec, lent)
+}
+
+/// A tensor over the elements of a writable array in C order, which it keeps alive, to be written where they are. `None`
+/// for arrays of another kind or without elements, and where an element is one of `others`, which the request reads or
+/// writes too.
+pub(crate) fn lend_mut(
+    array: &Bound<'_, PyUntypedArray>,
+    spec: TensorSpec,
+    others: &[Range<usize>],
+) -> Result<Option<Tensor>, TensorError> {
+    let Some(Elements { start, bytes }) = elements(array, &spec)? else { return Ok(None) };
+    let own = start.addr().get()..start.addr().get() + bytes;
+    let is_apart = others.iter().all(|other| other.end <= own.start || own.end <= other.start);
+    if !(is_apart && is_writable(array) && own.start.is_multiple_of(spec.dtype.size())) {
+        return Ok(None);
+    }
+    // SAFETY: as in `lend`, and the array says that its elements may be written. Nothing else that the request reads or
+    // writes lies there, as was compared above; that other threads leave them alone while a request runs is what the
+    // documents ask of callers.
+    let lent = unsafe { ForeignMut::new(start, bytes, array.clone().unbind()) };
+    Tensor::from_foreign_mut(spec, lent).map(Some)
+}
+
+/// Whether the array's elements may be written.
+pub(crate) fn is_writable(array: &Bound<'_, PyUntypedArray>) -> bool {
+    // SAFETY: `array` is an array object, and the interpreter's lock is held.
+    unsafe { (*_PyArray_GET_ITEM_DATA(array.as_array_ptr())).flags & NPY_ARRAY_WRITEABLE != 0 }
+}
+
+/// Where an array's elements lie.
+struct Elements {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+/// The elements of an array in C order; `None` where it is not, has not as many bytes as `spec`, or has none.
+fn elements(array: &Bound<'_, PyUntypedArray>, spec: &TensorSpec) -> Result<Option<Elements>, TensorError> {
+    let bytes = spec.elements()?.saturating_mul(spec.dtype.size());
+    let whole = array.is_c_contiguous() && array.len() * array.dtype().itemsize() == bytes;
+    // SAFETY: `array` is an array object, and the interpreter's lock is held.
+    let data = unsafe { (*_PyArray_GET_ITEM_DATA(array.as_array_ptr())).data };
+    let start = NonNull::new(data.cast::<u8>()).filter(|_| whole && bytes > 0);
+    Ok(start.map(|start| Elements { start, bytes }))
 }
 
 /// A writable array of that element type over the tensor's memory, which lives as long as the array or any view of it.

@@ -26,6 +26,17 @@ pub(crate) fn input(py: Python<'_>, name: &str, reason: impl std::fmt::Display, 
     error
 }
 
+/// The exception of an output that cannot be had.
+pub(crate) fn output(py: Python<'_>, name: &str, reason: impl std::fmt::Display) -> PyErr {
+    error(py, "OutputError", format!("output '{name}': {reason}"))
+}
+
+/// The exception of an output that the model does not have.
+pub(crate) fn no_output(py: Python<'_>, session: &kiln::Session, name: &str) -> PyErr {
+    let known: Vec<&str> = session.outputs().iter().map(|port| port.name.as_str()).collect();
+    output(py, name, format!("the model has no such output; it has {}", known.join(", ")))
+}
+
 /// The exception of what loading or a request has ended with.
 pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
     let text = cause.to_string();
@@ -41,7 +52,7 @@ pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
             raise(py, "UnsupportedError", (text, problems.clone())).unwrap_or_else(|error| error)
         }
         SessionError::Input { .. } | SessionError::Dimension { .. } => error(py, "InputError", text),
-        SessionError::Output { .. } => error(py, "OutputError", text),
+        SessionError::Output { .. } | SessionError::Bound { .. } => error(py, "OutputError", text),
         SessionError::Threads(_) => error(py, "OptionError", text),
         SessionError::Run(run) => stopped(py, run.stopped(), text),
         SessionError::LoadStopped { why, .. } => stopped(py, Some(*why), text),

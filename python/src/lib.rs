@@ -1,8 +1,8 @@
 //! The native half of the Python package `kiln`: sessions over numpy arrays.
 //!
 //! [`session`] is the class that programs use, with [`options`] as it is made and [`interrupt`] as it runs; [`values`]
-//! turns what Python gives into what a session takes, and back; [`arrays`] is the memory that both share, and the only
-//! file here with unsafe code; [`remote`] are stores of records elsewhere; [`errors`] says which exception an error is.
+//! turns what Python gives into what a session takes, and back, and [`outputs`] binds outputs to Python's arrays;
+//! [`arrays`] is the memory that both share, and the only file here with unsafe code; [`remote`] are stores of records elsewhere; [`errors`] says which exception an error is.
 //! What needs no Rust is in `kiln/`, in Python.
 
 #![deny(unsafe_code)]
@@ -12,6 +12,7 @@ mod arrays;
 mod errors;
 mod interrupt;
 mod options;
+mod outputs;
 mod ports;
 mod remote;
 mod session;

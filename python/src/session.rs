@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 use crate::errors;
 use crate::interrupt::{Cancel, Watch};
 use crate::options;
+use crate::outputs;
 use crate::ports::{Metadata, Port};
 use crate::values;
 
@@ -67,11 +68,8 @@ impl Session {
         let ports = session.outputs();
         let place = |name: PyResult<Bound<'_, PyAny>>| {
             let name: String = name?.extract()?;
-            ports.iter().position(|port| port.name == name).ok_or_else(|| {
-                let known: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-                let text = format!("output '{name}': the model has no such output; it has {}", known.join(", "));
-                errors::error(py, "OutputError", text)
-            })
+            let found = ports.iter().position(|port| port.name == name);
+            found.ok_or_else(|| errors::no_output(py, session, &name))
         };
         let wanted: Vec<usize> = names.try_iter()?.map(place).collect::<PyResult<_>>()?;
         Ok((!wanted.is_empty()).then_some(wanted))
@@ -98,13 +96,14 @@ impl Session {
         py: Python<'_>,
         session: &kiln::Session,
         inputs: &[(String, Value)],
+        outputs: Vec<(&str, Tensor)>,
         limit: &RunLimit<'_>,
     ) -> PyResult<Vec<(String, Value)>> {
         let watch = Watch::new(&self.calls, limit.cancel);
         let time_limit = limit.seconds.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
         let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
         let inputs: Vec<(&str, Value)> = inputs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        let result = py.detach(|| session.run_values_with(&inputs, &options));
+        let result = py.detach(|| session.run_into(&inputs, outputs, &options));
         result.map_err(|error| watch.raised().unwrap_or_else(|| errors::session(py, &error)))
     }
 }
@@ -173,6 +172,11 @@ impl Session {
     /// be written by others meanwhile. Outputs are writable and outlive the session. A sequence is a list, and an
     /// optional value that is none is None. `time_limit` is in seconds, and `cancel` a `kiln.Cancel`.
     ///
+    /// `out` has arrays by the names of outputs, which these outputs are written to; they are what is returned for
+    /// them. The model computes in an array in C order, so that nothing is copied but what it returns without computing
+    /// it; an array of another layout, and one whose memory the request reads or writes elsewhere too, is copied to in
+    /// the end. After a request that has failed they may hold anything.
+    ///
     /// >>> session = kiln.Session(model)
     /// >>> session.run(["y"], {"x": [[1, -2, 3], [-4, 5, -6]]})
     /// [array([[1., 0., 3.],
@@ -180,12 +184,16 @@ impl Session {
     /// >>> session.run(None, {"x": np.zeros((2, 4), np.float32)})
     /// Traceback (most recent call last):
     /// kiln._errors.InputError: input 'x': expected shape [n, 3], got [2, 4]
-    #[pyo3(signature = (output_names, inputs, *, time_limit=None, cancel=None))]
+    /// >>> y = np.empty((1, 3), np.float32)
+    /// >>> session.run(None, {"x": [[1, -2, 3]]}, out={"y": y})[0] is y
+    /// True
+    #[pyo3(signature = (output_names, inputs, *, out=None, time_limit=None, cancel=None))]
     fn run<'py>(
         &self,
         py: Python<'py>,
         output_names: &Bound<'py, PyAny>,
         inputs: &Bound<'py, PyDict>,
+        out: Option<&Bound<'py, PyDict>>,
         time_limit: Option<f64>,
         cancel: Option<&Bound<'py, Cancel>>,
     ) -> PyResult<Bound<'py, PyList>> {
@@ -193,27 +201,26 @@ impl Session {
         let wanted = Session::wanted(py, &session, output_names)?;
         let given = Session::given(py, &session, inputs)?;
         let limit = RunLimit { seconds: time_limit, cancel: cancel.map(|cancel| cancel.get()) };
-        let served = self.serve(py, &session, &given, &limit)?;
+        let mut memory = Vec::new();
+        let bound = out.map(|out| outputs::bind(&session, out, &given, &mut memory)).transpose()?;
+        let served = self.serve(py, &session, &given, memory, &limit)?;
         // An output that is one of these would be taken for shared otherwise.
         drop(given);
-        let outputs = PyList::empty(py);
-        match wanted {
-            None => served.into_iter().try_for_each(|(_, value)| outputs.append(values::give(py, value)?))?,
-            Some(wanted) => {
-                let mut served: Vec<Option<Value>> = served.into_iter().map(|(_, value)| Some(value)).collect();
-                let mut first: Vec<Option<usize>> = vec![None; served.len()];
-                for (at, place) in wanted.into_iter().enumerate() {
-                    // A name that is asked for twice is one array.
-                    let array = match (served[place].take(), first[place]) {
-                        (Some(value), _) => values::give(py, value)?,
-                        (None, before) => outputs.get_item(before.unwrap_or(at))?,
-                    };
-                    first[place].get_or_insert(at);
-                    outputs.append(array)?;
-                }
-            }
+        let mut made: Vec<Option<Value>> = served.into_iter().map(|(_, value)| Some(value)).collect();
+        let mut arrays: Vec<Option<Bound<'py, PyAny>>> = vec![None; made.len()];
+        for binding in bound.into_iter().flatten() {
+            let place = binding.place;
+            arrays[place] = made[place].take().map(|value| binding.fill(&session, value)).transpose()?;
         }
-        Ok(outputs)
+        let list = PyList::empty(py);
+        for place in wanted.unwrap_or_else(|| (0..made.len()).collect()) {
+            // A name that is asked for twice is one array.
+            if let Some(value) = made[place].take() {
+                arrays[place] = Some(values::give(py, value)?);
+            }
+            list.append(&arrays[place])?;
+        }
+        Ok(list)
     }
 
     /// The seconds that so many requests of these inputs take without Python: what benches hold `run` against.
@@ -427,7 +434,7 @@ impl Session {
                 let zeros = zeros.map_err(|error| errors::input(py, &name, error, None))?;
                 inputs.push((name, Value::Tensor(zeros)));
             }
-            self.serve(py, &session, &inputs, &RunLimit { seconds: None, cancel: None })?;
+            self.serve(py, &session, &inputs, Vec::new(), &RunLimit { seconds: None, cancel: None })?;
         }
         Ok(each.len())
     }

@@ -47,7 +47,7 @@ fn module<'py>(
     cell.get_or_try_init(py, || py.import(name).map(Bound::unbind)).map(|module| module.bind(py))
 }
 
-fn numpy(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+pub(crate) fn numpy(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     static NUMPY: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     module(py, &NUMPY, "numpy")
 }
@@ -85,7 +85,7 @@ fn added(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
 }
 
 /// The element type of an array, if it is one of Kiln's; texts apart.
-fn element_type(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType>> {
+pub(crate) fn element_type(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType>> {
     Ok(Some(match (descr.kind(), descr.itemsize()) {
         (b'f', 4) => DType::F32,
         (b'f', 8) => DType::F64,

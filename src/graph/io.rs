@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::bound::Bound;
 use super::error::NodeError;
 use super::ir::ValueId;
 use super::lease::{Lease, Place};
@@ -51,6 +52,8 @@ pub(super) struct Memory<'a> {
     pub(super) pool: &'a Arc<BufferPool>,
     /// or, for outputs that have a place in a plan, a buffer of the plan's lease.
     pub(super) lease: Option<(&'a Lease, &'a [Option<Place>])>,
+    /// Before both, for outputs of the graph: what the request has bound.
+    pub(super) bound: Option<&'a Bound>,
 }
 
 impl Edges<'_> {
@@ -85,7 +88,7 @@ impl Edges<'_> {
 impl<'a> Io<'a> {
     /// An execution outside of a running graph, with outputs of `specs`.
     pub fn new(inputs: SmallVec<[Option<Tensor>; 4]>, specs: &'a [TensorSpec], buffers: &'a Arc<BufferPool>) -> Io<'a> {
-        let memory = Memory { pool: buffers, lease: None };
+        let memory = Memory { pool: buffers, lease: None, bound: None };
         Io { ends: Ends::Own(inputs.into_vec(), SmallVec::new()), specs, memory }
     }
 
@@ -146,6 +149,11 @@ impl<'a> Io<'a> {
     #[inline]
     pub fn alloc(&self, index: usize) -> Result<Tensor, NodeError> {
         let spec = self.specs[index].clone();
+        if let Some((bound, value)) = self.bound(index)
+            && let Some(tensor) = bound.lend(value, &spec)
+        {
+            return Ok(tensor);
+        }
         if let Some((lease, places)) = self.memory.lease
             && let Some(Some(place)) = places.get(index)
             && let Some(buffer) = lease.lend(place, self.memory.pool)
@@ -155,7 +163,16 @@ impl<'a> Io<'a> {
         Ok(Tensor::from_pool(self.memory.pool, spec)?)
     }
 
-    /// Whether input `input` has output `output`'s type and shape and this node is the only owner of its memory.
+    /// What the request has bound, and the value that output `index` is in the graph.
+    #[inline]
+    fn bound(&self, index: usize) -> Option<(&'a Bound, ValueId)> {
+        let bound = self.memory.bound?;
+        let Ends::Graph(edges, _) = &self.ends else { return None };
+        edges.outputs.get(index).copied().flatten().map(|value| (bound, value))
+    }
+
+    /// Whether input `input` has output `output`'s type and shape and this node is the only owner of its memory. Not
+    /// for an output that is bound to other memory.
     #[inline]
     pub fn can_reuse(&mut self, input: usize, output: usize) -> bool {
         let tensor = match &self.ends {
@@ -163,7 +180,8 @@ impl<'a> Io<'a> {
             Ends::Graph(edges, _) => edges.input(input),
             Ends::Own(inputs, _) => inputs.get(input).and_then(Option::as_ref),
         };
-        tensor.is_some_and(|tensor| tensor.is_sole() && tensor.spec() == &self.specs[output])
+        let fits = tensor.is_some_and(|tensor| tensor.is_sole() && tensor.spec() == &self.specs[output]);
+        fits && !self.bound(output).is_some_and(|(bound, value)| bound.is_for(value, &self.specs[output]))
     }
 
     /// Adds the next output.

@@ -37,6 +37,7 @@ use kiln_kernels::Parallel;
 use kiln_kernels::crash::within;
 use smallvec::SmallVec;
 
+use super::bound::Bound;
 use super::error::{NodeError, RunError, panic_message};
 use super::inference::Inference;
 use super::io::{Edges, Io, Memory};
@@ -50,6 +51,7 @@ use crate::cache::Cache;
 use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
 use crate::fork::Mutex;
+use crate::tensor::destination::Destination;
 use crate::tensor::{BufferPool, TensorSpec};
 
 use flow::{Flow, LoopBudget};
@@ -160,6 +162,8 @@ pub struct RunState {
     served: Option<Served>,
     /// Whether `served` is to be kept, for request records.
     asked: bool,
+    /// What the outputs of the request that runs are bound to, if any is.
+    bound: Option<Bound>,
 }
 
 impl RunState {
@@ -259,6 +263,19 @@ impl Executable {
         state: &mut RunState,
         resources: &Resources<'_>,
     ) -> Result<Vec<Value>, RunError> {
+        self.run_into(inputs, &[], state, resources)
+    }
+
+    /// As [`Executable::run`], with destinations in the order of the outputs, none for none. An output is in its
+    /// destination where a step has allocated it there.
+    pub(crate) fn run_into(
+        &self,
+        inputs: Vec<Option<Value>>,
+        destinations: &[Option<Arc<Destination>>],
+        state: &mut RunState,
+        resources: &Resources<'_>,
+    ) -> Result<Vec<Value>, RunError> {
+        state.bound = (!destinations.is_empty()).then(|| Bound::of(&self.outputs, destinations));
         state.nodes.resize_with(self.steps.len(), NodeState::default);
         state.leases.resize_with(self.spans.len(), Lease::default);
         state.values.resize(self.constants.len(), None);
@@ -276,6 +293,7 @@ impl Executable {
         });
         // Values that are left, above all after an error, are dropped now and not at the next request.
         state.values.iter_mut().filter(|value| value.is_some()).for_each(|value| *value = None);
+        state.bound = None;
         outputs
     }
 
@@ -384,10 +402,10 @@ impl Executable {
         state: &mut RunState,
         resources: &Resources<'_>,
     ) -> Result<(), RunError> {
-        let RunState { values, leases, .. } = state;
+        let RunState { values, leases, bound, .. } = state;
         let lease = &mut leases[number];
         lease.serve(plan.number, plan.places);
-        let (lease, values) = (&*lease, values.as_mut_slice());
+        let (lease, values, bound) = (&*lease, values.as_mut_slice(), bound.as_ref());
         for (value, tensor) in &plan.folded {
             values[value.index()] = Some(Value::Tensor(tensor.clone()));
         }
@@ -400,7 +418,7 @@ impl Executable {
                 if let Some(stop) = resources.stop {
                     stop.check().map_err(|stopped| step.failed(stopped.into()))?;
                 }
-                let memory = Memory { pool: resources.buffers, lease: Some((lease, &planned.places)) };
+                let memory = Memory { pool: resources.buffers, lease: Some((lease, &planned.places)), bound };
                 let mut io = Io::within(self.edges(step, values), &planned.specs, memory);
                 let done = step.attempt(|| cx.execute(node.as_ref(), &planned.prepared, &mut io));
                 done.map_err(|error| step.failed(error))?;

@@ -3,25 +3,66 @@
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
-use kiln_kernels::extent::Foreign;
+use kiln_kernels::extent::{Foreign, ForeignMut};
 
 use super::backing::Backing;
 use super::memory::Memory;
 use super::pool::BufferPool;
 use crate::fork::{Mutex, stay};
 
-/// Aligned bytes. Dropping one that a pool lent gives its memory back to the pool.
+/// Aligned bytes. Dropping one gives its memory back to who lent it.
 #[derive(Debug)]
 pub struct Buffer {
     /// Empty until the first access if the bytes are in a file.
     memory: OnceLock<Memory>,
     /// The place in the file then.
     later: Mutex<Option<Deferred>>,
-    pool: Option<Arc<BufferPool>>,
+    lender: Lender,
     /// Bytes that were requested.
     asked: usize,
     /// The lease that it goes back to when it is freed, if any; else it goes to the pool.
     home: Home,
+}
+
+/// Who gets a buffer's memory back.
+#[derive(Debug, Default)]
+enum Lender {
+    /// Nobody: it is freed.
+    #[default]
+    Nobody,
+    /// A pool.
+    Pool(Arc<BufferPool>),
+    /// Who lends it to one buffer after the other.
+    Loan(Arc<Loan>),
+}
+
+/// Memory that is lent to one buffer at a time, and comes back when that one is dropped.
+#[derive(Debug)]
+pub(super) struct Loan(Mutex<Option<Memory>>);
+
+impl Loan {
+    pub(super) fn of(memory: Memory) -> Arc<Loan> {
+        Arc::new(Loan(Mutex::new(Some(memory))))
+    }
+
+    /// The memory; `None` while a buffer has it.
+    pub(super) fn take(&self) -> Option<Memory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn give_back(&self, memory: Memory) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+    }
+}
+
+/// A buffer's memory and what is known of it, apart from its users.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) memory: Memory,
+    /// Bytes that were requested.
+    pub(super) asked: usize,
+    /// The pool that lent it.
+    pub(super) pool: Option<Arc<BufferPool>>,
 }
 
 /// A buffer's place in a lease.
@@ -54,6 +95,13 @@ impl Buffer {
         Buffer::of(Memory::Foreign(bytes), len, None)
     }
 
+    /// Bytes that belong to a caller, and are written where they are.
+    #[must_use]
+    pub fn foreign_mut(bytes: ForeignMut) -> Buffer {
+        let len = bytes.bytes().len();
+        Buffer::of(Memory::ForeignMut(bytes), len, None)
+    }
+
     /// At least `bytes` bytes of the pool's memory, with arbitrary contents.
     #[must_use]
     pub fn lent(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
@@ -69,9 +117,9 @@ impl Buffer {
     /// That many bytes of a file from `offset` on, which are read at the first access.
     #[must_use]
     pub fn deferred(backing: Arc<Backing>, offset: u64, bytes: usize) -> Buffer {
-        let pool = Some(backing.pool().clone());
+        let lender = Lender::Pool(backing.pool().clone());
         let later = Mutex::new(Some(Deferred { backing, offset }));
-        Buffer { memory: OnceLock::new(), later, pool, asked: bytes, home: Home::default() }
+        Buffer { memory: OnceLock::new(), later, lender, asked: bytes, home: Home::default() }
     }
 
     /// `bytes` bytes of the same file, from byte `start` of these on, to be read once more; `None` if these have been
@@ -87,7 +135,31 @@ impl Buffer {
     }
 
     pub(super) fn of(memory: Memory, asked: usize, pool: Option<Arc<BufferPool>>) -> Buffer {
-        Buffer { memory: OnceLock::from(memory), later: Mutex::new(None), pool, asked, home: Home::default() }
+        let lender = pool.map_or(Lender::Nobody, Lender::Pool);
+        Buffer { memory: OnceLock::from(memory), later: Mutex::new(None), lender, asked, home: Home::default() }
+    }
+
+    /// The memory of a loan, of at least `asked` bytes; `None` while another buffer has it.
+    pub(super) fn on_loan(loan: &Arc<Loan>, asked: usize) -> Option<Buffer> {
+        let mut buffer = Buffer::of(loan.take()?, asked, None);
+        buffer.lender = Lender::Loan(loan.clone());
+        Some(buffer)
+    }
+
+    /// Whether it has the memory of this loan.
+    pub(super) fn is_on(&self, loan: &Arc<Loan>) -> bool {
+        matches!(&self.lender, Lender::Loan(own) if Arc::ptr_eq(own, loan))
+    }
+
+    /// The memory, which goes back to no lender by itself any more; `None` where it may not be written, is still in a
+    /// file, or is on loan.
+    pub(super) fn into_writable(mut self) -> Option<Parts> {
+        let is_kept = matches!(self.memory.get(), None | Some(Memory::Foreign(_)));
+        if is_kept || matches!(self.lender, Lender::Loan(_)) {
+            return None;
+        }
+        let pool = if let Lender::Pool(pool) = std::mem::take(&mut self.lender) { Some(pool) } else { None };
+        self.memory.take().map(|memory| Parts { memory, asked: self.asked, pool })
     }
 
     /// The same buffer, with a place in a lease.
@@ -146,8 +218,10 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let (Some(pool), Some(memory)) = (self.pool.take(), self.memory.take()) {
-            pool.give_back(memory);
+        match std::mem::take(&mut self.lender) {
+            Lender::Nobody => {}
+            Lender::Pool(pool) => self.memory.take().into_iter().for_each(|memory| pool.give_back(memory)),
+            Lender::Loan(loan) => self.memory.take().into_iter().for_each(|memory| loan.give_back(memory)),
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use kiln_kernels::extent::{Extent, Foreign};
+use kiln_kernels::extent::{Extent, Foreign, ForeignMut};
 
 use super::slab::Slot;
 use crate::fork::stay;
@@ -35,8 +35,10 @@ pub(super) enum Memory {
     /// A piece of reserved address space whose pages are present; or exactly the requested bytes, between pages that
     /// fault.
     Piece(Extent),
-    /// A caller's, never written: who writes copies first ([`Memory::own`]).
+    /// A caller's, lent to be read and never written: who writes copies first ([`Memory::own`]).
     Foreign(Foreign),
+    /// A caller's, lent to be written.
+    ForeignMut(ForeignMut),
 }
 
 /// Bytes of memory that this process may have: the machine's, or its control group's limit where that is less;
@@ -129,6 +131,7 @@ impl Memory {
             Memory::Slot(slot) => slot.bytes(),
             Memory::Piece(extent) => extent.bytes(),
             Memory::Foreign(foreign) => foreign.bytes(),
+            Memory::ForeignMut(foreign) => foreign.bytes(),
         }
     }
 
@@ -148,6 +151,7 @@ impl Memory {
             Memory::Heap(lines) => bytemuck::cast_slice_mut(lines),
             Memory::Slot(slot) => slot.bytes_mut(),
             Memory::Piece(extent) => extent.bytes_mut(),
+            Memory::ForeignMut(foreign) => foreign.bytes_mut(),
             // A copy of its own was made above.
             Memory::Foreign(_) => &mut [],
         }

@@ -1,6 +1,7 @@
 //! Plans of whole requests: they give what running node by node gives, ask for nothing once a shape is known, end where
 //! shapes depend on data, survive errors and many threads, and stay within their bound.
 
+mod bound;
 #[path = "../passes/draw.rs"]
 #[allow(dead_code, reason = "the other user of the drawing prints what was drawn")]
 mod draw;

@@ -1,4 +1,4 @@
-//! Memory of a caller's, lent to be read: the elements of an array of another language's, for example.
+//! Memory of a caller's, lent to be read or to be written: the elements of an array of another language's, for example.
 
 use std::any::Any;
 use std::fmt;
@@ -56,9 +56,80 @@ impl fmt::Debug for Foreign {
     }
 }
 
+/// Bytes that belong to a caller, which neither reads nor writes them as long as this lives.
+pub struct ForeignMut {
+    start: NonNull<u8>,
+    len: usize,
+    /// What keeps the bytes alive, out of a box; dropped with this. A pointer, because a box that is moved would claim
+    /// bytes inside of it for itself.
+    owner: NonNull<dyn Any + Send>,
+}
+
+// SAFETY: the bytes may be read and written from any thread, as `new` asks, and the owner may be sent.
+unsafe impl Send for ForeignMut {}
+// SAFETY: a shared one only gives the bytes to be read; the owner is touched by `drop` alone.
+unsafe impl Sync for ForeignMut {}
+
+impl ForeignMut {
+    /// The `len` bytes from `start` on, which live as long as `owner` does.
+    ///
+    /// # Safety
+    ///
+    /// Until `owner` is dropped, the bytes must be initialised, readable and writable from any thread, lie within one
+    /// allocation of at most `isize::MAX` bytes, and be accessed by nothing else.
+    #[must_use]
+    pub unsafe fn new(start: NonNull<u8>, len: usize, owner: impl Any + Send) -> ForeignMut {
+        ForeignMut { start, len, owner: leak(owner) }
+    }
+
+    /// The bytes that `owner` gives, which are asked for once.
+    #[must_use]
+    pub fn of(owner: impl AsMut<[u8]> + Any + Send) -> ForeignMut {
+        let mut owner = leak(owner);
+        // SAFETY: it was leaked just now, and nothing else has its address.
+        let bytes = NonNull::from(unsafe { owner.as_mut() }.as_mut());
+        ForeignMut { start: bytes.cast(), len: bytes.len(), owner }
+    }
+
+    /// All bytes.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: by the promise to `new`, or because the owner, which stays where it is and is not touched, has lent
+        // them; it lives as long as this does. They are not written while this is borrowed.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    /// All bytes, to be written.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and this one is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for ForeignMut {
+    fn drop(&mut self) {
+        // SAFETY: `leak` made it of a box, and it is dropped once.
+        drop(unsafe { Box::from_raw(self.owner.as_ptr()) });
+    }
+}
+
+impl fmt::Debug for ForeignMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForeignMut").field("start", &self.start).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// The address of a value that stays where it is until it is made a box again.
+fn leak<T>(value: T) -> NonNull<T> {
+    NonNull::from(Box::leak(Box::new(value)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU8, Ordering};
 
     use super::*;
 
@@ -74,5 +145,27 @@ mod tests {
         drop(foreign);
         assert_eq!(Arc::strong_count(&owner), 1);
         assert_eq!(Foreign::of([1u8, 2, 3]).bytes(), [1, 2, 3], "an owner is not moved once it has been asked");
+    }
+
+    #[test]
+    fn bytes_to_be_written_are_the_callers_own() {
+        let owner: Arc<Vec<AtomicU8>> = Arc::new((0..100).map(AtomicU8::new).collect());
+        let start = NonNull::from(&owner[10]).cast();
+        // SAFETY: the vector is held by the owner, and its atoms may be written through a shared reference; nothing
+        // reads them meanwhile.
+        let mut foreign = unsafe { ForeignMut::new(start, 50, owner.clone()) };
+        assert_eq!(foreign.bytes(), (10..60).collect::<Vec<u8>>());
+        assert_eq!(Arc::strong_count(&owner), 2);
+        let moved = std::thread::spawn(move || {
+            foreign.bytes_mut().fill(7);
+            foreign
+        });
+        drop(moved.join().unwrap());
+        assert_eq!(Arc::strong_count(&owner), 1);
+        let read = |at: usize| owner[at].load(Ordering::Relaxed);
+        assert_eq!([9, 10, 59, 60].map(read), [9, 7, 7, 60]);
+        let mut inside = ForeignMut::of([1u8, 2, 3]);
+        inside.bytes_mut()[1] = 5;
+        assert_eq!(Box::new(inside).bytes(), [1, 5, 3], "an owner is not moved once it has been asked");
     }
 }

@@ -10,9 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 import kiln
 from kiln.onnxruntime import _install
-from kiln.onnxruntime._errors import translated
+from kiln.onnxruntime._errors import InvalidArgument, translated
 from kiln.onnxruntime._log import LOGGER, once
 from kiln.onnxruntime._options import RunOptions, SessionOptions
 from kiln.onnxruntime._process import get_available_providers
@@ -169,8 +172,18 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list[Any]:
         """Serves one request; no names, or None, mean all outputs."""
+        return self._serve(output_names, input_feed, run_options)
+
+    def _serve(
+        self,
+        output_names: Iterable[str] | None,
+        input_feed: dict[str, Any],
+        run_options: RunOptions | None,
+        out: dict[str, NDArray[Any]] | None = None,
+    ) -> list[Any]:
+        """The same, with arrays that outputs of these names are written to."""
         if self._real is not None:
-            return list(self._real.run(list(output_names or []), input_feed))
+            return self._serve_by_real(list(output_names or []), input_feed, out or {})
         for name in self._needed:
             if name not in input_feed:
                 missing = [name for name in self._needed if name not in input_feed]
@@ -180,10 +193,25 @@ class InferenceSession:
                 input_feed = {**input_feed, name: value._value}
         try:
             if run_options is None:
-                return self._session.run(output_names, input_feed)
-            return self._session.run(output_names, input_feed, cancel=run_options._cancel)
+                return self._session.run(output_names, input_feed, out=out)
+            return self._session.run(output_names, input_feed, out=out, cancel=run_options._cancel)
         except kiln.KilnError as error:
             raise translated(error) from error
+
+    def _serve_by_real(
+        self, output_names: list[str], input_feed: dict[str, Any], out: dict[str, NDArray[Any]]
+    ) -> list[Any]:
+        """The same of the real package, whose outputs are copied to where they are bound."""
+        results = list(self._real.run(output_names, input_feed))
+        for place, name in enumerate(output_names):
+            if name in out:
+                was, at = results[place], out[name]
+                if at.shape != was.shape or at.dtype != was.dtype:
+                    is_, bound = f"{was.dtype} {list(was.shape)}", f"{at.dtype} {list(at.shape)}"
+                    raise InvalidArgument(f"output '{name}': it is {is_}, bound to memory for {bound}")
+                np.copyto(at, was)
+                results[place] = at
+        return results
 
     def run_with_ort_values(
         self,

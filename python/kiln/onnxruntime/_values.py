@@ -145,8 +145,9 @@ class OrtValue:
 class IOBinding:
     """Inputs and outputs of requests, by name.
 
-    Inputs are read where they are. An output that is bound to memory is computed and then written there; one that is
-    not stays where it was computed, so that binding it as the next request's input copies nothing.
+    Inputs are read where they are. An output that is bound to memory is computed there; one that is not stays where it
+    was computed, so that binding it as the next request's input copies nothing. After a request that has failed, what is
+    bound as outputs may hold anything.
 
     >>> session = ort.InferenceSession(model)
     >>> binding = session.io_binding()
@@ -228,20 +229,9 @@ class IOBinding:
     def run(self, session: InferenceSession, run_options: Any) -> None:
         """Serves one request of what is bound."""
         names = list(self._bound)
-        results = session.run(names, self._inputs, run_options) if names else []
-        kept = []
-        for name, result in zip(names, results):
-            at = self._bound[name]
-            if at is None:
-                kept.append(OrtValue(result))
-                continue
-            if at.shape != result.shape or at.dtype != result.dtype:
-                was, wanted = type_of_value(result), type_of_value(at)
-                text = f"output {name} is {was} of shape {list(result.shape)}, bound to {wanted} of {list(at.shape)}"
-                raise InvalidArgument(text)
-            np.copyto(at, result)
-            kept.append(OrtValue(at))
-        self._results = kept
+        out = {name: at for name, at in self._bound.items() if at is not None}
+        results = session._serve(names, self._inputs, run_options, out) if names else []
+        self._results = [OrtValue(result) for result in results]
 
 
 #: onnxruntime's name of what its native half defines.

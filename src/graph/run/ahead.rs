@@ -105,7 +105,8 @@ impl Executable {
             // Nothing is taken from the values: they are read again when the steps run.
             let (inputs, outputs) = (&step.inputs, &step.outputs);
             let edges = Edges { values, constants: &self.constants, inputs, outputs, owned: 0 };
-            let mut io = Io::within(edges, &ahead.specs, Memory { pool: resources.buffers, lease: None });
+            let memory = Memory { pool: resources.buffers, lease: None, bound: None };
+            let mut io = Io::within(edges, &ahead.specs, memory);
             resources.run_cx().execute(node.as_ref(), &ahead.prepared, &mut io)?;
             ahead.made = Some(SmallVec::new());
         } else {
@@ -145,7 +146,8 @@ impl Executable {
         resources: &Resources<'_>,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), NodeError> {
-        let (step, values) = (&self.steps[index], &mut state.values);
+        let RunState { values, bound, .. } = state;
+        let step = &self.steps[index];
         let watched = resources.observer.map(|observer| (observer, self.input_specs(step, values), Instant::now()));
         match ahead.made {
             Some(made) => {
@@ -156,7 +158,7 @@ impl Executable {
                 }
             }
             None => {
-                let memory = Memory { pool: resources.buffers, lease: None };
+                let memory = Memory { pool: resources.buffers, lease: None, bound: bound.as_ref() };
                 let mut io = Io::within(self.edges(step, values), &ahead.specs, memory);
                 resources.run_cx().execute(node, &ahead.prepared, &mut io)?;
             }

@@ -48,7 +48,7 @@ impl Executable {
         resources: &Resources<'_>,
         recorder: Option<&mut Recorder<'_>>,
     ) -> Result<(), NodeError> {
-        let RunState { nodes, values, .. } = state;
+        let RunState { nodes, values, bound, .. } = state;
         let (step, memos) = (&self.steps[index], &mut nodes[index].memos);
         let start = resources.observer.map(|_| Instant::now());
         let inputs = self.tensors(step, values)?;
@@ -76,7 +76,7 @@ impl Executable {
         drop(inputs);
         let seen = resources.observer.map(|_| self.input_specs(step, values));
         let prepared = start.map(|start| (start.elapsed(), Instant::now()));
-        let memory = Memory { pool: resources.buffers, lease: None };
+        let memory = Memory { pool: resources.buffers, lease: None, bound: bound.as_ref() };
         let mut io = Io::within(self.edges(step, values), specs, memory);
         resources.run_cx().execute(node, executor, &mut io)?;
         if let (Some(observer), Some((prepare, started)), Some(inputs)) = (resources.observer, prepared, seen) {

@@ -1,0 +1,97 @@
+//! Arrays that outputs of a request are written to.
+
+use std::ops::Range;
+
+use kiln::{DType, SessionError, Tensor, TensorSpec, Value};
+use numpy::PyUntypedArray;
+use numpy::prelude::*;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors;
+use crate::{arrays, values};
+
+/// An output and its array.
+pub(crate) struct Binding<'py> {
+    /// The output's place among the model's.
+    pub(crate) place: usize,
+    array: Bound<'py, PyUntypedArray>,
+    spec: TensorSpec,
+    /// Whether the model computes in the array.
+    is_lent: bool,
+}
+
+/// The bindings that `out` says. Memory of arrays that the model can compute in is added to `memory`, by the names of
+/// outputs.
+pub(crate) fn bind<'s, 'py>(
+    session: &'s kiln::Session,
+    out: &Bound<'py, PyDict>,
+    given: &[(String, Value)],
+    memory: &mut Vec<(&'s str, Tensor)>,
+) -> PyResult<Vec<Binding<'py>>> {
+    let py = out.py();
+    let mut taken: Vec<Range<usize>> = given.iter().flat_map(|(_, value)| addresses(value)).collect();
+    let mut bindings = Vec::with_capacity(out.len());
+    for (name, array) in out {
+        let name: String = name.extract()?;
+        let refused = |reason: String| errors::output(py, &name, reason);
+        let ports = session.outputs();
+        let Some(place) = ports.iter().position(|port| port.name == name) else {
+            return Err(errors::no_output(py, session, &name));
+        };
+        let Ok(array) = array.cast_into::<PyUntypedArray>() else {
+            return Err(refused("it is written to arrays of numpy's only".to_owned()));
+        };
+        if !arrays::is_writable(&array) {
+            return Err(refused("its array is read-only".to_owned()));
+        }
+        let descr = array.dtype();
+        let dtype = if descr.kind() == b'O' { Some(DType::String) } else { values::element_type(&descr)? };
+        let Some(dtype) = dtype else { return Err(refused(format!("there are no tensors of numpy's {descr}"))) };
+        let spec = TensorSpec::new(dtype, array.shape().iter().copied());
+        // Of small integers, only Kiln says what the upper bits of a byte are.
+        let is_plain = !matches!(dtype, DType::String | DType::I4 | DType::U4 | DType::I2 | DType::U2)
+            && descr.is_native_byteorder() != Some(false);
+        let lent = if is_plain { arrays::lend_mut(&array, spec.clone(), &taken) } else { Ok(None) };
+        let lent = lent.map_err(|error| refused(error.to_string()))?;
+        let is_lent = lent.is_some();
+        if let Some(tensor) = lent {
+            taken.push(range(&tensor));
+            memory.push((&ports[place].name, tensor));
+        }
+        bindings.push(Binding { place, array, spec, is_lent });
+    }
+    Ok(bindings)
+}
+
+impl<'py> Binding<'py> {
+    /// The array with the output in it.
+    pub(crate) fn fill(self, session: &kiln::Session, value: Value) -> PyResult<Bound<'py, PyAny>> {
+        let (py, name) = (self.array.py(), &session.outputs()[self.place].name);
+        if self.is_lent {
+            return Ok(self.array.into_any());
+        }
+        let made = value.into_tensor().map_err(|error| errors::output(py, name, error))?;
+        if *made.spec() != self.spec {
+            let (made, bound) = (made.spec().clone(), self.spec);
+            return Err(errors::session(py, &SessionError::Bound { name: name.clone(), bound, made }));
+        }
+        let made = values::give(py, Value::Tensor(made))?;
+        values::numpy(py)?.call_method1("copyto", (&self.array, made))?;
+        Ok(self.array.into_any())
+    }
+}
+
+/// Where the elements of a value's tensors lie.
+fn addresses(value: &Value) -> Vec<Range<usize>> {
+    match value {
+        Value::Tensor(tensor) => vec![range(tensor)],
+        Value::Sequence(tensors) => tensors.iter().map(range).collect(),
+        Value::Nothing => Vec::new(),
+    }
+}
+
+fn range(tensor: &Tensor) -> Range<usize> {
+    let bytes = tensor.bytes().as_ptr_range();
+    bytes.start.addr()..bytes.end.addr()
+}

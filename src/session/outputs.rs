@@ -1,0 +1,109 @@
+//! Outputs that a request has bound to memory of its caller's.
+
+use std::sync::Arc;
+
+use super::{Observer, Port, RunOptions, Session, SessionError, Watch};
+use crate::graph::Value;
+use crate::tensor::destination::Destination;
+use crate::tensor::{Tensor, TensorError};
+
+/// For each of a model's outputs, the memory that it is bound to. Empty where none is bound.
+pub(super) type Destinations = Vec<Option<Arc<Destination>>>;
+
+impl Session {
+    /// Runs one request, as [`Session::run_values_with`], that makes the outputs of these names in the memory of these
+    /// tensors, whose contents do not matter. Each comes back as that output, at the address where it was.
+    ///
+    /// The node that computes an output writes there; nothing is copied. It is copied where an output is no node's own
+    /// memory: a reshaped or sliced value that others read too, an input or a constant that the model returns, the
+    /// result of a branch or a loop, one value that is an output twice.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::run_values_with`]; [`SessionError::Output`] for a name that is no output or is there twice, and
+    /// for a tensor whose memory others have too, an input of the request among them, or may not be written;
+    /// [`SessionError::Bound`] where the output is of another type or shape than its tensor. A request that fails drops
+    /// the tensors, and memory that outlives them ([`Tensor::from_foreign_mut`]) may then hold anything.
+    pub fn run_into(
+        &self,
+        inputs: &[(&str, Value)],
+        outputs: Vec<(&str, Tensor)>,
+        options: &RunOptions,
+    ) -> Result<Vec<(String, Value)>, SessionError> {
+        let watch = Watch { session: self };
+        let observer = self.is_watched().then_some(&watch as &dyn Observer);
+        let shapes = inputs.iter().filter_map(|(name, value)| Some((*name, value.as_tensor()?.shape())));
+        let _request = self.trace.as_ref().map(|trace| trace.request(shapes));
+        let destinations = bind(&self.outputs, outputs)?;
+        let mut values = self.serve(self.bind(inputs)?, &destinations, options, observer)?;
+        settle(&self.outputs, &destinations, &mut values)?;
+        Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
+    }
+}
+
+/// The destination of each output.
+fn bind(ports: &[Port], given: Vec<(&str, Tensor)>) -> Result<Destinations, SessionError> {
+    if given.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut destinations = vec![None; ports.len()];
+    for (name, tensor) in given {
+        let refused = |reason: String| SessionError::Output { name: name.to_owned(), reason };
+        let Some(place) = ports.iter().position(|port| port.name == name) else {
+            let known: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+            return Err(refused(format!("the model has no such output; it has {}", known.join(", "))));
+        };
+        let destination = Destination::of(tensor).map_err(|error| refused(error.to_string()))?;
+        if destinations[place].replace(destination).is_some() {
+            return Err(refused("bound twice".to_owned()));
+        }
+    }
+    Ok(destinations)
+}
+
+/// Puts every bound output into its memory, and nothing else.
+fn settle(ports: &[Port], destinations: &[Option<Arc<Destination>>], values: &mut [Value]) -> Result<(), SessionError> {
+    for (at, value) in values.iter_mut().enumerate() {
+        let others =
+            destinations.iter().enumerate().filter(|(other, _)| *other != at).filter_map(|(_, of)| of.as_deref());
+        for other in others {
+            let left = leave(other, value);
+            left.map_err(|error| SessionError::Output { name: ports[at].name.clone(), reason: error.to_string() })?;
+        }
+    }
+    for ((port, destination), value) in ports.iter().zip(destinations).zip(values) {
+        let Some(destination) = destination else { continue };
+        let refused = |reason: String| SessionError::Output { name: port.name.clone(), reason };
+        let made = std::mem::replace(value, Value::Nothing).into_tensor();
+        let made = made.map_err(|error| refused(error.to_string()))?;
+        if made.spec() != destination.spec() {
+            let (made, bound) = (made.spec().clone(), destination.spec().clone());
+            return Err(SessionError::Bound { name: port.name.clone(), bound, made });
+        }
+        // Its last owner, unless it lies elsewhere.
+        let elsewhere = (!destination.holds(&made)).then_some(made);
+        let Some(mut own) = destination.reclaim() else { return Err(refused("its memory is in use".to_owned())) };
+        if let Some(made) = elsewhere {
+            own.bytes_mut().copy_from_slice(made.bytes());
+        }
+        *value = Value::Tensor(own);
+    }
+    Ok(())
+}
+
+/// Copies what lies in the memory of another output into memory of its own.
+fn leave(destination: &Destination, value: &mut Value) -> Result<(), TensorError> {
+    let own = |tensor: &mut Tensor| {
+        if destination.holds(tensor) {
+            *tensor = Tensor::from_bytes(tensor.spec().clone(), tensor.bytes())?;
+        }
+        Ok(())
+    };
+    match value {
+        Value::Tensor(tensor) => own(tensor),
+        Value::Sequence(tensors) if tensors.iter().any(|tensor| destination.holds(tensor)) => {
+            Arc::make_mut(tensors).iter_mut().try_for_each(own)
+        }
+        Value::Sequence(_) | Value::Nothing => Ok(()),
+    }
+}

@@ -1,0 +1,268 @@
+//! Outputs that a request has bound to memory of its caller's: made there by every way of running a graph, never where
+//! another output is, and in nothing else of the caller's.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use kiln::Stopped;
+use kiln::graph::ir::Attr;
+use kiln::graph::{Graph, GraphBuilder, Value};
+use kiln::session::{RunOptions, Session, SessionError, SessionOptions};
+use kiln::tensor::{DType, Tensor, TensorError, TensorSpec};
+use kiln_kernels::extent::{Foreign, ForeignMut};
+
+use super::{NO_PLANS, floats, session};
+
+/// Bytes on either side of an output, which nothing may write.
+const MARGIN: usize = 64;
+/// What is in them, and in an output before it is made.
+const UNTOUCHED: u8 = 0xA5;
+
+/// Memory of a caller's for one output.
+struct Place {
+    spec: TensorSpec,
+    address: *const u8,
+    /// All bytes, once nothing uses the memory any more.
+    back: Receiver<Vec<u8>>,
+}
+
+/// What a request has of it meanwhile.
+struct Lent {
+    bytes: Vec<u8>,
+    home: Sender<Vec<u8>>,
+}
+
+impl AsMut<[u8]> for Lent {
+    fn as_mut(&mut self) -> &mut [u8] {
+        let behind = self.bytes.len() - MARGIN;
+        &mut self.bytes[MARGIN..behind]
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let _ = self.home.send(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Place {
+    fn lend(spec: TensorSpec) -> (Place, Tensor) {
+        let inside = spec.elements().expect("a small shape") * spec.dtype.size();
+        let (home, back) = channel();
+        let lent = ForeignMut::of(Lent { bytes: vec![UNTOUCHED; inside + 2 * MARGIN], home });
+        let tensor = Tensor::from_foreign_mut(spec.clone(), lent).expect("it has as many bytes");
+        (Place { spec, address: tensor.bytes().as_ptr(), back }, tensor)
+    }
+
+    fn holds(&self, tensor: &Tensor) -> bool {
+        let len = self.spec.elements().expect("a small shape") * self.spec.dtype.size();
+        (self.address.addr()..self.address.addr() + len).contains(&tensor.bytes().as_ptr().addr())
+    }
+
+    /// What is in it, once the margins are as they were.
+    fn contents(&self) -> Vec<u8> {
+        let all = self.back.try_recv().expect("nothing holds the memory");
+        let (inside, behind) = all[MARGIN..].split_at(all.len() - 2 * MARGIN);
+        assert!(all[..MARGIN].iter().chain(behind).all(|&byte| byte == UNTOUCHED), "beside the output");
+        inside.to_vec()
+    }
+}
+
+fn request(inputs: &[(&'static str, Tensor)]) -> Vec<(&'static str, Value)> {
+    inputs.iter().map(|(name, tensor)| (*name, Value::Tensor(tensor.clone()))).collect()
+}
+
+/// Runs each request several times with every choice of bound outputs, by plans and without, and compares with the
+/// request whose outputs are not bound.
+fn agree(graph: &Graph, requests: &[Vec<(&'static str, Tensor)>]) {
+    for limits in [SessionOptions::default().plan_limits, NO_PLANS] {
+        let (plain, bound) = (session(graph, limits), session(graph, limits));
+        for turn in 0..3 {
+            for inputs in requests {
+                let before: Vec<Tensor> = inputs.iter().map(|(_, tensor)| tensor.clone()).collect();
+                let expected = plain.run(inputs).expect("the request is sound");
+                for choice in 0..1usize << expected.len() {
+                    check(&bound, inputs, &expected, choice, &format!("turn {turn}, outputs {choice:b}"));
+                }
+                assert!(inputs.iter().zip(&before).all(|((_, now), before)| now.same(before)));
+            }
+        }
+    }
+}
+
+fn check(bound: &Session, inputs: &[(&'static str, Tensor)], expected: &[(String, Tensor)], choice: usize, case: &str) {
+    let chosen: Vec<usize> = (0..expected.len()).filter(|at| choice >> at & 1 == 1).collect();
+    let lent = chosen.iter().map(|&at| Place::lend(expected[at].1.spec().clone()));
+    let (places, tensors): (Vec<Place>, Vec<Tensor>) = lent.unzip();
+    let memory = chosen.iter().zip(tensors).map(|(&at, tensor)| (expected[at].0.as_str(), tensor)).collect();
+    let outputs = bound.run_into(&request(inputs), memory, &RunOptions::default()).expect(case);
+    let made: Vec<Tensor> = outputs.into_iter().map(|(_, value)| value.into_tensor().expect("a tensor")).collect();
+    for (at, (made, (name, expected))) in made.iter().zip(expected).enumerate() {
+        assert!(made.same(expected), "{case}: {name} is {made:?}, not {expected:?}");
+        match chosen.iter().position(|&chosen| chosen == at) {
+            Some(own) => assert_eq!(made.bytes().as_ptr(), places[own].address, "{case}: {name}"),
+            None => assert!(!places.iter().any(|place| place.holds(made)), "{case}: {name} is in others' memory"),
+        }
+    }
+    drop(made);
+    for (&at, place) in chosen.iter().zip(&places) {
+        assert_eq!(place.contents(), expected[at].1.bytes(), "{case}: {}", expected[at].0);
+    }
+}
+
+/// A cache that grows by a row, and what is computed of it.
+fn cache() -> Graph {
+    let mut build = GraphBuilder::new("cache", 17);
+    let past = build.input("past", DType::F32, ["n".into(), 3.into()]);
+    let new = build.input("new", DType::F32, [1.into(), 3.into()]);
+    let present = build.op("Concat", &[past, new], &[("axis", 0.into())]);
+    let weights = build.op("Softmax", &[present], &[("axis", (-1).into())]);
+    build.output("present", present);
+    build.output("weights", weights);
+    build.finish()
+}
+
+#[test]
+fn outputs_are_made_where_they_are_bound() {
+    let at = |rows: usize| vec![("past", floats(&[rows, 3], rows)), ("new", floats(&[1, 3], 9))];
+    agree(&cache(), &[at(2), at(5), at(30_000)]);
+}
+
+#[test]
+fn nothing_else_of_an_outputs_size_is_allocated() {
+    let mut build = GraphBuilder::new("wide", 17);
+    let x = build.input("x", DType::F32, ["n".into(), 1.into()]);
+    let zeros = build.constant(floats(&[1, 256], 0));
+    let sum = build.op("Add", &[x, zeros], &[]);
+    build.output("y", sum);
+    let options = SessionOptions { threads: 1, memory_bytes: 1 << 20, ..SessionOptions::default() };
+    let session = Session::from_graph(build.finish(), &options).expect("it is supported");
+    for rows in [4096, 4096, 4096, 8192, 8192] {
+        let inputs = [("x", floats(&[rows, 1], 1))];
+        let refused = session.run(&inputs).expect_err("the output takes more than the session may have");
+        assert!(refused.to_string().contains("bytes, of which"), "{refused}");
+        let (place, tensor) = Place::lend(TensorSpec::new(DType::F32, [rows, 256]));
+        let memory = vec![("y", tensor)];
+        drop(session.run_into(&request(&inputs), memory, &RunOptions::default()).expect("the caller has the memory"));
+        assert!(!place.contents().chunks(4).all(|bytes| bytes == [UNTOUCHED; 4]));
+    }
+}
+
+#[test]
+fn values_that_no_step_allocates_are_copied_there() {
+    let mut build = GraphBuilder::new("passed on", 17);
+    let x = build.input("x", DType::F32, ["n".into(), 4.into()]);
+    let same = build.op("Identity", &[x], &[]);
+    let bounded = build.op("Tanh", &[x], &[]);
+    let flat = build.constant(Tensor::from_slice([1], &[-1i64]).unwrap());
+    let flat = build.op("Reshape", &[bounded, flat], &[]);
+    let halves = build.op_many("Split", &[Some(bounded)], 2, &[("axis", 1.into())]);
+    let shape = build.op("Shape", &[x], &[]);
+    let constant = build.constant(floats(&[2, 2], 3));
+    for (name, value) in [("same", same), ("flat", flat), ("shape", shape), ("constant", constant)] {
+        build.output(name, value);
+    }
+    build.output("left", halves[0]);
+    agree(&build.finish(), &[vec![("x", floats(&[2, 4], 1))], vec![("x", floats(&[7, 4], 2))]]);
+}
+
+#[test]
+fn parts_of_one_tensor_and_values_that_are_one_lie_apart() {
+    let mut build = GraphBuilder::new("parts", 17);
+    let x = build.input("x", DType::F32, [4.into(), "n".into()]);
+    let bounded = build.op("Tanh", &[x], &[]);
+    let halves = build.op_many("Split", &[Some(bounded)], 2, &[("axis", 0.into())]);
+    let again = build.op("Identity", &[bounded], &[]);
+    for (name, value) in [("whole", bounded), ("again", again), ("top", halves[0]), ("bottom", halves[1])] {
+        build.output(name, value);
+    }
+    agree(&build.finish(), &[vec![("x", floats(&[4, 3], 1))], vec![("x", floats(&[4, 5000], 2))]]);
+}
+
+/// A branch, and a loop that carries a value.
+fn bodies() -> Graph {
+    let branch = |op: &str| {
+        let mut build = GraphBuilder::new(op, 17);
+        let x = build.input("x", DType::F32, ["n".into()]);
+        let made = build.op(op, &[x], &[]);
+        build.output("made", made);
+        Attr::Graph(build.finish().into())
+    };
+    let mut turn = GraphBuilder::new("turn", 17);
+    turn.input("turn", DType::I64, []);
+    let go = turn.input("go", DType::Bool, []);
+    let carried = turn.input("carried", DType::F32, ["n".into()]);
+    let next = turn.op("Tanh", &[carried], &[]);
+    turn.output("go on", go);
+    turn.output("next", next);
+
+    let mut build = GraphBuilder::new("bodies", 17);
+    let x = build.input("x", DType::F32, ["n".into()]);
+    let zero = build.constant(Tensor::scalar(0.0f32));
+    let largest = build.op("ReduceMax", &[x], &[("keepdims", 0.into())]);
+    let positive = build.op("Greater", &[largest, zero], &[]);
+    let branches = [("then_branch", branch("Relu")), ("else_branch", branch("Identity"))];
+    let chosen = build.op_with_bodies("If", &[Some(positive)], &[x], 1, &branches)[0];
+    let count = build.constant(Tensor::scalar(3i64));
+    let body = [("body", Attr::Graph(turn.finish().into()))];
+    let looped = build.op_with_bodies("Loop", &[Some(count), None, Some(x)], &[], 1, &body)[0];
+    let after = build.op("Sigmoid", &[looped], &[]);
+    for (name, value) in [("chosen", chosen), ("looped", looped), ("after", after)] {
+        build.output(name, value);
+    }
+    build.finish()
+}
+
+#[test]
+fn results_of_branches_and_loops_are_copied_there() {
+    let negative = Tensor::from_slice([3], &[-1.0f32, -2.0, -3.0]).unwrap();
+    agree(&bodies(), &[vec![("x", floats(&[7], 1))], vec![("x", negative)], vec![("x", floats(&[40_000], 2))]]);
+}
+
+#[test]
+fn what_cannot_be_bound_is_refused_by_name() {
+    let session = session(&cache(), SessionOptions::default().plan_limits);
+    let inputs = [("past", floats(&[2, 3], 1)), ("new", floats(&[1, 3], 2))];
+    let memory = || Tensor::zeros(TensorSpec::new(DType::F32, [3, 3])).unwrap();
+    let refused = |outputs: Vec<(&str, Tensor)>| {
+        session
+            .run_into(&request(&inputs), outputs, &RunOptions::default())
+            .expect_err("it cannot be bound")
+            .to_string()
+    };
+    let text = refused(vec![("futures", memory())]);
+    assert_eq!(text, "output 'futures': the model has no such output; it has present, weights");
+    assert_eq!(refused(vec![("present", memory()), ("present", memory())]), "output 'present': bound twice");
+    let shared = memory();
+    let not_writable = TensorError::NotWritable(shared.shape().into()).to_string();
+    assert_eq!(refused(vec![("weights", shared.clone())]), format!("output 'weights': {not_writable}"));
+    let read_only = Tensor::from_foreign(TensorSpec::new(DType::U8, [3, 3]), Foreign::of([0u8; 9])).unwrap();
+    assert_eq!(refused(vec![("weights", read_only)]), format!("output 'weights': {not_writable}"));
+    // An input of the request has another owner: the request itself.
+    let past = vec![("past", Value::Tensor(shared.clone())), ("new", Value::Tensor(floats(&[1, 3], 2)))];
+    let text = session.run_into(&past, vec![("present", shared)], &RunOptions::default()).unwrap_err().to_string();
+    assert_eq!(text, format!("output 'present': {not_writable}"));
+
+    for other in [TensorSpec::new(DType::F32, [9]), TensorSpec::new(DType::I32, [3, 3])] {
+        let outputs = vec![("present", Tensor::zeros(other.clone()).unwrap())];
+        let error = session.run_into(&request(&inputs), outputs, &RunOptions::default()).unwrap_err();
+        let text = error.to_string();
+        let SessionError::Bound { name, bound, made } = error else { panic!("{text}") };
+        assert_eq!((name.as_str(), bound, made), ("present", other, TensorSpec::new(DType::F32, [3, 3])), "{text}");
+    }
+    agree(&cache(), &[inputs.to_vec()]);
+}
+
+#[test]
+fn a_request_that_ends_early_lets_the_memory_go() {
+    let session = session(&bodies(), SessionOptions::default().plan_limits);
+    let inputs = [("x", floats(&[7], 1))];
+    for limit in [Some(std::time::Duration::ZERO), None] {
+        let options = RunOptions { time_limit: limit, ..RunOptions::default() };
+        let (place, tensor) = Place::lend(TensorSpec::new(DType::F32, [7]));
+        match session.run_into(&request(&inputs), vec![("after", tensor)], &options) {
+            Err(SessionError::Run(error)) => assert!(matches!(error.stopped(), Some(Stopped::TimeLimit(_))), "{error}"),
+            other => assert!(limit.is_none() && other.is_ok()),
+        }
+        place.contents();
+    }
+}
