@@ -27,7 +27,7 @@ fn every_subcommand_explains_itself_and_its_exit_codes() {
 
 #[test]
 fn a_command_line_that_cannot_be_read_is_a_usage_error() {
-    let cases: [&[&str]; 10] = [
+    let cases: [&[&str]; 11] = [
         &[],
         &["run", "m.onnx", "--device", "toaster"],
         &["run", "m.onnx", "--device", "cuda:first"],
