@@ -17,8 +17,9 @@ use kiln_kernels::Parallel;
 use kiln_kernels::parallel::{copy, for_each_chunk};
 use smallvec::SmallVec;
 
-use super::{LoadCx, Movement, OpError, Operator, around, axis_of, counted, rearrange, refused, required};
-use crate::exec::tasks_for_bytes;
+use super::{
+    LoadCx, Movement, OpError, Operator, around, axis_of, counted, rearrange, refused, required, share, spread,
+};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -32,14 +33,6 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("", "Tile", repeat::make_tile),
     ("", "Expand", repeat::make_expand),
 ];
-
-/// Elements that a task writes when `parallel` shares out `total` elements of `width` bytes.
-fn share(total: usize, width: usize, parallel: &dyn Parallel) -> usize {
-    let bytes = total.saturating_mul(width) as u64;
-    let tasks = tasks_for_bytes(bytes, u32::try_from(parallel.threads()).unwrap_or(u32::MAX)) as usize;
-    // Whole cache lines of the narrowest element, so that no two tasks write one.
-    total.div_ceil(tasks).next_multiple_of(64)
-}
 
 struct Concat {
     axis: i64,
@@ -113,22 +106,47 @@ pub(crate) fn joined_spec(parts: &[&Tensor], axis: i64) -> Result<TensorSpec, No
 pub(crate) fn join(parts: &[&Tensor], axis: i64, to: Tensor, parallel: &dyn Parallel) -> Result<Tensor, NodeError> {
     let axis = axis_of(axis, to.shape().len())?;
     let runs = parts.iter().map(|part| around(part.shape(), axis)).map(|(_, count, inner)| count * inner).collect();
-    let width = to.dtype().size();
-    rearrange(&Joined { runs, width, parallel }, parts, to)
+    rearrange(&Joined { runs, parallel }, parts, to)
 }
 
 /// Rows made of one run from each source.
 struct Joined<'a> {
     /// Elements of each source's run.
     runs: Vec<usize>,
-    width: usize,
     parallel: &'a dyn Parallel,
+}
+
+/// Bytes of a run that takes longer to look up than to copy: a cache line.
+const SHORT: usize = 64;
+
+/// Bytes of a block of rows that is written part by part: half of an L1 of 32 KiB.
+const BLOCK: usize = 16 << 10;
+
+impl Joined<'_> {
+    /// Writes rows from number `first` on, one part of all of them after the other.
+    fn join_rows<T: Clone>(&self, from: &[&[T]], first: usize, to: &mut [T], length: usize) {
+        let mut start = 0;
+        for (part, &run) in from.iter().zip(&self.runs).filter(|(_, run)| **run > 0) {
+            spread(&part[first * run..], run, &mut to[start..], length);
+            start += run;
+        }
+    }
 }
 
 impl Movement for Joined<'_> {
     fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
         let length: usize = self.runs.iter().sum();
-        let share = share(to.len(), self.width, self.parallel);
+        let width = size_of::<T>();
+        let share = share(to.len(), width, self.parallel);
+        if self.runs.iter().any(|run| run * width <= SHORT) {
+            let (rows, block) = (share.div_ceil(length), (BLOCK / (length * width)).max(1));
+            for_each_chunk(self.parallel, to, rows * length, &|index, chunk| {
+                for (number, block_rows) in chunk.chunks_mut(block * length).enumerate() {
+                    self.join_rows(from, index * rows + number * block, block_rows, length);
+                }
+            });
+            return Ok(());
+        }
         for_each_chunk(self.parallel, to, share, &|index, chunk| {
             let first = index * share;
             let (mut row, mut within, mut part) = (first / length, first % length, 0);

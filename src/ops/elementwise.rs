@@ -17,7 +17,7 @@ use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Targe
 use smallvec::SmallVec;
 
 use super::generic::make_elementwise;
-use super::{LoadCx, Movement, OpError, Operator, View, broadcast, rearrange, refused, required};
+use super::{LoadCx, OpError, Operator, View, Viewed, broadcast, rearrange, refused, required};
 use crate::exec::chain::ChainProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
@@ -149,16 +149,6 @@ struct Spread {
     chain: Arc<Chain>,
 }
 
-/// What a view reads, written down.
-struct Repeated(View);
-
-impl Movement for Repeated {
-    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
-        self.0.copy(from[0], to);
-        Ok(())
-    }
-}
-
 impl Elementwise {
     fn execute_spread(
         &self,
@@ -176,7 +166,8 @@ impl Elementwise {
                 Broadcast::Scalars if index > 0 => View::broadcast(&[], &spec.shape)?,
                 _ => View::broadcast(operand.shape(), &spec.shape)?,
             };
-            whole.push(rearrange(&Repeated(view), &[operand], Tensor::from_pool(cx.buffers, spec)?)?);
+            let repeated = Viewed { view: &view, parallel: cx.parallel };
+            whole.push(rearrange(&repeated, &[operand], Tensor::from_pool(cx.buffers, spec)?)?);
         }
         let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
         for (tensor, storage) in whole.iter().zip(&lowered.program.inputs) {

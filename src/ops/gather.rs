@@ -3,8 +3,10 @@
 //! Indices are data, so they are checked on every run, before anything is written. Contiguous parts behind the gathered
 //! axis are copied as wholes: an embedding look-up is one memory copy a token.
 
+use std::borrow::Cow;
+
 use super::{
-    Blocks, LoadCx, Movement, OpError, Operator, around, axis_of, index_of, rearrange, refused, required, strides,
+    Blocks, Elements, LoadCx, OpError, Operator, around, axis_of, index_of, rearrange, refused, required, strides,
 };
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
@@ -24,7 +26,19 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 /// Every index as a place along an axis of that size.
 fn places(indices: &Tensor, size: usize) -> Result<Vec<usize>, NodeError> {
-    indices.to_i64_vec()?.into_iter().map(|index| index_of(index, size)).collect()
+    let mut places = Vec::with_capacity(indices.len());
+    for &index in whole_numbers(indices)?.iter() {
+        places.push(index_of(index, size)?);
+    }
+    Ok(places)
+}
+
+/// The elements of a tensor of integers, copied only where they are of another type.
+pub(crate) fn whole_numbers(tensor: &Tensor) -> Result<Cow<'_, [i64]>, NodeError> {
+    Ok(match tensor.as_slice::<i64>() {
+        Ok(numbers) => Cow::Borrowed(numbers),
+        Err(_) => Cow::Owned(tensor.to_i64_vec()?),
+    })
 }
 
 struct Gather {
@@ -55,12 +69,12 @@ impl Node for Gather {
         cx.kernel(kernel, &[Some(Operand::Input(0)), Some(Operand::Input(1)), Some(fault)], Operand::Output(0))
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let data = io.input(0)?;
         let axis = axis_of(self.axis, data.shape().len())?;
         let (_, size, inner) = around(data.shape(), axis);
-        let movement = Blocks { places: places(io.input(1)?, size)?, size, inner };
-        let output = rearrange(&movement, &[data], io.alloc(0)?)?;
+        let blocks = Blocks { places: places(io.input(1)?, size)?, size, inner };
+        let output = rearrange(&blocks.copied(cx.parallel), &[data], io.alloc(0)?)?;
         io.push(output);
         Ok(())
     }
@@ -90,11 +104,12 @@ impl Node for GatherElements {
         self.axis(required(inputs, 0)?.shape(), required(inputs, 1)?.shape()).map(drop)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (data, indices) = (io.input(0)?, io.input(1)?);
         let axis = self.axis(data.shape(), indices.shape())?;
         let places = element_places(data.shape(), indices, axis)?;
-        let output = rearrange(&Single(places), &[data], io.alloc(0)?)?;
+        let elements = Elements { places: &places, parallel: cx.parallel };
+        let output = rearrange(&elements, &[data], io.alloc(0)?)?;
         io.push(output);
         Ok(())
     }
@@ -122,16 +137,6 @@ pub(crate) fn element_places(data: &[usize], indices: &Tensor, axis: usize) -> R
         }
     }
     Ok(places)
-}
-
-/// Single elements from their places.
-struct Single(Vec<usize>);
-
-impl Movement for Single {
-    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
-        to.iter_mut().zip(&self.0).for_each(|(to, &place)| *to = from[0][place].clone());
-        Ok(())
-    }
 }
 
 struct GatherNd {
@@ -169,14 +174,19 @@ impl Node for GatherNd {
         self.depth(required(inputs, 0)?.shape(), required(inputs, 1)?.shape()).map(drop)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (data, indices) = (io.input(0)?, io.input(1)?);
         let depth = self.depth(data.shape(), indices.shape())?;
         let (batch, rest) = data.shape().split_at(self.batch_axes);
         let groups: usize = batch.iter().product();
-        let starts = tuple_places(&rest[..depth], indices)?;
-        let movement = Parts { starts, groups, group: rest.iter().product(), inner: rest[depth..].iter().product() };
-        let output = rearrange(&movement, &[data], io.alloc(0)?)?;
+        let mut places = tuple_places(&rest[..depth], indices)?;
+        // Tuples of each batch name parts of that batch.
+        let (each, parts) = (places.len() / groups.max(1), rest[..depth].iter().product::<usize>());
+        for (group, places) in places.chunks_mut(each.max(1)).enumerate() {
+            places.iter_mut().for_each(|place| *place += group * parts);
+        }
+        let blocks = Blocks { places, size: groups * parts, inner: rest[depth..].iter().product() };
+        let output = rearrange(&blocks.copied(cx.parallel), &[data], io.alloc(0)?)?;
         io.push(output);
         Ok(())
     }
@@ -189,26 +199,7 @@ pub(crate) fn tuple_places(shape: &[usize], indices: &Tensor) -> Result<Vec<usiz
         let axes = tuple.iter().zip(shape).zip(&strides);
         axes.map(|((&index, &size), stride)| Ok(index_of(index, size)? * stride)).sum::<Result<usize, NodeError>>()
     };
-    indices.to_i64_vec()?.chunks_exact(shape.len()).map(place).collect()
-}
-
-/// Parts of `inner` elements, each out of its own group.
-struct Parts {
-    starts: Vec<usize>,
-    groups: usize,
-    group: usize,
-    inner: usize,
-}
-
-impl Movement for Parts {
-    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
-        let each = self.starts.len() / self.groups;
-        for (number, (&start, to)) in self.starts.iter().zip(to.chunks_exact_mut(self.inner)).enumerate() {
-            let from = &from[0][number / each * self.group..][start * self.inner..][..self.inner];
-            kiln_kernels::parallel::copy(from, to);
-        }
-        Ok(())
-    }
+    whole_numbers(indices)?.chunks_exact(shape.len()).map(place).collect()
 }
 
 #[cfg(test)]

@@ -20,9 +20,11 @@ pub use reduce::make_reduce;
 pub(crate) use reduce::reduced_axes;
 use select::{Text, Where};
 
+use kiln_kernels::Parallel;
+
 use super::view::Cursor;
 use super::wide::{CHUNK, Width};
-use super::{LoadCx, OpError, View, broadcast, rearrange, refused, required};
+use super::{LoadCx, OpError, View, broadcast, rearrange, refused, required, share, try_each_chunk};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
@@ -82,19 +84,40 @@ impl Elementwise {
         Ok([bound(low, 1)?, bound(high, 2)?])
     }
 
-    fn compute<W: Arithmetic>(&self, operands: &[&Tensor], io: &Io<'_>) -> Result<Tensor, NodeError> {
+    fn compute<W: Arithmetic>(
+        &self,
+        operands: &[&Tensor],
+        io: &Io<'_>,
+        parallel: &dyn Parallel,
+    ) -> Result<Tensor, NodeError> {
         let mut output = io.alloc(0)?;
         let (dtype, shape) = (output.dtype(), output.shape().to_vec());
         let views = operands.iter().map(|operand| View::broadcast(operand.shape(), &shape));
         let views = views.collect::<Result<Vec<_>, _>>()?;
-        let mut readers: Vec<Reader<'_>> =
-            views.iter().zip(operands).map(|(view, tensor)| Reader { tensor, cursor: view.cursor() }).collect();
+        let bounds = self.bounds::<W>(io)?;
+        let share = share(output.len(), WORK, parallel);
+        try_each_chunk(parallel, output.bytes_mut(), share * dtype.size(), &|index, bytes| {
+            let reader = |(view, &tensor)| Reader { tensor, cursor: View::cursor_at(view, index * share) };
+            let mut readers: Vec<Reader<'_>> = views.iter().zip(operands).map(reader).collect();
+            self.compute_part::<W>(&mut readers, bounds, dtype, bytes)
+        })?;
+        Ok(output)
+    }
+
+    /// Computes a part of the output from where the readers stand.
+    fn compute_part<W: Arithmetic>(
+        &self,
+        readers: &mut [Reader<'_>],
+        [low, high]: [Option<W>; 2],
+        dtype: DType,
+        part: &mut [u8],
+    ) -> Result<(), NodeError> {
+        let operands = readers.len();
         let Some((first, others)) = readers.split_first_mut() else {
             return Err(refused("an operator without operands"));
         };
-        let [low, high] = self.bounds::<W>(io)?;
         let (mut left, mut right) = ([W::default(); CHUNK], [W::default(); CHUNK]);
-        for bytes in output.bytes_mut().chunks_mut(CHUNK * dtype.size()) {
+        for bytes in part.chunks_mut(CHUNK * dtype.size()) {
             let count = bytes.len() / dtype.size();
             let (left, right) = (&mut left[..count], &mut right[..count]);
             first.read(left)?;
@@ -110,7 +133,7 @@ impl Elementwise {
                         W::binary(step, left, right)?;
                     }
                     if mean {
-                        left.iter_mut().for_each(|value| *value = value.divided(operands.len()));
+                        left.iter_mut().for_each(|value| *value = value.divided(operands));
                     }
                 }
                 Computes::Clip { .. } => clip(left, low, high),
@@ -123,10 +146,10 @@ impl Elementwise {
             }
             W::store(left, dtype, bytes)?;
         }
-        Ok(output)
+        Ok(())
     }
 
-    fn output(&self, io: &Io<'_>) -> Result<Tensor, NodeError> {
+    fn output(&self, io: &Io<'_>, parallel: &dyn Parallel) -> Result<Tensor, NodeError> {
         let inputs = io.inputs();
         let operands = self.operands(&inputs)?;
         let text = operands[0].dtype() == DType::String;
@@ -139,9 +162,9 @@ impl Elementwise {
             Computes::Concat => Text::Concat.run(operands[0], operands[1], io.alloc(0)?),
             Computes::Binary(Binary::Equal) if text => Text::Equal.run(operands[0], operands[1], io.alloc(0)?),
             _ => match self.operation.width(&operands)? {
-                Width::F32 | Width::F64 => self.compute::<f64>(&operands, io),
-                Width::I64 => self.compute::<i64>(&operands, io),
-                Width::U64 => self.compute::<u64>(&operands, io),
+                Width::F32 | Width::F64 => self.compute::<f64>(&operands, io, parallel),
+                Width::I64 => self.compute::<i64>(&operands, io, parallel),
+                Width::U64 => self.compute::<u64>(&operands, io, parallel),
             },
         }
     }
@@ -156,6 +179,9 @@ fn clip<W: Arithmetic>(values: &mut [W], low: Option<W>, high: Option<W>) {
         values.iter_mut().filter(|value| **value > high).for_each(|value| *value = high);
     }
 }
+
+/// Bytes that are moved in the time that an element is widened, computed and narrowed in.
+const WORK: usize = 16;
 
 /// Widens an operand in the output's order.
 struct Reader<'t> {
@@ -196,8 +222,8 @@ impl Node for Elementwise {
         Ok(())
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let output = self.output(io)?;
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let output = self.output(io, cx.parallel)?;
         io.push(output);
         Ok(())
     }

@@ -1,9 +1,13 @@
 //! Looking up images at arbitrary places: AffineGrid makes the places, GridSample looks.
 
+use std::ops::Range;
+
+use kiln_kernels::Parallel;
+use kiln_kernels::parallel::for_each_chunk;
 use smallvec::SmallVec;
 
-use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, dimensions, integers, refused, required};
+use super::wide::{filled, lent, narrow, widened};
+use super::{LoadCx, OpError, Operator, dimensions, integers, refused, required, task_count};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Shape, Tensor, TensorSpec};
 
@@ -200,36 +204,115 @@ impl Node for GridSample {
         self.sizes(picture.shape(), grid.shape()).map(drop)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (picture, grid, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
         let [_, channels, spatial @ ..] = picture.shape() else {
             return Err(refused("no image"));
         };
-        let area: usize = spatial.iter().product();
         let places: usize = to.shape()[2..].iter().product();
-        let (values, coordinates) = (widened::<f32>(picture)?, widened::<f32>(grid)?);
-        let mut output = vec![0f32; to.len()];
-        let numbers = if to.is_empty() { 0 } else { to.len() / channels };
-        for (number, place) in coordinates.chunks_exact(spatial.len()).take(numbers).enumerate() {
-            // All combinations of the axes' taps; coordinates come last axis first.
-            let mut seen: SmallVec<[(usize, f32); 16]> = SmallVec::from_slice(&[(0, 1.0)]);
-            for (&size, &coordinate) in spatial.iter().zip(place.iter().rev()) {
-                let taps = self.taps(coordinate, size);
-                let join = |&(at, weight): &(usize, f32)| {
-                    taps.clone().into_iter().map(move |(a, w)| (at * size + a, weight * w))
-                };
-                seen = seen.iter().flat_map(join).collect();
-            }
-            let (batch, place) = (number / places, number % places);
-            for channel in batch * channels..(batch + 1) * channels {
-                let plane = &values[channel * area..][..area];
-                output[channel * places + place] = seen.iter().map(|&(at, weight)| plane[at] * weight).sum();
-            }
-        }
-        let output = narrow(&output, to)?;
+        let (values, coordinates) = (lent::<f32>(picture)?, lent::<f32>(grid)?);
+        let sampling = Sampling { node: self, spatial, values: &values, coordinates: &coordinates, places };
+        let output = filled(to, |output| {
+            let planes = output.len() / places.max(1);
+            let parts = task_count(output.len().saturating_mul(SAMPLING), cx.parallel);
+            // A grid's places are worked out once for all planes of a task: planes are divided only where they are few.
+            let each = if planes >= parts { planes.div_ceil(parts) * places } else { output.len().div_ceil(parts) };
+            for_each_chunk(cx.parallel, output, each, &|index, output| {
+                sampling.planes(*channels, index * each, output, cx.parallel);
+            });
+            Ok(())
+        })?;
         io.push(output);
         Ok(())
     }
+}
+
+/// Bytes that are moved in the time that an element of an image is looked up in.
+const SAMPLING: usize = 32;
+
+/// Elements and weights that are kept for the next plane: so many stay in L2.
+const KEPT: usize = 1 << 14;
+
+/// An image that is looked up at the places of a grid.
+struct Sampling<'a> {
+    node: &'a GridSample,
+    spatial: &'a [usize],
+    values: &'a [f32],
+    coordinates: &'a [f32],
+    /// Places of an image's grid.
+    places: usize,
+}
+
+impl Sampling<'_> {
+    /// Writes the outputs from number `first` on, `channels` planes of places for each image.
+    fn planes(&self, channels: usize, first: usize, output: &mut [f32], parallel: &dyn Parallel) {
+        // A place sees four elements an axis at most.
+        let length = (KEPT >> (2 * self.spatial.len()).min(63)).max(1);
+        let mut seen = Seen::default();
+        let (mut at, mut rest) = (first, output);
+        while !rest.is_empty() {
+            let (plane, start) = (at / self.places, at % self.places);
+            // Whole planes of one image at once, or what there is of one.
+            let whole = (rest.len() / self.places).min(channels - plane % channels);
+            let (count, end) = match start {
+                0 if whole > 0 => (whole, self.places),
+                _ => (1, self.places.min(start + rest.len())),
+            };
+            let (now, later) = rest.split_at_mut(count * (end - start));
+            for block in (start..end).step_by(length) {
+                if parallel.is_stopped() {
+                    return;
+                }
+                let block = block..end.min(block + length);
+                self.look(plane / channels, block.clone(), &mut seen);
+                for (number, to) in now.chunks_exact_mut(end - start).enumerate() {
+                    self.sum(plane + number, &seen, &mut to[block.start - start..block.end - start]);
+                }
+            }
+            (at, rest) = (at + now.len(), later);
+        }
+    }
+
+    /// Which elements the places of an image's grid see.
+    fn look(&self, image: usize, places: Range<usize>, seen: &mut Seen) {
+        let rank = self.spatial.len();
+        seen.ends.clear();
+        seen.taps.clear();
+        let grid = &self.coordinates[(image * self.places + places.start) * rank..][..places.len() * rank];
+        for place in grid.chunks_exact(rank) {
+            // All combinations of the axes' taps; coordinates come last axis first.
+            let mut taps: SmallVec<[(usize, f32); 16]> = SmallVec::from_slice(&[(0, 1.0)]);
+            for (&size, &coordinate) in self.spatial.iter().zip(place.iter().rev()) {
+                let along = self.node.taps(coordinate, size);
+                let join = |&(at, weight): &(usize, f32)| {
+                    along.clone().into_iter().map(move |(a, w)| (at * size + a, weight * w))
+                };
+                taps = taps.iter().flat_map(join).collect();
+            }
+            seen.taps.extend_from_slice(&taps);
+            seen.ends.push(seen.taps.len());
+        }
+    }
+
+    /// The weighted sums at places of a plane.
+    fn sum(&self, plane: usize, seen: &Seen, to: &mut [f32]) {
+        let area: usize = self.spatial.iter().product();
+        let plane = &self.values[plane * area..][..area];
+        let mut start = 0;
+        for (to, &end) in to.iter_mut().zip(&seen.ends) {
+            let taps = &seen.taps[start..end];
+            *to = taps.iter().map(|&(at, weight)| plane[at] * weight).sum();
+            start = end;
+        }
+    }
+}
+
+/// Elements of a plane and their weights, for some places.
+#[derive(Default)]
+struct Seen {
+    taps: Vec<(usize, f32)>,
+    /// Where the taps of each place end.
+    ends: Vec<usize>,
 }
 
 #[cfg(test)]
@@ -273,6 +356,28 @@ mod tests {
         let strange = [f32::NAN, 0.0, f32::INFINITY, 0.0, f32::MAX, 0.0];
         for (mode, outside) in [("linear", "zeros"), ("cubic", "reflection"), ("nearest", "border")] {
             assert_eq!(sample(mode, outside, 0, &strange).run().unwrap()[0].len(), 3, "{mode} {outside}");
+        }
+    }
+
+    #[test]
+    fn planes_are_the_same_on_any_number_of_threads() {
+        for (images, channels, height, width) in [(2, 5, 40, 50), (1, 1, 100, 70), (1, 2, 3, 1500)] {
+            let picture: Vec<f32> = (0..images * channels * 6 * 7).map(|at| ((at * 37) % 101) as f32).collect();
+            let count = images * height * width * 2;
+            let grid: Vec<f32> = (0..count).map(|at| ((at * 61) % 257) as f32 / 100.0 - 1.3).collect();
+            for mode in ["linear", "cubic", "nearest"] {
+                let on = |threads| {
+                    let trial = Trial::new("GridSample").text("mode", mode).input(&[images, channels, 6, 7], &picture);
+                    trial.input(&[images, height, width, 2], &grid).threads(threads).run().unwrap().remove(0)
+                };
+                let alone = on(1);
+                assert!(alone.same(&on(3)), "{mode}");
+                // The last place of the last plane by itself.
+                let plane = &picture[(images * channels - 1) * 42..];
+                let trial = Trial::new("GridSample").text("mode", mode).input(&[1, 1, 6, 7], plane);
+                let last = trial.input(&[1, 1, 1, 2], &grid[count - 2..]);
+                last.gives(&[1, 1, 1, 1], &alone.as_slice::<f32>().unwrap()[alone.len() - 1..]);
+            }
         }
     }
 

@@ -24,12 +24,12 @@ impl Node for Extractor {
         "ArrayFeatureExtractor"
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let input = io.input(0)?;
         let size = input.shape().last().copied().unwrap_or(0);
         let places = io.input(1)?.to_i64_vec()?.into_iter().map(|index| index_of(index, size));
         let blocks = Blocks { places: places.collect::<Result<_, _>>()?, size, inner: 1 };
-        let output = rearrange(&blocks, &[input], io.alloc(0)?)?;
+        let output = rearrange(&blocks.copied(cx.parallel), &[input], io.alloc(0)?)?;
         io.push(output);
         Ok(())
     }

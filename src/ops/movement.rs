@@ -3,6 +3,11 @@
 //! What an operator moves depends on the width of its elements and not on their meaning, so a [`Movement`] is compiled
 //! for four widths and for strings instead of for fourteen types. Arithmetic has no place here.
 
+use kiln_kernels::Parallel;
+use kiln_kernels::parallel::{copy, for_each_chunk};
+
+use super::View;
+use super::tasks::share;
 use crate::graph::NodeError;
 use crate::tensor::Tensor;
 
@@ -60,25 +65,175 @@ fn run_as<T: bytemuck::Pod + Send + Sync>(
     movement.run(&sources, bytemuck::cast_slice_mut(to.bytes_mut()))
 }
 
-/// Blocks of `inner` elements out of groups of `size` blocks.
+/// Calls `function::<T, RUN>`, where `RUN` is the number of elements of a run if it is one that is known at compile
+/// time, and 0 otherwise. A known length makes a few moves of a call of the C library.
+macro_rules! with_run {
+    ($run:expr, $function:ident ( $($argument:expr),* )) => {
+        match $run {
+            1 => $function::<_, 1>($($argument),*),
+            2 => $function::<_, 2>($($argument),*),
+            3 => $function::<_, 3>($($argument),*),
+            4 => $function::<_, 4>($($argument),*),
+            8 => $function::<_, 8>($($argument),*),
+            16 => $function::<_, 16>($($argument),*),
+            _ => $function::<_, 0>($($argument),*),
+        }
+    };
+}
+
+/// Copies a run whose length is `RUN`, or that of `to` where that is 0.
+#[inline(always)]
+fn copy_run<T: Clone, const RUN: usize>(from: &[T], to: &mut [T]) {
+    if RUN == 0 {
+        copy(from, to);
+    } else {
+        to[..RUN].clone_from_slice(&from[..RUN]);
+    }
+}
+
+/// Copies runs of `run` elements, which lie one behind the other, to places `stride` elements apart, as many as `to`
+/// has; `to` begins with the first place.
+pub(crate) fn spread<T: Clone>(from: &[T], run: usize, to: &mut [T], stride: usize) {
+    fn each<T: Clone, const RUN: usize>(from: &[T], run: usize, to: &mut [T], stride: usize) {
+        let run = if RUN == 0 { run } else { RUN };
+        for (from, to) in from.chunks_exact(run).zip(to.chunks_mut(stride)) {
+            copy_run::<T, RUN>(from, &mut to[..run]);
+        }
+    }
+    with_run!(run, each(from, run, to, stride));
+}
+
+/// Copies the blocks of `inner` elements at those places one behind the other.
+fn pick<T: Clone>(from: &[T], places: &[usize], inner: usize, to: &mut [T]) {
+    fn each<T: Clone, const RUN: usize>(from: &[T], places: &[usize], run: usize, to: &mut [T]) {
+        let run = if RUN == 0 { run } else { RUN };
+        for (&place, to) in places.iter().zip(to.chunks_exact_mut(run)) {
+            copy_run::<T, RUN>(&from[place * run..][..run], to);
+        }
+    }
+    with_run!(inner, each(from, places, inner, to));
+}
+
+/// Blocks of `inner` elements out of groups of `size` blocks: the same places of every group.
 pub(crate) struct Blocks {
     pub(crate) places: Vec<usize>,
     pub(crate) size: usize,
     pub(crate) inner: usize,
 }
 
-impl Movement for Blocks {
-    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
-        let groups = from[0].chunks_exact(self.size * self.inner);
-        for (group, to) in groups.zip(to.chunks_exact_mut(self.places.len() * self.inner)) {
-            if self.inner == 1 {
-                to.iter_mut().zip(&self.places).for_each(|(to, &place)| *to = group[place].clone());
-                continue;
+impl Blocks {
+    /// Copies them.
+    pub(crate) fn copied<'a>(&'a self, parallel: &'a dyn Parallel) -> CopiedBlocks<'a> {
+        CopiedBlocks { blocks: self, parallel }
+    }
+}
+
+/// The copying of [`Blocks`], split between threads.
+pub(crate) struct CopiedBlocks<'a> {
+    blocks: &'a Blocks,
+    parallel: &'a dyn Parallel,
+}
+
+impl Movement for CopiedBlocks<'_> {
+    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let Blocks { places, size, inner } = self.blocks;
+        let each = share(to.len(), size_of::<T>(), self.parallel).div_ceil(*inner);
+        for_each_chunk(self.parallel, to, each * inner, &|index, chunk| {
+            let (mut group, mut first) = (index * each / places.len(), index * each % places.len());
+            let mut rest = chunk;
+            while !rest.is_empty() {
+                let count = (places.len() - first).min(rest.len() / inner);
+                let (now, later) = rest.split_at_mut(count * inner);
+                pick(&from[0][group * size * inner..][..size * inner], &places[first..][..count], *inner, now);
+                (rest, group, first) = (later, group + 1, 0);
             }
-            for (&place, to) in self.places.iter().zip(to.chunks_exact_mut(self.inner)) {
-                to.clone_from_slice(&group[place * self.inner..][..self.inner]);
-            }
-        }
+        });
         Ok(())
+    }
+}
+
+/// Single elements at places of the whole source.
+pub(crate) struct Elements<'a> {
+    pub(crate) places: &'a [usize],
+    pub(crate) parallel: &'a dyn Parallel,
+}
+
+impl Movement for Elements<'_> {
+    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let share = share(to.len(), size_of::<T>(), self.parallel);
+        for_each_chunk(self.parallel, to, share, &|index, chunk| {
+            pick(from[0], &self.places[index * share..][..chunk.len()], 1, chunk);
+        });
+        Ok(())
+    }
+}
+
+/// What a view reads, in its order.
+pub(crate) struct Viewed<'a> {
+    pub(crate) view: &'a View,
+    pub(crate) parallel: &'a dyn Parallel,
+}
+
+impl Movement for Viewed<'_> {
+    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let share = share(to.len(), size_of::<T>(), self.parallel);
+        for_each_chunk(self.parallel, to, share, &|index, chunk| self.view.copy_from(index * share, from[0], chunk));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_kernels::parallel::Pool;
+
+    use super::*;
+    use crate::tensor::{DType, TensorSpec};
+
+    /// More bytes than one task moves.
+    const MANY: usize = 1 << 18;
+
+    fn ramp(count: usize) -> Tensor {
+        Tensor::from_vec([count], (0..count as i32).collect()).unwrap()
+    }
+
+    fn moved(movement: &impl Movement, from: &Tensor, count: usize) -> Vec<i32> {
+        let to = Tensor::zeros(TensorSpec::new(DType::I32, [count])).unwrap();
+        rearrange(movement, &[from], to).unwrap().as_slice::<i32>().unwrap().to_vec()
+    }
+
+    #[test]
+    fn blocks_of_any_length_are_picked_out_of_every_group_by_every_thread() {
+        let pool = Pool::new(3, "blocks").unwrap();
+        for inner in [1, 2, 3, 4, 5, 8, 16, 17, 700] {
+            let (size, groups) = (6, MANY / inner / 6);
+            let blocks = Blocks { places: vec![5, 0, 0, 3, 2], size, inner };
+            let moved = moved(&blocks.copied(&pool), &ramp(groups * size * inner), groups * 5 * inner);
+            let place = |group: usize, place: usize, at| ((group * size + place) * inner + at) as i32;
+            let of_group =
+                |group| blocks.places.iter().flat_map(move |&at| (0..inner).map(move |i| place(group, at, i)));
+            assert!(moved.into_iter().eq((0..groups).flat_map(of_group)), "{inner}");
+        }
+    }
+
+    #[test]
+    fn elements_and_views_are_read_by_every_thread() {
+        let pool = Pool::new(3, "elements").unwrap();
+        let places: Vec<usize> = (0..MANY).map(|at| at * 7 % MANY).collect();
+        let want: Vec<i32> = places.iter().map(|&place| place as i32).collect();
+        assert_eq!(moved(&Elements { places: &places, parallel: &pool }, &ramp(MANY), MANY), want);
+        let view = View::permuted(&[MANY / 8, 8], &[1, 0]);
+        let want: Vec<i32> = (0..MANY).map(|at| (at % (MANY / 8) * 8 + at / (MANY / 8)) as i32).collect();
+        assert_eq!(moved(&Viewed { view: &view, parallel: &pool }, &ramp(MANY), MANY), want);
+    }
+
+    #[test]
+    fn runs_are_spread_at_even_distances() {
+        for run in [1, 2, 3, 4, 5, 8, 16, 20] {
+            let (from, stride) = ((0..3 * run as i32).collect::<Vec<_>>(), run + 2);
+            let mut to = vec![-1; 2 * stride + run];
+            spread(&from, run, &mut to, stride);
+            let want = |at: usize| if at % stride < run { (at / stride * run + at % stride) as i32 } else { -1 };
+            assert_eq!(to, (0..to.len()).map(want).collect::<Vec<_>>());
+        }
     }
 }

@@ -4,8 +4,13 @@
 
 use std::cmp::Ordering;
 
-use super::wide::{Wide, Width, dispatch, narrow};
-use super::{LoadCx, OpError, Operator, Run, axis_of, integer, lines, refused, required};
+use kiln_kernels::Parallel;
+
+use super::wide::{CHUNK, Wide, Width, dispatch, narrow};
+use super::{
+    Elements, LoadCx, OpError, Operator, Run, Side, around, axis_of, integer, lines, rearrange, refused, required,
+    sides, task_count, try_each_chunk,
+};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -22,8 +27,43 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 /// A total order.
 pub(crate) fn rank<W: Wide>(a: W, b: W) -> Ordering {
-    let is_nan = |value: W| value.partial_cmp(&value).is_none();
-    a.partial_cmp(&b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
+    a.partial_cmp(&b).unwrap_or_else(|| is_number(b).cmp(&is_number(a)))
+}
+
+/// A number for each value that is as much greater as the value ranks higher: of equal values the same, and for NaN the
+/// greatest.
+pub(crate) trait Ordinal: Wide {
+    fn ordinal(self) -> u64;
+}
+
+macro_rules! ordinal_floats {
+    ($($float:ident)*) => {$(
+        impl Ordinal for $float {
+            fn ordinal(self) -> u64 {
+                if self.is_nan() {
+                    return u64::MAX;
+                }
+                // Both zeros are one value. The bits of what is below zero count downwards.
+                let bits = (self + 0.0).to_bits();
+                let sign = 1 << (8 * size_of::<$float>() - 1);
+                u64::from(if bits & sign == 0 { bits | sign } else { !bits })
+            }
+        }
+    )*};
+}
+
+ordinal_floats!(f32 f64);
+
+impl Ordinal for i64 {
+    fn ordinal(self) -> u64 {
+        self as u64 ^ 1 << 63
+    }
+}
+
+impl Ordinal for u64 {
+    fn ordinal(self) -> u64 {
+        self
+    }
 }
 
 /// The first, or last, place of the element that is `wanted` than all others.
@@ -60,16 +100,113 @@ fn make_arg(cx: &LoadCx<'_>, wanted: Ordering) -> Result<Box<dyn Node>, OpError>
 }
 
 impl Arg {
-    fn compute<W: Wide>(&self, input: &Tensor) -> Result<Vec<i64>, NodeError> {
-        let mut found = Vec::new();
-        let axis = axis_of(self.axis, input.shape().len())?;
-        for_lines::<W>(input, axis, |_, line| found.push(place(line, self.wanted, self.last) as i64))?;
-        Ok(found)
+    /// The places that are wanted in lines from number `first` of all lines on.
+    fn find<W: Wide>(&self, input: &Tensor, axis: usize, first: usize, found: &mut [i64]) -> Result<(), NodeError> {
+        if input.shape()[axis + 1..].iter().product::<usize>() == 1 {
+            let count = input.shape()[axis];
+            let mut line = vec![W::default(); count];
+            for (number, found) in found.iter_mut().enumerate() {
+                let run = Run { start: (first + number) * count, count, stride: 1 };
+                W::load(input.dtype(), input.bytes(), run, &mut line)?;
+                *found = self.place(&line) as i64;
+            }
+            return Ok(());
+        }
+        let columns = Columns { input, axis, first };
+        // As `rank` decides, without branches: NaN ranks above every number.
+        match (self.wanted, self.last) {
+            (Ordering::Greater, false) => {
+                columns.find(found, |new: W, old| (new > old) | (!is_number(new) & is_number(old)))
+            }
+            (Ordering::Greater, true) => columns.find(found, |new: W, old| (new >= old) | !is_number(new)),
+            (_, false) => columns.find(found, |new: W, old| (new < old) | (is_number(new) & !is_number(old))),
+            (_, true) => columns.find(found, |new: W, old| (new <= old) | !is_number(old)),
+        }
+    }
+
+    /// The place of the element that is wanted in a line.
+    fn place<W: Wide>(&self, line: &[W]) -> usize {
+        // Without NaN an extreme is found by vectors, and then its place.
+        let extreme = match self.wanted {
+            Ordering::Greater => extreme(line, |value, best| value > best),
+            _ => extreme(line, |value, best| value < best),
+        };
+        let at = |best: W| match self.last {
+            false => line.iter().position(|&value| value == best),
+            true => line.iter().rposition(|&value| value == best),
+        };
+        extreme.and_then(at).unwrap_or_else(|| place(line, self.wanted, self.last))
     }
 }
 
-fn arg<W: Wide>(node: &Arg, input: &Tensor) -> Result<Vec<i64>, NodeError> {
-    node.compute::<W>(input)
+/// Lines that lie side by side, from number `first` of all lines on.
+struct Columns<'a> {
+    input: &'a Tensor,
+    axis: usize,
+    first: usize,
+}
+
+impl Columns<'_> {
+    /// The place in each line of the element that replaces all others, some columns at a time.
+    fn find<W: Wide>(&self, found: &mut [i64], replaces: impl Fn(W, W) -> bool) -> Result<(), NodeError> {
+        let (_, count, inner) = around(self.input.shape(), self.axis);
+        let load = |start, to: &mut [W]| {
+            let run = Run { start, count: to.len(), stride: 1 };
+            W::load(self.input.dtype(), self.input.bytes(), run, to)
+        };
+        let (mut best, mut row) = ([W::default(); CHUNK], [W::default(); CHUNK]);
+        let lines = self.first..self.first + found.len();
+        let mut rest = found;
+        for Side { block, columns } in sides(lines, inner) {
+            for start in columns.clone().step_by(CHUNK) {
+                let (found, later) = rest.split_at_mut(CHUNK.min(columns.end - start));
+                rest = later;
+                let (best, row) = (&mut best[..found.len()], &mut row[..found.len()]);
+                load(block * count * inner + start, best)?;
+                found.fill(0);
+                for place in 1..count {
+                    load((block * count + place) * inner + start, row)?;
+                    for ((&value, best), found) in row.iter().zip(&mut *best).zip(&mut *found) {
+                        let replaces = replaces(value, *best);
+                        *best = if replaces { value } else { *best };
+                        *found = if replaces { place as i64 } else { *found };
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Elements that are compared at once: several vectors of any level.
+const LANES: usize = 16;
+
+/// The element that is better than all others; nothing where one of them is NaN, or there are none.
+fn extreme<W: Wide>(line: &[W], better: impl Fn(W, W) -> bool) -> Option<W> {
+    let &first = line.first()?;
+    let pick = |best: W, value: W| if better(value, best) { value } else { best };
+    let (chunks, rest) = line.as_chunks::<LANES>();
+    let (mut best, mut numbers) = ([first; LANES], [true; LANES]);
+    for chunk in chunks {
+        for ((best, numbers), &value) in best.iter_mut().zip(&mut numbers).zip(chunk) {
+            *best = pick(*best, value);
+            *numbers &= is_number(value);
+        }
+    }
+    let numbers = numbers.iter().all(|&numbers| numbers) && rest.iter().copied().all(is_number);
+    numbers.then(|| rest.iter().chain(&best).fold(first, |best, &value| pick(best, value)))
+}
+
+/// Whether a value is a number, and not NaN.
+#[allow(clippy::eq_op, reason = "NaN alone differs from itself, and this comparison has vectors")]
+fn is_number<W: Wide>(value: W) -> bool {
+    value == value
+}
+
+fn arg<W: Wide>(node: &Arg, input: &Tensor, found: &mut [i64], parallel: &dyn Parallel) -> Result<(), NodeError> {
+    let axis = axis_of(node.axis, input.shape().len())?;
+    let each = found.len().div_ceil(task_count(input.byte_len(), parallel));
+    try_each_chunk(parallel, found, each, &|index, found| node.find::<W>(input, axis, index * each, found))
 }
 
 impl Node for Arg {
@@ -86,10 +223,9 @@ impl Node for Arg {
         Ok(())
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let input = io.input(0)?;
-        let found = dispatch!(Width::of(input.dtype())?, arg(self, input))?;
-        let output = narrow(&found, io.alloc(0)?)?;
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, mut output) = (io.input(0)?, io.alloc(0)?);
+        dispatch!(Width::of(input.dtype())?, arg(self, input, output.as_mut_slice()?, cx.parallel))?;
         io.push(output);
         Ok(())
     }
@@ -125,34 +261,46 @@ impl TopK {
     }
 }
 
-/// Values and indices of the first `count` of each line.
-fn top<W: Wide>(io: &Io<'_>, axis: usize, count: usize, largest: bool) -> Result<[Tensor; 2], NodeError> {
-    let (input, specs) = (io.input(0)?, [io.alloc(0)?, io.alloc(1)?]);
-    let mut values = vec![W::default(); specs[0].len()];
-    let mut indices = vec![0i64; specs[0].len()];
-    let mut places = lines(specs[0].shape(), axis);
-    let mut order: Vec<usize> = Vec::new();
-    for_lines::<W>(input, axis, |_, line| {
-        let Some(to) = places.next() else { return };
-        order.clear();
-        order.extend(0..line.len());
-        // Of equals the first wins, which also makes the order total and the selection deterministic.
-        let before = |&a: &usize, &b: &usize| {
-            let order = rank(line[a], line[b]);
-            if largest { order.reverse() } else { order }.then(a.cmp(&b))
-        };
-        if count < line.len() {
-            order.select_nth_unstable_by(count, before);
-        }
-        order[..count].sort_unstable_by(before);
-        for (number, &from) in order[..count].iter().enumerate() {
-            values[to.at(number)] = line[from];
-            indices[to.at(number)] = from as i64;
-        }
-    })?;
-    let [value_tensor, index_tensor] = specs;
-    Ok([narrow(&values, value_tensor)?, narrow(&indices, index_tensor)?])
+/// An element of a line by its rank: those that come first are less, and of equals the first in the line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    ordinal: u64,
+    place: usize,
 }
+
+/// For the first `count` of each line their places in the line, line by line.
+fn top<W: Ordinal>(
+    input: &Tensor,
+    axis: usize,
+    count: usize,
+    largest: bool,
+    parallel: &dyn Parallel,
+) -> Result<Vec<usize>, NodeError> {
+    let (blocks, length, inner) = around(input.shape(), axis);
+    let mut places = vec![0; blocks * inner * count];
+    let lines = (blocks * inner).div_ceil(task_count(input.len().saturating_mul(RANKING), parallel));
+    try_each_chunk(parallel, &mut places, lines * count, &|index, places| {
+        let (mut line, mut entries) = (vec![W::default(); length], Vec::with_capacity(length));
+        for (number, places) in places.chunks_exact_mut(count).enumerate() {
+            let (block, column) = ((index * lines + number) / inner, (index * lines + number) % inner);
+            let run = Run { start: block * length * inner + column, count: length, stride: inner as isize };
+            W::load(input.dtype(), input.bytes(), run, &mut line)?;
+            let ordinal = |value: W| if largest { !value.ordinal() } else { value.ordinal() };
+            entries.clear();
+            entries.extend(line.iter().enumerate().map(|(place, &value)| Entry { ordinal: ordinal(value), place }));
+            if count < length {
+                entries.select_nth_unstable(count);
+            }
+            entries[..count].sort_unstable();
+            places.iter_mut().zip(&entries).for_each(|(to, entry)| *to = entry.place);
+        }
+        Ok(())
+    })?;
+    Ok(places)
+}
+
+/// Bytes that are moved in the time that an element of a line is ranked in.
+const RANKING: usize = 64;
 
 impl Node for TopK {
     fn family(&self) -> &'static str {
@@ -167,9 +315,22 @@ impl Node for TopK {
         Width::of(required(inputs, 0)?.dtype()).map(drop)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (axis, count) = self.count(&io.inputs())?;
-        let [values, indices] = dispatch!(Width::of(io.spec(0).dtype)?, top(io, axis, count, self.largest))?;
+        let (input, values, mut indices) = (io.input(0)?, io.alloc(0)?, io.alloc(1)?);
+        let mut places = vec![0; indices.len()];
+        if !indices.is_empty() {
+            let found = dispatch!(Width::of(input.dtype())?, top(input, axis, count, self.largest, cx.parallel))?;
+            let numbers = indices.as_mut_slice::<i64>()?;
+            let runs = lines(input.shape(), axis).zip(lines(values.shape(), axis));
+            for ((from, to), found) in runs.zip(found.chunks_exact(count)) {
+                for (number, &place) in found.iter().enumerate() {
+                    numbers[to.at(number)] = place as i64;
+                    places[to.at(number)] = from.at(place);
+                }
+            }
+        }
+        let values = rearrange(&Elements { places: &places, parallel: cx.parallel }, &[input], values)?;
         io.push(values);
         io.push(indices);
         Ok(())
@@ -221,6 +382,7 @@ impl Node for Hardmax {
 mod tests {
     use half::f16;
 
+    use super::*;
     use crate::ops::trial::Trial;
 
     #[test]
@@ -254,6 +416,52 @@ mod tests {
         let columns = Trial::new("TopK").outputs(2).int("axis", 0).input(&[2, 2], &[1u8, 9, 7, 2]).input(&[1], &[1i64]);
         columns.gives(&[1, 2], &[7u8, 9]);
         Trial::new("TopK").version(9).outputs(2).int("k", 1).input(&[2], &[f16::ONE, f16::NAN]).run().unwrap();
+    }
+
+    #[test]
+    fn extremes_of_long_lines_and_of_many_columns_are_those_of_a_search_one_by_one() {
+        let values: Vec<f32> = (0..600).map(|at| ((at * 37) % 41) as f32 - 20.0).collect();
+        let with_nan = || values.iter().enumerate().map(|(at, &value)| if at == 333 { f32::NAN } else { value });
+        for values in [values.clone(), with_nan().collect(), vec![-0.0; 600], vec![f32::NEG_INFINITY; 600]] {
+            for (shape, axis) in [([2, 300], 1), ([2, 300], 0), ([600, 1], 0), ([1, 600], 1)] {
+                for (op, wanted) in [("ArgMax", Ordering::Greater), ("ArgMin", Ordering::Less)] {
+                    for last in [false, true] {
+                        let lines =
+                            lines(&shape, axis).map(|run| (0..run.count).map(|at| values[run.at(at)]).collect());
+                        let want: Vec<i64> =
+                            lines.map(|line: Vec<f32>| super::place(&line, wanted, last) as i64).collect();
+                        let trial = Trial::new(op).int("keepdims", 0).int("axis", axis as i64).input(&shape, &values);
+                        trial.int("select_last_index", i64::from(last)).gives(&[want.len()], &want);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ordinals_rise_with_the_rank() {
+        let floats = [f64::NEG_INFINITY, -1e300, -1.0, -1e-310, -0.0, 1e-310, 1.0, f64::INFINITY, f64::NAN];
+        assert!(floats.is_sorted_by(|a, b| a.ordinal() < b.ordinal()));
+        assert!(floats.map(|value| value as f32).is_sorted_by(|a, b| a.ordinal() <= b.ordinal()));
+        assert_eq!((0.0f32.ordinal(), (-f64::NAN).ordinal()), ((-0.0f32).ordinal(), f64::NAN.ordinal()));
+        assert!([i64::MIN, -1, 0, 1, i64::MAX].is_sorted_by(|a, b| a.ordinal() < b.ordinal()));
+    }
+
+    #[test]
+    fn the_first_few_of_columns_are_found_on_every_thread() {
+        let values: Vec<f32> = (0..40_000).map(|at| ((at * 7919) % 10_007) as f32).collect();
+        let row = |threads| {
+            let trial = Trial::new("TopK").outputs(2).int("axis", 0).input(&[200, 200], &values).input(&[1], &[7i64]);
+            trial.threads(threads).run().unwrap()
+        };
+        let (alone, together) = (row(1), row(3));
+        assert!(alone.iter().zip(&together).all(|(a, b)| a.same(b)));
+        let column: Vec<f32> = (0..200).map(|row| values[row * 200 + 199]).collect();
+        let mut order: Vec<usize> = (0..200).collect();
+        order.sort_by(|&a, &b| column[b].total_cmp(&column[a]));
+        let (found, indices) = (together[0].as_slice::<f32>().unwrap(), together[1].as_slice::<i64>().unwrap());
+        let at = |place: usize| (found[place * 200 + 199], indices[place * 200 + 199] as usize);
+        assert!((0..7).all(|place| at(place) == (column[order[place]], order[place])));
     }
 
     #[test]

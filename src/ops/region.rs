@@ -1,9 +1,13 @@
 //! Regions of images: RoiAlign pools each.
 
-use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, index_of, refused, required, size_attribute};
+use kiln_kernels::Parallel;
+use kiln_kernels::parallel::for_each_chunk;
+
+use super::gather::whole_numbers;
+use super::wide::{Wide, filled, lent, widened};
+use super::{LoadCx, OpError, Operator, index_of, refused, required, size_attribute, task_count};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Tensor, TensorSpec};
+use crate::tensor::{DType, Element, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "RoiAlign", make_align)];
@@ -38,21 +42,122 @@ fn make_align(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(RoiAlign { half_pixel, max, bins, samples, scale }))
 }
 
-/// Two neighbours along an axis with their weights.
-type Neighbours = [(usize, f64); 2];
+/// Two neighbours along an axis with their weights; nothing for a sample more than one element outside.
+type Neighbours = Option<[(usize, f64); 2]>;
+
+/// A region along one axis.
+#[derive(Clone, Copy)]
+struct Extent {
+    start: f64,
+    /// Length of a bin.
+    bin: f64,
+    /// Samples of a bin. A negative number means none.
+    samples: f64,
+}
+
+/// A region of an image.
+struct Region {
+    batch: usize,
+    rows: Extent,
+    columns: Extent,
+}
+
+/// Samples between two looks at whether the request goes on.
+const UNSEEN: usize = 1 << 14;
+
+/// Bytes that are moved in the time that a sample is looked up in.
+const SAMPLING: usize = 32;
 
 impl RoiAlign {
-    /// For each bin along one axis, its samples. A sample more than one element outside sees nothing.
-    fn along(&self, edges: [f64; 2], bins: usize, size: usize) -> Result<Vec<Vec<Option<Neighbours>>>, NodeError> {
+    fn along(&self, edges: [f64; 2], bins: usize) -> Result<Extent, NodeError> {
         let offset = if self.half_pixel { 0.5 } else { 0.0 };
         let [start, end] = edges.map(|edge| edge * self.scale - offset);
         let extent = if self.half_pixel { end - start } else { (end - start).max(1.0) };
         let bin = extent / bins as f64;
         let samples = if self.samples > 0 { self.samples as f64 } else { bin.ceil() };
-        // A negative number of samples saturates to none below.
         if samples.is_nan() || samples > MOST_SAMPLES {
             return Err(refused(format!("a region from {start} to {end} in {bins} bins")));
         }
+        Ok(Extent { start, bin, samples })
+    }
+
+    fn regions(&self, edges: &[f64], batches: &Tensor, count: usize) -> Result<Vec<Region>, NodeError> {
+        let region = |(edges, &batch): (&[f64], &i64)| {
+            Ok(Region {
+                batch: index_of(batch, count)?,
+                rows: self.along([edges[1], edges[3]], self.bins[0])?,
+                columns: self.along([edges[0], edges[2]], self.bins[1])?,
+            })
+        };
+        edges.chunks_exact(4).zip(whole_numbers(batches)?.iter()).map(region).collect()
+    }
+
+    /// Pools planes of bins from number `first` of all planes on: each region has one for each channel.
+    fn pool<W: Copy + Into<f64>>(&self, pooling: &Pooling<'_, W>, first: usize, planes: &mut [W]) {
+        let Pooling { image, regions, parallel, narrowed } = *pooling;
+        let mut unseen = 0;
+        let mut tables: Option<Tables> = None;
+        for (number, bins) in planes.chunks_exact_mut(self.bins[0] * self.bins[1]).enumerate() {
+            let (number, channel) = ((first + number) / image.channels, (first + number) % image.channels);
+            let region = &regions[number];
+            if tables.as_ref().is_some_and(|tables| tables.region != number) {
+                tables = None;
+            }
+            let Tables { rows, columns, .. } = tables.get_or_insert_with(|| Tables {
+                region: number,
+                rows: region.rows.neighbours(self.bins[0], image.height),
+                columns: region.columns.neighbours(self.bins[1], image.width),
+            });
+            let plane = image.plane(region.batch, channel);
+            for (bin, to) in bins.iter_mut().enumerate() {
+                let samples = [&rows[bin / self.bins[1]][..], &columns[bin % self.bins[1]]];
+                unseen += samples[0].len() * samples[1].len();
+                if unseen >= UNSEEN {
+                    unseen = 0;
+                    if parallel.is_stopped() {
+                        return;
+                    }
+                }
+                *to = narrowed(if self.max { greatest(plane, samples) } else { mean(plane, samples) });
+            }
+        }
+    }
+
+    /// Pools all regions, their planes shared out between threads; `narrowed` makes elements of results.
+    fn align<W: Wide + Element + Into<f64>>(
+        &self,
+        io: &Io<'_>,
+        parallel: &dyn Parallel,
+        narrowed: fn(f64) -> W,
+    ) -> Result<Tensor, NodeError> {
+        let (picture, to) = (io.input(0)?, io.alloc(0)?);
+        let &[batches, channels, height, width] = picture.shape() else {
+            return Err(refused("no images"));
+        };
+        let regions = self.regions(&widened::<f64>(io.input(1)?)?, io.input(2)?, batches)?;
+        if to.is_empty() {
+            return Ok(to);
+        }
+        let samples = |extent: &Extent, bins: usize| extent.samples.max(1.0) * bins as f64;
+        let of_region = |region: &Region| samples(&region.rows, self.bins[0]) * samples(&region.columns, self.bins[1]);
+        let work = regions.iter().map(of_region).sum::<f64>() * (channels * SAMPLING) as f64;
+        let values = lent::<W>(picture)?;
+        let image = Image { values: &values, channels, height, width };
+        let pooling = Pooling { image, regions: &regions, parallel, narrowed };
+        let planes = (regions.len() * channels).div_ceil(task_count(work as usize, parallel));
+        let area = self.bins[0] * self.bins[1];
+        filled(to, |output| {
+            for_each_chunk(parallel, output, planes * area, &|index, output| {
+                self.pool(&pooling, index * planes, output);
+            });
+            Ok(())
+        })
+    }
+}
+
+impl Extent {
+    /// For each bin its samples in an axis of `size` elements.
+    fn neighbours(&self, bins: usize, size: usize) -> Vec<Vec<Neighbours>> {
         let last = size as f64 - 1.0;
         let sample = |place: f64| {
             if !(-1.0..=size as f64).contains(&place) {
@@ -64,40 +169,87 @@ impl RoiAlign {
             Some([(low as usize, 1.0 - (place - low)), (high as usize, place - low)])
         };
         let of_bin = |number: usize| {
-            let place = |index: usize| start + bin * (number as f64 + (index as f64 + 0.5) / samples);
-            (0..samples as usize).map(|index| sample(place(index))).collect()
+            let place = |index: usize| self.start + self.bin * (number as f64 + (index as f64 + 0.5) / self.samples);
+            (0..self.samples as usize).map(|index| sample(place(index))).collect()
         };
-        Ok((0..bins).map(of_bin).collect())
+        (0..bins).map(of_bin).collect()
     }
+}
 
-    /// The value of a bin, computed a row of samples at a time.
-    fn pooled(
-        &self,
-        plane: &[f64],
-        width: usize,
-        [rows, columns]: [&[Option<Neighbours>]; 2],
-        cx: &RunCx<'_>,
-    ) -> Result<f64, NodeError> {
-        let (mut sum, mut greatest) = (0.0, None::<f64>);
-        for row in rows {
-            cx.check_stop()?;
-            for column in columns {
-                // What is outside counts as zero.
-                let mut parts = [0.0; 4];
-                if let (Some(row), Some(column)) = (row, column) {
-                    for (index, part) in parts.iter_mut().enumerate() {
-                        let ((y, wy), (x, wx)) = (row[index / 2], column[index % 2]);
-                        *part = plane[y * width + x] * wy * wx;
-                    }
-                }
-                sum += parts.iter().sum::<f64>();
-                // The greatest of the weighted neighbours, not of their sum: so ONNX defines it.
-                greatest = parts.into_iter().chain(greatest).reduce(f64::max);
-            }
-        }
-        let count = (rows.len() * columns.len()).max(1) as f64;
-        Ok(if self.max { greatest.unwrap_or(0.0) } else { sum / count })
+/// Images in planes of channels.
+#[derive(Clone, Copy)]
+struct Image<'a, W> {
+    values: &'a [W],
+    channels: usize,
+    height: usize,
+    width: usize,
+}
+
+impl<'a, W> Image<'a, W> {
+    fn plane(&self, batch: usize, channel: usize) -> Plane<'a, W> {
+        let area = self.height * self.width;
+        let values = &self.values[(batch * self.channels + channel) * area..][..area];
+        Plane { values, width: self.width }
     }
+}
+
+/// One channel of an image.
+#[derive(Clone, Copy)]
+struct Plane<'a, W> {
+    values: &'a [W],
+    width: usize,
+}
+
+impl<W: Copy + Into<f64>> Plane<'_, W> {
+    /// The four neighbours of a sample with their weights.
+    #[inline]
+    fn parts(&self, row: [(usize, f64); 2], column: [(usize, f64); 2]) -> [f64; 4] {
+        let part = |(y, wy): (usize, f64), (x, wx): (usize, f64)| -> f64 {
+            let value: f64 = self.values[y * self.width + x].into();
+            value * wy * wx
+        };
+        [part(row[0], column[0]), part(row[0], column[1]), part(row[1], column[0]), part(row[1], column[1])]
+    }
+}
+
+/// The samples of a region's bins along both axes.
+struct Tables {
+    region: usize,
+    rows: Vec<Vec<Neighbours>>,
+    columns: Vec<Vec<Neighbours>>,
+}
+
+/// What all tasks of a pooling share.
+struct Pooling<'a, W> {
+    image: Image<'a, W>,
+    regions: &'a [Region],
+    parallel: &'a dyn Parallel,
+    narrowed: fn(f64) -> W,
+}
+
+/// The mean of a bin's samples, of which those outside are zero.
+fn mean<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[Neighbours]; 2]) -> f64 {
+    let mut sum = 0.0;
+    for &row in rows.iter().flatten() {
+        for &column in columns.iter().flatten() {
+            let [a, b, c, d] = plane.parts(row, column);
+            sum += a + b + c + d;
+        }
+    }
+    sum / (rows.len() * columns.len()).max(1) as f64
+}
+
+/// The greatest of the weighted neighbours of a bin's samples, not of their sums: so ONNX defines it.
+fn greatest<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[Neighbours]; 2]) -> f64 {
+    let mut greatest = None::<f64>;
+    for &row in rows {
+        for &column in columns {
+            // What is outside counts as zero.
+            let parts = row.zip(column).map_or([0.0; 4], |(row, column)| plane.parts(row, column));
+            greatest = parts.into_iter().chain(greatest).reduce(f64::max);
+        }
+    }
+    greatest.unwrap_or(0.0)
 }
 
 impl Node for RoiAlign {
@@ -116,26 +268,10 @@ impl Node for RoiAlign {
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let (picture, regions, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
-        let &[batches, channels, height, width] = picture.shape() else {
-            return Err(refused("no images"));
+        let output = match io.input(0)?.dtype() {
+            DType::F32 => self.align::<f32>(io, cx.parallel, |value| value as f32)?,
+            _ => self.align::<f64>(io, cx.parallel, |value| value)?,
         };
-        let (values, edges) = (widened::<f64>(picture)?, widened::<f64>(regions)?);
-        let mut output = Vec::with_capacity(to.len());
-        for (region, batch) in edges.chunks_exact(4).zip(io.input(2)?.to_i64_vec()?) {
-            let batch = index_of(batch, batches)?;
-            let rows = self.along([region[1], region[3]], self.bins[0], height)?;
-            let columns = self.along([region[0], region[2]], self.bins[1], width)?;
-            for channel in 0..channels {
-                let plane = &values[(batch * channels + channel) * height * width..][..height * width];
-                for row in &rows {
-                    for column in &columns {
-                        output.push(self.pooled(plane, width, [row, column], cx)?);
-                    }
-                }
-            }
-        }
-        let output = narrow(&output, to)?;
         io.push(output);
         Ok(())
     }
@@ -163,5 +299,27 @@ mod tests {
         huge.input(&[1], &[0i64]).is_refused("a region");
         let nan = Trial::new("RoiAlign").input(&[1, 1, 4, 4], &picture).input(&[1, 4], &[f32::NAN; 4]);
         nan.attr("spatial_scale", Attr::Float(0.5)).input(&[1], &[0i64]).run().unwrap_err();
+    }
+
+    #[test]
+    fn planes_of_many_regions_are_the_same_on_any_number_of_threads() {
+        let picture: Vec<f32> = (0..2 * 5 * 9 * 11).map(|at| ((at * 37) % 101) as f32).collect();
+        let regions: Vec<f32> =
+            (0..40).flat_map(|at| [-2.0, 0.25, 3.5, 7.0].map(|edge| edge + at as f32 / 8.0)).collect();
+        let batches: Vec<i64> = (0..40).map(|at| at % 2).collect();
+        for mode in ["avg", "max"] {
+            let on = |threads| {
+                let trial = Trial::new("RoiAlign").text("mode", mode).int("output_height", 3).int("output_width", 5);
+                let trial = trial.int("sampling_ratio", 3).input(&[2, 5, 9, 11], &picture).input(&[40, 4], &regions);
+                trial.input(&[40], &batches).threads(threads).run().unwrap().remove(0)
+            };
+            let alone = on(1);
+            assert!(alone.same(&on(3)));
+            // A region by itself, in its own image.
+            let trial = Trial::new("RoiAlign").text("mode", mode).int("output_height", 3).int("output_width", 5);
+            let trial = trial.int("sampling_ratio", 3).input(&[1, 5, 9, 11], &picture[5 * 9 * 11..]);
+            let last = trial.input(&[1, 4], &regions[39 * 4..]).input(&[1], &[0i64]);
+            last.gives(&[1, 5, 3, 5], &alone.as_slice::<f32>().unwrap()[39 * 75..]);
+        }
     }
 }

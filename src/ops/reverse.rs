@@ -1,6 +1,6 @@
 //! ReverseSequence: the first steps of each batch in the opposite order.
 
-use super::{LoadCx, Movement, OpError, Operator, rearrange, refused, required};
+use super::{Blocks, LoadCx, OpError, Operator, rearrange, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -20,21 +20,6 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     }
 }
 
-/// Blocks of `inner` elements, each from a block of the source.
-struct Shuffle {
-    from: Vec<usize>,
-    inner: usize,
-}
-
-impl Movement for Shuffle {
-    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
-        for (&place, to) in self.from.iter().zip(to.chunks_exact_mut(self.inner)) {
-            to.clone_from_slice(&from[0][place * self.inner..][..self.inner]);
-        }
-        Ok(())
-    }
-}
-
 impl Node for ReverseSequence {
     fn family(&self) -> &'static str {
         "ReverseSequence"
@@ -47,7 +32,7 @@ impl Node for ReverseSequence {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let input = io.input(0)?;
         let &[outer, middle, ..] = input.shape() else {
             return Err(refused("no batches of steps"));
@@ -58,16 +43,17 @@ impl Node for ReverseSequence {
         if lengths.len() != batches || !lengths.iter().all(fits) {
             return Err(refused(format!("lengths {lengths:?} for {batches} batches of {steps} steps")));
         }
-        let mut from = Vec::with_capacity(if input.is_empty() { 0 } else { outer * middle });
-        for block in 0..from.capacity() {
+        let size = if input.is_empty() { 0 } else { outer * middle };
+        let mut places = Vec::with_capacity(size);
+        for block in 0..size {
             let (first, second) = (block / middle, block % middle);
             let (batch, step) = if self.batch_first { (first, second) } else { (second, first) };
             let length = lengths[batch] as usize;
             let step = if step < length { length - 1 - step } else { step };
-            from.push(if self.batch_first { batch * middle + step } else { step * middle + batch });
+            places.push(if self.batch_first { batch * middle + step } else { step * middle + batch });
         }
-        let shuffle = Shuffle { from, inner: input.shape()[2..].iter().product() };
-        let output = rearrange(&shuffle, &[input], io.alloc(0)?)?;
+        let blocks = Blocks { places, size, inner: input.shape()[2..].iter().product() };
+        let output = rearrange(&blocks.copied(cx.parallel), &[input], io.alloc(0)?)?;
         io.push(output);
         Ok(())
     }

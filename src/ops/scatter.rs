@@ -3,6 +3,10 @@
 //! Where nothing is combined the elements are moved, whatever their type; sums, products and extremes are computed wide
 //! and narrowed at the end. Indices are data and are checked before anything is written.
 
+mod lines;
+
+use lines::Lines;
+
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{narrow, widened};
 use super::{
@@ -100,6 +104,11 @@ impl Movement for Put {
     }
 }
 
+/// As [`combine`] for lines along an axis.
+fn combine_lines<W: Arithmetic>(lines: &Lines<'_>, data: Tensor, cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
+    lines.combine::<W>(data, cx.parallel)
+}
+
 fn combine<W: Arithmetic>(step: Binary, put: &Put, updates: &Tensor, data: Tensor) -> Result<Tensor, NodeError> {
     let (mut values, updates) = (widened::<W>(&data)?, widened::<W>(updates)?);
     for (&place, update) in put.places.iter().zip(updates.chunks_exact(put.block.max(1))) {
@@ -124,10 +133,18 @@ impl Node for Scatter {
         self.target.block(data.shape(), indices.shape(), updates.shape()).map(drop)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let data = io.take(0)?;
         let (indices, updates) = (io.input(1)?, io.input(2)?);
         let block = self.target.block(data.shape(), indices.shape(), updates.shape())?;
+        if let (Target::Elements { axis }, Some(step)) = (self.target, self.reduction) {
+            let axis = axis_of(axis, data.shape().len())?;
+            if let Some(lines) = Lines::new(step, axis, data.shape(), [indices, updates])? {
+                let output = compute!(data.dtype(), combine_lines(&lines, data, cx))?;
+                io.push(output);
+                return Ok(());
+            }
+        }
         let put = Put { places: self.target.places(data.shape(), indices)?, block };
         let output = match self.reduction {
             None => rearrange(&put, &[updates], data)?,

@@ -6,6 +6,8 @@ mod unique;
 
 use std::sync::Arc;
 
+use bytemuck::cast_slice;
+
 use super::{Blocks, LoadCx, OpError, Operator, around, axis_of, one, rearrange, refused, required};
 use crate::graph::node::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
@@ -18,26 +20,48 @@ pub(super) const OPERATORS: &[Operator] =
 
 struct NonZero;
 
-/// Places of the elements that are not zero, in order.
-fn places(input: &Tensor) -> Result<Vec<usize>, NodeError> {
-    if input.dtype() == DType::String {
-        let texts = input.as_strings()?.iter().enumerate();
-        return Ok(texts.filter(|(_, text)| !text.is_empty()).map(|(place, _)| place).collect());
+/// Which bits of an element make it other than zero: a negative zero is a zero too, although it has a bit set.
+fn mask(dtype: DType) -> u64 {
+    if dtype.is_float() { !(1 << (8 * dtype.size() - 1)) } else { u64::MAX }
+}
+
+/// `with_marks!(input, function(arguments))` calls the function with the arguments and an iterator that says of each
+/// element whether it is other than zero.
+macro_rules! with_marks {
+    ($input:expr, $function:ident ( $($argument:expr)? )) => {{
+        let (input, mask) = ($input, mask($input.dtype()));
+        match input.dtype().size() {
+            0 => $function($($argument,)? input.as_strings()?.iter().map(|text| !text.is_empty())),
+            1 => $function($($argument,)? input.bytes().iter().map(|&bits| u64::from(bits) & mask != 0)),
+            2 => $function($($argument,)? cast_slice::<_, u16>(input.bytes()).iter().map(|&bits| u64::from(bits) & mask != 0)),
+            4 => $function($($argument,)? cast_slice::<_, u32>(input.bytes()).iter().map(|&bits| u64::from(bits) & mask != 0)),
+            _ => $function($($argument,)? cast_slice::<_, u64>(input.bytes()).iter().map(|&bits| bits & mask != 0)),
+        }
+    }};
+}
+
+/// How many elements are not zero.
+fn count(input: &Tensor) -> Result<usize, NodeError> {
+    fn of(marks: impl Iterator<Item = bool>) -> usize {
+        marks.map(usize::from).sum()
     }
-    let elements = input.bytes().chunks_exact(input.dtype().size());
-    // A negative zero is a zero too, although it has a bit set.
-    let sign = if input.dtype().is_float() { 0x7f } else { 0xff };
-    let zero = |element: &[u8]| match element.split_last() {
-        Some((last, rest)) => last & sign == 0 && rest.iter().all(|&byte| byte == 0),
-        None => true,
-    };
-    Ok(elements.enumerate().filter(|(_, element)| !zero(element)).map(|(place, _)| place).collect())
+    Ok(with_marks!(input, of()))
+}
+
+/// Places of the elements that are not zero, in order.
+fn places(input: &Tensor, count: usize) -> Result<Vec<usize>, NodeError> {
+    fn of(count: usize, marks: impl Iterator<Item = bool>) -> Vec<usize> {
+        let mut places = Vec::with_capacity(count);
+        places.extend(marks.enumerate().filter(|(_, mark)| *mark).map(|(place, _)| place));
+        places
+    }
+    Ok(with_marks!(input, of(count)))
 }
 
 impl InferByValue for NonZero {
     fn infer(&self, inputs: &[Option<&Tensor>]) -> Result<Specs, NodeError> {
         let input = required(inputs, 0)?;
-        one(DType::I64, [input.shape().len(), places(input)?.len()])
+        one(DType::I64, [input.shape().len(), count(input)?])
     }
 }
 
@@ -56,7 +80,7 @@ impl Node for NonZero {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, mut output) = (io.input(0)?, io.alloc(0)?);
-        let mut places = places(input)?;
+        let mut places = places(input, io.spec(0).shape[1])?;
         let lines = output.as_mut_slice::<i64>()?.chunks_exact_mut(places.len().max(1));
         // The last axis is the remainder; what is left over counts the axes before it.
         for (line, &size) in lines.rev().zip(input.shape().iter().rev()) {
@@ -130,8 +154,8 @@ impl Node for Compress {
         Ok(Prepared::holding(Arc::new(blocks), held))
     }
 
-    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let output = rearrange(prepared.get::<Blocks>()?, &[io.input(0)?], io.alloc(0)?)?;
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let output = rearrange(&prepared.get::<Blocks>()?.copied(cx.parallel), &[io.input(0)?], io.alloc(0)?)?;
         io.push(output);
         Ok(())
     }

@@ -207,7 +207,7 @@ fn divide(
         let places = (start..start + count).collect();
         start += count;
         let to = cx.alloc(TensorSpec { dtype: tensor.dtype(), shape })?;
-        rearrange(&Blocks { places, size, inner }, &[tensor], to)
+        rearrange(&Blocks { places, size, inner }.copied(cx.parallel()), &[tensor], to)
     };
     sizes.into_iter().map(part).collect()
 }

@@ -6,9 +6,7 @@
 use crate::graph::device::Operand;
 use std::sync::Arc;
 
-use super::{
-    Cut, LoadCx, Movement, OpError, Operator, View, axes_of, integers, optional, rearrange, refused, required,
-};
+use super::{Cut, LoadCx, OpError, Operator, View, Viewed, axes_of, integers, optional, rearrange, refused, required};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::node::PrepareCx;
@@ -81,15 +79,6 @@ fn cut(start: i64, end: i64, step: i64, dim: usize) -> Result<Cut, NodeError> {
     Ok(Cut { start: start as usize, count: count as usize, step })
 }
 
-struct Copy<'v>(&'v View);
-
-impl Movement for Copy<'_> {
-    fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
-        self.0.copy(from[0], to);
-        Ok(())
-    }
-}
-
 impl Node for Slice {
     fn family(&self) -> &'static str {
         "Slice"
@@ -124,11 +113,11 @@ impl Node for Slice {
         cx.kernel(view.copying(input.dtype().size())?, &[Some(Operand::Input(0))], Operand::Output(0))
     }
 
-    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let output = if io.input(0)?.spec() == io.spec(0) && prepared.get::<View>()?.is_whole() {
             io.take(0)?
         } else {
-            rearrange(&Copy(prepared.get()?), &[io.input(0)?], io.alloc(0)?)?
+            rearrange(&Viewed { view: prepared.get()?, parallel: cx.parallel }, &[io.input(0)?], io.alloc(0)?)?
         };
         io.push(output);
         Ok(())

@@ -3,7 +3,7 @@
 //! How many stay is known when the boxes have been compared, and boxes differ in each request. So this is a
 //! [`Flow`], which makes its output when it runs, and not a node, whose output's size is inferred before.
 
-use super::{FlowLoad, FlowOperator, OpError, rank, refused};
+use super::{FlowLoad, FlowOperator, OpError, Ordinal, refused};
 use crate::graph::{Flow, FlowCx, NodeError, Value};
 use crate::tensor::Tensor;
 
@@ -29,15 +29,69 @@ fn area(edges: Edges) -> f32 {
     (edges[0][1] - edges[0][0]) * (edges[1][1] - edges[1][0])
 }
 
-/// Intersection over union of two boxes.
-fn overlap(a: Edges, b: Edges) -> f32 {
-    let common = [0, 1].map(|axis| a[axis][1].min(b[axis][1]) - a[axis][0].max(b[axis][0]));
-    if common.iter().any(|&length| length <= 0.0) {
-        return 0.0;
+/// Boxes that are compared at once: several vectors of any level.
+const LANES: usize = 16;
+
+/// So many boxes with their areas, each figure beside the same of the others.
+#[derive(Clone, Copy, Default)]
+struct Boxes {
+    edges: [[[f32; LANES]; 2]; 2],
+    areas: [f32; LANES],
+}
+
+impl Boxes {
+    /// Which of these boxes share no more than `most` of their union with that one.
+    #[inline]
+    fn spare(&self, edges: Edges, own: f32, most: f32) -> [bool; LANES] {
+        let mut spared = [false; LANES];
+        for (lane, spared) in spared.iter_mut().enumerate() {
+            let common = [0, 1].map(|axis| {
+                let [low, high] = self.edges[axis].map(|edges| edges[lane]);
+                edges[axis][1].min(high) - edges[axis][0].max(low)
+            });
+            let (both, other) = (common[0] * common[1], self.areas[lane]);
+            let union = own + other - both;
+            // Each is looked at, so that nothing depends on a branch.
+            let apart = (common[0] <= 0.0) | (common[1] <= 0.0);
+            let flat = (own <= 0.0) | (other <= 0.0) | (union <= 0.0);
+            let overlap = if apart | flat { 0.0 } else { both / union };
+            *spared = overlap <= most;
+        }
+        spared
     }
-    let common = common[0] * common[1];
-    let union = area(a) + area(b) - common;
-    if area(a) <= 0.0 || area(b) <= 0.0 || union <= 0.0 { 0.0 } else { common / union }
+}
+
+/// The boxes that stay so far.
+#[derive(Default)]
+struct Kept {
+    all: Vec<Boxes>,
+    count: usize,
+}
+
+impl Kept {
+    fn push(&mut self, edges: Edges) {
+        let lane = self.count % LANES;
+        if lane == 0 {
+            self.all.push(Boxes::default());
+        }
+        if let Some(last) = self.all.last_mut() {
+            for (to, from) in last.edges.as_flattened_mut().iter_mut().zip(edges.as_flattened()) {
+                to[lane] = *from;
+            }
+            last.areas[lane] = area(edges);
+        }
+        self.count += 1;
+    }
+
+    /// Whether none of them shares more than `most` of its union with that box.
+    fn spare(&self, edges: Edges, most: f32) -> bool {
+        let (own, mut left) = (area(edges), self.count);
+        self.all.iter().all(|boxes| {
+            let filled = left.min(LANES);
+            left -= filled;
+            !boxes.spare(edges, own, most)[..filled].contains(&false)
+        })
+    }
 }
 
 impl Suppression {
@@ -84,19 +138,20 @@ impl Suppression {
                 let scores = &scores[(batch * classes + class) * count..][..count];
                 check()?;
                 let good = |&place: &usize| least_score.is_none_or(|least| scores[place] > least);
-                let mut order: Vec<usize> = (0..count).filter(good).collect();
-                order.sort_by(|&a, &b| rank(scores[b], scores[a]));
-                let mut kept: Vec<Edges> = Vec::new();
-                for candidate in order {
-                    if kept.len() >= most {
+                let ranked = (0..count).filter(good).map(|place| (!scores[place].ordinal(), place));
+                let mut order: Vec<(u64, usize)> = ranked.collect();
+                order.sort_unstable();
+                let mut kept = Kept::default();
+                for (_, candidate) in order {
+                    if kept.count >= most {
                         break;
                     }
-                    unseen += kept.len();
+                    unseen += kept.count;
                     if unseen >= UNSEEN {
                         unseen = 0;
                         check()?;
                     }
-                    if kept.iter().all(|&other| overlap(edges[candidate], other) <= most_overlap) {
+                    if kept.spare(edges[candidate], most_overlap) {
                         kept.push(edges[candidate]);
                         selected.push([batch, class, candidate].map(|number| number as i64));
                     }
@@ -148,6 +203,37 @@ mod tests {
         assert_eq!(row(1, 0.0), [[0, 0, 1]]);
         assert_eq!(row(3, 0.6), [[0, 0, 1]]);
         assert!(row(0, 0.0).is_empty() && row(-5, 0.0).is_empty());
+    }
+
+    #[test]
+    fn many_boxes_are_compared_as_pairs_are() {
+        /// Intersection over union.
+        fn overlap(a: Edges, b: Edges) -> f32 {
+            let common = [0, 1].map(|axis| a[axis][1].min(b[axis][1]) - a[axis][0].max(b[axis][0]));
+            if common.iter().any(|&length| length <= 0.0) {
+                return 0.0;
+            }
+            let common = common[0] * common[1];
+            let union = area(a) + area(b) - common;
+            if area(a) <= 0.0 || area(b) <= 0.0 || union <= 0.0 { 0.0 } else { common / union }
+        }
+        let number = |at: usize, of: usize| ((at * 7919 + of * 104_729) % 1009) as f32 / 10.0;
+        let edges = |at| [0, 1].map(|axis| [number(at, axis), number(at, axis) + number(at, axis + 2) - 5.0]);
+        let mut boxes: Vec<Edges> = (0..300).map(edges).collect();
+        boxes[7][0][1] = f32::NAN;
+        boxes[9][1][0] = f32::INFINITY;
+        for most in [0.0, 0.3, 1.0, f32::NAN] {
+            let mut kept = Kept::default();
+            let mut all: Vec<Edges> = Vec::new();
+            for &candidate in &boxes {
+                let spared = all.iter().all(|&other| overlap(candidate, other) <= most);
+                assert_eq!(kept.spare(candidate, most), spared, "{candidate:?} of {}", all.len());
+                if spared {
+                    kept.push(candidate);
+                    all.push(candidate);
+                }
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use kiln_kernels::{Isa, Serial};
+use kiln_kernels::parallel::Pool;
+use kiln_kernels::{Isa, Parallel, Serial};
 
 use super::{LoadCx, lookup};
 use crate::exec::BuildCx;
@@ -18,6 +19,7 @@ pub(crate) struct Trial {
     node: NodeDesc,
     inputs: Vec<Option<Tensor>>,
     make: Option<super::MakeNode>,
+    threads: usize,
 }
 
 impl Trial {
@@ -29,7 +31,7 @@ impl Trial {
         let first = operators::find(&domain, &op).and_then(|row| row.since.first().copied());
         let version = first.map_or(26, |first| i64::from(first).max(26));
         let node = NodeDesc { domain, op, version, ..NodeDesc::default() };
-        Trial { node, inputs: Vec::new(), make: None }.outputs(1)
+        Trial { node, inputs: Vec::new(), make: None, threads: 1 }.outputs(1)
     }
 
     /// The operator of that name of another domain.
@@ -47,6 +49,12 @@ impl Trial {
     /// With that maker instead of the one that the tables name.
     pub(crate) fn made_by(mut self, make: super::MakeNode) -> Trial {
         self.make = Some(make);
+        self
+    }
+
+    /// On so many threads.
+    pub(crate) fn threads(mut self, threads: usize) -> Trial {
+        self.threads = threads;
         self
     }
 
@@ -105,7 +113,8 @@ impl Trial {
         for output in node.outputs.iter_mut().flatten() {
             *output = graph.fresh("output");
         }
-        run_node(&graph, &node, &self.inputs, self.make)
+        let pool = Pool::new(self.threads, "trial").map_err(|error| error.to_string())?;
+        run_node_on(&pool, &graph, &node, &self.inputs, self.make).map(|ran| ran.outputs)
     }
 
     /// Runs and compares the first output.
@@ -155,6 +164,24 @@ pub(crate) fn run_node(
     inputs: &[Option<Tensor>],
     make: Option<super::MakeNode>,
 ) -> Result<Vec<Tensor>, String> {
+    run_node_on(&Serial, graph, node, inputs, make).map(|ran| ran.outputs)
+}
+
+/// What a run of a node made.
+pub(crate) struct Ran {
+    pub(crate) outputs: Vec<Tensor>,
+    /// How often it asked the cache of executors.
+    pub(crate) lookups: u64,
+}
+
+/// As [`run_node`] on those threads.
+pub(crate) fn run_node_on(
+    parallel: &dyn Parallel,
+    graph: &Graph,
+    node: &NodeDesc,
+    inputs: &[Option<Tensor>],
+    make: Option<super::MakeNode>,
+) -> Result<Ran, String> {
     let build = build_cx();
     let make = make.or_else(|| lookup(&node.domain, &node.op)).ok_or("no such operator")?;
     let running = make(&LoadCx { node, graph, build: &build }).map_err(|error| error.to_string())?;
@@ -168,14 +195,14 @@ pub(crate) fn run_node(
         running.prepare_params(&PrepareCx::new(&build), &given, &specs).map_err(|error| format!("prepare: {error}"))?;
     let buffers = BufferPool::new(1 << 20);
     let mut io = Io::new(inputs.iter().cloned().collect(), &specs, &buffers);
-    let run = RunCx { parallel: &Serial, buffers: &buffers, steps: 1 << 20, stop: None };
+    let run = RunCx { parallel, buffers: &buffers, steps: 1 << 20, stop: None };
     running.execute(&prepared, &mut io, &run).map_err(|error| format!("execute: {error}"))?;
     let outputs = io.into_outputs();
     assert_eq!(outputs.len(), specs.len(), "one output for each spec");
     for (output, spec) in outputs.iter().zip(&specs) {
         assert_eq!(output.spec(), spec, "what was made is what was announced");
     }
-    Ok(outputs.into_vec())
+    Ok(Ran { outputs: outputs.into_vec(), lookups: build.cache.stats().lookups })
 }
 
 /// Strings as a tensor.

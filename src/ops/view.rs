@@ -144,9 +144,14 @@ impl View {
 
     /// Copies what the view reads, in its order.
     pub(crate) fn copy<T: Clone>(&self, from: &[T], to: &mut [T]) {
-        let mut cursor = self.cursor();
+        self.copy_from(0, from, to);
+    }
+
+    /// As [`View::copy`] from element `first` of the view's order on, as many as there is room for.
+    pub(crate) fn copy_from<T: Clone>(&self, first: usize, from: &[T], to: &mut [T]) {
+        let mut cursor = self.cursor_at(first);
         let mut rest = to;
-        while let Some(run) = cursor.next(usize::MAX) {
+        while let Some(run) = cursor.next(rest.len()) {
             let (now, later) = rest.split_at_mut(run.count);
             run.read(from, now);
             rest = later;

@@ -6,11 +6,13 @@
 //! products, quotients and roots, and integers wrap when they are narrowed exactly as they would have in their own
 //! width. No operator is known here.
 
+use std::borrow::Cow;
+
 use half::{bf16, f16};
 
 use super::{Run, refused};
 use crate::graph::NodeError;
-use crate::tensor::{BoolByte, DType, Tensor, minifloat};
+use crate::tensor::{BoolByte, DType, Element, Tensor, minifloat};
 
 /// Elements of a chunk: 2 KiB of the widest type, so that the few chunks of an operator fit L1.
 pub(crate) const CHUNK: usize = 256;
@@ -159,6 +161,29 @@ pub(crate) fn widened<W: Wide>(tensor: &Tensor) -> Result<Vec<W>, NodeError> {
     let mut values = vec![W::default(); tensor.len()];
     W::load(tensor.dtype(), tensor.bytes(), Run { start: 0, count: values.len(), stride: 1 }, &mut values)?;
     Ok(values)
+}
+
+/// The elements of a tensor of the type itself where they are, and widened where they are of another one.
+pub(crate) fn lent<W: Wide + Element>(tensor: &Tensor) -> Result<Cow<'_, [W]>, NodeError> {
+    Ok(match tensor.as_slice::<W>() {
+        Ok(elements) => Cow::Borrowed(elements),
+        Err(_) => Cow::Owned(widened(tensor)?),
+    })
+}
+
+/// A whole tensor whose elements `fill` writes: where they are if the tensor is of the type itself, and narrowed
+/// otherwise.
+pub(crate) fn filled<W: Wide + Element>(
+    mut to: Tensor,
+    fill: impl FnOnce(&mut [W]) -> Result<(), NodeError>,
+) -> Result<Tensor, NodeError> {
+    if to.dtype() == W::DTYPE {
+        fill(to.as_mut_slice()?)?;
+        return Ok(to);
+    }
+    let mut values = vec![W::default(); to.len()];
+    fill(&mut values)?;
+    narrow(&values, to)
 }
 
 /// A whole tensor narrowed from as many elements.

@@ -119,3 +119,28 @@ fn shapes_of_the_command_line_replace_a_trace() {
     let printed = kiln(["bench", &model, "--shape", "x[8,2]", "--profile", "--iters", "1"]).ok();
     assert!(printed.contains("operator") && printed.contains('%'), "{printed}");
 }
+
+#[test]
+fn data_sets_of_a_case_are_requests_in_the_order_of_their_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let [model, _] = write_model(folder.path());
+    let case = folder.path().join("case");
+    for (set, rows) in [(0, 2), (1, 1), (2, 2), (10, 3)] {
+        let set = case.join(format!("test_data_set_{set}"));
+        std::fs::create_dir_all(&set).unwrap();
+        let values = vec![0.5; rows * 2];
+        std::fs::write(set.join("input_0.pb"), onnx_file::tensor("x", &[rows as u64, 2], &values)).unwrap();
+    }
+    let npz = folder.path().join("out.npz");
+    let arguments = [model.as_str(), "--data", &arg(&case), "--save-outputs", &arg(&npz)];
+    let report = bench(&arguments, &folder.path().join("out.json"));
+    assert_eq!((&report["distinct"], &report["requests"]), (&Value::from(3), &Value::from(4)));
+    assert_eq!(report["new"], serde_json::json!([true, true, false, true]));
+    let steady: Vec<&Value> = report["steady"].as_array().unwrap().iter().map(|steady| &steady["shape"]["x"]).collect();
+    assert_eq!(steady, [&serde_json::json!([2, 2]), &serde_json::json!([1, 2]), &serde_json::json!([3, 2])]);
+    // Every row of every request is the same, and so are those of the outputs.
+    let mut archive = zip::ZipArchive::new(std::fs::File::open(&npz).unwrap()).unwrap();
+    let mut rows = |name| npyz::NpyFile::new(archive.by_name(name).unwrap()).unwrap().into_vec::<f32>().unwrap();
+    let one = rows("1:y.npy");
+    assert_eq!(rows("0:y.npy"), [&one[..], &one].concat());
+}

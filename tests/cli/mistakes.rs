@@ -27,7 +27,7 @@ fn every_subcommand_explains_itself_and_its_exit_codes() {
 
 #[test]
 fn a_command_line_that_cannot_be_read_is_a_usage_error() {
-    let cases: [&[&str]; 10] = [
+    let cases: [&[&str]; 11] = [
         &[],
         &["run", "m.onnx", "--device", "toaster"],
         &["run", "m.onnx", "--device", "cuda:first"],
@@ -37,6 +37,7 @@ fn a_command_line_that_cannot_be_read_is_a_usage_error() {
         &["run", "m.onnx", "--shape", "x"],
         &["run", "m.onnx", "--threads", "many"],
         &["bench", "m.onnx", "--trace", "t.json", "--shape", "x[1]"],
+        &["bench", "m.onnx", "--data", "case", "--trace", "t.json"],
         &["run", "m.onnx", "--cache-mode", "sometimes"],
     ];
     for arguments in cases {
@@ -57,8 +58,13 @@ fn files_that_cannot_be_used_are_named() {
     std::fs::write(path("bad.npy"), "this is no array").unwrap();
     std::fs::write(path("trace.json"), r#"{"other": {"inputs": [], "requests": [{}]}}"#).unwrap();
     std::fs::write(path("bad.json"), "{").unwrap();
+    let (empty, damaged) = (folder.path().join("empty"), folder.path().join("damaged/test_data_set_3"));
+    std::fs::create_dir(&empty).unwrap();
+    std::fs::create_dir_all(&damaged).unwrap();
+    std::fs::write(damaged.join("input_0.pb"), [0xff; 9]).unwrap();
     let dense = path("dense.onnx");
-    let cases: [(Vec<String>, &[&str]); 9] = [
+    let data = |case: &str| vec!["bench".into(), path("dense.onnx"), "--data".into(), path(case)];
+    let cases: [(Vec<String>, &[&str]); 12] = [
         (vec!["run".into(), path("missing.onnx")], &["missing.onnx"]),
         (vec!["inspect".into(), path("missing.onnx")], &["missing.onnx"]),
         (vec!["run".into(), path("short.onnx")], &["short.onnx"]),
@@ -70,6 +76,9 @@ fn files_that_cannot_be_used_are_named() {
             &["trace.json", "'dense'", "other"],
         ),
         (vec!["bench".into(), dense, "--trace".into(), path("bad.json")], &["bad.json", "is no trace file"]),
+        (data("gone"), &["--data", "gone"]),
+        (data("empty"), &["empty", "no test_data_set_* folder"]),
+        (data("damaged"), &["test_data_set_3", "input_0.pb"]),
         (vec!["check".into(), path("nowhere")], &["nowhere"]),
     ];
     for (arguments, parts) in cases {

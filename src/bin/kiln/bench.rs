@@ -1,4 +1,4 @@
-//! `kiln bench`: a model over a trace of changing shapes: what loading costs, what a new shape costs, what it costs
+//! `kiln bench`: a model over requests of changing shapes: what loading costs, what a new shape costs, what it costs
 //! again, and what remains when nothing is new.
 
 mod measure;
@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Requests from this trace file, by the model's file name without its extension
     #[arg(long, value_name = "FILE", conflicts_with_all = ["shapes", "dims", "seed"], help_heading = "Inputs")]
     trace: Option<PathBuf>,
+    /// Requests from the data sets of this case: a folder with folders test_data_set_K that hold input_I.pb
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["trace", "shapes", "dims", "seed"], help_heading = "Inputs")]
+    data: Option<PathBuf>,
     #[command(flatten)]
     feed: FeedArgs,
     /// Rounds over the steady shapes, instead of a time
@@ -77,9 +80,10 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let load_ms = measure::since(start);
     let loaded = memory::resident_mb();
 
-    let workload = match trace {
-        Some(trace) => Workload::from_trace(&trace)?,
-        None => Workload::from_shapes(session.inputs(), &args.feed)?,
+    let workload = match (trace, &args.data) {
+        (Some(trace), _) => Workload::from_trace(&trace)?,
+        (None, Some(case)) => Workload::from_data(session.inputs(), case)?,
+        (None, None) => Workload::from_shapes(session.inputs(), &args.feed)?,
     };
     workload.notices.iter().try_for_each(|notice| writeln!(screen, "notice: {notice}"))?;
     let bounds = match (args.iters, args.time) {
@@ -128,8 +132,10 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
 fn save_outputs(path: &std::path::Path, session: &Session, inputs: &[Vec<workload::Feed>]) -> Outcome {
     let mut arrays = Vec::new();
     for (index, input) in inputs.iter().enumerate() {
-        let outputs = session.run(&workload::borrowed(input))?;
-        arrays.extend(outputs.into_iter().map(|(name, tensor)| (format!("{index}:{name}"), tensor)));
+        for (name, value) in session.run_values(&workload::borrowed(input))? {
+            let tensor = value.into_tensor().usage(|| format!("--save-outputs: output '{name}'"))?;
+            arrays.push((format!("{index}:{name}"), tensor));
+        }
     }
     arrays::write_npz(path, &arrays)
 }

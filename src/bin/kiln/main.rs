@@ -12,6 +12,7 @@ mod bench;
 mod cache;
 mod check;
 mod closeness;
+mod data_sets;
 mod demo;
 mod device;
 mod devices;
@@ -73,7 +74,7 @@ enum Command {
     /// Runs a model once, on given or random inputs
     #[command(after_help = CONTRACT)]
     Run(run::Args),
-    /// Measures a model over a trace of changing shapes
+    /// Measures a model over requests of changing shapes
     #[command(after_help = CONTRACT)]
     Bench(bench::Args),
     /// Makes an HTML page of what `bench --json` measured

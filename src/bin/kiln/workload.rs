@@ -1,12 +1,13 @@
-//! The requests of a benchmark or of tuning, from a trace or from the command line.
+//! The requests of a benchmark or of tuning, from a trace, from data sets or from the command line.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use kiln::graph::Value;
 use kiln::session::{Port, Session};
-use kiln::tensor::Tensor;
-use serde_json::Value;
+use serde_json::{Value as Json, json};
 
+use crate::data_sets::{self, DataError, DataFile};
 use crate::failure::{Blame, Failure, Outcome};
 use crate::feed::{self, FeedArgs};
 use crate::progress::Progress;
@@ -14,27 +15,63 @@ use crate::trace::{Dims, Trace};
 use crate::values::Recipe;
 
 /// One named input of a request.
-pub(crate) type Feed = (String, Tensor);
+pub(crate) type Feed = (String, Value);
 
 /// The form in which a session takes its inputs.
-pub(crate) fn borrowed(feeds: &[Feed]) -> Vec<(&str, Tensor)> {
-    feeds.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect()
+pub(crate) fn borrowed(feeds: &[Feed]) -> Vec<(&str, Value)> {
+    feeds.iter().map(|(name, value)| (name.as_str(), value.clone())).collect()
 }
 
 /// One request: a name for its shapes, and how its inputs are made.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// Its shapes, as reports write them. Equal shapes are equal requests.
-    pub(crate) shape: Value,
-    recipes: Vec<Recipe>,
+    pub(crate) shape: Json,
+    source: Source,
+}
+
+/// Where the inputs of a request come from.
+#[derive(Clone, Debug)]
+enum Source {
+    /// They are made up.
+    Recipes(Vec<Recipe>),
+    /// They are read from a data set.
+    Files(Vec<DataFile>),
 }
 
 impl Request {
     /// Makes its inputs, which is not timed.
     pub(crate) fn make(&self) -> Outcome<Vec<Feed>> {
-        let make = |recipe: &Recipe| Ok((recipe.name.clone(), recipe.make().usage(|| "cannot make inputs")?));
-        self.recipes.iter().map(make).collect()
+        let make = |recipe: &Recipe| {
+            let tensor = recipe.make().usage(|| "cannot make inputs")?;
+            Ok((recipe.name.clone(), Value::Tensor(tensor)))
+        };
+        let read = |file: &DataFile| Ok((file.name.clone(), file.read().usage(|| "--data")?));
+        match &self.source {
+            Source::Recipes(recipes) => recipes.iter().map(make).collect(),
+            Source::Files(files) => files.iter().map(read).collect(),
+        }
     }
+}
+
+/// A value's shape as reports write it: that of a tensor, those of a sequence's tensors, null for nothing.
+fn shape_of(value: &Value) -> Json {
+    match value {
+        Value::Tensor(tensor) => json!(tensor.shape()),
+        Value::Sequence(tensors) => tensors.iter().map(|tensor| json!(tensor.shape())).collect(),
+        Value::Nothing => Json::Null,
+    }
+}
+
+/// The first request of each different shape.
+fn first_of_each_shape(requests: &[Request]) -> Vec<Request> {
+    let mut firsts: Vec<Request> = Vec::new();
+    for request in requests {
+        if firsts.iter().all(|known| known.shape != request.shape) {
+            firsts.push(request.clone());
+        }
+    }
+    firsts
 }
 
 /// All requests of a benchmark.
@@ -52,8 +89,8 @@ impl Workload {
     /// The requests of a trace.
     pub(crate) fn from_trace(trace: &Trace) -> Outcome<Workload> {
         let request = |dims: &Dims| {
-            let shape = dims.iter().map(|(name, &size)| (name.clone(), Value::from(size))).collect();
-            Ok(Request { shape: Value::Object(shape), recipes: trace.recipes(dims)? })
+            let shape = dims.iter().map(|(name, &size)| (name.clone(), Json::from(size))).collect();
+            Ok(Request { shape: Json::Object(shape), source: Source::Recipes(trace.recipes(dims)?) })
         };
         let requests = trace.requests.iter().map(request).collect::<Outcome<_>>()?;
         let steady = trace.steady.iter().map(request).collect::<Outcome<_>>()?;
@@ -77,16 +114,27 @@ impl Workload {
         let request = |recipes: Vec<Recipe>| {
             let shape: BTreeMap<&str, &[usize]> =
                 recipes.iter().map(|recipe| (recipe.name.as_str(), recipe.spec.shape.as_slice())).collect();
-            Request { shape: serde_json::json!(shape), recipes }
+            Request { shape: json!(shape), source: Source::Recipes(recipes) }
         };
         let requests: Vec<Request> = plan.requests.into_iter().map(request).collect();
-        let mut steady: Vec<Request> = Vec::new();
-        for request in &requests {
-            if !steady.iter().any(|known| known.shape == request.shape) {
-                steady.push(request.clone());
-            }
-        }
+        let steady = first_of_each_shape(&requests);
         Ok(Workload { requests, steady, notices: plan.notices })
+    }
+
+    /// A request for each data set of the case in that folder, by their numbers; the first of every different shape is
+    /// also a steady one. Values are read when a request is made: data sets may take more memory than there is.
+    pub(crate) fn from_data(ports: &[Port], case: &Path) -> Outcome<Workload> {
+        let sets = data_sets::find(case).usage(|| format!("--data {}", case.display()))?;
+        let request = |set: &PathBuf| {
+            let files = DataFile::inputs(set, ports);
+            let shape = files.iter().map(|file| Ok((file.name.clone(), shape_of(&file.read()?))));
+            let shape: BTreeMap<String, Json> =
+                shape.collect::<Result<_, DataError>>().usage(|| format!("--data {}", set.display()))?;
+            Ok(Request { shape: json!(shape), source: Source::Files(files) })
+        };
+        let requests = sets.iter().map(request).collect::<Outcome<Vec<_>>>()?;
+        let steady = first_of_each_shape(&requests);
+        Ok(Workload { requests, steady, notices: Vec::new() })
     }
 }
 
@@ -95,7 +143,7 @@ pub(crate) fn send_each(session: &Session, model: &Path, requests: &[&Request]) 
     let progress = Progress::new("shapes", requests.len());
     for request in requests {
         let feeds = request.make()?;
-        let outputs = session.run(&borrowed(&feeds));
+        let outputs = session.run_values(&borrowed(&feeds));
         outputs.map_err(|error| Failure::from(error).context(model.display().to_string()))?;
         progress.step();
     }
@@ -103,7 +151,7 @@ pub(crate) fn send_each(session: &Session, model: &Path, requests: &[&Request]) 
 }
 
 /// A request's shapes for people: `N=1 S=16`, `x=[1,3]`.
-pub(crate) fn shape_text(shape: &Value) -> String {
+pub(crate) fn shape_text(shape: &Json) -> String {
     let parts = shape.as_object().into_iter().flatten().map(|(name, size)| format!("{name}={size}"));
     parts.collect::<Vec<_>>().join(" ")
 }
@@ -126,6 +174,6 @@ mod tests {
         assert_eq!(texts(&workload.requests), ["x=[2]", "x=[3]", "x=[2]"]);
         assert_eq!(texts(&workload.steady), ["x=[2]", "x=[3]"]);
         let feeds = workload.requests[1].make().unwrap();
-        assert_eq!((feeds[0].0.as_str(), feeds[0].1.shape()), ("x", &[3usize][..]));
+        assert_eq!((feeds[0].0.as_str(), feeds[0].1.as_tensor().unwrap().shape()), ("x", &[3usize][..]));
     }
 }

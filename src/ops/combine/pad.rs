@@ -8,10 +8,9 @@ use std::sync::Arc;
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::{copy, for_each_chunk};
 
-use super::share;
 use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{
-    LoadCx, Movement, OpError, axes_of, counted, integers, optional, rearrange, refused, required, strides,
+    LoadCx, Movement, OpError, axes_of, counted, integers, optional, rearrange, refused, required, share, strides,
 };
 use crate::tensor::{DType, Tensor, TensorSpec};
 

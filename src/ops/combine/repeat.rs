@@ -1,17 +1,13 @@
 //! Tile and Expand: the same elements again and again, read through a [`View`] that does not move along some axes.
 
 #[cfg(feature = "device")]
-use crate::graph::device::Operand;
-use kiln_kernels::Parallel;
-use kiln_kernels::parallel::for_each_chunk;
-
-use super::share;
-#[cfg(feature = "device")]
 use crate::graph::DeviceCx;
+#[cfg(feature = "device")]
+use crate::graph::device::Operand;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 #[cfg(feature = "device")]
 use crate::ops::required;
-use crate::ops::{LoadCx, Movement, OpError, View, rearrange};
+use crate::ops::{LoadCx, OpError, View, Viewed, rearrange};
 use crate::tensor::Shape;
 #[cfg(feature = "device")]
 use crate::tensor::{Tensor, TensorSpec};
@@ -83,31 +79,8 @@ impl Node for Repeat {
         }
         let input = io.input(0)?;
         let view = self.view(input.shape(), &to)?;
-        let repeated = Repeated { view, width: input.dtype().size(), parallel: cx.parallel };
-        let output = rearrange(&repeated, &[input], io.alloc(0)?)?;
+        let output = rearrange(&Viewed { view: &view, parallel: cx.parallel }, &[input], io.alloc(0)?)?;
         io.push(output);
-        Ok(())
-    }
-}
-
-struct Repeated<'a> {
-    view: View,
-    width: usize,
-    parallel: &'a dyn Parallel,
-}
-
-impl Movement for Repeated<'_> {
-    fn run<T: Clone + Send + Sync>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
-        let share = share(to.len(), self.width, self.parallel);
-        for_each_chunk(self.parallel, to, share, &|index, chunk| {
-            let mut cursor = self.view.cursor_at(index * share);
-            let mut rest = chunk;
-            while let Some(run) = cursor.next(rest.len()) {
-                let (now, later) = rest.split_at_mut(run.count);
-                run.read(from[0], now);
-                rest = later;
-            }
-        });
         Ok(())
     }
 }

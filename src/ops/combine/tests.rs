@@ -141,7 +141,7 @@ fn large_tensors_move_the_same_on_several_threads() {
     let row = |row: usize| [&from[0][row * left..][..left], &from[1][row * right..][..right]].concat();
     let want: Vec<u32> = (0..rows as usize).flat_map(row).collect();
     for parallel in [&Serial as &dyn Parallel, &threads] {
-        let joined = Joined { runs: vec![left, right], width: 4, parallel };
+        let joined = Joined { runs: vec![left, right], parallel };
         let mut to = vec![0; want.len()];
         joined.run(&[&from[0], &from[1]], &mut to).unwrap();
         assert!(to == want, "joined");

@@ -194,7 +194,7 @@ fn slice(tensor: &Tensor, axis: usize, index: usize, cx: &FlowCx<'_>) -> Result<
     let mut shape = Shape::from_slice(tensor.shape());
     shape.remove(axis);
     let to = cx.alloc(TensorSpec { dtype: tensor.dtype(), shape })?;
-    rearrange(&Blocks { places: vec![index], size, inner }, &[tensor], to)
+    rearrange(&Blocks { places: vec![index], size, inner }.copied(cx.parallel()), &[tensor], to)
 }
 
 /// The tensor with zeros behind it along its first axis, up to `length`.

@@ -60,17 +60,20 @@ fn pairs<W: Copy>(left: &mut [W], right: &[W], function: impl Fn(W, W) -> W) {
 
 /// Comparisons and logic, the same for every type.
 fn predicate<W: Wide>(function: Binary, one: W, left: &mut [W], right: &[W]) -> bool {
+    // Generic over the test, so that each is a loop of its own without a call.
+    fn test<W: Wide>(one: W, left: &mut [W], right: &[W], holds: impl Fn(W, W) -> bool) {
+        pairs(left, right, |a, b| if holds(a, b) { one } else { W::default() });
+    }
     let zero = W::default();
-    let mut test = |holds: fn(W, W, W) -> bool| pairs(left, right, |a, b| if holds(a, b, zero) { one } else { zero });
     match function {
-        Binary::Equal => test(|a, b, _| a == b),
-        Binary::Less => test(|a, b, _| a < b),
-        Binary::LessOrEqual => test(|a, b, _| a <= b),
-        Binary::Greater => test(|a, b, _| a > b),
-        Binary::GreaterOrEqual => test(|a, b, _| a >= b),
-        Binary::And => test(|a, b, zero| a != zero && b != zero),
-        Binary::Or => test(|a, b, zero| a != zero || b != zero),
-        Binary::Xor => test(|a, b, zero| (a != zero) != (b != zero)),
+        Binary::Equal => test(one, left, right, |a, b| a == b),
+        Binary::Less => test(one, left, right, |a, b| a < b),
+        Binary::LessOrEqual => test(one, left, right, |a, b| a <= b),
+        Binary::Greater => test(one, left, right, |a, b| a > b),
+        Binary::GreaterOrEqual => test(one, left, right, |a, b| a >= b),
+        Binary::And => test(one, left, right, |a, b| a != zero && b != zero),
+        Binary::Or => test(one, left, right, |a, b| a != zero || b != zero),
+        Binary::Xor => test(one, left, right, |a, b| (a != zero) != (b != zero)),
         _ => return false,
     }
     true

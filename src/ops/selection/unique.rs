@@ -135,12 +135,13 @@ impl Node for Unique {
         Ok(Prepared::holding(Arc::new(found), held))
     }
 
-    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let found = prepared.get::<Found>()?;
         let input = io.input(0)?;
         let (shape, axis) = self.seen(input)?;
         let (_, size, inner) = around(&shape, axis);
-        let values = rearrange(&Blocks { places: found.first.clone(), size, inner }, &[input], io.alloc(0)?)?;
+        let blocks = Blocks { places: found.first.clone(), size, inner };
+        let values = rearrange(&blocks.copied(cx.parallel), &[input], io.alloc(0)?)?;
         io.push(values);
         let first: Vec<i64> = found.first.iter().map(|&place| place as i64).collect();
         for (index, list) in [&first, &found.which, &found.counts].into_iter().enumerate().take(self.outputs - 1) {

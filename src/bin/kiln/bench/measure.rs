@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use kiln::graph::Value;
 use kiln::session::{Session, SessionOptions, Tune};
-use kiln::tensor::Tensor;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::Value as Json;
 
 use crate::failure::Outcome;
 use crate::progress::Progress;
@@ -63,7 +63,7 @@ pub(super) struct First {
 }
 
 impl First {
-    fn measure(session: &Session, feeds: &[(&str, Tensor)]) -> Outcome<First> {
+    fn measure(session: &Session, feeds: &[(&str, Value)]) -> Outcome<First> {
         let before = session.cache_stats();
         let ms = timed(session, feeds)?;
         Ok(First { ms, lookups: Lookups::since(session, &before) })
@@ -102,7 +102,7 @@ impl Passes {
     /// Sends all requests for the first time.
     pub(super) fn first(session: &Session, requests: &[Request]) -> Outcome<Passes> {
         let mut passes = Passes::default();
-        let mut seen: Vec<&Value> = Vec::new();
+        let mut seen: Vec<&Json> = Vec::new();
         for request in requests {
             let new = !seen.contains(&&request.shape);
             if new {
@@ -115,7 +115,7 @@ impl Passes {
     }
 
     /// The first request of those shapes, if there was one.
-    pub(super) fn first_of(&self, requests: &[Request], shape: &Value) -> Option<First> {
+    pub(super) fn first_of(&self, requests: &[Request], shape: &Json) -> Option<First> {
         let place = requests.iter().position(|request| request.shape == *shape)?;
         Some(First { ms: *self.first.get(place)?, lookups: *self.lookups.get(place)? })
     }
@@ -146,9 +146,9 @@ impl Passes {
     }
 }
 
-fn timed(session: &Session, feeds: &[(&str, Tensor)]) -> Outcome<f64> {
+fn timed(session: &Session, feeds: &[(&str, Value)]) -> Outcome<f64> {
     let start = Instant::now();
-    let outputs = session.run(feeds);
+    let outputs = session.run_values(feeds);
     let outputs = outputs.map(drop);
     let latency = since(start);
     outputs?;
@@ -219,7 +219,7 @@ pub(super) fn steady(session: &Session, inputs: &[Vec<Feed>], bounds: Bounds) ->
     if inputs.is_empty() {
         return Ok(SteadyRun::default());
     }
-    let feeds: Vec<Vec<(&str, Tensor)>> = inputs.iter().map(|input| workload::borrowed(input)).collect();
+    let feeds: Vec<Vec<(&str, Value)>> = inputs.iter().map(|input| workload::borrowed(input)).collect();
     let mut firsts = Vec::with_capacity(feeds.len());
     for feed in &feeds {
         firsts.push(First::measure(session, feed)?);

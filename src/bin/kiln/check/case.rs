@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kiln::graph::{NodeError, RunError, Value};
-use kiln::session::{Port, Precision, Session, SessionError, SessionOptions};
+use kiln::session::{Precision, Session, SessionError, SessionOptions};
 use kiln::tensor::Tensor;
 use kiln_kernels::crash;
 use serde::{Deserialize, Serialize};
 
-use crate::check::folder;
 use crate::check::uses::Uses;
 use crate::closeness::{self, Tolerance};
+use crate::data_sets::{self, DataError, DataFile};
 
 /// How a case ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,30 +89,29 @@ fn attempt(folder: &Path, options: &SessionOptions, seen: &mut Seen) -> Result<V
     let random = seen.uses.any(RANDOM);
     let session = Session::from_graph(graph, options).map_err(|error| refusal(&error))?;
     let before = session.cache_stats().lookups;
-    let sets = folder::data_sets(folder).map_err(Verdict::refused)?;
-    if sets.is_empty() {
-        return Err(Verdict::refused("no test_data_set_* folder"));
-    }
+    let sets = data_sets::find(folder).map_err(Verdict::refused)?;
     // With a tuner, every data set is checked with the cost model's choices and with the measured ones.
     let rounds = if session.tune_report().is_some() { 2 } else { 1 };
     for (round, set) in (0..rounds).flat_map(|round| sets.iter().map(move |set| (round, set))) {
         if round > 0 {
             session.settle(TUNING);
         }
-        let inputs = inputs(&session, set)?;
+        let files = DataFile::inputs(set, session.inputs());
+        let inputs: Vec<(&str, Value)> = files
+            .iter()
+            .map(|file| Ok((file.name.as_str(), file.read()?)))
+            .collect::<Result<_, DataError>>()
+            .map_err(Verdict::refused)?;
         let outputs = session.run_values(&inputs).map_err(|error| refusal(&error))?;
         for (index, ((name, actual), port)) in outputs.iter().zip(session.outputs()).enumerate() {
-            let path = set.join(format!("output_{index}.pb"));
-            if !path.exists() {
-                continue;
-            }
-            let expected = read(&path, port)?;
+            let Some(file) = DataFile::output(set, index, port) else { continue };
+            let expected = file.read().map_err(Verdict::refused)?;
             let tolerance = |expected: &Tensor| match options.precision {
                 Precision::F32 => tolerance,
                 Precision::Bf16 => tolerance.lowered(expected),
             };
             if let Some(difference) = difference(&expected, actual, tolerance, random)? {
-                let set = if sets.len() > 1 { format!("{}: ", file_name(set)) } else { String::new() };
+                let set = if sets.len() > 1 { format!("{}: ", data_sets::shown(set)) } else { String::new() };
                 return Ok(Verdict::Wrong(format!("{set}output '{name}': {difference}")));
             }
         }
@@ -161,24 +160,6 @@ fn difference(
     }
 }
 
-/// `input_<i>.pb` is for the i-th input that is not a constant of the model; without a file it is not given.
-fn inputs<'s>(session: &'s Session, set: &Path) -> Result<Vec<(&'s str, Value)>, Verdict> {
-    let mut inputs = Vec::new();
-    for (index, port) in session.inputs().iter().filter(|port| !port.has_default).enumerate() {
-        let path = set.join(format!("input_{index}.pb"));
-        if path.exists() {
-            inputs.push((port.name.as_str(), read(&path, port)?));
-        }
-    }
-    Ok(inputs)
-}
-
-fn read(path: &Path, port: &Port) -> Result<Value, Verdict> {
-    let refused = |error: &dyn fmt::Display| Verdict::refused(format!("{}: {error}", file_name(path)));
-    let bytes = std::fs::read(path).map_err(|error| refused(&error))?;
-    kiln::onnx::read_value(bytes, port.kind).map_err(|error| refused(&error))
-}
-
 fn tolerance(folder: &Path) -> Result<Tolerance, Verdict> {
     let path = folder.join("tolerance.json");
     if !path.exists() {
@@ -208,10 +189,6 @@ fn unsupported(error: &RunError) -> Option<&str> {
         NodeError::Body(inner) => unsupported(inner),
         _ => None,
     }
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 pub(super) fn one_line(text: &str) -> String {

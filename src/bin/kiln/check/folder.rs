@@ -69,19 +69,6 @@ fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> std::io::Resul
     Ok(())
 }
 
-/// The data sets of a case, in order of their names.
-pub(super) fn data_sets(case: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut sets = Vec::new();
-    for entry in std::fs::read_dir(case)? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with("test_data_set_") && entry.path().is_dir() {
-            sets.push(entry.path());
-        }
-    }
-    sets.sort();
-    Ok(sets)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,15 +100,5 @@ mod tests {
         let twice = names(&[node.clone(), node]);
         assert_eq!(twice.iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len(), 4);
         assert!(find(&[root.path().join("missing")]).is_err());
-    }
-
-    #[test]
-    fn data_sets_come_in_order() {
-        let root = tempfile::tempdir().unwrap();
-        for set in ["test_data_set_1", "test_data_set_0", "other"] {
-            std::fs::create_dir(root.path().join(set)).unwrap();
-        }
-        let sets = data_sets(root.path()).unwrap();
-        assert_eq!(sets.iter().map(|set| own_name(set)).collect::<Vec<_>>(), ["test_data_set_0", "test_data_set_1"]);
     }
 }
