@@ -52,7 +52,8 @@ impl Gather {
     fn new(cx: &LoadCx<'_>) -> Gather {
         let axis = cx.node.attributes().int("axis");
         let data = cx.graph.constant_input(cx.node, 0);
-        let in_rows = |data: &&Tensor| axis_of(axis, data.shape().len()).is_ok_and(|axis| around(data.shape(), axis).0 == 1);
+        let in_rows =
+            |data: &&Tensor| axis_of(axis, data.shape().len()).is_ok_and(|axis| around(data.shape(), axis).0 == 1);
         let form = data.filter(in_rows).and_then(Tensor::compact_form);
         let table = form.map(|(form, first)| {
             // No request reads files.

@@ -284,12 +284,7 @@ impl Node for Dequantize {
 }
 
 /// Numbers from elements that `f32` holds, or that are rounded to it once.
-fn dequantize(
-    from: &Tensor,
-    expansion: &Expansion,
-    to: &mut Tensor,
-    parallel: &dyn Parallel,
-) -> Result<(), NodeError> {
+fn dequantize(from: &Tensor, expansion: &Expansion, to: &mut Tensor, parallel: &dyn Parallel) -> Result<(), NodeError> {
     let (quantized, numbers) = (from.dtype(), to.dtype());
     in_blocks(from, to, parallel, &|first, from, to| {
         if numbers == DType::F32 {
@@ -381,6 +376,53 @@ mod tests {
         let small = Tensor::from_bytes(TensorSpec::new(DType::F8E4M3, [1]), &[0x38]).unwrap();
         Trial::new("DequantizeLinear").tensor(small).input(&[], &[3f32]).gives(&[1], &[3f32]);
         Trial::new("DequantizeLinear").input(&[1], &[i32::MIN]).input(&[], &[1f32]).gives(&[1], &[-2_147_483_648f32]);
+    }
+
+    #[test]
+    fn long_tensors_give_what_each_element_gives_alone() {
+        const SHAPE: [usize; 3] = [5, 67, 211];
+        let count = SHAPE.iter().product::<usize>();
+        assert!(count > 2 * SHARE, "several tasks");
+        let grain = |shape: &[usize], axis, block| Grain::of(&SHAPE, shape, axis, block).unwrap();
+        let values: Vec<f32> = (0..count).map(|at| ((at * 7919 % 30011) as f32 - 15000.0) * 0.013).collect();
+        let bytes: Vec<i8> = (0..count).map(|at| (at * 37 % 251) as u8 as i8).collect();
+        for (shape, axis, block) in
+            [(vec![67], 1, 0), (vec![211], 2, 0), (vec![5, 9, 211], 1, 8), (vec![5, 67, 14], 2, 16)]
+        {
+            let (grain, steps) = (grain(&shape, axis, block), shape.iter().product::<usize>());
+            let scales: Vec<f32> = (0..steps).map(|at| 0.4 + (at % 19) as f32 * 0.11).collect();
+            let zeros: Vec<i8> = (0..steps).map(|at| (at % 23) as i8 - 11).collect();
+            let trial = |op: &str| Trial::new(op).int("axis", axis as i64).int("block_size", block as i64);
+            let quantised = values.iter().enumerate().map(|(at, value)| {
+                let place = grain.place(at);
+                ((value / scales[place]).round_ties_even() + f32::from(zeros[place])).clamp(-128.0, 127.0) as i8
+            });
+            let with = trial("QuantizeLinear").input(&SHAPE, &values).input(&shape, &scales).input(&shape, &zeros);
+            with.gives(&SHAPE, &quantised.collect::<Vec<_>>());
+            let back: Vec<f32> = bytes
+                .iter()
+                .enumerate()
+                .map(|(at, &byte)| {
+                    let place = grain.place(at);
+                    (f32::from(byte) - f32::from(zeros[place])) * scales[place]
+                })
+                .collect();
+            let with = trial("DequantizeLinear").input(&SHAPE, &bytes).input(&shape, &scales).input(&shape, &zeros);
+            with.gives(&SHAPE, &back);
+            let halves: Vec<f16> = scales.iter().map(|&scale| f16::from_f32(scale)).collect();
+            let back = bytes.iter().enumerate().map(|(at, &byte)| {
+                let place = grain.place(at);
+                f16::from_f32((f32::from(byte) - f32::from(zeros[place])) * halves[place].to_f32())
+            });
+            let with = trial("DequantizeLinear").input(&SHAPE, &bytes).input(&shape, &halves).input(&shape, &zeros);
+            with.gives(&SHAPE, &back.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn zero_points_beyond_f32_are_subtracted_before_rounding() {
+        let wide = Trial::new("DequantizeLinear").input(&[2], &[i32::MAX, 16_777_217]).input(&[], &[1f32]);
+        wide.input(&[], &[i32::MAX - 1]).gives(&[2], &[1f32, -2_130_706_432.0]);
     }
 
     #[test]

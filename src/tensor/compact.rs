@@ -160,8 +160,7 @@ mod tests {
         let tensor = Tensor::compact(stored.clone(), Expansion { zero, scale }).unwrap();
         assert_eq!(tensor.spec(), &TensorSpec::new(DType::F32, [3, 5, 4]));
         let elements = stored.as_slice::<i8>().unwrap();
-        let expected: Vec<f32> =
-            (0..60).map(|at| (f32::from(elements[at]) - 7.0) * scales[at / 4 % 5]).collect();
+        let expected: Vec<f32> = (0..60).map(|at| (f32::from(elements[at]) - 7.0) * scales[at / 4 % 5]).collect();
         let (form, first) = tensor.compact_form().expect("nothing has read it");
         let mut rows = [0f32; 8];
         form.write(first + 20, &mut rows);

@@ -109,7 +109,9 @@ impl Pieces<'_> {
                 numbers.resize(numbers.len().max(range.len()), 0.0);
                 let piece = &mut numbers[..range.len()];
                 match stored {
-                    Some(window) => form.write_from(window.read(start * size..(start + range.len()) * size), start, piece),
+                    Some(window) => {
+                        form.write_from(window.read(start * size..(start + range.len()) * size), start, piece)
+                    }
                     None => form.write(start, piece),
                 }
                 Some(piece)
