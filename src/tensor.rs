@@ -5,15 +5,18 @@
 //!
 //! [`dtype`] lists the element types, [`minifloat`] decodes the smallest, [`pool`] lends the memory of a [`buffer`],
 //! which `extents` and `slab` divide and `memory` gets from the system. [`backing`] is a file whose tensors are read
-//! when they are needed, whole or in [`pieces`]. [`elsewhere`] is memory that the processor cannot read, `destination`
-//! a caller's, in which an output is made.
+//! when they are needed, whole or in [`pieces`]; a [`compact`] tensor is made of smaller elements then, whose factors
+//! have a [`grain`]. [`elsewhere`] is memory that the processor cannot read, `destination` a caller's, in which an
+//! output is made.
 
 pub mod backing;
 pub mod buffer;
+pub mod compact;
 pub(crate) mod destination;
 pub mod dtype;
 pub mod elsewhere;
 mod extents;
+pub mod grain;
 mod memory;
 pub mod minifloat;
 pub mod pieces;
@@ -27,10 +30,12 @@ use smallvec::SmallVec;
 
 pub use backing::Backing;
 pub use buffer::Buffer;
+pub use compact::{Compact, Expansion, Factors};
 #[cfg(test)]
 pub(crate) use dtype::ONNX_NUMBERS;
 pub use dtype::{BoolByte, DType, Element};
 pub use elsewhere::Elsewhere;
+pub use grain::Grain;
 pub use memory::installed_bytes;
 pub use pieces::Pieces;
 pub use pool::BufferPool;
@@ -226,6 +231,30 @@ impl Tensor {
         Tensor::from_buffer(spec, Arc::new(Buffer::foreign_mut(bytes)), found)
     }
 
+    /// Numbers in `f32` of the stored elements' shape, which are made of those when they are first needed.
+    ///
+    /// # Errors
+    ///
+    /// Where `f32` does not hold every number of the stored type, or the numbers' bytes cannot be counted.
+    pub fn compact(stored: Tensor, expansion: Expansion) -> Result<Tensor, TensorError> {
+        if !compact::widens(stored.dtype()) {
+            return Err(TensorError::Type { expected: DType::F32, found: stored.dtype() });
+        }
+        stored.expect_here()?;
+        let spec = TensorSpec::new(DType::F32, stored.shape().iter().copied());
+        let bytes = spec.elements()? * DType::F32.size();
+        let form = Arc::new(Compact { stored, expansion });
+        Ok(Tensor { spec, data: Data::Bytes(Arc::new(Buffer::compact(form, bytes)), 0) })
+    }
+
+    /// The form that the numbers will be made of, and the number of the first one in it; `None` if they are not in such
+    /// a form, or have been made.
+    #[must_use]
+    pub fn compact_form(&self) -> Option<(Arc<Compact>, usize)> {
+        let Data::Bytes(buffer, start) = &self.data else { return None };
+        Some((buffer.form()?, start / DType::F32.size()))
+    }
+
     /// Type and shape without elements, for a tensor whose elements are never read.
     #[must_use]
     pub fn hollow(spec: TensorSpec) -> Tensor {
@@ -357,14 +386,23 @@ impl Tensor {
         Ok(bytemuck::cast_slice(self.bytes()))
     }
 
-    /// The elements in `f32`, piece by piece: bytes that are still in a file are not kept.
+    /// The elements in `f32`, piece by piece: neither bytes that are still in a file nor numbers that are made of a
+    /// compact form are kept.
     pub fn pieces(&self) -> Result<Pieces<'_>, TensorError> {
         self.expect(DType::F32)?;
-        let place = if let Data::Bytes(buffer, start) = &self.data { buffer.place().zip(Some(*start)) } else { None };
-        match place {
-            Some(((backing, offset), start)) => Ok(Pieces::of_file(backing, offset + start as u64, self.len())),
+        if let Some((backing, offset)) = self.in_file() {
+            return Ok(Pieces::of_file(backing, offset, self.len()));
+        }
+        match self.compact_form() {
+            Some((form, first)) => Ok(Pieces::of_compact(form, first, self.len())),
             None => self.as_slice().map(Pieces::from),
         }
+    }
+
+    /// The file that has the bytes and their offset in it, while they are not read.
+    fn in_file(&self) -> Option<(Arc<Backing>, u64)> {
+        let Data::Bytes(buffer, start) = &self.data else { return None };
+        buffer.place().map(|(backing, offset)| (backing, offset + *start as u64))
     }
 
     /// The elements, to be written; copied first if there is another owner.
@@ -395,7 +433,7 @@ impl Tensor {
     /// Whether the elements can be read from a file again.
     #[must_use]
     pub fn is_in_file(&self) -> bool {
-        matches!(&self.data, Data::Bytes(buffer, _) if buffer.place().is_some())
+        self.in_file().is_some()
     }
 
     /// Reads the elements now, where they are still in a file.

@@ -14,6 +14,7 @@ mod code_parts;
 pub mod conv;
 mod description;
 pub mod gemm;
+pub mod linear;
 pub(crate) mod loops;
 mod multiversion;
 pub mod norm;

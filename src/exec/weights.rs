@@ -373,6 +373,38 @@ mod tests {
     }
 
     #[test]
+    fn weights_in_compact_form_are_packed_as_their_numbers_which_are_never_all_made() {
+        use std::io::Write;
+
+        use crate::tensor::{DType, Expansion, Factors, Grain, Tensor, TensorSpec};
+        let bytes: Vec<u8> = (0..1500 * 75).map(|at| (at * 37 % 251) as u8).collect();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&bytes).unwrap();
+        let backing = crate::tensor::Backing::new(file.path(), file.reopen().unwrap());
+        let buffer = Arc::new(Buffer::deferred(backing, 0, bytes.len()));
+        let in_file = Tensor::from_buffer(TensorSpec::new(DType::U8, [1500, 75]), buffer, bytes.len()).unwrap();
+        let in_memory = Tensor::from_slice([1500, 75], &bytes).unwrap();
+        let scales: Vec<f32> = (0..75).map(|at| 0.01 + at as f32).collect();
+        let numbers: Vec<f32> = bytes.iter().enumerate().map(|(at, &byte)| f32::from(byte) * scales[at % 75]).collect();
+        for stored in [in_file.clone(), in_memory] {
+            let scale = Factors::new(scales.clone(), Grain::Axis { size: 75, inner: 1 }, numbers.len());
+            let tensor = Tensor::compact(stored, Expansion { zero: None, scale }).unwrap();
+            for (transposed, count) in [(false, 1), (true, 1), (false, 5)] {
+                let sizes = [count, 1500 / count, 75];
+                let pieces = || tensor.pieces().unwrap();
+                let packed = matmul(Isa::Avx2, Elements::F32, pieces(), sizes, transposed, 0.5).unwrap();
+                let plain = matmul(Isa::Avx2, Elements::F32, &numbers[..], sizes, transposed, 0.5).unwrap();
+                assert!(Arc::ptr_eq(&packed.packed, &plain.packed), "{transposed} {count}");
+            }
+            let sizes = Weights { channels: 25, filters: 500, groups: 1, kernel: [1, 3, 3], transposed: None };
+            let packed = conv(Isa::Avx2, Elements::F32, tensor.pieces().unwrap(), &sizes).unwrap();
+            assert!(Arc::ptr_eq(&packed, &conv(Isa::Avx2, Elements::F32, &numbers[..], &sizes).unwrap()));
+            assert!(tensor.compact_form().is_some() && tensor.pieces().unwrap().is_stored());
+        }
+        assert!(in_file.is_in_file(), "the bytes were read a piece at a time, too");
+    }
+
+    #[test]
     fn matrices_of_a_stack_follow_each_other() {
         let weights: Vec<f32> = (0..2 * 3 * 4).map(|i| i as f32).collect();
         let stack = matmul(Isa::Portable, Elements::F32, &weights[..], [2, 3, 4], false, 1.0).unwrap();

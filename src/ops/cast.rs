@@ -3,9 +3,17 @@
 //! Numbers go through the wide type that holds every value of the source, so each is rounded once. Floats outside of
 //! an integer type saturate and NaN becomes zero, where ONNX leaves the result open; integers wrap.
 
+use std::sync::OnceLock;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use kiln_kernels::parallel::{Parallel, for_each_chunk};
+
 use super::wide::{CHUNK, Wide, Width, dispatch, widened};
 use super::{LoadCx, OpError, Operator, Run, named_type, refused};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::tensor::compact::{widen, widens};
 use crate::tensor::minifloat::{self, PowerRounding};
 use crate::tensor::{DType, Tensor};
 
@@ -81,7 +89,7 @@ impl Node for Cast {
         if self.to == Target::Like { "CastLike" } else { "Cast" }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         if io.input(0)?.dtype() == io.spec(0).dtype {
             let input = io.take(0)?;
             io.push(input);
@@ -91,7 +99,7 @@ impl Node for Cast {
         if output.dtype().is_minifloat() && input.dtype() != DType::String {
             self.small.convert(input, &mut output)?;
         } else {
-            output = convert(input, output)?;
+            output = convert(input, output, cx.parallel)?;
         }
         io.push(output);
         Ok(())
@@ -99,7 +107,7 @@ impl Node for Cast {
 }
 
 /// The elements of `from` as the type of `to`, which has the same shape.
-pub(crate) fn convert(from: &Tensor, mut to: Tensor) -> Result<Tensor, NodeError> {
+pub(crate) fn convert(from: &Tensor, mut to: Tensor, parallel: &dyn Parallel) -> Result<Tensor, NodeError> {
     match (from.dtype(), to.dtype()) {
         (DType::String, DType::String) => Ok(from.clone()),
         (DType::String, _) => {
@@ -108,20 +116,62 @@ pub(crate) fn convert(from: &Tensor, mut to: Tensor) -> Result<Tensor, NodeError
         }
         (_, DType::String) => Ok(Tensor::from_strings(to.shape().iter().copied(), print(from)?)?),
         _ => {
-            dispatch!(Width::of(from.dtype())?, convert_through(from, &mut to))?;
+            convert_numbers(from, &mut to, parallel)?;
             Ok(to)
         }
     }
 }
 
-fn convert_through<W: Wide>(from: &Tensor, to: &mut Tensor) -> Result<(), NodeError> {
-    let dtype = to.dtype();
+/// Elements of a task: a few caches' worth, and longer than a thread takes to wake.
+const SHARE: usize = 1 << 15;
+
+fn convert_numbers(from: &Tensor, to: &mut Tensor, parallel: &dyn Parallel) -> Result<(), NodeError> {
+    let ((source, size), target) = ((from.dtype(), from.dtype().size()), to.dtype());
+    let (bytes, failed) = (from.bytes(), OnceLock::new());
+    for_each_chunk(parallel, to.bytes_mut(), SHARE * target.size(), &|index, to| {
+        let count = to.len() / target.size();
+        if let Err(error) = convert_part(source, &bytes[index * SHARE * size..][..count * size], target, to) {
+            // The first of them is reported.
+            let _ = failed.set(error);
+        }
+    });
+    failed.into_inner().map_or(Ok(()), Err)
+}
+
+/// As many elements of one type as another; `to` holds exactly as many.
+pub(super) fn convert_part(source: DType, from: &[u8], target: DType, to: &mut [u8]) -> Result<(), NodeError> {
+    match (source, target) {
+        (_, DType::F32) if widens(source) => widen(source, from, cast_slice_mut(to)),
+        (DType::I32, DType::F32) => {
+            let pairs = cast_slice_mut::<u8, f32>(to).iter_mut().zip(cast_slice::<u8, i32>(from));
+            pairs.for_each(|(to, &from)| *to = from as f32);
+        }
+        (DType::F32, DType::F16) => cast_slice_mut::<u8, f16>(to).convert_from_f32_slice(cast_slice(from)),
+        (DType::F32, DType::BF16) => {
+            let pairs = cast_slice_mut::<u8, u16>(to).iter_mut().zip(cast_slice::<u8, u32>(from));
+            pairs.for_each(|(to, &from)| *to = bf16_bits(from));
+        }
+        _ => dispatch!(Width::of(source)?, convert_through(source, from, target, to))?,
+    }
+    Ok(())
+}
+
+/// The bits of the `bf16` nearest to an `f32` of those bits, ties to even; NaN stays NaN. Without a branch, so that it
+/// is vectorised.
+fn bf16_bits(bits: u32) -> u16 {
+    // A carry into the exponent rounds up to the next power of two, or to infinity.
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    (if is_nan { bits >> 16 | 0x40 } else { rounded }) as u16
+}
+
+fn convert_through<W: Wide>(source: DType, from: &[u8], target: DType, to: &mut [u8]) -> Result<(), NodeError> {
     let mut chunk = [W::default(); CHUNK];
-    for (index, bytes) in to.bytes_mut().chunks_mut(CHUNK * dtype.size()).enumerate() {
-        let count = bytes.len() / dtype.size();
+    for (index, to) in to.chunks_mut(CHUNK * target.size()).enumerate() {
+        let count = to.len() / target.size();
         let run = Run { start: index * CHUNK, count, stride: 1 };
-        W::load(from.dtype(), from.bytes(), run, &mut chunk[..count])?;
-        W::store(&chunk[..count], dtype, bytes)?;
+        W::load(source, from, run, &mut chunk[..count])?;
+        W::store(&chunk[..count], target, to)?;
     }
     Ok(())
 }
@@ -187,7 +237,7 @@ fn print_float(value: impl std::fmt::Display + std::fmt::LowerExp, wide: f64) ->
 
 #[cfg(test)]
 mod tests {
-    use half::{bf16, f16};
+    use half::bf16;
 
     use super::*;
     use crate::ops::trial::{Trial, bools, onnx_code, strings};
@@ -222,6 +272,56 @@ mod tests {
         let values: Vec<i32> = (0..1000).collect();
         let expected: Vec<f64> = values.iter().map(|&v| f64::from(v)).collect();
         cast(DType::F64).input(&[10, 100], &values).gives(&[10, 100], &expected);
+    }
+
+    #[test]
+    fn whole_tasks_and_the_rest_are_converted_as_single_elements_are() {
+        const TYPES: [DType; 11] = [
+            DType::F32,
+            DType::F64,
+            DType::F16,
+            DType::BF16,
+            DType::Bool,
+            DType::I8,
+            DType::U8,
+            DType::I16,
+            DType::I32,
+            DType::I64,
+            DType::F8E4M3,
+        ];
+        // Longer than a task, and no multiple of any vector.
+        let count = SHARE + 77;
+        let bits: Vec<u64> = (1..=count as u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        for source in TYPES {
+            let bytes: Vec<u8> = match source {
+                DType::Bool => bits.iter().map(|bits| (bits >> 63) as u8).collect(),
+                _ => cast_slice::<u64, u8>(&bits)[..count * source.size()].to_vec(),
+            };
+            for target in TYPES.into_iter().filter(|&target| target != source && !target.is_minifloat()) {
+                let from = Tensor::from_bytes(crate::tensor::TensorSpec::new(source, [count]), &bytes).unwrap();
+                let made = cast(target).tensor(from).run().unwrap();
+                let mut single = [0u64; 1];
+                for (at, (from, to)) in
+                    bytes.chunks_exact(source.size()).zip(made[0].bytes().chunks_exact(target.size())).enumerate()
+                {
+                    let (mut aligned, size) = ([0u64; 1], source.size());
+                    cast_slice_mut::<u64, u8>(&mut aligned)[..size].copy_from_slice(from);
+                    let from = &cast_slice::<u64, u8>(&aligned)[..size];
+                    let single = &mut cast_slice_mut::<u64, u8>(&mut single)[..target.size()];
+                    dispatch!(Width::of(source).unwrap(), convert_through(source, from, target, single)).unwrap();
+                    assert_eq!(single, to, "{source} to {target}, element {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bits_of_bf16_are_those_of_the_nearest_one() {
+        let edges = [0, 1, 0x7f80_0000, 0x7f80_0001, 0x7fff_ffff, 0x3f80_8000, 0x3f81_8000, 0x7f7f_ffff, 0x3f80_8001];
+        let spread = (0..1u32 << 20).map(|at| at.wrapping_mul(0x9e37_79b1));
+        for bits in edges.into_iter().flat_map(|bits| [bits, bits | 1 << 31]).chain(spread) {
+            assert_eq!(bf16_bits(bits), bf16::from_f32(f32::from_bits(bits)).to_bits(), "{bits:#x}");
+        }
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //!
 //! Emitted kernels compute in `f32`. An operator whose node is made through [`through_f32`] also takes `f16`, `bf16`
 //! and `f64`: where the adapter meets such inputs it hands the node converted ones, and converts what the node makes
-//! back to the inputs' type. Constants are converted once, when the node is made, so that weights are packed as usual.
+//! back to the inputs' type. Constants are converted once, when the node is made: weights a piece at a time while they
+//! are packed.
 //! A node whose inputs are all declared as `f32` (or as no float at all) is returned bare.
 //!
 //! ```text
 //! ("", "MatMul", |cx| through_f32(cx, make_matmul))
 //! ```
 
+use kiln_kernels::parallel::Serial;
 use smallvec::SmallVec;
 
 use super::cast::convert;
@@ -17,7 +19,8 @@ use super::{LoadCx, MakeNode, OpError};
 use crate::graph::DeviceCx;
 use crate::graph::node::{PrepareCx, Specs};
 use crate::graph::{Graph, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
+use crate::tensor::compact::widens;
+use crate::tensor::{DType, Expansion, Tensor, TensorSpec};
 
 /// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
 pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
@@ -65,8 +68,13 @@ fn through(
     let (graph, node, mut constants) = converted_surroundings(cx, foreign)?;
     let inner = make(&LoadCx { node: &node, graph: &graph, build: cx.build })?;
     let kept = inner.kept_inputs();
-    for (_, constant) in constants.iter_mut().enumerate().take(64).filter(|(index, _)| kept >> index & 1 == 1) {
-        *constant = constant.take().map(|tensor| Tensor::hollow(tensor.spec().clone()));
+    for (index, constant) in constants.iter_mut().enumerate() {
+        match constant {
+            Some(tensor) if index < 64 && kept >> index & 1 == 1 => *tensor = Tensor::hollow(tensor.spec().clone()),
+            // No request reads files, which the elements may follow from.
+            Some(tensor) => tensor.fetch(),
+            None => {}
+        }
     }
     Ok(Box::new(ThroughF32 { inner, foreign, constants, converted_outputs }))
 }
@@ -75,13 +83,21 @@ fn declared_type(graph: &Graph, value: crate::graph::ValueId) -> Option<DType> {
     graph.constant(value).map(Tensor::dtype).or(graph.value(value).dtype)
 }
 
+/// The spec of a tensor's elements in `f32`.
+fn spec_in_f32(tensor: &Tensor) -> TensorSpec {
+    TensorSpec { dtype: DType::F32, shape: tensor.spec().shape.clone() }
+}
+
+/// A tensor that is made or prepared with, in `f32` where the node cannot compute its type.
 fn to_f32(tensor: &Tensor, foreign: Foreign) -> Result<Tensor, NodeError> {
-    if !foreign.has(tensor.dtype()) {
-        return Ok(tensor.clone());
+    match tensor.dtype() {
+        dtype if !foreign.has(dtype) => Ok(tensor.clone()),
+        // A node that is prepared before its inputs have been computed is shown their types and shapes alone.
+        _ if tensor.is_hollow() => Ok(Tensor::hollow(spec_in_f32(tensor))),
+        // Packing widens weights a piece at a time.
+        dtype if widens(dtype) => Ok(Tensor::compact(tensor.clone(), Expansion::default())?),
+        _ => convert(tensor, Tensor::zeros(spec_in_f32(tensor))?, &Serial),
     }
-    let spec = TensorSpec { dtype: DType::F32, shape: tensor.spec().shape.clone() };
-    // A node that is prepared before its inputs have been computed is shown their types and shapes alone.
-    if tensor.is_hollow() { Ok(Tensor::hollow(spec)) } else { convert(tensor, Tensor::zeros(spec)?) }
 }
 
 type Constants = SmallVec<[Option<Tensor>; 4]>;
@@ -125,12 +141,28 @@ impl ThroughF32 {
         inputs.flatten().map(Tensor::dtype).find(|&dtype| self.foreign.has(dtype))
     }
 
-    fn converted(&self, inputs: &[Option<&Tensor>]) -> Result<Constants, NodeError> {
+    /// The inputs as the node is given them, each that is no constant made by `convert` where it has to be converted.
+    fn given(
+        &self,
+        inputs: &[Option<&Tensor>],
+        convert: impl Fn(usize, &Tensor) -> Result<Tensor, NodeError>,
+    ) -> Result<Constants, NodeError> {
         let one = |(index, input): (usize, &Option<&Tensor>)| match (self.constants.get(index), input) {
+            (_, None) => Ok(None),
             (Some(Some(constant)), Some(_)) => Ok(Some(constant.clone())),
-            (_, input) => input.map(|tensor| to_f32(tensor, self.foreign)).transpose(),
+            (_, Some(tensor)) if self.foreign.has(tensor.dtype()) => convert(index, tensor).map(Some),
+            (_, Some(tensor)) => Ok(Some((*tensor).clone())),
         };
         inputs.iter().enumerate().map(one).collect()
+    }
+
+    /// The inputs to prepare with: types and shapes, and elements of those alone that are read by value.
+    fn shown(&self, inputs: &[Option<&Tensor>]) -> Result<Constants, NodeError> {
+        let by_value = self.value_inputs();
+        self.given(inputs, |index, tensor| match index < 64 && by_value >> index & 1 == 1 {
+            true => to_f32(tensor, self.foreign),
+            false => Ok(Tensor::hollow(spec_in_f32(tensor))),
+        })
     }
 }
 
@@ -164,15 +196,7 @@ impl Node for ThroughF32 {
         let Some(foreign) = self.foreign(inputs.iter().copied()) else {
             return self.inner.check(inputs, outputs);
         };
-        let by_value = self.value_inputs();
-        // Types and shapes are looked at, and elements of those inputs alone that are read by value.
-        let shown = |(index, input): (usize, &Option<&Tensor>)| match input {
-            Some(tensor) if self.foreign.has(tensor.dtype()) && (index >= 64 || by_value >> index & 1 == 0) => {
-                Ok(Some(Tensor::hollow(TensorSpec { dtype: DType::F32, shape: tensor.spec().shape.clone() })))
-            }
-            input => input.map(|tensor| to_f32(tensor, self.foreign)).transpose(),
-        };
-        let tensors: Constants = inputs.iter().enumerate().map(shown).collect::<Result<_, NodeError>>()?;
+        let tensors = self.shown(inputs)?;
         self.inner.check(&borrowed(&tensors), &with_type(outputs, foreign, DType::F32, self.converted_outputs))
     }
 
@@ -185,7 +209,7 @@ impl Node for ThroughF32 {
         let Some(foreign) = self.foreign(inputs.iter().copied()) else {
             return self.inner.prepare_params(cx, inputs, outputs);
         };
-        let tensors = self.converted(inputs)?;
+        let tensors = self.shown(inputs)?;
         self.inner.prepare_params(
             cx,
             &borrowed(&tensors),
@@ -210,12 +234,17 @@ impl Node for ThroughF32 {
         let Some(foreign) = self.foreign(io.inputs().iter().copied()) else {
             return self.inner.execute(prepared, io, cx);
         };
-        let tensors = self.converted(&io.inputs())?;
+        let tensors = self.given(&io.inputs(), |_, tensor| {
+            convert(tensor, Tensor::from_pool(cx.buffers, spec_in_f32(tensor))?, cx.parallel)
+        })?;
         let specs = with_type(io.specs(), foreign, DType::F32, self.converted_outputs);
         let mut inner = Io::new(tensors, &specs, cx.buffers);
         self.inner.execute(prepared, &mut inner, cx)?;
         for (index, made) in inner.into_outputs().into_iter().enumerate() {
-            let output = if made.spec() == io.spec(index) { made } else { convert(&made, io.alloc(index)?)? };
+            let output = match made.spec() == io.spec(index) {
+                true => made,
+                false => convert(&made, io.alloc(index)?, cx.parallel)?,
+            };
             io.push(output);
         }
         Ok(())

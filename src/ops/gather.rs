@@ -1,9 +1,13 @@
 //! Picking elements by index: Gather, GatherElements, GatherND.
 //!
 //! Indices are data, so they are checked on every run, before anything is written. Contiguous parts behind the gathered
-//! axis are copied as wholes: an embedding look-up is one memory copy a token.
+//! axis are copied as wholes: an embedding look-up is one memory copy a token. A table of numbers in compact form stays
+//! in it, and the rows that are picked are widened.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+
+use kiln_kernels::parallel::{Parallel, for_each_chunk};
 
 use super::{
     Blocks, Elements, LoadCx, OpError, Operator, around, axis_of, index_of, rearrange, refused, required, strides,
@@ -13,13 +17,13 @@ use crate::graph::DeviceCx;
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Tensor, TensorSpec};
+use crate::tensor::{Compact, Tensor, TensorSpec};
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::gather::GatherKernel;
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "Gather", |cx| Ok(Box::new(Gather { axis: cx.node.attributes().int("axis") }))),
+    ("", "Gather", |cx| Ok(Box::new(Gather::new(cx)))),
     ("", "GatherElements", |cx| Ok(Box::new(GatherElements { axis: cx.node.attributes().int("axis") }))),
     ("", "GatherND", make_nd),
 ];
@@ -43,11 +47,59 @@ pub(crate) fn whole_numbers(tensor: &Tensor) -> Result<Cow<'_, [i64]>, NodeError
 
 struct Gather {
     axis: i64,
+    /// The data, where they are constant, in compact form, and lie in rows.
+    table: Option<Table>,
+}
+
+/// Rows of numbers in compact form.
+struct Table {
+    form: Arc<Compact>,
+    /// The number of the first row's first element in the form.
+    first: usize,
+}
+
+/// Elements of a task: below, a task would be shorter than its wake-up.
+const SHARE: usize = 1 << 15;
+
+impl Gather {
+    fn new(cx: &LoadCx<'_>) -> Gather {
+        let axis = cx.node.attributes().int("axis");
+        let data = cx.graph.constant_input(cx.node, 0);
+        let in_rows =
+            |data: &&Tensor| axis_of(axis, data.shape().len()).is_ok_and(|axis| around(data.shape(), axis).0 == 1);
+        let form = data.filter(in_rows).and_then(Tensor::compact_form);
+        let table = form.map(|(form, first)| {
+            // No request reads files.
+            form.stored.fetch();
+            Table { form, first }
+        });
+        Gather { axis, table }
+    }
+}
+
+impl Table {
+    /// Widens the rows at these places, each of as many elements as `to` has for it.
+    fn rows(&self, places: &[usize], to: &mut [f32], parallel: &dyn Parallel) {
+        let inner = to.len() / places.len().max(1);
+        if inner == 0 {
+            return;
+        }
+        let share = (SHARE / inner).max(1);
+        for_each_chunk(parallel, to, share * inner, &|index, to| {
+            for (place, row) in places[index * share..].iter().zip(to.chunks_exact_mut(inner)) {
+                self.form.write(self.first + place * inner, row);
+            }
+        });
+    }
 }
 
 impl Node for Gather {
     fn family(&self) -> &'static str {
         "Gather"
+    }
+
+    fn kept_inputs(&self) -> u64 {
+        u64::from(self.table.is_some())
     }
 
     #[cfg(feature = "device")]
@@ -73,6 +125,12 @@ impl Node for Gather {
         let data = io.input(0)?;
         let axis = axis_of(self.axis, data.shape().len())?;
         let (_, size, inner) = around(data.shape(), axis);
+        if let Some(table) = &self.table {
+            let (places, mut output) = (places(io.input(1)?, size)?, io.alloc(0)?);
+            table.rows(&places, output.as_mut_slice()?, cx.parallel);
+            io.push(output);
+            return Ok(());
+        }
         let blocks = Blocks { places: places(io.input(1)?, size)?, size, inner };
         let output = rearrange(&blocks.copied(cx.parallel), &[data], io.alloc(0)?)?;
         io.push(output);

@@ -2,15 +2,21 @@
 //!
 //! One scale (and zero point) serves the whole tensor, one index of an axis, or a block of indices of an axis.
 
+use std::sync::OnceLock;
+
 use half::{bf16, f16};
-
 use kiln_kernels::Isa;
+use kiln_kernels::cpu::linear::{self, Bounds};
 use kiln_kernels::cpu::quantized::prepare;
+use kiln_kernels::parallel::{Parallel, for_each_chunk};
 
+use super::cast::convert_part;
 use super::wide::{Wide, limits, narrow, widened};
-use super::{LoadCx, OpError, Operator, around, axis_of, optional, refused, required, type_attribute};
+use super::{LoadCx, OpError, Operator, axis_of, optional, refused, required, type_attribute};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
+use crate::tensor::compact::widens;
+use crate::tensor::grain::Place;
+use crate::tensor::{DType, Expansion, Factors, Grain, Tensor, TensorError, TensorSpec, minifloat};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -49,44 +55,12 @@ impl Settings {
     }
 
     fn grain(&self, shape: &[usize], scale: &[usize]) -> Result<Grain, NodeError> {
+        let axis = axis_of(self.axis, shape.len());
         let error = || refused(format!("a scale of shape {scale:?} does not fit {shape:?}, axis {}", self.axis));
-        if scale.iter().product::<usize>() == 1 && (self.block == 0 || scale.is_empty()) {
-            return Ok(Grain::Whole);
-        }
-        let axis = axis_of(self.axis, shape.len())?;
-        let (_, size, inner) = around(shape, axis);
-        if self.block == 0 {
-            return if scale == [size] { Ok(Grain::Axis { size, inner }) } else { Err(error()) };
-        }
-        let blocks = size.div_ceil(self.block);
-        let fits = scale.len() == shape.len()
-            && scale
-                .iter()
-                .zip(shape)
-                .enumerate()
-                .all(|(at, (have, dim))| if at == axis { *have == blocks } else { have == dim });
-        if fits { Ok(Grain::Blocks { size, inner, blocks, block: self.block }) } else { Err(error()) }
-    }
-}
-
-/// What one scale serves.
-#[derive(Clone, Copy, Debug)]
-enum Grain {
-    Whole,
-    Axis { size: usize, inner: usize },
-    Blocks { size: usize, inner: usize, blocks: usize, block: usize },
-}
-
-impl Grain {
-    /// The scale's place for element `index`.
-    fn place(self, index: usize) -> usize {
-        match self {
-            Grain::Whole => 0,
-            Grain::Axis { size, inner } => index / inner % size,
-            Grain::Blocks { size, inner, blocks, block } => {
-                let (line, within) = (index / inner, index % inner);
-                (line / size * blocks + line % size / block) * inner + within
-            }
+        // One scale for all names no axis.
+        match Grain::of(shape, scale, *axis.as_ref().unwrap_or(&usize::MAX), self.block) {
+            Some(grain) => Ok(grain),
+            None => Err(axis.err().unwrap_or_else(error)),
         }
     }
 }
@@ -124,6 +98,76 @@ fn rounded_to(dtype: DType, value: f32) -> f32 {
     }
 }
 
+/// Whether a quotient in `f32` is that of the type.
+fn rounds_nothing(precision: DType) -> bool {
+    !matches!(precision, DType::F16 | DType::BF16)
+}
+
+/// Elements of a task: longer than a thread takes to wake.
+const SHARE: usize = 1 << 15;
+
+/// Elements of a block, whose numbers stay in L1 between one loop over them and the next.
+const BLOCK: usize = 1 << 10;
+
+/// What quantises to integers of at most 16 bits.
+struct Steps {
+    isa: Isa,
+    grain: Grain,
+    scales: Vec<f32>,
+    zeros: Vec<i32>,
+    bounds: Bounds,
+}
+
+impl Steps {
+    fn quantize(&self, from: &Tensor, to: &mut Tensor, parallel: &dyn Parallel) -> Result<(), NodeError> {
+        let (numbers, quantized) = (from.dtype(), to.dtype());
+        in_blocks(from, to, parallel, &|first, from, to| {
+            let (mut values, mut steps) = ([0f32; BLOCK], [0i32; BLOCK]);
+            let count = from.len() / numbers.size();
+            convert_part(numbers, from, DType::F32, bytemuck::cast_slice_mut(&mut values[..count]))?;
+            self.grain.runs(first..first + count, |run, place| {
+                let run = run.start - first..run.end - first;
+                let (values, steps) = (&values[run.clone()], &mut steps[run]);
+                match place {
+                    Place::Shared(place) => {
+                        let (scale, zero) = (self.scales[place], self.zeros[place]);
+                        linear::quantize(self.isa, values, scale, zero, self.bounds, steps);
+                    }
+                    Place::Own(place) => {
+                        let (scales, zeros) = (&self.scales[place..], &self.zeros[place..]);
+                        linear::quantize_each(self.isa, values, scales, zeros, self.bounds, steps);
+                    }
+                }
+            });
+            convert_part(DType::I32, bytemuck::cast_slice(&steps[..count]), quantized, to)
+        })
+    }
+}
+
+/// Calls `block` for all elements of two tensors, in blocks of at most [`BLOCK`]: with the number of the first one, and
+/// the bytes of both.
+fn in_blocks(
+    from: &Tensor,
+    to: &mut Tensor,
+    parallel: &dyn Parallel,
+    block: &(dyn Fn(usize, &[u8], &mut [u8]) -> Result<(), NodeError> + Sync),
+) -> Result<(), NodeError> {
+    let (read, written) = (from.dtype().size(), to.dtype().size());
+    let (from, failed) = (from.bytes(), OnceLock::new());
+    for_each_chunk(parallel, to.bytes_mut(), SHARE * written, &|index, to| {
+        let starts = (index * SHARE..).step_by(BLOCK);
+        let made = starts.zip(to.chunks_mut(BLOCK * written)).try_for_each(|(first, to)| {
+            let count = to.len() / written;
+            block(first, &from[first * read..][..count * read], to)
+        });
+        if let Err(error) = made {
+            // The first of them is reported.
+            let _ = failed.set(error);
+        }
+    });
+    failed.into_inner().map_or(Ok(()), Err)
+}
+
 struct Quantize(Settings, Isa);
 
 impl Quantize {
@@ -156,6 +200,14 @@ impl Node for Quantize {
         let grain = self.0.grain(input.shape(), scale.shape())?;
         let precision = self.0.precision.unwrap_or(scale.dtype());
         let scales = widened::<f32>(scale)?;
+        let small = limits(output.dtype()).map(|(least, greatest)| (i32::try_from(least), i32::try_from(greatest)));
+        if let Some((Ok(least), Ok(greatest))) = small.filter(|_| rounds_nothing(precision)) {
+            let zeros: Vec<i32> = zero_points::<i64>(io.optional(2), scale)?.iter().map(|&zero| zero as i32).collect();
+            let steps = Steps { isa: self.1, grain, scales, zeros, bounds: Bounds { least, greatest } };
+            steps.quantize(input, &mut output, cx.parallel)?;
+            io.push(output);
+            return Ok(());
+        }
         let values = widened::<f32>(input)?.into_iter().enumerate();
         let quotients = values
             .map(|(index, value)| (grain.place(index), value))
@@ -208,6 +260,17 @@ impl Node for Dequantize {
         }
         let grain = self.0.grain(input.shape(), scale.shape())?;
         let (scales, zeros) = (widened::<f32>(scale)?, zero_points::<f64>(io.optional(2), scale)?);
+        if widens(input.dtype()) || zeros.iter().all(|&zero| zero == 0.0) {
+            // The difference of two numbers that `f32` holds is rounded once, as here.
+            let fewer = || refused(format!("{} scales for {} elements", scale.len(), input.len()));
+            let factors = |values: Vec<f32>| Factors::new(values, grain, input.len()).ok_or_else(fewer);
+            let shifts = zeros.iter().any(|&zero| zero != 0.0);
+            let zero = shifts.then(|| factors(zeros.iter().map(|&zero| zero as f32).collect())).transpose()?;
+            let expansion = Expansion { zero, scale: Some(factors(scales)?) };
+            dequantize(input, &expansion, &mut output, cx.parallel)?;
+            io.push(output);
+            return Ok(());
+        }
         let values = widened::<f64>(input)?.into_iter().enumerate();
         let real: Vec<f32> = values
             .map(|(index, value)| (grain.place(index), value))
@@ -218,6 +281,23 @@ impl Node for Dequantize {
         io.push(output);
         Ok(())
     }
+}
+
+/// Numbers from elements that `f32` holds, or that are rounded to it once.
+fn dequantize(from: &Tensor, expansion: &Expansion, to: &mut Tensor, parallel: &dyn Parallel) -> Result<(), NodeError> {
+    let (quantized, numbers) = (from.dtype(), to.dtype());
+    in_blocks(from, to, parallel, &|first, from, to| {
+        if numbers == DType::F32 {
+            convert_part(quantized, from, numbers, to)?;
+            expansion.apply(first, bytemuck::cast_slice_mut(to));
+            return Ok(());
+        }
+        let mut values = [0f32; BLOCK];
+        let values = &mut values[..from.len() / quantized.size()];
+        convert_part(quantized, from, DType::F32, bytemuck::cast_slice_mut(values))?;
+        expansion.apply(first, values);
+        convert_part(DType::F32, bytemuck::cast_slice(values), numbers, to)
+    })
 }
 
 /// Quantises to `u8` over the range that the data has.
@@ -296,6 +376,53 @@ mod tests {
         let small = Tensor::from_bytes(TensorSpec::new(DType::F8E4M3, [1]), &[0x38]).unwrap();
         Trial::new("DequantizeLinear").tensor(small).input(&[], &[3f32]).gives(&[1], &[3f32]);
         Trial::new("DequantizeLinear").input(&[1], &[i32::MIN]).input(&[], &[1f32]).gives(&[1], &[-2_147_483_648f32]);
+    }
+
+    #[test]
+    fn long_tensors_give_what_each_element_gives_alone() {
+        const SHAPE: [usize; 3] = [5, 67, 211];
+        let count = SHAPE.iter().product::<usize>();
+        assert!(count > 2 * SHARE, "several tasks");
+        let grain = |shape: &[usize], axis, block| Grain::of(&SHAPE, shape, axis, block).unwrap();
+        let values: Vec<f32> = (0..count).map(|at| ((at * 7919 % 30011) as f32 - 15000.0) * 0.013).collect();
+        let bytes: Vec<i8> = (0..count).map(|at| (at * 37 % 251) as u8 as i8).collect();
+        for (shape, axis, block) in
+            [(vec![67], 1, 0), (vec![211], 2, 0), (vec![5, 9, 211], 1, 8), (vec![5, 67, 14], 2, 16)]
+        {
+            let (grain, steps) = (grain(&shape, axis, block), shape.iter().product::<usize>());
+            let scales: Vec<f32> = (0..steps).map(|at| 0.4 + (at % 19) as f32 * 0.11).collect();
+            let zeros: Vec<i8> = (0..steps).map(|at| (at % 23) as i8 - 11).collect();
+            let trial = |op: &str| Trial::new(op).int("axis", axis as i64).int("block_size", block as i64);
+            let quantised = values.iter().enumerate().map(|(at, value)| {
+                let place = grain.place(at);
+                ((value / scales[place]).round_ties_even() + f32::from(zeros[place])).clamp(-128.0, 127.0) as i8
+            });
+            let with = trial("QuantizeLinear").input(&SHAPE, &values).input(&shape, &scales).input(&shape, &zeros);
+            with.gives(&SHAPE, &quantised.collect::<Vec<_>>());
+            let back: Vec<f32> = bytes
+                .iter()
+                .enumerate()
+                .map(|(at, &byte)| {
+                    let place = grain.place(at);
+                    (f32::from(byte) - f32::from(zeros[place])) * scales[place]
+                })
+                .collect();
+            let with = trial("DequantizeLinear").input(&SHAPE, &bytes).input(&shape, &scales).input(&shape, &zeros);
+            with.gives(&SHAPE, &back);
+            let halves: Vec<f16> = scales.iter().map(|&scale| f16::from_f32(scale)).collect();
+            let back = bytes.iter().enumerate().map(|(at, &byte)| {
+                let place = grain.place(at);
+                f16::from_f32((f32::from(byte) - f32::from(zeros[place])) * halves[place].to_f32())
+            });
+            let with = trial("DequantizeLinear").input(&SHAPE, &bytes).input(&shape, &halves).input(&shape, &zeros);
+            with.gives(&SHAPE, &back.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn zero_points_beyond_f32_are_subtracted_before_rounding() {
+        let wide = Trial::new("DequantizeLinear").input(&[2], &[i32::MAX, 16_777_217]).input(&[], &[1f32]);
+        wide.input(&[], &[i32::MAX - 1]).gives(&[2], &[1f32, -2_130_706_432.0]);
     }
 
     #[test]

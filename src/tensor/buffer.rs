@@ -1,11 +1,12 @@
-//! Memory of tensors: cache-line aligned, lent by a [pool](BufferPool) and given back on drop, or read from a file at
-//! the first access. Independent of how a pool divides memory.
+//! Memory of tensors: cache-line aligned, lent by a [pool](BufferPool) and given back on drop, or read from a file or
+//! made of smaller elements at the first access. Independent of how a pool divides memory.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use kiln_kernels::extent::{Foreign, ForeignMut};
 
 use super::backing::Backing;
+use super::compact::Compact;
 use super::memory::Memory;
 use super::pool::BufferPool;
 use crate::fork::{Mutex, stay};
@@ -13,9 +14,9 @@ use crate::fork::{Mutex, stay};
 /// Aligned bytes. Dropping one gives its memory back to who lent it.
 #[derive(Debug)]
 pub struct Buffer {
-    /// Empty until the first access if the bytes are in a file.
+    /// Empty until the first access if the bytes are in a file, or numbers in compact form.
     memory: OnceLock<Memory>,
-    /// The place in the file then.
+    /// The place in the file then, or the form.
     later: Mutex<Option<Deferred>>,
     lender: Lender,
     /// Bytes that were requested.
@@ -74,11 +75,13 @@ pub(crate) struct Home {
     pub(crate) place: u32,
 }
 
-/// Bytes that are still in a file.
+/// Where bytes are that nothing has accessed.
 #[derive(Debug)]
-struct Deferred {
-    backing: Arc<Backing>,
-    offset: u64,
+enum Deferred {
+    /// In a file.
+    File { backing: Arc<Backing>, offset: u64 },
+    /// Numbers in `f32`, from the first one of the form on.
+    Compact(Arc<Compact>),
 }
 
 impl Buffer {
@@ -118,8 +121,16 @@ impl Buffer {
     #[must_use]
     pub fn deferred(backing: Arc<Backing>, offset: u64, bytes: usize) -> Buffer {
         let lender = Lender::Pool(backing.pool().clone());
-        let later = Mutex::new(Some(Deferred { backing, offset }));
-        Buffer { memory: OnceLock::new(), later, lender, asked: bytes, home: Home::default() }
+        Buffer::later(Deferred::File { backing, offset }, bytes, lender)
+    }
+
+    /// That many bytes of numbers in `f32`, which are made at the first access.
+    pub(super) fn compact(form: Arc<Compact>, bytes: usize) -> Buffer {
+        Buffer::later(Deferred::Compact(form), bytes, Lender::Nobody)
+    }
+
+    fn later(later: Deferred, asked: usize, lender: Lender) -> Buffer {
+        Buffer { memory: OnceLock::new(), later: Mutex::new(Some(later)), lender, asked, home: Home::default() }
     }
 
     /// `bytes` bytes of the same file, from byte `start` of these on, to be read once more; `None` if these have been
@@ -130,8 +141,18 @@ impl Buffer {
 
     /// The file that has the bytes, and their offset in it, while they are not read.
     pub(super) fn place(&self) -> Option<(Arc<Backing>, u64)> {
-        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
-        later.as_ref().map(|later| (later.backing.clone(), later.offset))
+        match self.later.lock().unwrap_or_else(PoisonError::into_inner).as_ref()? {
+            Deferred::File { backing, offset } => Some((backing.clone(), *offset)),
+            Deferred::Compact(_) => None,
+        }
+    }
+
+    /// The form that the bytes will be made of, while they are not.
+    pub(super) fn form(&self) -> Option<Arc<Compact>> {
+        match self.later.lock().unwrap_or_else(PoisonError::into_inner).as_ref()? {
+            Deferred::Compact(form) => Some(form.clone()),
+            Deferred::File { .. } => None,
+        }
     }
 
     pub(super) fn of(memory: Memory, asked: usize, pool: Option<Arc<BufferPool>>) -> Buffer {
@@ -206,13 +227,21 @@ impl Buffer {
         self.memory.get_mut().map_or(&mut [], Memory::bytes_mut)
     }
 
-    /// Reads the bytes from the file.
+    /// Reads the bytes from the file, or makes them.
     fn read(&self) -> Memory {
-        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Deferred { backing, offset }) = later else { return Memory::default() };
-        let mut memory = backing.pool().lend_exactly(self.asked);
-        backing.read(offset, &mut memory.bytes_mut()[..self.asked]);
-        memory
+        match self.later.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(Deferred::File { backing, offset }) => {
+                let mut memory = backing.pool().lend_exactly(self.asked);
+                backing.read(offset, &mut memory.bytes_mut()[..self.asked]);
+                memory
+            }
+            Some(Deferred::Compact(form)) => {
+                let mut memory = Memory::zeroed(self.asked);
+                form.write(0, bytemuck::cast_slice_mut(&mut memory.bytes_mut()[..self.asked]));
+                memory
+            }
+            None => Memory::default(),
+        }
     }
 }
 

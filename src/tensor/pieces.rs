@@ -1,12 +1,13 @@
-//! A tensor's elements as `f32`, a piece at a time: those in memory in place, those in a file through a small buffer.
-//! Packing a model's weights by pieces takes no memory for all of them in the model's layout, and each piece is in a
-//! cache when it is packed.
+//! A tensor's elements as `f32`, a piece at a time: those in memory in place, those in a file through a small buffer,
+//! numbers in compact form widened into another. Packing a model's weights by pieces takes no memory for all of them in
+//! the model's layout, and each piece is in a cache when it is packed.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::backing::Backing;
 use super::buffer::Buffer;
+use super::compact::Compact;
 
 /// Bytes of a piece: L2 holds it together with what is made of it.
 pub(crate) const PIECE: usize = 1 << 18;
@@ -21,7 +22,39 @@ pub struct Pieces<'a> {
 #[derive(Debug)]
 enum Place<'a> {
     Memory(&'a [f32]),
-    File { backing: Arc<Backing>, offset: u64, buffer: Buffer },
+    File(Window),
+    Compact {
+        form: Arc<Compact>,
+        /// The number of the first element in the form.
+        first: usize,
+        /// Where the stored elements are read, if they are in a file.
+        stored: Option<Window>,
+        numbers: Vec<f32>,
+    },
+}
+
+/// A part of a file's bytes at a time.
+#[derive(Debug)]
+struct Window {
+    backing: Arc<Backing>,
+    offset: u64,
+    buffer: Buffer,
+}
+
+impl Window {
+    /// Bytes from `offset` on.
+    fn new(backing: Arc<Backing>, offset: u64) -> Window {
+        Window { backing, offset, buffer: Buffer::zeroed(0) }
+    }
+
+    fn read(&mut self, range: Range<usize>) -> &[u8] {
+        if self.buffer.len() < range.len() {
+            self.buffer = Buffer::lent(self.backing.pool(), range.len());
+        }
+        let piece = &mut self.buffer.bytes_mut()[..range.len()];
+        self.backing.read(self.offset + range.start as u64, piece);
+        piece
+    }
 }
 
 impl<'a> From<&'a [f32]> for Pieces<'a> {
@@ -33,7 +66,13 @@ impl<'a> From<&'a [f32]> for Pieces<'a> {
 impl Pieces<'_> {
     /// `len` elements of a file from byte `offset` on.
     pub(super) fn of_file(backing: Arc<Backing>, offset: u64, len: usize) -> Pieces<'static> {
-        Pieces { place: Place::File { backing, offset, buffer: Buffer::zeroed(0) }, len }
+        Pieces { place: Place::File(Window::new(backing, offset)), len }
+    }
+
+    /// `len` numbers in compact form from number `first` on.
+    pub(super) fn of_compact(form: Arc<Compact>, first: usize, len: usize) -> Pieces<'static> {
+        let stored = form.stored.in_file().map(|(backing, offset)| Window::new(backing, offset));
+        Pieces { place: Place::Compact { form, first, stored, numbers: Vec::new() }, len }
     }
 
     /// The number of elements.
@@ -48,10 +87,10 @@ impl Pieces<'_> {
         self.len == 0
     }
 
-    /// Whether they are still in a file.
+    /// Whether they are not in memory as `f32`.
     #[must_use]
     pub fn is_stored(&self) -> bool {
-        matches!(self.place, Place::File { .. })
+        !matches!(self.place, Place::Memory(_))
     }
 
     /// The elements of `range`; `None` if there are fewer. Reading errors are in [`Backing::failure`].
@@ -61,14 +100,21 @@ impl Pieces<'_> {
         }
         match &mut self.place {
             Place::Memory(elements) => elements.get(range),
-            Place::File { backing, offset, buffer } => {
-                let bytes = range.len() * size_of::<f32>();
-                if buffer.len() < bytes {
-                    *buffer = Buffer::lent(backing.pool(), bytes);
+            Place::File(window) => {
+                let bytes = range.start * size_of::<f32>()..range.end * size_of::<f32>();
+                Some(bytemuck::cast_slice(window.read(bytes)))
+            }
+            Place::Compact { form, first, stored, numbers } => {
+                let (start, size) = (*first + range.start, form.stored.dtype().size());
+                numbers.resize(numbers.len().max(range.len()), 0.0);
+                let piece = &mut numbers[..range.len()];
+                match stored {
+                    Some(window) => {
+                        form.write_from(window.read(start * size..(start + range.len()) * size), start, piece)
+                    }
+                    None => form.write(start, piece),
                 }
-                let piece = &mut buffer.bytes_mut()[..bytes];
-                backing.read(*offset + (range.start * size_of::<f32>()) as u64, piece);
-                Some(bytemuck::cast_slice(piece))
+                Some(piece)
             }
         }
     }

@@ -3,6 +3,7 @@
 
 mod apart;
 mod bf16;
+mod compact;
 mod draw;
 mod pairs;
 mod parts;

@@ -4,7 +4,9 @@
 //! in time; the evaluator bounds the steps of each node. A few hundred bytes of model can declare a tensor of
 //! petabytes; such outputs are not even tried. A result much larger than its operands stays a node (an expanded mask
 //! would cost memory for the life of the session), except for filled tensors, which stand for weights in models whose
-//! weights were removed.
+//! weights were removed. Weights that are stored small are folded whatever their size: they stay small (`compact`).
+
+mod compact;
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +52,9 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);
     for slot in edit.slots() {
         let Some(node) = edit.cloned(slot, |node| node.domain.is_empty() && !node.outputs.is_empty()) else { continue };
-        let folded = known_elements(&node, &cx.facts).or_else(|| evaluated(&mut edit, &node, cx));
+        let folded = known_elements(&node, &cx.facts)
+            .or_else(|| compact::compacted(edit.graph, &node).map(|tensor| vec![tensor]))
+            .or_else(|| evaluated(&mut edit, &node, cx));
         if let Some(outputs) = folded {
             for (id, tensor) in node.outputs.iter().zip(&outputs) {
                 // Later nodes are decided with the facts of this one's outputs.

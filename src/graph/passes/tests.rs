@@ -4,6 +4,7 @@ mod attention;
 mod bf16;
 mod chains;
 mod clean;
+mod compact;
 mod convolutions;
 mod layouts;
 mod matmuls;

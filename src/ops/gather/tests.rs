@@ -1,7 +1,7 @@
 //! The gathers, by table: forms, negative indices, strings, and what is refused.
 
 use crate::ops::trial::{Trial, strings};
-use crate::tensor::Tensor;
+use crate::tensor::{Expansion, Tensor};
 
 fn ramp(shape: &[usize]) -> Tensor {
     let count: usize = shape.iter().product();
@@ -18,6 +18,26 @@ fn gather_takes_blocks_along_an_axis() {
     gather(0, &[3, 0]).input(&[2], &[0i64, 1]).gives::<i16>(&[2, 0], &[]);
     let words = Trial::new("Gather").tensor(strings(&[3], &["a", "b", "c"]));
     words.input(&[2], &[-1i64, 0]).gives_strings(&[2], &["c", "a"]);
+}
+
+#[test]
+fn a_compact_table_is_gathered_from_where_it_is() {
+    let table = || Tensor::compact(Tensor::from_vec([3, 2], vec![1u8, 2, 3, 4, 5, 6]).unwrap(), Expansion::default());
+    let gather = |axis, table: &Tensor| Trial::new("Gather").int("axis", axis).tensor(table.clone());
+    let rows = table().unwrap();
+    gather(0, &rows).input(&[3], &[-1i64, 0, 1]).gives(&[3, 2], &[5f32, 6.0, 1.0, 2.0, 3.0, 4.0]);
+    gather(0, &rows).input(&[], &[1i32]).gives(&[2], &[3f32, 4.0]);
+    gather(0, &rows).input::<i64>(&[0], &[]).gives::<f32>(&[0, 2], &[]);
+    gather(0, &rows).input(&[1], &[3i64]).is_refused("outside of 0..3");
+    assert!(rows.compact_form().is_some(), "only the rows were made");
+    gather(1, &rows).input(&[1], &[1i64]).gives(&[3, 1], &[2f32, 4.0, 6.0]);
+    // Long rows, and more of them than one task takes.
+    let bytes: Vec<u8> = (0..40 * 3000).map(|at| (at % 251) as u8).collect();
+    let long = Tensor::compact(Tensor::from_vec([40, 3000], bytes.clone()).unwrap(), Expansion::default()).unwrap();
+    let places: Vec<i64> = (0..100).map(|at| at * 7 % 40).collect();
+    let row = |&place: &i64| bytes[place as usize * 3000..][..3000].iter().map(|&byte| f32::from(byte));
+    let expected: Vec<f32> = places.iter().flat_map(row).collect();
+    gather(0, &long).input(&[100], &places).gives(&[100, 3000], &expected);
 }
 
 #[test]

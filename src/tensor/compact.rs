@@ -1,0 +1,185 @@
+//! Numbers in `f32` that are kept as the smaller elements they follow from: quantised weights, and those of half
+//! precision.
+//!
+//! A pass makes such tensors of constants ([`Tensor::compact`]). What reads all elements finds `f32` numbers, made when
+//! it first asks. What can do with less asks for the form itself: packing takes them a piece at a time
+//! ([`super::Pieces`]), and a look-up of rows widens those rows.
+
+use bytemuck::cast_slice;
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use kiln_kernels::Isa;
+use kiln_kernels::cpu::linear;
+
+use super::grain::{Grain, Place};
+use super::{BoolByte, DType, Tensor, minifloat};
+
+/// Numbers, and which elements each of them serves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Factors {
+    values: Vec<f32>,
+    grain: Grain,
+}
+
+impl Factors {
+    /// As many numbers as the grain has places in a tensor of `elements`; `None` if there are fewer.
+    #[must_use]
+    pub fn new(values: Vec<f32>, grain: Grain, elements: usize) -> Option<Factors> {
+        let most = elements.checked_sub(1).map_or(0, |last| match grain {
+            Grain::Whole => 1,
+            Grain::Axis { size, .. } => size,
+            // Places grow with the elements.
+            Grain::Blocks { .. } => grain.place(last) + 1,
+        });
+        (values.len() >= most).then_some(Factors { values, grain })
+    }
+}
+
+/// How numbers follow from stored elements: less a zero point, times a scale.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expansion {
+    /// What is subtracted.
+    pub zero: Option<Factors>,
+    /// What the difference is multiplied by.
+    pub scale: Option<Factors>,
+}
+
+impl Expansion {
+    /// Applies it to `values`, the elements of a tensor from number `first` on.
+    pub fn apply(&self, first: usize, values: &mut [f32]) {
+        let isa = Isa::detect();
+        let range = first..first + values.len();
+        if let Some(Factors { values: zeros, grain }) = &self.zero {
+            grain.runs(range.clone(), |run, place| {
+                let values = &mut values[run.start - first..run.end - first];
+                match place {
+                    Place::Shared(place) => linear::subtract(isa, values, zeros[place]),
+                    Place::Own(place) => linear::subtract_each(isa, values, &zeros[place..]),
+                }
+            });
+        }
+        if let Some(Factors { values: scales, grain }) = &self.scale {
+            grain.runs(range, |run, place| {
+                let values = &mut values[run.start - first..run.end - first];
+                match place {
+                    Place::Shared(place) => linear::multiply(isa, values, scales[place]),
+                    Place::Own(place) => linear::multiply_each(isa, values, &scales[place..]),
+                }
+            });
+        }
+    }
+}
+
+/// Stored elements, and how numbers follow from them.
+#[derive(Clone, Debug)]
+pub struct Compact {
+    /// The elements as they are stored, of a type that [`widens`].
+    pub stored: Tensor,
+    /// What is made of them.
+    pub expansion: Expansion,
+}
+
+impl Compact {
+    /// Writes the numbers from element `first` on.
+    pub fn write(&self, first: usize, to: &mut [f32]) {
+        let size = self.stored.dtype().size();
+        self.write_from(&self.stored.bytes()[first * size..][..to.len() * size], first, to);
+    }
+
+    /// As [`Compact::write`], where the stored elements from `first` on have been read.
+    pub(super) fn write_from(&self, stored: &[u8], first: usize, to: &mut [f32]) {
+        widen(self.stored.dtype(), stored, to);
+        self.expansion.apply(first, to);
+    }
+}
+
+/// Whether `f32` holds every number of that type.
+#[must_use]
+pub fn widens(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16 | DType::Bool | DType::I8 | DType::U8 | DType::I16 | DType::U16)
+        || dtype.is_minifloat()
+        || dtype.is_small_integer()
+}
+
+/// Elements of a type that [`widens`] as `f32`; of any other type none are written.
+pub fn widen(dtype: DType, bytes: &[u8], to: &mut [f32]) {
+    fn each<T: bytemuck::Pod>(bytes: &[u8], to: &mut [f32], number: impl Fn(T) -> f32) {
+        to.iter_mut().zip(cast_slice::<u8, T>(bytes)).for_each(|(to, &from)| *to = number(from));
+    }
+    match dtype {
+        DType::F16 => cast_slice::<u8, f16>(bytes).convert_to_f32_slice(to),
+        DType::BF16 => each(bytes, to, bf16::to_f32),
+        DType::I8 | DType::I4 | DType::I2 => linear::widen(Isa::detect(), bytes, true, to),
+        DType::U8 | DType::U4 | DType::U2 => linear::widen(Isa::detect(), bytes, false, to),
+        DType::I16 => each(bytes, to, |value: i16| f32::from(value)),
+        DType::U16 => each(bytes, to, |value: u16| f32::from(value)),
+        DType::Bool => each(bytes, to, |value: BoolByte| f32::from(u8::from(value.get()))),
+        small if small.is_minifloat() => {
+            let numbers: [f32; 256] = std::array::from_fn(|bits| minifloat::decode(small, bits as u8));
+            each(bytes, to, |bits: u8| numbers[usize::from(bits)]);
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::TensorSpec;
+
+    #[test]
+    fn every_stored_element_becomes_its_number() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let mut numbers = [0f32; 256];
+        widen(DType::I8, &bytes, &mut numbers);
+        assert!(numbers.iter().zip(&bytes).all(|(&number, &byte)| number == f32::from(byte as i8)));
+        widen(DType::F8E5M2, &bytes, &mut numbers);
+        let expected = bytes.iter().map(|&bits| minifloat::decode(DType::F8E5M2, bits));
+        assert!(expected.zip(numbers).all(|(expected, number)| expected.to_bits() == number.to_bits()));
+        let halves: Vec<u16> = (0..=u16::MAX).collect();
+        let mut numbers = vec![0f32; halves.len()];
+        for (dtype, number) in [
+            (DType::F16, (|bits| f16::from_bits(bits).to_f32()) as fn(u16) -> f32),
+            (DType::BF16, |bits| bf16::from_bits(bits).to_f32()),
+            (DType::I16, |bits| f32::from(bits as i16)),
+            (DType::U16, f32::from),
+        ] {
+            widen(dtype, cast_slice(&halves), &mut numbers);
+            let differs = halves.iter().find(|&&bits| number(bits).to_bits() != numbers[usize::from(bits)].to_bits());
+            assert_eq!(differs, None, "{dtype}");
+        }
+    }
+
+    #[test]
+    fn a_compact_tensor_has_the_numbers_that_follow_from_its_elements() {
+        let stored: Vec<i8> = (0..60).map(|at| (at * 37 % 255) as i8).collect();
+        let stored = Tensor::from_vec([3, 5, 4], stored).unwrap();
+        let scales: Vec<f32> = (0..5).map(|at| 0.3 + at as f32).collect();
+        let zero = Factors::new(vec![7.0], Grain::Whole, 60);
+        let scale = Factors::new(scales.clone(), Grain::of(&[3, 5, 4], &[5], 1, 0).unwrap(), 60);
+        let tensor = Tensor::compact(stored.clone(), Expansion { zero, scale }).unwrap();
+        assert_eq!(tensor.spec(), &TensorSpec::new(DType::F32, [3, 5, 4]));
+        let elements = stored.as_slice::<i8>().unwrap();
+        let expected: Vec<f32> = (0..60).map(|at| (f32::from(elements[at]) - 7.0) * scales[at / 4 % 5]).collect();
+        let (form, first) = tensor.compact_form().expect("nothing has read it");
+        let mut rows = [0f32; 8];
+        form.write(first + 20, &mut rows);
+        assert_eq!(rows, expected[20..28]);
+        let turned = tensor.reshaped([60]).unwrap();
+        assert_eq!(turned.part(9, [2]).unwrap().unwrap().as_slice::<f32>().unwrap(), &expected[9..11]);
+        assert_eq!(tensor.as_slice::<f32>().unwrap(), expected);
+        assert!(tensor.compact_form().is_none(), "its numbers are there now");
+    }
+
+    #[test]
+    fn too_few_factors_and_wide_elements_are_refused() {
+        assert_eq!(Factors::new(vec![1.0; 4], Grain::Axis { size: 5, inner: 1 }, 10), None);
+        assert_eq!(Factors::new(vec![], Grain::Whole, 1), None);
+        assert!(Factors::new(vec![], Grain::Whole, 0).is_some());
+        let blocks = Grain::of(&[2, 5], &[2, 3], 1, 2).unwrap();
+        assert!(Factors::new(vec![1.0; 6], blocks, 10).is_some());
+        assert_eq!(Factors::new(vec![1.0; 5], blocks, 10), None);
+        let wide = Tensor::from_vec([1], vec![1i64]).unwrap();
+        assert!(Tensor::compact(wide, Expansion::default()).is_err());
+    }
+}
