@@ -174,7 +174,7 @@ kinds! {
         emit |code, _, asm| code.emit(asm);
     /// The micro-kernel of matrix products and dense convolutions.
     Tile(gemm::TileCode) of gemm::tile::FAMILY,
-        extension |code| code.right.extension(),
+        extension |code| code.extension(),
         parts |code| gemm::most_rows(code.isa, usize::from(code.vectors)),
         emit |code, part, asm| code.emit(part + 1, asm);
     /// Part of an output line of a depthwise convolution.

@@ -24,6 +24,9 @@ pub enum Strategy {
     Winograd(WinogradTile),
     /// In `bf16` on AMX, over a copy of the input (im2col where channels are few).
     Amx,
+    /// In bf16 pairs, over the input as it is: a product where the window is one position at stride 1, else through
+    /// indirection tables.
+    Pairs,
 }
 
 /// Strategy and block sizes: a builder's choice.
@@ -52,6 +55,7 @@ impl ConvBlocks {
         match self.strategy {
             Strategy::Depthwise => WeightLayout::Rows,
             Strategy::Amx => WeightLayout::Amx,
+            Strategy::Pairs => WeightLayout::Pairs { vectors },
             Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => {
                 WeightLayout::Panels { vectors }
             }
@@ -61,7 +65,7 @@ impl ConvBlocks {
     /// What weights consist of for these blocks.
     #[must_use]
     pub fn elements(&self) -> Elements {
-        if self.strategy == Strategy::Amx { Elements::Bf16Tiles } else { Elements::F32 }
+        self.layout().elements()
     }
 }
 
@@ -77,15 +81,20 @@ pub struct ConvStored {
 }
 
 impl ConvStored {
-    /// Whether a strategy takes these types at that level: every strategy takes `f32`, AMX any. Depthwise kernels write
-    /// the type that they read, and add no residual to `bf16`.
+    /// Whether a strategy takes these types at that level: every strategy takes `f32`, those that multiply `bf16` any.
+    /// What multiplies `f32` without transforms reads that, and adds and writes any. Depthwise kernels write the type
+    /// that they read, and add no residual to `bf16`.
     #[must_use]
     pub fn suits(&self, strategy: Strategy, isa: Isa) -> bool {
         *self == ConvStored::default()
             || match strategy {
                 Strategy::Amx => true,
+                Strategy::Pairs => isa == Isa::Avx512,
+                Strategy::Pointwise | Strategy::Direct | Strategy::Lines => {
+                    isa == Isa::Avx512 && self.input == Stored::F32
+                }
                 Strategy::Depthwise => isa == Isa::Avx512 && self.input == self.output && self.residual == Stored::F32,
-                _ => false,
+                Strategy::Winograd(_) => false,
             }
     }
 }

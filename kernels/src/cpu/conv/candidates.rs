@@ -132,7 +132,7 @@ impl Extent {
             Strategy::Winograd(tile) => {
                 Extent { rows: Grid::new(shape, tile, 1).total().max(1), units: panels(shape.filters()) }
             }
-            Strategy::Pointwise | Strategy::Direct | Strategy::Amx => {
+            Strategy::Pointwise | Strategy::Direct | Strategy::Pairs | Strategy::Amx => {
                 let phases = if shape.transposed { shape.strides().iter().product::<usize>().max(1) } else { 1 };
                 let tile = if blocks.strategy == Strategy::Amx { TILE_ROWS } else { most_rows(isa, blocks.vectors()) };
                 let rows = (positions / phases).div_ceil(tile.max(1)).max(1);

@@ -35,6 +35,7 @@ impl ConvBlocks {
             && match self.strategy {
                 Strategy::Pointwise => dense && shape.is_pointwise(),
                 Strategy::Direct => dense,
+                Strategy::Pairs => dense && self.elements().suit(isa) && shape.weights().pairs_up(),
                 Strategy::Lines => dense && lines::suits(shape) && lines::fits(self, shape),
                 Strategy::Depthwise => shape.weights().is_depthwise(),
                 Strategy::Winograd(tile) => dense && winograd::suits(shape) && winograd::fits(self, shape, isa, tile),
@@ -111,16 +112,16 @@ impl Conv {
                 Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, activation, source)?))
             }
             Strategy::Amx => {
-                let panels = shape.weights().amx_panels();
+                let panels = shape.weights().panels(isa, blocks.layout());
                 Kernel::Amx(Box::new(Amx::new(isa, shape, blocks, stored, activation, &panels, source)?))
             }
             Strategy::Lines => {
-                let panels = shape.weights().class_panels(blocks.vectors() * isa.lanes());
-                Kernel::Lines(Box::new(Lines::new(isa, shape, blocks, activation, panels[0], source)?))
+                let panels = shape.weights().panels(isa, blocks.layout());
+                Kernel::Lines(Box::new(Lines::new(isa, shape, blocks, stored, activation, panels[0], source)?))
             }
-            Strategy::Pointwise | Strategy::Direct => {
-                let panels = shape.weights().class_panels(blocks.vectors() * isa.lanes());
-                Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, activation, &panels, source)?))
+            Strategy::Pointwise | Strategy::Direct | Strategy::Pairs => {
+                let panels = shape.weights().panels(isa, blocks.layout());
+                Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, stored, activation, &panels, source)?))
             }
         };
         Ok(Conv { isa, shape, blocks, stored, packed_len, kernel })
@@ -148,7 +149,8 @@ impl Conv {
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         match &self.kernel {
-            Kernel::Dense(_) | Kernel::Depthwise(_) => 0,
+            Kernel::Depthwise(_) => 0,
+            Kernel::Dense(dense) => dense.scratch_len(),
             Kernel::Lines(lines) => lines.scratch_len(),
             Kernel::Winograd(winograd) => winograd.scratch_len(),
             Kernel::Amx(amx) => amx.scratch_len(),
@@ -227,7 +229,6 @@ impl Conv {
         let x = x.parts(self.shape.channels(), &mut one);
         self.check(x, weights, y.read(), extras, scratch)?;
         let to = y.as_mut_ptr() as isize;
-        // Both are as long as the output, so that one byte offset holds for every element of `f32`.
         let residual = extras.residual.map(|residual| (residual.as_ptr() as isize).wrapping_sub(to));
         let given = Given::new().maybe("residual", extras.residual.map(|residual| residual.bytes()));
         let extras = EpilogueOperands { given: &given, bias: extras.bias, residual };
@@ -320,10 +321,8 @@ impl Conv {
             (Kernel::Winograd(winograd), Activations::F32(_), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
                 winograd.run(parts, weights, y, extras, scratch, parallel)
             }
-            (Kernel::Dense(dense), Activations::F32(x), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
-                dense.run(x, weights, y, extras, parallel);
-            }
-            (Kernel::Lines(lines), Activations::F32(x), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
+            (Kernel::Dense(dense), x, y, weights) => dense.run(x, weights, y, extras, scratch, parallel),
+            (Kernel::Lines(lines), Activations::F32(x), y, PackedWeights::F32(weights)) => {
                 lines.run(x, weights, y, extras, scratch, parallel);
             }
             _ => return unsupported("bf16 by a strategy of f32"),

@@ -11,7 +11,7 @@ use crate::cpu::Elements;
 use crate::cpu::amx::{PANEL, TILE_ROWS};
 use crate::cpu::description::count;
 use crate::cpu::gemm::model::{WORTH_A_THREAD, l2_bytes};
-use crate::cpu::gemm::most_rows;
+use crate::cpu::gemm::{most_rows, panel_vectors};
 use crate::cpu::gemm::rows::part;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
@@ -27,10 +27,15 @@ impl ConvBlocks {
     /// Blocks for `shape` on `threads` threads, of the strategy that is fastest by the cost model.
     #[must_use]
     pub fn pick(isa: Isa, shape: &ConvShape, elements: Elements, numerics: Numerics, threads: usize) -> ConvBlocks {
-        if elements == Elements::Bf16Tiles {
-            return on_amx(isa, shape, threads);
-        }
         let busy = busy_threads(shape, threads);
+        match elements {
+            Elements::Bf16Tiles => return on_amx(isa, shape, threads),
+            Elements::Bf16Dot => {
+                let vectors = panel_vectors(isa, shape.group_filters());
+                return tiled(isa, shape, Tiling { strategy: Strategy::Pairs, vectors, channel_bytes: 2 }, busy);
+            }
+            Elements::F32 | Elements::Bf16 => {}
+        }
         cost::pick(isa, shape, numerics, busy).unwrap_or_else(|| ConvBlocks::untransformed(isa, shape, threads))
     }
 
@@ -166,6 +171,28 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
     } else {
         Strategy::Direct
     };
+    let blocks = tiled(isa, shape, Tiling { strategy, vectors, channel_bytes: 4 }, threads);
+    if strategy != Strategy::Lines {
+        return blocks;
+    }
+    // Copies stay in L2, but lines that two blocks read are copied twice.
+    let bytes = lines::line(shape) * shape.strides()[1] * 4;
+    let row_block = (COPIED / bytes.max(1)).clamp(4, 16).min(shape.output()[1].max(1));
+    ConvBlocks { row_block: count(row_block), ..blocks }
+}
+
+/// What is cut into tiles.
+struct Tiling {
+    strategy: Strategy,
+    /// Vectors that a tile is wide.
+    vectors: usize,
+    /// Bytes of a channel of the input, as tiles read it.
+    channel_bytes: usize,
+}
+
+/// Blocks of tiles that read the input at a stride or through indirection tables.
+fn tiled(isa: Isa, shape: &ConvShape, tiling: Tiling, threads: usize) -> ConvBlocks {
+    let Tiling { strategy, vectors, channel_bytes } = tiling;
     let most = most_rows(isa, vectors).max(1);
     let units = shape.groups() * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
     let phases = if shape.transposed { shape.strides().iter().product::<usize>().max(1) } else { 1 };
@@ -173,9 +200,9 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
     // Rows of a block are read again for every panel: they should stay in half of L2, next to the panel that is
     // streamed. An indirection table costs eight bytes for each tap of a row, and is read as often.
     let spread: usize = shape.strides().iter().product::<usize>().min(shape.taps());
-    let row_bytes = shape.channels() * spread * 4 + shape.taps() * 8;
+    let row_bytes = shape.channels() * spread * channel_bytes + shape.taps() * 8;
     let rows = (l2_bytes(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
-    let mut row_block = rows.div_ceil(most).min(tiles);
+    let row_block = rows.div_ceil(most).min(tiles);
     // Rows first: each thread then reads its own part of the input. Columns where there are not enough rows.
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
@@ -194,11 +221,6 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
             let best = cuts.into_iter().min_by_key(|&(cut, percent)| time(cut) * percent);
             [row_tasks, unit_tasks] = best.map_or([row_tasks, 1], |(cut, _)| cut);
         }
-    }
-    if strategy == Strategy::Lines {
-        // Copies stay in L2, but lines that two blocks read are copied twice.
-        let bytes = lines::line(shape) * shape.strides()[1] * 4;
-        row_block = (COPIED / bytes.max(1)).clamp(4, 16).min(shape.output()[1].max(1));
     }
     ConvBlocks {
         strategy,

@@ -103,7 +103,7 @@ impl Winograd {
         source: &dyn CodeSource,
     ) -> Result<Winograd> {
         let (left, right) = (LeftRows::Strided, RightColumns::Packed);
-        let product = TileCode { isa, vectors: blocks.vectors() as u8, left, right, activation: None, in_order: false };
+        let product = TileCode::sums(isa, blocks.vectors() as u8, left, right);
         let kernel = |side: WinogradSide, whole: bool| Kernel::new(WinogradCode { isa, tile, side }, whole, source);
         let fills = |size: usize| size.is_multiple_of(isa.lanes());
         let grid = Grid::new(&shape, tile, blocks.row_block());

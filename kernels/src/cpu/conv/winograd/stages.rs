@@ -251,8 +251,8 @@ impl<'a> Products<'a> {
         args.ldc = layout.product_row * 4;
         args.reduce_over(0, panels.rows);
         args.keep_columns(panels.columns_of(panel), width, isa.lanes());
-        args.b = scratch.at(weights);
-        args.prefetch(Some(args.b.wrapping_add(next)), width * 4, self.rows.count());
+        args.b = scratch.at(weights).cast_const().cast();
+        args.prefetch(Some(args.b.wrapping_add(4 * next)), width * 4, self.rows.count());
         let bias = self.buffers.extras.bias.filter(|_| point == self.winograd.tile.bias_point());
         args.bias = bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
         let points = self.part.points + point * layout.input_point;
@@ -260,9 +260,9 @@ impl<'a> Products<'a> {
         for run in self.rows.runs(0..self.rows.count()) {
             args.rows = run.height;
             args.tiles.set(run.count);
-            args.a.set(scratch.at(points + run.row * layout.input_row));
+            args.a.set(scratch.at(points + run.row * layout.input_row).cast_const().cast());
             args.a_tile_stride = run.height * args.lda;
-            args.c.set(scratch.at(products + run.row * layout.product_row));
+            args.c.set(scratch.at(products + run.row * layout.product_row).cast());
             args.c_tile_stride = run.height * args.ldc;
             // SAFETY: points, products and transformed weights are inside scratch, and this task's products are no
             // other's.
