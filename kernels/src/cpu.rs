@@ -19,6 +19,7 @@ mod multiversion;
 pub mod norm;
 pub mod numerics;
 pub mod packed;
+pub mod peak;
 pub mod pool;
 pub mod precision;
 pub mod quantized;

@@ -50,12 +50,17 @@ pub(super) fn table_bytes(shape: &ConvShape) -> Option<u64> {
 
 impl Problem for ConvProblem {
     const FAMILY: &'static str = "conv";
-    const REVISION: u32 = 8;
+    const REVISION: u32 = 9;
     type Value = Conv;
     type Choice = ConvBlocks;
 
     fn choose(&self, target: &Target) -> ConvBlocks {
-        ConvBlocks::pick(target.isa, &self.shape, self.elements, self.numerics, target.threads())
+        let (isa, threads) = (target.isa, target.threads());
+        let picked = ConvBlocks::pick(isa, &self.shape, self.elements, self.numerics, threads);
+        match self.stored.suits(picked.strategy, isa) {
+            true => picked,
+            false => ConvBlocks::untransformed(isa, &self.shape, threads),
+        }
     }
 
     fn accepts(&self, blocks: &ConvBlocks, target: &Target) -> bool {
