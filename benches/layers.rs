@@ -284,7 +284,7 @@ fn convolution(isa: Isa, shape: &ConvShape, precision: Precision, pool: &Threads
     let weights = shape.weights();
     let elements = weights.elements(precision.elements(isa));
     let picked = ConvBlocks::pick(isa, shape, elements, Numerics::Default, pool.threads());
-    let plain = ConvBlocks::untransformed(isa, shape, pool.threads());
+    let plain = ConvBlocks::untransformed(isa, shape, elements, pool.threads());
     let (f32, residual) = (Stored::F32, Stored::F32);
     let wanted = match precision {
         Precision::F32 => vec![],
@@ -292,7 +292,7 @@ fn convolution(isa: Isa, shape: &ConvShape, precision: Precision, pool: &Threads
             .map(|(input, blocks)| (ConvStored { input, residual, output: Stored::Bf16 }, blocks))
             .to_vec(),
     };
-    let takes = |(stored, blocks): &(ConvStored, ConvBlocks)| stored.suits(blocks.strategy, isa);
+    let takes = |(stored, blocks): &(ConvStored, ConvBlocks)| stored.suits(blocks.strategy, blocks.elements, isa);
     let (stored, blocks) = wanted.into_iter().find(takes).unwrap_or((ConvStored::default(), picked));
     let layout = blocks.layout();
     let mut packed = Floats::zeros(weights.packed_len(isa, layout));

@@ -188,6 +188,7 @@ kinds! {
         emit |code, _, asm| code.emit(asm);
     /// A transform of a Winograd convolution.
     Winograd(conv::WinogradCode) of conv::winograd::FAMILY,
+        extension |code| code.extension(),
         parts |_| conv::WinogradCode::PARTS,
         emit |code, part, asm| code.emit(part, asm);
 }

@@ -115,7 +115,7 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 10] {
     let chain = ChainCode { isa, program, lanes: [Lane::Vector].into_iter().collect(), unroll: 1 };
     let pass = Pass { map: Map::Square, fold: Fold::Add, post_op: PostOp::Sqrt };
     let norm = RowNormCode { isa, centred: true, scale: true, bias: true, moments: false, output: Default::default() };
-    let winograd = WinogradCode { isa, tile: WinogradTile::Two, side: WinogradSide::Input };
+    let winograd = WinogradCode { isa, tile: WinogradTile::Two, side: WinogradSide::Input(Stored::F32) };
     // An affine activation has no more than the loops need.
     let affine = Activation::Affine { alpha: 0.2.into(), beta: 0.5.into() };
     let gates = GateCode { isa, gates: Gates::GruReset { activation: affine }, clip: None };

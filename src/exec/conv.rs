@@ -57,16 +57,16 @@ impl Problem for ConvProblem {
     fn choose(&self, target: &Target) -> ConvBlocks {
         let (isa, threads) = (target.isa, target.threads());
         let picked = ConvBlocks::pick(isa, &self.shape, self.elements, self.numerics, threads);
-        match self.stored.suits(picked.strategy, isa) {
+        match self.stored.suits(picked.strategy, picked.elements, isa) {
             true => picked,
-            false => ConvBlocks::untransformed(isa, &self.shape, threads),
+            false => ConvBlocks::untransformed(isa, &self.shape, self.elements, threads),
         }
     }
 
     fn accepts(&self, blocks: &ConvBlocks, target: &Target) -> bool {
         // A node has packed its weights once, in the layout that fits them.
         let layout = blocks.layout() == self.shape.weights().layout(target.isa, self.elements);
-        let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy, target.isa);
+        let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy, blocks.elements, target.isa);
         layout && suits && blocks.fits(&self.shape, target.isa)
     }
 
@@ -87,7 +87,7 @@ impl Problem for ConvProblem {
     fn candidates(&self, target: &Target, most: usize) -> Vec<ConvBlocks> {
         let (isa, threads) = (target.isa, target.threads());
         let mut found = ConvBlocks::candidates(isa, &self.shape, self.elements, self.numerics, threads, most);
-        found.retain(|blocks| self.stored.suits(blocks.strategy, isa));
+        found.retain(|blocks| self.stored.suits(blocks.strategy, blocks.elements, isa));
         found
     }
 

@@ -24,9 +24,6 @@ pub enum Strategy {
     Winograd(WinogradTile),
     /// In `bf16` on AMX, over a copy of the input (im2col where channels are few).
     Amx,
-    /// In bf16 pairs, over the input as it is: a product where the window is one position at stride 1, else through
-    /// indirection tables.
-    Pairs,
 }
 
 /// Strategy and block sizes: a builder's choice.
@@ -34,6 +31,9 @@ pub enum Strategy {
 pub struct ConvBlocks {
     /// The strategy.
     pub strategy: Strategy,
+    /// What weights consist of: on AMX `Bf16Tiles`. `Pointwise` and `Direct` multiply bf16 pairs as they are where weights
+    /// are `Bf16Dot`, and `Winograd` widens those. All else, and all else's, is `f32`.
+    pub elements: Elements,
     /// Vectors that a tile is wide; 1 for depthwise.
     pub vectors: u8,
     /// Tiles of rows that share an indirection table; for lines, output lines whose inputs are copied at a time; for
@@ -55,17 +55,11 @@ impl ConvBlocks {
         match self.strategy {
             Strategy::Depthwise => WeightLayout::Rows,
             Strategy::Amx => WeightLayout::Amx,
-            Strategy::Pairs => WeightLayout::Pairs { vectors },
-            Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => {
-                WeightLayout::Panels { vectors }
-            }
+            Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => match self.elements {
+                Elements::Bf16Dot => WeightLayout::Pairs { vectors },
+                Elements::F32 | Elements::Bf16 | Elements::Bf16Tiles => WeightLayout::Panels { vectors },
+            },
         }
-    }
-
-    /// What weights consist of for these blocks.
-    #[must_use]
-    pub fn elements(&self) -> Elements {
-        self.layout().elements()
     }
 }
 
@@ -81,20 +75,20 @@ pub struct ConvStored {
 }
 
 impl ConvStored {
-    /// Whether a strategy takes these types at that level: every strategy takes `f32`, those that multiply `bf16` any.
-    /// What multiplies `f32` without transforms reads that, and adds and writes any. Depthwise kernels write the type
-    /// that they read, and add no residual to `bf16`.
+    /// Whether a strategy with weights of these elements takes these types at that level. All take `f32`; AMX, transforms
+    /// and what multiplies pairs take any. Tiles of `f32` read that, and add and write any. Depthwise kernels write the
+    /// type that they read, and add no residual to `bf16`.
     #[must_use]
-    pub fn suits(&self, strategy: Strategy, isa: Isa) -> bool {
+    pub fn suits(&self, strategy: Strategy, elements: Elements, isa: Isa) -> bool {
+        let wide = isa == Isa::Avx512;
         *self == ConvStored::default()
             || match strategy {
                 Strategy::Amx => true,
-                Strategy::Pairs => isa == Isa::Avx512,
+                Strategy::Winograd(_) => wide,
                 Strategy::Pointwise | Strategy::Direct | Strategy::Lines => {
-                    isa == Isa::Avx512 && self.input == Stored::F32
+                    wide && (elements == Elements::Bf16Dot || self.input == Stored::F32)
                 }
-                Strategy::Depthwise => isa == Isa::Avx512 && self.input == self.output && self.residual == Stored::F32,
-                Strategy::Winograd(_) => false,
+                Strategy::Depthwise => wide && self.input == self.output && self.residual == Stored::F32,
             }
     }
 }

@@ -1,7 +1,7 @@
 //! Convolutions that reduce over channels: the strategies that run on the micro-kernel of matrix products.
 //!
 //! Their unit is the 32-bit *word* that one step of the reduction multiplies: an element of `f32`, or two neighbouring
-//! channels of `bf16` ([`Strategy::Pairs`]). Channels last, a position stored as `bf16` is a row of pairs as it is;
+//! channels of `bf16`. Channels last, a position stored as `bf16` is a row of pairs as it is;
 //! input in `f32` is converted first, all of it.
 //!
 //! The rows of a phase are cut into tiles. A tile's rows of C have one stride, so in a transposed convolution, whose
@@ -27,7 +27,7 @@ use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::rows::{Run, part};
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use crate::cpu::gemm::{Bf16Convert, Panels, Tiles};
-use crate::cpu::{Activations, ActivationsMut, CodeSource, PackedWeights, Stored};
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Disjoint, Parallel, for_each_chunk};
@@ -105,15 +105,13 @@ impl Dense {
         class_panels: &[Panels],
         source: &dyn CodeSource,
     ) -> Result<Dense> {
-        let in_pairs = blocks.strategy == Strategy::Pairs;
-        let strided = blocks.strategy == Strategy::Pointwise || in_pairs && shape.is_pointwise();
-        let left = if strided { LeftRows::Strided } else { LeftRows::Table };
-        let elements = blocks.elements();
+        let left = if blocks.strategy == Strategy::Pointwise { LeftRows::Strided } else { LeftRows::Table };
+        let elements = blocks.elements;
         let ConvStored { input, residual, output } = stored;
         let sums = TileCode::sums(isa, blocks.vectors() as u8, left, RightColumns::packed(elements));
         let code = TileCode { activation, residual, output, ..sums };
         let [position, group_words] = [shape.channels(), shape.group_channels()].map(|count| elements.words(count));
-        let convert = in_pairs && input == Stored::F32;
+        let convert = elements == Elements::Bf16Dot && input == Stored::F32;
         let convert = convert.then(|| Bf16Convert::new(isa, source)).transpose()?;
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;

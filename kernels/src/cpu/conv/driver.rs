@@ -31,17 +31,26 @@ impl ConvBlocks {
         let counted =
             cut.iter().all(|&count| count > 0 && count <= MOST) && self.row_tasks() * self.unit_tasks() <= MOST;
         let dense = most_rows(isa, self.vectors()) > 0;
+        let weights = match self.strategy {
+            Strategy::Amx => self.elements == Elements::Bf16Tiles,
+            Strategy::Lines | Strategy::Depthwise => self.elements == Elements::F32,
+            Strategy::Pointwise | Strategy::Direct | Strategy::Winograd(_) => match self.elements {
+                Elements::F32 => true,
+                Elements::Bf16Dot => self.elements.suit(isa) && shape.weights().pairs_up(),
+                Elements::Bf16 | Elements::Bf16Tiles => false,
+            },
+        };
         counted
+            && weights
             && match self.strategy {
                 Strategy::Pointwise => dense && shape.is_pointwise(),
                 Strategy::Direct => dense,
-                Strategy::Pairs => dense && self.elements().suit(isa) && shape.weights().pairs_up(),
                 Strategy::Lines => dense && lines::suits(shape) && lines::fits(self, shape),
                 Strategy::Depthwise => shape.weights().is_depthwise(),
                 Strategy::Winograd(tile) => dense && winograd::suits(shape) && winograd::fits(self, shape, isa, tile),
                 Strategy::Amx => {
-                    let elements = shape.weights().elements(Elements::Bf16Tiles);
-                    elements == Elements::Bf16Tiles && elements.suit(isa) && amx::fits(self, shape)
+                    let elements = shape.weights().elements(self.elements);
+                    elements == self.elements && elements.suit(isa) && amx::fits(self, shape)
                 }
             }
     }
@@ -99,7 +108,7 @@ impl Conv {
     ) -> Result<Conv> {
         shape.validate()?;
         activation::check("conv", activation)?;
-        if !blocks.fits(&shape, isa) || !stored.suits(blocks.strategy, isa) {
+        if !blocks.fits(&shape, isa) || !stored.suits(blocks.strategy, blocks.elements, isa) {
             let reason = format!("{blocks:?} and {stored:?} do not fit {shape:?}");
             return Err(KernelError::Unsupported { family: "conv", reason });
         }
@@ -109,7 +118,7 @@ impl Conv {
                 Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, blocks, stored.input, activation, source)?))
             }
             Strategy::Winograd(tile) => {
-                Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, activation, source)?))
+                Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, stored, activation, source)?))
             }
             Strategy::Amx => {
                 let panels = shape.weights().panels(isa, blocks.layout());
@@ -119,7 +128,7 @@ impl Conv {
                 let panels = shape.weights().panels(isa, blocks.layout());
                 Kernel::Lines(Box::new(Lines::new(isa, shape, blocks, stored, activation, panels[0], source)?))
             }
-            Strategy::Pointwise | Strategy::Direct | Strategy::Pairs => {
+            Strategy::Pointwise | Strategy::Direct => {
                 let panels = shape.weights().panels(isa, blocks.layout());
                 Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, stored, activation, &panels, source)?))
             }
@@ -318,9 +327,7 @@ impl Conv {
             (Kernel::Depthwise(depthwise), x, y, PackedWeights::F32(weights)) => {
                 depthwise.run(x, weights, y, extras, parallel);
             }
-            (Kernel::Winograd(winograd), Activations::F32(_), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
-                winograd.run(parts, weights, y, extras, scratch, parallel)
-            }
+            (Kernel::Winograd(winograd), _, y, weights) => winograd.run(parts, weights, y, extras, scratch, parallel),
             (Kernel::Dense(dense), x, y, weights) => dense.run(x, weights, y, extras, scratch, parallel),
             (Kernel::Lines(lines), Activations::F32(x), y, PackedWeights::F32(weights)) => {
                 lines.run(x, weights, y, extras, scratch, parallel);

@@ -34,7 +34,7 @@ impl EpilogueOperands<'_> {
     pub(super) fn add_residual(&self, args: &mut TileArgs, key: &TileCode, y: *const u8) {
         if let Some(distance) = self.residual {
             args.residual = 1;
-            args.residual_offset = key.residual_offset(y, y.wrapping_offset(distance));
+            args.residual_offset = key.output.residual_offset(y, y.wrapping_offset(distance), key.residual);
         }
     }
 }

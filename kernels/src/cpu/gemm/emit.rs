@@ -213,11 +213,7 @@ impl<'a> Variant<'a> {
         let at = |vector: usize| Mem::at(C, vector as i32 * bytes);
         let load = |asm: &mut Asm, register: Gpr, from: Mem| {
             asm.load(register, from);
-            match (self.key.output, stored) {
-                (Stored::F32, Stored::Bf16) => asm.shr_imm(register, 1),
-                (Stored::Bf16, Stored::F32) => asm.shl_imm(register, 1),
-                (Stored::F32, Stored::F32) | (Stored::Bf16, Stored::Bf16) => {}
-            }
+            self.key.output.emit_rescale(asm, register, stored);
         };
         let next_row = |asm: &mut Asm, row: usize| {
             if row + 1 < rows {

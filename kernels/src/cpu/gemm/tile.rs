@@ -99,20 +99,6 @@ impl TileCode {
     pub(crate) fn extension(&self) -> Option<Extension> {
         self.right.operands().extension.or(self.output.extension())
     }
-
-    /// An address or a distance in C as that of the same elements of the residual, where both start at 0.
-    fn in_residual(&self, c: usize) -> usize {
-        match (self.output, self.residual) {
-            (Stored::F32, Stored::Bf16) => c >> 1,
-            (Stored::Bf16, Stored::F32) => c << 1,
-            (Stored::F32, Stored::F32) | (Stored::Bf16, Stored::Bf16) => c,
-        }
-    }
-
-    /// [`TileArgs::residual_offset`] of a residual whose elements are those of C.
-    pub(crate) fn residual_offset(&self, c: *const u8, residual: *const u8) -> isize {
-        residual.addr().wrapping_sub(self.in_residual(c.addr())) as isize
-    }
 }
 
 /// The family's name in verbose lines and symbols.
@@ -178,7 +164,7 @@ pub(crate) struct TileArgs {
     /// Not 0 if a residual is added before the activation.
     pub(crate) residual: usize,
     /// Byte offset from an element of C to that of the residual; where their types differ, from twice or half the
-    /// element's address ([`TileCode::residual_offset`]).
+    /// element's address ([`Stored::residual_offset`]).
     pub(crate) residual_offset: isize,
     /// Not 0 if the last columns of the tile are padding.
     pub(crate) partial: usize,
@@ -207,7 +193,7 @@ impl Arguments for TileArgs {
             extents.read("bias", self.bias).bytes(own * 4);
         }
         if self.special != 0 && self.residual != 0 && self.unfinished == 0 {
-            let [first, tile, row] = [c.addr(), self.c_tile_stride, self.ldc].map(|at| key.in_residual(at));
+            let [first, tile, row] = [c.addr(), self.c_tile_stride, self.ldc].map(|at| key.output.rescale(at, key.residual));
             let residual = extents.read("residual", c.with_addr(first)).from(self.residual_offset);
             residual.over(tiles, tile).over(self.rows, row).bytes(own * key.residual.bytes());
         }

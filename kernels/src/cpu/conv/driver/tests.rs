@@ -117,7 +117,7 @@ fn check_stored(
 ) {
     let mut blocks = ConvBlocks::pick(isa, &shape, elements, Numerics::Strict, 2);
     change(&mut blocks);
-    if !stored.suits(blocks.strategy, isa) {
+    if !stored.suits(blocks.strategy, blocks.elements, isa) {
         return;
     }
     let layout = blocks.layout();
