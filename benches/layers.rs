@@ -4,7 +4,8 @@
 //!
 //! `cargo bench --bench layers -- --onednn FILE` prints the ratio to the figures in a file that oneDNN's bench wrote.
 //! `--against PROGRAM` runs that bench in turn with Kiln, `--rounds N` times, and compares the least of each: on a shared
-//! machine only the minimum repeats. `--matmul` measures products in place of convolutions, `--libxsmm PROGRAM` those
+//! machine only the minimum repeats. `--bf16` measures convolutions under that precision, between layers that hand on
+//! `bf16`; oneDNN's figures are of `f32`. `--matmul` measures products in place of convolutions, `--libxsmm PROGRAM` those
 //! that libxsmm's bench prints, on one thread as it does; other words choose rows whose name contains one of them. The
 //! words are given to oneDNN's bench too: a build of it that heeds them measures these rows alone, any other ignores them.
 
@@ -21,9 +22,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use kiln::threads::Threads;
-use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, Strategy};
+use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored, Strategy};
 use kiln_kernels::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulShape, Panels, Right, Source, panel_vectors};
-use kiln_kernels::cpu::{Elements, Numerics, PackedWeights, PackedWeightsMut};
+use kiln_kernels::cpu::{
+    Activations, ActivationsMut, Elements, Numerics, PackedWeights, PackedWeightsMut, Precision, Stored,
+};
 use kiln_kernels::{EmitEach, Isa, Parallel};
 
 use floats::Floats;
@@ -134,9 +137,9 @@ impl Row {
     }
 
     /// Seconds of a call, and how it is done.
-    fn measure(&self, isa: Isa, pool: &Threads) -> (f64, String) {
+    fn measure(&self, isa: Isa, precision: Precision, pool: &Threads) -> (f64, String) {
         match *self {
-            Row::Layer(layer) => convolution(isa, &shape(layer), pool),
+            Row::Layer(layer) => convolution(isa, &shape(layer), precision, pool),
             Row::Product(product) => (matmul(isa, product, pool), String::new()),
         }
     }
@@ -145,7 +148,7 @@ impl Row {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let (mut words, mut theirs, mut against, mut rounds, mut matmul) = (vec![], Times::new(), None, 1, false);
-    let mut libxsmm = None;
+    let (mut libxsmm, mut precision) = (None, Precision::F32);
     let mut next = arguments.iter();
     while let Some(word) = next.next() {
         let mut value = || next.next().expect("an option's value").clone();
@@ -155,6 +158,7 @@ fn main() {
             "--libxsmm" => libxsmm = Some(value()),
             "--rounds" => rounds = value().parse().expect("a number of rounds"),
             "--matmul" => matmul = true,
+            "--bf16" => precision = Precision::Bf16,
             _ => words.push(word.clone()),
         }
     }
@@ -186,7 +190,7 @@ fn main() {
             let limit = &mut peak[threads - 1];
             *limit = limit.max(limit::multiply_adds(isa, threads, Duration::from_millis(20)));
             for row in &rows {
-                let (seconds, way) = row.measure(isa, &pool);
+                let (seconds, way) = row.measure(isa, precision, &pool);
                 peers::keep(&mut ours, row.name(), threads, seconds);
                 ways.insert((row.name(), threads), way);
             }
@@ -275,20 +279,40 @@ fn shape([channels, filters, size, kernel, stride, groups]: Layer) -> ConvShape 
     }
 }
 
-/// The convolution as the cost model picks it.
-fn convolution(isa: Isa, shape: &ConvShape, pool: &Threads) -> (f64, String) {
-    let blocks = ConvBlocks::pick(isa, shape, Elements::F32, Numerics::Default, pool.threads());
+/// The convolution as the cost model picks it; in lower precision, between layers that hand on what it takes.
+fn convolution(isa: Isa, shape: &ConvShape, precision: Precision, pool: &Threads) -> (f64, String) {
     let weights = shape.weights();
-    let mut packed = Floats::zeros(weights.packed_len(isa, blocks.layout()));
-    let room = PackedWeightsMut::F32(&mut packed);
-    weights.pack(isa, blocks.layout(), &Floats::numbers(weights.len()), room).expect("sizes agree");
-    let conv = Conv::new(isa, *shape, blocks, None, &EmitEach).expect("a good shape");
+    let elements = weights.elements(precision.elements(isa));
+    let picked = ConvBlocks::pick(isa, shape, elements, Numerics::Default, pool.threads());
+    let plain = ConvBlocks::untransformed(isa, shape, elements, pool.threads());
+    let (f32, residual) = (Stored::F32, Stored::F32);
+    let wanted = match precision {
+        Precision::F32 => vec![],
+        Precision::Bf16 => [(Stored::Bf16, picked), (f32, plain)]
+            .map(|(input, blocks)| (ConvStored { input, residual, output: Stored::Bf16 }, blocks))
+            .to_vec(),
+    };
+    let takes = |(stored, blocks): &(ConvStored, ConvBlocks)| stored.suits(blocks.strategy, blocks.elements, isa);
+    let (stored, blocks) = wanted.into_iter().find(takes).unwrap_or((ConvStored::default(), picked));
+    let layout = blocks.layout();
+    let mut packed = Floats::zeros(weights.packed_len(isa, layout));
+    let room = PackedWeightsMut::new(layout.elements(), bytemuck::cast_slice_mut(&mut packed));
+    weights.pack(isa, layout, &Floats::numbers(weights.len()), room).expect("sizes agree");
+    let conv = Conv::stored(isa, *shape, blocks, stored, None, &EmitEach).expect("a good shape");
     let (x, bias) = (Floats::numbers(shape.input_len()), Floats::numbers(shape.filters()));
+    let halves: Vec<u16> = x.iter().map(|value| (value.to_bits() >> 16) as u16).collect();
+    let x = if stored.input == f32 { Activations::F32(&x) } else { Activations::Bf16(&halves) };
     let mut scratch = Floats::zeros(conv.scratch_len());
     let mut y = Floats::zeros(shape.output_len());
-    let extras = ConvExtras { bias: Some(&bias), residual: None };
-    let packed = PackedWeights::F32(&packed);
-    let seconds = per_call(|| conv.run(&x, packed, &mut y, extras, &mut scratch, pool).expect("buffers fit"));
+    let extras = ConvExtras { bias: Some(&bias[..]), residual: None };
+    let packed = PackedWeights::new(layout.elements(), bytemuck::cast_slice(&packed));
+    let seconds = per_call(|| {
+        let y = match stored.output {
+            Stored::F32 => ActivationsMut::F32(&mut y),
+            Stored::Bf16 => ActivationsMut::Bf16(&mut bytemuck::cast_slice_mut(&mut y)[..shape.output_len()]),
+        };
+        conv.run_stored(x.into(), packed, y, extras, &mut scratch, pool).expect("buffers fit");
+    });
     let way = match blocks.strategy {
         Strategy::Winograd(tile) => format!("Winograd {tile:?}"),
         other => format!("{other:?}"),

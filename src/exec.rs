@@ -25,6 +25,7 @@ pub mod key;
 pub mod layout;
 pub mod matmul;
 pub mod norm;
+pub mod peak;
 pub mod pool;
 pub mod quantized;
 pub mod recurrent;
@@ -83,6 +84,7 @@ families! {
         conv_keys: conv::ConvKey,
         footprint_keys: footprint::FootprintKey,
         matmul_keys: matmul::MatMulKey,
+        peak_keys: peak::PeakKey,
         channel_norm_keys: norm::ChannelNormKey,
         row_norm_keys: norm::RowNormKey,
         pool_keys: pool::PoolKey,

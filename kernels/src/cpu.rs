@@ -20,6 +20,7 @@ mod multiversion;
 pub mod norm;
 pub mod numerics;
 pub mod packed;
+pub mod peak;
 pub mod pool;
 pub mod precision;
 pub mod quantized;
@@ -175,7 +176,7 @@ kinds! {
         emit |code, _, asm| code.emit(asm);
     /// The micro-kernel of matrix products and dense convolutions.
     Tile(gemm::TileCode) of gemm::tile::FAMILY,
-        extension |code| code.right.extension(),
+        extension |code| code.extension(),
         parts |code| gemm::most_rows(code.isa, usize::from(code.vectors)),
         emit |code, part, asm| code.emit(part + 1, asm);
     /// Part of an output line of a depthwise convolution.
@@ -188,6 +189,7 @@ kinds! {
         emit |code, _, asm| code.emit(asm);
     /// A transform of a Winograd convolution.
     Winograd(conv::WinogradCode) of conv::winograd::FAMILY,
+        extension |code| code.extension(),
         parts |_| conv::WinogradCode::PARTS,
         emit |code, part, asm| code.emit(part, asm);
 }

@@ -13,6 +13,7 @@ use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as Attentio
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
+use kiln_kernels::cpu::gemm::tile::{LeftRows, RightColumns, TileCode};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::pool::{Collect, PoolCode};
@@ -114,7 +115,7 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 10] {
     let chain = ChainCode { isa, program, lanes: [Lane::Vector].into_iter().collect(), unroll: 1 };
     let pass = Pass { map: Map::Square, fold: Fold::Add, post_op: PostOp::Sqrt };
     let norm = RowNormCode { isa, centred: true, scale: true, bias: true, moments: false, output: Default::default() };
-    let winograd = WinogradCode { isa, tile: WinogradTile::Two, side: WinogradSide::Input };
+    let winograd = WinogradCode { isa, tile: WinogradTile::Two, side: WinogradSide::Input(Stored::F32) };
     // An affine activation has no more than the loops need.
     let affine = Activation::Affine { alpha: 0.2.into(), beta: 0.5.into() };
     let gates = GateCode { isa, gates: Gates::GruReset { activation: affine }, clip: None };
@@ -149,6 +150,20 @@ fn places() -> Vec<(PathBuf, String)> {
         let others = others(isa).map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
         places.extend(others.map(|(name, text)| (folder.join(name), text)));
         places.push((folder.join(format!("depthwise-any-{isa}.asm")), depthwise(isa)));
+    }
+    // A convolution of bf16 pairs whose activation follows the store: of a copy of the tile, before it is rounded.
+    for (name, activation) in [("pairs", None), ("pairs-activation", Some(UnaryOp::Sigmoid))] {
+        let code = CodeKey::Tile(TileCode {
+            isa: Isa::Avx512,
+            vectors: 1,
+            left: LeftRows::Table,
+            right: RightColumns::Dots,
+            activation,
+            residual: Stored::F32,
+            output: Stored::Bf16,
+            in_order: false,
+        });
+        places.push((folder.join(format!("{name}-avx512.asm")), listing(&code, 1)));
     }
     let form = AttentionForm::WeighPairs(Adjust::default());
     let weights = CodeKey::Attention(AttentionCode { isa: Isa::Avx512, form });

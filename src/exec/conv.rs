@@ -50,18 +50,23 @@ pub(super) fn table_bytes(shape: &ConvShape) -> Option<u64> {
 
 impl Problem for ConvProblem {
     const FAMILY: &'static str = "conv";
-    const REVISION: u32 = 8;
+    const REVISION: u32 = 9;
     type Value = Conv;
     type Choice = ConvBlocks;
 
     fn choose(&self, target: &Target) -> ConvBlocks {
-        ConvBlocks::pick(target.isa, &self.shape, self.elements, self.numerics, target.threads())
+        let (isa, threads) = (target.isa, target.threads());
+        let picked = ConvBlocks::pick(isa, &self.shape, self.elements, self.numerics, threads);
+        match self.stored.suits(picked.strategy, picked.elements, isa) {
+            true => picked,
+            false => ConvBlocks::untransformed(isa, &self.shape, self.elements, threads),
+        }
     }
 
     fn accepts(&self, blocks: &ConvBlocks, target: &Target) -> bool {
         // A node has packed its weights once, in the layout that fits them.
         let layout = blocks.layout() == self.shape.weights().layout(target.isa, self.elements);
-        let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy, target.isa);
+        let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy, blocks.elements, target.isa);
         layout && suits && blocks.fits(&self.shape, target.isa)
     }
 
@@ -82,7 +87,7 @@ impl Problem for ConvProblem {
     fn candidates(&self, target: &Target, most: usize) -> Vec<ConvBlocks> {
         let (isa, threads) = (target.isa, target.threads());
         let mut found = ConvBlocks::candidates(isa, &self.shape, self.elements, self.numerics, threads, most);
-        found.retain(|blocks| self.stored.suits(blocks.strategy, isa));
+        found.retain(|blocks| self.stored.suits(blocks.strategy, blocks.elements, isa));
         found
     }
 

@@ -61,8 +61,6 @@ struct KnownWeights {
     shape: Shape,
     /// What they were packed as.
     elements: Elements,
-    /// Whether it is depthwise.
-    depthwise: bool,
     /// Packed in their layout.
     packed: Arc<Packed>,
 }
@@ -109,7 +107,6 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         conv.weights = Some(KnownWeights {
             shape: Shape::from_slice(tensor.shape()),
             elements,
-            depthwise: sizes.is_depthwise(),
             packed,
         });
     }

@@ -17,6 +17,7 @@ use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
 #[cfg(feature = "device")]
 use crate::exec::gpu::GpuCx;
+use crate::exec::peak::PeakKey;
 use crate::exec::tune::{Tune, Tuner};
 use crate::graph::passes::PassOptions;
 use crate::graph::{Cancel, LoopLimits};
@@ -251,6 +252,9 @@ impl SessionOptions {
         };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
         let (threads, numerics, precision) = (threads.threads(), self.numerics, self.precision);
+        if precision == Precision::Bf16 {
+            PeakKey::settle(&records);
+        }
         #[cfg(not(feature = "device"))]
         let gpu = None;
         #[cfg(feature = "device")]

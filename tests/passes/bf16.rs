@@ -1,5 +1,5 @@
 //! Activations stored as `bf16` where that was asked for: close to `f32`, closer still to weights alone in `bf16`, and what goes in
-//! and comes out is of the model's types. Where the processor has no matrix unit the pass does nothing, and all holds as well.
+//! and comes out is of the model's types. Where the processor multiplies no `bf16` the pass does nothing, and all holds as well.
 
 use kiln::graph::passes::PassOptions;
 use kiln::graph::{Attr, Graph, GraphBuilder, ValueId};

@@ -173,8 +173,7 @@ mod tests {
     #[test]
     fn added_parts_share_those_that_were_there() {
         let (left, right) = (LeftRows::Strided, RightColumns::Packed);
-        let key =
-            CodeKey::Tile(TileCode { isa: Isa::Avx2, vectors: 2, left, right, activation: None, in_order: false });
+        let key = CodeKey::Tile(TileCode::sums(Isa::Avx2, 2, left, right));
         let [few, more] = [PartSet::default().and(1), PartSet::default().and(1).and(3)];
         let small = CodeParts::emit(&key, few).unwrap();
         let large = small.with(&key, more).unwrap();

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::amx::{PANEL, STEP, STEP_WORDS};
 use crate::cpu::gemm::panel_vectors;
+use crate::cpu::peak::Peaks;
 use crate::isa::{Extension, Isa};
 
 /// The precision that a caller may ask for. Under each, equal inputs give equal results on one machine.
@@ -46,14 +47,16 @@ pub enum Elements {
 }
 
 impl Precision {
-    /// The elements of packed weights for that precision, level and machine. An emulated level has all extensions.
+    /// The elements of packed weights for that precision, level and machine: bf16 pairs are multiplied as they are where
+    /// that is faster ([`Peaks`]). An emulated level has all extensions.
     #[must_use]
     pub fn elements(self, isa: Isa) -> Elements {
         let emulated = isa > Isa::detect();
+        let pairs_pay = || emulated || Peaks::of_process().is_some_and(|peaks| peaks.pairs_pay());
         match self {
             Precision::F32 => Elements::F32,
             Precision::Bf16 if isa == Isa::Avx512 && Extension::Amx.present() => Elements::Bf16Tiles,
-            Precision::Bf16 if isa == Isa::Avx512 && (emulated || Extension::Bf16.present()) => Elements::Bf16Dot,
+            Precision::Bf16 if isa == Isa::Avx512 && pairs_pay() => Elements::Bf16Dot,
             Precision::Bf16 => Elements::Bf16,
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::precision::{from_bf16, to_bf16};
 use crate::isa::Extension;
-use crate::jit::{Asm, Mask, Mem, Vreg};
+use crate::jit::{Asm, Gpr, Mask, Mem, Vreg};
 
 /// The element type of activations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -26,6 +26,31 @@ impl Stored {
             Stored::F32 => 4,
             Stored::Bf16 => 2,
         }
+    }
+
+    /// An address of an element of this type, or a distance in bytes, as that of the same element of another type where
+    /// both start at 0.
+    pub(crate) const fn rescale(self, bytes: usize, to: Stored) -> usize {
+        match (self, to) {
+            (Stored::F32, Stored::Bf16) => bytes >> 1,
+            (Stored::Bf16, Stored::F32) => bytes << 1,
+            (Stored::F32, Stored::F32) | (Stored::Bf16, Stored::Bf16) => bytes,
+        }
+    }
+
+    /// Emits [`Stored::rescale`] of a register.
+    pub(crate) fn emit_rescale(self, asm: &mut Asm, bytes: Gpr, to: Stored) {
+        match (self, to) {
+            (Stored::F32, Stored::Bf16) => asm.shr_imm(bytes, 1),
+            (Stored::Bf16, Stored::F32) => asm.shl_imm(bytes, 1),
+            (Stored::F32, Stored::F32) | (Stored::Bf16, Stored::Bf16) => {}
+        }
+    }
+
+    /// Byte offset from an element of an output of this type, its address [rescaled](Stored::rescale) to the residual's
+    /// type, to that of the residual; both tensors have the same elements.
+    pub(crate) fn residual_offset(self, output: *const u8, residual: *const u8, stored: Stored) -> isize {
+        residual.addr().wrapping_sub(self.rescale(output.addr(), stored)) as isize
     }
 
     /// The extension that emitted code needs to store them.

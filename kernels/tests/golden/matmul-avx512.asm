@@ -1,4 +1,4 @@
-; Tile(TileCode { isa: Avx512, vectors: 2, left: Strided, right: Packed, activation: None, in_order: false })
+; Tile(TileCode { isa: Avx512, vectors: 2, left: Strided, right: Packed, activation: None, residual: F32, output: F32, in_order: false })
 ; part 7, 3526 bytes
 0000 push rbx
 0001 push rbp

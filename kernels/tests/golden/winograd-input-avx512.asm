@@ -1,4 +1,4 @@
-; Winograd(WinogradCode { isa: Avx512, tile: Two, side: Input })
+; Winograd(WinogradCode { isa: Avx512, tile: Two, side: Input(F32) })
 ; part 1, 625 bytes
 0000 push rbx
 0001 push rbp

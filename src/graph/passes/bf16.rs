@@ -1,11 +1,12 @@
-//! Stores activations between layers that AMX multiplies as `bf16`.
+//! Stores activations between layers that are multiplied as `bf16`: by AMX, or convolutions in pairs on vectors.
 //!
-//! AMX rounds its operands anyway. A value that all readers can take as `bf16`, and that its maker can write so, takes
+//! Both round their operands anyway. A value that all readers can take as `bf16`, and that its maker can write so, takes
 //! half the memory traffic in `bf16` and need not be rounded later. Exactly those values are stored as `bf16`: a value
 //! that one reader needs as `f32` stays `f32`, and no conversion is ever added. Results of convolutions are the same; a
 //! residual has been rounded once.
 //!
-//! Convolutions on AMX read and write either type. Depthwise convolutions, pools and operators that move or pick
+//! Convolutions that multiply `bf16` read and write either type; those that multiply `f32`, as of images, read that and
+//! write either. Products, normalisations and attention take `bf16` with AMX alone. Depthwise convolutions, pools and operators that move or pick
 //! elements write the type that they read, so their inputs and outputs have one type. The type is the attribute `to`
 //! for nodes whose kernels need it. The graph's own inputs and outputs keep their types.
 
@@ -28,6 +29,8 @@ const BF16: i64 = 16;
 enum Role {
     /// Reads and writes either type.
     Convolution,
+    /// A convolution that multiplies `f32`: adds a residual of either type, and writes either.
+    ConvolutionOfF32,
     /// Reads and writes either type: a product by constant weights.
     Product,
     /// Writes the type that it reads, by kernels for each type, so it needs the attribute.
@@ -47,19 +50,21 @@ enum Role {
 }
 
 impl Role {
-    fn of(graph: &Graph, node: &NodeDesc) -> Role {
+    fn of(graph: &Graph, node: &NodeDesc, elements: Elements) -> Role {
+        let on_amx = elements == Elements::Bf16Tiles;
         if let Some(sizes) = convolution(graph, node) {
             let alone = node.input(3).is_none();
-            match sizes.elements(Elements::Bf16Tiles) {
-                Elements::Bf16Tiles => Role::Convolution,
-                _ if sizes.is_depthwise() && alone => Role::Depthwise,
+            match sizes.elements(elements) {
+                Elements::Bf16Dot | Elements::Bf16Tiles => Role::Convolution,
+                _ if !sizes.is_depthwise() => Role::ConvolutionOfF32,
+                _ if alone => Role::Depthwise,
                 _ => Role::Plain,
             }
-        } else if is_product(graph, node) {
+        } else if on_amx && is_product(graph, node) {
             Role::Product
-        } else if node.is_fused("FusedAttention") {
+        } else if on_amx && node.is_fused("FusedAttention") {
             Role::Attention
-        } else if node.is("LayerNormalization") || node.is("RMSNormalization") {
+        } else if on_amx && (node.is("LayerNormalization") || node.is("RMSNormalization")) {
             if node.output(1).is_none() && node.output(2).is_none() { Role::Norm } else { Role::Plain }
         } else if (node.is("MaxPool") || node.is("AveragePool")) && node.is_channels_last() {
             if node.output(1).is_none() { Role::Pool } else { Role::Plain }
@@ -76,6 +81,7 @@ impl Role {
     fn reads(self, index: usize) -> bool {
         match self {
             Role::Convolution | Role::Product => [0, 3].contains(&index),
+            Role::ConvolutionOfF32 => index == 3,
             Role::Pool | Role::Depthwise => index == 0,
             Role::Attention => index < 3,
             Role::Moves | Role::Measures => true,
@@ -95,16 +101,21 @@ impl Role {
             Role::Moves if node.is("Concat") => node.inputs.iter().flatten().copied().chain(node.output(0)).collect(),
             Role::Moves => node.input(0).into_iter().chain(node.output(0)).collect(),
             Role::Attention => node.inputs.iter().take(3).flatten().copied().collect(),
-            Role::Convolution | Role::Product | Role::Norm | Role::Measures | Role::Plain => Vec::new(),
+            Role::Convolution
+            | Role::ConvolutionOfF32
+            | Role::Product
+            | Role::Norm
+            | Role::Measures
+            | Role::Plain => Vec::new(),
         }
     }
 }
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
-    if cx.elements != Elements::Bf16Tiles {
+    if !matches!(cx.elements, Elements::Bf16Dot | Elements::Bf16Tiles) {
         return 0;
     }
-    let roles: Vec<Role> = graph.nodes.iter().map(|node| Role::of(graph, node)).collect();
+    let roles: Vec<Role> = graph.nodes.iter().map(|node| Role::of(graph, node, cx.elements)).collect();
     let halves = stored_as_halves(graph, &roles, &cx.facts);
     let is_half = |value: Option<ValueId>| value.is_some_and(|value| halves[value.index()]);
     let mut nodes = std::mem::take(&mut graph.nodes);
@@ -113,7 +124,10 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
         if matches!(role, Role::Pool | Role::Norm) && writes {
             node.attrs.insert("to".to_owned(), Attr::Int(BF16));
         }
-        let told = matches!(role, Role::Convolution | Role::Product | Role::Depthwise | Role::Attention);
+        let told = matches!(
+            role,
+            Role::Convolution | Role::ConvolutionOfF32 | Role::Product | Role::Depthwise | Role::Attention
+        );
         let reads = [0, 3].iter().any(|&index| role.reads(index) && is_half(node.input(index)));
         if told && (writes || reads) {
             match role {

@@ -1,19 +1,19 @@
 //! Convolutions whose activations are stored as `bf16`: which convolutions take it, and what each operand is.
 
 use kiln_kernels::cpu::conv::ConvStored;
-use kiln_kernels::cpu::{Elements, Stored};
+use kiln_kernels::cpu::Stored;
 
 use super::super::stored::stored;
 use super::super::{optional, required};
-use super::{Conv, KnownWeights};
+use super::Conv;
 use crate::graph::NodeError;
 use crate::tensor::Tensor;
 
 impl Conv {
-    /// Whether its kernels take `bf16`: those for AMX and depthwise ones do, on tensors that are channels-last already.
+    /// Whether its kernels take `bf16` on one side at least: on tensors that are channels-last already, with weights
+    /// that were packed at load.
     pub(super) fn takes_bf16(&self) -> bool {
-        let takes = |known: &KnownWeights| known.elements == Elements::Bf16Tiles || known.depthwise;
-        self.channels_last && self.weights.as_ref().is_some_and(takes)
+        self.channels_last && self.weights.is_some()
     }
 
     /// What the activations of these inputs are stored as.

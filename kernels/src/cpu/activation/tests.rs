@@ -150,7 +150,8 @@ fn convolutions_of_every_strategy_end_in_every_function() {
     let mut seen: Vec<Strategy> = Vec::new();
     for isa in levels() {
         for shape in shapes {
-            for elements in [Elements::F32, shape.weights().elements(Elements::Bf16Tiles)] {
+            let all = [Elements::F32, Elements::Bf16Dot, Elements::Bf16Tiles];
+            for elements in all.map(|wanted| shape.weights().elements(wanted)) {
                 if !elements.suit(isa) {
                     continue;
                 }

@@ -54,14 +54,7 @@ impl Product {
         let panels = Panels { rows, columns, width: vectors * isa.lanes() };
         let most_rows = most_rows(isa, vectors);
         let tile = |right: RightColumns| {
-            let key = TileCode {
-                isa,
-                vectors: vectors as u8,
-                left: LeftRows::Strided,
-                right,
-                activation: None,
-                in_order: false,
-            };
+            let key = TileCode::sums(isa, vectors as u8, LeftRows::Strided, right);
             MicroKernel::new(key, blocks.iter().map(|&rows| Tiles::new(rows, most_rows)), source)
         };
         let packed_from = if pack { 0 } else { columns / panels.width };
@@ -106,17 +99,19 @@ impl Product {
             let panel = first / width;
             let is_packed = panel >= self.packed_from;
             args.keep_columns(width.min(columns.end - first), width, self.lanes);
-            args.b = match is_packed {
+            let from = match is_packed {
                 true => packed.wrapping_add((panel - self.packed_from) * self.panels.panel_len()),
                 false => plain.wrapping_add(first),
             };
+            args.b = from.cast();
             let Some(tile) = (if is_packed { &self.packed } else { &self.plain }) else { continue };
             for run in tiles.runs(0..tiles.count()) {
                 args.rows = run.height;
                 args.tiles.set(run.count);
-                args.a.set(rows.left.wrapping_byte_add(run.row * args.lda));
+                args.a.set(rows.left.wrapping_byte_add(run.row * args.lda).cast());
                 args.a_tile_stride = run.height * args.lda;
-                args.c.set(rows.to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start));
+                let to = rows.to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start);
+                args.c.set(to.cast());
                 args.c_tile_stride = run.height * args.ldc;
                 // SAFETY: a block's rows of scores and its rows of the output are the task's own, and only whole panels
                 // are read in place.

@@ -31,6 +31,9 @@ pub enum Strategy {
 pub struct ConvBlocks {
     /// The strategy.
     pub strategy: Strategy,
+    /// What weights consist of: on AMX `Bf16Tiles`. `Pointwise` and `Direct` multiply bf16 pairs as they are where weights
+    /// are `Bf16Dot`, and `Winograd` widens those. All else, and all else's, is `f32`.
+    pub elements: Elements,
     /// Vectors that a tile is wide; 1 for depthwise.
     pub vectors: u8,
     /// Tiles of rows that share an indirection table; for lines, output lines whose inputs are copied at a time; for
@@ -52,16 +55,11 @@ impl ConvBlocks {
         match self.strategy {
             Strategy::Depthwise => WeightLayout::Rows,
             Strategy::Amx => WeightLayout::Amx,
-            Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => {
-                WeightLayout::Panels { vectors }
-            }
+            Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => match self.elements {
+                Elements::Bf16Dot => WeightLayout::Pairs { vectors },
+                Elements::F32 | Elements::Bf16 | Elements::Bf16Tiles => WeightLayout::Panels { vectors },
+            },
         }
-    }
-
-    /// What weights consist of for these blocks.
-    #[must_use]
-    pub fn elements(&self) -> Elements {
-        if self.strategy == Strategy::Amx { Elements::Bf16Tiles } else { Elements::F32 }
     }
 }
 
@@ -77,15 +75,20 @@ pub struct ConvStored {
 }
 
 impl ConvStored {
-    /// Whether a strategy takes these types at that level: every strategy takes `f32`, AMX any. Depthwise kernels write
-    /// the type that they read, and add no residual to `bf16`.
+    /// Whether a strategy with weights of these elements takes these types at that level. All take `f32`; AMX, transforms
+    /// and what multiplies pairs take any. Tiles of `f32` read that, and add and write any. Depthwise kernels write the
+    /// type that they read, and add no residual to `bf16`.
     #[must_use]
-    pub fn suits(&self, strategy: Strategy, isa: Isa) -> bool {
+    pub fn suits(&self, strategy: Strategy, elements: Elements, isa: Isa) -> bool {
+        let wide = isa == Isa::Avx512;
         *self == ConvStored::default()
             || match strategy {
                 Strategy::Amx => true,
-                Strategy::Depthwise => isa == Isa::Avx512 && self.input == self.output && self.residual == Stored::F32,
-                _ => false,
+                Strategy::Winograd(_) => wide,
+                Strategy::Pointwise | Strategy::Direct | Strategy::Lines => {
+                    wide && (elements == Elements::Bf16Dot || self.input == Stored::F32)
+                }
+                Strategy::Depthwise => wide && self.input == self.output && self.residual == Stored::F32,
             }
     }
 }

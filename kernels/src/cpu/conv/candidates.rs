@@ -28,10 +28,10 @@ impl ConvBlocks {
         most: usize,
     ) -> Vec<ConvBlocks> {
         let mut bases = vec![ConvBlocks::pick(isa, shape, elements, numerics, threads)];
-        if elements == Elements::F32 {
+        if elements != Elements::Bf16Tiles {
             let transformed = cost::allowed(numerics).iter().rev();
-            let transformed = transformed.filter_map(|&tile| ConvBlocks::winograd(isa, shape, tile, threads));
-            let plain = ConvBlocks::untransformed(isa, shape, threads);
+            let transformed = transformed.filter_map(|&tile| ConvBlocks::winograd(isa, shape, elements, tile, threads));
+            let plain = ConvBlocks::untransformed(isa, shape, elements, threads);
             let others: Vec<ConvBlocks> = transformed.chain([plain]).chain(other_taps(shape, plain)).collect();
             for other in others {
                 if bases.iter().all(|base| base.strategy != other.strategy) {
@@ -60,7 +60,9 @@ fn other_taps(shape: &ConvShape, plain: ConvBlocks) -> Option<ConvBlocks> {
     match plain.strategy {
         // The unit of a block is another: tiles there, lines here.
         Strategy::Lines => Some(ConvBlocks { strategy: Strategy::Direct, row_block: 32, ..plain }),
-        Strategy::Direct if shape.channels() <= 4 * FEW_CHANNELS && shape.kernel()[2] > 1 => {
+        Strategy::Direct
+            if plain.elements == Elements::F32 && shape.channels() <= 4 * FEW_CHANNELS && shape.kernel()[2] > 1 =>
+        {
             let row_block = shape.output()[1].clamp(1, 8);
             Some(ConvBlocks { strategy: Strategy::Lines, row_block: count(row_block), ..plain })
         }

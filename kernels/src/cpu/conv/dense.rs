@@ -1,5 +1,9 @@
 //! Convolutions that reduce over channels: the strategies that run on the micro-kernel of matrix products.
 //!
+//! Their unit is the 32-bit *word* that one step of the reduction multiplies: an element of `f32`, or two neighbouring
+//! channels of `bf16`. Channels last, a position stored as `bf16` is a row of pairs as it is;
+//! input in `f32` is converted first, all of it.
+//!
 //! The rows of a phase are cut into tiles. A tile's rows of C have one stride, so in a transposed convolution, whose
 //! neighbouring outputs belong to different phases, no tile leaves its line. A task computes some blocks of tiles by
 //! some panels, numbered over all groups. For each block it makes the indirection table once and uses it for all its
@@ -12,21 +16,24 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use self::cut::Cut;
-use super::blocks::{ConvBlocks, Strategy};
+use super::blocks::{ConvBlocks, ConvStored, Strategy};
 use super::extras::EpilogueOperands;
 use super::shape::{ConvShape, Phase};
 use super::table::{Field, MOST_POINTERS, Tables};
-use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::description::count;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::rows::{Run, part};
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
-use crate::cpu::gemm::{Panels, Tiles};
+use crate::cpu::gemm::{Bf16Convert, Panels, Tiles};
+use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
-use crate::parallel::{Disjoint, Parallel};
+use crate::parallel::{Disjoint, Parallel, for_each_chunk};
+
+/// Words that a task converts from `f32` at a time: what it reads and writes stays in L1.
+const CONVERTED: usize = 2048;
 
 /// A convolution on tiles.
 #[derive(Clone, Debug)]
@@ -34,12 +41,19 @@ pub(super) struct Dense {
     shape: ConvShape,
     blocks: ConvBlocks,
     isa: Isa,
+    code: TileCode,
     tile: MicroKernel,
+    /// The conversion of the input to pairs, where it comes in `f32`.
+    convert: Option<Bf16Convert>,
     phases: Vec<PhasePlan>,
-    /// Elements of one group's packed weights.
+    /// Words of a position of the input, of all groups.
+    position: usize,
+    /// Words of a position that a group reads.
+    group_words: usize,
+    /// Words of one group's packed weights.
     group_len: usize,
-    /// As many zeros as a tap may read.
-    zeros: Vec<f32>,
+    /// As many bytes of zeros as a tap may read.
+    zeros: Vec<u8>,
 }
 
 /// A phase of the convolution: what is known before the data.
@@ -60,13 +74,13 @@ struct PhasePlan {
 
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
-    field: Field<'a, f32>,
-    weights: &'a [f32],
-    y: Disjoint<'a, f32>,
+    field: Field<'a, u8>,
+    weights: PackedWeights<'a>,
+    y: Disjoint<'a, u8>,
     extras: EpilogueOperands<'a>,
 }
 
-/// Tiles of one height below each other, and where their table starts.
+/// Tiles of one height below each other, the first element of their output, and where their table starts.
 struct Placed {
     run: Run,
     y: usize,
@@ -76,7 +90,7 @@ struct Placed {
 /// A block of tiles, whose indirection tables follow each other.
 struct Block<'a> {
     runs: &'a [Placed],
-    table: &'a [*const f32],
+    table: &'a [*const u8],
     /// Tiles of all runs.
     tiles: usize,
 }
@@ -86,14 +100,19 @@ impl Dense {
         isa: Isa,
         shape: ConvShape,
         blocks: ConvBlocks,
+        stored: ConvStored,
         activation: Option<UnaryOp>,
         class_panels: &[Panels],
         source: &dyn CodeSource,
     ) -> Result<Dense> {
         let left = if blocks.strategy == Strategy::Pointwise { LeftRows::Strided } else { LeftRows::Table };
-        let vectors = blocks.vectors() as u8;
-        let key = TileCode { isa, vectors, left, right: RightColumns::Packed, activation, in_order: false };
-        let zeros = vec![0.0; shape.channels()];
+        let elements = blocks.elements;
+        let ConvStored { input, residual, output } = stored;
+        let sums = TileCode::sums(isa, blocks.vectors() as u8, left, RightColumns::packed(elements));
+        let code = TileCode { activation, residual, output, ..sums };
+        let [position, group_words] = [shape.channels(), shape.group_channels()].map(|count| elements.words(count));
+        let convert = elements == Elements::Bf16Dot && input == Stored::F32;
+        let convert = convert.then(|| Bf16Convert::new(isa, source)).transpose()?;
         let starts = class_panels.iter().scan(0, |next, panels| {
             let start = *next;
             *next += panels.len();
@@ -105,13 +124,16 @@ impl Dense {
             let rows = phase.rows(shape.batch());
             let segment = if shape.transposed { phase.count[2] } else { rows };
             PhasePlan {
-                tables: Tables::new(&phase, shape.input(), shape.channels()),
+                tables: Tables::new(&phase, shape.input(), position * 4),
                 segment,
                 segments: rows.checked_div(segment).unwrap_or(0),
                 tiles: Tiles::new(segment, most),
                 panels: class_panels[phase.class],
                 weights: starts[phase.class],
-                cut: Cut::new(isa, [phase.taps.len(), shape.group_channels()], class_panels[phase.class].width),
+                cut: match output {
+                    Stored::F32 => Cut::new(isa, [phase.taps.len(), group_words], class_panels[phase.class].width),
+                    Stored::Bf16 => Cut::none([phase.taps.len(), group_words]),
+                },
                 phase,
             }
         };
@@ -119,15 +141,16 @@ impl Dense {
         let taps = phases.iter().map(|plan| plan.tables.taps()).max().unwrap_or(0);
         let row_block = blocks.row_block().min(MOST_POINTERS / (taps * most).max(1)).max(1);
         let blocks = ConvBlocks { row_block: count(row_block), ..blocks };
-        let tile = MicroKernel::new(key, phases.iter().map(|plan| plan.tiles), source)?;
+        let tile = MicroKernel::new(code, phases.iter().map(|plan| plan.tiles), source)?;
         let group_len = class_panels.iter().map(Panels::len).sum();
-        Ok(Dense { shape, blocks, isa, tile, phases, group_len, zeros })
+        let zeros = vec![0; position * 4];
+        Ok(Dense { shape, blocks, isa, code, tile, convert, phases, position, group_words, group_len, zeros })
     }
 
     /// Bytes held besides code.
     pub(super) fn bytes(&self) -> usize {
         let taps = self.phases.iter().map(|plan| plan.phase.taps.len() * 64).sum::<usize>();
-        self.zeros.len() * 4 + self.phases.len() * size_of::<PhasePlan>() + taps
+        self.zeros.len() + self.phases.len() * size_of::<PhasePlan>() + taps
     }
 
     /// Whether partial sums wait in the output for the rest of the reduction.
@@ -135,19 +158,35 @@ impl Dense {
         self.phases.iter().any(|plan| plan.cut.parts().nth(1).is_some())
     }
 
+    /// Elements of scratch that [`Dense::run`] needs.
+    pub(super) fn scratch_len(&self) -> usize {
+        if self.convert.is_some() { self.shape.input_len() / 2 } else { 0 }
+    }
+
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
     pub(super) fn run(
         &self,
-        x: &[f32],
-        weights: &[f32],
-        y: &mut [f32],
+        x: Activations<'_>,
+        weights: PackedWeights<'_>,
+        mut y: ActivationsMut<'_>,
         extras: EpilogueOperands<'_>,
+        scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
-        let field = Field { data: x, zeros: &self.zeros };
+        let data: &[u8] = match (&self.convert, x) {
+            (Some(convert), Activations::F32(x)) => {
+                let words = &mut scratch[..self.scratch_len()];
+                for_each_chunk(parallel, words, CONVERTED, &|chunk, words| {
+                    convert.row(&x[2 * chunk * CONVERTED..][..2 * words.len()], words);
+                });
+                bytemuck::cast_slice(words)
+            }
+            _ => x.bytes(),
+        };
+        let field = Field { data, zeros: &self.zeros };
         let given = extras.given.clone().read("zeros", &self.zeros);
-        let buffers =
-            Buffers { field, weights, y: Disjoint::new(y), extras: EpilogueOperands { given: &given, ..extras } };
+        let extras = EpilogueOperands { given: &given, ..extras };
+        let buffers = Buffers { field, weights, y: Disjoint::new(y.bytes_mut()), extras };
         let (rows, columns) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         parallel.run(self.phases.len() * rows * columns, &|task| {
             let plan = &self.phases[task / (rows * columns)];
@@ -170,12 +209,9 @@ impl Dense {
         }
         let shape = &self.shape;
         let mut args = TileArgs::empty();
-        args.lda = shape.channels() * 4;
-        args.ldc = plan.phase.stride[2] * shape.filters() * 4;
-        if let Some(distance) = buffers.extras.residual {
-            args.residual = 1;
-            args.residual_offset = distance;
-        }
+        args.lda = self.position * 4;
+        args.ldc = plan.phase.stride[2] * shape.filters() * self.code.output.bytes();
+        buffers.extras.add_residual(&mut args, &self.code, buffers.y.at(0));
         let mut table = Vec::new();
         // Blocks of equal length: a last one of few tiles would read all weights for them alone.
         let blocks = tiles.len().div_ceil(self.blocks.row_block());
@@ -190,7 +226,7 @@ impl Dense {
                 self.aim(&mut args, buffers, plan, group_panel);
                 // The next block of rows begins with the first panel again.
                 let next = if group_panel + 1 < group_panels.end { group_panel + 1 } else { group_panels.start };
-                let next = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, next));
+                let next = buffers.weights.at(self.weights_at(plan, next));
                 let tiles = Block { runs: &placed, table: &table, tiles: block.len() };
                 self.panel(&mut args, buffers, plan, &tiles, group_panel, next);
             }
@@ -205,35 +241,35 @@ impl Dense {
         plan: &PhasePlan,
         block: &Block<'_>,
         group_panel: usize,
-        next: *const f32,
+        next: *const u8,
     ) {
         let &Block { runs, table, tiles } = block;
         let shape = &self.shape;
         let width = plan.panels.width;
         let (group, panel) = (group_panel / plan.panels.count(), group_panel % plan.panels.count());
         let column = group * shape.group_filters() + panel * width;
-        let first = group * shape.group_channels();
+        let first = group * self.group_words;
         let b = args.b;
         let given = buffers.extras.given.clone().read("table", table);
         for part in plan.cut.parts() {
             args.taps = part.taps.len();
             args.reduce_over(first + part.channels.start, part.channels.len());
-            args.b = b.wrapping_add(part.rows.start * width);
+            args.b = b.wrapping_add(part.rows.start * width * 4);
             args.resume = usize::from(part.rows.start > 0);
             args.unfinished = usize::from(part.rows.end < plan.panels.rows);
             args.summarise();
-            let next = if args.unfinished > 0 { b.wrapping_add(part.rows.end * width) } else { next };
+            let next = if args.unfinished > 0 { b.wrapping_add(part.rows.end * width * 4) } else { next };
             args.prefetch(Some(next), width * 4, tiles);
             for Placed { run, y, table: start } in runs {
                 args.rows = run.height;
                 args.tiles.set(run.count);
-                args.a.set(buffers.field.data.as_ptr().wrapping_add(run.row * shape.channels()));
+                args.a.set(buffers.field.data.as_ptr().wrapping_add(run.row * args.lda));
                 args.a_tile_stride = run.height * args.lda;
                 args.table.set(table[start + part.taps.start * run.count * run.height..].as_ptr());
-                args.c.set(buffers.y.at(y + column));
+                args.c.set(buffers.y.at((y + column) * self.code.output.bytes()));
                 args.c_tile_stride = run.height * args.ldc;
                 // SAFETY: pointers of the table lie inside the input or point at zeros, of which there are as many
-                // as a row has channels; tasks have disjoint rows or columns of C, phases have disjoint rows.
+                // as a position has bytes; tasks have disjoint rows or columns of C, phases have disjoint rows.
                 unsafe { self.tile.call(args, &given) };
             }
         }
@@ -242,10 +278,10 @@ impl Dense {
     /// The runs of a block of tiles, with their tables.
     fn place(
         &self,
-        field: &Field<'_, f32>,
+        field: &Field<'_, u8>,
         plan: &PhasePlan,
         block: Range<usize>,
-        table: &mut Vec<*const f32>,
+        table: &mut Vec<*const u8>,
     ) -> SmallVec<[Placed; 8]> {
         let mut placed = SmallVec::new();
         let per = plan.tiles.count();
@@ -256,7 +292,7 @@ impl Dense {
             for run in plan.tiles.runs(next - segment * per..end - segment * per) {
                 let run = Run { row: segment * plan.segment + run.row, ..run };
                 let start = table.len();
-                if self.blocks.strategy != Strategy::Pointwise {
+                if self.code.left == LeftRows::Table {
                     self.table(field, plan, &run, table);
                 }
                 placed.push(Placed { run, y: self.output_at(&plan.phase, run.row), table: start });
@@ -267,9 +303,9 @@ impl Dense {
     }
 
     /// Appends the pointers `[part of the taps][tile][tap][row]` of a run.
-    fn table(&self, field: &Field<'_, f32>, plan: &PhasePlan, run: &Run, table: &mut Vec<*const f32>) {
+    fn table(&self, field: &Field<'_, u8>, plan: &PhasePlan, run: &Run, table: &mut Vec<*const u8>) {
         let taps = plan.tables.taps();
-        let tile = |tile: usize, to: &mut Vec<*const f32>| {
+        let tile = |tile: usize, to: &mut Vec<*const u8>| {
             plan.tables.tile(field, run.row + tile * run.height, run.height, to);
         };
         table.reserve(run.count * run.height * taps);
@@ -304,7 +340,7 @@ impl Dense {
         (((image * depth + at(0, d)) * height + at(1, h)) * width + at(2, w)) * self.shape.filters()
     }
 
-    /// Offset of a panel's weights.
+    /// Offset of a panel's weights in words.
     fn weights_at(&self, plan: &PhasePlan, group_panel: usize) -> usize {
         let (group, panel) = (group_panel / plan.panels.count(), group_panel % plan.panels.count());
         group * self.group_len + plan.weights + panel * plan.panels.panel_len()
@@ -315,7 +351,7 @@ impl Dense {
         let (group, panel) = (group_panel / plan.panels.count(), group_panel % plan.panels.count());
         let width = plan.panels.width;
         args.keep_columns(plan.panels.columns_of(panel), width, self.isa.lanes());
-        args.b = buffers.weights.as_ptr().wrapping_add(self.weights_at(plan, group_panel));
+        args.b = buffers.weights.at(self.weights_at(plan, group_panel));
         let column = group * self.shape.group_filters() + panel * width;
         args.bias = buffers.extras.bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(column));
     }

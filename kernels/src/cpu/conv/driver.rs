@@ -31,7 +31,17 @@ impl ConvBlocks {
         let counted =
             cut.iter().all(|&count| count > 0 && count <= MOST) && self.row_tasks() * self.unit_tasks() <= MOST;
         let dense = most_rows(isa, self.vectors()) > 0;
+        let weights = match self.strategy {
+            Strategy::Amx => self.elements == Elements::Bf16Tiles,
+            Strategy::Lines | Strategy::Depthwise => self.elements == Elements::F32,
+            Strategy::Pointwise | Strategy::Direct | Strategy::Winograd(_) => match self.elements {
+                Elements::F32 => true,
+                Elements::Bf16Dot => self.elements.suit(isa) && shape.weights().pairs_up(),
+                Elements::Bf16 | Elements::Bf16Tiles => false,
+            },
+        };
         counted
+            && weights
             && match self.strategy {
                 Strategy::Pointwise => dense && shape.is_pointwise(),
                 Strategy::Direct => dense,
@@ -39,8 +49,8 @@ impl ConvBlocks {
                 Strategy::Depthwise => shape.weights().is_depthwise(),
                 Strategy::Winograd(tile) => dense && winograd::suits(shape) && winograd::fits(self, shape, isa, tile),
                 Strategy::Amx => {
-                    let elements = shape.weights().elements(Elements::Bf16Tiles);
-                    elements == Elements::Bf16Tiles && elements.suit(isa) && amx::fits(self, shape)
+                    let elements = shape.weights().elements(self.elements);
+                    elements == self.elements && elements.suit(isa) && amx::fits(self, shape)
                 }
             }
     }
@@ -98,7 +108,7 @@ impl Conv {
     ) -> Result<Conv> {
         shape.validate()?;
         activation::check("conv", activation)?;
-        if !blocks.fits(&shape, isa) || !stored.suits(blocks.strategy, isa) {
+        if !blocks.fits(&shape, isa) || !stored.suits(blocks.strategy, blocks.elements, isa) {
             let reason = format!("{blocks:?} and {stored:?} do not fit {shape:?}");
             return Err(KernelError::Unsupported { family: "conv", reason });
         }
@@ -108,19 +118,19 @@ impl Conv {
                 Kernel::Depthwise(Box::new(Depthwise::new(isa, shape, blocks, stored.input, activation, source)?))
             }
             Strategy::Winograd(tile) => {
-                Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, activation, source)?))
+                Kernel::Winograd(Box::new(Winograd::new(isa, shape, blocks, tile, stored, activation, source)?))
             }
             Strategy::Amx => {
-                let panels = shape.weights().amx_panels();
+                let panels = shape.weights().panels(isa, blocks.layout());
                 Kernel::Amx(Box::new(Amx::new(isa, shape, blocks, stored, activation, &panels, source)?))
             }
             Strategy::Lines => {
-                let panels = shape.weights().class_panels(blocks.vectors() * isa.lanes());
-                Kernel::Lines(Box::new(Lines::new(isa, shape, blocks, activation, panels[0], source)?))
+                let panels = shape.weights().panels(isa, blocks.layout());
+                Kernel::Lines(Box::new(Lines::new(isa, shape, blocks, stored, activation, panels[0], source)?))
             }
             Strategy::Pointwise | Strategy::Direct => {
-                let panels = shape.weights().class_panels(blocks.vectors() * isa.lanes());
-                Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, activation, &panels, source)?))
+                let panels = shape.weights().panels(isa, blocks.layout());
+                Kernel::Dense(Box::new(Dense::new(isa, shape, blocks, stored, activation, &panels, source)?))
             }
         };
         Ok(Conv { isa, shape, blocks, stored, packed_len, kernel })
@@ -148,7 +158,8 @@ impl Conv {
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         match &self.kernel {
-            Kernel::Dense(_) | Kernel::Depthwise(_) => 0,
+            Kernel::Depthwise(_) => 0,
+            Kernel::Dense(dense) => dense.scratch_len(),
             Kernel::Lines(lines) => lines.scratch_len(),
             Kernel::Winograd(winograd) => winograd.scratch_len(),
             Kernel::Amx(amx) => amx.scratch_len(),
@@ -227,7 +238,6 @@ impl Conv {
         let x = x.parts(self.shape.channels(), &mut one);
         self.check(x, weights, y.read(), extras, scratch)?;
         let to = y.as_mut_ptr() as isize;
-        // Both are as long as the output, so that one byte offset holds for every element of `f32`.
         let residual = extras.residual.map(|residual| (residual.as_ptr() as isize).wrapping_sub(to));
         let given = Given::new().maybe("residual", extras.residual.map(|residual| residual.bytes()));
         let extras = EpilogueOperands { given: &given, bias: extras.bias, residual };
@@ -317,13 +327,9 @@ impl Conv {
             (Kernel::Depthwise(depthwise), x, y, PackedWeights::F32(weights)) => {
                 depthwise.run(x, weights, y, extras, parallel);
             }
-            (Kernel::Winograd(winograd), Activations::F32(_), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
-                winograd.run(parts, weights, y, extras, scratch, parallel)
-            }
-            (Kernel::Dense(dense), Activations::F32(x), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
-                dense.run(x, weights, y, extras, parallel);
-            }
-            (Kernel::Lines(lines), Activations::F32(x), ActivationsMut::F32(y), PackedWeights::F32(weights)) => {
+            (Kernel::Winograd(winograd), _, y, weights) => winograd.run(parts, weights, y, extras, scratch, parallel),
+            (Kernel::Dense(dense), x, y, weights) => dense.run(x, weights, y, extras, scratch, parallel),
+            (Kernel::Lines(lines), Activations::F32(x), y, PackedWeights::F32(weights)) => {
                 lines.run(x, weights, y, extras, scratch, parallel);
             }
             _ => return unsupported("bf16 by a strategy of f32"),

@@ -1,5 +1,6 @@
 //! What is added to a convolution's sums: bias and residual.
 
+use crate::cpu::gemm::tile::{TileArgs, TileCode};
 use crate::jit::Given;
 
 /// Optional operands.
@@ -26,4 +27,14 @@ pub(super) struct EpilogueOperands<'a> {
     pub(super) bias: Option<&'a [f32]>,
     /// Byte offset from the output to the residual: 0 where the output is written over it.
     pub(super) residual: Option<isize>,
+}
+
+impl EpilogueOperands<'_> {
+    /// Adds the residual of an output that starts at `y`, if there is one.
+    pub(super) fn add_residual(&self, args: &mut TileArgs, key: &TileCode, y: *const u8) {
+        if let Some(distance) = self.residual {
+            args.residual = 1;
+            args.residual_offset = key.output.residual_offset(y, y.wrapping_offset(distance), key.residual);
+        }
+    }
 }

@@ -11,16 +11,16 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::blocks::ConvBlocks;
+use super::blocks::{ConvBlocks, ConvStored};
 use super::extras::EpilogueOperands;
 use super::shape::ConvShape;
-use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::rows::{Run, part};
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use crate::cpu::gemm::{Panels, Tiles};
+use crate::cpu::{ActivationsMut, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Disjoint, Parallel};
@@ -30,6 +30,7 @@ use crate::parallel::{Disjoint, Parallel};
 pub(super) struct Lines {
     shape: ConvShape,
     isa: Isa,
+    code: TileCode,
     tile: MicroKernel,
     /// Tiles of an output line.
     tiles: Tiles,
@@ -48,7 +49,7 @@ pub(super) struct Lines {
 struct Buffers<'a> {
     x: &'a [f32],
     weights: &'a [f32],
-    y: Disjoint<'a, f32>,
+    y: Disjoint<'a, u8>,
     extras: EpilogueOperands<'a>,
     scratch: Disjoint<'a, f32>,
 }
@@ -87,17 +88,16 @@ impl Lines {
         isa: Isa,
         shape: ConvShape,
         blocks: ConvBlocks,
+        stored: ConvStored,
         activation: Option<UnaryOp>,
         panels: Panels,
         source: &dyn CodeSource,
     ) -> Result<Lines> {
-        let (left, right) = (LeftRows::Lines, RightColumns::Packed);
+        let ConvStored { residual, output, .. } = stored;
+        let sums = TileCode::sums(isa, blocks.vectors() as u8, LeftRows::Lines, RightColumns::Packed);
+        let code = TileCode { activation, residual, output, ..sums };
         let tiles = Tiles::new(shape.output()[2], most_rows(isa, blocks.vectors()));
-        let tile = MicroKernel::new(
-            TileCode { isa, vectors: blocks.vectors() as u8, left, right, activation, in_order: false },
-            [tiles],
-            source,
-        )?;
+        let tile = MicroKernel::new(code, [tiles], source)?;
         let lines = shape.batch() * shape.output()[0] * shape.output()[1];
         let row_tasks = blocks.row_tasks().min(lines * tiles.count()).max(1);
         let block = blocks.row_block().min(shape.output()[1]).min(lines.div_ceil(row_tasks)).max(1);
@@ -107,7 +107,7 @@ impl Lines {
         let end = (0..tiles.count()).take_while(|&tile| tiles.start(tile + 1) <= columns.end).count();
         let start = (0..end).take_while(|&tile| tiles.start(tile) < columns.start).count();
         let inner_tiles = start..end;
-        Ok(Lines { shape, isa, tile, tiles, panels, inner_lines, inner_tiles, block, row_tasks, unit_tasks })
+        Ok(Lines { shape, isa, code, tile, tiles, panels, inner_lines, inner_tiles, block, row_tasks, unit_tasks })
     }
 
     /// The tiles of an output line that read the input in place.
@@ -143,12 +143,13 @@ impl Lines {
         &self,
         x: &[f32],
         weights: &[f32],
-        y: &mut [f32],
+        mut y: ActivationsMut<'_>,
         extras: EpilogueOperands<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
-        let buffers = Buffers { x, weights, y: Disjoint::new(y), extras, scratch: Disjoint::new(scratch) };
+        let y = Disjoint::new(y.bytes_mut());
+        let buffers = Buffers { x, weights, y, extras, scratch: Disjoint::new(scratch) };
         let [depth, height, _] = self.shape.output();
         let tiles = self.shape.batch() * depth * height * self.tiles.count();
         parallel.run(self.row_tasks * self.unit_tasks, &|task| {
@@ -260,12 +261,10 @@ impl Lines {
         let mut args = TileArgs::empty();
         args.lda = shape.strides()[2] * shape.channels() * 4;
         args.taps = shape.kernel()[1];
-        args.ldc = shape.filters() * 4;
+        let output = self.code.output.bytes();
+        args.ldc = shape.filters() * output;
         args.reduce_over(0, shape.kernel()[2] * shape.channels());
-        if let Some(distance) = buffers.extras.residual {
-            args.residual = 1;
-            args.residual_offset = distance;
-        }
+        buffers.extras.add_residual(&mut args, &self.code, buffers.y.at(0));
         args.summarise();
         let first = block.start / per;
         let window = shape.kernel()[1] * shape.kernel()[2] * shape.channels();
@@ -275,7 +274,7 @@ impl Lines {
         let whole = self.runs(&inner, 0..per);
         for panel in units {
             args.keep_columns(self.panels.columns_of(panel), width, self.isa.lanes());
-            args.b = buffers.weights.as_ptr().wrapping_add(panel * self.panels.panel_len());
+            args.b = buffers.weights.as_ptr().wrapping_add(panel * self.panels.panel_len()).cast();
             let bias = buffers.extras.bias;
             args.bias = bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
             let mut next = block.start;
@@ -301,9 +300,10 @@ impl Lines {
                     args.tap_stride = step * 4;
                     args.rows = run.height;
                     args.tiles.set(run.count);
-                    args.a.set(from.wrapping_add(run.row * shape.strides()[2] * shape.channels()));
+                    args.a.set(from.wrapping_add(run.row * shape.strides()[2] * shape.channels()).cast());
                     args.a_tile_stride = run.height * args.lda;
-                    args.c.set(buffers.y.at((index * shape.output()[2] + run.row) * shape.filters() + panel * width));
+                    let position = index * shape.output()[2] + run.row;
+                    args.c.set(buffers.y.at((position * shape.filters() + panel * width) * output));
                     args.c_tile_stride = run.height * args.ldc;
                     // SAFETY: the rows of these outputs lie inside what was copied, or inside the input where no tap of
                     // the tiles is outside it; tasks have disjoint rows or columns of C.

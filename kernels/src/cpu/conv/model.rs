@@ -30,24 +30,32 @@ impl ConvBlocks {
         if elements == Elements::Bf16Tiles {
             return on_amx(isa, shape, threads);
         }
-        let busy = busy_threads(shape, threads);
-        cost::pick(isa, shape, numerics, busy).unwrap_or_else(|| ConvBlocks::untransformed(isa, shape, threads))
+        let transformed = cost::pick(isa, shape, elements, numerics, busy_threads(shape, threads));
+        transformed.unwrap_or_else(|| ConvBlocks::untransformed(isa, shape, elements, threads))
     }
 
-    /// Blocks for `shape`, of the strategies that add up products without transforms.
+    /// Blocks for `shape`, of the strategies that add up products on vectors without transforms.
     #[must_use]
-    pub fn untransformed(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
+    pub fn untransformed(isa: Isa, shape: &ConvShape, elements: Elements, threads: usize) -> ConvBlocks {
         let threads = busy_threads(shape, threads);
-        match shape.weights().layout(isa, Elements::F32) {
-            WeightLayout::Panels { vectors } => dense(isa, shape, vectors, threads),
-            _ => depthwise(isa, shape, threads),
+        match shape.weights().layout(isa, elements) {
+            WeightLayout::Panels { vectors } | WeightLayout::Pairs { vectors } => {
+                dense(isa, shape, elements, vectors, threads)
+            }
+            WeightLayout::Rows | WeightLayout::Amx => depthwise(isa, shape, threads),
         }
     }
 
     /// Blocks for `shape` with Winograd tiles of that size, worth it or not; `None` if the shape has no such tiles.
     #[must_use]
-    pub fn winograd(isa: Isa, shape: &ConvShape, tile: WinogradTile, threads: usize) -> Option<ConvBlocks> {
-        suits(shape).then(|| cost::blocks(isa, shape, tile, busy_threads(shape, threads)))
+    pub fn winograd(
+        isa: Isa,
+        shape: &ConvShape,
+        elements: Elements,
+        tile: WinogradTile,
+        threads: usize,
+    ) -> Option<ConvBlocks> {
+        suits(shape).then(|| cost::blocks(isa, shape, elements, tile, busy_threads(shape, threads)))
     }
 
     /// Whether a numerics policy allows the strategy.
@@ -85,6 +93,7 @@ fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     }
     ConvBlocks {
         strategy: Strategy::Depthwise,
+        elements: Elements::F32,
         vectors: 1,
         row_block: 1,
         row_tasks: count(row_tasks),
@@ -122,6 +131,7 @@ fn on_amx(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     }
     ConvBlocks {
         strategy: Strategy::Amx,
+        elements: Elements::Bf16Tiles,
         vectors: (PANEL / isa.lanes()) as u8,
         row_block: count(row_block),
         row_tasks: count(row_tasks),
@@ -157,8 +167,8 @@ fn longest(threads: usize, tiles: Split, units: Split) -> usize {
     busy.into_iter().max().unwrap_or(0)
 }
 
-fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlocks {
-    let few = shape.channels() < FEW_CHANNELS && shape.kernel()[2] > 1;
+fn dense(isa: Isa, shape: &ConvShape, elements: Elements, vectors: usize, threads: usize) -> ConvBlocks {
+    let few = elements == Elements::F32 && shape.channels() < FEW_CHANNELS && shape.kernel()[2] > 1;
     let strategy = if shape.is_pointwise() {
         Strategy::Pointwise
     } else if few && lines::suits(shape) {
@@ -166,6 +176,27 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
     } else {
         Strategy::Direct
     };
+    let blocks = tiled(isa, shape, Tiling { strategy, elements, vectors }, threads);
+    if strategy != Strategy::Lines {
+        return blocks;
+    }
+    // Copies stay in L2, but lines that two blocks read are copied twice.
+    let bytes = lines::line(shape) * shape.strides()[1] * 4;
+    let row_block = (COPIED / bytes.max(1)).clamp(4, 16).min(shape.output()[1].max(1));
+    ConvBlocks { row_block: count(row_block), ..blocks }
+}
+
+/// What is cut into tiles.
+struct Tiling {
+    strategy: Strategy,
+    elements: Elements,
+    /// Vectors that a tile is wide.
+    vectors: usize,
+}
+
+/// Blocks of tiles that read the input at a stride or through indirection tables.
+fn tiled(isa: Isa, shape: &ConvShape, tiling: Tiling, threads: usize) -> ConvBlocks {
+    let Tiling { strategy, elements, vectors } = tiling;
     let most = most_rows(isa, vectors).max(1);
     let units = shape.groups() * shape.group_filters().div_ceil(vectors * isa.lanes()).max(1);
     let phases = if shape.transposed { shape.strides().iter().product::<usize>().max(1) } else { 1 };
@@ -173,9 +204,9 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
     // Rows of a block are read again for every panel: they should stay in half of L2, next to the panel that is
     // streamed. An indirection table costs eight bytes for each tap of a row, and is read as often.
     let spread: usize = shape.strides().iter().product::<usize>().min(shape.taps());
-    let row_bytes = shape.channels() * spread * 4 + shape.taps() * 8;
+    let row_bytes = elements.words(shape.channels()) * spread * 4 + shape.taps() * 8;
     let rows = (l2_bytes(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
-    let mut row_block = rows.div_ceil(most).min(tiles);
+    let row_block = rows.div_ceil(most).min(tiles);
     // Rows first: each thread then reads its own part of the input. Columns where there are not enough rows.
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
@@ -195,13 +226,9 @@ fn dense(isa: Isa, shape: &ConvShape, vectors: usize, threads: usize) -> ConvBlo
             [row_tasks, unit_tasks] = best.map_or([row_tasks, 1], |(cut, _)| cut);
         }
     }
-    if strategy == Strategy::Lines {
-        // Copies stay in L2, but lines that two blocks read are copied twice.
-        let bytes = lines::line(shape) * shape.strides()[1] * 4;
-        row_block = (COPIED / bytes.max(1)).clamp(4, 16).min(shape.output()[1].max(1));
-    }
     ConvBlocks {
         strategy,
+        elements,
         vectors: vectors as u8,
         row_block: count(row_block),
         row_tasks: count(row_tasks),

@@ -3,7 +3,8 @@
 //!
 //! Dense weights are packed panels, a set for each group and, in a transposed convolution, for each *class*: the
 //! positions of the window that reach outputs of one remainder modulo the stride (see [`shape`](super::shape)).
-//! Depthwise weights are a row of all channels for each position. For AMX panels consist of bf16 pairs, each tap's
+//! Depthwise weights are a row of all channels for each position. Where bf16 pairs are multiplied as they are, a row of
+//! a panel holds two neighbouring channels of a tap. For AMX panels consist of bf16 pairs, each tap's
 //! channels padded with zeros to whole steps; where channels are few, a line of the window is one tap.
 
 use std::ops::Range;
@@ -44,6 +45,11 @@ pub enum WeightLayout {
     Rows,
     /// Packed panels of bf16 pairs for AMX.
     Amx,
+    /// Packed panels of that many vectors of bf16 pairs.
+    Pairs {
+        /// Vectors of a panel.
+        vectors: usize,
+    },
 }
 
 impl WeightLayout {
@@ -53,6 +59,7 @@ impl WeightLayout {
         match self {
             WeightLayout::Panels { .. } | WeightLayout::Rows => Elements::F32,
             WeightLayout::Amx => Elements::Bf16Tiles,
+            WeightLayout::Pairs { .. } => Elements::Bf16Dot,
         }
     }
 }
@@ -74,6 +81,9 @@ const FEW_CHANNELS: usize = 16;
 /// Elements of a tap's reduction, and filters of one of several groups, from which on AMX is worth it: it computes 32
 /// of each.
 const WORTH_AMX: usize = 8;
+
+/// Channels and, of several groups, filters of a group from which on bf16 pairs are multiplied as they are.
+const WORTH_PAIRS: usize = 8;
 
 impl ConvShape {
     /// The sizes of its weights.
@@ -114,13 +124,34 @@ impl Weights {
         Ok(())
     }
 
-    /// Type of these weights where those of a product have type `wanted`: `f32`, or bf16 pairs if that suits AMX.
+    /// Type of these weights where those of a product have type `wanted`: `f32`, or bf16 pairs if that suits the
+    /// instructions that would multiply them.
     #[must_use]
     pub fn elements(&self, wanted: Elements) -> Elements {
+        let suits = match wanted {
+            Elements::F32 | Elements::Bf16 => false,
+            Elements::Bf16Dot => self.pairs_up() && self.enough_for_pairs(),
+            Elements::Bf16Tiles => self.suits_amx(),
+        };
+        if suits { wanted } else { Elements::F32 }
+    }
+
+    /// Whether every group's channels are whole pairs, so that positions stored as `bf16` are rows of pairs.
+    pub(crate) fn pairs_up(&self) -> bool {
+        !self.is_depthwise() && self.group_channels().is_multiple_of(2) && self.channels > 0
+    }
+
+    /// Whether there is enough to multiply in pairs: a tap loads a pointer for each of its few pairs, and a panel is
+    /// padded to whole vectors of filters.
+    fn enough_for_pairs(&self) -> bool {
+        self.group_channels() >= WORTH_PAIRS && (self.groups == 1 || self.group_filters() >= WORTH_PAIRS)
+    }
+
+    /// Whether AMX is worth it.
+    fn suits_amx(&self) -> bool {
         let reduction = self.group_channels() * if self.gathers() { self.kernel[2] } else { 1 };
         let enough = reduction >= WORTH_AMX && (self.groups == 1 || self.group_filters() >= WORTH_AMX);
-        let reached = || self.classes().iter().all(|class| !class.is_empty());
-        if wanted == Elements::Bf16Tiles && enough && reached() { wanted } else { Elements::F32 }
+        enough && self.classes().iter().all(|class| !class.is_empty())
     }
 
     /// Whether a line of the kernel is one tap on AMX.
@@ -137,12 +168,12 @@ impl Weights {
     /// The layout of these weights at that level, for every strategy that takes those elements.
     #[must_use]
     pub fn layout(&self, isa: Isa, elements: Elements) -> WeightLayout {
-        if elements == Elements::Bf16Tiles {
-            WeightLayout::Amx
-        } else if self.is_depthwise() {
-            WeightLayout::Rows
-        } else {
-            WeightLayout::Panels { vectors: panel_vectors(isa, self.group_filters()) }
+        let vectors = || panel_vectors(isa, self.group_filters());
+        match elements {
+            Elements::Bf16Tiles => WeightLayout::Amx,
+            Elements::Bf16Dot => WeightLayout::Pairs { vectors: vectors() },
+            Elements::F32 | Elements::Bf16 if self.is_depthwise() => WeightLayout::Rows,
+            Elements::F32 | Elements::Bf16 => WeightLayout::Panels { vectors: vectors() },
         }
     }
 
@@ -197,21 +228,27 @@ impl Weights {
         classes
     }
 
-    /// The panels of each class of one group.
-    pub(crate) fn class_panels(&self, width: usize) -> Vec<Panels> {
-        let panels = |taps: Vec<usize>| {
-            let rows = taps.len() * self.group_channels();
-            Panels { rows, columns: self.group_filters(), width }
+    /// The panels of each class of one group, in words: none where weights are rows of channels.
+    pub(crate) fn panels(&self, isa: Isa, layout: WeightLayout) -> Vec<Panels> {
+        let (vectors, words) = match layout {
+            WeightLayout::Rows => return Vec::new(),
+            WeightLayout::Amx => return self.amx_panels(),
+            WeightLayout::Panels { vectors } => (vectors, Elements::F32.words(self.group_channels())),
+            WeightLayout::Pairs { vectors } => (vectors, Elements::Bf16Dot.words(self.group_channels())),
         };
-        self.classes().into_iter().map(panels).collect()
+        self.class_panels(1, words, vectors * isa.lanes())
     }
 
     /// The panels of words of each class of one group, for AMX.
     pub(crate) fn amx_panels(&self) -> Vec<Panels> {
         let positions = if self.gathers() { self.kernel[2] } else { 1 };
+        self.class_panels(positions, self.amx_words(), PANEL)
+    }
+
+    /// The panels of each class of one group, of so many words for each tap of so many positions.
+    fn class_panels(&self, positions: usize, words: usize, width: usize) -> Vec<Panels> {
         let panels = |taps: Vec<usize>| {
-            let rows = taps.len() / positions * self.amx_words();
-            Panels { rows, columns: self.group_filters(), width: PANEL }
+            Panels { rows: taps.len() / positions * words, columns: self.group_filters(), width }
         };
         self.classes().into_iter().map(panels).collect()
     }
@@ -219,12 +256,10 @@ impl Weights {
     /// Elements when packed, or words that hold two of them.
     #[must_use]
     pub fn packed_len(&self, isa: Isa, layout: WeightLayout) -> usize {
-        let panels = match layout {
-            WeightLayout::Rows => return self.len(),
-            WeightLayout::Panels { vectors } => self.class_panels(vectors * isa.lanes()),
-            WeightLayout::Amx => self.amx_panels(),
-        };
-        self.groups * panels.iter().map(Panels::len).sum::<usize>()
+        if layout == WeightLayout::Rows {
+            return self.len();
+        }
+        self.groups * self.panels(isa, layout).iter().map(Panels::len).sum::<usize>()
     }
 
     /// Packs weights.
@@ -245,13 +280,13 @@ impl Weights {
                 }
                 Ok(())
             }
-            (WeightLayout::Panels { vectors }, PackedWeightsMut::F32(out)) => {
-                let panels = self.class_panels(vectors * isa.lanes());
+            (WeightLayout::Panels { .. }, PackedWeightsMut::F32(out)) => {
+                let panels = self.panels(isa, layout);
                 self.pack_panels(&panels, weights, out, 1, |panels, source, out| panels.pack(source, 1.0, out))
             }
             (WeightLayout::Amx, PackedWeightsMut::Bf16(out)) if self.gathers() => self.pack_lines(weights, out),
-            (WeightLayout::Amx, PackedWeightsMut::Bf16(out)) => {
-                let panels = self.amx_panels();
+            (WeightLayout::Amx | WeightLayout::Pairs { .. }, PackedWeightsMut::Bf16(out)) => {
+                let panels = self.panels(isa, layout);
                 self.pack_panels(&panels, weights, out, 2, |panels, source, out| panels.pack_pairs(source, 1.0, out))
             }
             _ => {
@@ -265,7 +300,9 @@ impl Weights {
     #[must_use]
     pub fn parts(&self, isa: Isa, layout: WeightLayout) -> Vec<Part> {
         let width = match layout {
-            WeightLayout::Panels { vectors } if self.transposed.is_none() => vectors * isa.lanes(),
+            WeightLayout::Panels { vectors } | WeightLayout::Pairs { vectors } if self.transposed.is_none() => {
+                vectors * isa.lanes()
+            }
             // A group alone might count as weights of few channels, which are packed in another way.
             WeightLayout::Amx if self.groups == 1 && self.transposed.is_none() && !self.gathers() => PANEL,
             _ => 0,
@@ -350,7 +387,7 @@ mod tests {
         ];
         for sizes in cases {
             let weights: Vec<f32> = (0..sizes.len()).map(|element| element as f32 * 1.01).collect();
-            for elements in [Elements::F32, sizes.elements(Elements::Bf16Tiles)] {
+            for elements in [Elements::F32, Elements::Bf16Dot, Elements::Bf16Tiles].map(|wanted| sizes.elements(wanted)) {
                 for isa in [Isa::Avx2, Isa::Avx512] {
                     let layout = sizes.layout(isa, elements);
                     let mut whole = vec![u32::MAX; sizes.packed_len(isa, layout)];

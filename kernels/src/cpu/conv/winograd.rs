@@ -39,16 +39,16 @@ pub use matrices::WinogradTile;
 use self::code::Kernel;
 use self::grid::{Filters, Layout, panels};
 use self::stages::{Part, cuts};
-use super::blocks::ConvBlocks;
+use super::blocks::{ConvBlocks, ConvStored};
 use super::extras::EpilogueOperands;
 use super::input::ConvPart;
 use super::shape::ConvShape;
-use crate::cpu::CodeSource;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Panels;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileCode};
+use crate::cpu::{ActivationsMut, CodeSource, Elements, PackedWeights};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Disjoint, Parallel};
@@ -60,6 +60,7 @@ pub(super) struct Winograd {
     blocks: ConvBlocks,
     isa: Isa,
     tile: WinogradTile,
+    stored: ConvStored,
     activation: Option<UnaryOp>,
     input: Kernel,
     filters: Kernel,
@@ -68,8 +69,8 @@ pub(super) struct Winograd {
     grid: Grid,
     panels: Panels,
     layout: Layout,
-    /// As many zeros as there are channels.
-    zeros: Vec<f32>,
+    /// As many zeros as a position has bytes.
+    zeros: Vec<u8>,
 }
 
 /// Whether a convolution can be computed by Winograd: 3x3 windows without dilation, at stride 1.
@@ -87,8 +88,8 @@ pub fn suits(shape: &ConvShape) -> bool {
 /// The buffers of one run, as tasks see them.
 struct Buffers<'a> {
     parts: &'a [ConvPart<'a>],
-    weights: &'a [f32],
-    y: Disjoint<'a, f32>,
+    weights: PackedWeights<'a>,
+    y: Disjoint<'a, u8>,
     extras: EpilogueOperands<'a>,
     scratch: Disjoint<'a, f32>,
 }
@@ -99,30 +100,40 @@ impl Winograd {
         shape: ConvShape,
         blocks: ConvBlocks,
         tile: WinogradTile,
+        stored: ConvStored,
         activation: Option<UnaryOp>,
         source: &dyn CodeSource,
     ) -> Result<Winograd> {
         let (left, right) = (LeftRows::Strided, RightColumns::Packed);
-        let product = TileCode { isa, vectors: blocks.vectors() as u8, left, right, activation: None, in_order: false };
+        let product = TileCode::sums(isa, blocks.vectors() as u8, left, right);
         let kernel = |side: WinogradSide, whole: bool| Kernel::new(WinogradCode { isa, tile, side }, whole, source);
         let fills = |size: usize| size.is_multiple_of(isa.lanes());
         let grid = Grid::new(&shape, tile, blocks.row_block());
         let panels = panels(&shape, product.width());
+        let pairs = blocks.elements == Elements::Bf16Dot;
+        let ConvStored { input, residual, output } = stored;
+        let lines = pairs || panels.panel_len().is_multiple_of(filters::LINE_ELEMENTS);
         Ok(Winograd {
             shape,
             blocks,
             isa,
             tile,
+            stored,
             activation,
-            input: kernel(WinogradSide::Input, fills(shape.channels()))?,
-            filters: kernel(WinogradSide::Filters, panels.panel_len().is_multiple_of(filters::LINE_ELEMENTS))?,
-            output: kernel(WinogradSide::Output { activation }, fills(shape.filters()))?,
+            input: kernel(WinogradSide::Input(input), fills(shape.channels()))?,
+            filters: kernel(WinogradSide::Filters { pairs }, lines)?,
+            output: kernel(WinogradSide::Output { activation, residual, output }, fills(shape.filters()))?,
             product: MicroKernel::new(product, cuts(isa, &blocks, &grid), source)?,
             grid,
             panels,
             layout: Layout::new(isa, tile, &blocks, &grid, &panels),
-            zeros: vec![0.0; shape.channels()],
+            zeros: vec![0; shape.channels() * input.bytes()],
         })
+    }
+
+    /// Whether weights are bf16 pairs.
+    fn pairs(&self) -> bool {
+        self.blocks.elements == Elements::Bf16Dot
     }
 
     /// Elements of scratch that [`Winograd::run`] needs.
@@ -132,22 +143,23 @@ impl Winograd {
 
     /// Bytes held besides code.
     pub(super) fn bytes(&self) -> usize {
-        self.zeros.len() * 4
+        self.zeros.len()
     }
 
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
     pub(super) fn run(
         &self,
         parts: &[ConvPart<'_>],
-        weights: &[f32],
-        y: &mut [f32],
+        weights: PackedWeights<'_>,
+        mut y: ActivationsMut<'_>,
         extras: EpilogueOperands<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
         let given = extras.given.clone().read("zeros", &self.zeros);
         let extras = EpilogueOperands { given: &given, ..extras };
-        let buffers = Buffers { parts, weights, y: Disjoint::new(y), extras, scratch: Disjoint::new(scratch) };
+        let (y, scratch) = (Disjoint::new(y.bytes_mut()), Disjoint::new(scratch));
+        let buffers = Buffers { parts, weights, y, extras, scratch };
         let (rows, units) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
         let (groups, panels) = (self.grid.groups(), self.panels.count());
         if self.layout.filters == Filters::Ahead {

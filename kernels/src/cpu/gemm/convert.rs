@@ -76,7 +76,7 @@ impl Bf16Convert {
     }
 
     /// Converts a row to half as many words; an odd row ends in a pair with zero.
-    pub(super) fn row(&self, row: &[f32], words: &mut [f32]) {
+    pub(crate) fn row(&self, row: &[f32], words: &mut [f32]) {
         assert_eq!(words.len(), row.len().div_ceil(2), "half as many words as elements");
         let last = (row.len() % (2 * self.lanes)).div_ceil(2);
         // SAFETY: the groups of a row without gaps, the last of them partial, are all words.

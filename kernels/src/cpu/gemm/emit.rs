@@ -3,7 +3,7 @@
 //! Each number of rows has code of its own, which does one tile after another. A tile's accumulators start from zero,
 //! bias or C, run over taps and elements ([`reduction`](super::reduction)), and are stored. Activations that take many
 //! instructions are then applied to the stored tile, vector by vector out of L1, and the pointers move to the next
-//! tile.
+//! tile. Where C is `bf16` they are applied before sums are rounded, on a copy of the tile on the stack.
 //!
 //! A tile of few rows has too few accumulators to keep the multiply-adds busy (latency times throughput is 8). It has
 //! several sets of them, one for each element of the unrolled loop in turn, which are added up at the end.
@@ -12,6 +12,7 @@ use super::operands::Load;
 use super::reduction::{AT, END, Fields, Prefetch, Reduction, TABLE, fields};
 use super::tile::{FAMILY, LeftRows, RightColumns, TileArgs, TileCode};
 use super::tile_size::most_rows;
+use crate::cpu::Stored;
 use crate::cpu::activation::{self, Place};
 use crate::error::{KernelError, Result};
 use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Vreg, arg};
@@ -127,12 +128,26 @@ impl<'a> Variant<'a> {
             self.reduction.sums(0).for_each(|value| activation::emit(asm, op, value, &temps));
         }
         asm.bind(store);
-        self.each(asm, |asm, at, value, mask| asm.vstore_lanes(at, mask, value));
-        if self.memory {
+        let output = self.key.output;
+        match (self.memory, output) {
+            (true, Stored::Bf16) => {
+                asm.spill((self.reduction.rows * self.reduction.vectors) as u8);
+                for (index, sum) in self.reduction.sums(0).enumerate() {
+                    asm.vstore(asm.slot(index as u8), sum);
+                }
+            }
+            _ => self.each(asm, output, |asm, at, value, mask| output.store(asm, at, mask, value, value)),
+        }
+        if self.memory && self.goes_on() {
             asm.load(T0, arg!(TileArgs.unfinished));
             asm.test(T0);
             asm.jump_if(Cond::NotEqual, unfinished);
         }
+    }
+
+    /// Whether the reduction may go on from sums that were stored in C.
+    fn goes_on(&self) -> bool {
+        self.key.output == Stored::F32
     }
 
     fn sum(&self, row: usize, vector: usize) -> Vreg {
@@ -147,17 +162,21 @@ impl<'a> Variant<'a> {
     /// Starts the accumulators: from C if the reduction goes on, else from the bias or zero.
     fn start(&self, asm: &mut Asm) {
         let (resume, zero, ready) = (asm.label(), asm.label(), asm.label());
-        asm.load(T0, arg!(TileArgs.resume));
-        asm.test(T0);
-        asm.jump_if(Cond::NotEqual, resume);
+        if self.goes_on() {
+            asm.load(T0, arg!(TileArgs.resume));
+            asm.test(T0);
+            asm.jump_if(Cond::NotEqual, resume);
+        }
         asm.load(C, arg!(TileArgs.bias));
         asm.test(C);
         asm.jump_if(Cond::Equal, zero);
         self.bias(asm);
         asm.jump(ready);
-        asm.bind(resume);
-        self.each(asm, |asm, at, value, mask| asm.vload_lanes(value, mask, at));
-        asm.jump(ready);
+        if self.goes_on() {
+            asm.bind(resume);
+            self.each(asm, Stored::F32, |asm, at, value, mask| asm.vload_lanes(value, mask, at));
+            asm.jump(ready);
+        }
         asm.bind(zero);
         self.reduction.sums(0).for_each(|sum| asm.vzero(sum));
         asm.bind(ready);
@@ -186,18 +205,23 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// Emits `step` for every accumulator and its address in C: whole vectors, or masked ones if the tile is partial.
-    fn each(&self, asm: &mut Asm, step: impl Fn(&mut Asm, Mem, Vreg, Option<Mask>)) {
+    /// Emits `step` for every accumulator and its address in C, or where it would be in C of type `stored`: whole
+    /// vectors, or masked ones if the tile is partial.
+    fn each(&self, asm: &mut Asm, stored: Stored, step: impl Fn(&mut Asm, Mem, Vreg, Option<Mask>)) {
         let Reduction { rows, vectors, .. } = self.reduction;
-        let bytes = asm.vector_bytes();
+        let bytes = (asm.lanes() * stored.bytes()) as i32;
         let at = |vector: usize| Mem::at(C, vector as i32 * bytes);
+        let load = |asm: &mut Asm, register: Gpr, from: Mem| {
+            asm.load(register, from);
+            self.key.output.emit_rescale(asm, register, stored);
+        };
         let next_row = |asm: &mut Asm, row: usize| {
             if row + 1 < rows {
                 asm.add(C, LDC);
             }
         };
-        asm.load(C, arg!(TileArgs.c));
-        asm.load(LDC, arg!(TileArgs.ldc));
+        load(asm, C, arg!(TileArgs.c));
+        load(asm, LDC, arg!(TileArgs.ldc));
         asm.load(T0, arg!(TileArgs.partial));
         asm.if_zero_else(
             T0,
@@ -211,7 +235,7 @@ impl<'a> Variant<'a> {
                 for vector in 0..vectors {
                     let mask = keep(asm, vector);
                     if vector > 0 {
-                        asm.load(C, arg!(TileArgs.c));
+                        load(asm, C, arg!(TileArgs.c));
                     }
                     for row in 0..rows {
                         step(asm, at(vector), self.sum(row, vector), Some(mask));
@@ -251,21 +275,22 @@ impl<'a> Variant<'a> {
                 asm.vbroadcast(free, arg!(TileArgs.scale));
                 self.reduction.sums(0).for_each(|sum| asm.vmul(sum, sum, free));
             });
-            asm.load(T0, arg!(TileArgs.unfinished));
-            asm.test(T0);
-            asm.jump_if(Cond::NotEqual, store);
+            if self.goes_on() {
+                asm.load(T0, arg!(TileArgs.unfinished));
+                asm.test(T0);
+                asm.jump_if(Cond::NotEqual, store);
+            }
             asm.load(OTHER, arg!(TileArgs.residual));
             asm.unless_zero(OTHER, |asm| {
                 asm.load(OTHER, arg!(TileArgs.residual_offset));
-                self.each(asm, |asm, at, value, mask| {
+                let residual = self.key.residual;
+                self.each(asm, residual, |asm, at, value, mask| {
                     let other = Mem::indexed(at.base, OTHER, 1, at.disp);
-                    match mask {
-                        Some(mask) => {
-                            asm.vload_masked(free, mask, other);
-                            asm.vadd(value, value, free);
-                        }
-                        None => asm.vadd(value, value, other),
+                    if residual == Stored::F32 && mask.is_none() {
+                        return asm.vadd(value, value, other);
                     }
+                    residual.load(asm, free, mask, other);
+                    asm.vadd(value, value, free);
                 });
             });
         });
@@ -289,16 +314,23 @@ fn first_lanes(asm: &mut Asm) -> Mask {
 /// Applies the activation to the stored tile, vector column by vector column, so that each mask is made once.
 fn activate_stored(asm: &mut Asm, key: &TileCode, rows: usize) {
     let Some(op) = key.activation else { return };
-    let bytes = asm.vector_bytes();
+    let (bytes, vector_bytes) = ((asm.lanes() * key.output.bytes()) as i32, asm.vector_bytes());
+    // In `f32` the tile is where it is to be.
+    let set_aside = key.output == Stored::Bf16;
     let temps: Vec<Vreg> = (1..asm.registers() - 1).map(Vreg).collect();
     let lanes = key.isa.lanes() as i32;
     let (column, partial, next, end) = (asm.label(), asm.label(), asm.label(), asm.label());
     let activate_rows = |asm: &mut Asm, mask: Option<Mask>| {
         let row = asm.label();
         asm.bind(row);
-        asm.vload_lanes(Vreg(0), mask, Mem::at(C, 0));
+        if set_aside {
+            asm.vload(Vreg(0), Mem::at(OTHER, 0));
+            asm.add_imm(OTHER, i32::from(key.vectors) * vector_bytes);
+        } else {
+            asm.vload_lanes(Vreg(0), mask, Mem::at(C, 0));
+        }
         activation::emit(asm, op, Vreg(0), &temps);
-        asm.vstore_lanes(Mem::at(C, 0), mask, Vreg(0));
+        key.output.store(asm, Mem::at(C, 0), mask, Vreg(0), Vreg(0));
         asm.add(C, LDC);
         asm.sub_imm(COUNT, 1);
         asm.cmp_imm(COUNT, 0);
@@ -315,6 +347,10 @@ fn activate_stored(asm: &mut Asm, key: &TileCode, rows: usize) {
     asm.load(C, arg!(TileArgs.c));
     asm.add(C, AT);
     asm.load(LDC, arg!(TileArgs.ldc));
+    if set_aside {
+        asm.lea(OTHER, asm.slot(0));
+        (0..vector_bytes / bytes).for_each(|_| asm.add(OTHER, AT));
+    }
     asm.mov_imm(COUNT, rows as i64);
     asm.cmp_imm(T0, lanes);
     asm.jump_if(Cond::Less, partial);
@@ -329,6 +365,9 @@ fn activate_stored(asm: &mut Asm, key: &TileCode, rows: usize) {
     asm.cmp_imm(AT, i32::from(key.vectors) * bytes);
     asm.jump_if(Cond::Less, column);
     asm.bind(end);
+    if set_aside {
+        asm.unspill();
+    }
 }
 
 /// Advances left-hand rows and C to the next tile. The table's register already points at the next tile's part.

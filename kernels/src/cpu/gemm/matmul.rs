@@ -234,7 +234,8 @@ impl Matmul {
         let in_order = alone && isa.is_jit() && shape.n / width >= STREAMS;
         let tile = |right: RightColumns| {
             let (vectors, activation) = (blocks.vectors, epilogue.activation);
-            let key = TileCode { isa, vectors, left: LeftRows::Strided, right, activation, in_order };
+            let sums = TileCode::sums(isa, vectors, LeftRows::Strided, right);
+            let key = TileCode { activation, in_order, ..sums };
             MicroKernel::new(key, [tiles], source)
         };
         let plain_panels = !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
@@ -542,14 +543,14 @@ impl Matmul {
                         let Some(tile) = self.aim(&mut args, buffers, &place, panel, k) else { continue };
                         let right: *const f32 = buffers.right.at(place.right).cast();
                         let next = self.next(panel, k, &block, panels.end);
-                        let next = next.map(|next| right.wrapping_add(next));
+                        let next = next.map(|next| right.wrapping_add(next).cast());
                         args.prefetch(next, self.row_bytes(), rows.len());
                         for run in self.tiles.runs(rows.clone()) {
                             args.rows = run.height;
                             args.tiles.set(run.count);
-                            args.a.set(left.wrapping_add(run.row * stride));
+                            args.a.set(left.wrapping_add(run.row * stride).cast());
                             args.a_tile_stride = run.height * args.lda;
-                            args.c.set(c.wrapping_add(run.row * shape.n + panel * self.panels.width));
+                            args.c.set(c.wrapping_add(run.row * shape.n + panel * self.panels.width).cast());
                             args.c_tile_stride = run.height * args.ldc;
                             // SAFETY: `check` made sure that every operand spans what its shape says, and tasks have
                             // disjoint parts of C.
@@ -601,17 +602,17 @@ impl Matmul {
         let right: *const f32 = buffers.right.at(place.right).cast();
         match self.shape.right {
             Right::Packed { .. } => {
-                args.b = right.wrapping_add(self.in_panels(panel, k));
+                args.b = right.wrapping_add(self.in_panels(panel, k)).cast();
                 self.packed.as_ref()
             }
             _ if panel >= self.packed_from => {
                 let at = place.right_index * self.packed_len() + (panel - self.packed_from) * self.panels.panel_len();
-                args.b = buffers.packed.at(at + k * width);
+                args.b = buffers.packed.at(at + k * width).cast_const().cast();
                 self.packed.as_ref()
             }
             Right::Rows { stride } | Right::Columns { stride } => {
                 args.ldb = stride * 4;
-                args.b = right.wrapping_add(k * stride + panel * width);
+                args.b = right.wrapping_add(k * stride + panel * width).cast();
                 self.plain.as_ref()
             }
         }

@@ -219,8 +219,8 @@ impl Panels {
     /// Words of each of the source's groups; refuses a source that has other ones.
     fn words(&self, source: &Source<'_>) -> Result<usize> {
         Panels { rows: source.outer.len() * source.inner, ..*self }.check(source)?;
-        let groups = source.outer.len().max(1);
-        let (words, need) = (self.rows / groups, groups * source.inner.div_ceil(2));
+        let groups = source.outer.len();
+        let (words, need) = (self.rows.checked_div(groups).unwrap_or(0), groups * source.inner.div_ceil(2));
         if self.rows < need || words * groups != self.rows {
             return Err(KernelError::Bounds { family: "pack", operand: "words", have: self.rows, need });
         }

@@ -26,9 +26,9 @@ unsafe fn tiles<const WIDTH: usize>(key: &TileCode, args: &TileArgs) {
     for _ in 0..args.tiles.get() {
         // SAFETY: the caller's contract, tile after tile.
         unsafe { one::<WIDTH>(key, args, columns) };
-        args.a.set(args.a.get().wrapping_byte_add(args.a_tile_stride));
+        args.a.set(args.a.get().wrapping_add(args.a_tile_stride));
         args.table.set(args.table.get().wrapping_add(args.taps * args.rows));
-        args.c.set(args.c.get().wrapping_byte_add(args.c_tile_stride));
+        args.c.set(args.c.get().wrapping_add(args.c_tile_stride));
     }
 }
 
@@ -36,7 +36,7 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
     let mut sums = [[0.0f32; WIDTH]; MOST_ROWS];
     let rows = args.rows.min(MOST_ROWS);
     for (row, sums) in sums[..rows].iter_mut().enumerate() {
-        let c = args.c.get().wrapping_byte_add(row * args.ldc);
+        let c: *mut f32 = args.c.get().wrapping_add(row * args.ldc).cast();
         for (column, sum) in sums[..columns].iter_mut().enumerate() {
             // SAFETY: C and bias are readable over their own columns.
             *sum = unsafe {
@@ -50,11 +50,11 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
     }
     let mut b = args.b;
     for tap in 0..args.taps {
-        let mut left = [std::ptr::null::<f32>(); MOST_ROWS];
+        let mut left = [std::ptr::null::<u8>(); MOST_ROWS];
         for (row, left) in left[..rows].iter_mut().enumerate() {
             *left = match key.left {
-                LeftRows::Strided => args.a.get().wrapping_byte_add(row * args.lda),
-                LeftRows::Lines => args.a.get().wrapping_byte_add(row * args.lda + tap * args.tap_stride),
+                LeftRows::Strided => args.a.get().wrapping_add(row * args.lda),
+                LeftRows::Lines => args.a.get().wrapping_add(row * args.lda + tap * args.tap_stride),
                 // SAFETY: the table holds a pointer for each tap and row.
                 LeftRows::Table => unsafe { *args.table.get().add(tap * args.rows + row) },
             };
@@ -69,19 +69,19 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
             let right = unsafe { &*b.cast::<[f32; WIDTH]>() };
             for (left, sums) in left[..rows].iter().zip(&mut sums) {
                 // SAFETY: left-hand rows are readable over the reduction.
-                let a = unsafe { *left.byte_add(at) };
+                let a = unsafe { *left.add(at).cast::<f32>() };
                 for (sum, b) in sums.iter_mut().zip(right) {
                     *sum += a * b;
                 }
             }
             b = match key.right {
-                RightColumns::Packed | RightColumns::Pairs | RightColumns::Dots => b.wrapping_add(WIDTH),
-                RightColumns::Plain => b.wrapping_byte_add(args.ldb),
+                RightColumns::Packed | RightColumns::Pairs | RightColumns::Dots => b.wrapping_add(4 * WIDTH),
+                RightColumns::Plain => b.wrapping_add(args.ldb),
             };
         }
     }
     for (row, sums) in sums[..rows].iter().enumerate() {
-        let c = args.c.get().wrapping_byte_add(row * args.ldc);
+        let c: *mut f32 = args.c.get().wrapping_add(row * args.ldc).cast();
         for (column, &sum) in sums[..columns].iter().enumerate() {
             let mut value = if args.scaled != 0 { sum * args.scale } else { sum };
             let to = c.wrapping_add(column);
@@ -102,11 +102,11 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
 
 /// One tap of a tile with right-hand bf16 pairs; returns where the next tap's pairs start.
 unsafe fn pairs<const WIDTH: usize>(
-    left: &[*const f32],
+    left: &[*const u8],
     args: &TileArgs,
-    mut b: *const f32,
+    mut b: *const u8,
     sums: &mut [[f32; WIDTH]; MOST_ROWS],
-) -> *const f32 {
+) -> *const u8 {
     for at in (args.first..args.end).step_by(8) {
         // SAFETY: a row of pairs has `WIDTH` readable words.
         let words = unsafe { &*b.cast::<[[u16; 2]; WIDTH]>() };
@@ -116,13 +116,13 @@ unsafe fn pairs<const WIDTH: usize>(
         for (element, right) in elements[..count].iter().enumerate() {
             for (left, sums) in left.iter().zip(sums.iter_mut()) {
                 // SAFETY: left-hand rows are readable over the reduction.
-                let a = unsafe { *left.byte_add(at + 4 * element) };
+                let a = unsafe { *left.add(at + 4 * element).cast::<f32>() };
                 for (sum, b) in sums.iter_mut().zip(right) {
                     *sum += a * b;
                 }
             }
         }
-        b = b.wrapping_add(WIDTH);
+        b = b.wrapping_add(4 * WIDTH);
     }
     b
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::operands::{self, Operands};
 use super::reduction::{PREFETCH_TILES, UNROLL};
 use super::tile_size::MOST_VECTORS;
-use crate::cpu::Elements;
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::{Elements, Stored};
 use crate::isa::{Extension, Isa};
 use crate::jit::{Arguments, Extents};
 
@@ -57,11 +57,6 @@ impl RightColumns {
             RightColumns::Dots => operands::BF16_PAIRS,
         }
     }
-
-    /// The extension that such code needs besides its level.
-    pub(crate) fn extension(self) -> Option<Extension> {
-        self.operands().extension
-    }
 }
 
 /// What shapes the instructions of a micro-kernel: it serves all sizes, strides and tails, with a part for each number
@@ -78,16 +73,31 @@ pub struct TileCode {
     pub right: RightColumns,
     /// Applied before the last store.
     pub activation: Option<UnaryOp>,
+    /// Type of the residual; `f32` where there is none.
+    pub residual: Stored,
+    /// Type of C, rounded once, when it is stored.
+    pub output: Stored,
     /// Whether terms are added in one order for every number of rows: that of the kernel of one row, whose last panels
     /// this one computes. Otherwise equal columns would have different sums.
     pub in_order: bool,
 }
 
 impl TileCode {
+    /// The micro-kernel that stores sums as they are, in `f32`.
+    pub(crate) fn sums(isa: Isa, vectors: u8, left: LeftRows, right: RightColumns) -> TileCode {
+        let (residual, output) = (Stored::F32, Stored::F32);
+        TileCode { isa, vectors, left, right, activation: None, residual, output, in_order: false }
+    }
+
     /// Columns of a tile.
     #[must_use]
     pub fn width(&self) -> usize {
         usize::from(self.vectors) * self.isa.lanes()
+    }
+
+    /// The extension that the code needs besides its level.
+    pub(crate) fn extension(&self) -> Option<Extension> {
+        self.right.operands().extension.or(self.output.extension())
     }
 }
 
@@ -105,13 +115,13 @@ pub(crate) struct TileArgs {
     /// Tiles still to do.
     pub(crate) tiles: Cell<usize>,
     /// The first left-hand row, if they do not come through a table.
-    pub(crate) a: Cell<*const f32>,
+    pub(crate) a: Cell<*const u8>,
     /// From one left-hand row to the next (leading dimension of A).
     pub(crate) lda: usize,
     /// From the left-hand rows of one tile to those of the next.
     pub(crate) a_tile_stride: usize,
     /// Pointers `[tile][tap][row]`, if left-hand rows come through a [`LeftRows::Table`].
-    pub(crate) table: Cell<*const *const f32>,
+    pub(crate) table: Cell<*const *const u8>,
     /// Taps: the reduction runs over each tap's rows in turn. 1 for strided rows.
     pub(crate) taps: usize,
     /// From the left-hand rows of one tap to those of the next, if they are [`LeftRows::Lines`].
@@ -125,23 +135,23 @@ pub(crate) struct TileArgs {
     /// Byte offset at which it ends.
     pub(crate) end: usize,
     /// The first right-hand column.
-    pub(crate) b: *const f32,
+    pub(crate) b: *const u8,
     /// Address to prefetch from while multiplying, or null: the right-hand side of the next call. Unused where rows are
     /// [`LeftRows::Lines`] or columns are not packed.
-    pub(crate) prefetched: Cell<*const f32>,
+    pub(crate) prefetched: Cell<*const u8>,
     /// Bytes prefetched with each element of the reduction, at most half of what it reads.
     pub(crate) prefetch_step: usize,
     /// From one right-hand row to the next, if they are [`RightColumns::Plain`] (leading dimension of B).
     pub(crate) ldb: usize,
     /// The first row of C.
-    pub(crate) c: Cell<*mut f32>,
+    pub(crate) c: Cell<*mut u8>,
     /// From one row of C to the next (leading dimension of C).
     pub(crate) ldc: usize,
     /// From the rows of C of one tile to those of the next.
     pub(crate) c_tile_stride: usize,
     /// Added to every row, or null.
     pub(crate) bias: *const f32,
-    /// Not 0 if sums start from C, to which the bias has been added before.
+    /// Not 0 if sums start from C, which is `f32`, and to which the bias has been added before.
     pub(crate) resume: usize,
     /// Not 0 if `scaled`, `unfinished` or `residual` is not 0.
     pub(crate) special: usize,
@@ -149,11 +159,12 @@ pub(crate) struct TileArgs {
     pub(crate) scaled: usize,
     /// The factor.
     pub(crate) scale: f32,
-    /// Not 0 if the reduction goes on in another call: neither residual nor activation is applied.
+    /// Not 0 if the reduction goes on in another call: neither residual nor activation is applied. C is `f32` then.
     pub(crate) unfinished: usize,
     /// Not 0 if a residual is added before the activation.
     pub(crate) residual: usize,
-    /// Byte offset from an element of C to that of the residual.
+    /// Byte offset from an element of C to that of the residual; where their types differ, from twice or half the
+    /// element's address ([`Stored::residual_offset`]).
     pub(crate) residual_offset: isize,
     /// Not 0 if the last columns of the tile are padding.
     pub(crate) partial: usize,
@@ -176,13 +187,15 @@ impl Arguments for TileArgs {
             }),
         };
         let c = self.c.get();
-        extents.write("C", c).over(tiles, self.c_tile_stride).over(self.rows, self.ldc).bytes(own * 4);
+        let rows = extents.write("C", c).over(tiles, self.c_tile_stride).over(self.rows, self.ldc);
+        rows.bytes(own * key.output.bytes());
         if !self.bias.is_null() && self.resume == 0 {
             extents.read("bias", self.bias).bytes(own * 4);
         }
         if self.special != 0 && self.residual != 0 && self.unfinished == 0 {
-            let residual = extents.read("residual", c).from(self.residual_offset);
-            residual.over(tiles, self.c_tile_stride).over(self.rows, self.ldc).bytes(own * 4);
+            let [first, tile, row] = [c.addr(), self.c_tile_stride, self.ldc].map(|at| key.output.rescale(at, key.residual));
+            let residual = extents.read("residual", c.with_addr(first)).from(self.residual_offset);
+            residual.over(tiles, tile).over(self.rows, row).bytes(own * key.residual.bytes());
         }
         let end = match key.right {
             RightColumns::Pairs => self.unrolled.max(self.paired).max(self.end),
@@ -273,7 +286,7 @@ impl TileArgs {
     /// Spreads the prefetch of `next`, as many bytes as one tile reads, evenly over `tiles` tiles. As slow a prefetch
     /// as suffices keeps memory busy throughout and leaves room for reads from the caches. A row of the right-hand side
     /// has `row_bytes` bytes. Without `next`, or with too few tiles to hide it, nothing is prefetched.
-    pub(crate) fn prefetch(&mut self, next: Option<*const f32>, row_bytes: usize, tiles: usize) {
+    pub(crate) fn prefetch(&mut self, next: Option<*const u8>, row_bytes: usize, tiles: usize) {
         let next = next.filter(|_| tiles >= PREFETCH_TILES);
         self.prefetched.set(next.unwrap_or(std::ptr::null()));
         self.prefetch_step = row_bytes.div_ceil(tiles.max(PREFETCH_TILES));
@@ -296,23 +309,25 @@ mod tests {
         left: LeftRows::Strided,
         right: RightColumns::Packed,
         activation: None,
+        residual: Stored::F32,
+        output: Stored::F32,
         in_order: false,
     };
 
     /// The extents of two tiles of three rows of five elements by a panel, with buffers of these lengths.
     fn describe(left: LeftRows, [rows, panel, c]: [usize; 3]) {
         let (a, b, mut c) = (vec![0.0f32; rows], vec![0.0f32; panel], vec![0.0f32; c]);
-        let table: Vec<*const f32> = (0..6).map(|row| a.as_ptr().wrapping_add(row * 5)).collect();
+        let table: Vec<*const u8> = (0..6).map(|row| a.as_ptr().wrapping_add(row * 5).cast()).collect();
         let mut args = TileArgs::empty();
         args.reduce_over(0, 5);
         (args.rows, args.lda, args.ldc) = (3, 20, 28);
         (args.a_tile_stride, args.c_tile_stride) = (3 * 20, 3 * 28);
         args.tiles.set(2);
         args.keep_columns(7, 8, 8);
-        args.a.set(a.as_ptr());
+        args.a.set(a.as_ptr().cast());
         args.table.set(table.as_ptr());
-        args.b = b.as_ptr();
-        args.c.set(c.as_mut_ptr());
+        args.b = b.as_ptr().cast();
+        args.c.set(c.as_mut_ptr().cast());
         let given = Given::new().read("left", &a).read("right", &b).write("C", &mut c).read("table", &table);
         // SAFETY: nothing runs; only extents are computed.
         unsafe { given.check(&args, &TileCode { left, ..KEY }) };

@@ -5,9 +5,13 @@ use kiln_kernels::cpu::Elements;
 use super::*;
 
 fn stored(build: GraphBuilder, y: ValueId) -> Graph {
+    stored_for(build, y, Elements::Bf16Tiles)
+}
+
+fn stored_for(build: GraphBuilder, y: ValueId, elements: Elements) -> Graph {
     let passes = ["layout", "residual", "activation", "chain", "identity", "dead", "bf16"];
     let options = passes.iter().fold(PassOptions::none(), |options, pass| options.with(pass));
-    rewritten(build, y, &options.with_elements(Elements::Bf16Tiles))
+    rewritten(build, y, &options.with_elements(elements))
 }
 
 fn conv(build: &mut GraphBuilder, x: ValueId, [channels, filters, kernel]: [usize; 3]) -> ValueId {
@@ -165,8 +169,25 @@ fn other_elements_change_nothing() {
     let (mut build, x) = with_x(&[1, 16, 8, 8]);
     let a = conv(&mut build, x, [16, 16, 3]);
     let y = conv(&mut build, a, [16, 16, 3]);
-    let options = PassOptions::none().with("layout").with("bf16").with_elements(Elements::Bf16Dot);
-    assert_eq!(written(&rewritten(build, y, &options)), [None, None]);
+    assert_eq!(written(&stored_for(build, y, Elements::Bf16)), [None, None]);
+}
+
+#[test]
+fn convolutions_in_pairs_hand_halves_to_each_other() {
+    let (mut build, x) = with_x(&[1, 3, 8, 8]);
+    // Of an image: multiplied in f32, and handed on rounded.
+    let first = conv(&mut build, x, [3, 16, 3]);
+    let a = conv(&mut build, first, [16, 16, 3]);
+    let sum = build.op("Add", &[a, first], &[]);
+    // Nine channels are no pairs.
+    let odd = conv(&mut build, sum, [16, 9, 1]);
+    let last = conv(&mut build, odd, [9, 16, 1]);
+    let flat = build.op("Flatten", &[last], &[]);
+    let y = product(&mut build, flat, [16 * 64, 10]);
+    let graph = stored_for(build, y, Elements::Bf16Dot);
+    assert_eq!(written(&graph), [HALF, HALF, FULL, None]);
+    assert!(graph.nodes.iter().filter(|node| node.op.contains("MatMul")).all(|node| named(node).is_none()));
+    is_consistent(&graph);
 }
 
 /// The output types in the attributes of all nodes, by operator.

@@ -81,9 +81,11 @@ fn at_every_level(cases: u32, numerics: Numerics) {
         proptest!(config, |(shape in shapes(isa), threads in 1..=4usize)| {
             if shape.validate().is_ok() {
                 check(isa, &shape, Elements::F32, numerics, threads);
-                let elements = shape.weights().elements(Elements::Bf16Tiles);
-                if elements != Elements::F32 && elements.suit(isa) {
-                    check(isa, &shape, elements, numerics, threads);
+                for wanted in [Elements::Bf16Dot, Elements::Bf16Tiles] {
+                    let elements = shape.weights().elements(wanted);
+                    if elements != Elements::F32 && elements.suit(isa) {
+                        check(isa, &shape, elements, numerics, threads);
+                    }
                 }
             }
         });

@@ -3,7 +3,10 @@
 //! A tile reads its whole panel, and meanwhile the next panel is prefetched. If both do not fit L2, each tile finds
 //! that the one before has evicted the panel's first rows, and reads them from memory again. A part is small enough to
 //! stay there with the part that is prefetched. Sums are stored after each part and loaded again, which costs a few per
-//! cent of the time of a part of the largest size.
+//! cent of the time of a part of the largest size. Sums that are rounded when they are stored cannot wait for the next
+//! part: that reduction stays whole.
+//!
+//! Rows of a panel consist of 32-bit words: elements of `f32`, or pairs of `bf16`.
 
 use std::ops::Range;
 
@@ -11,7 +14,7 @@ use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::reduction::UNROLL;
 use crate::isa::Isa;
 
-/// The cut of a reduction over taps and the channels of each.
+/// The cut of a reduction over taps and the channels of each, counted in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     taps: usize,
@@ -44,9 +47,14 @@ const fn part(isa: Isa) -> usize {
 }
 
 impl Cut {
+    /// A reduction over that many taps and channels in one part.
+    pub(super) fn none([taps, channels]: [usize; 2]) -> Cut {
+        Cut { taps, channels, most_taps: taps.max(1), most_channels: channels.max(1) }
+    }
+
     /// The cut of a reduction over that many taps and channels, with panels of `width` columns.
     pub(super) fn new(isa: Isa, [taps, channels]: [usize; 2], width: usize) -> Cut {
-        let uncut = Cut { taps, channels, most_taps: taps.max(1), most_channels: channels.max(1) };
+        let uncut = Cut::none([taps, channels]);
         let row = width * 4;
         // Two panels fit even the smaller L2 of processors without AVX-512: nothing was measured there.
         if isa != Isa::Avx512 || taps * channels * row <= whole(isa) {

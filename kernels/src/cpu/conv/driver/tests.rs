@@ -66,19 +66,24 @@ impl Plane {
     }
 }
 
-/// Runs a shape with some blocks, bias, residual and Relu, and compares: in `f32`, and in `bf16` where AMX takes it.
+/// Runs a shape with some blocks, bias, residual and Relu, and compares: in `f32`, in `bf16` by AMX and by pairs where
+/// they take it, and with activations stored as either type.
 fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
     check_in(isa, Elements::F32, shape, change);
-    if Elements::Bf16Tiles.suit(isa) && shape.weights().elements(Elements::Bf16Tiles) == Elements::Bf16Tiles {
-        check_in(isa, Elements::Bf16Tiles, shape, change);
-        let (f32, bf16) = (Stored::F32, Stored::Bf16);
-        for [input, residual, output] in [[bf16, bf16, bf16], [f32, f32, bf16], [bf16, bf16, f32]] {
-            check_stored(isa, ConvStored { input, residual, output }, shape, change);
+    let (f32, bf16) = (Stored::F32, Stored::Bf16);
+    for elements in [Elements::Bf16Dot, Elements::Bf16Tiles] {
+        if elements.suit(isa) && shape.weights().elements(elements) == elements {
+            check_in(isa, elements, shape, change);
+            for [input, residual, output] in
+                [[bf16, bf16, bf16], [f32, f32, bf16], [bf16, bf16, f32], [bf16, f32, bf16]]
+            {
+                check_stored(isa, elements, ConvStored { input, residual, output }, shape, change);
+            }
         }
     }
-    if isa == Isa::Avx512 && shape.weights().is_depthwise() {
-        let halves = ConvStored { input: Stored::Bf16, residual: Stored::F32, output: Stored::Bf16 };
-        check_stored(isa, halves, shape, change);
+    if isa == Isa::Avx512 {
+        let input = if shape.weights().is_depthwise() { bf16 } else { f32 };
+        check_stored(isa, Elements::F32, ConvStored { input, residual: f32, output: bf16 }, shape, change);
     }
 }
 
@@ -103,11 +108,16 @@ impl Both {
 }
 
 /// Runs a shape on activations that are stored so, and compares: what is written as `bf16` is rounded once, at the end.
-fn check_stored(isa: Isa, stored: ConvStored, shape: ConvShape, change: fn(&mut ConvBlocks)) {
-    let elements = shape.weights().elements(Elements::Bf16Tiles);
+fn check_stored(
+    isa: Isa,
+    elements: Elements,
+    stored: ConvStored,
+    shape: ConvShape,
+    change: fn(&mut ConvBlocks),
+) {
     let mut blocks = ConvBlocks::pick(isa, &shape, elements, Numerics::Strict, 2);
     change(&mut blocks);
-    if !stored.suits(blocks.strategy, isa) {
+    if !stored.suits(blocks.strategy, blocks.elements, isa) {
         return;
     }
     let layout = blocks.layout();

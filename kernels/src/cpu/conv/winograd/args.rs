@@ -1,6 +1,7 @@
 //! The arguments of the transforms, and what calls with them touch.
 
 use super::matrices::WinogradTile;
+use crate::cpu::conv::blocks::ConvStored;
 use crate::isa::Isa;
 use crate::jit::{Arguments, Extents};
 
@@ -12,7 +13,7 @@ pub(crate) const FAMILY: &str = "winograd";
 #[repr(C)]
 pub(super) struct InputArgs {
     /// Pointers `[tile][position]` to the inputs' channels.
-    pub(super) table: *const *const f32,
+    pub(super) table: *const *const u8,
     /// Tiles, at least 1.
     pub(super) tiles: usize,
     /// The first tile's row of the first point.
@@ -21,7 +22,7 @@ pub(super) struct InputArgs {
     pub(super) to_stride: usize,
     /// Stride of points.
     pub(super) point_stride: usize,
-    /// Bytes of the channels that fill whole vectors.
+    /// Bytes of points of the channels that fill whole vectors.
     pub(super) whole: usize,
     /// Channels behind them; their vector is padded with zeros.
     pub(super) rest: usize,
@@ -32,15 +33,17 @@ pub(super) struct InputArgs {
 #[repr(C)]
 pub(super) struct FilterArgs {
     /// The first tap's rows of a panel.
-    pub(super) from: *const f32,
+    pub(super) from: *const u8,
     /// Stride of taps.
     pub(super) tap_stride: usize,
     /// The row's first point of that panel.
     pub(super) to: *mut f32,
     /// Stride of points.
     pub(super) point_stride: usize,
-    /// Bytes of a tap, whole vectors.
+    /// Bytes of a tap, whole vectors; of pairs, whole rows of the panel.
     pub(super) bytes: usize,
+    /// Bytes of a row of the panel: a row of pairs becomes two of points.
+    pub(super) row_bytes: usize,
     /// Which row of points.
     pub(super) row: usize,
 }
@@ -58,14 +61,15 @@ pub(super) struct OutputArgs {
     /// Tiles, at least 1.
     pub(super) tiles: usize,
     /// Pointers `[tile][output]`, null where there is no such output.
-    pub(super) table: *const *mut f32,
+    pub(super) table: *const *mut u8,
     /// Byte offset from those pointers to the first filter of this call.
     pub(super) column: usize,
     /// Not 0 where a tensor is added before the activation.
     pub(super) residual: usize,
-    /// Byte offset from an element of the output to that of the residual.
+    /// Byte offset from an element of the output to that of the residual; where their types differ, from twice or half
+    /// the element's address.
     pub(super) residual_offset: isize,
-    /// Bytes of the filters that fill whole vectors.
+    /// Bytes of products of the filters that fill whole vectors.
     pub(super) whole: usize,
     /// Filters behind them.
     pub(super) rest: usize,
@@ -78,16 +82,20 @@ pub(super) struct Transform {
     pub(super) isa: Isa,
     /// Size of the tiles.
     pub(super) tile: WinogradTile,
+    /// Types of activations.
+    pub(super) stored: ConvStored,
+    /// Whether weights are bf16 pairs.
+    pub(super) pairs: bool,
 }
 
 impl Arguments for InputArgs {
     const FAMILY: &'static str = FAMILY;
     type Kernel = Transform;
 
-    fn extents(&self, &Transform { isa, tile }: &Transform, extents: &mut Extents<'_>) {
+    fn extents(&self, &Transform { isa, tile, stored, .. }: &Transform, extents: &mut Extents<'_>) {
         let tiles = self.tiles.max(1);
         for &input in extents.list("the table of inputs", self.table, tiles.saturating_mul(tile.points())) {
-            extents.read("input", input).bytes(self.whole + self.rest * 4);
+            extents.read("input", input).bytes((self.whole / 4 + self.rest) * stored.input.bytes());
         }
         let vector = if self.rest > 0 { isa.lanes() * 4 } else { 0 };
         let points = extents.write("points", self.to).over(tiles, self.to_stride);
@@ -99,10 +107,11 @@ impl Arguments for FilterArgs {
     const FAMILY: &'static str = FAMILY;
     type Kernel = Transform;
 
-    fn extents(&self, &Transform { isa, tile }: &Transform, extents: &mut Extents<'_>) {
+    fn extents(&self, &Transform { isa, tile, pairs, .. }: &Transform, extents: &mut Extents<'_>) {
         let bytes = self.bytes.next_multiple_of(isa.lanes() * 4);
         extents.read("weights", self.from).over(9, self.tap_stride).bytes(bytes);
-        extents.write("points", self.to).over(tile.side(), self.point_stride).bytes(bytes);
+        let rows = if pairs { 2 } else { 1 };
+        extents.write("points", self.to).over(tile.side(), self.point_stride).bytes(rows * bytes);
     }
 }
 
@@ -110,7 +119,7 @@ impl Arguments for OutputArgs {
     const FAMILY: &'static str = FAMILY;
     type Kernel = Transform;
 
-    fn extents(&self, &Transform { isa, tile }: &Transform, extents: &mut Extents<'_>) {
+    fn extents(&self, &Transform { isa, tile, stored, .. }: &Transform, extents: &mut Extents<'_>) {
         let tiles = self.tiles.max(1);
         let vector = if self.rest > 0 { isa.lanes() * 4 } else { 0 };
         let products = extents.read("products", self.from).over(tiles, self.from_stride);
@@ -119,10 +128,12 @@ impl Arguments for OutputArgs {
         for &output in
             extents.list("the table of outputs", self.table, outputs).iter().filter(|output| !output.is_null())
         {
-            let (first, bytes) = (output.wrapping_byte_add(self.column), self.whole + self.rest * 4);
-            extents.write("output", first).bytes(bytes);
+            let (first, elements) = (output.wrapping_add(self.column), self.whole / 4 + self.rest);
+            extents.write("output", first).bytes(elements * stored.output.bytes());
             if self.residual != 0 {
-                extents.read("residual", first).from(self.residual_offset).bytes(bytes);
+                let first = first.with_addr(stored.output.rescale(first.addr(), stored.residual));
+                let residual = extents.read("residual", first.cast_const()).from(self.residual_offset);
+                residual.bytes(elements * stored.residual.bytes());
             }
         }
     }

@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use super::args::FAMILY;
 use super::matrices::WinogradTile;
-use super::{emit, filters};
+use super::emit::{self, Epilogue};
+use super::filters;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::{CodeKey, CodeSource};
+use crate::cpu::{CodeKey, CodeSource, Stored};
 use crate::error::Result;
-use crate::isa::Isa;
+use crate::isa::{Extension, Isa};
 use crate::jit::{Asm, Code};
 
 /// What shapes the instructions of a transform. It has two parts: one for sizes that fill whole vectors (of weights,
@@ -31,14 +32,21 @@ pub struct WinogradCode {
 /// The transforms that happen while convolving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum WinogradSide {
-    /// Inputs to points.
-    Input,
+    /// Inputs of that type to points.
+    Input(Stored),
     /// Weights to the row of points that the call names.
-    Filters,
+    Filters {
+        /// Whether weights are bf16 pairs, which are widened. AVX-512 only.
+        pairs: bool,
+    },
     /// Products to outputs.
     Output {
         /// Applied before the store.
         activation: Option<UnaryOp>,
+        /// Type of what is added before it.
+        residual: Stored,
+        /// Type of what is stored.
+        output: Stored,
     },
 }
 
@@ -46,15 +54,23 @@ impl WinogradCode {
     /// Its parts.
     pub(crate) const PARTS: usize = 2;
 
+    /// The extension that the code needs besides its level.
+    pub(crate) fn extension(&self) -> Option<Extension> {
+        match self.side {
+            WinogradSide::Input(_) | WinogradSide::Filters { .. } => None,
+            WinogradSide::Output { output, .. } => output.extension(),
+        }
+    }
+
     /// Assembles one of them.
     pub(crate) fn emit(&self, part: usize, asm: &mut Asm) -> Result<()> {
         let rest = part == ANY;
         match self.side {
-            WinogradSide::Input => emit::input(asm, self.tile, rest),
-            WinogradSide::Filters => filters::emit(asm, self.tile, rest),
-            WinogradSide::Output { activation } => {
+            WinogradSide::Input(stored) => emit::input(asm, self.tile, stored, rest),
+            WinogradSide::Filters { pairs } => filters::emit(asm, self.tile, pairs, rest),
+            WinogradSide::Output { activation, residual, output } => {
                 activation::check(FAMILY, activation)?;
-                emit::output(asm, self.tile, activation, rest);
+                emit::output(asm, self.tile, Epilogue { activation, residual, output }, rest);
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ use super::matrices::WinogradTile;
 use super::{Grid, suits};
 use crate::cpu::conv::blocks::{ConvBlocks, Strategy};
 use crate::cpu::conv::shape::ConvShape;
+use crate::cpu::Elements;
 use crate::cpu::description::count;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::{most_rows, panel_vectors};
@@ -31,7 +32,13 @@ pub(in crate::cpu::conv) fn allowed(numerics: Numerics) -> &'static [WinogradTil
 }
 
 /// Blocks for a shape on tiles.
-pub(in crate::cpu::conv) fn blocks(isa: Isa, shape: &ConvShape, tile: WinogradTile, threads: usize) -> ConvBlocks {
+pub(in crate::cpu::conv) fn blocks(
+    isa: Isa,
+    shape: &ConvShape,
+    elements: Elements,
+    tile: WinogradTile,
+    threads: usize,
+) -> ConvBlocks {
     let vectors = panel_vectors(isa, shape.filters());
     let most = most_rows(isa, vectors).max(1);
     let total = Grid::new(shape, tile, 1).total();
@@ -65,6 +72,7 @@ pub(in crate::cpu::conv) fn blocks(isa: Isa, shape: &ConvShape, tile: WinogradTi
     let row_tasks = row_tasks.min(Grid::new(shape, tile, row_block).groups()).max(1);
     ConvBlocks {
         strategy: Strategy::Winograd(tile),
+        elements,
         vectors: vectors as u8,
         row_block: count(row_block),
         row_tasks: count(row_tasks),
@@ -76,6 +84,7 @@ pub(in crate::cpu::conv) fn blocks(isa: Isa, shape: &ConvShape, tile: WinogradTi
 pub(in crate::cpu::conv) fn pick(
     isa: Isa,
     shape: &ConvShape,
+    elements: Elements,
     numerics: Numerics,
     threads: usize,
 ) -> Option<ConvBlocks> {
@@ -84,10 +93,10 @@ pub(in crate::cpu::conv) fn pick(
     }
     let (blocks, cost) = allowed(numerics)
         .iter()
-        .map(|&tile| blocks(isa, shape, tile, threads))
+        .map(|&tile| blocks(isa, shape, elements, tile, threads))
         .map(|blocks| (blocks, on_tiles(isa, shape, &blocks)))
         .min_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    (cost < direct(isa, shape)).then_some(blocks)
+    (cost < direct(isa, shape, elements)).then_some(blocks)
 }
 
 /// What reading a vector of packed weights from memory costs, in multiply-adds of one vector. Measured in a network
@@ -97,23 +106,33 @@ const WEIGHT_FROM_MEMORY: f64 = 8.0;
 /// What transforming weights costs for each point of a vector of them, in multiply-adds of one vector: three are, the
 /// rest is storing and reading it again, of twice as many bytes with AVX-512. Measured where there are few tiles, of
 /// either size, on one and two threads; with AVX-512 on one, where 256 channels of 14x14 and 512 of 7x7 say 16 to 18.
-const fn transformed_weight(isa: Isa) -> f64 {
-    match isa {
-        Isa::Avx512 => 16.0,
-        Isa::Portable | Isa::Avx2 => 6.0,
+const fn transformed_weight(isa: Isa, elements: Elements) -> f64 {
+    match (isa, elements) {
+        // Half as many bytes are read: 256 channels of 16x16 take 0.75 of the direct time, of 14x14 as long.
+        (Isa::Avx512, Elements::Bf16Dot) => 12.0,
+        (Isa::Avx512, _) => 16.0,
+        (Isa::Portable | Isa::Avx2, _) => 6.0,
     }
 }
+
+/// What a tap costs a row of a tile that multiplies pairs, in multiply-adds of one vector: loading its pointer, and ends
+/// of a loop of half as many steps. 16 channels and filters of 256x256 take 1.2 times as long as on tiles.
+const TAP_OF_PAIRS: f64 = 3.5;
 
 /// What a transform costs for each point of a vector of channels, in multiply-adds of one vector. Measured where there
 /// are few channels.
 const TRANSFORMED_POINT: f64 = 12.0;
 
-/// The time of a direct convolution, in multiply-adds of one vector.
-fn direct(isa: Isa, shape: &ConvShape) -> f64 {
+/// The time of a direct convolution, in multiply-adds of one vector of `f32`. Pairs are multiplied where that is twice as
+/// fast, or nearly, and half as many bytes of weights come from memory.
+fn direct(isa: Isa, shape: &ConvShape, elements: Elements) -> f64 {
     let lanes = isa.lanes();
     let positions = shape.output_len() as f64 / shape.filters().max(1) as f64;
     let columns = shape.filters().next_multiple_of(panel_vectors(isa, shape.filters()) * lanes) / lanes;
-    shape.taps() as f64 * shape.channels() as f64 * columns as f64 * (positions + WEIGHT_FROM_MEMORY)
+    let steps = shape.taps() as f64 * elements.words(shape.channels()) as f64;
+    let panels = shape.filters().div_ceil(panel_vectors(isa, shape.filters()) * lanes) as f64;
+    let pointers = if elements == Elements::Bf16Dot { TAP_OF_PAIRS } else { 0.0 };
+    steps * columns as f64 * (positions + WEIGHT_FROM_MEMORY) + shape.taps() as f64 * positions * panels * pointers
 }
 
 /// The time of the same on tiles.
@@ -125,7 +144,7 @@ fn on_tiles(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks) -> f64 {
     let columns = (shape.filters().next_multiple_of(blocks.vectors() * lanes) / lanes) as f64;
     let ahead = blocks.unit_tasks() == 1 && few(tile, &panels(shape, blocks.vectors() * lanes));
     let transforms = if ahead { 1 } else { grid.groups() } as f64;
-    let weights = points * transformed_weight(isa) * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
+    let weights = points * transformed_weight(isa, blocks.elements) * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
     let products = shape.channels() as f64 * columns * (points * tiles + weights);
     products + points * tiles * TRANSFORMED_POINT * (vectors + columns)
 }

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::args::{InputArgs, OutputArgs};
 use super::matrices::{MOST_SIDE, Rows, WinogradTile};
+use crate::cpu::Stored;
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
 use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Src, Vreg};
@@ -147,8 +148,31 @@ fn slot(asm: &Asm, index: usize) -> Mem {
     Mem { index: Some((PLACE_AT, (asm.vector_bytes() / POINTER) as u8)), ..asm.slot(index as u8) }
 }
 
-/// The transform of inputs: from a table of pointers to a row of each point.
-pub(super) fn input(asm: &mut Asm, tile: WinogradTile, rest: bool) {
+/// What is done to outputs, in this order.
+#[derive(Clone, Copy)]
+pub(super) struct Epilogue {
+    /// Type of the residual, where there is one.
+    pub(super) residual: Stored,
+    /// What is applied.
+    pub(super) activation: Option<UnaryOp>,
+    /// Type of what is stored, rounded once.
+    pub(super) output: Stored,
+}
+
+impl Epilogue {
+    /// Where the activation is applied, with so many free registers.
+    fn place(&self, free: usize) -> Option<Place> {
+        self.activation.map(|op| activation::place(op, free))
+    }
+
+    /// Whether outputs wait on the stack for a long activation: what is stored has been rounded.
+    fn sets_aside(&self, free: usize) -> bool {
+        self.output == Stored::Bf16 && self.place(free) == Some(Place::Memory)
+    }
+}
+
+/// The transform of inputs of type `stored`: from a table of pointers to a row of each point.
+pub(super) fn input(asm: &mut Asm, tile: WinogradTile, stored: Stored, rest: bool) {
     macro_rules! arg {
         ($field:ident) => {
             Mem::at(ARGS, offset_of!(InputArgs, $field) as i32)
@@ -168,10 +192,13 @@ pub(super) fn input(asm: &mut Asm, tile: WinogradTile, rest: bool) {
     let factors = Factors::load(asm, rows, first + 4..asm.registers() - 1);
     asm.bind(next);
     channels(asm, arg!(whole), rest.then_some(arg!(rest)), |asm, mask| {
+        let offset = if stored == Stored::F32 { CHANNEL } else { OFFSET };
+        asm.mov(offset, CHANNEL);
+        Stored::F32.emit_rescale(asm, offset, stored);
         repeat(asm, side, 1, |asm| {
             for row in 0..side {
                 asm.load(PLACE, place(row * side));
-                load(asm, Vreg(row as u8), Mem::indexed(PLACE, CHANNEL, 1, 0), mask);
+                stored.load(asm, Vreg(row as u8), mask, Mem::indexed(PLACE, offset, 1, 0));
             }
             for (row, line) in rows.iter().enumerate() {
                 let sum = sums[row % sums.len()];
@@ -204,7 +231,7 @@ pub(super) fn input(asm: &mut Asm, tile: WinogradTile, rest: bool) {
 
 /// The transform of products: from a row of each point through a table of pointers, null where the tile reaches
 /// beyond the output.
-pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<UnaryOp>, rest: bool) {
+pub(super) fn output(asm: &mut Asm, tile: WinogradTile, epilogue: Epilogue, rest: bool) {
     macro_rules! arg {
         ($field:ident) => {
             Mem::at(ARGS, offset_of!(OutputArgs, $field) as i32)
@@ -224,7 +251,6 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<Unary
     let factors = Factors::load(asm, rows, first..asm.registers() - 1);
     // Once a column of outputs is summed up, what it was summed from is free.
     let temps: Vec<Vreg> = (0..side as u8).map(Vreg).collect();
-    let activation = activation.map(|op| (op, activation::place(op, temps.len())));
     asm.bind(next);
     channels(asm, arg!(whole), rest.then_some(arg!(rest)), |asm, mask| {
         asm.lea(POINT, Mem::indexed(POINTS, CHANNEL, 1, 0));
@@ -240,6 +266,7 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<Unary
             }
         });
         asm.mov(OFFSET, CHANNEL);
+        Stored::F32.emit_rescale(asm, OFFSET, epilogue.output);
         asm.add_mem(OFFSET, arg!(column));
         repeat(asm, outputs, 1, |asm| {
             for row in 0..side {
@@ -249,10 +276,10 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<Unary
                 factors.sum(asm, line, Vreg((side + row) as u8));
             }
             let results = (0..outputs).map(|row| (row * outputs, Vreg((side + row) as u8)));
-            epilogue(asm, results, activation, &temps, mask);
+            finish(asm, &epilogue, results, &temps, mask);
         });
-        if let Some((op, Place::Memory)) = activation {
-            again(asm, op, tile, first, mask);
+        if let (Some(op), Some(Place::Memory)) = (epilogue.activation, epilogue.place(side)) {
+            again(asm, op, &epilogue, tile, mask);
         }
     });
     asm.add_imm(TABLE, (outputs * outputs) as i32 * 8);
@@ -265,10 +292,10 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, activation: Option<Unary
 }
 
 /// Residual, activation and store of some outputs, each with its place in the table.
-fn epilogue(
+fn finish(
     asm: &mut Asm,
+    epilogue: &Epilogue,
     results: impl Iterator<Item = (usize, Vreg)> + Clone,
-    activation: Option<(UnaryOp, Place)>,
     temps: &[Vreg],
     mask: Option<Mask>,
 ) {
@@ -278,29 +305,29 @@ fn epilogue(
     for (index, value) in results.clone() {
         let outside = aim(asm, index);
         asm.add(PLACE, OFFSET);
+        epilogue.output.emit_rescale(asm, PLACE, epilogue.residual);
         let at = Mem::indexed(PLACE, OTHER, 1, 0);
-        match mask {
-            Some(mask) => {
-                asm.vload_masked(temps[0], mask, at);
-                asm.vadd(value, value, temps[0]);
-            }
-            None => asm.vadd(value, value, at),
+        if epilogue.residual == Stored::F32 && mask.is_none() {
+            asm.vadd(value, value, at);
+        } else {
+            epilogue.residual.load(asm, temps[0], mask, at);
+            asm.vadd(value, value, temps[0]);
         }
         asm.bind(outside);
     }
     asm.bind(plain);
-    if let Some((op, Place::Registers)) = activation {
+    if let (Some(op), Some(Place::Registers)) = (epilogue.activation, epilogue.place(temps.len())) {
         for (_, value) in results.clone() {
             activation::emit(asm, op, value, temps);
         }
     }
     for (index, value) in results {
-        let outside = aim(asm, index);
-        let at = Mem::indexed(PLACE, OFFSET, 1, 0);
-        match mask {
-            Some(mask) => asm.vstore_masked(at, mask, value),
-            None => asm.vstore(at, value),
+        if epilogue.sets_aside(temps.len()) {
+            asm.vstore(slot(asm, index), value);
+            continue;
         }
+        let outside = aim(asm, index);
+        epilogue.output.store(asm, Mem::indexed(PLACE, OFFSET, 1, 0), mask, value, value);
         asm.bind(outside);
     }
 }
@@ -314,31 +341,21 @@ fn aim(asm: &mut Asm, index: usize) -> Label {
     outside
 }
 
-/// Applies a long activation to what was just stored, output by output; it may use any register below `factors`.
-fn again(asm: &mut Asm, op: UnaryOp, tile: WinogradTile, factors: u8, mask: Option<Mask>) {
-    let (output, outside) = (asm.label(), asm.label());
-    let temps: Vec<Vreg> = (1..factors).map(Vreg).collect();
-    asm.mov_imm(T0, 0);
-    asm.bind(output);
-    asm.load(PLACE, Mem::indexed(TABLE, T0, 8, 0));
-    asm.test(PLACE);
-    asm.jump_if(Cond::Equal, outside);
-    asm.add(PLACE, OFFSET);
-    load(asm, Vreg(0), Mem::at(PLACE, 0), mask);
-    activation::emit(asm, op, Vreg(0), &temps);
-    match mask {
-        Some(mask) => asm.vstore_masked(Mem::at(PLACE, 0), mask, Vreg(0)),
-        None => asm.vstore(Mem::at(PLACE, 0), Vreg(0)),
-    }
-    asm.bind(outside);
-    asm.add_imm(T0, 1);
-    asm.cmp_imm(T0, (tile.outputs() * tile.outputs()) as i32);
-    asm.jump_if(Cond::Less, output);
-}
-
-fn load(asm: &mut Asm, dst: Vreg, at: Mem, mask: Option<Mask>) {
-    match mask {
-        Some(mask) => asm.vload_masked(dst, mask, at),
-        None => asm.vload(dst, at),
-    }
+/// Applies a long activation to what was just stored, or waits on the stack, output by output; it may use any register
+/// below the factors.
+fn again(asm: &mut Asm, op: UnaryOp, epilogue: &Epilogue, tile: WinogradTile, mask: Option<Mask>) {
+    let (side, outputs) = (tile.side(), tile.outputs());
+    let temps: Vec<Vreg> = (1..(side + outputs) as u8).map(Vreg).collect();
+    repeat(asm, outputs * outputs, 1, |asm| {
+        let outside = aim(asm, 0);
+        asm.add(PLACE, OFFSET);
+        if epilogue.sets_aside(side) {
+            asm.vload(Vreg(0), slot(asm, 0));
+        } else {
+            epilogue.output.load(asm, Vreg(0), mask, Mem::at(PLACE, 0));
+        }
+        activation::emit(asm, op, Vreg(0), &temps);
+        epilogue.output.store(asm, Mem::at(PLACE, 0), mask, Vreg(0), Vreg(0));
+        asm.bind(outside);
+    });
 }

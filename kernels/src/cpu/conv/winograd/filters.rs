@@ -5,6 +5,8 @@
 //! saves reading four times as many weights, from memory in networks whose weights no cache holds. So weights are never
 //! kept transformed. A call makes one row of points: the sums of a row of the first matrix then stay in registers, and
 //! the taps in L2 for the rows after it.
+//!
+//! A row of bf16 pairs holds two neighbouring channels: it is widened to two rows of each point.
 
 use std::mem::offset_of;
 
@@ -12,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::args::FilterArgs;
 use super::matrices::WinogradTile;
+use crate::cpu::gemm::operands::BF16_WIDENED;
 use crate::jit::{Asm, Cond, Gpr, Mem, Src, Vreg};
 
 /// The argument struct.
@@ -25,6 +28,9 @@ const POINT_STEP: Gpr = Gpr::R9;
 /// Bytes left.
 const LEFT: Gpr = Gpr::R10;
 const T0: Gpr = Gpr::R11;
+/// Bytes of a row of the panel, and how many of them are left.
+const ROW: Gpr = Gpr::R12;
+const ROW_LEFT: Gpr = Gpr::R13;
 
 /// Bytes of a cache line. Strides of runs are mostly powers of two, so that their lines map to the same sets of L1: a
 /// line is used whole before the next.
@@ -76,8 +82,8 @@ impl Registers {
 }
 
 /// Emits the transform to a row of points: a loop for each row, of which a call runs one. Where there is no `rest`,
-/// runs are whole lines.
-pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, rest: bool) {
+/// runs are whole lines; of `pairs` they are whole rows of the panel.
+pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, pairs: bool, rest: bool) {
     macro_rules! arg {
         ($field:ident) => {
             Mem::at(ARGS, offset_of!(FilterArgs, $field) as i32)
@@ -95,13 +101,19 @@ pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, rest: bool) {
     asm.lea(T0, Mem::indexed(POINT_STEP, POINT_STEP, 2, 0));
     asm.lea(POINTS[1], Mem::indexed(POINTS[0], T0, 1, 0));
     asm.load(LEFT, arg!(bytes));
+    if pairs {
+        asm.load(ROW, arg!(row_bytes));
+    }
     let registers = Registers::load(asm, tile);
     asm.load(T0, arg!(row));
     for row in 0..tile.side() {
         let other = asm.label();
         asm.cmp_imm(T0, row as i32);
         asm.jump_if(Cond::NotEqual, other);
-        runs(asm, &registers, tile, row, rest);
+        match pairs {
+            true => rows_of_pairs(asm, &registers, tile, row),
+            false => runs(asm, &registers, tile, row, rest),
+        }
         asm.jump(done);
         asm.bind(other);
     }
@@ -126,6 +138,45 @@ fn runs(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize, re
         vectors(asm, registers, tile, row, 1);
     }
     asm.bind(done);
+}
+
+/// Transforms rows of pairs, all that are left, to a row of points.
+fn rows_of_pairs(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize) {
+    let (next_row, next) = (asm.label(), asm.label());
+    let bytes = asm.vector_bytes();
+    asm.bind(next_row);
+    asm.mov(ROW_LEFT, ROW);
+    asm.bind(next);
+    pair(asm, registers, tile, row, 0);
+    POINTS.into_iter().for_each(|pointer| asm.add(pointer, ROW));
+    pair(asm, registers, tile, row, 1);
+    POINTS.into_iter().for_each(|pointer| asm.sub(pointer, ROW));
+    TAPS.into_iter().chain(POINTS).for_each(|pointer| asm.add_imm(pointer, bytes));
+    asm.sub_imm(ROW_LEFT, bytes);
+    asm.cmp_imm(ROW_LEFT, 0);
+    asm.jump_if(Cond::Greater, next);
+    // The second of the two rows has been made along with the first.
+    POINTS.into_iter().for_each(|pointer| asm.add(pointer, ROW));
+    asm.sub(LEFT, ROW);
+    asm.cmp_imm(LEFT, 0);
+    asm.jump_if(Cond::Greater, next_row);
+}
+
+/// Transforms one element of each pair of a vector.
+fn pair(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize, element: usize) {
+    let (sums, widened) = ([0, 1, 2].map(Vreg), [3, 4, 5].map(Vreg));
+    let taps = &tile.filter()[row];
+    for (column, sum) in sums.into_iter().enumerate() {
+        for tap in (0..3).filter(|&tap| taps[tap] != 0.0) {
+            BF16_WIDENED.load(asm, element, widened[tap], third(TAPS[tap], TAP_STEP, column, 0), None);
+        }
+        registers.sum(asm, taps, sum, widened.map(Src::from));
+    }
+    for (point, factors) in tile.filter().iter().enumerate() {
+        let result = registers.results[point % registers.results.len()];
+        registers.sum(asm, factors, result, sums.map(Src::from));
+        asm.vstore(third(POINTS[point / 3], POINT_STEP, point % 3, 0), result);
+    }
 }
 
 /// Transforms some vectors and moves on.
@@ -159,7 +210,7 @@ pub(super) unsafe fn portable(tile: WinogradTile, args: &FilterArgs) {
     let (factors, row) = (tile.filter(), args.row);
     for element in 0..args.bytes / 4 {
         let tap = |index: usize| {
-            let at = args.from.wrapping_byte_add(index * args.tap_stride).wrapping_add(element);
+            let at = args.from.wrapping_add(index * args.tap_stride).cast::<f32>().wrapping_add(element);
             // SAFETY: the caller's contract.
             unsafe { at.read() }
         };

@@ -62,7 +62,9 @@ pub(super) unsafe fn input(tile: WinogradTile, args: &InputArgs) {
                 for (column, from) in from[..side].iter_mut().enumerate() {
                     // SAFETY: the caller's contract.
                     let place =
-                        unsafe { std::slice::from_raw_parts((*table.add(row * side + column)).add(first), lanes) };
+                        unsafe {
+                        std::slice::from_raw_parts((*table.add(row * side + column)).cast::<f32>().add(first), lanes)
+                    };
                     from[..lanes].copy_from_slice(place);
                 }
             }
@@ -101,7 +103,7 @@ pub(super) unsafe fn output(tile: WinogradTile, activation: Option<UnaryOp>, arg
                 if place.is_null() {
                     continue;
                 }
-                let place = place.wrapping_byte_add(args.column).wrapping_add(first);
+                let place = place.wrapping_add(args.column).cast::<f32>().wrapping_add(first);
                 let values = &results[output / outputs][output % outputs];
                 for (lane, &value) in values[..lanes].iter().enumerate() {
                     let to = place.wrapping_add(lane);

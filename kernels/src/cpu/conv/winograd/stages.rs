@@ -6,7 +6,7 @@ use super::args::{FilterArgs, InputArgs, OutputArgs, Transform};
 use super::code::Kernel;
 use super::grid::{Filters, Grid, Layout};
 use super::{Buffers, Winograd, filters, portable};
-use crate::cpu::conv::blocks::ConvBlocks;
+use crate::cpu::conv::blocks::{ConvBlocks, ConvStored};
 use crate::cpu::conv::input::ConvPart;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::most_rows;
@@ -14,7 +14,7 @@ use crate::cpu::gemm::tile::TileArgs;
 use crate::isa::Isa;
 
 /// Elements of a tap that are transformed to all rows of points before the next: nine such runs stay in L1 meanwhile.
-/// A whole number of vectors.
+/// A whole number of vectors; of pairs, whole rows of the panel are.
 const RUN: usize = 1024;
 
 /// What one task multiplies: some panels of filters with the points of a group.
@@ -32,7 +32,7 @@ pub(super) struct Part {
 impl Winograd {
     /// What determines the extents of a transform.
     fn kernel(&self) -> Transform {
-        Transform { isa: self.isa, tile: self.tile }
+        Transform { isa: self.isa, tile: self.tile, stored: self.stored, pairs: self.pairs() }
     }
 
     /// Transforms the inputs of some tiles of a group into rows of points from `points` in scratch on.
@@ -75,18 +75,18 @@ impl Winograd {
     }
 
     /// Appends pointers to the inputs of a tile in a part of them.
-    fn inputs(&self, part: &ConvPart<'_>, tile: usize, table: &mut Vec<*const f32>) {
-        let ([_, height, width], channels, side) = (self.shape.input(), part.channels, self.tile.side());
-        let x: *const f32 = part.x.as_ptr().cast();
+    fn inputs(&self, part: &ConvPart<'_>, tile: usize, table: &mut Vec<*const u8>) {
+        let ([_, height, width], side) = (self.shape.input(), self.tile.side());
+        let (x, position) = (part.x.as_ptr(), part.channels * self.stored.input.bytes());
         let [plane, row, column] = self.place(tile);
         // A position before the first wraps to one beyond any size.
         let (row, column) = (row.wrapping_sub(self.shape.pads()[1]), column.wrapping_sub(self.shape.pads()[2]));
         let inside = |start: usize, size: usize| start < size && size - start >= side;
-        let at = |row: usize, column: usize| x.wrapping_add(((plane * height + row) * width + column) * channels);
+        let at = |row: usize, column: usize| x.wrapping_add(((plane * height + row) * width + column) * position);
         if inside(row, height) && inside(column, width) {
             for row in row..row + side {
                 let first = at(row, column);
-                table.extend((0..side).map(|column| first.wrapping_add(column * channels)));
+                table.extend((0..side).map(|column| first.wrapping_add(column * position)));
             }
             return;
         }
@@ -107,12 +107,12 @@ impl Winograd {
     }
 
     /// Appends pointers to the outputs of a tile.
-    fn outputs(&self, buffers: &Buffers<'_>, tile: usize, table: &mut Vec<*mut f32>) {
+    fn outputs(&self, buffers: &Buffers<'_>, tile: usize, table: &mut Vec<*mut u8>) {
         let ([_, height, width], outputs) = (self.shape.output(), self.tile.outputs());
         let [plane, row, column] = self.place(tile);
         for row in row..row + outputs {
             table.extend((column..column + outputs).map(|column| {
-                let at = ((plane * height + row) * width + column) * self.shape.filters();
+                let at = ((plane * height + row) * width + column) * self.shape.filters() * self.stored.output.bytes();
                 if row < height && column < width { buffers.y.at(at) } else { std::ptr::null_mut() }
             }));
         }
@@ -122,12 +122,14 @@ impl Winograd {
     pub(super) fn filters(&self, buffers: &Buffers<'_>, row: usize, panel: usize, run: Range<usize>, to: usize) {
         let tap = self.panels.panel_len();
         let first = self.shape.taps() * tap * panel + run.start;
+        let each = if self.pairs() { 2 } else { 1 };
         let args = FilterArgs {
-            from: buffers.weights.as_ptr().wrapping_add(first),
-            tap_stride: tap * 4,
+            from: buffers.weights.at(first / each),
+            tap_stride: tap / each * 4,
             to: buffers.scratch.at(to + run.start),
             point_stride: self.layout.filter_point * 4,
-            bytes: run.len() * 4,
+            bytes: run.len() / each * 4,
+            row_bytes: self.panels.width * 4,
             row,
         };
         let given = buffers.extras.given;
@@ -150,6 +152,7 @@ impl Winograd {
         let mut table = Vec::with_capacity(part.tiles.len() * self.tile.outputs().pow(2));
         part.tiles.clone().for_each(|tile| self.outputs(buffers, tile, &mut table));
         let product = Products::new(self, buffers, part);
+        let longest = if self.pairs() { RUN - RUN % (2 * self.panels.width) } else { RUN };
         for first in part.panels.clone().step_by(panel_block) {
             let block = first..part.panels.end.min(first + panel_block);
             match self.layout.filters {
@@ -163,8 +166,8 @@ impl Winograd {
                 }
                 Filters::Along => {
                     for panel in block.clone() {
-                        for run in (0..panel_len).step_by(RUN) {
-                            let run = run..panel_len.min(run + RUN);
+                        for run in (0..panel_len).step_by(longest) {
+                            let run = run..panel_len.min(run + longest);
                             for row in 0..side {
                                 self.filters(buffers, row, panel, run.clone(), part.own + row * side * filter_point);
                             }
@@ -181,20 +184,22 @@ impl Winograd {
     }
 
     /// Transforms a group's products with a block of panels into outputs.
-    fn epilogue(&self, buffers: &Buffers<'_>, table: &[*mut f32], block: Range<usize>, products: usize) {
+    fn epilogue(&self, buffers: &Buffers<'_>, table: &[*mut u8], block: Range<usize>, products: usize) {
         let (lanes, width) = (self.isa.lanes(), self.panels.width);
         let (first, end) = (block.start * width, self.panels.columns.min(block.end * width));
         let whole = (end - first) / lanes * lanes;
-        let residual = buffers.extras.residual;
+        let (y, ConvStored { residual, output, .. }) = (buffers.y.at(0).cast_const(), self.stored);
+        let added = buffers.extras.residual;
+        let offset = added.map(|distance| output.residual_offset(y, y.wrapping_offset(distance), residual));
         let args = OutputArgs {
             from: buffers.scratch.at(products),
             from_stride: self.layout.product_row * 4,
             point_stride: self.layout.product_point * 4,
             tiles: table.len() / self.tile.outputs().pow(2),
             table: table.as_ptr(),
-            column: first * 4,
-            residual: usize::from(residual.is_some()),
-            residual_offset: residual.unwrap_or(0),
+            column: first * output.bytes(),
+            residual: usize::from(added.is_some()),
+            residual_offset: offset.unwrap_or(0),
             whole: whole * 4,
             rest: end - first - whole,
         };
@@ -251,8 +256,8 @@ impl<'a> Products<'a> {
         args.ldc = layout.product_row * 4;
         args.reduce_over(0, panels.rows);
         args.keep_columns(panels.columns_of(panel), width, isa.lanes());
-        args.b = scratch.at(weights);
-        args.prefetch(Some(args.b.wrapping_add(next)), width * 4, self.rows.count());
+        args.b = scratch.at(weights).cast_const().cast();
+        args.prefetch(Some(args.b.wrapping_add(4 * next)), width * 4, self.rows.count());
         let bias = self.buffers.extras.bias.filter(|_| point == self.winograd.tile.bias_point());
         args.bias = bias.map_or(std::ptr::null(), |bias| bias.as_ptr().wrapping_add(panel * width));
         let points = self.part.points + point * layout.input_point;
@@ -260,9 +265,9 @@ impl<'a> Products<'a> {
         for run in self.rows.runs(0..self.rows.count()) {
             args.rows = run.height;
             args.tiles.set(run.count);
-            args.a.set(scratch.at(points + run.row * layout.input_row));
+            args.a.set(scratch.at(points + run.row * layout.input_row).cast_const().cast());
             args.a_tile_stride = run.height * args.lda;
-            args.c.set(scratch.at(products + run.row * layout.product_row));
+            args.c.set(scratch.at(products + run.row * layout.product_row).cast());
             args.c_tile_stride = run.height * args.ldc;
             // SAFETY: points, products and transformed weights are inside scratch, and this task's products are no
             // other's.

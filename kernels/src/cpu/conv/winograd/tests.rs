@@ -1,9 +1,12 @@
 //! The matrices exactly, the transforms and whole convolutions against sums in `f64`, at every level that runs here.
 
-use super::super::{Conv, ConvBlocks, ConvExtras, ConvShape};
+use super::super::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored};
 use super::*;
-use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
-use crate::cpu::{Elements, EmitEach, Numerics, PackedWeights, PackedWeightsMut};
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels, packed, packed_mut};
+use crate::cpu::precision::{from_bf16, to_bf16};
+use crate::cpu::{
+    Activations, ActivationsMut, Elements, EmitEach, Numerics, PackedWeights, PackedWeightsMut, Stored,
+};
 use crate::reference;
 
 /// A multiple of 1/15: what every product of the three matrices is, times a power of two.
@@ -99,7 +102,7 @@ fn numbers(count: usize, seed: u64) -> Vec<f32> {
 /// Runs a shape on tiles and compares: no output may be further from the exact one than the tile's bound, in units of
 /// the outputs' root mean square.
 fn check(isa: Isa, tile: WinogradTile, shape: ConvShape, activation: Option<UnaryOp>, change: fn(&mut ConvBlocks)) {
-    let mut blocks = ConvBlocks::winograd(isa, &shape, tile, 2).unwrap();
+    let mut blocks = ConvBlocks::winograd(isa, &shape, Elements::F32, tile, 2).unwrap();
     change(&mut blocks);
     let (x, weights) = (numbers(shape.input_len(), 1), numbers(shape.weights().len(), 2));
     let (bias, residual) = (numbers(shape.filters(), 3), numbers(shape.output_len(), 4));
@@ -177,6 +180,78 @@ fn random_shapes_are_near_the_exact_sums() {
     }
 }
 
+/// Runs a shape with weights of these elements and activations of these types, and compares: what is stored as `bf16`
+/// may be a rounding further off.
+fn check_stored(elements: Elements, stored: ConvStored, tile: WinogradTile, shape: ConvShape, op: Option<UnaryOp>) {
+    let isa = Isa::Avx512;
+    let blocks = ConvBlocks::winograd(isa, &shape, elements, tile, 2).unwrap();
+    let halves = |count: usize, seed: u64| numbers(count, seed).into_iter().map(to_bf16).collect::<Vec<u16>>();
+    let widened = |halves: &[u16]| halves.iter().copied().map(from_bf16).collect::<Vec<f32>>();
+    let (x, weights) = (halves(shape.input_len(), 1), widened(&halves(shape.weights().len(), 2)));
+    let (bias, residual) = (numbers(shape.filters(), 3), halves(shape.output_len(), 4));
+    let layout = blocks.layout();
+    let mut panels = vec![f32::NAN; shape.weights().packed_len(isa, layout)];
+    shape.weights().pack(isa, layout, &weights, packed_mut(elements, &mut panels)).unwrap();
+    let (wide_x, wide_residual, panels) = (widened(&x), widened(&residual), Poisoned::new(&panels));
+    let [half_x, half_residual] = [&x, &residual].map(|halves| Poisoned::new(halves));
+    let [full_x, full_residual] = [&wide_x, &wide_residual].map(|floats| Poisoned::new(floats));
+    let expected = reference::conv::conv(&shape, &wide_x, &weights);
+    let scale = (expected.iter().map(|y| y * y).sum::<f32>() / expected.len() as f32).sqrt().max(1.0);
+    let conv = Conv::stored(isa, shape, blocks, stored, op, &EmitEach).unwrap();
+    let mut scratch = Canaried::new(conv.scratch_len());
+    let (mut y, mut half_y) = (Canaried::new(shape.output_len()), Canaried::<u16>::new(shape.output_len()));
+    let input = match stored.input {
+        Stored::F32 => Activations::F32(full_x.inside()),
+        Stored::Bf16 => Activations::Bf16(half_x.inside()),
+    };
+    let added = match stored.residual {
+        Stored::F32 => Activations::F32(full_residual.inside()),
+        Stored::Bf16 => Activations::Bf16(half_residual.inside()),
+    };
+    let to = match stored.output {
+        Stored::F32 => ActivationsMut::F32(y.inside()),
+        Stored::Bf16 => ActivationsMut::Bf16(half_y.inside()),
+    };
+    let extras = ConvExtras { bias: Some(&bias[..]), residual: Some(added) };
+    let weights = packed(elements, panels.inside());
+    conv.run_stored(input.into(), weights, to, extras, scratch.inside(), &Scoped).unwrap();
+    scratch.open();
+    let (found, step) = match stored.output {
+        Stored::F32 => (y.open(), 0.0),
+        Stored::Bf16 => (widened(&half_y.open()), 1.0 / 256.0),
+    };
+    for (index, (&found, &plain)) in found.iter().zip(&expected).enumerate() {
+        let expected = plain + bias[index % shape.filters()] + wide_residual[index];
+        let expected = op.map_or(expected, |op| reference::chain::unary(op, expected));
+        let error = (found - expected).abs();
+        let most = scale * 2e-5 + step * expected.abs();
+        assert!(error <= most, "{blocks:?} {stored:?} {shape:?}: {found} for {expected} at {index}");
+    }
+}
+
+#[test]
+fn weights_in_pairs_and_activations_in_bf16_are_widened() {
+    if !Isa::Avx512.usable() {
+        return;
+    }
+    let (f32, bf16) = (Stored::F32, Stored::Bf16);
+    let types = [[bf16, bf16, bf16], [f32, f32, bf16], [bf16, bf16, f32], [bf16, f32, bf16], [f32, f32, f32]];
+    let few = if emulated(Isa::Avx512) { 1 } else { types.len() };
+    for [input, residual, output] in types.into_iter().take(few) {
+        let stored = ConvStored { input, residual, output };
+        for tile in WinogradTile::ALL {
+            // Silu takes more instructions than registers allow, and waits for what is rounded.
+            for op in [None, Some(UnaryOp::Relu), Some(UnaryOp::Silu)] {
+                check_stored(Elements::F32, stored, tile, shape(1, 5, 19, [5, 6]), op);
+                check_stored(Elements::Bf16Dot, stored, tile, shape(1, 6, 19, [5, 6]), op);
+            }
+            for [channels, filters] in [[34, 200], [64, 48], [2, 16]] {
+                check_stored(Elements::Bf16Dot, stored, tile, shape(2, channels, filters, [13, 9]), None);
+            }
+        }
+    }
+}
+
 #[test]
 fn many_channels_stay_within_the_bound() {
     for isa in levels().into_iter().filter(|&isa| !emulated(isa)) {
@@ -232,7 +307,7 @@ fn planes_of_a_volume_are_images_of_a_batch() {
 fn shapes_that_have_no_tiles_and_cuts_without_work_are_refused() {
     let good = shape(1, 8, 16, [9, 9]);
     let isa = Isa::Portable;
-    let blocks = ConvBlocks::winograd(isa, &good, WinogradTile::Four, 1).unwrap();
+    let blocks = ConvBlocks::winograd(isa, &good, Elements::F32, WinogradTile::Four, 1).unwrap();
     assert!(blocks.fits(&good, isa));
     let bad: [fn(&mut ConvShape); 6] = [
         |shape| shape.strides[2] = 2,
@@ -246,7 +321,7 @@ fn shapes_that_have_no_tiles_and_cuts_without_work_are_refused() {
         let mut shape = good;
         change(&mut shape);
         assert!(!blocks.fits(&shape, isa), "{shape:?}");
-        assert!(ConvBlocks::winograd(isa, &shape, WinogradTile::Four, 1).is_none());
+        assert!(ConvBlocks::winograd(isa, &shape, Elements::F32, WinogradTile::Four, 1).is_none());
         assert!(Conv::new(isa, shape, blocks, None, &EmitEach).is_err());
     }
     let cuts: [fn(&mut ConvBlocks); 5] = [
@@ -270,7 +345,7 @@ fn a_policy_allows_what_it_says() {
         for numerics in [Numerics::Strict, Numerics::Precise, Numerics::Default] {
             let blocks = ConvBlocks::pick(isa, &shape, Elements::F32, numerics, 1);
             assert!(blocks.allowed(numerics) && blocks.fits(&shape, isa));
-            let tiles = WinogradTile::ALL.map(|tile| ConvBlocks::winograd(isa, &shape, tile, 1).unwrap());
+            let tiles = WinogradTile::ALL.map(|tile| ConvBlocks::winograd(isa, &shape, Elements::F32, tile, 1).unwrap());
             let allowed = tiles.map(|blocks| blocks.allowed(numerics));
             assert_eq!(allowed, [numerics > Numerics::Strict, numerics > Numerics::Precise]);
         }

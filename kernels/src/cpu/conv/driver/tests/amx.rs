@@ -15,9 +15,9 @@ fn positions_that_are_whole_steps_are_read_where_they_are() {
     let shorter = shorter.map(|sizes| (sizes, (2, (5, 7), 1)));
     for ((channels, filters), (batch, input, groups)) in sizes.map(|size| ((64, 40), size)).into_iter().chain(shorter) {
         let shape = Plane { channels, filters, batch, input, groups, ..pointwise }.shape();
-        check_stored(isa, all, shape, |_| ());
-        check_stored(isa, all, shape, |blocks| blocks.row_block = 1);
-        check_stored(isa, all, shape, |blocks| (blocks.row_tasks, blocks.unit_tasks) = (3, 2));
+        check_stored(isa, Elements::Bf16Tiles, all, shape, |_| ());
+        check_stored(isa, Elements::Bf16Tiles, all, shape, |blocks| blocks.row_block = 1);
+        check_stored(isa, Elements::Bf16Tiles, all, shape, |blocks| (blocks.row_tasks, blocks.unit_tasks) = (3, 2));
         let blocks = ConvBlocks::pick(isa, &shape, Elements::Bf16Tiles, Numerics::Strict, 1);
         let conv = Conv::stored(isa, shape, blocks, all, None, &EmitEach).unwrap();
         let steps = shape.channels().next_multiple_of(32).max(64) / 2;

@@ -47,7 +47,7 @@ fn tiles_are_transformed_part_by_part() {
             let all = channels.iter().sum::<usize>() as u64;
             let shape = Plane { channels: all, filters: 70, batch: 2, input: (9, 7), ..PLANE }.shape();
             for tile in [WinogradTile::Two, WinogradTile::Four] {
-                let blocks = ConvBlocks::winograd(isa, &shape, tile, 2).unwrap();
+                let blocks = ConvBlocks::winograd(isa, &shape, Elements::F32, tile, 2).unwrap();
                 check_parts(isa, shape, blocks, ConvStored::default(), &channels);
                 if !emulated(isa) {
                     let cut = ConvBlocks { row_block: 3, row_tasks: 2, unit_tasks: 2, ..blocks };
@@ -86,7 +86,7 @@ fn parts_that_cannot_be_read_so_are_refused() {
     let isa = Isa::detect();
     let shape = Plane { channels: 48, filters: 16, ..PLANE }.shape();
     let (x, mut y) = (vec![1.0; shape.input_len()], vec![0.0; shape.output_len()]);
-    let tiles = ConvBlocks::winograd(isa, &shape, WinogradTile::Two, 1).unwrap();
+    let tiles = ConvBlocks::winograd(isa, &shape, Elements::F32, WinogradTile::Two, 1).unwrap();
     let mut refuses = |blocks: ConvBlocks, lengths: [usize; 2], channels: [usize; 2]| {
         let conv = Conv::new(isa, shape, blocks, None, &EmitEach).unwrap();
         let weights = vec![1.0; shape.weights().packed_len(isa, conv.layout())];

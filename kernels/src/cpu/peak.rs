@@ -1,0 +1,205 @@
+//! What a core multiplies and adds a second with the instructions that an operand type may be multiplied with.
+//!
+//! That a processor has AVX512_BF16 does not say that it gains by it: on some, `vdpbf16ps` does twice the work of
+//! multiply-adds of `f32`, on others half of it. So the choice between them is measured ([`Peaks`]), once a process or,
+//! where callers keep it, once a machine. The loops run in registers for some microseconds, in turn, and the least time
+//! of each counts: other work on the core, or a clock that has yet to rise, makes a run longer and none shorter.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::gemm::operands::{self, Operands};
+use crate::error::Result;
+use crate::isa::{Extension, Isa};
+use crate::jit::{Arguments, Asm, Code, Extents, Given, Gpr, Vreg, arg};
+
+const FAMILY: &str = "peak";
+
+/// Sums that are added to in turn: two instructions in a cycle with a latency of six keep as many busy.
+const SUMS: u8 = 12;
+
+/// Iterations of a run: some microseconds, so that most runs see no interrupt.
+const LOOPS: usize = 1000;
+
+/// Time that [`Peaks::measure`] spends on each type in a round, and its rounds: a millisecond in all.
+const BUDGET: Duration = Duration::from_micros(100);
+const ROUNDS: usize = 5;
+
+/// What is multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multiplied {
+    /// `f32` on both sides.
+    F32,
+    /// bf16 pairs on both sides (`vdpbf16ps`). Needs [`Extension::Bf16`].
+    Bf16Pairs,
+}
+
+impl Multiplied {
+    fn operands(self) -> Operands {
+        match self {
+            Multiplied::F32 => operands::F32,
+            Multiplied::Bf16Pairs => operands::BF16_PAIRS,
+        }
+    }
+}
+
+/// A loop of nothing but multiply-adds.
+#[derive(Debug)]
+pub struct PeakLoop {
+    code: Code,
+    /// Multiply-adds of a run.
+    work: usize,
+}
+
+/// The arguments of a run.
+#[repr(C)]
+struct PeakArgs {
+    loops: usize,
+}
+
+impl Arguments for PeakArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = ();
+
+    fn extents(&self, (): &(), _: &mut Extents<'_>) {}
+}
+
+impl PeakLoop {
+    /// Emits the loop.
+    ///
+    /// # Errors
+    ///
+    /// Where the level or the extension cannot be called here, and where the system gives no executable memory.
+    pub fn new(isa: Isa, multiplied: Multiplied) -> Result<PeakLoop> {
+        let operands = multiplied.operands();
+        let (loops, left, right) = (Gpr::RAX, Vreg(SUMS), Vreg(SUMS + 1));
+        let mut asm = Asm::new(isa)?;
+        asm.prologue();
+        asm.load(loops, arg!(PeakArgs.loops));
+        (0..SUMS + 2).for_each(|register| asm.vzero(Vreg(register)));
+        asm.repeat(loops, |asm| {
+            (0..SUMS).for_each(|sum| operands.multiply(asm, Vreg(sum), left, right.into(), right));
+        });
+        asm.epilogue();
+        let bytes = asm.finish(FAMILY)?;
+        let code = match operands.extension {
+            None => Code::seal(isa, FAMILY, &bytes)?,
+            Some(extension) => Code::seal_extended(isa, extension, FAMILY, &bytes)?,
+        };
+        Ok(PeakLoop { code, work: LOOPS * usize::from(SUMS) * isa.lanes() * operands.group })
+    }
+
+    /// Multiply-adds a second, of the fastest of the runs that begin within `budget`.
+    #[must_use]
+    pub fn rate(&self, budget: Duration) -> f64 {
+        let (start, mut least) = (Instant::now(), Duration::MAX);
+        while start.elapsed() < budget || least == Duration::MAX {
+            let begin = Instant::now();
+            // SAFETY: the loop touches no memory besides its arguments.
+            unsafe { self.code.call(&PeakArgs { loops: LOOPS }, &(), &Given::new()) };
+            least = least.min(begin.elapsed());
+        }
+        self.work as f64 / least.as_secs_f64().max(1e-9)
+    }
+}
+
+/// What one core of this machine multiplies and adds, in multiply-adds a microsecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peaks {
+    /// Of `f32`, on AVX-512.
+    pub f32: u32,
+    /// Of bf16 pairs.
+    pub bf16_pairs: u32,
+}
+
+/// Those of this process, measured or recalled.
+static OF_PROCESS: OnceLock<Peaks> = OnceLock::new();
+
+impl Peaks {
+    /// Those of this process: recalled, or else measured when first asked for. `None` where the processor does not
+    /// multiply bf16 pairs, or has no executable memory to measure with.
+    #[must_use]
+    pub fn of_process() -> Option<Peaks> {
+        if let Some(known) = OF_PROCESS.get() {
+            return Some(*known);
+        }
+        // Measured outside of the cell, which a child of `fork` finds empty or full.
+        let measured = Peaks::measure()?;
+        Some(*OF_PROCESS.get_or_init(|| measured))
+    }
+
+    /// Has this process go by `known`, which was measured on this machine before, unless it has measured already;
+    /// returns what it goes by.
+    pub fn recall(known: Peaks) -> Peaks {
+        *OF_PROCESS.get_or_init(|| known)
+    }
+
+    fn measure() -> Option<Peaks> {
+        if !Extension::Bf16.present() {
+            return None;
+        }
+        let make = |multiplied| PeakLoop::new(Isa::Avx512, multiplied).ok();
+        let (f32, bf16_pairs) = (make(Multiplied::F32)?, make(Multiplied::Bf16Pairs)?);
+        let mut peaks = Peaks { f32: 0, bf16_pairs: 0 };
+        for _ in 0..ROUNDS {
+            peaks.f32 = peaks.f32.max((f32.rate(BUDGET) / 1e6) as u32);
+            peaks.bf16_pairs = peaks.bf16_pairs.max((bf16_pairs.rate(BUDGET) / 1e6) as u32);
+        }
+        Some(peaks)
+    }
+
+    /// Whether they can have been measured: a file may say anything.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.f32 > 0 && self.bf16_pairs > 0
+    }
+
+    /// Whether multiplying pairs is faster, by enough to convert what comes as `f32`: an eighth.
+    #[must_use]
+    pub fn pairs_pay(&self) -> bool {
+        u64::from(self.bf16_pairs) * 8 >= u64::from(self.f32) * 9
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_counts_what_it_multiplies() {
+        for (isa, multiplied) in
+            [(Isa::Avx2, Multiplied::F32), (Isa::Avx512, Multiplied::F32), (Isa::Avx512, Multiplied::Bf16Pairs)]
+        {
+            if !isa.usable() {
+                continue;
+            }
+            let each = PeakLoop::new(isa, multiplied).unwrap();
+            let group = if multiplied == Multiplied::F32 { 1 } else { 2 };
+            assert_eq!(each.work, LOOPS * 12 * isa.lanes() * group);
+            assert!(each.rate(Duration::ZERO) > 0.0);
+        }
+        assert!(PeakLoop::new(Isa::Avx2, Multiplied::Bf16Pairs).is_err(), "AVX2 has no such instruction");
+    }
+
+    #[test]
+    fn pairs_pay_where_they_are_faster_by_an_eighth() {
+        for (f32, bf16_pairs, pay) in [(100, 200, true), (100, 113, true), (100, 112, false), (100, 50, false)] {
+            let peaks = Peaks { f32, bf16_pairs };
+            assert!(peaks.is_sound());
+            assert_eq!(peaks.pairs_pay(), pay, "{peaks:?}");
+        }
+        assert!(!Peaks { f32: 0, bf16_pairs: 9 }.is_sound());
+    }
+
+    #[test]
+    fn a_process_goes_by_one_measurement() {
+        let Some(peaks) = Peaks::of_process() else {
+            return assert!(!Extension::Bf16.present());
+        };
+        assert!(peaks.is_sound());
+        assert_eq!(Peaks::of_process(), Some(peaks));
+        assert_eq!(Peaks::recall(Peaks { f32: 1, bf16_pairs: 1 }), peaks, "measured already");
+    }
+}

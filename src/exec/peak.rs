@@ -1,0 +1,82 @@
+//! What a core of this machine multiplies and adds a second, remembered so that the next process need not measure it:
+//! by it, element types are chosen ([`Peaks`]).
+//!
+//! Nothing is built of it. Knows no operator.
+
+use kiln_kernels::cpu::peak::Peaks;
+use kiln_kernels::{Isa, Result as KernelResult};
+use serde::{Deserialize, Serialize};
+
+use super::context::BuildCx;
+use super::family::Family;
+use crate::cache::Key;
+use crate::record::{Evidence, Recorded, Store};
+
+/// Peaks of this machine, which is the one that the records are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "peak", value = Peaks, laws = crate::record::laws::check)]
+pub struct PeakKey {
+    /// The level whose instructions multiply.
+    pub isa: Isa,
+}
+
+impl Recorded for PeakKey {
+    const REVISION: u32 = 1;
+    type Choice = Peaks;
+}
+
+impl Family for PeakKey {
+    fn choose(&self, _: &BuildCx) -> Peaks {
+        Peaks::of_process().unwrap_or(Peaks { f32: 0, bf16_pairs: 0 })
+    }
+
+    fn accepts(&self, choice: &Peaks, _: &BuildCx) -> bool {
+        choice.is_sound()
+    }
+
+    fn build(&self, choice: &Peaks, _: &BuildCx) -> KernelResult<Peaks> {
+        Ok(*choice)
+    }
+
+    /// Never: it is a session that recalls it, before it builds.
+    fn fits(&self, _: &BuildCx) -> bool {
+        false
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(0)
+    }
+}
+
+impl PeakKey {
+    /// Has this process go by what was measured before, or measures and remembers it. Without AVX512_BF16 there is
+    /// nothing to choose, and nothing is measured.
+    pub(crate) fn settle(records: &Store) {
+        let key = PeakKey { isa: Isa::Avx512 };
+        match records.lookup(&key).filter(Peaks::is_sound) {
+            Some(known) => drop(Peaks::recall(known)),
+            None => {
+                if let Some(measured) = Peaks::of_process() {
+                    records.insert(&key, &measured, Evidence::measured(0, 1));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_is_remembered_once() {
+        let (records, key) = (Store::in_memory(), PeakKey { isa: Isa::Avx512 });
+        PeakKey::settle(&records);
+        assert_eq!(records.lookup(&key), Peaks::of_process());
+        // What no processor does is measured again.
+        let (hostile, unsound) = (Store::in_memory(), Peaks { f32: 0, bf16_pairs: 7 });
+        hostile.insert(&key, &unsound, Evidence::model());
+        PeakKey::settle(&hostile);
+        assert_eq!(hostile.lookup(&key), Peaks::of_process().or(Some(unsound)));
+    }
+}
