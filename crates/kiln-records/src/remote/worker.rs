@@ -16,7 +16,7 @@ use kiln_fork::Origin;
 struct Messages {
     /// Something is new here.
     news: bool,
-    /// Somebody waits for the next exchange.
+    /// A caller waits for the next exchange, which then begins at once.
     hurry: bool,
     /// The store is going.
     stop: bool,
