@@ -68,7 +68,6 @@ mod stored;
 mod suppress;
 mod text;
 mod transpose;
-mod tree;
 mod unpool;
 mod view;
 mod wide;
@@ -201,7 +200,6 @@ const GROUPS: &[&[Operator]] = &[
     state::OPERATORS,
     text::OPERATORS,
     transpose::OPERATORS,
-    tree::OPERATORS,
     unpool::OPERATORS,
     window::OPERATORS,
 ];
