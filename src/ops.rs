@@ -69,7 +69,6 @@ mod suppress;
 mod tasks;
 mod text;
 mod transpose;
-mod tree;
 mod unpool;
 mod view;
 mod wide;
@@ -203,7 +202,6 @@ const GROUPS: &[&[Operator]] = &[
     state::OPERATORS,
     text::OPERATORS,
     transpose::OPERATORS,
-    tree::OPERATORS,
     unpool::OPERATORS,
     window::OPERATORS,
 ];

@@ -17,7 +17,7 @@ pub(crate) mod device;
 pub(crate) mod einsum;
 mod elements;
 pub(crate) mod error;
-mod float;
+pub(crate) mod float;
 mod kinds;
 pub(crate) mod lower;
 mod number;

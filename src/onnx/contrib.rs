@@ -40,6 +40,18 @@ struct Expanded {
     expand: fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>,
 }
 
+impl Expanded {
+    /// An operator of ONNX Runtime's own domain with one output.
+    const fn microsoft(
+        name: &'static str,
+        inputs: [usize; 2],
+        attributes: &'static [&'static str],
+        expand: fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>,
+    ) -> Expanded {
+        Expanded { domain: MICROSOFT, name, inputs, outputs: 1, attributes, expand }
+    }
+}
+
 const GROUPS: &[&[Expanded]] = &[
     activations::OPERATORS,
     attention::OPERATORS,
@@ -49,6 +61,13 @@ const GROUPS: &[&[Expanded]] = &[
     quantized::OPERATORS,
     tables::OPERATORS,
 ];
+
+/// ONNX's operator of the same name, with the same inputs and attributes.
+fn renamed(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let inputs: Vec<&str> = (0..given.count()).map(|index| given.optional(index)).collect();
+    draft.node("", given.op(), &inputs, given.result().to_owned(), given.attributes());
+    Ok(())
+}
 
 /// Domains and names of the operators that are expanded when a model is read.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -46,6 +46,12 @@ fn constant(tensor: TensorProto) -> AttributeProto {
     AttributeProto { name: Some("value".to_owned()), t: Some(tensor), r#type: kind, ..Default::default() }
 }
 
+/// These names, without empty ones at the end.
+fn listed(names: &[&str]) -> Vec<String> {
+    let count = names.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
+    names[..count].iter().map(|&name| name.to_owned()).collect()
+}
+
 impl Draft {
     pub(super) fn new(prefix: String) -> Draft {
         Draft { prefix, nodes: Vec::new() }
@@ -55,7 +61,7 @@ impl Draft {
         format!("{}{name}", self.prefix)
     }
 
-    /// Adds a node that makes the value `output`.
+    /// Adds a node that makes the value `output`. Empty names among the inputs are inputs that are left out.
     pub(super) fn node(
         &mut self,
         domain: &str,
@@ -68,7 +74,7 @@ impl Draft {
             domain: Some(domain.to_owned()),
             op_type: Some(op.to_owned()),
             name: Some(output.clone()),
-            input: inputs.iter().map(|&input| input.to_owned()).collect(),
+            input: listed(inputs),
             output: vec![output],
             attribute,
             ..Default::default()
@@ -80,7 +86,7 @@ impl Draft {
         let first = outputs.first().copied().unwrap_or_default();
         self.node("", op, inputs, first.to_owned(), attribute);
         if let Some(node) = self.nodes.last_mut() {
-            node.output = outputs.iter().map(|&output| output.to_owned()).collect();
+            node.output = listed(outputs);
         }
     }
 

@@ -61,10 +61,13 @@ impl Node for Mask {
                 made.extend((0..keys as i64).map(|key| of(key >= start && key < end)));
             }),
             // Whole, for as many positions as there may ever be.
-            [_, _, most, _] => (0..batch * rows).for_each(|line| {
-                let row = line / rows * most + past(&io.inputs()) + line % rows;
-                made.extend(given[row * most..][..keys].iter().map(|&shown| of(shown > 0)));
-            }),
+            [_, _, most, _] => {
+                let past = past(&io.inputs());
+                for line in 0..batch * rows {
+                    let row = line / rows * most + past + line % rows;
+                    made.extend(given[row * most..][..keys].iter().map(|&shown| of(shown > 0)));
+                }
+            }
             _ => made.extend(given.iter().map(|&shown| of(shown > 0))),
         }
         let output = narrow(&made, to)?;

@@ -15,6 +15,7 @@ use super::wide::widened;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::quantized::QuantizedProblem;
 use crate::exec::weights::{self, QuantizedWeights};
+use crate::graph::operators::float::sigmoid;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
@@ -206,15 +207,17 @@ impl Matrix {
         executor: &Quantized,
         left: &Bytes<'_>,
         to: &mut [f32],
-        scratch: &mut [i32],
+        scratch: &mut Scratch,
         parallel: &dyn Parallel,
     ) -> Result<(), NodeError> {
-        let scale: Vec<f32> = self.scale.iter().map(|own| own * left.scale).collect();
+        let Scratch { sums, scale } = scratch;
+        scale.clear();
+        scale.extend(self.scale.iter().map(|own| own * left.scale));
         let terms = Terms {
             signed: false,
             left_zero: left.zero,
             bias: None,
-            scale: &scale,
+            scale,
             shift: None,
             low: f32::NEG_INFINITY,
             high: f32::INFINITY,
@@ -222,8 +225,22 @@ impl Matrix {
             plus: None,
         };
         let to = bytemuck::cast_slice_mut(to);
-        Ok(executor.run(left.elements, self.packed.bytes(), to, &terms, scratch, parallel)?)
+        Ok(executor.run(
+            left.elements,
+            self.packed.bytes(),
+            to,
+            &terms,
+            &mut sums[..executor.scratch_len()],
+            parallel,
+        )?)
     }
+}
+
+/// What products of one direction need beside their operands.
+struct Scratch {
+    sums: Vec<i32>,
+    /// Of each column, or of all.
+    scale: Vec<f32>,
 }
 
 /// Numbers as bytes over the range that they have.
@@ -245,10 +262,6 @@ impl<'a> Bytes<'a> {
     }
 }
 
-fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
-}
-
 /// What one direction makes.
 #[derive(Default)]
 struct Made {
@@ -261,7 +274,7 @@ struct Made {
 
 /// The operands of one run.
 struct Operands<'a> {
-    x: &'a [f32],
+    x: Bytes<'a>,
     lengths: Vec<usize>,
     steps: usize,
     h: Option<&'a [f32]>,
@@ -281,11 +294,10 @@ impl Layer {
         let own = &self.directions[number];
         let (units, columns, batch) = (self.units, own.input.columns, operands.lengths.len());
         let [of_input, of_state] = executors;
-        let mut scratch = vec![0i32; of_input.scratch_len().max(of_state.scratch_len())];
-        let mut bytes = vec![0u8; operands.x.len().max(units)];
-        let input = Bytes::of(self.isa, operands.x, &mut bytes[..operands.x.len()], parallel);
-        let len = of_input.scratch_len();
-        own.input.multiply(of_input, &input, gates, &mut scratch[..len], parallel)?;
+        let sums = vec![0i32; of_input.scratch_len().max(of_state.scratch_len())];
+        let mut scratch = Scratch { sums, scale: Vec::with_capacity(columns) };
+        own.input.multiply(of_input, &operands.x, gates, &mut scratch, parallel)?;
+        let mut bytes = vec![0u8; units];
         let mut made = Made {
             y: vec![0.0; operands.steps * batch * units],
             h: vec![0.0; batch * units],
@@ -302,9 +314,8 @@ impl Layer {
                 }
                 let step = if own.reverse { length - 1 - step } else { step };
                 let place = step * batch + sequence;
-                let state = Bytes::of(self.isa, &h, &mut bytes[..units], &Serial);
-                let len = of_state.scratch_len();
-                own.state.multiply(of_state, &state, &mut added, &mut scratch[..len], parallel)?;
+                let state = Bytes::of(self.isa, &h, &mut bytes, &Serial);
+                own.state.multiply(of_state, &state, &mut added, &mut scratch, parallel)?;
                 let gates = &mut gates[place * columns..][..columns];
                 let terms = gates.iter_mut().zip(&added).zip(&own.bias);
                 terms.for_each(|((gate, added), bias)| *gate = *gate + added + bias);
@@ -398,8 +409,9 @@ impl Node for Layer {
                 lengths.ok_or_else(|| refused(format!("a sequence length is not in 0..={steps}")))?
             }
         };
+        let mut bytes = cx.scratch::<u8>(x.len())?;
         let operands = Operands {
-            x: x.as_slice()?,
+            x: Bytes::of(self.isa, x.as_slice()?, bytes.as_mut_slice()?, cx.parallel),
             lengths,
             steps,
             h: io.optional(H).map(Tensor::as_slice).transpose()?,
@@ -441,7 +453,7 @@ impl Node for Layer {
 
 #[cfg(test)]
 mod tests {
-    use super::sigmoid;
+    use crate::graph::operators::float::sigmoid;
     use crate::ops::trial::Trial;
 
     /// One unit and one feature over two steps of one sequence, all weights one half.

@@ -1,14 +1,64 @@
-//! Functions of one float, in `f64`, that the standard library lacks: exact enough to be the oracle of `f32` kernels.
+//! Functions of one float, mostly in `f64`, that the standard library lacks: exact enough to be the oracle of `f32` kernels.
 
 use std::f64::consts::FRAC_2_SQRT_PI;
+use std::iter::Sum;
+use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// Replaces each value by the function's result.
 pub(super) fn each(values: &mut [f64], function: impl Fn(f64) -> f64) {
     values.iter_mut().for_each(|value| *value = function(*value));
 }
 
-pub(super) fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
+/// The float types that functions of one number are written for, each computed in itself.
+pub(crate) trait Real:
+    Copy
+    + PartialOrd
+    + Neg<Output = Self>
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Sum
+{
+    const ZERO: Self;
+    const ONE: Self;
+    const INFINITY: Self;
+    /// What some functions take for zero.
+    const NEAR_ZERO: Self;
+
+    fn exp(self) -> Self;
+    fn min(self, other: Self) -> Self;
+    fn max(self, other: Self) -> Self;
+}
+
+macro_rules! real {
+    ($($float:ident)*) => {$(
+        impl Real for $float {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const INFINITY: Self = $float::INFINITY;
+            const NEAR_ZERO: Self = 1e-7;
+
+            fn exp(self) -> Self {
+                $float::exp(self)
+            }
+
+            fn min(self, other: Self) -> Self {
+                $float::min(self, other)
+            }
+
+            fn max(self, other: Self) -> Self {
+                $float::max(self, other)
+            }
+        }
+    )*};
+}
+
+real!(f32 f64);
+
+/// 1 / (1 + exp(-x))
+pub(crate) fn sigmoid<T: Real>(x: T) -> T {
+    T::ONE / (T::ONE + (-x).exp())
 }
 
 /// ln(1 + exp(x)) without overflow.

@@ -1,26 +1,18 @@
 //! Functions of one element with a bias before them: BiasGelu, FastGelu, Gelu, BiasAdd, BiasSplitGelu; and the activations
 //! that products end in.
 
+use super::Expanded;
 use super::given::Given;
-use super::{Expanded, MICROSOFT};
 use crate::onnx::ModelError;
 use crate::onnx::draft::{Draft, float, int, text};
 
 pub(super) const OPERATORS: &[Expanded] = &[
-    row("BiasGelu", [2, 2], |g, d| gelu(g, d, "none")),
-    row("FastGelu", [1, 2], |g, d| gelu(g, d, "tanh")),
-    row("Gelu", [1, 1], |g, d| gelu(g, d, "none")),
-    row("BiasAdd", [3, 3], bias_add),
-    row("BiasSplitGelu", [2, 2], bias_split_gelu),
+    Expanded::microsoft("BiasGelu", [2, 2], &[], |g, d| gelu(g, d, "none")),
+    Expanded::microsoft("FastGelu", [1, 2], &[], |g, d| gelu(g, d, "tanh")),
+    Expanded::microsoft("Gelu", [1, 1], &[], |g, d| gelu(g, d, "none")),
+    Expanded::microsoft("BiasAdd", [3, 3], &[], bias_add),
+    Expanded::microsoft("BiasSplitGelu", [2, 2], &[], bias_split_gelu),
 ];
-
-const fn row(
-    name: &'static str,
-    inputs: [usize; 2],
-    expand: fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>,
-) -> Expanded {
-    Expanded { domain: MICROSOFT, name, inputs, outputs: 1, attributes: &[], expand }
-}
 
 /// Gelu(X + bias)
 fn gelu(given: &Given<'_>, draft: &mut Draft, approximate: &str) -> Result<(), ModelError> {

@@ -77,7 +77,7 @@ fn attend(
         let fill = float("fill", given.float("mask_filter_value", -10000.0)?);
         let of = [shown.as_str(), query, key, past.as_ref().map_or("", |past| past[0].as_str())];
         let made = draft.named("mask");
-        draft.node("kiln", "AttentionMask", &of[..3 + usize::from(past.is_some())], made.clone(), vec![fill]);
+        draft.node("kiln", "AttentionMask", &of, made.clone(), vec![fill]);
         mask = Some(match bias {
             None => made,
             Some(bias) => draft.op("Add", &[&made, bias], "mask/biased", Vec::new()),
@@ -89,16 +89,11 @@ fn attend(
     // A scale of 0 is none.
     let scale = given.float("scale", 0.0)?;
     attributes.extend((scale != 0.0).then(|| float("scale", scale)));
-    let mut inputs = vec![query.as_str(), key, value, mask.as_deref().unwrap_or_default()];
-    if let Some([keys, values]) = past {
-        inputs.extend([keys.as_str(), values]);
-    } else if mask.is_none() {
-        inputs.pop();
-    }
+    let [past_keys, past_values] = past.as_ref().map_or(["", ""], |past| [past[0].as_str(), past[1].as_str()]);
+    let inputs = [query, key, value, mask.as_deref().unwrap_or_default(), past_keys, past_values];
     let [keys, values] = &present;
     let outputs = [given.result(), keys.as_deref().unwrap_or_default(), values.as_deref().unwrap_or_default()];
-    let wanted = outputs.iter().rposition(|output| !output.is_empty()).unwrap_or(0);
-    draft.many("Attention", &inputs, &outputs[..=wanted], attributes);
+    draft.many("Attention", &inputs, &outputs, attributes);
     Ok(())
 }
 

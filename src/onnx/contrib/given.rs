@@ -123,6 +123,11 @@ impl<'a> Given<'a> {
         Ok(self.attribute(name, Kind::Strings)?.map_or(&[], |own| own.strings.as_slice()))
     }
 
+    /// All attributes, as they are: `check` lets no others pass than those that are known.
+    pub(super) fn attributes(&self) -> Vec<AttributeProto> {
+        self.0.attribute.clone()
+    }
+
     /// Those of these attributes that the node has, as they are.
     pub(super) fn copied(&self, names: &[&str]) -> Vec<AttributeProto> {
         self.0.attribute.iter().filter(|own| names.contains(&own.name())).cloned().collect()

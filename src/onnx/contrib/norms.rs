@@ -86,12 +86,10 @@ fn skip_layer_norm(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelErro
     let sum = summed(given, draft, given.input(4))?;
     let gamma = given.required(2)?;
     let inputs = [sum.as_str(), gamma, given.optional(3)];
-    let inputs = &inputs[..2 + usize::from(given.input(3).is_some())];
     let attributes = vec![int("axis", -1), float("epsilon", given.float("epsilon", EPSILON)?)];
     let moments = [1, 2].map(|index| given.output(index).unwrap_or_default());
     let outputs = [given.result(), moments[0], moments[1]];
-    let wanted = outputs.iter().rposition(|output| !output.is_empty()).unwrap_or(0);
-    draft.many("LayerNormalization", inputs, &outputs[..=wanted], attributes);
+    draft.many("LayerNormalization", &inputs, &outputs, attributes);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Products and convolutions with what the optimiser fuses into them: transposes, scales, activations, residuals.
 
+use super::Expanded;
 use super::activations::{Parameters, activate};
 use super::given::Given;
-use super::{Expanded, MICROSOFT};
 use crate::onnx::ModelError;
 use crate::onnx::draft::{Draft, float, int, ints, text};
 
@@ -10,72 +10,37 @@ use crate::onnx::draft::{Draft, float, int, ints, text};
 const CONV: &[&str] = &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"];
 
 pub(super) const OPERATORS: &[Expanded] = &[
-    Expanded {
-        domain: MICROSOFT,
-        name: "FusedMatMul",
-        inputs: [2, 2],
-        outputs: 1,
-        attributes: &["alpha", "transA", "transB", "transBatchA", "transBatchB"],
-        expand: fused_matmul,
-    },
-    Expanded {
-        domain: MICROSOFT,
-        name: "TransposeMatMul",
-        inputs: [2, 2],
-        outputs: 1,
-        attributes: &["alpha", "transA", "transB", "transBatchA", "transBatchB"],
-        expand: fused_matmul,
-    },
-    Expanded {
-        domain: MICROSOFT,
-        name: "FusedGemm",
-        inputs: [2, 3],
-        outputs: 1,
-        attributes: &[
-            "alpha",
-            "beta",
-            "transA",
-            "transB",
-            "activation",
-            "activation_alpha",
-            "activation_beta",
-            "activation_gamma",
-        ],
-        expand: fused_gemm,
-    },
-    Expanded {
-        domain: MICROSOFT,
-        name: "GemmFastGelu",
-        inputs: [2, 3],
-        outputs: 1,
-        attributes: &[],
-        expand: gemm_fast_gelu,
-    },
-    Expanded {
-        domain: MICROSOFT,
-        name: "FusedConv",
-        inputs: [2, 4],
-        outputs: 1,
-        attributes: &[
-            "auto_pad",
-            "dilations",
-            "group",
-            "kernel_shape",
-            "pads",
-            "strides",
-            "activation",
-            "activation_params",
-        ],
-        expand: fused_conv,
-    },
-    Expanded {
-        domain: MICROSOFT,
-        name: "NhwcMaxPool",
-        inputs: [1, 1],
-        outputs: 1,
-        attributes: &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"],
-        expand: nhwc_max_pool,
-    },
+    Expanded::microsoft(
+        "FusedMatMul",
+        [2, 2],
+        &["alpha", "transA", "transB", "transBatchA", "transBatchB"],
+        fused_matmul,
+    ),
+    Expanded::microsoft(
+        "TransposeMatMul",
+        [2, 2],
+        &["alpha", "transA", "transB", "transBatchA", "transBatchB"],
+        fused_matmul,
+    ),
+    Expanded::microsoft(
+        "FusedGemm",
+        [2, 3],
+        &["alpha", "beta", "transA", "transB", "activation", "activation_alpha", "activation_beta", "activation_gamma"],
+        fused_gemm,
+    ),
+    Expanded::microsoft("GemmFastGelu", [2, 3], &[], gemm_fast_gelu),
+    Expanded::microsoft(
+        "FusedConv",
+        [2, 4],
+        &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "activation", "activation_params"],
+        fused_conv,
+    ),
+    Expanded::microsoft(
+        "NhwcMaxPool",
+        [1, 1],
+        &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"],
+        nhwc_max_pool,
+    ),
 ];
 
 /// alpha op(A) op(B), which transposes the last two axes of either; Kiln's fused product is the same.
@@ -93,8 +58,7 @@ fn fused_matmul(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> 
 }
 
 fn fused_gemm(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
-    let inputs = [given.required(0)?, given.required(1)?, given.optional(2)];
-    let inputs = &inputs[..2 + usize::from(given.input(2).is_some())];
+    let inputs = &[given.required(0)?, given.required(1)?, given.optional(2)];
     let attributes = given.copied(&["alpha", "beta", "transA", "transB"]);
     let activation = given.text("activation", "")?;
     if activation.is_empty() {
@@ -119,8 +83,7 @@ fn gemm_fast_gelu(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError
 
 /// activation(conv(X, W, B) + Z)
 fn fused_conv(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
-    let inputs = [given.required(0)?, given.required(1)?, given.optional(2)];
-    let inputs = &inputs[..2 + usize::from(given.input(2).is_some())];
+    let inputs = &[given.required(0)?, given.required(1)?, given.optional(2)];
     let (residual, is_active) = (given.input(3), !given.text("activation", "")?.is_empty());
     let sums = match residual.is_some() || is_active {
         true => draft.named("conv"),

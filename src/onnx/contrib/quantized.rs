@@ -4,47 +4,30 @@
 
 use super::given::Given;
 use super::products::channel_orders;
-use super::{Expanded, MICROSOFT};
+use super::{Expanded, renamed};
 use crate::onnx::ModelError;
 use crate::onnx::draft::{Draft, int, ints};
 
-const fn row(
-    name: &'static str,
-    inputs: [usize; 2],
-    attributes: &'static [&'static str],
-    expand: fn(&Given<'_>, &mut Draft) -> Result<(), ModelError>,
-) -> Expanded {
-    Expanded { domain: MICROSOFT, name, inputs, outputs: 1, attributes, expand }
-}
-
 pub(super) const OPERATORS: &[Expanded] = &[
-    row("QuantizeLinear", [2, 3], &["axis", "block_size", "output_dtype", "saturate"], renamed),
-    row("DequantizeLinear", [2, 3], &["axis", "block_size"], renamed),
-    row("DynamicQuantizeMatMul", [3, 5], &[], dynamic_matmul),
-    row("MatMulIntegerToFloat", [4, 7], &[], matmul_to_float),
-    row("MatMulInteger16", [2, 2], &[], matmul_of_16_bits),
-    row("QLinearMul", [7, 8], &[], |g, d| between_two(g, d, "Mul")),
-    row("QLinearConcat", [5, 255], &["axis"], concat),
-    row("QLinearSigmoid", [4, 5], &[], |g, d| function(g, d, "Sigmoid", &[])),
-    row("QLinearLeakyRelu", [4, 5], &["alpha"], |g, d| function(g, d, "LeakyRelu", &["alpha"])),
-    row("QLinearSoftmax", [5, 5], &["axis", "opset"], softmax),
-    row(
+    Expanded::microsoft("QuantizeLinear", [2, 3], &["axis", "block_size", "output_dtype", "saturate"], renamed),
+    Expanded::microsoft("DequantizeLinear", [2, 3], &["axis", "block_size"], renamed),
+    Expanded::microsoft("DynamicQuantizeMatMul", [3, 5], &[], dynamic_matmul),
+    Expanded::microsoft("MatMulIntegerToFloat", [4, 7], &[], matmul_to_float),
+    Expanded::microsoft("MatMulInteger16", [2, 2], &[], matmul_of_16_bits),
+    Expanded::microsoft("QLinearMul", [7, 8], &[], |g, d| between_two(g, d, "Mul")),
+    Expanded::microsoft("QLinearConcat", [5, 255], &["axis"], concat),
+    Expanded::microsoft("QLinearSigmoid", [4, 5], &[], |g, d| function(g, d, "Sigmoid", &[])),
+    Expanded::microsoft("QLinearLeakyRelu", [4, 5], &["alpha"], |g, d| function(g, d, "LeakyRelu", &["alpha"])),
+    Expanded::microsoft("QLinearSoftmax", [5, 5], &["axis", "opset"], softmax),
+    Expanded::microsoft(
         "QLinearAveragePool",
         [4, 5],
         &["auto_pad", "ceil_mode", "channels_last", "count_include_pad", "kernel_shape", "pads", "strides"],
         average_pool,
     ),
-    row("QLinearReduceMean", [4, 5], &["axes", "keepdims"], reduce_mean),
-    row("QLinearWhere", [9, 9], &[], select),
+    Expanded::microsoft("QLinearReduceMean", [4, 5], &["axes", "keepdims"], reduce_mean),
+    Expanded::microsoft("QLinearWhere", [9, 9], &[], select),
 ];
-
-/// ONNX's operator of the same name, which has all its element types by now.
-fn renamed(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
-    let inputs: Vec<&str> = (0..given.count()).map(|index| given.optional(index)).collect();
-    let attributes = given.copied(&["axis", "block_size", "output_dtype", "saturate"]);
-    draft.node("", given.op(), &inputs, given.result().to_owned(), attributes);
-    Ok(())
-}
 
 /// An integer product, as numbers: sums scale + bias.
 struct Product<'a> {
@@ -56,9 +39,7 @@ struct Product<'a> {
 
 fn scaled(given: &Given<'_>, draft: &mut Draft, product: &Product<'_>) {
     let ([a, b], [a_zero, b_zero]) = (product.operands, product.zero_points);
-    let inputs = [a, b, a_zero, b_zero];
-    let count = inputs.iter().rposition(|input| !input.is_empty()).unwrap_or(1) + 1;
-    let sums = draft.op("MatMulInteger", &inputs[..count], "sums", Vec::new());
+    let sums = draft.op("MatMulInteger", &[a, b, a_zero, b_zero], "sums", Vec::new());
     let sums = draft.op("Cast", &[&sums], "sums/float", vec![int("to", 1)]);
     match product.bias {
         None => draft.node("", "Mul", &[&sums, product.scale], given.result().to_owned(), Vec::new()),
@@ -99,8 +80,7 @@ fn matmul_of_16_bits(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelEr
 /// The numbers of a quantised tensor: input `index`, whose scale and zero point follow.
 fn numbers(given: &Given<'_>, draft: &mut Draft, index: usize, name: &str) -> Result<String, ModelError> {
     let inputs = [given.required(index)?, given.required(index + 1)?, given.optional(index + 2)];
-    let count = 2 + usize::from(given.input(index + 2).is_some());
-    Ok(draft.op("DequantizeLinear", &inputs[..count], name, Vec::new()))
+    Ok(draft.op("DequantizeLinear", &inputs, name, Vec::new()))
 }
 
 /// Quantises the result by the scale that is input `index`; without a zero point behind it, it is 0 of the type of `like`.
@@ -179,8 +159,7 @@ fn reduce_mean(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let x = numbers(given, draft, 0, "x")?;
     let axes = given.ints("axes")?.map(|axes| draft.list(axes, "axes"));
     let inputs = [x.as_str(), axes.as_deref().unwrap_or_default()];
-    let count = 1 + usize::from(axes.is_some());
-    let made = draft.op("ReduceMean", &inputs[..count], "made", given.copied(&["keepdims"]));
+    let made = draft.op("ReduceMean", &inputs, "made", given.copied(&["keepdims"]));
     quantized(given, draft, &made, 3, given.required(0)?)
 }
 

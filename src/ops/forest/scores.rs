@@ -3,7 +3,8 @@
 //! Two classes may have the weights of one alone. What stands for the other, and which label is given, the standard does
 //! not say; here it is what ONNX Runtime does.
 
-use super::floats;
+use super::numbered::floats;
+use crate::graph::operators::float::{Real, sigmoid};
 use crate::graph::{Attr, NodeDesc};
 use crate::ops::OpError;
 
@@ -17,15 +18,15 @@ pub(super) enum Aggregate {
 }
 
 impl Aggregate {
-    pub(super) fn start(self) -> f32 {
+    pub(super) fn start<T: Real>(self) -> T {
         match self {
-            Aggregate::Average | Aggregate::Sum => 0.0,
-            Aggregate::Least => f32::INFINITY,
-            Aggregate::Greatest => f32::NEG_INFINITY,
+            Aggregate::Average | Aggregate::Sum => T::ZERO,
+            Aggregate::Least => T::INFINITY,
+            Aggregate::Greatest => -T::INFINITY,
         }
     }
 
-    pub(super) fn add(self, sum: &mut f32, weight: f32) {
+    pub(super) fn add<T: Real>(self, sum: &mut T, weight: T) {
         *sum = match self {
             Aggregate::Average | Aggregate::Sum => *sum + weight,
             Aggregate::Least => sum.min(weight),
@@ -42,6 +43,22 @@ pub(super) enum After {
     Softmax,
     /// A softmax in which what is zero stays zero.
     SoftmaxZero,
+}
+
+impl After {
+    pub(super) fn apply<T: Real>(self, sums: &mut [T]) {
+        match self {
+            After::Nothing => {}
+            After::Logistic => sums.iter_mut().for_each(|sum| *sum = sigmoid(*sum)),
+            After::Softmax | After::SoftmaxZero => {
+                let greatest = sums.iter().copied().fold(-T::INFINITY, T::max);
+                let stays = |sum: T| self == After::SoftmaxZero && sum <= T::NEAR_ZERO && -sum <= T::NEAR_ZERO;
+                let of = |sum: T| if stays(sum) { sum * (-greatest).exp() } else { (sum - greatest).exp() };
+                let total: T = sums.iter().map(|&sum| if stays(sum) { T::ZERO } else { of(sum) }).sum();
+                sums.iter_mut().for_each(|sum| *sum = of(*sum) / total);
+            }
+        }
+    }
 }
 
 /// The names of classes.
@@ -63,6 +80,7 @@ pub(super) struct Finish {
     pub(super) targets: usize,
     pub(super) aggregate: Aggregate,
     after: After,
+    trees: usize,
     base: Vec<f32>,
     /// Of a classifier.
     pub(super) label: Option<Label>,
@@ -74,7 +92,7 @@ pub(super) struct Finish {
 
 impl Finish {
     /// What the node says of results; `targets` and `weights` are those of its leaves.
-    pub(super) fn read(node: &NodeDesc, targets: &[i64], weights: &[f64]) -> Result<Finish, OpError> {
+    pub(super) fn read(node: &NodeDesc, targets: &[i64], weights: &[f64], trees: usize) -> Result<Finish, OpError> {
         let invalid = |reason: String| OpError::invalid(node, reason);
         let after = match node.attributes().text("post_transform") {
             "NONE" => After::Nothing,
@@ -109,19 +127,19 @@ impl Finish {
         }
         let is_binary = count == 2 && !targets.is_empty() && targets.iter().all(|&target| target == targets[0]);
         let is_positive = weights.iter().all(|&weight| weight >= 0.0);
-        Ok(Finish { targets: count, aggregate, after, base, label, is_binary, is_positive })
+        Ok(Finish { targets: count, aggregate, after, trees, base, label, is_binary, is_positive })
     }
 
-    /// Finishes a row's sums, appends its scores, and returns the place of its label.
-    pub(super) fn row(&self, sums: &mut [f32], has: &[bool], trees: usize, scores: &mut Vec<f32>) -> usize {
+    /// Makes a row's scores of its sums, and returns the place of its label.
+    pub(super) fn row(&self, sums: &mut [f32], has: &[bool]) -> usize {
         if self.label.is_some() && self.targets == 2 {
-            return self.two(sums, has, scores);
+            return self.two(sums, has);
         }
         for (place, (sum, has)) in sums.iter_mut().zip(has).enumerate() {
             let base = self.base.get(place).copied().unwrap_or(0.0);
             *sum = match self.aggregate {
                 _ if !has => base,
-                Aggregate::Average => *sum / trees as f32 + base,
+                Aggregate::Average => *sum / self.trees as f32 + base,
                 _ => *sum + base,
             };
         }
@@ -133,14 +151,13 @@ impl Finish {
         }
         // A single target is not changed by a function, in ONNX Runtime.
         if sums.len() > 1 {
-            self.after(sums);
+            self.after.apply(sums);
         }
-        scores.extend_from_slice(sums);
         best
     }
 
     /// Two classes.
-    fn two(&self, sums: &mut [f32], has: &[bool], scores: &mut Vec<f32>) -> usize {
+    fn two(&self, sums: &mut [f32], has: &[bool]) -> usize {
         let (weight, is_pair) = match self.base[..] {
             [_, base] if has[1] => {
                 sums[1] = base + sums[0];
@@ -160,39 +177,17 @@ impl Finish {
         let least = if self.is_binary && self.is_positive { 0.5 } else { 0.0 };
         let label = usize::from(weight > least);
         if is_pair {
-            self.after(sums);
-            scores.extend_from_slice(sums);
+            self.after.apply(sums);
             return label;
         }
         // The one score is of the second class.
         let score = sums[0];
-        scores.extend(match self.after {
-            After::Logistic => [logistic(-score), logistic(score)],
+        let scores = match self.after {
+            After::Logistic => [sigmoid(-score), sigmoid(score)],
             _ if self.is_binary && !self.is_positive => [-score, score],
             _ => [1.0 - score, score],
-        });
+        };
+        sums.copy_from_slice(&scores);
         label
     }
-
-    fn after(&self, sums: &mut [f32]) {
-        match self.after {
-            After::Nothing => {}
-            After::Logistic => sums.iter_mut().for_each(|sum| *sum = logistic(*sum)),
-            After::Softmax | After::SoftmaxZero => {
-                let greatest = sums.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                let zero_stays = self.after == After::SoftmaxZero;
-                let of = |sum: f32| match zero_stays && sum.abs() <= 1e-7 {
-                    true => sum * (-greatest).exp(),
-                    false => (sum - greatest).exp(),
-                };
-                let total: f32 =
-                    sums.iter().map(|&sum| if zero_stays && sum.abs() <= 1e-7 { 0.0 } else { of(sum) }).sum();
-                sums.iter_mut().for_each(|sum| *sum = of(*sum) / total);
-            }
-        }
-    }
-}
-
-fn logistic(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
 }

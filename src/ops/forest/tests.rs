@@ -2,6 +2,7 @@
 
 use crate::graph::Attr;
 use crate::ops::trial::Trial;
+use crate::tensor::Tensor;
 
 fn texts(all: &[&str]) -> Attr {
     Attr::Strs(all.iter().map(|&text| text.to_owned()).collect())
@@ -82,4 +83,47 @@ fn trees_that_make_no_sense_are_refused() {
     row().input(&[1, 1], &[0f32]).is_refused("1 features, and the trees ask for 2");
     regressor(["BRANCH_LEQ", "BRANCH_MEMBER"]).input(&[1, 2], &[0f32; 2]).is_refused("BRANCH_MEMBER");
     row().text("post_transform", "PROBIT").input(&[1, 2], &[0f32; 2]).is_refused("PROBIT");
+}
+
+/// One split of feature 0 at 2 into the leaves 10 and 20.
+fn stump(mode: u8) -> Trial {
+    let tensor = |values: &[f32]| Attr::Tensor(Tensor::from_slice([values.len()], values).unwrap());
+    Trial::new("TreeEnsemble")
+        .attr("nodes_modes", Attr::Tensor(Tensor::from_slice([1], &[mode]).unwrap()))
+        .attr("nodes_splits", tensor(&[2.0]))
+        .attr("leaf_weights", tensor(&[10.0, 20.0]))
+        .ints("leaf_targetids", &[0, 0])
+        .ints("nodes_featureids", &[0])
+        .ints("nodes_trueleafs", &[1])
+        .ints("nodes_truenodeids", &[0])
+        .ints("nodes_falseleafs", &[1])
+        .ints("nodes_falsenodeids", &[1])
+        .ints("tree_roots", &[0])
+}
+
+#[test]
+fn rows_end_in_the_leaf_that_their_features_lead_to() {
+    let on = |trial: Trial| trial.input(&[4, 1], &[1f32, 2.0, 3.0, f32::NAN]);
+    on(stump(0)).gives(&[4, 1], &[10f32, 10.0, 20.0, 20.0]);
+    on(stump(1)).gives(&[4, 1], &[10f32, 20.0, 20.0, 20.0]);
+    on(stump(2)).gives(&[4, 1], &[20f32, 10.0, 10.0, 20.0]);
+    on(stump(3)).gives(&[4, 1], &[20f32, 20.0, 10.0, 20.0]);
+    on(stump(4)).gives(&[4, 1], &[20f32, 10.0, 20.0, 20.0]);
+    on(stump(5)).gives(&[4, 1], &[10f32, 20.0, 10.0, 10.0]);
+    on(stump(0).ints("nodes_missing_value_tracks_true", &[1])).gives(&[4, 1], &[10f32, 10.0, 20.0, 10.0]);
+    on(stump(0).ints("tree_roots", &[0, 0])).gives(&[4, 1], &[20f32, 20.0, 40.0, 40.0]);
+    on(stump(0).ints("tree_roots", &[0, 0]).int("aggregate_function", 0)).gives(&[4, 1], &[10f32, 10.0, 20.0, 20.0]);
+    on(stump(0).int("post_transform", 1)).gives(&[4, 1], &[1f32; 4]);
+}
+
+#[test]
+fn trees_that_lead_nowhere_or_back_are_refused() {
+    let on = |trial: Trial| trial.input(&[1, 1], &[1f32]);
+    on(stump(0).ints("nodes_trueleafs", &[0])).is_refused("back into itself");
+    on(stump(0).ints("nodes_truenodeids", &[2])).is_refused("leads nowhere");
+    on(stump(0).ints("nodes_featureids", &[1])).is_refused("no feature 1");
+    on(stump(0).ints("tree_roots", &[-1])).is_refused("tree_roots");
+    on(stump(6)).gives(&[1, 1], &[20f32]);
+    on(stump(9)).is_refused("nodes_modes");
+    stump(0).input(&[1], &[1f32]).is_refused("no rows");
 }

@@ -16,7 +16,7 @@ use kiln_fork::Origin;
 struct Messages {
     /// Something is new here.
     news: bool,
-    /// A thread waits for the next exchange to end.
+    /// A caller waits for the next exchange, which then begins at once.
     hurry: bool,
     /// The store is going.
     stop: bool,
