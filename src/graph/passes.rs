@@ -155,7 +155,7 @@ pub fn optimise_until(
     evaluate: &Evaluate<'_>,
 ) -> PassReport {
     let mut report = PassReport { nodes_before: graph.nodes.len(), ..PassReport::default() };
-    let mut folding = fold::Budget::until(stop.cloned());
+    let mut folding = fold::Budget::of(graph, stop.cloned());
     rewrite(graph, options, evaluate, &mut folding, true, &mut report);
     report.nodes_after = graph.nodes.len();
     report

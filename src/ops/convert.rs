@@ -44,8 +44,17 @@ enum Foreign {
 impl Foreign {
     /// Whether the adapter converts elements of that type.
     fn has(self, dtype: DType) -> bool {
-        dtype.is_float() && dtype != DType::F32 && (self == Foreign::AllFloats || dtype != DType::F64)
+        match self {
+            Foreign::AllFloats => dtype.is_float() && dtype != DType::F32,
+            Foreign::Narrower => matches!(dtype, DType::F16 | DType::BF16),
+        }
     }
+}
+
+/// Whether an input is known to be of half precision.
+pub(crate) fn has_halves(cx: &LoadCx<'_>) -> bool {
+    let declared = cx.node.inputs.iter().flatten().filter_map(|&value| declared_type(cx.graph, value));
+    declared.into_iter().any(|dtype| Foreign::Narrower.has(dtype))
 }
 
 /// As [`through_f32`], for a node whose first output alone is of the inputs' type: what follows are moments and the

@@ -1,4 +1,5 @@
-//! Element-wise operators: on `f32` and booleans a chain executor, on every other element type the generic node.
+//! Element-wise operators: on `f32` and booleans a chain executor, on half precision that of `f32` between conversions,
+//! on every other element type the generic node.
 //!
 //! An operator's row in the table of operators says what it is as a program, which of its inputs may be of another type
 //! and how they broadcast; [`lower`] makes the program. Here is what depends on the node: which inputs are constants,
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Target};
 use smallvec::SmallVec;
 
+use super::convert::{has_halves, narrow_through_f32};
 use super::generic::make_elementwise;
 use super::{LoadCx, OpError, Operator, View, Viewed, broadcast, rearrange, refused, required};
 use crate::exec::chain::ChainProblem;
@@ -43,15 +45,15 @@ struct Elementwise {
     generic: Option<Box<dyn Node>>,
 }
 
-/// Makes any operator whose row in the table says that it is element-wise.
+/// Makes any operator whose row in the table says that it is element-wise. Where it has a program over `f32`, half
+/// precision goes through that.
 pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let generic = make_elementwise(cx)?;
-    let row = operators::of(cx.node).and_then(|operator| operator.element_wise.as_ref());
-    let row = row.ok_or_else(|| OpError::Unknown(cx.node.op.clone()))?;
-    // Operators take floats, booleans, or (Where, Equal) either; a condition is always boolean.
-    let storages = [Storage::F32, Storage::Bool];
-    let lowered = storages.into_iter().filter_map(|storage| lower_node(cx, row.operands, storage)).collect();
-    Ok(Box::new(Elementwise { lowered, broadcast: row.broadcast, generic: Some(generic) }))
+    let bare = Elementwise::new(cx)?;
+    let computes_floats = bare.lowered.iter().any(|lowered| lowered.program.inputs.contains(&Storage::F32));
+    match computes_floats && has_halves(cx) {
+        true => narrow_through_f32(cx, |cx| Ok(Box::new(Elementwise::new(cx)?))),
+        false => Ok(Box::new(bare)),
+    }
 }
 
 /// The fused operator `Chain`: inputs broadcast together, attribute `program`.
@@ -108,6 +110,16 @@ fn stored_as(dtype: DType) -> Option<Storage> {
 }
 
 impl Elementwise {
+    fn new(cx: &LoadCx<'_>) -> Result<Elementwise, OpError> {
+        let generic = make_elementwise(cx)?;
+        let row = operators::of(cx.node).and_then(|operator| operator.element_wise.as_ref());
+        let row = row.ok_or_else(|| OpError::Unknown(cx.node.op.clone()))?;
+        // Operators take floats, booleans, or (Where, Equal) either; a condition is always boolean.
+        let storages = [Storage::F32, Storage::Bool];
+        let lowered = storages.into_iter().filter_map(|storage| lower_node(cx, row.operands, storage)).collect();
+        Ok(Elementwise { lowered, broadcast: row.broadcast, generic: Some(generic) })
+    }
+
     /// The program for inputs of these types.
     #[inline]
     fn lowered<'t>(&self, input: impl Fn(usize) -> Option<&'t Tensor>) -> Option<&Lowered> {

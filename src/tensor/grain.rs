@@ -49,9 +49,9 @@ impl Grain {
             return (factors == [size]).then_some(Grain::Axis { size, inner });
         }
         let blocks = size.div_ceil(block);
-        let pairs = factors.iter().zip(shape).enumerate();
+        let mut pairs = factors.iter().zip(shape).enumerate();
         let fits = factors.len() == shape.len()
-            && pairs.map(|(at, (have, dim))| have == if at == axis { &blocks } else { dim }).all(|fits| fits);
+            && pairs.all(|(at, (have, dim))| have == if at == axis { &blocks } else { dim });
         fits.then_some(Grain::Blocks { size, inner, blocks, block })
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::PassCx;
 use super::edit::Edit;
 use crate::graph::facts::{Fact, Facts};
-use crate::graph::ir::{CAPTURES, Graph, NodeDesc};
+use crate::graph::ir::{Attr, CAPTURES, Graph, NodeDesc};
 use crate::graph::stop::Stop;
 use crate::tensor::{DType, Tensor};
 
@@ -29,17 +29,24 @@ const FOLDING_TIME: Duration = Duration::from_secs(2);
 /// Results up to this size may be larger than their operands.
 const ALWAYS_WORTH_BYTES: usize = 1 << 20;
 
+/// Most bytes that the numbers of compact constants may take, beyond [`FOLDED_TOTAL_BYTES`], over those of a model's
+/// constants. A byte becomes four, each in up to three steps; a file that makes one tensor into many gets no further.
+const COMPACT_GROWTH: usize = 16;
+
 /// What is left of the bounds.
 pub(super) struct Budget {
     bytes: usize,
+    compact_bytes: usize,
     time: Duration,
     stop: Option<Stop>,
 }
 
 impl Budget {
-    /// All of it; folding also ends with `stop`.
-    pub(super) fn until(stop: Option<Stop>) -> Budget {
-        Budget { bytes: FOLDED_TOTAL_BYTES, time: FOLDING_TIME, stop }
+    /// All of it for that graph; folding also ends with `stop`.
+    pub(super) fn of(graph: &Graph, stop: Option<Stop>) -> Budget {
+        let grown = constant_bytes(graph).saturating_mul(COMPACT_GROWTH);
+        let compact_bytes = grown.saturating_add(FOLDED_TOTAL_BYTES);
+        Budget { bytes: FOLDED_TOTAL_BYTES, compact_bytes, time: FOLDING_TIME, stop }
     }
 
     /// Whether no more nodes are folded.
@@ -48,12 +55,22 @@ impl Budget {
     }
 }
 
+/// Bytes of the constants of a graph and the graphs in it.
+fn constant_bytes(graph: &Graph) -> usize {
+    let attributes = graph.nodes.iter().flat_map(|node| node.attrs.values()).map(|attr| match attr {
+        Attr::Tensor(tensor) => tensor.byte_len(),
+        Attr::Graph(body) => constant_bytes(body),
+        _ => 0,
+    });
+    bytes(graph.constants.values()).saturating_add(attributes.fold(0, usize::saturating_add))
+}
+
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);
     for slot in edit.slots() {
         let Some(node) = edit.cloned(slot, |node| node.domain.is_empty() && !node.outputs.is_empty()) else { continue };
         let folded = known_elements(&node, &cx.facts)
-            .or_else(|| compact::compacted(edit.graph, &node).map(|tensor| vec![tensor]))
+            .or_else(|| compacted(edit.graph, &node, cx.folding))
             .or_else(|| evaluated(&mut edit, &node, cx));
         if let Some(outputs) = folded {
             for (id, tensor) in node.outputs.iter().zip(&outputs) {
@@ -84,6 +101,13 @@ fn known_elements(node: &NodeDesc, facts: &Facts) -> Option<Vec<Tensor>> {
         _ => return None,
     };
     tensor.ok().map(|tensor| vec![tensor])
+}
+
+/// The output as a compact constant, within the bound of their numbers.
+fn compacted(graph: &Graph, node: &NodeDesc, folding: &mut Budget) -> Option<Vec<Tensor>> {
+    let tensor = compact::compacted(graph, node)?;
+    folding.compact_bytes = folding.compact_bytes.checked_sub(tensor.byte_len())?;
+    Some(vec![tensor])
 }
 
 fn evaluated(edit: &mut Edit<'_>, node: &NodeDesc, cx: &mut PassCx<'_>) -> Option<Vec<Tensor>> {

@@ -1,7 +1,7 @@
 //! Weights that are stored small: a constant DequantizeLinear or Cast of them, and the Sub and Mul behind a Cast that
 //! dequantise by hand, become a [compact](Tensor::compact) constant.
 //!
-//! Nothing is computed and no memory is taken, so neither size nor time is bounded here. Products and convolutions then
+//! Nothing is computed and no memory is taken, so the bounds of folding do not hold here. Products and convolutions then
 //! pack from the small elements, and a Gather widens the rows that it picks. What would take all numbers in `f32` makes
 //! them when it first asks.
 

@@ -123,6 +123,21 @@ fn what_compact_constants_cannot_say_stays() {
 }
 
 #[test]
+fn one_tensor_does_not_become_numbers_without_end() {
+    let mut build = GraphBuilder::new("g", 21);
+    let zeros = build.constant(Tensor::zeros(crate::tensor::TensorSpec::new(DType::U8, [1 << 24])).unwrap());
+    for index in 0..20 {
+        let scale = scalar(&mut build, index as f32);
+        let y = build.op("DequantizeLinear", &[zeros, scale], &[]);
+        build.output(&format!("y{index}"), y);
+    }
+    let y = build.op("Relu", &[zeros], &[]);
+    // 64 MiB each: 256 MiB and sixteen times the 16 MiB of constants.
+    let graph = rewritten_by(build, y, &["fold"]);
+    assert_eq!(graph.nodes.iter().filter(|node| node.is("DequantizeLinear")).count(), 20 - 8);
+}
+
+#[test]
 fn small_results_are_left_to_folding() {
     let (mut build, x) = with_x(&[-1, 4]);
     let (w, scale) = (row(&mut build, &[4, 4], |at| at as u8), scalar(&mut build, 0.25));
