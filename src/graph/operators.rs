@@ -6,7 +6,7 @@
 //!   is a row and a node, whose maker stands in a group of `ops`.
 //! - The rules that rows name: `kinds` (element types), `shapes`, `spatial`, `signals`, `sequences` and `elements` say
 //!   what outputs are, by what a [`View`] shows of the inputs; [`lower`] makes programs of element-wise operators,
-//!   [`wide`] and `float` are what they compute on all other types.
+//!   [`wide`] and `float` are what they compute on all other types. `work` says which operators have keys.
 //!
 //! Facts, the layout pass, the fusion of chains, the element-wise nodes, devices and `kiln ops` read it. A test of
 //! `ops` holds that every maker has a row and every row a maker, and that what the rules say is what runs.
@@ -30,6 +30,7 @@ pub(crate) mod size;
 pub(crate) mod spatial;
 pub(crate) mod view;
 pub(crate) mod wide;
+mod work;
 
 use std::sync::LazyLock;
 
@@ -45,6 +46,7 @@ use view::{Dims, Fact, Outputs, View};
 pub use row::Operator;
 pub(crate) use row::{Broadcast, Layout, Operands, Shapes};
 pub(crate) use wide::{Binary, Unary, Wide};
+pub use work::Work;
 
 static BY_NAME: LazyLock<HashMap<(&str, &str), &Operator>> =
     LazyLock::new(|| all().map(|row| ((row.domain, row.name), row)).collect());

@@ -6,15 +6,16 @@ mod samples;
 
 use std::collections::BTreeSet;
 
-use super::trial::{bools, run_node};
+use super::trial::{bools, run_node, run_node_on};
 use super::{elementwise, generic, lookup, lookup_flow};
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attrs, Dim, Graph, NodeDesc};
 use crate::graph::operators::attributes::Default as Otherwise;
 use crate::graph::operators::row::{Operator, Takes, Types};
-use crate::graph::operators::{self, Layout, Operands, Shapes, Wide};
+use crate::graph::operators::{self, Layout, Operands, Shapes, Wide, Work};
 use crate::graph::{Attr, GraphBuilder, ValueId};
 use crate::tensor::{DType, Tensor};
+use kiln_kernels::Serial;
 use samples::{Random, Sample, Value};
 
 /// Shapes that every rule is tried at.
@@ -334,6 +335,33 @@ fn makers_and_rules_have_the_defaults_of_the_table() {
         }
     }
     assert!(stated > 300, "only {stated} defaults were written out");
+}
+
+#[test]
+fn operators_with_a_key_ask_for_executors_and_no_others_do() {
+    // Of those with a key these have kernels only with attributes that samples leave out.
+    const OTHER_FORMS: &[&str] = &["Mod"];
+    let (mut tried, mut wrong) = (0, Vec::new());
+    for row in operators::all().filter(|row| !OTHER_FORMS.contains(&row.name)) {
+        let (mut random, mut asked, mut samples) = (Random::new(row.name), 0, 0);
+        for _ in 0..ROUNDS {
+            let Some(sample) = samples::of(row, &mut random) else { break };
+            let tensors = sample.filled(&mut random);
+            let (graph, node) = of_sample(row, &sample, &tensors);
+            let ran = run_node_on(&Serial, &graph, &node, &tensors, None);
+            asked += ran.unwrap_or_else(|error| panic!("{}: {error}: {node:?}", row.name)).lookups;
+            samples += 1;
+        }
+        if samples > 0 {
+            tried += 1;
+            let key = row.work() == Some(Work::Key);
+            if key != (asked > 0) {
+                wrong.push((row.domain, row.name, row.work(), asked));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "what the table says, and how often they asked: {wrong:?}");
+    assert!(tried > 50, "only {tried} operators were tried");
 }
 
 /// That node over these tensors, of which those that a sample knows are constants.

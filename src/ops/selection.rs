@@ -6,8 +6,6 @@ mod unique;
 
 use std::sync::Arc;
 
-use bytemuck::cast_slice;
-
 use super::{Blocks, LoadCx, OpError, Operator, around, axis_of, one, rearrange, refused, required};
 use crate::graph::node::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
@@ -25,17 +23,23 @@ fn mask(dtype: DType) -> u64 {
     if dtype.is_float() { !(1 << (8 * dtype.size() - 1)) } else { u64::MAX }
 }
 
+/// The bits of the elements of a tensor.
+fn elements<T: bytemuck::Pod>(tensor: &Tensor) -> impl Iterator<Item = T> {
+    bytemuck::cast_slice(tensor.bytes()).iter().copied()
+}
+
 /// `with_marks!(input, function(arguments))` calls the function with the arguments and an iterator that says of each
 /// element whether it is other than zero.
 macro_rules! with_marks {
     ($input:expr, $function:ident ( $($argument:expr)? )) => {{
         let (input, mask) = ($input, mask($input.dtype()));
+        let is_marked = |bits: u64| bits & mask != 0;
         match input.dtype().size() {
             0 => $function($($argument,)? input.as_strings()?.iter().map(|text| !text.is_empty())),
-            1 => $function($($argument,)? input.bytes().iter().map(|&bits| u64::from(bits) & mask != 0)),
-            2 => $function($($argument,)? cast_slice::<_, u16>(input.bytes()).iter().map(|&bits| u64::from(bits) & mask != 0)),
-            4 => $function($($argument,)? cast_slice::<_, u32>(input.bytes()).iter().map(|&bits| u64::from(bits) & mask != 0)),
-            _ => $function($($argument,)? cast_slice::<_, u64>(input.bytes()).iter().map(|&bits| bits & mask != 0)),
+            1 => $function($($argument,)? elements::<u8>(input).map(|bits| is_marked(bits.into()))),
+            2 => $function($($argument,)? elements::<u16>(input).map(|bits| is_marked(bits.into()))),
+            4 => $function($($argument,)? elements::<u32>(input).map(|bits| is_marked(bits.into()))),
+            _ => $function($($argument,)? elements::<u64>(input).map(is_marked)),
         }
     }};
 }

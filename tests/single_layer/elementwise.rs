@@ -40,6 +40,37 @@ fn transcendental_functions() {
 }
 
 #[test]
+fn trigonometric_functions() {
+    unary("Sin", Fill::Unit, f64::sin);
+    unary("Cos", Fill::Unit, f64::cos);
+    unary("Tan", Fill::Unit, f64::tan);
+    unary("Asin", Fill::Unit, f64::asin);
+    unary("Acos", Fill::Unit, f64::acos);
+    unary("Atan", Fill::Unit, f64::atan);
+    unary("Sinh", Fill::Unit, f64::sinh);
+    unary("Cosh", Fill::Unit, f64::cosh);
+    unary("Asinh", Fill::Unit, f64::asinh);
+    unary("Acosh", Fill::AboveOne, f64::acosh);
+    unary("Atanh", Fill::Unit, f64::atanh);
+}
+
+#[test]
+fn activations_of_few_models() {
+    unary("Round", Fill::Unit, f64::round_ties_even);
+    unary("Sign", Fill::Unit, f64::signum);
+    unary("Softsign", Fill::Unit, |x| x / (1.0 + x.abs()));
+    unary_with(Layer::new("HardSwish", 14), Fill::Unit, |x| x * (x / 6.0 + 0.5).clamp(0.0, 1.0));
+    unary_with(Layer::new("Mish", 18), Fill::Unit, |x| x * x.exp().ln_1p().tanh());
+    unary_with(Layer::new("Swish", 24), Fill::Unit, |x| x * sigmoid(x));
+    unary_with(Layer::new("Shrink", 9), Fill::Unit, |x| if x.abs() > 0.5 { x } else { 0.0 });
+    let alpha = |op: &str, alpha: f32| Layer::new(op, 13).attr("alpha", Attr::Float(alpha));
+    unary_with(alpha("ThresholdedRelu", 0.25), Fill::Unit, |x| if x > 0.25 { x } else { 0.0 });
+    unary_with(alpha("Celu", 2.0), Fill::Unit, |x| if x < 0.0 { 2.0 * (x / 2.0).exp_m1() } else { x });
+    let selu = alpha("Selu", 1.5).attr("gamma", Attr::Float(1.25));
+    unary_with(selu, Fill::Unit, |x| 1.25 * if x < 0.0 { 1.5 * x.exp_m1() } else { x });
+}
+
+#[test]
 fn functions_with_attributes() {
     let alpha = |op: &str, alpha: f32| Layer::new(op, 13).attr("alpha", Attr::Float(alpha));
     unary_with(alpha("LeakyRelu", 0.1), Fill::Unit, |x| if x < 0.0 { f64::from(0.1f32) * x } else { x });
@@ -84,6 +115,15 @@ fn arithmetic_with_broadcasting() {
     binary("Div", |a, b| a / b);
     binary("Max", f64::max);
     binary("Min", f64::min);
+    binary("Mean", |a, b| (a + b) / 2.0);
+}
+
+#[test]
+fn remainders_of_floats() {
+    let steps: &[Step<'_>] = &[&[&[2, 9], &[2, 9]], &[&[3, 4], &[1, 4]], &[&[3, 4], &[1, 4]], &[&[2, 9], &[2, 9]]];
+    let layer = Layer::new("Mod", 13).int("fmod", 1).dynamic(&[-1, -1]);
+    let layer = layer.dynamic_of(&[-1, -1], DType::F32, Fill::Positive);
+    layer.check(steps, |x| vec![zip(&x[0], &x[1], |a, b| a % b)]);
 }
 
 /// A slope stretches to its input, never the other way.
@@ -152,6 +192,45 @@ fn comparisons_make_booleans() {
         });
     };
     table("Less", |a, b| a < b);
+    table("LessOrEqual", |a, b| a <= b);
+    table("Greater", |a, b| a > b);
     table("GreaterOrEqual", |a, b| a >= b);
     table("Equal", |a, b| a == b);
+}
+
+/// Booleans as numbers.
+fn numbers(tensor: &Tensor) -> Array {
+    let data = tensor.as_slice::<BoolByte>().unwrap().iter().map(|value| f64::from(u8::from(value.get()))).collect();
+    Array { shape: tensor.shape().to_vec(), data }
+}
+
+/// What an array says is not zero.
+fn booleans(array: &Array) -> Tensor {
+    let bytes: Vec<BoolByte> = array.data.iter().map(|&value| (value != 0.0).into()).collect();
+    Tensor::from_vec(array.shape.clone(), bytes).unwrap()
+}
+
+#[test]
+fn logic() {
+    let steps: &[Step<'_>] = &[&[&[2, 9], &[2, 9]], &[&[3, 40], &[1, 40]], &[&[3, 40], &[1, 40]], &[&[2, 9], &[2, 9]]];
+    let table = |op: &str, f: fn(bool, bool) -> bool| {
+        let layer = Layer::new(op, 7).dynamic_of(&[-1, -1], DType::Bool, Fill::Unit);
+        layer.dynamic_of(&[-1, -1], DType::Bool, Fill::Unit).check(steps, |x| {
+            let (a, b) = (numbers(&x[0]), numbers(&x[1]));
+            let holds = |at: &[usize]| f64::from(u8::from(f(a.broadcast(at) != 0.0, b.broadcast(at) != 0.0)));
+            vec![booleans(&build(&broadcast_shape(&[&a.shape, &b.shape]), holds))]
+        });
+    };
+    table("And", |a, b| a && b);
+    table("Or", |a, b| a || b);
+    table("Xor", |a, b| a != b);
+    let layer = Layer::new("Not", 1).dynamic_of(&[-1, -1, 5], DType::Bool, Fill::Unit);
+    layer.check(STEPS, |x| {
+        let x = numbers(&x[0]);
+        vec![booleans(&build(&x.shape, |at| 1.0 - x.get(at)))]
+    });
+    for op in ["IsNaN", "IsInf"] {
+        let layer = Layer::new(op, 20).dynamic(&[-1, -1, 5]);
+        layer.check(STEPS, |x| vec![booleans(&build(x[0].shape(), |_| 0.0))]);
+    }
 }

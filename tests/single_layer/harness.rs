@@ -41,6 +41,8 @@ pub(crate) enum Fill {
     Unit,
     /// Uniform in 0.1..1.1, for logarithms, roots and divisors.
     Positive,
+    /// Uniform in 1.1..2.1, for inverses that begin at one.
+    AboveOne,
 }
 
 /// One table.
@@ -322,6 +324,7 @@ pub(crate) fn random(shape: &[usize], dtype: DType, fill: Fill, seed: u64) -> Te
     let unit = |bits: u64| bits as f32 / (1u64 << 24) as f32;
     match (dtype, fill) {
         (DType::F32, Fill::Positive) => Tensor::from_vec(shape, (0..count).map(|_| unit(next()) + 0.1).collect()),
+        (DType::F32, Fill::AboveOne) => Tensor::from_vec(shape, (0..count).map(|_| unit(next()) + 1.1).collect()),
         (DType::F32, _) => Tensor::from_vec(shape, (0..count).map(|_| unit(next()) * 2.0 - 1.0).collect::<Vec<f32>>()),
         (DType::Bool, _) => {
             let bytes: Vec<kiln::tensor::dtype::BoolByte> = (0..count).map(|_| (next() % 2 == 1).into()).collect();

@@ -15,6 +15,7 @@ mod rows;
 mod spatial;
 
 use harness::Layer;
+use kiln::graph::operators::{self, Work};
 
 #[test]
 fn tables_that_would_not_exercise_the_cache_are_refused() {
@@ -30,4 +31,23 @@ fn tables_that_would_not_exercise_the_cache_are_refused() {
     assert!(layer.refusal(&[&[&[2, 5]], &[&[3, 5]], &[&[3, 5]], &[&[2, 5]]]).is_none());
     let fixed = Layer::new("Relu", 14).dynamic(&[2, 5]);
     assert!(fixed.refusal(&[&[&[2, 5]], &[&[2, 5]]]).unwrap().contains("dynamic"));
+}
+
+#[test]
+fn every_operator_with_a_key_has_a_table() {
+    let tables = [
+        include_str!("attention.rs"),
+        include_str!("convolution.rs"),
+        include_str!("elementwise.rs"),
+        include_str!("matrix.rs"),
+        include_str!("quantized.rs"),
+        include_str!("recurrent.rs"),
+        include_str!("rows.rs"),
+        include_str!("spatial.rs"),
+    ];
+    // What passes make of operators runs beside these in tests/passes.
+    let keyed = operators::all().filter(|row| row.domain.is_empty() && row.work() == Some(Work::Key));
+    let has_table = |name: &str| tables.iter().any(|table| table.contains(&format!("\"{name}\"")));
+    let without: Vec<&str> = keyed.map(|row| row.name).filter(|name| !has_table(name)).collect();
+    assert!(without.is_empty(), "operators with a key and no table: {without:?}");
 }

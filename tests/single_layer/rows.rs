@@ -51,6 +51,48 @@ fn reductions_over_rows_columns_and_everything() {
 }
 
 #[test]
+fn reductions_of_few_models() {
+    type Fold = fn(&[f64]) -> f64;
+    let folds: [(&str, Fold); 4] = [
+        ("ReduceL1", |v| v.iter().map(|x| x.abs()).sum()),
+        ("ReduceProd", |v| v.iter().product()),
+        ("ReduceLogSum", |v| v.iter().sum::<f64>().ln()),
+        ("ReduceLogSumExp", |v| v.iter().map(|x| x.exp()).sum::<f64>().ln()),
+    ];
+    for (op, fold) in folds {
+        for axis in [1usize, 2] {
+            let layer = Layer::new(op, 13).ints("axes", &[axis as i64]);
+            let layer = layer.dynamic_of(&[-1, -1, -1], kiln::tensor::DType::F32, Fill::Positive);
+            layer.check(STEPS, |x| vec![reduce(&Array::of(&x[0]), &[axis], fold).tensor()]);
+        }
+    }
+}
+
+#[test]
+fn normalisations_by_lengths_and_by_moments() {
+    let square = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>();
+    Layer::new("LpNormalization", 1).int("axis", -1).dynamic(&[-1, -1, -1]).check(STEPS, |x| {
+        let x = Array::of(&x[0]);
+        let length = reduce(&x, &[2], |v| square(v).sqrt());
+        vec![build(&x.shape, |at| x.get(at) / length.get(&[at[0], at[1], 0])).tensor()]
+    });
+    let steps: &[Step<'_>] = &[&[&[2, 3, 37]], &[&[1, 9, 37]], &[&[1, 9, 37]], &[&[2, 3, 37]]];
+    Layer::new("RMSNormalization", 23).dynamic(&[-1, -1, 37]).weights(&[37]).check(steps, |x| {
+        let (x, scale) = (Array::of(&x[0]), Array::of(&x[1]));
+        let root = reduce(&x, &[2], |v| (square(v) / v.len() as f64 + 1e-5).sqrt());
+        vec![build(&x.shape, |at| x.get(at) / root.get(&[at[0], at[1], 0]) * scale.data[at[2]]).tensor()]
+    });
+    Layer::new("MeanVarianceNormalization", 13).dynamic(&[-1, 6, -1, -1]).check(IMAGES, |x| {
+        let x = Array::of(&x[0]);
+        let means = reduce(&x, &[0, 2, 3], mean);
+        let deviation = |v: &[f64]| (square(v) / v.len() as f64 - mean(v).powi(2)).sqrt();
+        let deviations = reduce(&x, &[0, 2, 3], deviation);
+        let channel = |at: &[usize]| [0, at[1], 0, 0];
+        vec![build(&x.shape, |at| (x.get(at) - means.get(&channel(at))) / deviations.get(&channel(at))).tensor()]
+    });
+}
+
+#[test]
 fn layer_normalisation() {
     for width in [5usize, 64, 131] {
         let shape = |n: usize, s: usize| vec![n, s, width];

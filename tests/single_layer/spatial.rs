@@ -50,6 +50,44 @@ fn global_pooling() {
 }
 
 #[test]
+fn pooling_by_euclidean_length() {
+    let length = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let window = Window::new([3, 3], [2, 2], [1, 1], [1, 1]);
+    layer("LpPool", window).check(IMAGES, |x| vec![pool(&Array::of(&x[0]), window, length).tensor()]);
+    Layer::new("GlobalLpPool", 2)
+        .dynamic(&[-1, 19, -1, -1])
+        .check(IMAGES, |x| vec![reduce(&Array::of(&x[0]), &[2, 3], length).tensor()]);
+}
+
+#[test]
+fn blocks_between_depth_and_space() {
+    let steps: &[Step<'_>] = &[&[&[1, 8, 6, 4]], &[&[2, 8, 2, 10]], &[&[2, 8, 2, 10]], &[&[1, 8, 6, 4]]];
+    Layer::new("DepthToSpace", 13).int("blocksize", 2).dynamic(&[-1, 8, -1, -1]).check(steps, |x| {
+        let x = Array::of(&x[0]);
+        let place = |at: &[usize]| x.get(&[at[0], (at[2] % 2 * 2 + at[3] % 2) * 2 + at[1], at[2] / 2, at[3] / 2]);
+        vec![build(&[x.shape[0], 2, x.shape[2] * 2, x.shape[3] * 2], place).tensor()]
+    });
+    Layer::new("SpaceToDepth", 13).int("blocksize", 2).dynamic(&[-1, 8, -1, -1]).check(steps, |x| {
+        let x = Array::of(&x[0]);
+        let place = |at: &[usize]| {
+            let (block, channel) = (at[1] / 8, at[1] % 8);
+            x.get(&[at[0], channel, at[2] * 2 + block / 2, at[3] * 2 + block % 2])
+        };
+        vec![build(&[x.shape[0], 32, x.shape[2] / 2, x.shape[3] / 2], place).tensor()]
+    });
+}
+
+#[test]
+fn the_older_form_of_resizing() {
+    let scales = Tensor::from_vec([4], vec![1f32, 1.0, 2.0, 2.0]).unwrap();
+    Layer::new("Upsample", 9).dynamic(&[-1, 19, -1, -1]).constant(scales).check(IMAGES, |x| {
+        let x = Array::of(&x[0]);
+        let shape = [x.shape[0], 19, x.shape[2] * 2, x.shape[3] * 2];
+        vec![build(&shape, |at| x.get(&[at[0], at[1], at[2] / 2, at[3] / 2])).tensor()]
+    });
+}
+
+#[test]
 fn transposition_by_several_permutations() {
     let steps: &[Step<'_>] =
         &[&[&[1, 5, 3, 8]], &[&[2, 17, 4, 9]], &[&[2, 17, 4, 9]], &[&[1, 40, 1, 33]], &[&[1, 5, 3, 8]]];

@@ -31,6 +31,32 @@ fn updates_of_one_element_combine() {
 }
 
 #[test]
+fn lines_are_combined_on_every_thread_as_one_by_one() {
+    let value = |at: usize| ((at * 7919) % 10_007) as f32 / 3000.0 - 1.5;
+    for (axis, [blocks, size, inner]) in [(1, [3usize, 50, 40]), (0, [1, 50, 120]), (1, [120, 50, 1])] {
+        let (count, lines) = (300, blocks * inner);
+        let data: Vec<f32> = (0..size * lines).map(value).collect();
+        let updates: Vec<f32> = (0..count * lines).map(|at| value(at + 17)).collect();
+        // Every other row of indices is one index throughout.
+        let row = |at: usize| at / inner % count;
+        let index = |at: usize| (row(at) * 37 + if row(at) % 2 == 0 { 0 } else { at % inner }) % size;
+        let indices: Vec<i64> = (0..updates.len()).map(|at| index(at) as i64 - (at % 2 * size) as i64).collect();
+        let mut sums: Vec<f64> = data.iter().copied().map(f64::from).collect();
+        for (at, update) in updates.iter().enumerate() {
+            sums[(at / (count * inner) * size + index(at)) * inner + at % inner] += f64::from(*update);
+        }
+        let want: Vec<f32> = sums.iter().map(|&sum| sum as f32).collect();
+        let shape = |along: usize| if axis == 0 { vec![along, inner] } else { vec![blocks, along, inner] };
+        let trial = elements(axis).text("reduction", "add").input(&shape(size), &data);
+        let trial = trial.input(&shape(count), &indices).input(&shape(count), &updates);
+        trial.gives(&shape(size), &want);
+        trial.threads(3).gives(&shape(size), &want);
+    }
+    let outside = elements(0).text("reduction", "add").input(&[2, 2], &[0f32; 4]).input(&[1, 2], &[1i64, 2]);
+    outside.input(&[1, 2], &[0f32; 2]).is_refused("outside of 0..2");
+}
+
+#[test]
 fn the_input_of_others_is_left_alone() {
     let data = crate::tensor::Tensor::from_slice([2], &[1f32, 2.0]).unwrap();
     let trial = elements(0).tensor(data.clone()).input(&[1], &[0i64]).input(&[1], &[7f32]);

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use kiln::graph::operators::Work;
+
 use crate::check::case::Verdict;
 use crate::check::uses::Uses;
 
@@ -79,9 +81,17 @@ impl Tally {
                 (true, false) if row.cases == 0 => "-",
                 (true, false) => "plain Rust",
             };
+            let work = kiln::graph::operators::find(domain, op).and_then(|row| row.work());
+            let work = match work {
+                Some(Work::Key) => "key",
+                Some(Work::Moves) => "moves data",
+                Some(Work::Plain(reason)) => reason,
+                None => "-",
+            };
+            let (passed, cases) = (row.passed, row.cases);
             // Writing into a string cannot fail.
             let _ =
-                writeln!(text, "| {domain} | {op} | {runs} | {} of {} | {versions} | {types} |", row.passed, row.cases);
+                writeln!(text, "| {domain} | {op} | {runs} | {work} | {passed} of {cases} | {versions} | {types} |");
         }
         text
     }
@@ -94,7 +104,9 @@ Written by `kiln check CASES --quiet --operators docs/operators.md` over the ONN
 it with a new run. Versions are the operator-set versions of the cases that passed (others from 7 on are the same
 code), types are those of the values that a node of the operator reads or makes in them, as far as the models declare
 them. *Kernels* are emitted instructions behind the executor cache, for the types that are worth it; *plain Rust* is
-everything else, control flow and sequences among it; what the suite has no case of shows nothing.
+everything else, control flow and sequences among it; what the suite has no case of shows nothing. *Work* is what the
+table of operators says: *key*, where every node that computes prepares an executor that is cached by its key, and each
+such operator has a table in `tests/single_layer`; *moves data*; or the reason for which it computes in plain Rust.
 
 An output is right within the suite's own tolerance: 1e-3 of what is expected and 1e-7 besides, or what a case says, and
 1/64 for `bf16`, as ONNX's own test runner has it. Of Bernoulli and the other random operators the type and the shape
@@ -105,8 +117,8 @@ Not supported, and not planned: decoding images, and training: its optimisers an
 FlexAttention and the operators that are *expanded* become ordinary operators when a model is loaded, and count as
 those. Those of com.microsoft and ai.onnx.ml are held against onnxruntime by `.ci/contrib`.
 
-| domain | operator | runs as | cases passed | versions | element types |
-|---|---|---|---|---|---|
+| domain | operator | runs as | work | cases passed | versions | element types |
+|---|---|---|---|---|---|---|
 ";
 
 #[cfg(test)]
@@ -128,8 +140,8 @@ mod tests {
         tally.add(&uses, &Verdict::Passed, 3);
         tally.add(&uses, &Verdict::Crashed(String::new()), 3);
         let text = tally.markdown();
-        assert!(text.contains("| ai.onnx | Neg | plain Rust | 1 of 2 | 17 | float32 |\n"), "{text}");
-        assert!(text.contains("| ai.onnx | NoSuchThing | not supported | 1 of 2 |"), "{text}");
-        assert!(text.contains("| ai.onnx | Loop | - | 0 of 0 | - | - |\n"), "{text}");
+        assert!(text.contains("| ai.onnx | Neg | plain Rust | key | 1 of 2 | 17 | float32 |\n"), "{text}");
+        assert!(text.contains("| ai.onnx | NoSuchThing | not supported | - | 1 of 2 |"), "{text}");
+        assert!(text.contains("| ai.onnx | Loop | - | runs the nodes of its body | 0 of 0 | - | - |\n"), "{text}");
     }
 }
