@@ -420,7 +420,8 @@ def test_saved_records_warm_the_next_session(tmp_path: Path) -> None:
 
 
 def test_the_bench_has_a_request_without_python(relu: kiln.Session) -> None:
-    few, many = relu._seconds_in_rust({"x": X}, 1), relu._seconds_in_rust({"x": X}, 2000)
+    # The least of some: on a busy machine, one request may wait longer than 2000 take.
+    few, many = (min(relu._seconds_in_rust({"x": X}, count) for _ in range(20)) for count in (1, 2000))
     assert 0 < few < many
     with pytest.raises(kiln.InputError):
         relu._seconds_in_rust({"x": X[0]}, 1)

@@ -166,6 +166,7 @@ mod tests {
         assert_eq!([9, 10, 59, 60].map(read), [9, 7, 7, 60]);
         let mut inside = ForeignMut::of([1u8, 2, 3]);
         inside.bytes_mut()[1] = 5;
-        assert_eq!(Box::new(inside).bytes(), [1, 5, 3], "an owner is not moved once it has been asked");
+        let moved = [inside];
+        assert_eq!(moved[0].bytes(), [1, 5, 3], "an owner is not moved once it has been asked");
     }
 }
