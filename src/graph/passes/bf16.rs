@@ -101,12 +101,9 @@ impl Role {
             Role::Moves if node.is("Concat") => node.inputs.iter().flatten().copied().chain(node.output(0)).collect(),
             Role::Moves => node.input(0).into_iter().chain(node.output(0)).collect(),
             Role::Attention => node.inputs.iter().take(3).flatten().copied().collect(),
-            Role::Convolution
-            | Role::ConvolutionOfF32
-            | Role::Product
-            | Role::Norm
-            | Role::Measures
-            | Role::Plain => Vec::new(),
+            Role::Convolution | Role::ConvolutionOfF32 | Role::Product | Role::Norm | Role::Measures | Role::Plain => {
+                Vec::new()
+            }
         }
     }
 }

@@ -3,9 +3,9 @@
 use super::grid::{few, panels};
 use super::matrices::WinogradTile;
 use super::{Grid, suits};
+use crate::cpu::Elements;
 use crate::cpu::conv::blocks::{ConvBlocks, Strategy};
 use crate::cpu::conv::shape::ConvShape;
-use crate::cpu::Elements;
 use crate::cpu::description::count;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::{most_rows, panel_vectors};
@@ -144,7 +144,8 @@ fn on_tiles(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks) -> f64 {
     let columns = (shape.filters().next_multiple_of(blocks.vectors() * lanes) / lanes) as f64;
     let ahead = blocks.unit_tasks() == 1 && few(tile, &panels(shape, blocks.vectors() * lanes));
     let transforms = if ahead { 1 } else { grid.groups() } as f64;
-    let weights = points * transformed_weight(isa, blocks.elements) * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
+    let weights =
+        points * transformed_weight(isa, blocks.elements) * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
     let products = shape.channels() as f64 * columns * (points * tiles + weights);
     products + points * tiles * TRANSFORMED_POINT * (vectors + columns)
 }
