@@ -115,16 +115,16 @@ const fn transformed_weight(isa: Isa, elements: Elements) -> f64 {
     }
 }
 
-/// What a tap costs a row of a tile that multiplies pairs, in multiply-adds of one vector: loading its pointer, and ends
-/// of a loop of half as many steps. 16 channels and filters of 256x256 take 1.2 times as long as on tiles.
+/// What a tap costs a row of a tile that multiplies pairs, in multiply-adds of one vector: loading its pointer, and
+/// ends of a loop of half as many steps. 16 channels and filters of 256x256 take 1.2 times as long as on tiles.
 const TAP_OF_PAIRS: f64 = 3.5;
 
 /// What a transform costs for each point of a vector of channels, in multiply-adds of one vector. Measured where there
 /// are few channels.
 const TRANSFORMED_POINT: f64 = 12.0;
 
-/// The time of a direct convolution, in multiply-adds of one vector of `f32`. Pairs are multiplied where that is twice as
-/// fast, or nearly, and half as many bytes of weights come from memory.
+/// The time of a direct convolution, in multiply-adds of one vector of `f32`. Pairs are multiplied where that is twice
+/// as fast, or nearly, and half as many bytes of weights come from memory.
 fn direct(isa: Isa, shape: &ConvShape, elements: Elements) -> f64 {
     let lanes = isa.lanes();
     let positions = shape.output_len() as f64 / shape.filters().max(1) as f64;
