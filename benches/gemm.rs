@@ -250,7 +250,9 @@ fn convolutions(isa: Isa, name: &str, shape: &ConvShape, pool: &Threads, budget:
     let threads = kiln_kernels::Parallel::threads(pool);
     let pick = ConvBlocks::pick(isa, shape, Elements::F32, Numerics::Default, threads);
     let mut ways = vec![ConvBlocks::untransformed(isa, shape, Elements::F32, threads)];
-    ways.extend(WinogradTile::ALL.iter().filter_map(|&tile| ConvBlocks::winograd(isa, shape, Elements::F32, tile, threads)));
+    ways.extend(
+        WinogradTile::ALL.iter().filter_map(|&tile| ConvBlocks::winograd(isa, shape, Elements::F32, tile, threads)),
+    );
     for blocks in &ways {
         let seconds = convolution(isa, shape, blocks, pool, budget, cold);
         let way = match blocks.strategy {

@@ -5,9 +5,10 @@
 //! `cargo bench --bench layers -- --onednn FILE` prints the ratio to the figures in a file that oneDNN's bench wrote.
 //! `--against PROGRAM` runs that bench in turn with Kiln, `--rounds N` times, and compares the least of each: on a shared
 //! machine only the minimum repeats. `--bf16` measures convolutions under that precision, between layers that hand on
-//! `bf16`; oneDNN's figures are of `f32`. `--matmul` measures products in place of convolutions, `--libxsmm PROGRAM` those
-//! that libxsmm's bench prints, on one thread as it does; other words choose rows whose name contains one of them. The
-//! words are given to oneDNN's bench too: a build of it that heeds them measures these rows alone, any other ignores them.
+//! `bf16`; oneDNN's figures are of `f32`. `--matmul` measures products in place of convolutions, `--libxsmm PROGRAM`
+//! those that libxsmm's bench prints, on one thread as it does; other words choose rows whose name contains one of them.
+//! The words are given to oneDNN's bench too: a build of it that heeds them measures these rows alone, any other ignores
+//! them.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 

@@ -104,11 +104,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         let plain = tensor.pieces().map_err(|error| invalid(&error))?;
         let elements = sizes.elements(cx.build.elements());
         let packed = weights::conv(cx.build.isa, elements, plain, &sizes).map_err(|error| invalid(&error))?;
-        conv.weights = Some(KnownWeights {
-            shape: Shape::from_slice(tensor.shape()),
-            elements,
-            packed,
-        });
+        conv.weights = Some(KnownWeights { shape: Shape::from_slice(tensor.shape()), elements, packed });
     }
     if conv.output.is_some() && !conv.takes_bf16() {
         return Err(OpError::invalid(cx.node, "activations in bf16 where the kernels take none"));

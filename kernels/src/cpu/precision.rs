@@ -47,8 +47,8 @@ pub enum Elements {
 }
 
 impl Precision {
-    /// The elements of packed weights for that precision, level and machine: bf16 pairs are multiplied as they are where
-    /// that is faster ([`Peaks`]). An emulated level has all extensions.
+    /// The elements of packed weights for that precision, level and machine: bf16 pairs are multiplied as they are
+    /// where that is faster ([`Peaks`]). An emulated level has all extensions.
     #[must_use]
     pub fn elements(self, isa: Isa) -> Elements {
         let emulated = isa > Isa::detect();

@@ -160,7 +160,8 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let residual_type = if with_residual { added } else { Stored::F32 };
     let wanted = ConvStored { input, residual: residual_type, output };
     // Depthwise kernels add nothing to what they keep as bf16.
-    let suits = wanted.suits(blocks.strategy, blocks.elements, isa) && !(with_residual && blocks.strategy == Strategy::Depthwise);
+    let suits = wanted.suits(blocks.strategy, blocks.elements, isa)
+        && !(with_residual && blocks.strategy == Strategy::Depthwise);
     let stored = if suits { wanted } else { ConvStored::default() };
     let activation = relu.then_some(UnaryOp::Relu);
     let conv = Conv::stored(isa, shape, blocks, stored, activation, &EmitEach).unwrap();

@@ -1,14 +1,14 @@
 //! Stores activations between layers that are multiplied as `bf16`: by AMX, or convolutions in pairs on vectors.
 //!
-//! Both round their operands anyway. A value that all readers can take as `bf16`, and that its maker can write so, takes
-//! half the memory traffic in `bf16` and need not be rounded later. Exactly those values are stored as `bf16`: a value
-//! that one reader needs as `f32` stays `f32`, and no conversion is ever added. Results of convolutions are the same; a
-//! residual has been rounded once.
+//! Both round their operands anyway. A value that all readers can take as `bf16`, and that its maker can write so,
+//! takes half the memory traffic in `bf16` and need not be rounded later. Exactly those values are stored as `bf16`: a
+//! value that one reader needs as `f32` stays `f32`, and no conversion is ever added. Results of convolutions are the
+//! same; a residual has been rounded once.
 //!
 //! Convolutions that multiply `bf16` read and write either type; those that multiply `f32`, as of images, read that and
-//! write either. Products, normalisations and attention take `bf16` with AMX alone. Depthwise convolutions, pools and operators that move or pick
-//! elements write the type that they read, so their inputs and outputs have one type. The type is the attribute `to`
-//! for nodes whose kernels need it. The graph's own inputs and outputs keep their types.
+//! write either. Products, normalisations and attention take `bf16` with AMX alone. Depthwise convolutions, pools and
+//! operators that move or pick elements write the type that they read, so their inputs and outputs have one type. The
+//! type is the attribute `to` for nodes whose kernels need it. The graph's own inputs and outputs keep their types.
 
 use kiln_kernels::cpu::Elements;
 
@@ -101,12 +101,9 @@ impl Role {
             Role::Moves if node.is("Concat") => node.inputs.iter().flatten().copied().chain(node.output(0)).collect(),
             Role::Moves => node.input(0).into_iter().chain(node.output(0)).collect(),
             Role::Attention => node.inputs.iter().take(3).flatten().copied().collect(),
-            Role::Convolution
-            | Role::ConvolutionOfF32
-            | Role::Product
-            | Role::Norm
-            | Role::Measures
-            | Role::Plain => Vec::new(),
+            Role::Convolution | Role::ConvolutionOfF32 | Role::Product | Role::Norm | Role::Measures | Role::Plain => {
+                Vec::new()
+            }
         }
     }
 }

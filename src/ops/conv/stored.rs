@@ -1,7 +1,7 @@
 //! Convolutions whose activations are stored as `bf16`: which convolutions take it, and what each operand is.
 
-use kiln_kernels::cpu::conv::ConvStored;
 use kiln_kernels::cpu::Stored;
+use kiln_kernels::cpu::conv::ConvStored;
 
 use super::super::stored::stored;
 use super::super::{optional, required};

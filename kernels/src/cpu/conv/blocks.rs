@@ -31,8 +31,8 @@ pub enum Strategy {
 pub struct ConvBlocks {
     /// The strategy.
     pub strategy: Strategy,
-    /// What weights consist of: on AMX `Bf16Tiles`. `Pointwise` and `Direct` multiply bf16 pairs as they are where weights
-    /// are `Bf16Dot`, and `Winograd` widens those. All else, and all else's, is `f32`.
+    /// What weights consist of: on AMX `Bf16Tiles`. `Pointwise` and `Direct` multiply bf16 pairs as they are where
+    /// weights are `Bf16Dot`, and `Winograd` widens those. Every other strategy multiplies `f32`.
     pub elements: Elements,
     /// Vectors that a tile is wide; 1 for depthwise.
     pub vectors: u8,
@@ -75,9 +75,9 @@ pub struct ConvStored {
 }
 
 impl ConvStored {
-    /// Whether a strategy with weights of these elements takes these types at that level. All take `f32`; AMX, transforms
-    /// and what multiplies pairs take any. Tiles of `f32` read that, and add and write any. Depthwise kernels write the
-    /// type that they read, and add no residual to `bf16`.
+    /// Whether a strategy with weights of these elements takes these types at that level. All take `f32`; AMX,
+    /// transforms and what multiplies pairs take any. Tiles of `f32` read that, and add and write any. Depthwise
+    /// kernels write the type that they read, and add no residual to `bf16`.
     #[must_use]
     pub fn suits(&self, strategy: Strategy, elements: Elements, isa: Isa) -> bool {
         let wide = isa == Isa::Avx512;

@@ -247,9 +247,8 @@ impl Weights {
 
     /// The panels of each class of one group, of so many words for each tap of so many positions.
     fn class_panels(&self, positions: usize, words: usize, width: usize) -> Vec<Panels> {
-        let panels = |taps: Vec<usize>| {
-            Panels { rows: taps.len() / positions * words, columns: self.group_filters(), width }
-        };
+        let panels =
+            |taps: Vec<usize>| Panels { rows: taps.len() / positions * words, columns: self.group_filters(), width };
         self.classes().into_iter().map(panels).collect()
     }
 
@@ -387,7 +386,8 @@ mod tests {
         ];
         for sizes in cases {
             let weights: Vec<f32> = (0..sizes.len()).map(|element| element as f32 * 1.01).collect();
-            for elements in [Elements::F32, Elements::Bf16Dot, Elements::Bf16Tiles].map(|wanted| sizes.elements(wanted)) {
+            for elements in [Elements::F32, Elements::Bf16Dot, Elements::Bf16Tiles].map(|wanted| sizes.elements(wanted))
+            {
                 for isa in [Isa::Avx2, Isa::Avx512] {
                     let layout = sizes.layout(isa, elements);
                     let mut whole = vec![u32::MAX; sizes.packed_len(isa, layout)];

@@ -193,7 +193,8 @@ impl Arguments for TileArgs {
             extents.read("bias", self.bias).bytes(own * 4);
         }
         if self.special != 0 && self.residual != 0 && self.unfinished == 0 {
-            let [first, tile, row] = [c.addr(), self.c_tile_stride, self.ldc].map(|at| key.output.rescale(at, key.residual));
+            let [first, tile, row] =
+                [c.addr(), self.c_tile_stride, self.ldc].map(|at| key.output.rescale(at, key.residual));
             let residual = extents.read("residual", c.with_addr(first)).from(self.residual_offset);
             residual.over(tiles, tile).over(self.rows, row).bytes(own * key.residual.bytes());
         }

@@ -87,6 +87,16 @@ fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
     }
 }
 
+/// The blocks for these elements with a change: where it asks for a strategy that they do not suit, of `f32`.
+fn changed(isa: Isa, elements: Elements, shape: &ConvShape, change: fn(&mut ConvBlocks)) -> ConvBlocks {
+    let mut blocks = ConvBlocks::pick(isa, shape, elements, Numerics::Strict, 2);
+    change(&mut blocks);
+    if !blocks.fits(shape, isa) {
+        blocks.elements = Elements::F32;
+    }
+    blocks
+}
+
 /// An operand in both forms; whole numbers are exact in either.
 struct Both {
     f32: Poisoned,
@@ -108,15 +118,8 @@ impl Both {
 }
 
 /// Runs a shape on activations that are stored so, and compares: what is written as `bf16` is rounded once, at the end.
-fn check_stored(
-    isa: Isa,
-    elements: Elements,
-    stored: ConvStored,
-    shape: ConvShape,
-    change: fn(&mut ConvBlocks),
-) {
-    let mut blocks = ConvBlocks::pick(isa, &shape, elements, Numerics::Strict, 2);
-    change(&mut blocks);
+fn check_stored(isa: Isa, elements: Elements, stored: ConvStored, shape: ConvShape, change: fn(&mut ConvBlocks)) {
+    let blocks = changed(isa, elements, &shape, change);
     if !stored.suits(blocks.strategy, blocks.elements, isa) {
         return;
     }
@@ -161,8 +164,7 @@ fn check_stored(
 }
 
 fn check_in(isa: Isa, elements: Elements, shape: ConvShape, change: fn(&mut ConvBlocks)) {
-    let mut blocks = ConvBlocks::pick(isa, &shape, elements, Numerics::Strict, 2);
-    change(&mut blocks);
+    let blocks = changed(isa, elements, &shape, change);
     let layout = blocks.layout();
     let x = integers(shape.input_len(), 1);
     let weights = integers(shape.weights().len(), 2);

@@ -7,9 +7,9 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::args::FAMILY;
-use super::matrices::WinogradTile;
 use super::emit::{self, Epilogue};
 use super::filters;
+use super::matrices::WinogradTile;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::{CodeKey, CodeSource, Stored};

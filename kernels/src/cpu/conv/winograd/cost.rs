@@ -3,9 +3,9 @@
 use super::grid::{few, panels};
 use super::matrices::WinogradTile;
 use super::{Grid, suits};
+use crate::cpu::Elements;
 use crate::cpu::conv::blocks::{ConvBlocks, Strategy};
 use crate::cpu::conv::shape::ConvShape;
-use crate::cpu::Elements;
 use crate::cpu::description::count;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::{most_rows, panel_vectors};
@@ -115,16 +115,16 @@ const fn transformed_weight(isa: Isa, elements: Elements) -> f64 {
     }
 }
 
-/// What a tap costs a row of a tile that multiplies pairs, in multiply-adds of one vector: loading its pointer, and ends
-/// of a loop of half as many steps. 16 channels and filters of 256x256 take 1.2 times as long as on tiles.
+/// What a tap costs a row of a tile that multiplies pairs, in multiply-adds of one vector: loading its pointer, and
+/// ends of a loop of half as many steps. 16 channels and filters of 256x256 take 1.2 times as long as on tiles.
 const TAP_OF_PAIRS: f64 = 3.5;
 
 /// What a transform costs for each point of a vector of channels, in multiply-adds of one vector. Measured where there
 /// are few channels.
 const TRANSFORMED_POINT: f64 = 12.0;
 
-/// The time of a direct convolution, in multiply-adds of one vector of `f32`. Pairs are multiplied where that is twice as
-/// fast, or nearly, and half as many bytes of weights come from memory.
+/// The time of a direct convolution, in multiply-adds of one vector of `f32`. Pairs are multiplied where that is twice
+/// as fast, or nearly, and half as many bytes of weights come from memory.
 fn direct(isa: Isa, shape: &ConvShape, elements: Elements) -> f64 {
     let lanes = isa.lanes();
     let positions = shape.output_len() as f64 / shape.filters().max(1) as f64;
@@ -144,7 +144,8 @@ fn on_tiles(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks) -> f64 {
     let columns = (shape.filters().next_multiple_of(blocks.vectors() * lanes) / lanes) as f64;
     let ahead = blocks.unit_tasks() == 1 && few(tile, &panels(shape, blocks.vectors() * lanes));
     let transforms = if ahead { 1 } else { grid.groups() } as f64;
-    let weights = points * transformed_weight(isa, blocks.elements) * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
+    let weights =
+        points * transformed_weight(isa, blocks.elements) * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
     let products = shape.channels() as f64 * columns * (points * tiles + weights);
     products + points * tiles * TRANSFORMED_POINT * (vectors + columns)
 }

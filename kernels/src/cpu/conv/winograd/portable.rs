@@ -61,8 +61,7 @@ pub(super) unsafe fn input(tile: WinogradTile, args: &InputArgs) {
             for (row, from) in from[..side].iter_mut().enumerate() {
                 for (column, from) in from[..side].iter_mut().enumerate() {
                     // SAFETY: the caller's contract.
-                    let place =
-                        unsafe {
+                    let place = unsafe {
                         std::slice::from_raw_parts((*table.add(row * side + column)).cast::<f32>().add(first), lanes)
                     };
                     from[..lanes].copy_from_slice(place);

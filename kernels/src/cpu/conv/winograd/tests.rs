@@ -4,9 +4,7 @@ use super::super::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored};
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels, packed, packed_mut};
 use crate::cpu::precision::{from_bf16, to_bf16};
-use crate::cpu::{
-    Activations, ActivationsMut, Elements, EmitEach, Numerics, PackedWeights, PackedWeightsMut, Stored,
-};
+use crate::cpu::{Activations, ActivationsMut, Elements, EmitEach, Numerics, PackedWeights, PackedWeightsMut, Stored};
 use crate::reference;
 
 /// A multiple of 1/15: what every product of the three matrices is, times a power of two.
@@ -345,7 +343,8 @@ fn a_policy_allows_what_it_says() {
         for numerics in [Numerics::Strict, Numerics::Precise, Numerics::Default] {
             let blocks = ConvBlocks::pick(isa, &shape, Elements::F32, numerics, 1);
             assert!(blocks.allowed(numerics) && blocks.fits(&shape, isa));
-            let tiles = WinogradTile::ALL.map(|tile| ConvBlocks::winograd(isa, &shape, Elements::F32, tile, 1).unwrap());
+            let tiles =
+                WinogradTile::ALL.map(|tile| ConvBlocks::winograd(isa, &shape, Elements::F32, tile, 1).unwrap());
             let allowed = tiles.map(|blocks| blocks.allowed(numerics));
             assert_eq!(allowed, [numerics > Numerics::Strict, numerics > Numerics::Precise]);
         }
