@@ -4,23 +4,11 @@
 use hashbrown::HashMap;
 
 use super::scores::{Finish, Label};
-use super::stated::{Branch, Next, Stated, Test};
+use super::stated::{Branch, Next, Stated, Test, floats};
 use super::{Ensemble, Leaves, Weight, circle};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::ops::wide::widened;
 use crate::ops::{LoadCx, OpError, refused, required};
 use crate::tensor::{DType, Tensor, TensorSpec};
-
-/// Numbers under a name, or as a tensor under the name that ends in `_as_tensor`.
-pub(super) fn floats(node: &NodeDesc, name: &str) -> Result<Vec<f64>, OpError> {
-    match (node.attrs.get(&format!("{name}_as_tensor")), node.floats(name)) {
-        (Some(Attr::Tensor(tensor)), _) => {
-            widened(tensor).map_err(|error| OpError::invalid(node, format!("{name}: {error}")))
-        }
-        (_, Some(values)) => Ok(values.iter().copied().map(f64::from).collect()),
-        _ => Ok(Vec::new()),
-    }
-}
 
 fn ints<'a>(node: &'a NodeDesc, name: &str, count: usize) -> Result<&'a [i64], OpError> {
     let found = node.ints(name).unwrap_or_default();
