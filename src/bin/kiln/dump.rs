@@ -286,7 +286,7 @@ mod tests {
             ("no maps".to_owned(), Value::Maps(Arc::default())),
             ("nothing".to_owned(), Value::Nothing),
         ];
-        assert_eq!(write(folder.path(), Path::new("m.onnx"), "avx2", &graph(), &values).unwrap(), 6);
+        assert_eq!(write(folder.path(), Path::new("m.onnx"), "avx2", &graph(), &values).unwrap(), 12);
         let found = read(folder.path()).unwrap();
         assert_eq!(found.len(), values.len());
         let tensor = |name: &str| found[name].as_tensor().unwrap();
