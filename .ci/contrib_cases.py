@@ -83,14 +83,30 @@ def model_of(case):
     outputs = [f"y{index}" for index in range(case.outputs)] if isinstance(case.outputs, int) else case.outputs
     node = helper.make_node(case.op, names, outputs, domain=case.domain, **case.attributes)
     results = [helper.make_empty_tensor_value_info(name) for name in outputs if name]
+    if case.op == "ZipMap":
+        # Its output has no type of its own: the node's does not tell which keys it has.
+        results = [helper.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph([node], case.name, infos, results, constants)
     imports = [helper.make_opsetid("", 17)] + ([helper.make_opsetid(case.domain, case.version)] if case.domain else [])
     return helper.make_model(graph, opset_imports=imports, ir_version=9), [info.name for info in infos]
 
 
 def proto_of(value, name):
-    from onnx import numpy_helper
+    from onnx import MapProto, SequenceProto, TensorProto, numpy_helper
 
+    if isinstance(value, list):
+        maps = []
+        for entries in value:
+            values = [numpy_helper.from_array(np.float32(entry)) for entry in entries.values()]
+            made = MapProto(values=SequenceProto(elem_type=SequenceProto.TENSOR, tensor_values=values))
+            if all(isinstance(key, str) for key in entries):
+                made.key_type = TensorProto.STRING
+                made.string_keys.extend(key.encode() for key in entries)
+            else:
+                made.key_type = TensorProto.INT64
+                made.keys.extend(entries)
+            maps.append(made)
+        return SequenceProto(name=name, elem_type=SequenceProto.MAP, map_values=maps)
     array = np.asarray(value)
     return numpy_helper.from_array(array.astype(object) if array.dtype.kind == "U" else array, name)
 
@@ -113,6 +129,11 @@ def write(folder, case):
     from onnx import helper
 
     for info, value in zip(model.graph.output, made[0][1]):
+        if isinstance(value, list):
+            keys = onnx.TensorProto.STRING if isinstance(next(iter(value[0])), str) else onnx.TensorProto.INT64
+            number = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+            info.type.CopyFrom(helper.make_sequence_type_proto(helper.make_map_type_proto(keys, number)))
+            continue
         array = np.asarray(value)
         info.CopyFrom(helper.make_tensor_value_info(info.name, type_of(array), [None] * array.ndim))
     os.makedirs(place)

@@ -21,6 +21,21 @@ def tables():
             offset=d.f(g["offset"]).tolist() or None,
             scale=d.f(g["scale"]).tolist(),
         )
+    for g in grid(texts=[0, 1], rank=[1, 2]):
+        d = Draw(str(g))
+        inputs = lambda n: [d.f(*((n, 3) if g["rank"] == 2 else (3,)))]
+        labels = {"classlabels_strings": ["no", "yes", "perhaps"]} if g["texts"] else {"classlabels_int64s": [4, -7, 9]}
+        yield Case(named(**g), "ZipMap", ML, [inputs(2), inputs(5)], **labels)
+    for g in grid(texts=[0, 1], default=[0, 1], rank=[1, 2]):
+        d = Draw(str(g))
+
+        def inputs(n):
+            made = d.i(0, 5, *((n, 3) if g["rank"] == 2 else (n,)), dtype=np.int64)
+            return [np.array(list("abcde"), dtype=object)[made] if g["texts"] else made]
+
+        defaults = {"default_int64": 77, "default_string": "none"} if g["default"] else {}
+        lists = {"cats_strings": ["a", "d", "c"], "cats_int64s": [2, 3, 0]}
+        yield Case(named(**g), "CategoryMapper", ML, [inputs(2), inputs(5)], **lists, **defaults)
     for g in grid(norm=["MAX", "L1", "L2"], dtype=[F32, F64, np.int64], rank=[1, 2]):
         d = Draw(str(g))
         shape = lambda n: (n, 3) if g["rank"] == 2 else (3,)

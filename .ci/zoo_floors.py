@@ -11,12 +11,9 @@ import sys
 
 # Refused when the model is loaded, and why.
 CONTRIB = "GroupQueryAttention and MatMulNBits of com.microsoft"
-MAPS = "a sequence of maps as output"
 REFUSED = {
-    "luscinia_trees": MAPS,
     "qwen_genai_fp32": CONTRIB,
     "qwen_genai_int4": CONTRIB,
-    "sk_lr_zipmap": MAPS,
 }
 
 # Quantised models whose values may differ from onnxruntime's by a step of a quantisation, which grows on its way to the

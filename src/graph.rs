@@ -46,4 +46,4 @@ pub use prepare::{PrepareCx, Prepared};
 pub use run::flow::{self, Body, Flow, FlowCx, LoopBudget, LoopLimits};
 pub use run::{Executable, Foresight, Observer, Resources, RunState, Served, StepEvent, Work};
 pub use stop::{Cancel, Stop, Stopped};
-pub use value::Value;
+pub use value::{Map, Value};

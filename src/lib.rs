@@ -64,7 +64,7 @@ pub mod threads;
 
 pub use cache::{Cache, Limits, Stats};
 pub use graph::ir::{Dim, Metadata, ValueKind};
-pub use graph::{Attr, Graph, GraphBuilder, LoopLimits, Observer, StepEvent, Stopped, Value, ValueId};
+pub use graph::{Attr, Graph, GraphBuilder, LoopLimits, Map, Observer, StepEvent, Stopped, Value, ValueId};
 pub use kiln_kernels::Isa;
 pub use kiln_kernels::extent::{Foreign, ForeignMut};
 #[doc(hidden)]

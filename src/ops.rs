@@ -33,6 +33,7 @@ pub mod generic;
 mod grid;
 mod integer;
 mod loss;
+mod maps;
 mod mask;
 mod matmul;
 mod measure;
@@ -212,7 +213,8 @@ pub type MakeFlow = fn(FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError>;
 /// One row of a table of such operators: domain, operator, maker.
 pub type FlowOperator = (&'static str, &'static str, MakeFlow);
 
-const FLOWS: &[&[FlowOperator]] = &[flow::OPERATORS, optional::OPERATORS, sequence::OPERATORS, suppress::OPERATORS];
+const FLOWS: &[&[FlowOperator]] =
+    &[flow::OPERATORS, maps::OPERATORS, optional::OPERATORS, sequence::OPERATORS, suppress::OPERATORS];
 
 /// The maker of that operator on tensors. Where there is one on values too, this one is for folding alone.
 #[must_use]

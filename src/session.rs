@@ -191,9 +191,10 @@ impl SessionError {
 pub struct Port {
     /// Its name.
     pub name: String,
-    /// Tensor, sequence or optional value.
+    /// Tensor, sequence, optional value or map.
     pub kind: ValueKind,
-    /// Element type of the tensor, or of the tensors in a sequence or an optional value, where declared.
+    /// Element type of the tensor, of the tensors in a sequence or an optional value, or of the values in a map, where
+    /// declared.
     pub dtype: Option<DType>,
     /// Dimensions, where declared.
     pub dims: Option<Vec<Dim>>,
@@ -616,18 +617,30 @@ impl Port {
             // An optional value that has its element is that element.
             Value::Tensor(_) => matches!(self.kind, ValueKind::Tensor | ValueKind::Optional),
             Value::Sequence(_) => matches!(self.kind, ValueKind::Sequence | ValueKind::OptionalSequence),
+            Value::Map(_) => matches!(self.kind, ValueKind::Map(_)),
+            Value::Maps(_) => matches!(self.kind, ValueKind::Maps(_)),
             Value::Nothing => matches!(self.kind, ValueKind::Optional | ValueKind::OptionalSequence),
         };
         if !fits {
             return refuse(format!("expected {}, got {}", self.kind, value.kind()));
         }
+        let maps = match value {
+            Value::Map(map) => std::slice::from_ref(map.as_ref()),
+            Value::Maps(maps) => maps,
+            _ => &[],
+        };
+        if let ValueKind::Map(keys) | ValueKind::Maps(keys) = self.kind
+            && let Some(other) = maps.iter().map(|map| map.keys().dtype()).find(|dtype| *dtype != keys)
+        {
+            return refuse(format!("expected keys of type {keys}, got {other}"));
+        }
         let tensors = match value {
             Value::Tensor(tensor) => std::slice::from_ref(tensor),
             Value::Sequence(tensors) => tensors,
-            Value::Nothing => &[],
+            Value::Map(_) | Value::Maps(_) | Value::Nothing => &[],
         };
-        let other =
-            tensors.iter().map(Tensor::dtype).find(|dtype| self.dtype.is_some_and(|declared| declared != *dtype));
+        let types = tensors.iter().chain(maps.iter().map(|map| map.values())).map(Tensor::dtype);
+        let other = types.into_iter().find(|dtype| self.dtype.is_some_and(|declared| declared != *dtype));
         if let Some((declared, other)) = self.dtype.zip(other) {
             return refuse(format!("expected elements of type {declared}, got {other}"));
         }

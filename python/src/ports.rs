@@ -1,6 +1,6 @@
 //! What a model says of its inputs, its outputs and itself.
 
-use kiln::{Dim, ValueKind};
+use kiln::{DType, Dim, ValueKind};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -52,7 +52,7 @@ impl Port {
         PyTuple::new(py, dims).map(Some)
     }
 
-    /// "tensor", "sequence", "optional" or "optional sequence".
+    /// "tensor", "sequence", "optional", "optional sequence", "map" or "sequence of maps".
     ///
     /// >>> kiln.Session(model).inputs[0].kind
     /// 'tensor'
@@ -63,6 +63,20 @@ impl Port {
             ValueKind::Sequence => "sequence",
             ValueKind::Optional => "optional",
             ValueKind::OptionalSequence => "optional sequence",
+            ValueKind::Map(_) => "map",
+            ValueKind::Maps(_) => "sequence of maps",
+        }
+    }
+
+    /// The type of a map's keys, "int64" or "string"; None of other kinds.
+    ///
+    /// >>> kiln.Session(model).inputs[0].keys
+    #[getter]
+    fn keys(&self) -> Option<&'static str> {
+        match self.port.kind {
+            ValueKind::Map(DType::String) | ValueKind::Maps(DType::String) => Some("string"),
+            ValueKind::Map(_) | ValueKind::Maps(_) => Some("int64"),
+            _ => None,
         }
     }
 

@@ -1,6 +1,8 @@
-//! What Python gives a request, and what it gets: arrays, anything that becomes one, lists of them, and None.
+//! What Python gives a request, and what it gets: arrays, anything that becomes one, lists of them, dicts, and None.
 
-use kiln::{DType, Tensor, TensorSpec, Value, ValueKind};
+use std::sync::Arc;
+
+use kiln::{DType, Map, Tensor, TensorSpec, Value, ValueKind};
 use numpy::prelude::*;
 use numpy::{PyArrayDescr, PyUntypedArray};
 use pyo3::prelude::*;
@@ -123,7 +125,36 @@ pub(crate) fn take<'py>(py: Python<'py>, port: &kiln::Port, given: &Bound<'py, P
             let parts = given.try_iter()?.map(|part| tensor(&part?)).collect::<PyResult<Vec<Tensor>>>()?;
             Ok(Value::sequence(parts))
         }
+        ValueKind::Map(keys) => take_map(py, port, keys, given).map(|map| Value::Map(Arc::new(map))),
+        ValueKind::Maps(keys) => {
+            if !(given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>()) {
+                let kind = given.get_type().name()?;
+                return Err(errors::input(py, &port.name, format!("expected a list of dicts, got {kind}"), None));
+            }
+            let maps = given.try_iter()?.map(|map| take_map(py, port, keys, &map?)).collect::<PyResult<_>>()?;
+            Ok(Value::Maps(Arc::new(maps)))
+        }
     }
+}
+
+/// A map of a dict's keys and values.
+fn take_map<'py>(py: Python<'py>, port: &kiln::Port, keys: DType, given: &Bound<'py, PyAny>) -> PyResult<Map> {
+    let Ok(dict) = given.cast::<PyDict>() else {
+        let kind = given.get_type().name()?;
+        return Err(errors::input(py, &port.name, format!("expected a dict, got {kind}"), None));
+    };
+    let typed = |elements: Bound<'py, PyList>, dtype: DType| -> PyResult<Tensor> {
+        let options = PyDict::new(py);
+        options.set_item("dtype", descriptor(py, dtype)?)?;
+        let array = numpy(py)?.call_method("array", (elements,), Some(&options));
+        let array = array.map_err(|error| match errors::is_ordinary(py, &error) {
+            true => errors::input(py, &port.name, format!("no map can be made of that: {error}"), Some(error)),
+            false => error,
+        })?;
+        take_array(py, port, array.cast::<PyUntypedArray>()?)
+    };
+    let (keys, values) = (typed(dict.keys(), keys)?, typed(dict.values(), port.dtype.unwrap_or(DType::F32))?);
+    Map::new(keys, values).map_err(|error| errors::input(py, &port.name, error, None))
 }
 
 fn take_tensor<'py>(py: Python<'py>, port: &kiln::Port, given: &Bound<'py, PyAny>) -> PyResult<Tensor> {
@@ -222,8 +253,27 @@ pub(crate) fn give(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
             }
             Ok(list.into_any())
         }
+        Value::Map(map) => give_map(py, &map),
+        Value::Maps(maps) => {
+            let list = PyList::empty(py);
+            for map in maps.iter() {
+                list.append(give_map(py, map)?)?;
+            }
+            Ok(list.into_any())
+        }
         Value::Nothing => Ok(py.None().into_bound(py)),
     }
+}
+
+/// A dict of plain numbers and texts.
+fn give_map<'py>(py: Python<'py>, map: &Map) -> PyResult<Bound<'py, PyAny>> {
+    let listed = |tensor: &Tensor| give_tensor(py, tensor.clone())?.call_method0("tolist");
+    let (keys, values) = (listed(map.keys())?, listed(map.values())?);
+    let dict = PyDict::new(py);
+    for (key, value) in keys.try_iter()?.zip(values.try_iter()?) {
+        dict.set_item(key?, value?)?;
+    }
+    Ok(dict.into_any())
 }
 
 fn give_tensor(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {

@@ -64,6 +64,10 @@ pub enum ValueKind {
     Optional,
     /// A sequence or nothing.
     OptionalSequence,
+    /// A map whose keys are of that type.
+    Map(DType),
+    /// Maps whose keys are of that type, in an order.
+    Maps(DType),
 }
 
 impl std::fmt::Display for ValueKind {
@@ -73,6 +77,8 @@ impl std::fmt::Display for ValueKind {
             ValueKind::Sequence => "a sequence",
             ValueKind::Optional => "an optional tensor",
             ValueKind::OptionalSequence => "an optional sequence",
+            ValueKind::Map(_) => "a map",
+            ValueKind::Maps(_) => "a sequence of maps",
         })
     }
 }
@@ -86,7 +92,8 @@ pub struct ValueInfo {
     pub kind: ValueKind,
     /// Declared element type of a tensor, where there is one.
     pub dtype: Option<DType>,
-    /// Declared element type of the tensors in a sequence or an optional value, where there is one.
+    /// Declared element type of the tensors in a sequence or an optional value or of the values in a map, where there is
+    /// one.
     pub elements: Option<DType>,
     /// Declared dimensions of a tensor, where there are any.
     pub dims: Option<Vec<Dim>>,

@@ -78,7 +78,11 @@ pub(super) fn declared_type(info: &ValueInfoProto) -> Result<(ValueKind, Option<
         Some(type_proto::Value::TensorType(tensor)) => Ok((ValueKind::Tensor, element_type(tensor)?)),
         Some(type_proto::Value::SequenceType(sequence)) => match element(&sequence.elem_type) {
             Some(type_proto::Value::TensorType(tensor)) => Ok((ValueKind::Sequence, element_type(&tensor)?)),
-            _ => Err("a sequence of what are no tensors".to_owned()),
+            Some(type_proto::Value::MapType(map)) => {
+                let (keys, values) = map_types(&map)?;
+                Ok((ValueKind::Maps(keys), values))
+            }
+            _ => Err("a sequence of what are no tensors and no maps".to_owned()),
         },
         Some(type_proto::Value::OptionalType(optional)) => match element(&optional.elem_type) {
             Some(type_proto::Value::TensorType(tensor)) => Ok((ValueKind::Optional, element_type(&tensor)?)),
@@ -90,9 +94,25 @@ pub(super) fn declared_type(info: &ValueInfoProto) -> Result<(ValueKind, Option<
             },
             _ => Err("an optional value that is no tensor and no sequence of tensors".to_owned()),
         },
-        Some(type_proto::Value::MapType(_)) => Err("a map".to_owned()),
+        Some(type_proto::Value::MapType(map)) => {
+            let (keys, values) = map_types(map)?;
+            Ok((ValueKind::Map(keys), values))
+        }
         Some(type_proto::Value::SparseTensorType(_)) => Err("a sparse tensor".to_owned()),
         Some(_) => Err("a value that is no tensor".to_owned()),
+    }
+}
+
+/// The types of keys and of values, which are single elements.
+fn map_types(map: &type_proto::Map) -> Result<(DType, Option<DType>), String> {
+    let keys = match dtype_of(map.key_type()) {
+        Ok(keys @ (DType::I64 | DType::String)) => keys,
+        Ok(other) => return Err(format!("a map whose keys are of type {other}")),
+        Err(name) => return Err(format!("a map whose keys are of type {name}")),
+    };
+    match map.value_type.as_ref().and_then(|values| values.value.as_ref()) {
+        Some(type_proto::Value::TensorType(tensor)) => Ok((keys, element_type(tensor)?)),
+        _ => Err("a map whose values are no tensors".to_owned()),
     }
 }
 
@@ -142,11 +162,19 @@ pub(super) fn declaration(info: &ValueInfo) -> ValueInfoProto {
     let boxed = |value| Some(Box::new(TypeProto { value: Some(value), ..Default::default() }));
     let sequence = |of| type_proto::Value::SequenceType(Box::new(type_proto::Sequence { elem_type: boxed(of) }));
     let optional = |of| type_proto::Value::OptionalType(Box::new(type_proto::Optional { elem_type: boxed(of) }));
+    let map = |keys, of| {
+        type_proto::Value::MapType(Box::new(type_proto::Map {
+            key_type: Some(dtype_code(keys)),
+            value_type: boxed(of),
+        }))
+    };
     let value = match info.kind {
         ValueKind::Tensor => tensor,
         ValueKind::Sequence => sequence(tensor),
         ValueKind::Optional => optional(tensor),
         ValueKind::OptionalSequence => optional(sequence(tensor)),
+        ValueKind::Map(keys) => map(keys, tensor),
+        ValueKind::Maps(keys) => sequence(map(keys, tensor)),
     };
     ValueInfoProto {
         name: Some(info.name.clone()),

@@ -1,4 +1,4 @@
-//! A few operators of the domain `ai.onnx.ml`: ArrayFeatureExtractor, Binarizer, LabelEncoder.
+//! A few operators of the domain `ai.onnx.ml`: ArrayFeatureExtractor, Binarizer, CategoryMapper, LabelEncoder.
 
 use hashbrown::HashMap;
 
@@ -13,6 +13,7 @@ const DOMAIN: &str = "ai.onnx.ml";
 pub(super) const OPERATORS: &[Operator] = &[
     (DOMAIN, "ArrayFeatureExtractor", |_| Ok(Box::new(Extractor))),
     (DOMAIN, "Binarizer", |cx| Ok(Box::new(Binarizer(f64::from(cx.node.attributes().float("threshold")))))),
+    (DOMAIN, "CategoryMapper", make_mapper),
     (DOMAIN, "LabelEncoder", make_encoder),
 ];
 
@@ -81,22 +82,36 @@ struct Encoder {
 }
 
 /// A list attribute under one of the names that `stem` begins.
-fn list(node: &NodeDesc, stem: &str) -> Result<Tensor, OpError> {
-    let attribute =
-        ["strings", "int64s", "floats", "tensor"].iter().find_map(|kind| node.attrs.get(&format!("{stem}_{kind}")));
-    let made = match attribute {
+fn list_of_any_type(node: &NodeDesc, stem: &str) -> Result<Tensor, OpError> {
+    let mut names = ["strings", "int64s", "floats", "tensor"].iter().map(|kind| format!("{stem}_{kind}"));
+    match names.find(|name| node.attrs.contains_key(name)) {
+        Some(name) => list(node, &name),
+        None => Err(OpError::unsupported(node, format!("no {stem} that are known here"))),
+    }
+}
+
+/// The list of that name.
+fn list(node: &NodeDesc, name: &str) -> Result<Tensor, OpError> {
+    let made = match node.attrs.get(name) {
         Some(Attr::Strs(values)) => Tensor::from_strings([values.len()], values.clone()),
         Some(Attr::Ints(values)) => Tensor::from_slice([values.len()], values),
         Some(Attr::Floats(values)) => Tensor::from_slice([values.len()], values),
         Some(Attr::Tensor(tensor)) => Ok(tensor.clone()),
-        _ => return Err(OpError::unsupported(node, format!("no {stem} that are known here"))),
+        _ => return Err(OpError::invalid(node, format!("no list {name}"))),
     };
     made.map_err(|error| OpError::invalid(node, error.to_string()))
 }
 
 fn make_encoder(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
-    let (keys, values) = (list(node, "keys")?, list(node, "values")?);
+    if node.attrs.contains_key("classes_strings") {
+        // The first version: places of texts, or the texts at places.
+        let texts = list(node, "classes_strings")?;
+        let places: Vec<i64> = (0..texts.len() as i64).collect();
+        let places = Tensor::from_slice([places.len()], &places).map_err(|error| invalid(node, error))?;
+        return both_ways(node, places, texts);
+    }
+    let (keys, values) = (list_of_any_type(node, "keys")?, list_of_any_type(node, "values")?);
     let default = match (node.attrs.get("default_tensor"), values.dtype()) {
         (Some(Attr::Tensor(tensor)), _) => tensor.clone(),
         (_, DType::String) => Tensor::from_strings([], vec![node.attributes().text("default_string").to_owned()])
@@ -105,12 +120,65 @@ fn make_encoder(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         (_, DType::F32) => Tensor::scalar(node.attributes().float("default_float")),
         (_, dtype) => return Err(OpError::unsupported(node, format!("values of type {dtype} without a default"))),
     };
-    if keys.len() != values.len() || default.len() != 1 || default.dtype() != values.dtype() {
-        return Err(OpError::invalid(node, "keys, values and default do not fit together"));
+    Ok(Box::new(Encoder::new(node, &keys, values, default)?))
+}
+
+fn invalid(node: &NodeDesc, error: impl std::fmt::Display) -> OpError {
+    OpError::invalid(node, error.to_string())
+}
+
+impl Encoder {
+    fn new(node: &NodeDesc, keys: &Tensor, values: Tensor, default: Tensor) -> Result<Encoder, OpError> {
+        if keys.len() != values.len() || default.len() != 1 || default.dtype() != values.dtype() {
+            return Err(OpError::invalid(node, "keys, values and default do not fit together"));
+        }
+        let known = labels(keys).map_err(|error| invalid(node, error))?;
+        let places = known.into_iter().enumerate().map(|(place, label)| (label, place)).collect();
+        Ok(Encoder { keys: keys.dtype(), places, values, default })
     }
-    let known = labels(&keys).map_err(|error| OpError::invalid(node, error.to_string()))?;
-    let places = known.into_iter().enumerate().map(|(place, label)| (label, place)).collect();
-    Ok(Box::new(Encoder { keys: keys.dtype(), places, values, default }))
+
+    fn encode(&self, io: &mut Io<'_>) -> Result<(), NodeError> {
+        let found = labels(io.input(0)?)?.iter().map(|label| self.places.get(label).copied()).collect();
+        let output = rearrange(&Pick(found), &[&self.values, &self.default], io.alloc(0)?)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// Integers of texts, and texts of integers: the type of the input tells which.
+struct Mapper {
+    of_texts: Encoder,
+    of_integers: Encoder,
+}
+
+fn make_mapper(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    both_ways(cx.node, list(cx.node, "cats_int64s")?, list(cx.node, "cats_strings")?)
+}
+
+fn both_ways(node: &NodeDesc, integers: Tensor, texts: Tensor) -> Result<Box<dyn Node>, OpError> {
+    let text = vec![node.attributes().text("default_string").to_owned()];
+    let text = Tensor::from_strings([], text).map_err(|error| invalid(node, error))?;
+    let integer = Tensor::scalar(node.attributes().int("default_int64"));
+    let of_texts = Encoder::new(node, &texts, integers.clone(), integer)?;
+    Ok(Box::new(Mapper { of_texts, of_integers: Encoder::new(node, &integers, texts, text)? }))
+}
+
+impl Node for Mapper {
+    fn family(&self) -> &'static str {
+        "CategoryMapper"
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        match required(inputs, 0)?.dtype() {
+            DType::String | DType::I64 => Ok(()),
+            found => Err(TensorError::Type { expected: DType::I64, found }.into()),
+        }
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let is_text = io.input(0)?.dtype() == DType::String;
+        if is_text { self.of_texts.encode(io) } else { self.of_integers.encode(io) }
+    }
 }
 
 /// Single elements of the first source, and the second's where there is none.
@@ -136,10 +204,7 @@ impl Node for Encoder {
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let found = labels(io.input(0)?)?.iter().map(|label| self.places.get(label).copied()).collect();
-        let output = rearrange(&Pick(found), &[&self.values, &self.default], io.alloc(0)?)?;
-        io.push(output);
-        Ok(())
+        self.encode(io)
     }
 }
 
@@ -167,6 +232,23 @@ mod tests {
     fn values_above_the_threshold_are_one() {
         let make: crate::ops::MakeNode = |_| Ok(Box::new(Binarizer(1.0)));
         trial("Binarizer", make).input(&[3], &[0.5f32, 1.0, 1.5]).gives(&[3], &[0f32, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn categories_become_integers_and_integers_categories() {
+        let row = |op: &str| trial(op, if op == "LabelEncoder" { make_encoder } else { make_mapper });
+        let mapper = || {
+            let texts = Attr::Strs(vec!["a".to_owned(), "b".to_owned()]);
+            row("CategoryMapper").attr("cats_strings", texts).ints("cats_int64s", &[7, 9])
+        };
+        mapper().tensor(strings(&[3], &["b", "c", "a"])).gives(&[3], &[9i64, -1, 7]);
+        mapper().int("default_int64", 0).tensor(strings(&[1], &["c"])).gives(&[1], &[0i64]);
+        mapper().input(&[2], &[9i64, 8]).gives_strings(&[2], &["b", "_Unused"]);
+        mapper().input(&[1], &[9f32]).is_refused("int64");
+        mapper().ints("cats_int64s", &[7]).tensor(strings(&[1], &["a"])).is_refused("do not fit");
+        let old = || row("LabelEncoder").version(1).attr("classes_strings", Attr::Strs(vec!["x".to_owned()]));
+        old().tensor(strings(&[2], &["x", "y"])).gives(&[2], &[0i64, -1]);
+        old().input(&[2], &[0i64, 1]).gives_strings(&[2], &["x", "_Unused"]);
     }
 
     #[test]

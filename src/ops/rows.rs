@@ -172,9 +172,10 @@ const WITHOUT_RULE: &[(&str, &[&str])] = &[
     ("the node has the value", &["Constant"]),
     ("bodies say what they make", &["If", "Loop", "Scan", "SequenceMap"]),
     (
-        "sequences and optional values have no dimensions, and give what is in them",
+        "sequences, maps and optional values have no dimensions, and give what is in them",
         &[
             "ConcatFromSequence",
+            "DictVectorizer",
             "Optional",
             "OptionalGetElement",
             "OptionalHasElement",
@@ -185,6 +186,7 @@ const WITHOUT_RULE: &[(&str, &[&str])] = &[
             "SequenceInsert",
             "SequenceLength",
             "SplitToSequence",
+            "ZipMap",
         ],
     ),
 ];

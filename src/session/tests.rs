@@ -1,6 +1,7 @@
 //! A panic in a node ends its request, and nothing else.
 
 mod contrib;
+mod maps;
 
 use super::*;
 use crate::graph::node::{Node, Prepared, RunCx};

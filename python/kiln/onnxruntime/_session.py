@@ -38,6 +38,8 @@ class NodeArg:
             "sequence": "seq({})",
             "optional": "optional({})",
             "optional sequence": "optional(seq({}))",
+            "map": f"map({port.keys},{{}})",
+            "sequence of maps": f"seq(map({port.keys},{{}}))",
         }
         self.name = port.name
         self.type = kind[port.kind].format(tensor)

@@ -55,6 +55,10 @@ def type_of_value(value: Any) -> str:
         return array_type(value.dtype)
     if isinstance(value, list):
         return f"seq({type_of_value(value[0])})" if value else "seq(tensor(undefined))"
+    if isinstance(value, dict):
+        key, element = next(iter(value.items()), (0, 0.0))
+        of = "string" if isinstance(element, str) else "int64" if isinstance(element, int) else "float"
+        return f"map({'string' if isinstance(key, str) else 'int64'},tensor({of}))"
     return "optional(tensor(undefined))"
 
 

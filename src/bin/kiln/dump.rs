@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use kiln::graph::{Graph, Value};
+use kiln::graph::{Graph, Map, NodeError, Value};
 use kiln::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,10 @@ struct Entry {
 enum Kind {
     Tensor,
     Sequence,
+    /// The keys of a map, or their values behind them.
+    Map,
+    /// The same of the maps of a sequence.
+    Maps,
     Nothing,
 }
 
@@ -100,6 +105,13 @@ pub(crate) fn write(
             Value::Sequence(tensors) => {
                 for (place, tensor) in tensors.iter().enumerate() {
                     put(entry(Kind::Sequence, Some(place)), tensor)?;
+                }
+            }
+            Value::Map(_) => value.tensors().iter().try_for_each(|tensor| put(entry(Kind::Map, None), tensor))?,
+            Value::Maps(maps) if maps.is_empty() => index.values.push(entry(Kind::Maps, None)),
+            Value::Maps(_) => {
+                for (place, tensor) in value.tensors().iter().enumerate() {
+                    put(entry(Kind::Maps, Some(place / 2)), tensor)?;
                 }
             }
             Value::Nothing => index.values.push(entry(Kind::Nothing, None)),
@@ -168,22 +180,22 @@ pub(crate) fn read(path: &Path) -> Outcome<BTreeMap<String, Value>> {
     let place = path.join(INDEX);
     let text = std::fs::read_to_string(&place).usage(|| format!("cannot read {}", place.display()))?;
     let index: Index = serde_json::from_str(&text).usage(|| format!("{}", place.display()))?;
-    let mut sequences: BTreeMap<String, Vec<Tensor>> = BTreeMap::new();
+    let mut several: BTreeMap<String, Several> = BTreeMap::new();
     let mut values = BTreeMap::new();
     for entry in index.values {
         match (entry.kind, &entry.file) {
             (Kind::Nothing, _) => {
                 values.insert(entry.name, Value::Nothing);
             }
-            (Kind::Sequence, None) => {
-                sequences.entry(entry.name).or_default();
+            (kind @ (Kind::Sequence | Kind::Maps), None) => {
+                several.entry(entry.name).or_insert(Several { kind, tensors: Vec::new() });
             }
-            (Kind::Tensor, None) => {
+            (Kind::Tensor | Kind::Map, None) => {
                 return Err(Failure::usage(format!("{}: '{}' has no file", place.display(), entry.name)));
             }
-            (Kind::Sequence, Some(file)) => {
+            (kind @ (Kind::Sequence | Kind::Map | Kind::Maps), Some(file)) => {
                 let tensor = restore(path, file, &entry)?;
-                sequences.entry(entry.name).or_default().push(tensor);
+                several.entry(entry.name).or_insert(Several { kind, tensors: Vec::new() }).tensors.push(tensor);
             }
             (Kind::Tensor, Some(file)) => {
                 let tensor = restore(path, file, &entry)?;
@@ -191,8 +203,34 @@ pub(crate) fn read(path: &Path) -> Outcome<BTreeMap<String, Value>> {
             }
         }
     }
-    values.extend(sequences.into_iter().map(|(name, tensors)| (name, Value::sequence(tensors))));
+    for (name, all) in several {
+        let value = all.value().usage(|| format!("{}: '{name}'", place.display()))?;
+        values.insert(name, value);
+    }
     Ok(values)
+}
+
+/// The tensors of a value that has several.
+struct Several {
+    kind: Kind,
+    tensors: Vec<Tensor>,
+}
+
+impl Several {
+    fn value(self) -> Result<Value, NodeError> {
+        if self.kind == Kind::Sequence {
+            return Ok(Value::sequence(self.tensors));
+        }
+        let pairs = self.tensors.chunks(2).map(|pair| match pair {
+            [keys, values] => Map::new(keys.clone(), values.clone()),
+            _ => Err(NodeError::Input("a map of keys without values".to_owned())),
+        });
+        let mut maps: Vec<Map> = pairs.collect::<Result<_, _>>()?;
+        match (self.kind, maps.pop()) {
+            (Kind::Map, Some(map)) if maps.is_empty() => Ok(Value::Map(Arc::new(map))),
+            (_, last) => Ok(Value::Maps(Arc::new(maps.into_iter().chain(last).collect()))),
+        }
+    }
 }
 
 /// Reads the file of an entry, which must be one of the folder's own.
@@ -233,6 +271,8 @@ mod tests {
         let bf16 = Tensor::from_vec([2], vec![half::bf16::from_f32(1.5), half::bf16::from_f32(-2.0)]).unwrap();
         let small = Tensor::from_bytes(TensorSpec::new(DType::I4, [2]), &[0xff, 7]).unwrap();
         let strings = Tensor::from_strings([2], vec!["a\n".to_owned(), String::new()]).unwrap();
+        let names = Tensor::from_strings([1], vec!["a".to_owned()]).unwrap();
+        let map = Map::new(names, Tensor::from_vec([1], vec![0.5f32]).unwrap()).unwrap();
         let floats = Tensor::from_vec([1, 2], vec![0.5f32, f32::NAN]).unwrap();
         let values = [
             ("../y".to_owned(), Value::Tensor(floats.clone())),
@@ -241,9 +281,12 @@ mod tests {
             ("text".to_owned(), Value::Tensor(strings.clone())),
             ("many".to_owned(), Value::sequence(vec![floats.clone(), floats.clone()])),
             ("none".to_owned(), Value::sequence(Vec::new())),
+            ("map".to_owned(), Value::Map(Arc::new(map.clone()))),
+            ("maps".to_owned(), Value::Maps(Arc::new(vec![map.clone(), map]))),
+            ("no maps".to_owned(), Value::Maps(Arc::default())),
             ("nothing".to_owned(), Value::Nothing),
         ];
-        assert_eq!(write(folder.path(), Path::new("m.onnx"), "avx2", &graph(), &values).unwrap(), 6);
+        assert_eq!(write(folder.path(), Path::new("m.onnx"), "avx2", &graph(), &values).unwrap(), 12);
         let found = read(folder.path()).unwrap();
         assert_eq!(found.len(), values.len());
         let tensor = |name: &str| found[name].as_tensor().unwrap();
@@ -252,6 +295,9 @@ mod tests {
         assert_eq!(tensor("int4").as_slice::<i8>().unwrap(), [-1, 7]);
         assert!(matches!(&found["many"], Value::Sequence(tensors) if tensors.len() == 2));
         assert!(matches!(&found["none"], Value::Sequence(tensors) if tensors.is_empty()));
+        assert!(matches!(&found["map"], Value::Map(map) if map.keys().as_strings() == Ok(&["a".to_owned()][..])));
+        assert!(matches!(&found["maps"], Value::Maps(maps) if maps.len() == 2 && maps[1].values().len() == 1));
+        assert!(matches!(&found["no maps"], Value::Maps(maps) if maps.is_empty()));
         assert!(matches!(found["nothing"], Value::Nothing));
         let index: serde_json::Value =
             serde_json::from_str(&std::fs::read_to_string(folder.path().join(INDEX)).unwrap()).unwrap();

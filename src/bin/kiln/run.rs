@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiln::graph::{Graph, Value};
+use kiln::graph::{Graph, Map, Value};
 use kiln::session::{Session, SessionOptions};
 use kiln::tensor::{BoolByte, DType, Tensor, TensorError, minifloat};
 
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     inputs: Vec<InputFile>,
     #[command(flatten)]
     feed: FeedArgs,
-    /// Folder to write each output to, as NAME.npy
+    /// Folder to write each output to, as NAME.npy; sequences as NAME.npz, maps as NAME.json
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Folder to write values from inside the model to, a .npy each, with an index.json; without --node and --all-values
@@ -79,9 +79,15 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
 
     writeln!(screen, "ran in {} ms", milliseconds(run_ms))?;
     let mut table = Table::new(&["output", "type", "shape", ">min", ">max", ">mean"]);
-    for (name, tensor) in &outputs {
-        let [min, max, mean] = summary(tensor).failed(|| format!("output '{name}'"))?;
-        table.row([name.clone(), tensor.dtype().to_string(), shape::text(tensor.shape()), min, max, mean]);
+    for (name, value) in &outputs {
+        let (dtype, size, [min, max, mean]) = match value {
+            Value::Tensor(tensor) => {
+                let summary = summary(tensor).failed(|| format!("output '{name}'"))?;
+                (tensor.dtype().to_string(), shape::text(tensor.shape()), summary)
+            }
+            other => (other.kind().to_owned(), count(other), ["-", "-", "-"].map(str::to_owned)),
+        };
+        table.row([name.clone(), dtype, size, min, max, mean]);
     }
     write!(screen, "{}", table.text())?;
     args.trace_out.write(&options)?;
@@ -117,15 +123,11 @@ fn tapped(args: &Args, options: &mut SessionOptions) -> Outcome<Option<Graph>> {
 /// Serves the request: the model's outputs, and, where values are dumped, all of them in the order of the graph.
 fn request(args: &Args, session: &Session, model: Option<&Graph>, inputs: &[(String, Tensor)]) -> Outcome<Served> {
     let failed = |error| Failure::from(error).context(args.model.display().to_string());
-    let Some(model) = model else {
-        let feeds: Vec<(&str, Tensor)> = inputs.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
-        return Ok((session.run(&feeds).map_err(failed)?, Vec::new()));
-    };
     let feeds: Vec<(&str, Value)> =
         inputs.iter().map(|(name, tensor)| (name.as_str(), Value::Tensor(tensor.clone()))).collect();
     let values = session.run_values(&feeds).map_err(failed)?;
-    let declared = values.iter().take(model.outputs.len());
-    let outputs = declared.filter_map(|(name, value)| Some((name.clone(), value.as_tensor()?.clone()))).collect();
+    let Some(model) = model else { return Ok((values, Vec::new())) };
+    let outputs = values.iter().take(model.outputs.len()).cloned().collect();
     let mut inside: BTreeMap<String, Value> = values.into_iter().collect();
     let made = model.nodes.iter().flat_map(|node| node.outputs.iter().flatten());
     let order: Vec<&String> = made.map(|&id| &model.value(id).name).collect();
@@ -134,7 +136,17 @@ fn request(args: &Args, session: &Session, model: Option<&Graph>, inputs: &[(Str
 }
 
 /// Outputs, and values from inside a model.
-type Served = (Vec<(String, Tensor)>, Vec<(String, Value)>);
+type Served = (Vec<(String, Value)>, Vec<(String, Value)>);
+
+/// How many tensors, maps or entries a value has.
+fn count(value: &Value) -> String {
+    match value {
+        Value::Sequence(tensors) => tensors.len().to_string(),
+        Value::Maps(maps) => maps.len().to_string(),
+        Value::Map(map) => map.keys().len().to_string(),
+        Value::Tensor(_) | Value::Nothing => "-".to_owned(),
+    }
+}
 
 /// Minimum, maximum and mean of the elements as texts; dashes if there are none.
 fn summary(tensor: &Tensor) -> Result<[String; 3], TensorError> {
@@ -186,19 +198,58 @@ fn number(value: f64) -> String {
     }
 }
 
-fn write_outputs(folder: &Path, outputs: &[(String, Tensor)], screen: &mut dyn Write) -> Outcome {
+fn write_outputs(folder: &Path, outputs: &[(String, Value)], screen: &mut dyn Write) -> Outcome {
     std::fs::create_dir_all(folder).usage(|| format!("--output-dir: cannot create {}", folder.display()))?;
     let mut taken = BTreeSet::new();
-    for (name, tensor) in outputs {
+    for (name, value) in outputs {
         let mut file = file_name(name);
         while !taken.insert(file.clone()) {
             file.push('_');
         }
-        let path = folder.join(format!("{file}.npy"));
-        arrays::write_npy(&path, tensor)?;
+        let path = |ending: &str| folder.join(format!("{file}.{ending}"));
+        let path = match value {
+            Value::Tensor(tensor) => {
+                let path = path("npy");
+                arrays::write_npy(&path, tensor)?;
+                path
+            }
+            Value::Sequence(tensors) => {
+                let (path, tensors) = (path("npz"), tensors.iter().cloned().enumerate());
+                let named: Vec<(String, Tensor)> = tensors.map(|(place, tensor)| (place.to_string(), tensor)).collect();
+                arrays::write_npz(&path, &named)?;
+                path
+            }
+            Value::Map(map) => write_json(path("json"), &object(map).failed(|| format!("output '{name}'"))?)?,
+            Value::Maps(maps) => {
+                let objects = maps.iter().map(object).collect::<Result<_, _>>();
+                let objects = objects.failed(|| format!("output '{name}'"))?;
+                write_json(path("json"), &serde_json::Value::Array(objects))?
+            }
+            Value::Nothing => continue,
+        };
         writeln!(screen, "wrote {}", path.display())?;
     }
     Ok(())
+}
+
+fn write_json(path: PathBuf, value: &serde_json::Value) -> Outcome<PathBuf> {
+    std::fs::write(&path, value.to_string()).failed(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+/// A map as JSON, whose keys are texts. What is no finite number is null there.
+fn object(map: &Map) -> Result<serde_json::Value, TensorError> {
+    let keys: Vec<String> = match map.keys().dtype() {
+        DType::String => map.keys().as_strings()?.to_vec(),
+        _ => map.keys().as_slice::<i64>()?.iter().map(ToString::to_string).collect(),
+    };
+    let values: Vec<serde_json::Value> = match map.values().dtype() {
+        DType::String => map.values().as_strings()?.iter().cloned().map(Into::into).collect(),
+        DType::F32 => map.values().as_slice::<f32>()?.iter().copied().map(Into::into).collect(),
+        DType::F64 => map.values().as_slice::<f64>()?.iter().copied().map(Into::into).collect(),
+        _ => map.values().as_slice::<i64>()?.iter().copied().map(Into::into).collect(),
+    };
+    Ok(keys.into_iter().zip(values).collect())
 }
 
 /// An output's name without characters that file names must not have: names of models have slashes and colons.
@@ -220,6 +271,13 @@ mod tests {
         assert_eq!(text(&Tensor::from_slice([2], &[f32::NAN, 1.0]).unwrap()), "NaN NaN NaN");
         assert_eq!(text(&Tensor::from_slice([1], &[1e-9f32]).unwrap()), "1.0000e-9 1.0000e-9 1.0000e-9");
         assert_eq!(text(&Tensor::from_slice::<f32>([0], &[]).unwrap()), "- - -");
+    }
+
+    #[test]
+    fn maps_are_objects() {
+        let keys = Tensor::from_slice([2], &[3i64, -1]).unwrap();
+        let map = Map::new(keys, Tensor::from_slice([2], &[0.5f32, f32::NAN]).unwrap()).unwrap();
+        assert_eq!(object(&map).unwrap().to_string(), r#"{"-1":null,"3":0.5}"#);
     }
 
     #[test]

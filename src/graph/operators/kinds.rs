@@ -121,6 +121,11 @@ pub(super) fn labels(view: &View<'_>, _: usize) -> Option<DType> {
     }
 }
 
+/// Integers for texts, and texts for integers.
+pub(super) fn category(view: &View<'_>, _: usize) -> Option<DType> {
+    view.dtype(0).map(|dtype| if dtype == DType::String { DType::I64 } else { DType::String })
+}
+
 /// A label, of the type of the classes' names, and scores.
 pub(super) fn label_and_scores(view: &View<'_>, output: usize) -> Option<DType> {
     Some(match view.node.attrs.get("classlabels_strings") {

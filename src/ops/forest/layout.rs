@@ -1,15 +1,16 @@
-//! Trees laid out for descents: records of 12 or 16 bytes, both children of a branch side by side, several descents at
-//! a time.
+//! Trees laid out for descents: records of 12 or 16 bytes, both children of a branch side by side, sixteen descents at a
+//! time.
 //!
-//! A descent waits for a load at each step, so eight are made together, of eight rows through a tree or of one row
-//! through eight trees. A step has no branch: all tests but of equality are brought to `value <= split`, whose result is
-//! added to the place of the children. A leaf leads to itself, because no value is at most a split that is no number, so
-//! that descents of different lengths may go on together.
+//! A descent waits for a load at each step, so several are made together, of rows through one tree or of one row through
+//! trees: of a thousand full trees of depth 8, a step of a row takes 1.2 ns in sixteen, 1.5 in eight and 1.8 in four. A
+//! step has no branch: all tests but of equality are brought to `value <= split`, whose result is added to the place of
+//! the children. A leaf leads to itself, because no value is at most a split that is no number, so that descents of
+//! different lengths may go on together.
 
 use super::stated::{Depth, Next, Stated, Test};
 
 /// Descents that are made together.
-pub(super) const LANES: usize = 8;
+pub(super) const LANES: usize = 16;
 
 /// The types that features are compared in.
 pub(super) trait Split: Copy + PartialOrd + Send + Sync {

@@ -4,23 +4,11 @@
 use hashbrown::HashMap;
 
 use super::scores::{Finish, Label};
-use super::stated::{Branch, Next, Stated, Test};
+use super::stated::{Branch, Next, Stated, Test, floats};
 use super::{Ensemble, Leaves, Weight, circle};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::ops::wide::widened;
 use crate::ops::{LoadCx, OpError, refused, required};
 use crate::tensor::{DType, Tensor, TensorSpec};
-
-/// Numbers under a name, or as a tensor under the name that ends in `_as_tensor`.
-pub(super) fn floats(node: &NodeDesc, name: &str) -> Result<Vec<f64>, OpError> {
-    match (node.attrs.get(&format!("{name}_as_tensor")), node.floats(name)) {
-        (Some(Attr::Tensor(tensor)), _) => {
-            widened(tensor).map_err(|error| OpError::invalid(node, format!("{name}: {error}")))
-        }
-        (_, Some(values)) => Ok(values.iter().copied().map(f64::from).collect()),
-        _ => Ok(Vec::new()),
-    }
-}
 
 fn ints<'a>(node: &'a NodeDesc, name: &str, count: usize) -> Result<&'a [i64], OpError> {
     let found = node.ints(name).unwrap_or_default();
@@ -41,6 +29,8 @@ struct Id {
 struct Nodes {
     ids: Vec<Id>,
     /// What each is: of its branches, or of its leaves, the one of that number.
+    nexts: Vec<Next>,
+    /// The same by their numbers.
     places: HashMap<Id, Next>,
     leaves: usize,
 }
@@ -53,16 +43,18 @@ impl Nodes {
             return Err(OpError::invalid(node, format!("{count} nodes")));
         }
         let ids: Vec<Id> = trees.iter().zip(nodes).map(|(&tree, &node)| Id { tree, node }).collect();
-        let (mut places, mut branches, mut leaves) = (HashMap::with_capacity(count), 0, 0);
+        let (mut places, mut nexts) = (HashMap::with_capacity(count), Vec::with_capacity(count));
+        let (mut branches, mut leaves) = (0, 0);
         for (&id, mode) in ids.iter().zip(modes) {
             let counted = if mode == "LEAF" { &mut leaves } else { &mut branches };
             let next = if mode == "LEAF" { Next::Leaf(*counted) } else { Next::Branch(*counted) };
             *counted += 1;
+            nexts.push(next);
             if places.insert(id, next).is_some() {
                 return Err(OpError::invalid(node, format!("tree {} has two nodes {}", id.tree, id.node)));
             }
         }
-        Ok(Nodes { ids, places, leaves: leaves as usize })
+        Ok(Nodes { ids, nexts, places, leaves: leaves as usize })
     }
 }
 
@@ -156,7 +148,7 @@ fn roots(node: &NodeDesc, nodes: &Nodes, stated: &mut Stated) -> Result<(), OpEr
         let [kind, place] = place(next);
         has_parent[kind][place] = true;
     }
-    let all = nodes.ids.iter().map(|id| nodes.places[id]);
+    let all = nodes.nexts.iter().copied();
     stated.roots = all
         .filter(|&next| {
             let [kind, place] = place(next);

@@ -3,7 +3,7 @@
 //! Two classes may have the weights of one alone. What stands for the other, and which label is given, the standard does
 //! not say; here it is what ONNX Runtime does.
 
-use super::numbered::floats;
+use super::stated::floats;
 use crate::graph::operators::float::{Real, sigmoid};
 use crate::graph::{Attr, NodeDesc};
 use crate::ops::OpError;

@@ -2,6 +2,10 @@
 //!
 //! A model's trees are untrusted: a branch that leads back into itself would never end a descent.
 
+use crate::graph::{Attr, NodeDesc};
+use crate::ops::OpError;
+use crate::ops::wide::widened;
+
 /// How a feature is compared with the split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Test {
@@ -80,5 +84,16 @@ impl Stated {
             }
         }
         Ok(depths)
+    }
+}
+
+/// Numbers under a name, or as a tensor under the name that ends in `_as_tensor`.
+pub(super) fn floats(node: &NodeDesc, name: &str) -> Result<Vec<f64>, OpError> {
+    match (node.attrs.get(&format!("{name}_as_tensor")), node.floats(name)) {
+        (Some(Attr::Tensor(tensor)), _) => {
+            widened(tensor).map_err(|error| OpError::invalid(node, format!("{name}: {error}")))
+        }
+        (_, Some(values)) => Ok(values.iter().copied().map(f64::from).collect()),
+        _ => Ok(Vec::new()),
     }
 }

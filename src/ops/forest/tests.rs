@@ -127,3 +127,128 @@ fn trees_that_lead_nowhere_or_back_are_refused() {
     on(stump(9)).is_refused("nodes_modes");
     stump(0).input(&[1], &[1f32]).is_refused("no rows");
 }
+
+/// The place among the leaves of a full tree that a row ends in, one test after the other.
+fn descended(branches: &[(usize, f32)], row: &[f32]) -> usize {
+    let mut place = 0;
+    while let Some(&(feature, split)) = branches.get(place) {
+        place = 2 * place + if row[feature] <= split { 1 } else { 2 };
+    }
+    place - branches.len()
+}
+
+#[test]
+fn many_rows_and_trees_end_where_each_row_would_alone() {
+    const FEATURES: usize = 5;
+    let mut seed = 1u32;
+    let mut draw = |end: u32| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 8) % end
+    };
+    // Full trees of three depths, so that descents of different lengths go together.
+    let trees: Vec<Vec<(usize, f32)>> = (0..37)
+        .map(|tree| {
+            let count = (1 << (2 + 2 * (tree % 3))) - 1;
+            (0..count).map(|_| (draw(FEATURES as u32) as usize, draw(100) as f32)).collect()
+        })
+        .collect();
+    let (mut nodes, mut leaves) = (Vec::new(), Vec::new());
+    for (tree, branches) in trees.iter().enumerate() {
+        for node in 0..=2 * branches.len() {
+            match branches.get(node) {
+                Some(&(feature, split)) => nodes.push((tree, node, "BRANCH_LEQ", feature, split)),
+                None => {
+                    nodes.push((tree, node, "LEAF", 0, 0.0));
+                    leaves.push((tree, node, draw(1000) as f32 / 64.0));
+                }
+            }
+        }
+    }
+    let weight = |tree: usize, leaf: usize| leaves.iter().filter(|own| own.0 == tree).nth(leaf).unwrap().2;
+    let numbers = |of: &dyn Fn(&(usize, usize, &str, usize, f32)) -> i64| nodes.iter().map(of).collect::<Vec<i64>>();
+    let child = |node: &(usize, usize, &str, usize, f32), side: i64| match node.2 {
+        "LEAF" => 0,
+        _ => 2 * node.1 as i64 + side,
+    };
+    let ensemble = || {
+        Trial::new("TreeEnsembleRegressor")
+            .ints("nodes_treeids", &numbers(&|node| node.0 as i64))
+            .ints("nodes_nodeids", &numbers(&|node| node.1 as i64))
+            .ints("nodes_featureids", &numbers(&|node| node.3 as i64))
+            .ints("nodes_truenodeids", &numbers(&|node| child(node, 1)))
+            .ints("nodes_falsenodeids", &numbers(&|node| child(node, 2)))
+            .attr("nodes_modes", texts(&nodes.iter().map(|node| node.2).collect::<Vec<_>>()))
+            .attr("nodes_values", Attr::Floats(nodes.iter().map(|node| node.4).collect()))
+            .ints("target_treeids", &leaves.iter().map(|leaf| leaf.0 as i64).collect::<Vec<_>>())
+            .ints("target_nodeids", &leaves.iter().map(|leaf| leaf.1 as i64).collect::<Vec<_>>())
+            .ints("target_ids", &vec![0; leaves.len()])
+            .attr("target_weights", Attr::Floats(leaves.iter().map(|leaf| leaf.2).collect()))
+    };
+    for count in [1, 15, 16, 17, 131] {
+        let rows: Vec<f32> = (0..count * FEATURES).map(|_| draw(100) as f32).collect();
+        let sums: Vec<f32> = rows
+            .chunks_exact(FEATURES)
+            .map(|row| (0..trees.len()).map(|tree| weight(tree, descended(&trees[tree], row))).sum())
+            .collect();
+        ensemble().input(&[count, FEATURES], &rows).gives(&[count, 1], &sums);
+        // Numbers between those of 32 bits end where the next greater one does.
+        let above: Vec<f64> = rows.iter().map(|&value| f64::from(value) - 1e-9).collect();
+        ensemble().input(&[count, FEATURES], &above).gives(&[count, 1], &sums);
+    }
+}
+
+#[test]
+fn numbers_of_64_bits_keep_their_side_of_a_split_of_32() {
+    let nearest = [0.5f64, 0.5 - 1e-12, 0.5 + 1e-12];
+    let rows: Vec<f64> = nearest.iter().flat_map(|&value| [value, 0.0]).collect();
+    let of = |mode: &str, expected: [f32; 3]| regressor([mode; 2]).input(&[3, 2], &rows).gives(&[3, 1], &expected);
+    of("BRANCH_LEQ", [11.0, 11.0, 12.0]);
+    of("BRANCH_LT", [12.0, 11.0, 12.0]);
+    of("BRANCH_GTE", [21.0, 22.0, 21.0]);
+    of("BRANCH_GT", [22.0, 22.0, 21.0]);
+    // Of both kinds, and of equality.
+    let mixed = |modes: [&str; 2], expected: [f32; 3]| regressor(modes).input(&[3, 2], &rows).gives(&[3, 1], &expected);
+    mixed(["BRANCH_LT", "BRANCH_LEQ"], [12.0, 11.0, 12.0]);
+    mixed(["BRANCH_EQ", "BRANCH_LEQ"], [11.0, 12.0, 12.0]);
+}
+
+#[test]
+fn extreme_splits_divide_as_they_are_compared() {
+    let at = |mode: &str, split: f32, expected: [f32; 4]| {
+        let splits = Attr::Floats(vec![split, 0.0, 0.0, 1.5, 0.0, 0.0]);
+        let row = regressor([mode, "BRANCH_LEQ"]).attr("nodes_values", splits);
+        let rows = [f32::NEG_INFINITY, 0.0, 0.0, 0.0, f32::INFINITY, 0.0, f32::NAN, 0.0];
+        row.input(&[4, 2], &rows).gives(&[4, 1], &expected.map(|own| own + 10.0));
+    };
+    let [yes, no] = [1.0, 2.0];
+    at("BRANCH_LT", f32::NEG_INFINITY, [no; 4]);
+    at("BRANCH_GTE", f32::NEG_INFINITY, [yes, yes, yes, no]);
+    at("BRANCH_LEQ", f32::INFINITY, [yes, yes, yes, no]);
+    at("BRANCH_GT", f32::INFINITY, [no; 4]);
+    at("BRANCH_GTE", f32::INFINITY, [no, no, yes, no]);
+    for mode in ["BRANCH_LT", "BRANCH_LEQ", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ"] {
+        at(mode, f32::NAN, [no; 4]);
+    }
+    at("BRANCH_NEQ", f32::NAN, [yes; 4]);
+}
+
+#[test]
+fn members_lead_one_way_and_branches_may_share_what_they_lead_to() {
+    let members = Attr::Tensor(Tensor::from_slice([4], &[1f32, 3.0, 4.0, f32::NAN]).unwrap());
+    let row = stump(6).attr("membership_values", members);
+    row.input(&[5, 1], &[0f32, 1.0, 3.0, 4.0, 5.0]).gives(&[5, 1], &[20f32, 10.0, 10.0, 10.0, 20.0]);
+    // Nodes 1 and 2 lead to the same leaves, and node 0 to both of them.
+    let shared = Trial::new("TreeEnsembleRegressor")
+        .ints("nodes_treeids", &[0; 5])
+        .ints("nodes_nodeids", &[0, 1, 2, 3, 4])
+        .ints("nodes_featureids", &[0; 5])
+        .ints("nodes_truenodeids", &[1, 3, 3, 0, 0])
+        .ints("nodes_falsenodeids", &[2, 4, 4, 0, 0])
+        .attr("nodes_values", Attr::Floats(vec![5.0, 2.0, 8.0, 0.0, 0.0]))
+        .attr("nodes_modes", texts(&["BRANCH_LEQ", "BRANCH_LEQ", "BRANCH_LEQ", "LEAF", "LEAF"]))
+        .ints("target_treeids", &[0, 0])
+        .ints("target_nodeids", &[3, 4])
+        .ints("target_ids", &[0, 0])
+        .attr("target_weights", Attr::Floats(vec![1.0, 2.0]));
+    shared.input(&[4, 1], &[1f32, 4.0, 7.0, 9.0]).gives(&[4, 1], &[1f32, 2.0, 1.0, 2.0]);
+}

@@ -632,6 +632,11 @@ fn tables(op: &str, r: &mut Random) -> Option<Sample> {
     let shape = r.any_shape(1..3);
     Some(match op {
         "Binarizer" => Sample::new(vec![floats(&shape)], vec![]).of_version(1),
+        "CategoryMapper" => {
+            let texts = Attr::Strs(vec!["zero".to_owned()]);
+            let attrs = vec![("cats_int64s", Attr::Ints(vec![0])), ("cats_strings", texts)];
+            Sample::new(vec![given(DType::I64, &shape)], attrs).of_version(1)
+        }
         "LabelEncoder" => {
             let attrs = vec![("keys_int64s", Attr::Ints(vec![0])), ("values_int64s", Attr::Ints(vec![7]))];
             Sample::new(vec![given(DType::I64, &shape)], attrs).of_version(4)

@@ -144,7 +144,9 @@ fn difference(
     };
     match (expected, actual) {
         (Value::Tensor(expected), Value::Tensor(actual)) => tensors(expected, actual),
-        (Value::Sequence(expected), Value::Sequence(actual)) => {
+        (Value::Nothing, Value::Nothing) => Ok(None),
+        _ if expected.kind() == actual.kind() => {
+            let (expected, actual) = (expected.tensors(), actual.tensors());
             if expected.len() != actual.len() {
                 return Ok(Some(format!("expected {} tensors, got {}", expected.len(), actual.len())));
             }
@@ -155,7 +157,6 @@ fn difference(
             }
             Ok(None)
         }
-        (Value::Nothing, Value::Nothing) => Ok(None),
         _ => Ok(Some(format!("expected {}, got {}", expected.kind(), actual.kind()))),
     }
 }

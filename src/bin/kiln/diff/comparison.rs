@@ -37,9 +37,9 @@ pub(super) enum Deviation {
         /// What the other is.
         actual: String,
     },
-    /// Tensors differ; in a sequence, those at that index.
+    /// Tensors differ; in a value of several, those at that index.
     Tensor {
-        /// The place in the sequence.
+        /// The place among the value's tensors; keys and values of maps are two.
         place: Option<usize>,
         /// How.
         difference: Difference,
@@ -50,15 +50,15 @@ pub(super) enum Deviation {
 pub(super) fn deviation(expected: &Value, actual: &Value, allowed: Allowed) -> Result<Option<Deviation>, TensorError> {
     match (expected, actual) {
         (Value::Tensor(expected), Value::Tensor(actual)) => tensors(None, expected, actual, allowed),
-        (Value::Sequence(expected), Value::Sequence(actual)) if expected.len() == actual.len() => {
-            for (place, (expected, actual)) in expected.iter().zip(actual.iter()).enumerate() {
+        (Value::Nothing, Value::Nothing) => Ok(None),
+        _ if kind(expected) == kind(actual) => {
+            for (place, (expected, actual)) in expected.tensors().iter().zip(actual.tensors().iter()).enumerate() {
                 if let Some(found) = tensors(Some(place), expected, actual, allowed)? {
                     return Ok(Some(found));
                 }
             }
             Ok(None)
         }
-        (Value::Nothing, Value::Nothing) => Ok(None),
         _ => Ok(Some(Deviation::Kind { expected: kind(expected), actual: kind(actual) })),
     }
 }
@@ -66,6 +66,7 @@ pub(super) fn deviation(expected: &Value, actual: &Value, allowed: Allowed) -> R
 fn kind(value: &Value) -> String {
     match value {
         Value::Sequence(tensors) => format!("a sequence of {} tensors", tensors.len()),
+        Value::Maps(maps) => format!("a sequence of {} maps", maps.len()),
         other => other.kind().to_string(),
     }
 }

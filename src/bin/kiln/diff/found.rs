@@ -223,10 +223,8 @@ impl Departure {
             }
             Deviation::Tensor { place, difference } => {
                 departure.place = place;
-                let tensor = match actual {
-                    Value::Sequence(tensors) => place.and_then(|place| tensors.get(place)),
-                    other => other.as_tensor(),
-                };
+                let tensors = actual.tensors();
+                let tensor = tensors.get(place.unwrap_or(0));
                 departure.dtype = tensor.map(|tensor| tensor.dtype().to_string());
                 departure.shape = tensor.map(|tensor| tensor.shape().to_vec());
                 match difference {

@@ -1,4 +1,4 @@
-//! Classical models over tables: trees and scalers.
+//! Classical models over tables: trees, scalers, and maps from and to rows.
 
 use crate::graph::operators::attributes::{Attribute, int, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, exactly};
@@ -6,6 +6,29 @@ use crate::graph::operators::{contrib, kinds};
 use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
+    Operator {
+        types: Types::By(kinds::category),
+        shapes: Shapes::Input(0),
+        ..Operator::new(
+            "ai.onnx.ml",
+            "CategoryMapper",
+            &[1],
+            exactly(1),
+            &[
+                required("cats_int64s"),
+                required("cats_strings"),
+                int("default_int64", -1),
+                text("default_string", "_Unused"),
+            ],
+        )
+    },
+    Operator::new(
+        "ai.onnx.ml",
+        "DictVectorizer",
+        &[1],
+        exactly(1),
+        &[optional("int64_vocabulary"), optional("string_vocabulary")],
+    ),
     Operator {
         types: Types::Is(DType::F32),
         shapes: Shapes::Input(0),
@@ -21,6 +44,13 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::All(contrib::tree_classes),
         ..Operator::new("ai.onnx.ml", "TreeEnsembleClassifier", &[1, 3], exactly(1), CLASSIFIER)
     },
+    Operator::new(
+        "ai.onnx.ml",
+        "ZipMap",
+        &[1],
+        exactly(1),
+        &[optional("classlabels_int64s"), optional("classlabels_strings")],
+    ),
 ];
 
 const REGRESSOR: &[Attribute] = &[

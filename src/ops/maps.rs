@@ -1,0 +1,124 @@
+//! Maps, of the domain `ai.onnx.ml`: ZipMap makes a map of each row, DictVectorizer a row of a map.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::{FlowOperator, OpError, refused};
+use crate::graph::{Attr, Flow, FlowCx, Map, NodeDesc, NodeError, Value};
+use crate::tensor::{DType, Tensor, TensorSpec};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[FlowOperator] = &[
+    ("ai.onnx.ml", "ZipMap", |load| labels(load.node).map(|labels| Box::new(Zip(labels)) as Box<dyn Flow>)),
+    ("ai.onnx.ml", "DictVectorizer", |load| make_vectorizer(load.node)),
+];
+
+/// A list of texts or of integers, which the node has one of.
+fn list(node: &NodeDesc, texts: &str, integers: &str) -> Result<Tensor, OpError> {
+    let made = match (node.attrs.get(texts), node.ints(integers)) {
+        (Some(Attr::Strs(texts)), _) if !texts.is_empty() => Tensor::from_strings([texts.len()], texts.clone()),
+        (_, Some(numbers)) if !numbers.is_empty() => Tensor::from_slice([numbers.len()], numbers),
+        _ => return Err(OpError::invalid(node, format!("neither {texts} nor {integers}"))),
+    };
+    made.map_err(|error| OpError::invalid(node, error.to_string()))
+}
+
+fn labels(node: &NodeDesc) -> Result<Tensor, OpError> {
+    list(node, "classlabels_strings", "classlabels_int64s")
+}
+
+/// A map of each row, from these keys to its numbers. A list is one row.
+struct Zip(Tensor);
+
+impl Flow for Zip {
+    fn family(&self) -> &'static str {
+        "ZipMap"
+    }
+
+    fn run(&self, inputs: Vec<Option<Value>>, _: &mut FlowCx<'_>) -> Result<Vec<Value>, NodeError> {
+        let Zip(keys) = self;
+        let rows = tensor(inputs)?;
+        let (count, width) = match *rows.shape() {
+            [width] => (1, width),
+            [count, width] => (count, width),
+            ref shape => return Err(refused(format!("rows of shape {shape:?}"))),
+        };
+        if width != keys.len() {
+            return Err(refused(format!("rows of {width} numbers for {} labels", keys.len())));
+        }
+        if rows.dtype() != DType::F32 {
+            return Err(NodeError::Unsupported(format!("rows of type {}", rows.dtype())));
+        }
+        let maps = (0..count).map(|row| {
+            let values = rows.part(row * width, [width])?;
+            Map::new(keys.clone(), values.ok_or_else(|| refused("rows that are not in memory"))?)
+        });
+        Ok(vec![Value::Maps(Arc::new(maps.collect::<Result<_, _>>()?))])
+    }
+}
+
+fn tensor(inputs: Vec<Option<Value>>) -> Result<Tensor, NodeError> {
+    inputs.into_iter().next().flatten().ok_or_else(|| refused("input 0 is missing"))?.into_tensor()
+}
+
+fn map(inputs: Vec<Option<Value>>) -> Result<Arc<Map>, NodeError> {
+    match inputs.into_iter().next().flatten() {
+        Some(Value::Map(map)) => Ok(map),
+        Some(other) => Err(other.is_no("a map")),
+        None => Err(refused("input 0 is missing")),
+    }
+}
+
+/// A row of the values of these keys, in their order; zero or an empty text where the map has none.
+enum Vectorizer {
+    Texts(HashMap<String, usize>, usize),
+    Numbers(HashMap<i64, usize>, usize),
+}
+
+fn make_vectorizer(node: &NodeDesc) -> Result<Box<dyn Flow>, OpError> {
+    let keys = list(node, "string_vocabulary", "int64_vocabulary")?;
+    let count = keys.len();
+    Ok(Box::new(match (keys.as_strings(), keys.as_slice::<i64>()) {
+        (Ok(texts), _) => Vectorizer::Texts(texts.iter().cloned().zip(0..).collect(), count),
+        (_, Ok(numbers)) => Vectorizer::Numbers(numbers.iter().copied().zip(0..).collect(), count),
+        (Err(error), _) => return Err(OpError::invalid(node, error.to_string())),
+    }))
+}
+
+impl Flow for Vectorizer {
+    fn family(&self) -> &'static str {
+        "DictVectorizer"
+    }
+
+    fn run(&self, inputs: Vec<Option<Value>>, _: &mut FlowCx<'_>) -> Result<Vec<Value>, NodeError> {
+        let map = map(inputs)?;
+        // Where each value of the map goes.
+        let (places, count): (Vec<Option<usize>>, usize) = match self {
+            Vectorizer::Texts(known, count) => {
+                (map.keys().as_strings()?.iter().map(|key| known.get(key).copied()).collect(), *count)
+            }
+            Vectorizer::Numbers(known, count) => {
+                (map.keys().as_slice::<i64>()?.iter().map(|key| known.get(key).copied()).collect(), *count)
+            }
+        };
+        let (values, placed) = (map.values(), places.iter().enumerate());
+        let placed = placed.filter_map(|(from, to)| to.map(|to| (from, to)));
+        let row = match values.as_strings() {
+            Ok(texts) => {
+                let mut row = vec![String::new(); count];
+                placed.for_each(|(from, to)| row[to].clone_from(&texts[from]));
+                Tensor::from_strings([1, count], row)?
+            }
+            Err(_) => {
+                let size = values.dtype().size();
+                let mut row = vec![0u8; count * size];
+                placed.for_each(|(from, to)| {
+                    row[to * size..][..size].copy_from_slice(&values.bytes()[from * size..][..size])
+                });
+                Tensor::from_bytes(TensorSpec::new(values.dtype(), [1, count]), &row)?
+            }
+        };
+        Ok(vec![row.into()])
+    }
+}
