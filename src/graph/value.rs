@@ -49,6 +49,11 @@ impl Map {
         &self.values
     }
 
+    /// Both lists, to be put elsewhere; they stay of one length and of their types.
+    pub(crate) fn lists_mut(&mut self) -> [&mut Tensor; 2] {
+        [&mut self.keys, &mut self.values]
+    }
+
     /// The same map with its keys in ascending order.
     fn sorted(&self) -> [Tensor; 2] {
         let mut order: Vec<usize> = (0..self.keys.len()).collect();

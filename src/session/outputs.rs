@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Observer, Port, RunOptions, Session, SessionError, Watch};
-use crate::graph::Value;
+use crate::graph::{Map, Value};
 use crate::tensor::destination::Destination;
 use crate::tensor::{Tensor, TensorError};
 
@@ -93,17 +93,21 @@ fn settle(ports: &[Port], destinations: &[Option<Arc<Destination>>], values: &mu
 
 /// Copies what lies in the memory of another output into memory of its own.
 fn leave(destination: &Destination, value: &mut Value) -> Result<(), TensorError> {
+    let holds = |tensor: &Tensor| destination.holds(tensor);
+    let holds_map = |map: &Map| holds(map.keys()) || holds(map.values());
     let own = |tensor: &mut Tensor| {
-        if destination.holds(tensor) {
+        if holds(tensor) {
             *tensor = Tensor::from_bytes(tensor.spec().clone(), tensor.bytes())?;
         }
         Ok(())
     };
     match value {
         Value::Tensor(tensor) => own(tensor),
-        Value::Sequence(tensors) if tensors.iter().any(|tensor| destination.holds(tensor)) => {
-            Arc::make_mut(tensors).iter_mut().try_for_each(own)
+        Value::Sequence(tensors) if tensors.iter().any(holds) => Arc::make_mut(tensors).iter_mut().try_for_each(own),
+        Value::Map(map) if holds_map(map) => Arc::make_mut(map).lists_mut().into_iter().try_for_each(own),
+        Value::Maps(maps) if maps.iter().any(holds_map) => {
+            Arc::make_mut(maps).iter_mut().flat_map(Map::lists_mut).try_for_each(own)
         }
-        Value::Sequence(_) | Value::Nothing => Ok(()),
+        Value::Sequence(_) | Value::Map(_) | Value::Maps(_) | Value::Nothing => Ok(()),
     }
 }

@@ -54,11 +54,14 @@ impl Request {
     }
 }
 
-/// A value's shape as reports write it: that of a tensor, those of a sequence's tensors, null for nothing.
+/// A value's shape as reports write it: that of a tensor or of a map's keys, those of a sequence's tensors or maps, null
+/// for nothing.
 fn shape_of(value: &Value) -> Json {
     match value {
         Value::Tensor(tensor) => json!(tensor.shape()),
         Value::Sequence(tensors) => tensors.iter().map(|tensor| json!(tensor.shape())).collect(),
+        Value::Map(map) => json!(map.keys().shape()),
+        Value::Maps(maps) => maps.iter().map(|map| json!(map.keys().shape())).collect(),
         Value::Nothing => Json::Null,
     }
 }
