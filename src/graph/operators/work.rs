@@ -102,6 +102,7 @@ const MOVES: &[&str] = &[
     "ConcatFromSequence",
     "Constant",
     "ConstantOfShape",
+    "DictVectorizer",
     "Expand",
     "EyeLike",
     "Flatten",
@@ -133,6 +134,7 @@ const MOVES: &[&str] = &[
     "Tile",
     "Trilu",
     "Unsqueeze",
+    "ZipMap",
 ];
 
 /// Operators that compute in plain Rust for the same reason.
@@ -200,7 +202,14 @@ const PLAIN: &[Plain] = &[
     Plain { reason: "walks trees", names: &["TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"] },
     Plain {
         reason: "texts and tables of them",
-        names: &["LabelEncoder", "RegexFullMatch", "StringNormalizer", "StringSplit", "TfIdfVectorizer"],
+        names: &[
+            "CategoryMapper",
+            "LabelEncoder",
+            "RegexFullMatch",
+            "StringNormalizer",
+            "StringSplit",
+            "TfIdfVectorizer",
+        ],
     },
 ];
 
