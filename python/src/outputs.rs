@@ -84,9 +84,12 @@ impl<'py> Binding<'py> {
 
 /// Where the elements of a value's tensors lie.
 fn addresses(value: &Value) -> Vec<Range<usize>> {
+    let of_map = |map: &kiln::Map| vec![range(map.keys()), range(map.values())];
     match value {
         Value::Tensor(tensor) => vec![range(tensor)],
         Value::Sequence(tensors) => tensors.iter().map(range).collect(),
+        Value::Map(map) => of_map(map),
+        Value::Maps(maps) => maps.iter().flat_map(of_map).collect(),
         Value::Nothing => Vec::new(),
     }
 }
