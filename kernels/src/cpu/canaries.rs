@@ -1,6 +1,8 @@
 //! Buffers for tests of kernels: a result lies between canaries that must stay as they are, an operand between NaNs,
 //! which show in every result that they get into.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::cpu::{Elements, PackedWeights, PackedWeightsMut};
 use crate::isa::Isa;
 use crate::parallel::Parallel;
@@ -95,7 +97,7 @@ pub(crate) fn integers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).map(|value| value as f32).collect()
 }
 
-/// A fork-join on fresh threads, one for each task.
+/// A fork-join on four fresh threads, each of which takes the next task when it has done one.
 pub(crate) struct Scoped;
 
 impl Parallel for Scoped {
@@ -104,9 +106,14 @@ impl Parallel for Scoped {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for index in 0..tasks {
-                scope.spawn(move || task(index));
+            for _ in 0..self.threads().min(tasks) {
+                scope.spawn(|| {
+                    while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&index| index < tasks) {
+                        task(index);
+                    }
+                });
             }
         });
     }
