@@ -10,9 +10,13 @@ check:
 docs:
     .ci/docs
 
+# Tests from day to day, of a profile that compiles an edit in seconds: `just quick --test single_layer softmax`.
+quick *ARGS:
+    cargo test --profile quick {{ARGS}}
+
 # Every test.
 test:
-    cargo test --release
+    cargo test --release --locked --all-features
 
 # One bench, for example `just bench gemm`.
 bench NAME:
