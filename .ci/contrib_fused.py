@@ -379,3 +379,14 @@ def attention():
             num_heads=2,
             unidirectional=g["causal"],
         )
+
+
+@cases
+def tables():
+    for g in grid(metric=["euclidean", "sqeuclidean"], dtype=[F32, F64]):
+        d = Draw(str(g))
+        inputs = lambda m, n: [d.f(m, 5, dtype=g["dtype"]), d.f(n, 5, dtype=g["dtype"])]
+        yield Case(named(**g), "CDist", MS, [inputs(3, 4), inputs(7, 2)], metric=g["metric"], atol=1e-4)
+    d = Draw("unique")
+    inputs = lambda n: [d.i(0, 6, n).astype(F32)]
+    yield Case("Unique", "Unique", MS, [inputs(9), inputs(4)], ["y", "places", "counts"])

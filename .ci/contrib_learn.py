@@ -218,3 +218,72 @@ def forests():
             **labels,
             **own,
         )
+
+
+@cases
+def machines():
+    """Support vector machines: one feature row after the other, kernels, and votes of pairs of classes."""
+    kernels = ["LINEAR", "POLY", "RBF", "SIGMOID"]
+    for g in grid(kernel=kernels, vectors=[0, 5], one=[0, 1], post=["NONE", "LOGISTIC", "SOFTMAX"]):
+        d = Draw(str(g))
+        count = g["vectors"]
+        yield Case(
+            named(**g),
+            "SVMRegressor",
+            ML,
+            [[d.f(2, 3)], [d.f(150, 3)]],
+            kernel_type=g["kernel"],
+            kernel_params=[0.5, 0.3, 3.0],
+            coefficients=d.f(count or 3).tolist(),
+            support_vectors=d.f(count * 3).tolist() or None,
+            n_supports=count,
+            rho=d.f(1).tolist(),
+            one_class=g["one"],
+            post_transform=g["post"],
+        )
+    for g in grid(
+        classes=[2, 3, 5],
+        kernel=kernels,
+        post=["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"],
+        chances=[0, 1],
+        texts=[0, 1],
+        dtype=[F32, F64, np.int64],
+    ):
+        if g["kernel"] != "RBF" and (g["post"] != "NONE" or g["dtype"] != F32):
+            continue
+        d = Draw(str(g))
+        classes = g["classes"]
+        counts = [2, 3, 1, 2, 4][:classes]
+        pairs = classes * (classes - 1) // 2
+        names = {"classlabels_strings": list("abcde")} if g["texts"] else {"classlabels_ints": [4, 7, 9, -1, 2]}
+        yield Case(
+            named(**g),
+            "SVMClassifier",
+            ML,
+            [[(d.f(2, 3) * 2).astype(g["dtype"])], [(d.f(150, 3) * 2).astype(g["dtype"])]],
+            ["label", "scores"],
+            kernel_type=g["kernel"],
+            kernel_params=[0.5, 0.3, 3.0],
+            coefficients=d.f(sum(counts) * (classes - 1)).tolist(),
+            support_vectors=d.f(sum(counts) * 3).tolist(),
+            vectors_per_class=counts,
+            rho=d.f(pairs).tolist(),
+            prob_a=(-0.5 - d.rng.random(pairs)).tolist() if g["chances"] else None,
+            prob_b=d.f(pairs, scale=0.3).tolist() if g["chances"] else None,
+            post_transform=g["post"],
+            **{name: values[:classes] for name, values in names.items()},
+        )
+    for g in grid(classes=[1, 2, 3], post=["NONE", "LOGISTIC", "SOFTMAX"], positive=[0, 1]):
+        d = Draw(str(g))
+        coefficients = d.f(g["classes"] * 3)
+        yield Case(
+            "linear_" + named(**g),
+            "SVMClassifier",
+            ML,
+            [[d.f(2, 3)], [d.f(70, 3)]],
+            ["label", "scores"],
+            coefficients=(abs(coefficients) if g["positive"] else coefficients).tolist(),
+            classlabels_ints=[4, 7, 9][: g["classes"]],
+            rho=d.f(g["classes"]).tolist(),
+            post_transform=g["post"],
+        )

@@ -3,7 +3,8 @@
     contrib_sklearn.py FOLDER
 
 Writes a folder for each case as contrib_cases.py does: model.onnx, test_data_set_*, tolerance.json. Classifiers are
-there with and without ZipMap, which makes a map of each row's probabilities. Needs scikit-learn and skl2onnx.
+there with and without ZipMap, which makes a map of each row's probabilities. `.ci/contrib --sklearn` runs it, and has
+the versions of the packages: others fit and convert other models.
 """
 
 import json
@@ -37,6 +38,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, OneHotEncoder, PolynomialFeatures, StandardScaler
+from sklearn.svm import SVC, SVR, LinearSVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 FEATURES = 6
@@ -57,6 +59,12 @@ CLASSIFIERS = {
     "neighbours": KNeighborsClassifier(),
     "network": MLPClassifier((16,), max_iter=50, random_state=0),
     "discriminant": LinearDiscriminantAnalysis(),
+    "svc": SVC(),
+    "svc_linear": SVC(kernel="linear"),
+    "svc_polynomial": SVC(kernel="poly", coef0=0.5),
+    "svc_sigmoid": SVC(kernel="sigmoid"),
+    "svc_chances": SVC(probability=True, random_state=0),
+    "nu_svc": NuSVC(nu=0.2),
     "scaled_logistic": make_pipeline(StandardScaler(), PolynomialFeatures(), LogisticRegression(max_iter=200)),
     "reduced_forest": make_pipeline(MinMaxScaler(), PCA(3), RandomForestClassifier(20, random_state=0)),
     "selected_tree": make_pipeline(SelectKBest(k=3), Normalizer(), DecisionTreeClassifier(random_state=0)),
@@ -76,6 +84,12 @@ REGRESSORS = {
         ColumnTransformer([("one", OneHotEncoder(handle_unknown="ignore"), [0]), ("number", StandardScaler(), [1, 2])]),
         LinearRegression(),
     ),
+    "svr": SVR(),
+    "svr_linear": SVR(kernel="linear"),
+    "svr_polynomial": SVR(kernel="poly", degree=2, coef0=0.5),
+    "nu_svr": NuSVR(),
+    "linear_svr": LinearSVR(),
+    "one_class": OneClassSVM(nu=0.1),
     "isolation": IsolationForest(n_estimators=20, random_state=0),
 }
 

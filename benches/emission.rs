@@ -50,7 +50,7 @@ fn product(m: u64) -> MatMulKey {
     MatMulKey::new(Target::new(Isa::detect(), THREADS), problem)
 }
 
-/// Pictures of so many pixels a line.
+/// Images of so many pixels a line.
 fn convolution(number: u64) -> ConvKey {
     let (height, width) = (8 + number / 100, 8 + number % 100);
     let shape = ConvShape {

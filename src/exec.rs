@@ -7,6 +7,7 @@
 
 pub mod attention;
 pub mod blob;
+pub mod blockwise;
 pub mod chain;
 pub mod context;
 pub mod conv;
@@ -80,6 +81,7 @@ macro_rules! families {
 families! {
     processor {
         attention_keys: attention::AttentionKey,
+        blockwise_keys: blockwise::BlockwiseKey,
         chain_keys: chain::ChainKey,
         conv_keys: conv::ConvKey,
         footprint_keys: footprint::FootprintKey,

@@ -38,7 +38,7 @@ pub mod verify;
 pub use build::GraphBuilder;
 #[cfg(feature = "device")]
 pub use device::DeviceCx;
-pub use error::{NodeError, RunError};
+pub use error::{Mismatch, NodeError, RunError};
 pub use io::Io;
 pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 pub use node::{Node, RunCx};

@@ -9,6 +9,7 @@ mod apart;
 mod arguments;
 mod attention;
 mod bits;
+mod blockwise;
 mod cast;
 mod combine;
 mod constant;
@@ -31,6 +32,7 @@ mod fourier;
 mod gather;
 pub mod generic;
 mod grid;
+mod group_query;
 mod integer;
 mod loss;
 mod maps;
@@ -71,6 +73,7 @@ mod tasks;
 mod text;
 mod transpose;
 mod unpool;
+mod vector_machine;
 mod view;
 mod wide;
 mod window;
@@ -155,6 +158,7 @@ pub type Operator = (&'static str, &'static str, MakeNode);
 const GROUPS: &[&[Operator]] = &[
     attention::OPERATORS,
     bits::OPERATORS,
+    blockwise::OPERATORS,
     cast::OPERATORS,
     combine::OPERATORS,
     constant::OPERATORS,
@@ -172,6 +176,7 @@ const GROUPS: &[&[Operator]] = &[
     fourier::OPERATORS,
     gather::OPERATORS,
     grid::OPERATORS,
+    group_query::OPERATORS,
     integer::OPERATORS,
     loss::OPERATORS,
     mask::OPERATORS,
@@ -204,6 +209,7 @@ const GROUPS: &[&[Operator]] = &[
     text::OPERATORS,
     transpose::OPERATORS,
     unpool::OPERATORS,
+    vector_machine::OPERATORS,
     window::OPERATORS,
 ];
 

@@ -502,7 +502,7 @@ impl Session {
         drop(idle);
         self.footprint.note(&self.buffers, &self.build.records);
         self.heap.trim(&self.share);
-        Ok(result?)
+        result.map_err(|error| self.refused(error))
     }
 
     /// Puts a request's tensors into the model's order and checks them against what the model declares.

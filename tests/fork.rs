@@ -107,16 +107,16 @@ fn children_end(count: usize) {
         for thread in 0..8 {
             let (sessions, options, stop, served) = (&sessions, &options, &stop, &served);
             scope.spawn(move || {
-                for turn in 0.. {
+                for round in 0.. {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
-                    let form = (turn * 5 + thread) % 32;
-                    if turn % 8 == thread {
+                    let form = (round * 5 + thread) % 32;
+                    if round % 8 == thread {
                         let fresh = Session::from_graph(graph(form), options).unwrap();
-                        run(&fresh, turn).unwrap();
+                        run(&fresh, round).unwrap();
                     } else {
-                        run(&sessions[form % sessions.len()], turn * 8 + thread).unwrap();
+                        run(&sessions[form % sessions.len()], round * 8 + thread).unwrap();
                     }
                     served.fetch_add(1, Ordering::Relaxed);
                 }

@@ -143,9 +143,9 @@ fn weights_in_a_file_are_read_once_more_when_another_default_is_replaced() {
 
 #[test]
 fn bodies_see_what_a_request_gives_and_their_own_constants() {
-    // y = x after three turns of `v * factor + 1`; the factor comes from outside and has a default.
+    // y = x after three iterations of `v * factor + 1`; the factor comes from outside and has a default.
     let mut body = GraphBuilder::new("body", 17);
-    let _turn = body.input("turn", DType::I64, []);
+    let _iteration = body.input("iteration", DType::I64, []);
     let go = body.input("go", DType::Bool, []);
     let v = body.input("v", DType::F32, [2.into()]);
     let factor = body.input("factor", DType::F32, [Dim::Any]);
@@ -159,9 +159,9 @@ fn bodies_see_what_a_request_gives_and_their_own_constants() {
     let x = build.input("x", DType::F32, [2.into()]);
     let two = floats(&[1], std::iter::once(2.0));
     let factor = default(&mut build, "factor", &two);
-    let turns = build.constant(Tensor::scalar(3i64));
+    let iterations = build.constant(Tensor::scalar(3i64));
     let attrs = [("body", Attr::Graph(std::sync::Arc::new(body.finish())))];
-    let made = build.op_with_bodies("Loop", &[Some(turns), None, Some(x)], &[factor], 1, &attrs);
+    let made = build.op_with_bodies("Loop", &[Some(iterations), None, Some(x)], &[factor], 1, &attrs);
     build.output("y", made[0]);
     let session = Session::from_graph(with_defaults(build, &[("factor", &two)]), &options()).unwrap();
     let run = |given: &[(&str, Tensor)]| {

@@ -10,7 +10,7 @@ use kiln::exec::matmul::MatMulKey;
 use kiln::exec::request::RequestKey;
 use kiln::graph::ir::Dim;
 use kiln::graph::{Attr, Graph, GraphBuilder, Observer, StepEvent};
-use kiln::record::{CacheMode, Evidence, How, Record, Recorded, Store, decode};
+use kiln::record::{CacheMode, Evidence, EvidenceKind, Record, Recorded, Store, decode};
 use kiln::session::{Session, SessionOptions, Tune};
 use kiln::tensor::{DType, Tensor};
 use kiln_kernels::cpu::conv::ConvBlocks;
@@ -101,7 +101,8 @@ fn results_stay_right_and_a_second_session_measures_nothing() {
     let third = session(Tune::Off, Some(folder.path()));
     // Footprints and times of requests are measured in every session.
     let measured = [FootprintKey::FAMILY, RequestKey::FAMILY];
-    let tuned = |record: &Record| record.evidence.how == How::Measured && !measured.contains(&record.family.as_str());
+    let tuned =
+        |record: &Record| record.evidence.kind == EvidenceKind::Measured && !measured.contains(&record.family.as_str());
     let measured = |store: &Store| store.list().iter().filter(|record| tuned(record)).count();
     assert_eq!(measured(&third.build_cx().records) as u64, report.tuned);
     assert_close(&run(&third), &before);
@@ -148,7 +149,7 @@ fn a_bad_choice_is_replaced_and_the_next_request_sees_it_with_its_weights() {
     assert!(seen.iter().all(|(_, prepared, _)| !*prepared), "{seen:?}");
 }
 
-/// A picture of so many lines.
+/// An image of so many lines.
 fn sized(height: usize) -> Tensor {
     Tensor::from_slice([1, 32, height, 24], &values(32 * height * 24, 3)).unwrap()
 }

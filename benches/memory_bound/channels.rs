@@ -51,7 +51,7 @@ fn norms(table: &Table<'_>, shape: Channels) -> Result<()> {
     })
 }
 
-/// Pooling of one square picture: channels, side, then window, stride and padding.
+/// Pooling of one square image: channels, side, then window, stride and padding.
 type Square = (&'static str, PoolKind, u64, [u64; 4]);
 
 fn pool(table: &Table<'_>, square: Square, last: bool) -> Result<()> {

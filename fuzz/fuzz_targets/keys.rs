@@ -55,6 +55,7 @@ families! {
     exec::matmul::MatMulKey,
     exec::norm::ChannelNormKey,
     exec::norm::RowNormKey,
+    exec::blockwise::BlockwiseKey,
     exec::peak::PeakKey,
     exec::pool::PoolKey,
     exec::quantized::QuantizedKey,

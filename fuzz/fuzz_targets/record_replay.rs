@@ -68,8 +68,8 @@ fn layers() -> Graph {
     let filled = build.op("ConstantOfShape", &[shape], &[]);
     let soft = build.op("Softmax", &[x], &[]);
     let sum = build.op("Add", &[soft, filled], &[]);
-    let turned = build.op("Transpose", &[sum], &[("perm", [1i64, 0].into())]);
-    build.output("y", turned);
+    let transposed = build.op("Transpose", &[sum], &[("perm", [1i64, 0].into())]);
+    build.output("y", transposed);
     build.finish()
 }
 

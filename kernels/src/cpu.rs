@@ -7,12 +7,14 @@
 pub mod activation;
 pub mod amx;
 pub mod attention;
+pub mod blockwise;
 #[cfg(test)]
 pub(crate) mod canaries;
 pub mod chain;
 mod code_parts;
 pub mod conv;
 mod description;
+pub(crate) mod epilogue;
 pub mod gemm;
 pub mod linear;
 pub(crate) mod loops;
@@ -34,7 +36,7 @@ pub mod vecmath;
 pub(crate) use code_parts::Emitted;
 pub use code_parts::{CodeParts, CodeSource, EmitEach, MOST_PARTS, PartSet};
 pub use numerics::{Numerics, NumericsError};
-pub use packed::{PackedWeights, PackedWeightsMut};
+pub use packed::{PackedElement, PackedWeights, PackedWeightsMut};
 pub use precision::{Elements, Precision, PrecisionError};
 pub use stored::{Activations, ActivationsMut, Stored};
 
@@ -129,6 +131,12 @@ kinds! {
     Attention(attention::AttentionCode) of attention::FAMILY,
         extension |code| code.form.makes_pairs().then_some(Extension::Bf16),
         emit |code, _, asm| { attention::emit::emit(code, asm); Ok(()) };
+    /// A product of one row by block-quantised weights.
+    BlockRow(blockwise::BlockRowCode) of blockwise::FAMILY,
+        emit |code, _, asm| code.emit(asm);
+    /// Blocks of quantised weights as numbers.
+    BlockExpand(blockwise::BlockExpandCode) of blockwise::FAMILY,
+        emit |code, _, asm| code.emit(asm);
     /// An element-wise chain.
     Chain(chain::ChainCode) of "chain",
         emit |code, _, asm| chain::emit::emit(code, asm);

@@ -1,6 +1,7 @@
 //! Plain Rust references, one a kernel family: the oracle of the tests and the fallback without JIT.
 
 pub mod attention;
+pub mod blockwise;
 pub mod chain;
 pub mod conv;
 pub mod functions;

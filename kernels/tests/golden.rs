@@ -17,6 +17,9 @@ use kiln_kernels::cpu::gemm::tile::{LeftRows, RightColumns, TileCode};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::pool::{Collect, PoolCode};
+use kiln_kernels::cpu::quantized::bytes::Added;
+use kiln_kernels::cpu::quantized::tile::LeftRows as QuantizedRows;
+use kiln_kernels::cpu::quantized::{Form, Output, QuantizedCode, QuantizedEpilogueCode};
 use kiln_kernels::cpu::recurrent::{Activation, GateCode, Gates};
 use kiln_kernels::cpu::reduce::{Fold, Map, Order, Pass, PostOp, ReduceCode};
 use kiln_kernels::cpu::softmax::{self, SoftmaxCode};
@@ -91,12 +94,11 @@ fn listing(key: &CodeKey, part: usize) -> String {
     abridged(key, part, |_| 0..0)
 }
 
-/// The depthwise kernel for any window and stride. It has a variant for each number of positions of a block, the
-/// largest first, to which it jumps after a comparison each. Those of more than two positions are left out: they repeat
-/// what the variant for two does for its second one.
-fn depthwise(isa: Isa) -> String {
-    let key = CodeKey::Depthwise(DepthwiseCode { isa, activation: Some(UnaryOp::Relu), stored: Stored::F32 });
-    abridged(&key, 0, |instructions| {
+/// A kernel that has a variant for each number of rows or positions of a block, the largest first, to which it jumps
+/// after a comparison each. Those of more than two are left out: they repeat what the variant for two does for its
+/// second one.
+fn of_two_rows(key: &CodeKey) -> String {
+    abridged(key, 0, |instructions| {
         let dispatch = instructions.iter().position(|instruction| instruction.mnemonic() == Mnemonic::Jmp).unwrap();
         let compared = instructions[..dispatch].iter().filter(|instruction| instruction.mnemonic() == Mnemonic::Je);
         let variants: Vec<u64> = compared.map(Instruction::near_branch_target).collect();
@@ -149,7 +151,15 @@ fn places() -> Vec<(PathBuf, String)> {
         // The last part does all that the others do.
         let others = others(isa).map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
         places.extend(others.map(|(name, text)| (folder.join(name), text)));
-        places.push((folder.join(format!("depthwise-any-{isa}.asm")), depthwise(isa)));
+        let depthwise = DepthwiseCode { isa, activation: Some(UnaryOp::Relu), stored: Stored::F32 };
+        // Two vectors of signed bytes: on AVX2 two rows are stored at once.
+        let (form, left, output) = (Form::Widened, QuantizedRows::Strided, Output::Signed);
+        let quantized = QuantizedCode { isa, form, vectors: 2, left, output };
+        for (name, key) in
+            [("depthwise-any", CodeKey::Depthwise(depthwise)), ("quantized", CodeKey::Quantized(quantized))]
+        {
+            places.push((folder.join(format!("{name}-{isa}.asm")), of_two_rows(&key)));
+        }
     }
     // A convolution of bf16 pairs whose activation follows the store: of a copy of the tile, before it is rounded.
     for (name, activation) in [("pairs", None), ("pairs-activation", Some(UnaryOp::Sigmoid))] {
@@ -165,6 +175,9 @@ fn places() -> Vec<(PathBuf, String)> {
         });
         places.push((folder.join(format!("{name}-avx512.asm")), listing(&code, 1)));
     }
+    let epilogue = QuantizedEpilogueCode { isa: Isa::Avx512, output: Output::Signed, added: Added::First };
+    let epilogue = CodeKey::QuantizedEpilogue(epilogue);
+    places.push((folder.join("quantized-epilogue-avx512.asm"), listing(&epilogue, 0)));
     let form = AttentionForm::WeighPairs(Adjust::default());
     let weights = CodeKey::Attention(AttentionCode { isa: Isa::Avx512, form });
     places.push((folder.join("attention-weights-avx512.asm"), listing(&weights, 0)));

@@ -15,11 +15,12 @@ from onnx import TensorProto, helper
 from test_session import BAD_INPUTS, X
 
 import kiln
+import kiln.onnxruntime as ort
 
 LARGE_X = np.ones((1000, 3), np.float32)
 
 LARGE = """
-import os, resource
+import os, sys
 import numpy as np, kiln
 from conftest import make_model, tensor
 from onnx import TensorProto, helper
@@ -39,19 +40,25 @@ model = make_model(
 session = kiln.Session(model)
 x = np.ones((256, 65536), np.float32)
 assert x.nbytes == 64 << 20
-session.run(None, {"x": x[:1]})
+given = x
+if sys.argv[1] == "torch":
+    import torch
+    given = torch.from_numpy(x)
+session.run(None, {"x": given[:1]})
 before = present()
 with open("/proc/self/clear_refs", "w") as clear:
     clear.write("5")
-[y] = session.run(None, {"x": x})
+[y] = session.run(None, {"x": given})
 assert (y == 1).all()
 grown = most() - before
 assert grown < 16 << 20, grown
 """
 
 
-def test_a_large_input_is_read_where_it_is() -> None:
-    python(LARGE)
+@pytest.mark.parametrize("owner", ["numpy", "torch"])
+def test_a_large_input_is_read_where_it_is(owner: str) -> None:
+    pytest.importorskip(owner)
+    python(LARGE, owner)
 
 
 def test_inputs_are_never_written() -> None:
@@ -89,11 +96,28 @@ def test_outputs_go_on_by_dlpack_without_a_copy(relu: kiln.Session) -> None:
     [y] = relu.run(None, {"x": X})
     other = np.from_dlpack(y)
     assert other.ctypes.data == y.ctypes.data
+
+
+def test_torchs_tensors_go_in_and_out_without_a_copy(relu: kiln.Session) -> None:
     torch = pytest.importorskip("torch")
+    given, bound = torch.from_numpy(X.copy()), torch.zeros(2, 3)
+    assert ort.OrtValue.from_dlpack(given).data_ptr() == given.data_ptr()
+    [y] = relu.run(None, {"x": given})
     shared = torch.from_dlpack(y)
     assert shared.data_ptr() == y.ctypes.data
+    relu.close()
+    del y
+    gc.collect()
     shared += 1
-    assert (y == np.maximum(X, 0) + 1).all()
+    np.testing.assert_array_equal(shared.numpy(), np.maximum(X, 0) + 1)
+    # Computed in torch's memory.
+    session = kiln.Session(unary("Relu"))
+    [made] = session.run(None, {"x": given}, out={"y": np.from_dlpack(bound)})
+    assert made.ctypes.data == bound.data_ptr()
+    np.testing.assert_array_equal(bound.numpy(), np.maximum(X, 0))
+    np.testing.assert_array_equal(given.numpy(), X)
+    with pytest.raises(kiln.InputError, match="requires? grad"):
+        session.run(None, {"x": given.clone().requires_grad_()})
 
 
 def test_an_output_that_is_an_input_or_a_constant_is_a_copy() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from conftest import make_model, tensor, unary
 from numpy.typing import NDArray
@@ -69,6 +70,46 @@ def test_a_bound_cache_is_not_copied() -> None:
         assert (present[1000:, 0] == np.arange(1000, rows + 1)).all()
         assert total.numpy() == sum(range(1000, rows + 1)) * 1024
         assert not np.shares_memory(total.numpy(), present)
+
+
+VIEWS: list[tuple[list[onnx.NodeProto], tuple[int, ...]]] = [
+    ([helper.make_node("Reshape", ["sum", "shape"], ["y"])], (1024 * 256, 4)),
+    ([helper.make_node("Unsqueeze", ["sum", "first"], ["y"])], (1, *WIDE)),
+    ([helper.make_node("Flatten", ["sum"], ["y"], axis=0)], (1, 1024 * 1024)),
+    (
+        [
+            helper.make_node("Unsqueeze", ["sum", "first"], ["three"]),
+            helper.make_node("Squeeze", ["three", "first"], ["two"]),
+            helper.make_node("Identity", ["two"], ["same"]),
+            helper.make_node("Reshape", ["same", "shape"], ["y"]),
+        ],
+        (1024 * 256, 4),
+    ),
+]
+
+
+@pytest.mark.parametrize(("views", "shape"), VIEWS, ids=["reshape", "unsqueeze", "flatten", "four"])
+def test_what_a_view_is_made_of_is_computed_where_its_array_is(
+    views: list[onnx.NodeProto], shape: tuple[int, ...]
+) -> None:
+    """As the first test: a session that may have no memory of the output's size."""
+    rows = np.arange(1024, dtype=np.float32)
+    constants = [
+        helper.make_tensor("rows", TensorProto.FLOAT, (1, 1024), rows.tobytes(), raw=True),
+        helper.make_tensor("shape", TensorProto.INT64, (2,), [-1, 4]),
+        helper.make_tensor("first", TensorProto.INT64, (1,), [0]),
+    ]
+    nodes = [helper.make_node("Add", ["x", "rows"], ["sum"]), *views]
+    ports = tensor("x", TensorProto.FLOAT, ("n", 1)), tensor("y", TensorProto.FLOAT, [None] * len(shape))
+    session = kiln.Session(make_model(nodes, ports[:1], ports[1:], constants), memory_bytes=1 << 20)
+    y = np.zeros(shape, np.float32)
+    for value in range(4):
+        x = np.full((1024, 1), value, np.float32)
+        with pytest.raises(kiln.OutputError, match="bound to memory for"):
+            session.run(None, {"x": x}, out={"y": np.zeros((*shape, 1), np.float32)})
+        [made] = session.run(None, {"x": x}, out={"y": y})
+        assert made is y
+        np.testing.assert_array_equal(y.reshape(WIDE), rows + np.full(WIDE, value))
 
 
 def test_memory_that_the_request_uses_elsewhere_is_copied_to() -> None:

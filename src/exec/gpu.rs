@@ -26,7 +26,7 @@ use super::BuildCx;
 
 pub use context::GpuCx;
 pub use module::Compiled;
-pub use ranking::{Candidate, Ranking, Refused, Why};
+pub use ranking::{Candidate, Ranking, RefusalReason, Refused};
 pub use solution::{Origin, Solution};
 pub use solver::SolverKey;
 pub use traffic::{Copies, Traffic};

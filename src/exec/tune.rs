@@ -3,7 +3,7 @@
 //! The first use of a key never waits for it: a builder takes the cost model's pick (or a record's choice), the node
 //! runs, and the key is [noted](Tuner::note). A worker thread takes noted keys one by one, while no request is running:
 //!
-//! - [`wish`] measures one key: candidates of its family, built as any executor is, run on made-up operands
+//! - [`job`] measures one key: candidates of its family, built as any executor is, run on made-up operands
 //!   ([`operands`]) under the rules of a [`contest`].
 //! - `search` is the same for a problem of a device's libraries, which the device times.
 //! - What wins is recorded with what it was measured against. Where it is not what was in use, the executor in the
@@ -14,13 +14,13 @@
 //! A key whose record was measured is not measured again, in any process. docs/tuning.md is the user's side of this.
 
 mod contest;
+mod job;
 mod operands;
 mod report;
 mod requests;
 #[cfg(feature = "device")]
 mod search;
 mod standing;
-mod wish;
 mod worker;
 
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl Effort {
                     enough: 200_000,
                     candidate: 2_000_000,
                     key: (8_000_000, 50),
-                    turns: 2,
+                    final_samples: 2,
                 },
                 total: Duration::from_secs(20),
             }),
@@ -71,7 +71,7 @@ impl Effort {
                     enough: 2_000_000,
                     candidate: 20_000_000,
                     key: (400_000_000, 500),
-                    turns: 5,
+                    final_samples: 5,
                 },
                 total: Duration::from_secs(300),
             }),

@@ -12,9 +12,12 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, Weak};
 
 use hashbrown::HashMap;
+use kiln_kernels::cpu::blockwise::{BlockPanels, BlockSource};
 use kiln_kernels::cpu::conv::Weights;
 use kiln_kernels::cpu::gemm::{Panels, Source};
-use kiln_kernels::cpu::quantized::{self, Form, Layout, Steps, WeightSource};
+use kiln_kernels::cpu::quantized::{
+    self, Form, IntegerSizes, Layout, PackedIntegers, PackedIntegersMut, Steps, WeightSource,
+};
 use kiln_kernels::cpu::{Elements, PackedWeights, PackedWeightsMut};
 use kiln_kernels::{Isa, KernelError, Result as KernelResult};
 
@@ -49,10 +52,14 @@ impl Packed {
     /// The weights, which were packed in these elements.
     #[must_use]
     pub fn weights(&self, elements: Elements) -> PackedWeights<'_> {
-        PackedWeights::new(elements, bytemuck::cast_slice(self.bytes()))
+        PackedWeights::new(elements, self.words())
     }
 
-    /// Their bytes; a packing may leave the last few unused.
+    fn words(&self) -> &[u32] {
+        bytemuck::cast_slice(self.bytes())
+    }
+
+    /// Their bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.bytes()[..self.words * 4]
@@ -216,15 +223,18 @@ pub fn conv<'a>(
 pub struct QuantizedWeights {
     /// How factors are multiplied.
     pub form: Form,
+    sizes: IntegerSizes,
     packed: Arc<Packed>,
-    len: usize,
 }
 
 impl QuantizedWeights {
-    /// The packed bytes.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        &self.packed.bytes()[..self.len]
+    /// As kernels read them.
+    ///
+    /// # Errors
+    ///
+    /// Where their memory is not as long as their sizes say.
+    pub fn view(&self) -> KernelResult<PackedIntegers<'_>> {
+        PackedIntegers::new(self.sizes, self.packed.words())
     }
 }
 
@@ -242,16 +252,42 @@ pub fn quantized(isa: Isa, source: &WeightSource<'_>, sizes: &Weights, steps: St
         false => Form::Words,
     };
     let layout = Layout::of(isa, sizes, steps, form);
-    let len = quantized::weights::packed_bytes(isa, sizes, layout);
+    let packed_sizes = layout.packed(isa, sizes);
     let WeightSource { data: _, signed, zeros, filter, channel, tap } = source;
     let name = format!("quantized {} {sizes:?} {layout:?} {signed} {zeros:?} {filter} {channel} {tap}", isa.lanes());
-    let packed = find_or_pack(&name, len.div_ceil(4), |out| {
-        let out: &mut [u8] = bytemuck::cast_slice_mut(out);
-        // What is not written must be alike in equal weights too.
-        out.fill(0);
-        quantized::weights::pack(isa, sizes, layout, source, &mut out[..len])
+    let packed = find_or_pack(&name, packed_sizes.words(), |out| {
+        quantized::weights::pack(isa, sizes, layout, source, PackedIntegersMut::new(packed_sizes, out)?)
     })?;
-    Ok(QuantizedWeights { form, packed, len })
+    Ok(QuantizedWeights { form, sizes: packed_sizes, packed })
+}
+
+/// Block-quantised weights of a product, packed.
+#[derive(Clone, Debug)]
+pub struct BlockWeights {
+    packed: Arc<Packed>,
+}
+
+impl BlockWeights {
+    /// The packed bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.packed.bytes()
+    }
+}
+
+/// Packs block-quantised weights of a product in panels.
+///
+/// # Errors
+///
+/// Where the source does not fit the panels, or these cannot be addressed.
+pub fn blockwise(panels: &BlockPanels, source: &BlockSource<'_>) -> KernelResult<BlockWeights> {
+    if !panels.is_addressable() {
+        let reason = format!("weights of {panels:?}");
+        return Err(KernelError::Unsupported { family: "pack", reason });
+    }
+    let name = format!("blockwise {panels:?} {}", source.signed);
+    let packed = find_or_pack(&name, panels.bytes() / 4, |out| panels.pack(source, bytemuck::cast_slice_mut(out)))?;
+    Ok(BlockWeights { packed })
 }
 
 /// Packs weights, and lets go of them where equal ones in that layout are there already.

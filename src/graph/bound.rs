@@ -1,40 +1,125 @@
 //! Outputs of a graph that are bound to memory of the request's caller.
 //!
 //! The step that makes such an output finds that memory where it would ask for other ([`Io::alloc`](super::Io::alloc)),
-//! and writes over no input instead. An output that no step allocates (a reshaped value, an input that is passed on, a
-//! part of a larger tensor) has its elements elsewhere when the graph has run; who bound it copies them.
+//! and writes over no input instead. Where nothing but views (Reshape, Squeeze) lies between an output and the step
+//! that computes its elements, that step finds it, under the shape that its value has. An output that no step allocates
+//! (an input that is passed on, a part of a larger tensor) has its elements elsewhere when the graph has run; who bound
+//! it copies them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::ir::ValueId;
+use super::error::{Mismatch, NodeError};
+use super::ir::{Graph, ValueId};
 use crate::tensor::Tensor;
 use crate::tensor::TensorSpec;
 use crate::tensor::destination::Destination;
 
+/// The output of a step.
+#[derive(Clone, Copy)]
+pub(super) struct Made {
+    /// The step, by its place among others.
+    pub(super) step: usize,
+    /// The output's place among the step's.
+    pub(super) output: usize,
+}
+
+/// An output of a graph.
+#[derive(Clone, Copy)]
+pub(super) struct Outlet {
+    pub(super) value: ValueId,
+    /// The value whose elements it has, in the same memory: itself, or what views were made of.
+    viewed: ValueId,
+    /// The step of the graph that makes it; `None` for inputs and constants.
+    made: Option<Made>,
+}
+
+impl Outlet {
+    /// Where it is made, if it is in one of these steps of the graph.
+    pub(super) fn made_in(&self, steps: &Range<usize>) -> Option<Made> {
+        let made = self.made.filter(|made| steps.contains(&made.step))?;
+        Some(Made { step: made.step - steps.start, ..made })
+    }
+}
+
+/// The outputs of a graph, in order; `is_view` says of a node's place whether it makes a view of its first input.
+pub(super) fn outlets(graph: &Graph, is_view: impl Fn(usize) -> bool) -> Vec<Outlet> {
+    let mut made: Vec<Option<Made>> = vec![None; graph.values.len()];
+    for (step, node) in graph.nodes.iter().enumerate() {
+        for (output, value) in node.outputs.iter().enumerate() {
+            if let Some(value) = value {
+                made[value.index()] = Some(Made { step, output });
+            }
+        }
+    }
+    let outlet = |&value: &ValueId| {
+        let mut viewed = value;
+        while let Some(made) = made[viewed.index()].filter(|made| is_view(made.step))
+            && let Some(input) = graph.nodes[made.step].input(0)
+        {
+            viewed = input;
+        }
+        Outlet { value, viewed, made: made[value.index()] }
+    };
+    graph.outputs.iter().map(outlet).collect()
+}
+
 /// The bound outputs of one request. There are a few at most, so that a search is short.
 pub(super) struct Bound {
-    each: Vec<(ValueId, Arc<Destination>)>,
+    each: Vec<Binding>,
+}
+
+/// A bound output.
+struct Binding {
+    /// Its place among the graph's outputs.
+    output: usize,
+    outlet: Outlet,
+    destination: Arc<Destination>,
 }
 
 impl Bound {
-    /// Binds each of a graph's outputs to its destination. A value that is an output twice goes to the first one.
-    pub(super) fn of(outputs: &[ValueId], destinations: &[Option<Arc<Destination>>]) -> Bound {
-        let pairs = outputs.iter().zip(destinations);
-        Bound { each: pairs.filter_map(|(value, destination)| Some((*value, destination.clone()?))).collect() }
+    /// Binds each of a graph's outputs to its destination. A value that is an output twice, or of which two outputs are
+    /// views, goes to the first one.
+    pub(super) fn of(outlets: &[Outlet], destinations: &[Option<Arc<Destination>>]) -> Bound {
+        let outputs = outlets.iter().zip(destinations).enumerate();
+        let bound = outputs.filter_map(|(output, (outlet, destination))| {
+            Some(Binding { output, outlet: *outlet, destination: destination.clone()? })
+        });
+        Bound { each: bound.collect() }
     }
 
-    /// Whether the output is bound to memory for that type and shape.
+    /// Refuses outputs that are of other types or shapes than their memory, as far as `spec` knows what they are.
+    ///
+    /// # Errors
+    ///
+    /// [`NodeError::Bound`] for the first of them.
+    pub(super) fn check<'s>(&self, spec: impl Fn(&Outlet) -> Option<&'s TensorSpec>) -> Result<(), NodeError> {
+        for Binding { output, outlet, destination } in &self.each {
+            let bound = destination.spec();
+            if let Some(made) = spec(outlet).filter(|made| *made != bound) {
+                let (output, bound, made) = (*output, bound.clone(), made.clone());
+                return Err(NodeError::Bound(Box::new(Mismatch { output, bound, made })));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the value is made in memory that is bound.
     pub(super) fn is_for(&self, value: ValueId, spec: &TensorSpec) -> bool {
-        self.find(value).is_some_and(|destination| destination.spec() == spec)
+        self.find(value).is_some_and(|bound| match bound.outlet.value == value {
+            true => bound.destination.spec() == spec,
+            false => bound.destination.takes(spec),
+        })
     }
 
-    /// A tensor over the memory that the output is bound to; `None` where it is not, or the memory is in use or for
-    /// another type or shape.
+    /// A tensor over the memory in which the value is made; `None` where there is none, or it is in use or for another
+    /// type or shape.
     pub(super) fn lend(&self, value: ValueId, spec: &TensorSpec) -> Option<Tensor> {
-        self.find(value)?.lend(spec)
+        let bound = self.find(value)?;
+        if bound.outlet.value == value { bound.destination.lend(spec) } else { bound.destination.lend_as(spec) }
     }
 
-    fn find(&self, value: ValueId) -> Option<&Arc<Destination>> {
-        self.each.iter().find(|(bound, _)| *bound == value).map(|(_, destination)| destination)
+    fn find(&self, value: ValueId) -> Option<&Binding> {
+        self.each.iter().find(|bound| bound.outlet.value == value || bound.outlet.viewed == value)
     }
 }

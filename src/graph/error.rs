@@ -7,7 +7,7 @@ use kiln_kernels::KernelError;
 use super::operators::error::ShapeError;
 use super::stop::Stopped;
 use crate::exec::BuildError;
-use crate::tensor::TensorError;
+use crate::tensor::{TensorError, TensorSpec};
 
 /// Why a node could not be prepared or run. The graph adds the node's name.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,9 @@ pub enum NodeError {
     /// The request was ended before the node was done.
     #[error("ended here: {0}")]
     Stopped(#[from] Stopped),
+    /// An output of the graph will be of another type or shape than the memory that the request has bound it to.
+    #[error(transparent)]
+    Bound(Box<Mismatch>),
     /// A panic within the node: a fault of Kiln's own. The request is lost, the session serves the next one.
     #[error("a fault of Kiln's own, please report it: {0}")]
     Panicked(String),
@@ -48,6 +51,18 @@ pub enum NodeError {
         /// The bound.
         limit: u64,
     },
+}
+
+/// An output of a graph that does not fit the memory that it is bound to.
+#[derive(Debug, thiserror::Error)]
+#[error("output {output} is {} {:?}, bound to memory for {} {:?}", made.dtype, made.shape, bound.dtype, bound.shape)]
+pub struct Mismatch {
+    /// The output's place among the graph's.
+    pub output: usize,
+    /// What the memory is for.
+    pub bound: TensorSpec,
+    /// What the output is.
+    pub made: TensorSpec,
 }
 
 /// The message of a panic, for the error that it becomes.

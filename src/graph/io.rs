@@ -19,13 +19,13 @@ use crate::tensor::{BufferPool, Tensor, TensorSpec};
 /// An input that no later node reads is handed over, so that its memory may become the output's
 /// ([`Io::can_reuse`]).
 pub struct Io<'a> {
-    ends: Ends<'a>,
+    operands: Operands<'a>,
     specs: &'a [TensorSpec],
     memory: Memory<'a>,
 }
 
 /// Where inputs are read and outputs are stored.
-enum Ends<'a> {
+enum Operands<'a> {
     /// Among the values of a running graph; and the number of outputs so far.
     Graph(Edges<'a>, usize),
     /// In vectors of its own: inputs and outputs.
@@ -89,13 +89,13 @@ impl<'a> Io<'a> {
     /// An execution outside of a running graph, with outputs of `specs`.
     pub fn new(inputs: SmallVec<[Option<Tensor>; 4]>, specs: &'a [TensorSpec], buffers: &'a Arc<BufferPool>) -> Io<'a> {
         let memory = Memory { pool: buffers, lease: None, bound: None };
-        Io { ends: Ends::Own(inputs.into_vec(), SmallVec::new()), specs, memory }
+        Io { operands: Operands::Own(inputs.into_vec(), SmallVec::new()), specs, memory }
     }
 
     /// An execution within a running graph.
     #[inline]
     pub(super) fn within(edges: Edges<'a>, specs: &'a [TensorSpec], memory: Memory<'a>) -> Io<'a> {
-        Io { ends: Ends::Graph(edges, 0), specs, memory }
+        Io { operands: Operands::Graph(edges, 0), specs, memory }
     }
 
     /// Input number `index`; an error where it is absent.
@@ -108,26 +108,26 @@ impl<'a> Io<'a> {
     #[inline]
     #[must_use]
     pub fn optional(&self, index: usize) -> Option<&Tensor> {
-        match &self.ends {
-            Ends::Graph(edges, _) => edges.input(index),
-            Ends::Own(inputs, _) => inputs.get(index).and_then(Option::as_ref),
+        match &self.operands {
+            Operands::Graph(edges, _) => edges.input(index),
+            Operands::Own(inputs, _) => inputs.get(index).and_then(Option::as_ref),
         }
     }
 
     /// All inputs, as [`Node::infer`](super::Node::infer) sees them.
     #[must_use]
     pub fn inputs(&self) -> SmallVec<[Option<&Tensor>; 4]> {
-        match &self.ends {
-            Ends::Graph(edges, _) => (0..edges.inputs.len()).map(|index| edges.input(index)).collect(),
-            Ends::Own(inputs, _) => inputs.iter().map(Option::as_ref).collect(),
+        match &self.operands {
+            Operands::Graph(edges, _) => (0..edges.inputs.len()).map(|index| edges.input(index)).collect(),
+            Operands::Own(inputs, _) => inputs.iter().map(Option::as_ref).collect(),
         }
     }
 
     /// Takes input number `index` out, to pass it on or to write over it.
     pub fn take(&mut self, index: usize) -> Result<Tensor, NodeError> {
-        let taken = match &mut self.ends {
-            Ends::Graph(edges, _) => edges.take(index),
-            Ends::Own(inputs, _) => inputs.get_mut(index).and_then(Option::take),
+        let taken = match &mut self.operands {
+            Operands::Graph(edges, _) => edges.take(index),
+            Operands::Own(inputs, _) => inputs.get_mut(index).and_then(Option::take),
         };
         taken.ok_or_else(|| missing(index))
     }
@@ -167,7 +167,7 @@ impl<'a> Io<'a> {
     #[inline]
     fn bound(&self, index: usize) -> Option<(&'a Bound, ValueId)> {
         let bound = self.memory.bound?;
-        let Ends::Graph(edges, _) = &self.ends else { return None };
+        let Operands::Graph(edges, _) = &self.operands else { return None };
         edges.outputs.get(index).copied().flatten().map(|value| (bound, value))
     }
 
@@ -175,10 +175,10 @@ impl<'a> Io<'a> {
     /// for an output that is bound to other memory.
     #[inline]
     pub fn can_reuse(&mut self, input: usize, output: usize) -> bool {
-        let tensor = match &self.ends {
-            Ends::Graph(edges, _) if !edges.owns(input) => None,
-            Ends::Graph(edges, _) => edges.input(input),
-            Ends::Own(inputs, _) => inputs.get(input).and_then(Option::as_ref),
+        let tensor = match &self.operands {
+            Operands::Graph(edges, _) if !edges.owns(input) => None,
+            Operands::Graph(edges, _) => edges.input(input),
+            Operands::Own(inputs, _) => inputs.get(input).and_then(Option::as_ref),
         };
         let fits = tensor.is_some_and(|tensor| tensor.is_sole() && tensor.spec() == &self.specs[output]);
         fits && !self.bound(output).is_some_and(|(bound, value)| bound.is_for(value, &self.specs[output]))
@@ -187,8 +187,8 @@ impl<'a> Io<'a> {
     /// Adds the next output.
     #[inline]
     pub fn push(&mut self, tensor: Tensor) {
-        match &mut self.ends {
-            Ends::Graph(edges, made) => {
+        match &mut self.operands {
+            Operands::Graph(edges, made) => {
                 debug_assert_eq!(tensor.spec(), &self.specs[*made], "a node makes what it inferred");
                 match edges.outputs.get(*made) {
                     Some(Some(value)) => edges.values[value.index()] = Some(Value::Tensor(tensor)),
@@ -196,7 +196,7 @@ impl<'a> Io<'a> {
                 }
                 *made += 1;
             }
-            Ends::Own(_, outputs) => {
+            Operands::Own(_, outputs) => {
                 debug_assert_eq!(tensor.spec(), &self.specs[outputs.len()], "a node makes what it inferred");
                 outputs.push(tensor);
             }
@@ -206,9 +206,9 @@ impl<'a> Io<'a> {
     /// The outputs, in order, of an execution outside of a running graph; within one they are among its values.
     #[must_use]
     pub fn into_outputs(self) -> SmallVec<[Tensor; 1]> {
-        match self.ends {
-            Ends::Graph(..) => SmallVec::new(),
-            Ends::Own(_, outputs) => outputs,
+        match self.operands {
+            Operands::Graph(..) => SmallVec::new(),
+            Operands::Own(_, outputs) => outputs,
         }
     }
 }

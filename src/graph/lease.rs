@@ -22,7 +22,7 @@ pub(super) struct Place {
     /// The index of the place.
     pub(super) number: u32,
     /// Bytes of the place.
-    pub(super) room: usize,
+    pub(super) bytes: usize,
 }
 
 /// The buffers of one plan in one run state.
@@ -61,7 +61,7 @@ impl Lease {
     #[inline]
     pub(super) fn lend(&self, place: &Place, pool: &Arc<BufferPool>) -> Option<Arc<Buffer>> {
         match self.places.get(place.number as usize).and_then(Cell::take) {
-            Some(buffer) if buffer.len() >= place.room => Some(buffer),
+            Some(buffer) if buffer.len() >= place.bytes => Some(buffer),
             // There is no buffer, or one of another plan that is smaller.
             _ => self.fetch(place, pool),
         }
@@ -74,7 +74,7 @@ impl Lease {
             return None;
         }
         let home = Home { holder: self.holder, place: place.number };
-        (place.room <= pool.room()).then(|| Arc::new(Buffer::lent(pool, place.room).at_home(home)))
+        (place.bytes <= pool.room()).then(|| Arc::new(Buffer::lent(pool, place.bytes).at_home(home)))
     }
 
     /// Keeps the buffer of a tensor that is not read any more, if it belongs to this lease.

@@ -131,6 +131,11 @@ pub trait Node: Send + Sync {
         0
     }
 
+    /// Whether its only output is its first input's elements, in the same memory, under another shape.
+    fn is_view(&self) -> bool {
+        false
+    }
+
     /// What infers the outputs where the rule of the operator's row cannot, because their shapes depend on contents.
     fn by_value(&self) -> Option<&dyn InferByValue> {
         None

@@ -44,7 +44,7 @@ use size::{Size, Sizes};
 use view::{Dims, Fact, Outputs, View};
 
 pub use row::Operator;
-pub(crate) use row::{Broadcast, Layout, Operands, Shapes};
+pub(crate) use row::{Broadcast, Layout, Operands, Refusal, Shapes};
 pub(crate) use wide::{Binary, Unary, Wide};
 pub use work::Work;
 
@@ -102,7 +102,8 @@ fn dims(view: &View<'_>, row: &Operator, sizes: &mut Sizes) -> Result<Outputs, O
 /// load.
 pub(crate) struct Rule {
     row: &'static Operator,
-    /// The node without what no rule reads: texts, and the long lists of operators on tables.
+    /// The node without what no rule reads: texts, and the long lists of operators on tables, of which rules ask no
+    /// more than whether they are empty.
     node: NodeDesc,
 }
 
@@ -116,8 +117,8 @@ impl Rule {
         let lists = node.attrs.iter_mut().filter(|(name, _)| !name.starts_with("classlabels"));
         lists.for_each(|(_, attr)| match attr {
             Attr::Strs(list) => list.clear(),
-            Attr::Ints(list) if tables => list.clear(),
-            Attr::Floats(list) if tables => list.clear(),
+            Attr::Ints(list) if tables => list.truncate(1),
+            Attr::Floats(list) if tables => list.truncate(1),
             _ => {}
         });
         Some(Rule { row, node })

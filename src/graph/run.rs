@@ -37,7 +37,7 @@ use kiln_kernels::Parallel;
 use kiln_kernels::crash::within;
 use smallvec::SmallVec;
 
-use super::bound::Bound;
+use super::bound::{Bound, Outlet, outlets};
 use super::error::{NodeError, RunError, panic_message};
 use super::inference::Inference;
 use super::io::{Edges, Io, Memory};
@@ -52,7 +52,7 @@ use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
 use crate::fork::Mutex;
 use crate::tensor::destination::Destination;
-use crate::tensor::{BufferPool, TensorSpec};
+use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
 use flow::{Flow, LoopBudget};
 pub use foresee::{Foresight, Served};
@@ -133,7 +133,7 @@ pub struct Executable {
     returned: Vec<bool>,
     constants: Vec<Option<Value>>,
     inputs: Vec<ValueId>,
-    outputs: Vec<ValueId>,
+    outlets: Vec<Outlet>,
 }
 
 /// A stretch of an executable and its index.
@@ -223,6 +223,7 @@ impl Executable {
     pub fn new(graph: &Graph, works: impl IntoIterator<Item = (Work, String)>) -> Executable {
         let works: Vec<(Work, String)> = works.into_iter().collect();
         let (spans, folded) = spans::find(graph, &works.iter().map(|(work, _)| work).collect::<Vec<_>>());
+        let outlets = outlets(graph, |step| matches!(&works[step].0, Work::Node(node) if node.is_view()));
         let mut steps = Vec::with_capacity(graph.nodes.len());
         for (desc, (work, fused)) in graph.nodes.iter().zip(works) {
             let op = if desc.domain.is_empty() { desc.op.clone() } else { format!("{}.{}", desc.domain, desc.op) };
@@ -245,9 +246,9 @@ impl Executable {
         let mut returned = vec![false; graph.values.len()];
         graph.outputs.iter().for_each(|value| returned[value.index()] = true);
         mark_dead(&mut steps, graph);
-        let (inputs, outputs) = (graph.inputs.clone(), graph.outputs.clone());
+        let inputs = graph.inputs.clone();
         let outlines = spans.iter().map(|_| Mutex::default()).collect();
-        Executable { number: fresh_number(), steps, spans, outlines, folded, returned, constants, inputs, outputs }
+        Executable { number: fresh_number(), steps, spans, outlines, folded, returned, constants, inputs, outlets }
     }
 
     /// The steps, in order.
@@ -275,16 +276,17 @@ impl Executable {
         state: &mut RunState,
         resources: &Resources<'_>,
     ) -> Result<Vec<Value>, RunError> {
-        state.bound = (!destinations.is_empty()).then(|| Bound::of(&self.outputs, destinations));
+        state.bound = (!destinations.is_empty()).then(|| Bound::of(&self.outlets, destinations));
         state.nodes.resize_with(self.steps.len(), NodeState::default);
         state.leases.resize_with(self.spans.len(), Lease::default);
         state.values.resize(self.constants.len(), None);
         for (value, given) in self.inputs.iter().zip(inputs) {
             state.values[value.index()] = given;
         }
-        let done = self.run_spans(state, resources);
+        let given = |outlet: &Outlet| self.value(&state.values, outlet.value)?.as_tensor().map(Tensor::spec);
+        let done = check_bound(state.bound.as_ref(), given).and_then(|()| self.run_spans(state, resources));
         let outputs = done.and_then(|()| {
-            let returned = self.outputs.iter().map(|value| self.value(&state.values, *value).cloned());
+            let returned = self.outlets.iter().map(|outlet| self.value(&state.values, outlet.value).cloned());
             returned.collect::<Option<Vec<_>>>().ok_or_else(|| RunError {
                 node: String::new(),
                 op: "graph".to_owned(),
@@ -381,6 +383,10 @@ impl Executable {
             self.run_plan(stretch, &plan, state, resources)?;
             return Ok((plan, start.elapsed()));
         }
+        check_bound(state.bound.as_ref(), |outlet| {
+            let made = outlet.made_in(&span.steps)?;
+            ahead.get(made.step)?.specs.get(made.output)
+        })?;
         // The buffers of the last plan go back, for the nodes of these shapes.
         state.leases[number].release();
         let mut recorder = Recorder::new(wanted, ahead, &state.values);
@@ -406,6 +412,10 @@ impl Executable {
         let lease = &mut leases[number];
         lease.serve(plan.number, plan.places);
         let (lease, values, bound) = (&*lease, values.as_mut_slice(), bound.as_ref());
+        check_bound(bound, |outlet| {
+            let made = outlet.made_in(&span.steps)?;
+            plan.steps.get(made.step)?.specs.get(made.output)
+        })?;
         for (value, tensor) in &plan.folded {
             values[value.index()] = Some(Value::Tensor(tensor.clone()));
         }
@@ -454,6 +464,12 @@ impl Executable {
     fn input_specs(&self, step: &Step, values: &[Option<Value>]) -> Vec<Option<TensorSpec>> {
         step.inputs.iter().map(|input| spec_of(input.and_then(|value| self.value(values, value)))).collect()
     }
+}
+
+/// Refuses a request with an output that will not fit its memory, as far as `spec` knows what outputs will be.
+fn check_bound<'s>(bound: Option<&Bound>, spec: impl Fn(&Outlet) -> Option<&'s TensorSpec>) -> Result<(), RunError> {
+    let Some(bound) = bound else { return Ok(()) };
+    bound.check(spec).map_err(|error| RunError { node: String::new(), op: "graph".to_owned(), error })
 }
 
 /// The spec of a value that is a tensor.

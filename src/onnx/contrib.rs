@@ -7,16 +7,19 @@
 //! them uses an operator that finds them when it runs. An attribute, an input or an output that no expansion covers is
 //! refused with its name and value.
 //!
-//! - `given` reads the node, `activations`, `norms`, `products`, `attention`, `movement`,
-//!   `quantized` and `tables` expand it.
+//! - `given` reads the node, `activations`, `norms`, `products`, `channels`, `attention`, `biases`, `movement`,
+//!   `quantized`, `signals` and `tables` expand it.
 
 mod activations;
 mod attention;
+mod biases;
+mod channels;
 mod given;
 mod movement;
 mod norms;
 mod products;
 mod quantized;
+mod signals;
 mod tables;
 
 use super::ModelError;
@@ -26,6 +29,9 @@ use given::Given;
 
 /// ONNX Runtime's own domain.
 const MICROSOFT: &str = "com.microsoft";
+
+/// Operators that run a whole decoder step by step inside of one node.
+const SEARCHES: &[&str] = &["BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"];
 
 /// How one operator is expanded.
 struct Expanded {
@@ -55,10 +61,13 @@ impl Expanded {
 const GROUPS: &[&[Expanded]] = &[
     activations::OPERATORS,
     attention::OPERATORS,
+    biases::OPERATORS,
+    channels::OPERATORS,
     movement::OPERATORS,
     norms::OPERATORS,
     products::OPERATORS,
     quantized::OPERATORS,
+    signals::OPERATORS,
     tables::OPERATORS,
 ];
 
@@ -77,6 +86,12 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// The nodes that `node` stands for, if its operator is one of these. `number` tells expansions apart.
 pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Vec<NodeProto>>, ModelError> {
     let domain = super::opsets::normal(node.domain());
+    if domain == MICROSOFT && SEARCHES.contains(&node.op_type()) {
+        let op = node.op_type();
+        let instead = "save its decoder as a model of its own, and pick the next token of each step in the program";
+        let what = format!("operator {op}, a search in one node ({instead})");
+        return Err(ModelError::Unsupported { what, place: super::place_of(node) });
+    }
     let mut operators = GROUPS.iter().copied().flatten();
     let Some(operator) = operators.find(|row| row.domain == domain && row.name == node.op_type()) else {
         return Ok(None);

@@ -95,6 +95,11 @@ impl Draft {
         self.op("Constant", &[], name, vec![ints("value_ints", values)])
     }
 
+    /// An integer that is known.
+    pub(super) fn whole(&mut self, value: i64, name: &str) -> String {
+        self.op("Constant", &[], name, vec![int("value_int", value)])
+    }
+
     /// A number of the type of `like` that is known.
     pub(super) fn number(&mut self, value: f32, like: &str, name: &str) -> String {
         let number = self.op("Constant", &[], &format!("{name}/float"), vec![float("value_float", value)]);

@@ -47,6 +47,19 @@ pub enum ModelError {
         /// The newest supported version.
         newest: i64,
     },
+    /// A node's operator is newer than the operator set that the model imports. ONNX's checker and ONNX Runtime refuse
+    /// such a model too: what the node would mean is known from no standard.
+    #[error("{place}: operator {operator} is defined from version {first} on, and the model imports version {opset}")]
+    NotYetDefined {
+        /// The node.
+        place: String,
+        /// The operator.
+        operator: String,
+        /// The first version of the operator set that has it.
+        first: i64,
+        /// The version that the model, or the function that the node is in, imports.
+        opset: i64,
+    },
     /// A tensor is invalid or of an unsupported kind.
     #[error("{place}: {problem}")]
     Tensor {

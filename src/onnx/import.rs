@@ -19,7 +19,7 @@ use super::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, StringStri
 use super::tensor::import_tensor;
 use super::{External, Limits, ModelError, declared_dims, declared_type, order, place_of, shown};
 use crate::graph::ir::{Attr, CAPTURES, Graph, Metadata, NodeDesc, ValueId, ValueInfo, ValueKind};
-use crate::graph::operators;
+use crate::graph::operators::{self, Refusal};
 use crate::tensor::{Tensor, TensorError};
 
 /// The state of the import of one model.
@@ -275,8 +275,13 @@ fn import_node(
     }
     node.inputs = proto.input.iter().map(|name| (!name.is_empty()).then(|| scope.resolve(name))).collect();
     attach(&mut node, bodies, scope);
-    if let Some(reason) = operators::find(&node.domain, &node.op).and_then(|row| row.refusal(&node)) {
-        return Err(ModelError::Malformed { place, reason });
+    if let Some(refusal) = operators::find(&node.domain, &node.op).and_then(|row| row.refusal(&node)) {
+        return Err(match refusal {
+            Refusal::NotYetDefined { first } => {
+                ModelError::NotYetDefined { place, operator: shown(&node.op), first: first.into(), opset: version }
+            }
+            Refusal::Attribute(name) => ModelError::Malformed { place, reason: format!("attribute {name} is missing") },
+        });
     }
     if node.is("PRelu") && version < 7 {
         // Before version 7 its slopes were one a channel, and operands did not broadcast as in numpy: another operator.

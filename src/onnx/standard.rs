@@ -68,7 +68,7 @@ fn flex_attention(node: &NodeProto, number: usize) -> Result<Vec<NodeProto>, Mod
     let root = d.op("CastLike", &[&root, query], "scale/like", Vec::new());
     let query_scaled = d.op("Mul", &[query, &root], "query/scaled", Vec::new());
     let keys = d.op("Mul", &[&keys, &root], "key/scaled", Vec::new());
-    let keys = d.op("Transpose", &[&keys], "key/turned", vec![ints("perm", &[0, 1, 3, 2])]);
+    let keys = d.op("Transpose", &[&keys], "key/transposed", vec![ints("perm", &[0, 1, 3, 2])]);
     let scores = d.op("MatMul", &[&query_scaled, &keys], "scores", Vec::new());
     // The type of the softmax is the attribute's, or at least single precision.
     let precision = attribute("softmax_precision").map(|precision| int("to", precision.i()));

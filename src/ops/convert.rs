@@ -51,8 +51,8 @@ impl Foreign {
     }
 }
 
-/// Whether an input is known to be of half precision.
-pub(crate) fn has_halves(cx: &LoadCx<'_>) -> bool {
+/// Whether an input is known to be f16 or bf16.
+pub(crate) fn has_narrow_floats(cx: &LoadCx<'_>) -> bool {
     let declared = cx.node.inputs.iter().flatten().filter_map(|&value| declared_type(cx.graph, value));
     declared.into_iter().any(|dtype| Foreign::Narrower.has(dtype))
 }

@@ -29,10 +29,10 @@ struct Sizes {
 
 impl DeformConv {
     fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<Sizes, NodeError> {
-        let [picture, weights, offsets] =
+        let [image, weights, offsets] =
             [required(inputs, 0)?.shape(), required(inputs, 1)?.shape(), required(inputs, 2)?.shape()];
-        let error = || refused(format!("weights of {weights:?} and offsets of {offsets:?} over {picture:?}"));
-        let (&[batch, channels, height, width], &[filters, each, kernel_height, kernel_width]) = (picture, weights)
+        let error = || refused(format!("weights of {weights:?} and offsets of {offsets:?} over {image:?}"));
+        let (&[batch, channels, height, width], &[filters, each, kernel_height, kernel_width]) = (image, weights)
         else {
             return Err(error());
         };
@@ -79,7 +79,7 @@ impl Node for DeformConv {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let Sizes { channels, filters, slide, .. } = self.sizes(&io.inputs())?;
-        let (picture, weights, offsets, to) =
+        let (input, weights, offsets, to) =
             (widened::<f64>(io.input(0)?)?, widened::<f64>(io.input(1)?)?, widened::<f64>(io.input(2)?)?, io.alloc(0)?);
         let bias = io.optional(3).map(widened::<f64>).transpose()?;
         let mask = io.optional(4).map(widened::<f64>).transpose()?;
@@ -94,7 +94,7 @@ impl Node for DeformConv {
             for channel in 0..each {
                 cx.check_stop()?;
                 let from = filter / own_filters * each + channel;
-                let plane = &picture[(image * channels + from) * area..][..area];
+                let plane = &input[(image * channels + from) * area..][..area];
                 let group = from / (channels / self.offset_groups);
                 for element in 0..window {
                     let moved = (image * self.offset_groups + group) * window + element;
@@ -117,8 +117,8 @@ mod tests {
     use crate::ops::trial::Trial;
 
     fn deform(offsets: &[f32; 8]) -> Trial {
-        let picture: Vec<f32> = (0..9).map(|v| v as f32).collect();
-        let trial = Trial::new("DeformConv").input(&[1, 1, 3, 3], &picture).input(&[1, 1, 1, 1], &[2f32]);
+        let image: Vec<f32> = (0..9).map(|v| v as f32).collect();
+        let trial = Trial::new("DeformConv").input(&[1, 1, 3, 3], &image).input(&[1, 1, 1, 1], &[2f32]);
         trial.ints("strides", &[2, 2]).input(&[1, 2, 2, 2], offsets)
     }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Target};
 use smallvec::SmallVec;
 
-use super::convert::{has_halves, narrow_through_f32};
+use super::convert::{has_narrow_floats, narrow_through_f32};
 use super::generic::make_elementwise;
 use super::{LoadCx, OpError, Operator, View, Viewed, broadcast, rearrange, refused, required};
 use crate::exec::chain::ChainProblem;
@@ -50,7 +50,7 @@ struct Elementwise {
 pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let bare = Elementwise::new(cx)?;
     let computes_floats = bare.lowered.iter().any(|lowered| lowered.program.inputs.contains(&Storage::F32));
-    match computes_floats && has_halves(cx) {
+    match computes_floats && has_narrow_floats(cx) {
         true => narrow_through_f32(cx, |cx| Ok(Box::new(Elementwise::new(cx)?))),
         false => Ok(Box::new(bare)),
     }

@@ -61,19 +61,21 @@ const MOST_AXES: usize = 8;
 /// The tensors that one output gathers from the iterations of a loop, to become one tensor with a new axis.
 #[derive(Default)]
 struct Gathered {
-    turns: Vec<Tensor>,
+    iterations: Vec<Tensor>,
 }
 
 impl Gathered {
     /// Adds what an iteration made; it must be of the type and shape of those before.
     fn push(&mut self, made: Value, cx: &FlowCx<'_>) -> Result<(), NodeError> {
         let made = made.into_tensor()?;
-        if let Some(first) = self.turns.first().filter(|first| first.spec() != made.spec()) {
+        if let Some(first) = self.iterations.first().filter(|first| first.spec() != made.spec()) {
             let (first, now) = (first.spec(), made.spec());
-            return Err(refused(format!("the turns of a loop make {first:?} and then {now:?}, which do not join")));
+            return Err(refused(format!(
+                "the iterations of a loop make {first:?} and then {now:?}, which do not join"
+            )));
         }
         cx.budget().gather(made.bytes().len() as u64)?;
-        self.turns.push(made);
+        self.iterations.push(made);
         Ok(())
     }
 
@@ -87,10 +89,10 @@ impl Gathered {
         cx: &FlowCx<'_>,
     ) -> Result<Tensor, NodeError> {
         if backwards {
-            self.turns.reverse();
+            self.iterations.reverse();
         }
-        match self.turns.first() {
-            Some(_) => stack(&self.turns, axis, cx),
+        match self.iterations.first() {
+            Some(_) => stack(&self.iterations, axis, cx),
             None => {
                 // The new axis is one more.
                 let least = if axis < 0 { axis.unsigned_abs() as usize - 1 } else { axis as usize };

@@ -21,6 +21,7 @@ use kiln_kernels::parallel::for_each_chunk;
 
 use self::layout::{LANES, Layout, Rows, Split};
 use self::scores::Aggregate;
+pub(super) use self::scores::{After, Label};
 use self::stated::{Branch, Circle, Stated, Test};
 use super::wide::widened;
 use super::{OpError, Operator, refused};

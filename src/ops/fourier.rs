@@ -59,7 +59,7 @@ fn scaled<T: Real>([a, b]: Complex<T>, factor: T) -> Complex<T> {
 }
 
 /// A multiple of the imaginary unit.
-fn turned<T: Real>([a, b]: Complex<T>, factor: T) -> Complex<T> {
+fn imaginary_multiple<T: Real>([a, b]: Complex<T>, factor: T) -> Complex<T> {
     [T::default() - b * factor, a * factor]
 }
 
@@ -113,14 +113,14 @@ impl Chirp {
 
     fn run<T: Real>(&self, values: &mut [Complex<T>]) {
         let mut padded = vec![[0.0; 2]; self.spectrum.len()];
-        for ((to, value), &turn) in padded.iter_mut().zip(&*values).zip(&self.chirp) {
-            *to = times(value.map(T::wide), turn);
+        for ((to, value), &factor) in padded.iter_mut().zip(&*values).zip(&self.chirp) {
+            *to = times(value.map(T::wide), factor);
         }
         let mut spectrum = self.there.run(&padded);
         spectrum.iter_mut().zip(&self.spectrum).for_each(|(value, &by)| *value = times(*value, by));
         let made = self.back.run(&spectrum);
-        for ((to, made), &turn) in values.iter_mut().zip(made).zip(&self.chirp) {
-            *to = times(made, turn).map(T::of);
+        for ((to, made), &factor) in values.iter_mut().zip(made).zip(&self.chirp) {
+            *to = times(made, factor).map(T::of);
         }
     }
 }
@@ -185,8 +185,8 @@ impl<T: Real> Transform<T> {
                     group.extend((0..factor).map(|part| from[index + inner * (part + factor * block)]));
                     self.butterfly(&mut group);
                     for (part, &value) in group.iter().enumerate() {
-                        let turn = part * done * index;
-                        let value = if turn == 0 { value } else { times(value, self.roots[turn]) };
+                        let root = part * done * index;
+                        let value = if root == 0 { value } else { times(value, self.roots[root]) };
                         to[index + inner * (block + done * part)] = value;
                     }
                 }
@@ -203,31 +203,36 @@ impl<T: Real> Transform<T> {
 
     /// The transform of a few values, in place.
     fn butterfly(&self, values: &mut [Complex<T>]) {
-        let cosine = |turns: f64| T::of((TAU * turns).cos());
-        let sine = |turns: f64| T::of(self.sign * (TAU * turns).sin());
+        let cosine = |circles: f64| T::of((TAU * circles).cos());
+        let sine = |circles: f64| T::of(self.sign * (TAU * circles).sin());
         match *values {
             [] | [_] => {}
             [a, b] => values.copy_from_slice(&[sum(a, b), difference(a, b)]),
             [a, b, c] => {
                 let (outer, apart) = (sum(b, c), difference(b, c));
-                let (even, odd) = (sum(a, scaled(outer, T::of(-0.5))), turned(apart, sine(1.0 / 3.0)));
+                let (even, odd) = (sum(a, scaled(outer, T::of(-0.5))), imaginary_multiple(apart, sine(1.0 / 3.0)));
                 values.copy_from_slice(&[sum(a, outer), sum(even, odd), difference(even, odd)]);
             }
             [a, b, c, d] => {
                 let (even, other) = (sum(a, c), sum(b, d));
-                let (odd, turned) = (difference(a, c), turned(difference(b, d), T::of(self.sign)));
-                let made = [sum(even, other), sum(odd, turned), difference(even, other), difference(odd, turned)];
+                let (odd, other_odd) = (difference(a, c), imaginary_multiple(difference(b, d), T::of(self.sign)));
+                let made = [sum(even, other), sum(odd, other_odd), difference(even, other), difference(odd, other_odd)];
                 values.copy_from_slice(&made);
             }
             [a, b, c, d, e] => {
                 let (outer, inner) = (sum(b, e), sum(c, d));
                 let (outer_apart, inner_apart) = (difference(b, e), difference(c, d));
                 let [near, far] = [0.2, 0.4].map(cosine);
-                let [near_turn, far_turn] = [0.2, 0.4].map(sine);
+                let [near_sine, far_sine] = [0.2, 0.4].map(sine);
                 let even = |x, y| sum(sum(a, scaled(outer, x)), scaled(inner, y));
-                let first = (even(near, far), sum(turned(outer_apart, near_turn), turned(inner_apart, far_turn)));
-                let second =
-                    (even(far, near), difference(turned(outer_apart, far_turn), turned(inner_apart, near_turn)));
+                let first = (
+                    even(near, far),
+                    sum(imaginary_multiple(outer_apart, near_sine), imaginary_multiple(inner_apart, far_sine)),
+                );
+                let second = (
+                    even(far, near),
+                    difference(imaginary_multiple(outer_apart, far_sine), imaginary_multiple(inner_apart, near_sine)),
+                );
                 values.copy_from_slice(&[
                     sum(sum(a, outer), inner),
                     sum(first.0, first.1),
@@ -243,8 +248,8 @@ impl<T: Real> Transform<T> {
                 let (count, step) = (values.len(), self.roots.len() / values.len());
                 let made: Vec<Complex<T>> = (0..count)
                     .map(|frequency| {
-                        let turn = |number: usize| self.roots[frequency * number % count * step];
-                        (1..count).fold(values[0], |all, number| sum(all, times(values[number], turn(number))))
+                        let root = |number: usize| self.roots[frequency * number % count * step];
+                        (1..count).fold(values[0], |all, number| sum(all, times(values[number], root(number))))
                     })
                     .collect();
                 values.copy_from_slice(&made);

@@ -158,9 +158,9 @@ impl GridSample {
         }
     }
 
-    fn sizes(&self, picture: &[usize], grid: &[usize]) -> Result<Shape, NodeError> {
-        let error = || refused(format!("a grid of shape {grid:?} over an image of {picture:?}"));
-        let (&[batch, channels, ref spatial @ ..], Some((&rank, places))) = (picture, grid.split_last()) else {
+    fn sizes(&self, image: &[usize], grid: &[usize]) -> Result<Shape, NodeError> {
+        let error = || refused(format!("a grid of shape {grid:?} over an image of {image:?}"));
+        let (&[batch, channels, ref spatial @ ..], Some((&rank, places))) = (image, grid.split_last()) else {
             return Err(error());
         };
         let fits = rank == spatial.len() && rank > 0 && places.len() == rank + 1 && places[0] == batch;
@@ -178,9 +178,9 @@ fn reflected(place: f32, least: f32, greatest: f32) -> f32 {
         return least;
     }
     let beyond = if place < least { least - place } else { place - greatest };
-    let (turns, rest) = ((beyond / range).floor(), beyond % range);
-    // After an even number of turns it comes back from the border that it left by.
-    if (turns % 2.0 == 0.0) == (place < least) { least + rest } else { greatest - rest }
+    let (reflections, rest) = ((beyond / range).floor(), beyond % range);
+    // After an even number of reflections it comes back from the border that it left by.
+    if (reflections % 2.0 == 0.0) == (place < least) { least + rest } else { greatest - rest }
 }
 
 /// The kernel of cubic convolution, with the slope that PyTorch uses.
@@ -199,18 +199,18 @@ impl Node for GridSample {
     }
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
-        let (picture, grid) = (required(inputs, 0)?, required(inputs, 1)?);
-        super::wide::Width::of(picture.dtype())?;
-        self.sizes(picture.shape(), grid.shape()).map(drop)
+        let (image, grid) = (required(inputs, 0)?, required(inputs, 1)?);
+        super::wide::Width::of(image.dtype())?;
+        self.sizes(image.shape(), grid.shape()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let (picture, grid, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
-        let [_, channels, spatial @ ..] = picture.shape() else {
+        let (image, grid, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
+        let [_, channels, spatial @ ..] = image.shape() else {
             return Err(refused("no image"));
         };
         let places: usize = to.shape()[2..].iter().product();
-        let (values, coordinates) = (lent::<f32>(picture)?, lent::<f32>(grid)?);
+        let (values, coordinates) = (lent::<f32>(image)?, lent::<f32>(grid)?);
         let sampling = Sampling { node: self, spatial, values: &values, coordinates: &coordinates, places };
         let output = filled(to, |output| {
             let planes = output.len() / places.max(1);
@@ -320,7 +320,7 @@ mod tests {
     use crate::ops::trial::Trial;
 
     #[test]
-    fn grids_span_the_picture_from_edge_to_edge_or_centre_to_centre() {
+    fn grids_span_the_image_from_edge_to_edge_or_centre_to_centre() {
         let row = |align| {
             let identity = Trial::new("AffineGrid")
                 .int("align_corners", align)
@@ -362,18 +362,18 @@ mod tests {
     #[test]
     fn planes_are_the_same_on_any_number_of_threads() {
         for (images, channels, height, width) in [(2, 5, 40, 50), (1, 1, 100, 70), (1, 2, 3, 1500)] {
-            let picture: Vec<f32> = (0..images * channels * 6 * 7).map(|at| ((at * 37) % 101) as f32).collect();
+            let image: Vec<f32> = (0..images * channels * 6 * 7).map(|at| ((at * 37) % 101) as f32).collect();
             let count = images * height * width * 2;
             let grid: Vec<f32> = (0..count).map(|at| ((at * 61) % 257) as f32 / 100.0 - 1.3).collect();
             for mode in ["linear", "cubic", "nearest"] {
                 let on = |threads| {
-                    let trial = Trial::new("GridSample").text("mode", mode).input(&[images, channels, 6, 7], &picture);
+                    let trial = Trial::new("GridSample").text("mode", mode).input(&[images, channels, 6, 7], &image);
                     trial.input(&[images, height, width, 2], &grid).threads(threads).run().unwrap().remove(0)
                 };
                 let alone = on(1);
                 assert!(alone.same(&on(3)), "{mode}");
                 // The last place of the last plane by itself.
-                let plane = &picture[(images * channels - 1) * 42..];
+                let plane = &image[(images * channels - 1) * 42..];
                 let trial = Trial::new("GridSample").text("mode", mode).input(&[1, 1, 6, 7], plane);
                 let last = trial.input(&[1, 1, 1, 2], &grid[count - 2..]);
                 last.gives(&[1, 1, 1, 1], &alone.as_slice::<f32>().unwrap()[alone.len() - 1..]);

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_pictures_have_one_window() {
+    fn whole_images_have_one_window() {
         for (op, want) in [("GlobalMaxPool", 25.0), ("GlobalAveragePool", 13.0), ("GlobalLpPool", 5525f32.sqrt())] {
             let trial = Trial::new(op).input(&[1, 1, 5, 5], &square());
             trial.gives_about(&[1, 1, 1, 1], &[want]);

@@ -227,7 +227,7 @@ impl Matrix {
         let to = bytemuck::cast_slice_mut(to);
         Ok(executor.run(
             left.elements,
-            self.packed.bytes(),
+            self.packed.view()?,
             to,
             &terms,
             &mut sums[..executor.scratch_len()],

@@ -130,8 +130,8 @@ impl RoiAlign {
         parallel: &dyn Parallel,
         narrowed: fn(f64) -> W,
     ) -> Result<Tensor, NodeError> {
-        let (picture, to) = (io.input(0)?, io.alloc(0)?);
-        let &[batches, channels, height, width] = picture.shape() else {
+        let (input, to) = (io.input(0)?, io.alloc(0)?);
+        let &[batches, channels, height, width] = input.shape() else {
             return Err(refused("no images"));
         };
         let regions = self.regions(&widened::<f64>(io.input(1)?)?, io.input(2)?, batches)?;
@@ -141,7 +141,7 @@ impl RoiAlign {
         let samples = |extent: &Extent, bins: usize| extent.samples.max(1.0) * bins as f64;
         let of_region = |region: &Region| samples(&region.rows, self.bins[0]) * samples(&region.columns, self.bins[1]);
         let work = regions.iter().map(of_region).sum::<f64>() * (channels * SAMPLING) as f64;
-        let values = lent::<W>(picture)?;
+        let values = lent::<W>(input)?;
         let image = Image { values: &values, channels, height, width };
         let pooling = Pooling { image, regions: &regions, parallel, narrowed };
         let planes = (regions.len() * channels).div_ceil(task_count(work as usize, parallel));
@@ -258,12 +258,12 @@ impl Node for RoiAlign {
     }
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
-        let (picture, regions, batches) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
-        match (picture.shape(), regions.shape(), batches.shape()) {
+        let (image, regions, batches) = (required(inputs, 0)?, required(inputs, 1)?, required(inputs, 2)?);
+        match (image.shape(), regions.shape(), batches.shape()) {
             (&[_, _, height, width], &[count, 4], &[same]) if count == same && height > 0 && width > 0 => {
-                super::wide::Width::of(picture.dtype()).map(drop)
+                super::wide::Width::of(image.dtype()).map(drop)
             }
-            (picture, regions, _) => Err(refused(format!("regions of shape {regions:?} in images of {picture:?}"))),
+            (image, regions, _) => Err(refused(format!("regions of shape {regions:?} in images of {image:?}"))),
         }
     }
 
@@ -284,40 +284,40 @@ mod tests {
 
     #[test]
     fn regions_are_pooled_in_bins() {
-        let picture: Vec<f32> = (0..16).map(|v| v as f32).collect();
+        let image: Vec<f32> = (0..16).map(|v| v as f32).collect();
         let row = |mode: &str, region: [f32; 4]| {
             let trial = Trial::new("RoiAlign").text("mode", mode).int("output_height", 2).int("output_width", 1);
-            let trial = trial.int("sampling_ratio", 1).input(&[1, 1, 4, 4], &picture);
+            let trial = trial.int("sampling_ratio", 1).input(&[1, 1, 4, 4], &image);
             trial.input(&[1, 4], &region).input(&[1], &[0i64])
         };
         row("avg", [0.5, 0.5, 2.5, 2.5]).gives_about(&[1, 1, 2, 1], &[3.0, 7.0]);
         row("avg", [-100.0, -100.0, -90.0, -90.0]).gives_about(&[1, 1, 2, 1], &[0.0, 0.0]);
         row("max", [0.5, 0.5, 2.5, 2.5]).gives_about(&[1, 1, 2, 1], &[2.5, 4.5]);
-        let outside = Trial::new("RoiAlign").input(&[1, 1, 4, 4], &picture).input(&[1, 4], &[0f32, 0.0, 1.0, 1.0]);
+        let outside = Trial::new("RoiAlign").input(&[1, 1, 4, 4], &image).input(&[1, 4], &[0f32, 0.0, 1.0, 1.0]);
         outside.input(&[1], &[1i64]).is_refused("outside of 0..1");
-        let huge = Trial::new("RoiAlign").input(&[1, 1, 4, 4], &picture).input(&[1, 4], &[0f32, 0.0, 1e30, 1.0]);
+        let huge = Trial::new("RoiAlign").input(&[1, 1, 4, 4], &image).input(&[1, 4], &[0f32, 0.0, 1e30, 1.0]);
         huge.input(&[1], &[0i64]).is_refused("a region");
-        let nan = Trial::new("RoiAlign").input(&[1, 1, 4, 4], &picture).input(&[1, 4], &[f32::NAN; 4]);
+        let nan = Trial::new("RoiAlign").input(&[1, 1, 4, 4], &image).input(&[1, 4], &[f32::NAN; 4]);
         nan.attr("spatial_scale", Attr::Float(0.5)).input(&[1], &[0i64]).run().unwrap_err();
     }
 
     #[test]
     fn planes_of_many_regions_are_the_same_on_any_number_of_threads() {
-        let picture: Vec<f32> = (0..2 * 5 * 9 * 11).map(|at| ((at * 37) % 101) as f32).collect();
+        let image: Vec<f32> = (0..2 * 5 * 9 * 11).map(|at| ((at * 37) % 101) as f32).collect();
         let regions: Vec<f32> =
             (0..40).flat_map(|at| [-2.0, 0.25, 3.5, 7.0].map(|edge| edge + at as f32 / 8.0)).collect();
         let batches: Vec<i64> = (0..40).map(|at| at % 2).collect();
         for mode in ["avg", "max"] {
             let on = |threads| {
                 let trial = Trial::new("RoiAlign").text("mode", mode).int("output_height", 3).int("output_width", 5);
-                let trial = trial.int("sampling_ratio", 3).input(&[2, 5, 9, 11], &picture).input(&[40, 4], &regions);
+                let trial = trial.int("sampling_ratio", 3).input(&[2, 5, 9, 11], &image).input(&[40, 4], &regions);
                 trial.input(&[40], &batches).threads(threads).run().unwrap().remove(0)
             };
             let alone = on(1);
             assert!(alone.same(&on(3)));
             // A region by itself, in its own image.
             let trial = Trial::new("RoiAlign").text("mode", mode).int("output_height", 3).int("output_width", 5);
-            let trial = trial.int("sampling_ratio", 3).input(&[1, 5, 9, 11], &picture[5 * 9 * 11..]);
+            let trial = trial.int("sampling_ratio", 3).input(&[1, 5, 9, 11], &image[5 * 9 * 11..]);
             let last = trial.input(&[1, 4], &regions[39 * 4..]).input(&[1], &[0i64]);
             last.gives(&[1, 5, 3, 5], &alone.as_slice::<f32>().unwrap()[39 * 75..]);
         }

@@ -41,6 +41,10 @@ impl Node for Reshaping {
         Ok(())
     }
 
+    fn is_view(&self) -> bool {
+        true
+    }
+
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let shape = io.spec(0).shape.clone();
         let input = io.take(0)?;

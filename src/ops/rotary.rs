@@ -111,6 +111,18 @@ impl Rotary {
     }
 }
 
+/// Rotates the elements of a head by the angles of its position; the two of a pair are neighbours, or half of them
+/// apart.
+pub(super) fn rotate(head: &mut [f32], cosines: &[f32], sines: &[f32], interleaved: bool) {
+    let half = cosines.len();
+    for (pair, (cosine, sine)) in cosines.iter().zip(sines).enumerate() {
+        let [a, b] = if interleaved { [2 * pair, 2 * pair + 1] } else { [pair, pair + half] };
+        let (x, y) = (head[a], head[b]);
+        head[a] = cosine * x - sine * y;
+        head[b] = sine * x + cosine * y;
+    }
+}
+
 impl Node for Rotary {
     fn family(&self) -> &'static str {
         "RotaryEmbedding"
@@ -147,13 +159,7 @@ impl Node for Rotary {
                     true => (batch * sizes.heads + head) * sizes.positions + position,
                     false => line * sizes.heads + head,
                 };
-                let head = &mut values[place * sizes.size..][..sizes.rotated];
-                for (pair, (cosine, sine)) in cosines.iter().zip(sines).enumerate() {
-                    let [a, b] = if self.interleaved { [2 * pair, 2 * pair + 1] } else { [pair, pair + half] };
-                    let (x, y) = (head[a], head[b]);
-                    head[a] = cosine * x - sine * y;
-                    head[b] = sine * x + cosine * y;
-                }
+                rotate(&mut values[place * sizes.size..][..sizes.rotated], cosines, sines, self.interleaved);
             }
         }
         let output = narrow(&values, to)?;
@@ -166,13 +172,13 @@ impl Node for Rotary {
 mod tests {
     use crate::ops::trial::Trial;
 
-    /// A quarter turn at position 1, none at position 0.
+    /// A rotation by a quarter circle at position 1, none at position 0.
     fn angles(trial: Trial) -> Trial {
         trial.input(&[2, 1], &[1f32, 0.0]).input(&[2, 1], &[0f32, 1.0])
     }
 
     #[test]
-    fn pairs_turn_by_their_positions_angle() {
+    fn pairs_rotate_by_their_positions_angle() {
         let row = || angles(Trial::new("RotaryEmbedding").input(&[1, 1, 2, 2], &[1f32, 2.0, 3.0, 4.0]));
         row().input(&[1, 2], &[0i64, 1]).gives(&[1, 1, 2, 2], &[1f32, 2.0, -4.0, 3.0]);
         row().input(&[1, 2], &[1i64, 0]).gives(&[1, 1, 2, 2], &[-2f32, 1.0, 3.0, 4.0]);
@@ -193,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_head_may_turn_as_neighbours_or_halves() {
+    fn part_of_a_head_may_rotate_as_neighbours_or_halves() {
         let row = |interleaved| {
             let trial = Trial::new("RotaryEmbedding").int("num_heads", 1).int("interleaved", interleaved);
             trial.int("rotary_embedding_dim", 4).input(&[1, 1, 5], &[1f32, 2.0, 3.0, 4.0, 5.0])

@@ -2,7 +2,7 @@
 //! types, dimensions and elements is what comes out, at random shapes. Programs are held against what their row says
 //! for other types, and defaults of attributes against what makers take where an attribute is left out.
 
-mod samples;
+pub(super) mod samples;
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::graph::facts::Facts;
 use crate::graph::ir::{Attrs, Dim, Graph, NodeDesc};
 use crate::graph::operators::attributes::Default as Otherwise;
 use crate::graph::operators::row::{Operator, Takes, Types};
-use crate::graph::operators::{self, Layout, Operands, Shapes, Wide, Work};
+use crate::graph::operators::{self, Layout, Operands, Refusal, Shapes, Wide, Work};
 use crate::graph::{Attr, GraphBuilder, ValueId};
 use crate::tensor::{DType, Tensor};
 use kiln_kernels::Serial;
@@ -75,7 +75,7 @@ fn nodes_without_an_attribute_that_their_version_demands_are_refused() {
             let needed_at = |version: i64| {
                 let mut node = whole(version);
                 node.attrs.remove(attribute.name);
-                row.refusal(&node).is_some_and(|refusal| refusal.contains(attribute.name))
+                row.refusal(&node) == Some(Refusal::Attribute(attribute.name))
             };
             let needed = match attribute.default {
                 Otherwise::Required => [true, true],
@@ -90,6 +90,23 @@ fn nodes_without_an_attribute_that_their_version_demands_are_refused() {
         }
     }
     assert!(without > 30, "{without} attributes are demanded");
+}
+
+#[test]
+fn nodes_older_than_their_operator_are_refused() {
+    let mut ahead = BTreeSet::new();
+    for row in operators::all().filter(|row| row.domain != "kiln") {
+        let (domain, op) = (row.domain.to_owned(), row.name.to_owned());
+        let first = i64::from(row.first);
+        let node = |version| NodeDesc { domain: domain.clone(), op: op.clone(), version, ..NodeDesc::default() };
+        let is_defined = |version| !matches!(row.refusal(&node(version)), Some(Refusal::NotYetDefined { .. }));
+        assert!(is_defined(first) && is_defined(samples::NEWEST), "{op}");
+        assert_eq!(row.refusal(&node(first - 1)), Some(Refusal::NotYetDefined { first: row.first }), "{op}");
+        if row.first != row.since[0] {
+            ahead.insert(row.name);
+        }
+    }
+    assert_eq!(ahead, BTreeSet::from(["LayerNormalization"]), "what others defined before the standard did");
 }
 
 /// What the rules say, with the sizes of `sample` under names or as numbers, against what runs. How many dimensions the

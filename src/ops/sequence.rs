@@ -241,7 +241,7 @@ impl Flow for Map {
         };
         let mut outputs: Vec<Vec<Tensor>> = vec![Vec::new(); self.body.outputs.len()];
         for place in 0..length {
-            cx.turn()?;
+            cx.begin_iteration()?;
             let mut given = Vec::with_capacity(inputs.len() + captured.len());
             for value in &inputs {
                 given.push(match value {

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_of_each_picture_has_boxes_of_its_own() {
+    fn each_class_of_each_image_has_boxes_of_its_own() {
         let boxes = Tensor::from_slice([2, 3, 4], &[BOXES, BOXES].concat()).unwrap();
         let scores = [0.9f32, 0.95, 0.5, 0.9, 0.1, 0.2, 0.0, 0.0, 0.3, 0.2, 0.1, 0.0];
         let scores = Tensor::from_slice([2, 2, 3], &scores).unwrap();

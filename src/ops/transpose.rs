@@ -77,7 +77,7 @@ fn make_depth(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 impl Permute {
     fn of(&self, input: &Tensor) -> Result<Move, NodeError> {
         let shape = input.shape();
-        let picture = || match *shape {
+        let image = || match *shape {
             [n, c, h, w] => Ok((n, c, h, w)),
             _ => Err(NodeError::Input(format!("shape {shape:?} is not that of images [N, C, H, W]"))),
         };
@@ -93,7 +93,7 @@ impl Permute {
                 Ok(Move { view: shape.into(), perm })
             }
             Permute::DepthToSpace(block, order) => {
-                let (n, c, h, w) = picture()?;
+                let (n, c, h, w) = image()?;
                 let inner = c / (block * block);
                 let (view, perm) = match order {
                     Order::BlockFirst => ([n, block, block, inner, h, w], [0, 3, 4, 1, 5, 2]),
@@ -102,7 +102,7 @@ impl Permute {
                 Ok(Move { view: view.into_iter().collect(), perm: perm.into_iter().collect() })
             }
             Permute::SpaceToDepth(block, order) => {
-                let (n, c, h, w) = picture()?;
+                let (n, c, h, w) = image()?;
                 let (rows, columns) = (h / block, w / block);
                 let perm = match order {
                     Order::BlockFirst => [0, 3, 5, 1, 2, 4],
@@ -180,7 +180,7 @@ mod tests {
     use crate::ops::trial::Trial;
 
     #[test]
-    fn more_axes_than_kernels_take_are_turned_one_element_at_a_time() {
+    fn more_axes_than_kernels_take_are_transposed_one_element_at_a_time() {
         // Ten axes of two in reverse: the bits of an index in reverse.
         let values: Vec<u16> = (0..1024).collect();
         let reversed: Vec<u16> = values.iter().map(|value| value.reverse_bits() >> 6).collect();

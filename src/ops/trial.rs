@@ -186,8 +186,8 @@ pub(crate) fn run_node_on(
     let make = make.or_else(|| lookup(&node.domain, &node.op)).ok_or("no such operator")?;
     let running = make(&LoadCx { node, graph, build: &build }).map_err(|error| error.to_string())?;
     // Importing refuses it before; here makers say first what they have to say.
-    if let Some(reason) = operators::of(node).and_then(|row| row.refusal(node)) {
-        return Err(reason);
+    if let Some(refusal) = operators::of(node).and_then(|row| row.refusal(node)) {
+        return Err(format!("{refusal:?}"));
     }
     let given: Vec<Option<&Tensor>> = inputs.iter().map(Option::as_ref).collect();
     let specs = Inference::of(node).specs(running.as_ref(), &given).map_err(|error| error.to_string())?;

@@ -282,13 +282,13 @@ mod tests {
     fn views_read_what_nested_loops_read_in_pieces_of_any_size() {
         let expand = View::broadcast(&[2, 1, 3], &[2, 2, 3]).unwrap();
         let reverse = View::cut(&[2, 3], &[Cut { start: 0, count: 2, step: 1 }, Cut { start: 2, count: 2, step: -2 }]);
-        let turned = View::permuted(&[2, 3], &[1, 0]);
+        let transposed = View::permuted(&[2, 3], &[1, 0]);
         let inner = View::with_inner(&[2, 2, 2], &[1]);
         let scalar = View::broadcast(&[], &[2, 2]).unwrap();
         for piece in [1, 2, 3, usize::MAX] {
             assert_eq!(read(&expand, piece), [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5]);
             assert_eq!(read(&reverse, piece), [2, 0, 5, 3]);
-            assert_eq!(read(&turned, piece), [0, 3, 1, 4, 2, 5]);
+            assert_eq!(read(&transposed, piece), [0, 3, 1, 4, 2, 5]);
             assert_eq!(read(&inner, piece), [0, 2, 1, 3, 4, 6, 5, 7]);
             assert_eq!(read(&scalar, piece), [0, 0, 0, 0]);
         }

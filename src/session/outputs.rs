@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Observer, Port, RunOptions, Session, SessionError, Watch};
-use crate::graph::{Map, Value};
+use crate::graph::{Map, Mismatch, NodeError, RunError, Value};
 use crate::tensor::destination::Destination;
 use crate::tensor::{Tensor, TensorError};
 
@@ -14,15 +14,16 @@ impl Session {
     /// Runs one request, as [`Session::run_values_with`], that makes the outputs of these names in the memory of these
     /// tensors, whose contents do not matter. Each comes back as that output, at the address where it was.
     ///
-    /// The node that computes an output writes there; nothing is copied. It is copied where an output is no node's own
-    /// memory: a reshaped or sliced value that others read too, an input or a constant that the model returns, the
-    /// result of a branch or a loop, one value that is an output twice.
+    /// The node that computes an output writes there, also where it is reshaped before it is returned; nothing is
+    /// copied. It is copied where an output is no node's own memory: a part of another value, an input or a constant
+    /// that the model returns, the result of a branch or a loop, one value that is an output twice.
     ///
     /// # Errors
     ///
     /// As [`Session::run_values_with`]; [`SessionError::Output`] for a name that is no output or is there twice, and
     /// for a tensor whose memory others have too, an input of the request among them, or may not be written;
-    /// [`SessionError::Bound`] where the output is of another type or shape than its tensor. A request that fails drops
+    /// [`SessionError::Bound`] where the output is of another type or shape than its tensor, which is known before
+    /// anything runs unless shapes depend on the contents of computed data. A request that fails drops
     /// the tensors, and memory that outlives them ([`Tensor::from_foreign_mut`]) may then hold anything.
     pub fn run_into(
         &self,
@@ -38,6 +39,19 @@ impl Session {
         let mut values = self.serve(self.bind(inputs)?, &destinations, options, observer)?;
         settle(&self.outputs, &destinations, &mut values)?;
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
+    }
+}
+
+impl Session {
+    /// The error of a request that a run ended with.
+    pub(super) fn refused(&self, error: RunError) -> SessionError {
+        match error.error {
+            NodeError::Bound(mismatch) => {
+                let Mismatch { output, bound, made } = *mismatch;
+                SessionError::Bound { name: self.outputs[output].name.clone(), bound, made }
+            }
+            _ => SessionError::Run(error),
+        }
     }
 }
 

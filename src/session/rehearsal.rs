@@ -47,7 +47,7 @@ const EXECUTORS: u64 = 64 << 20;
 const UNSEEN: Duration = Duration::from_millis(1);
 
 /// Most bytes of a plan's constants (small tensors, sizes taken apart and put together again) and of zeros.
-const SETTLED: usize = 16 << 20;
+const REHEARSAL_BYTES: usize = 16 << 20;
 
 /// Longer requests are not run on zeros: a first request pays some hundred microseconds for cold caches, however long
 /// it takes.
@@ -132,7 +132,7 @@ impl Session {
         let (Some(plans), Some(building)) = (limit(time / 2), limit(building)) else { return 0 };
         let build = BuildCx { records: self.build.records.ahead_of_need(), ..self.build.clone() };
         let share = Share::default();
-        let buffers = BufferPool::bounded(SETTLED, SETTLED);
+        let buffers = BufferPool::bounded(REHEARSAL_BYTES, REHEARSAL_BYTES);
         let loops = LoopBudget::new(self.loops);
         let watched = building.watch(&self.threads);
         let resources = Resources {

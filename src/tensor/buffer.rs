@@ -28,9 +28,9 @@ pub struct Buffer {
 /// Who gets a buffer's memory back.
 #[derive(Debug, Default)]
 enum Lender {
-    /// Nobody: it is freed.
+    /// It is freed.
     #[default]
-    Nobody,
+    Heap,
     /// A pool.
     Pool(Arc<BufferPool>),
     /// Who lends it to one buffer after the other.
@@ -126,7 +126,7 @@ impl Buffer {
 
     /// That many bytes of numbers in `f32`, which are made at the first access.
     pub(super) fn compact(form: Arc<Compact>, bytes: usize) -> Buffer {
-        Buffer::later(Deferred::Compact(form), bytes, Lender::Nobody)
+        Buffer::later(Deferred::Compact(form), bytes, Lender::Heap)
     }
 
     fn later(later: Deferred, asked: usize, lender: Lender) -> Buffer {
@@ -156,7 +156,7 @@ impl Buffer {
     }
 
     pub(super) fn of(memory: Memory, asked: usize, pool: Option<Arc<BufferPool>>) -> Buffer {
-        let lender = pool.map_or(Lender::Nobody, Lender::Pool);
+        let lender = pool.map_or(Lender::Heap, Lender::Pool);
         Buffer { memory: OnceLock::from(memory), later: Mutex::new(None), lender, asked, home: Home::default() }
     }
 
@@ -248,7 +248,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         match std::mem::take(&mut self.lender) {
-            Lender::Nobody => {}
+            Lender::Heap => {}
             Lender::Pool(pool) => self.memory.take().into_iter().for_each(|memory| pool.give_back(memory)),
             Lender::Loan(loan) => self.memory.take().into_iter().for_each(|memory| loan.give_back(memory)),
         }

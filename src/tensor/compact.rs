@@ -165,8 +165,8 @@ mod tests {
         let mut rows = [0f32; 8];
         form.write(first + 20, &mut rows);
         assert_eq!(rows, expected[20..28]);
-        let turned = tensor.reshaped([60]).unwrap();
-        assert_eq!(turned.part(9, [2]).unwrap().unwrap().as_slice::<f32>().unwrap(), &expected[9..11]);
+        let reshaped = tensor.reshaped([60]).unwrap();
+        assert_eq!(reshaped.part(9, [2]).unwrap().unwrap().as_slice::<f32>().unwrap(), &expected[9..11]);
         assert_eq!(tensor.as_slice::<f32>().unwrap(), expected);
         assert!(tensor.compact_form().is_none(), "its numbers are there now");
     }

@@ -44,6 +44,20 @@ impl Destination {
         buffer.map(|buffer| self.over(buffer))
     }
 
+    /// Whether a tensor of this spec may be lent: one of the destination's type and with as many elements.
+    pub(crate) fn takes(&self, spec: &TensorSpec) -> bool {
+        spec.dtype == self.spec.dtype && spec.elements().is_ok_and(|elements| self.spec.elements() == Ok(elements))
+    }
+
+    /// As [`Destination::lend`], for a value that a view gives the destination's shape.
+    pub(crate) fn lend_as(&self, spec: &TensorSpec) -> Option<Tensor> {
+        if !self.takes(spec) {
+            return None;
+        }
+        let whole = self.lend(&self.spec)?;
+        Some(Tensor { spec: spec.clone(), data: whole.data })
+    }
+
     /// Whether any element of `tensor` lies in this memory.
     pub(crate) fn holds(&self, tensor: &Tensor) -> bool {
         matches!(&tensor.data, Data::Bytes(buffer, _) if buffer.is_on(&self.memory))

@@ -34,7 +34,7 @@ fn two_nodes(change: impl FnOnce(&mut SessionOptions)) -> Session {
 fn endless(change: impl FnOnce(&mut SessionOptions)) -> Session {
     let body = loop_body(1, 0, |body, _, carried, _| vec![body.op("Abs", &[carried[0]], &[])]);
     session_with(looped(None, 1, body, &[]), |options| {
-        options.loops = LoopLimits { turns: u64::MAX, ..LoopLimits::default() };
+        options.loops = LoopLimits { iterations: u64::MAX, ..LoopLimits::default() };
         change(options);
     })
 }

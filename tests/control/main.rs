@@ -1,5 +1,5 @@
-//! Control flow: bodies give what the same nodes written out would give, keep their executors from turn to turn, and
-//! stop where a request has had all that it may have.
+//! Control flow: bodies give what the same nodes written out would give, keep their executors from one iteration to
+//! the next, and stop where a request has had all that it may have.
 
 mod ending;
 
@@ -29,22 +29,22 @@ fn boolean(value: bool) -> Tensor {
     Tensor::scalar(BoolByte::from(value))
 }
 
-/// A body of a loop: `make` gets the turn's number, the carried values and the captured ones, and returns the values
-/// carried on and those gathered.
+/// A body of a loop: `make` gets the iteration's number, the carried values and the captured ones, and returns the
+/// values carried on and those gathered.
 fn loop_body(
     carried: usize,
     captured: usize,
     make: impl FnOnce(&mut GraphBuilder, ValueId, &[ValueId], &[ValueId]) -> Vec<ValueId>,
 ) -> Attr {
     let mut body = GraphBuilder::new("body", 17);
-    let turn = body.input("turn", DType::I64, []);
+    let iteration = body.input("iteration", DType::I64, []);
     let again = body.input("again", DType::Bool, []);
     let values = |body: &mut GraphBuilder, kind: &str, count: usize| -> Vec<ValueId> {
         (0..count).map(|i| body.input(&format!("{kind}{i}"), DType::F32, ["any".into()])).collect()
     };
     let carried = values(&mut body, "carried", carried);
     let captured = values(&mut body, "captured", captured);
-    let made = make(&mut body, turn, &carried, &captured);
+    let made = make(&mut body, iteration, &carried, &captured);
     let again = body.op("Identity", &[again], &[]);
     body.output("again_out", again);
     for (index, value) in made.into_iter().enumerate() {
@@ -53,7 +53,7 @@ fn loop_body(
     body.finish().into()
 }
 
-/// `count` turns of a body over `x`, with `weights` captured; outputs are `outputs` many.
+/// `count` iterations of a body over `x`, with `weights` captured; outputs are `outputs` many.
 fn looped(count: Option<i64>, outputs: usize, body: Attr, captured: &[Tensor]) -> Graph {
     let mut build = GraphBuilder::new("looped", 17);
     let x = build.input("x", DType::F32, ["n".into()]);
@@ -98,7 +98,7 @@ fn a_branch_is_chosen_by_the_condition_and_reads_what_is_around_it() {
 }
 
 #[test]
-fn a_loop_carries_and_gathers_and_may_make_no_turn() {
+fn a_loop_carries_and_gathers_and_may_make_no_iteration() {
     let body = || {
         loop_body(1, 1, |body, _, carried, captured| {
             let next = body.op("Mul", &[carried[0], captured[0]], &[]);
@@ -116,48 +116,48 @@ fn a_loop_carries_and_gathers_and_may_make_no_turn() {
         let graph = looped(Some(none), 2, body(), std::slice::from_ref(&weights));
         let outputs = session(graph).run(&[("x", x.clone())]).unwrap();
         assert_eq!(outputs[0].1.as_slice::<f32>().unwrap(), [1.0, 1.0]);
-        assert_eq!(outputs[1].1.shape(), [0, 2], "nothing of what a turn would have made with two weights");
+        assert_eq!(outputs[1].1.shape(), [0, 2], "nothing of what an iteration would have made with two weights");
     }
 }
 
 #[test]
-fn what_no_turn_gathers_has_the_shape_that_the_body_would_have_given_it() {
+fn what_no_iteration_gathers_has_the_shape_that_the_body_would_have_given_it() {
     // Outputs that nothing is declared of: numbers for columns, rows of captured weights, values carried.
     let mut body = GraphBuilder::new("body", 17);
-    let _turn = body.input("turn", DType::I64, []);
+    let _iteration = body.input("iteration", DType::I64, []);
     let go = body.input("go", DType::Bool, []);
     let carried = body.input("carried", DType::F32, ["any".into()]);
     let captured = body.input("captured", DType::F32, ["any".into(), "other".into()]);
     let row = body.constant(floats(&[3], &[1.0, 2.0, 3.0]));
     let row = body.op("Neg", &[row], &[]);
-    let turned = body.op("Transpose", &[captured], &[]);
+    let transposed = body.op("Transpose", &[captured], &[]);
     let flags = body.op("IsNaN", &[row], &[]);
     let kept = body.op("Identity", &[carried], &[]);
     let go = body.op("Identity", &[go], &[]);
-    for (name, value) in [("go", go), ("kept", kept), ("row", row), ("turned", turned), ("flags", flags)] {
+    for (name, value) in [("go", go), ("kept", kept), ("row", row), ("transposed", transposed), ("flags", flags)] {
         body.output(name, value);
     }
     let seen = body.op("Exp", &[carried], &[]);
     body.output("seen", seen);
     let body: Attr = body.finish().into();
-    for turns in [0, 2] {
-        let graph = looped(Some(turns), 5, body.clone(), &[floats(&[2, 4], &[0.5; 8])]);
+    for iterations in [0, 2] {
+        let graph = looped(Some(iterations), 5, body.clone(), &[floats(&[2, 4], &[0.5; 8])]);
         for passes in [PassOptions::default(), PassOptions::none()] {
             let session = session_with(graph.clone(), |options| options.passes = passes);
             let outputs = session.run(&[("x", floats(&[1], &[7.0]))]).unwrap();
             let specs: Vec<(DType, Vec<usize>)> =
                 outputs.iter().map(|(_, tensor)| (tensor.dtype(), tensor.shape().to_vec())).collect();
-            let turns = turns as usize;
+            let iterations = iterations as usize;
             // Of a value that is carried the body declares as many dimensions as there are, and not how large they are.
-            let last = vec![turns, turns.min(1)];
+            let last = vec![iterations, iterations.min(1)];
             let expected = [
                 (DType::F32, vec![1]),
-                (DType::F32, vec![turns, 3]),
-                (DType::F32, vec![turns, 4, 2]),
-                (DType::Bool, vec![turns, 3]),
+                (DType::F32, vec![iterations, 3]),
+                (DType::F32, vec![iterations, 4, 2]),
+                (DType::Bool, vec![iterations, 3]),
                 (DType::F32, last),
             ];
-            assert_eq!(specs, expected, "{turns} turns");
+            assert_eq!(specs, expected, "{iterations} iterations");
         }
     }
 }
@@ -199,12 +199,12 @@ fn a_scan_of_nothing_gathers_nothing() {
 }
 
 #[test]
-fn carried_values_may_grow_from_turn_to_turn() {
-    let body = loop_body(1, 0, |body, turn, carried, _| {
-        let turn = body.op("Cast", &[turn], &[("to", 1.into())]);
+fn carried_values_may_grow_from_iteration_to_iteration() {
+    let body = loop_body(1, 0, |body, iteration, carried, _| {
+        let iteration = body.op("Cast", &[iteration], &[("to", 1.into())]);
         let one = body.constant(Tensor::from_slice([1], &[1i64]).unwrap());
-        let turn = body.op("Reshape", &[turn, one], &[]);
-        vec![body.op("Concat", &[carried[0], turn], &[("axis", 0.into())])]
+        let iteration = body.op("Reshape", &[iteration, one], &[]);
+        vec![body.op("Concat", &[carried[0], iteration], &[("axis", 0.into())])]
     });
     let session = session(looped(Some(4), 1, body, &[]));
     for _ in 0..2 {
@@ -214,8 +214,8 @@ fn carried_values_may_grow_from_turn_to_turn() {
 }
 
 #[test]
-fn a_turn_with_the_shapes_of_the_last_one_asks_no_cache() {
-    let asked = |turns: i64| {
+fn an_iteration_with_the_shapes_of_the_last_one_asks_no_cache() {
+    let asked = |iterations: i64| {
         let body = loop_body(1, 0, |body, _, carried, _| {
             let shape = body.constant(Tensor::from_slice([2], &[1i64, -1]).unwrap());
             let row = body.op("Reshape", &[carried[0], shape], &[]);
@@ -224,7 +224,7 @@ fn a_turn_with_the_shapes_of_the_last_one_asks_no_cache() {
             let flat = body.constant(Tensor::from_slice([1], &[-1i64]).unwrap());
             vec![body.op("Reshape", &[row, flat], &[])]
         });
-        let session = session(looped(Some(turns), 1, body, &[]));
+        let session = session(looped(Some(iterations), 1, body, &[]));
         let before = session.cache_stats().lookups;
         let mut after = [0; 2];
         for count in &mut after {
@@ -237,7 +237,7 @@ fn a_turn_with_the_shapes_of_the_last_one_asks_no_cache() {
     let [first, second] = asked(1);
     assert!(first > 0, "the product has a kernel");
     assert_eq!(second, first, "the next request of these shapes asks nothing");
-    assert_eq!(asked(50), [first, second], "nor do further turns");
+    assert_eq!(asked(50), [first, second], "nor do further iterations");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn loops_without_end_are_stopped() {
         let session = session(looped(count, 1, body, &[]));
         let start = Instant::now();
         let error = session.run(&[("x", floats(&[1], &[0.0]))]).unwrap_err();
-        assert_eq!(limit_of(&error), Some("turns of loops"), "{case}: {error}");
+        assert_eq!(limit_of(&error), Some("iterations of loops"), "{case}: {error}");
         // Generous: other tests run at the same time.
         assert!(start.elapsed() < Duration::from_secs(20), "{case} took {:?}", start.elapsed());
     }

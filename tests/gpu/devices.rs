@@ -80,14 +80,14 @@ pub(crate) fn same_everywhere(what: &str, graph: &Graph, requests: &[Request], t
     let mut sessions = Vec::new();
     for (name, device) in devices() {
         let there = session(graph, Some(device)).unwrap_or_else(|error| panic!("{what} on {name}: {error}"));
-        for turn in 0..2 {
+        for round in 0..2 {
             for (place, (request, expected)) in requests.iter().zip(&expected).enumerate() {
                 let found = run(&there, request).unwrap_or_else(|error| panic!("{what} on {name}: {error}"));
                 for (output, (expected, found)) in expected.iter().zip(&found).enumerate() {
                     let distance = distance(expected, found);
                     assert!(
                         distance <= tolerance,
-                        "{what} on {name}: turn {turn}, request {place}, output {output}: {distance:e}"
+                        "{what} on {name}: round {round}, request {place}, output {output}: {distance:e}"
                     );
                 }
             }

@@ -110,8 +110,8 @@ fn decoder() -> Graph {
     });
     let keys = net.op("Concat", &[past, k], &[("axis", 2.into())]);
     let values = net.op("Concat", &[past, v], &[("axis", 2.into())]);
-    let turned = net.op("Transpose", &[keys], &[("perm", [0, 1, 3, 2].into())]);
-    let scores = net.op("MatMul", &[q, turned], &[]);
+    let transposed = net.op("Transpose", &[keys], &[("perm", [0, 1, 3, 2].into())]);
+    let scores = net.op("MatMul", &[q, transposed], &[]);
     let root = net.constant(Tensor::scalar((each as f32).sqrt()));
     let scores = net.op("Div", &[scores, root], &[]);
     let weights = net.op("Softmax", &[scores], &[("axis", (-1).into())]);

@@ -105,9 +105,9 @@ fn convolutions() {
     row("Conv", &[&[&[1, 4, 9, 9], &[4, 1, 3, 3], &[4]]]).attr("group", 4).check();
     row("Conv", &[&[&[2, 3, 17], &[5, 3, 4], &[5]], &[&[1, 3, 9], &[5, 3, 4], &[5]]]).check();
     row("Conv", &[&[&[1, 2, 4, 5, 6], &[3, 2, 2, 3, 3], &[3]]]).attr("pads", [0, 1, 1, 0, 1, 1]).check();
-    let turned: &[&[&[usize]]] = &[&[&[1, 4, 5, 5], &[4, 3, 3, 3]], &[&[2, 4, 2, 7], &[4, 3, 3, 3]]];
-    row("ConvTranspose", turned).check();
-    row("ConvTranspose", turned)
+    let transposed: &[&[&[usize]]] = &[&[&[1, 4, 5, 5], &[4, 3, 3, 3]], &[&[2, 4, 2, 7], &[4, 3, 3, 3]]];
+    row("ConvTranspose", transposed).check();
+    row("ConvTranspose", transposed)
         .attr("strides", [2, 2])
         .attr("pads", [1, 1, 1, 1])
         .attr("output_padding", [1, 0])

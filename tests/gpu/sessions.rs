@@ -102,10 +102,10 @@ fn many_threads_share_a_session() {
             for thread in 0..4 {
                 let (session, expected) = (&session, &expected);
                 scope.spawn(move || {
-                    for turn in 0..20 {
-                        let shape = (thread + turn) % 4;
+                    for round in 0..20 {
+                        let shape = (thread + round) % 4;
                         let found = run(session, &request(6 + shape, 9, &[1])).unwrap();
-                        assert!(found[0].same(&expected[shape]), "{name}: thread {thread}, turn {turn}");
+                        assert!(found[0].same(&expected[shape]), "{name}: thread {thread}, round {round}");
                     }
                 });
             }

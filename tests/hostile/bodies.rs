@@ -1,4 +1,5 @@
-//! Control flow that asks for too much: turns without end, values that double, bodies in bodies, whole graphs at once.
+//! Control flow that asks for too much: iterations without end, values that double, bodies in bodies, whole
+//! graphs at once.
 
 use kiln::graph::ir::{Attr, Graph};
 use kiln::graph::{GraphBuilder, ValueId};
@@ -17,7 +18,7 @@ fn x() -> Vec<(String, Tensor)> {
 /// A body of a loop over one carried value: `step` makes the next one.
 fn body(step: impl Fn(&mut GraphBuilder, ValueId) -> ValueId, gather: bool) -> Graph {
     let mut body = GraphBuilder::new("body", 17);
-    let _turn = body.input("turn", DType::I64, []);
+    let _iteration = body.input("iteration", DType::I64, []);
     let go = body.input("go", DType::Bool, []);
     let value = body.input("value", DType::F32, ["n".into()]);
     let on = body.op("Identity", &[go], &[]);
@@ -31,12 +32,13 @@ fn body(step: impl Fn(&mut GraphBuilder, ValueId) -> ValueId, gather: bool) -> G
     body.finish()
 }
 
-fn looping(name: &str, turns: i64, body: Graph, outputs: usize) -> Case {
+fn looping(name: &str, iterations: i64, body: Graph, outputs: usize) -> Case {
     let mut graph = GraphBuilder::new("g", 17);
     let x = graph.input("x", DType::F32, ["n".into()]);
-    let turns = graph.constant(Tensor::scalar(turns));
+    let iterations = graph.constant(Tensor::scalar(iterations));
     let go = graph.constant(Tensor::scalar(BoolByte::from(true)));
-    let made = graph.op_many("Loop", &[Some(turns), Some(go), Some(x)], outputs, &[("body", Attr::Graph(body.into()))]);
+    let made =
+        graph.op_many("Loop", &[Some(iterations), Some(go), Some(x)], outputs, &[("body", Attr::Graph(body.into()))]);
     graph.output("y", made[outputs - 1]);
     case(name, graph, self::x())
 }
@@ -123,11 +125,11 @@ pub(crate) fn cases() -> Vec<Case> {
     let double =
         |build: &mut GraphBuilder, value: ValueId| build.op("Concat", &[value, value], &[("axis", Attr::Int(0))]);
     vec![
-        looping("a loop of 2^63 turns", i64::MAX, body(keep, false), 1),
-        looping("a loop of 2^63 turns that gathers", i64::MAX, body(keep, true), 2),
+        looping("a loop of 2^63 iterations", i64::MAX, body(keep, false), 1),
+        looping("a loop of 2^63 iterations that gathers", i64::MAX, body(keep, true), 2),
         looping("a loop that doubles what it carries", 100, body(double, false), 1),
         looping("a loop that doubles and gathers", 100, body(double, true), 2),
-        looping("a loop of -1 turns", -1, body(keep, true), 2),
+        looping("a loop of -1 iterations", -1, body(keep, true), 2),
         looping("a loop with too many outputs", 3, body(keep, false), 5),
         branches(14),
         branches(20),

@@ -10,7 +10,7 @@ use kiln::tensor::{DType, Tensor};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::wire::{Message, elsewhere, graph, model, node};
-use crate::{TURN, options};
+use crate::{ALONE, options};
 
 /// A model of about 4 KiB with most of what a file can have: weights, a body, attributes, text.
 fn sample() -> Vec<u8> {
@@ -22,8 +22,8 @@ fn sample() -> Vec<u8> {
     let made = build.op("Softmax", &[product], &[("axis", 1.into())]);
     let axes = build.constant(Tensor::from_slice([1], &[1i64]).unwrap());
     let sum = build.op("ReduceSum", &[made, axes], &[("keepdims", 0.into())]);
-    let turned = build.op("Transpose", &[made], &[("perm", kiln::graph::ir::Attr::Ints(vec![1, 0]))]);
-    build.output("y", turned);
+    let transposed = build.op("Transpose", &[made], &[("perm", kiln::graph::ir::Attr::Ints(vec![1, 0]))]);
+    build.output("y", transposed);
     build.output("z", sum);
     let bytes = onnx::write(&build.finish()).unwrap();
     // Padded to 4 KiB by the text that a file may carry.
@@ -43,7 +43,7 @@ fn run(session: &Session) {
 
 #[test]
 fn models_cut_at_every_byte_end_in_an_error_or_a_result() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let whole = sample();
     assert!((3500..4200).contains(&whole.len()), "{} bytes", whole.len());
     let loaded = (0..=whole.len()).filter(|&end| load(whole[..end].to_vec()).inspect(run).is_some()).count();
@@ -53,7 +53,7 @@ fn models_cut_at_every_byte_end_in_an_error_or_a_result() {
 
 #[test]
 fn models_with_any_bit_flipped_end_in_an_error_or_a_result() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let whole = sample();
     let mut loaded = 0usize;
     for bit in 0..whole.len() * 8 {

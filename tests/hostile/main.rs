@@ -25,7 +25,7 @@ use kiln::tensor::Tensor;
 static ALLOCATOR: gauge::Counting = gauge::Counting;
 
 /// One model at a time: the gauge counts the whole process.
-static TURN: Mutex<()> = Mutex::new(());
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// What a hostile model of up to 64 KiB may take. Tensors of a request have their own bound, a part of it.
 const MEMORY: usize = 64 << 20;
@@ -52,7 +52,7 @@ pub(crate) fn options(limit: Option<Duration>) -> SessionOptions {
         threads: 1,
         buffer_bytes: 1 << 20,
         memory_bytes: TENSORS,
-        loops: LoopLimits { turns: 1 << 12, bytes: 8 << 20, steps: 1 << 24 },
+        loops: LoopLimits { iterations: 1 << 12, bytes: 8 << 20, steps: 1 << 24 },
         ..SessionOptions::default()
     }
 }
@@ -98,7 +98,7 @@ fn long_steps_end_when_their_time_is_over() {
 
 /// Runs all of them; how each ended.
 fn all_end(cases: Vec<Case>, limit: Option<Duration>) -> Vec<(String, String)> {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // Threads, tables of instructions and the like are made once a process.
     let _ = attempt(&onnx::write(&nodes::harmless()).unwrap(), &[], limit);
     let mut endings = Vec::new();
@@ -120,7 +120,9 @@ fn all_end(cases: Vec<Case>, limit: Option<Duration>) -> Vec<(String, String)> {
         if std::env::args().any(|arg| arg == "--nocapture") {
             eprintln!("{:60} {:7.1} ms {:6} KiB  {ending}", case.name, time.as_secs_f64() * 1e3, memory >> 10);
         }
-        if ending.starts_with("PROBLEM") || time > TIME || memory + TENSORS > MEMORY + 4 * bytes.len() {
+        // One that is refused for its operator's version tries nothing.
+        let is_tried = !ending.contains("is defined from version");
+        if !is_tried || ending.starts_with("PROBLEM") || time > TIME || memory + TENSORS > MEMORY + 4 * bytes.len() {
             problems.push(format!("{}: {ending}, {time:?}, {memory} bytes", case.name));
         }
         endings.push((case.name.clone(), ending));

@@ -242,7 +242,6 @@ fn windows() -> Vec<Row> {
             vec![("output_height", 1.into()), ("sampling_ratio", HUGE.into())],
         ),
         ("NonMaxSuppression", 1, vec![X(vec![1, 2, 4]), X(vec![1, 1, 2]), N(MAX)], vec![]),
-        ("AffineGrid", 1, vec![X(vec![1, 2, 3]), I(vec![1, 1, HUGE, HUGE])], vec![]),
     ]
 }
 
@@ -321,6 +320,7 @@ fn newer() -> Vec<Row> {
         ("RMSNormalization", 1, vec![heads(1), x(&[7])], vec![]),
         ("Upsample", 1, vec![heads(1), F(vec![1e30; 4])], vec![]),
         ("GroupNormalization", 1, vec![heads(4), x(&[4]), x(&[4])], vec![("num_groups", 0.into())]),
+        ("AffineGrid", 1, vec![X(vec![1, 2, 3]), I(vec![1, 1, HUGE, HUGE])], vec![]),
     ]
 }
 

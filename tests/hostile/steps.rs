@@ -77,7 +77,7 @@ fn rows() -> Vec<Row> {
 
 fn case(row: &Row) -> Case {
     let (op, outputs, shapes, dtype, attrs) = row;
-    let mut graph = GraphBuilder::new("g", 26);
+    let mut graph = GraphBuilder::new("g", 27);
     let one = graph.input("x", DType::F32, [Dim::Fixed(1)]);
     let mut operands: Vec<_> = shapes
         .iter()
@@ -100,13 +100,13 @@ fn case(row: &Row) -> Case {
         graph.output(&format!("y{index}"), made);
     }
     let name = format!("{op} of {shapes:?} {dtype}").chars().take(60).collect();
-    // Of zeros, regions lie inside of pictures and are of their first one.
+    // Of zeros, regions lie inside of images and are of their first one.
     Case { name, graph: graph.finish(), inputs: vec![("x".to_owned(), Tensor::from_slice([1], &[0f32]).unwrap())] }
 }
 
 pub(crate) fn cases() -> Vec<Case> {
     let determinant = || {
-        let mut graph = GraphBuilder::new("g", 26);
+        let mut graph = GraphBuilder::new("g", 27);
         let one = graph.input("x", DType::F32, [Dim::Fixed(1)]);
         let shape = graph.constant(Tensor::from_slice([2], &[1300i64, 1300]).unwrap());
         let wide = graph.op("Expand", &[one, shape], &[]);
@@ -117,7 +117,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case { name: "Det of 1300 rows".to_owned(), graph: graph.finish(), inputs }
     };
     let suppression = || {
-        let mut graph = GraphBuilder::new("g", 26);
+        let mut graph = GraphBuilder::new("g", 27);
         let one = graph.input("x", DType::F32, [Dim::Fixed(1)]);
         let mut wide = |shape: [i64; 3]| {
             let shape = graph.constant(Tensor::from_slice([3], &shape).unwrap());

@@ -358,7 +358,7 @@ impl Draw<'_> {
         };
         let rows = heads(self, x.id, [0, 2, 1, 3]);
         let values = heads(self, y.id, [0, 2, 1, 3]);
-        let turned = match split {
+        let transposed = match split {
             true => heads(self, y.id, [0, 2, 3, 1]),
             false => {
                 let mut perm: Vec<i64> = (0..rank as i64).collect();
@@ -367,7 +367,7 @@ impl Draw<'_> {
             }
         };
         let number = self.number();
-        let mut scores = self.build.op("MatMul", &[rows, turned], &[]);
+        let mut scores = self.build.op("MatMul", &[rows, transposed], &[]);
         let positions = if split { x.shape[1] } else { x.shape[rank - 2] };
         if elements(&x.shape) / last[0].max(1) * positions[0].max(positions[1]) > MOST_ELEMENTS {
             return self.function(x);
@@ -430,13 +430,13 @@ impl Draw<'_> {
         }
         let mut shape = x.shape.clone();
         if self.below(3) == 0 && rank >= 3 {
-            // With itself, turned: what attention does.
+            // With itself, transposed: what attention does.
             let mut perm: Vec<i64> = (0..rank as i64).collect();
             perm.swap(rank - 1, rank - 2);
-            let turned = self.build.op("Transpose", &[x.id], &[("perm", perm.into())]);
+            let transposed = self.build.op("Transpose", &[x.id], &[("perm", perm.into())]);
             shape[rank - 1] = shape[rank - 2];
             if elements(&shape) <= MOST_ELEMENTS {
-                let product = self.build.op("MatMul", &[x.id, turned], &[]);
+                let product = self.build.op("MatMul", &[x.id, transposed], &[]);
                 let scale = self.number();
                 return self.op("Mul", &[product, scale], &[], shape);
             }

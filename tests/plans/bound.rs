@@ -76,12 +76,12 @@ fn request(inputs: &[(&'static str, Tensor)]) -> Vec<(&'static str, Value)> {
 fn agree(graph: &Graph, requests: &[Vec<(&'static str, Tensor)>]) {
     for limits in [SessionOptions::default().plan_limits, NO_PLANS] {
         let (plain, bound) = (session(graph, limits), session(graph, limits));
-        for turn in 0..3 {
+        for round in 0..3 {
             for inputs in requests {
                 let before: Vec<Tensor> = inputs.iter().map(|(_, tensor)| tensor.clone()).collect();
                 let expected = plain.run(inputs).expect("the request is sound");
                 for choice in 0..1usize << expected.len() {
-                    check(&bound, inputs, &expected, choice, &format!("turn {turn}, outputs {choice:b}"));
+                    check(&bound, inputs, &expected, choice, &format!("round {round}, outputs {choice:b}"));
                 }
                 assert!(inputs.iter().zip(&before).all(|((_, now), before)| now.same(before)));
             }
@@ -147,6 +147,135 @@ fn nothing_else_of_an_outputs_size_is_allocated() {
     }
 }
 
+/// y = x + a row of 256 zeros, under another shape.
+fn reshaped(shape: &[i64], ops: &[&str]) -> Graph {
+    let mut build = GraphBuilder::new("reshaped", 17);
+    let x = build.input("x", DType::F32, ["n".into(), 1.into()]);
+    let zeros = build.constant(floats(&[1, 256], 0));
+    let mut value = build.op("Add", &[x, zeros], &[]);
+    for op in ops {
+        let list: &[i64] = if *op == "Reshape" { shape } else { &[0] };
+        let list = build.constant(Tensor::from_slice([list.len()], list).expect("a list"));
+        value = match *op {
+            "Flatten" => build.op("Flatten", &[value], &[("axis", 0.into())]),
+            op => build.op(op, &[value, list], &[]),
+        };
+    }
+    build.output("y", value);
+    build.finish()
+}
+
+#[test]
+fn what_a_view_is_made_of_is_computed_there() {
+    let views: [(&[&str], fn(usize) -> Vec<usize>); 4] = [
+        (&["Reshape"], |rows| vec![rows * 64, 4]),
+        (&["Unsqueeze"], |rows| vec![1, rows, 256]),
+        (&["Flatten"], |rows| vec![1, rows * 256]),
+        (&["Unsqueeze", "Flatten", "Reshape", "Unsqueeze", "Squeeze"], |rows| vec![rows * 64, 4]),
+    ];
+    for (ops, shape) in views {
+        for limits in [SessionOptions::default().plan_limits, NO_PLANS] {
+            let graph = reshaped(&[-1, 4], ops);
+            let options =
+                SessionOptions { threads: 1, memory_bytes: 1 << 20, plan_limits: limits, ..SessionOptions::default() };
+            let session = Session::from_graph(graph, &options).expect("it is supported");
+            for rows in [4096, 4096, 4096, 8192, 8192] {
+                let inputs = [("x", floats(&[rows, 1], 1))];
+                session.run(&inputs).expect_err("the output takes more than the session may have");
+                let (place, tensor) = Place::lend(TensorSpec::new(DType::F32, shape(rows)));
+                let outputs = session.run_into(&request(&inputs), vec![("y", tensor)], &RunOptions::default());
+                let made = outputs.expect("the caller has the memory").remove(0).1.into_tensor().expect("a tensor");
+                assert_eq!((made.bytes().as_ptr(), made.shape()), (place.address, &shape(rows)[..]), "{ops:?}");
+                drop(made);
+                assert!(!place.contents().chunks(4).any(|bytes| bytes == [UNTOUCHED; 4]), "{ops:?}");
+            }
+        }
+        agree(&reshaped(&[-1, 4], ops), &[vec![("x", floats(&[2, 1], 1))], vec![("x", floats(&[300, 1], 2))]]);
+    }
+}
+
+/// A value of which views are outputs, which others read as well: one writes over its inputs where it may, one takes
+/// parts, a branch passes it on; and the same of an input.
+#[test]
+fn a_value_that_others_have_too_is_made_there_or_copied() {
+    let mut passed = GraphBuilder::new("passed", 17);
+    let all = passed.input("all", DType::F32, ["n".into(), 4.into()]);
+    let same = passed.op("Identity", &[all], &[]);
+    passed.output("same", same);
+    let passed = Attr::Graph(passed.finish().into());
+    let mut build = GraphBuilder::new("others", 17);
+    let x = build.input("x", DType::F32, ["n".into(), 4.into()]);
+    let list = build.constant(Tensor::from_slice([1], &[-1i64]).unwrap());
+    let given = build.op("Reshape", &[x, list], &[]);
+    let bounded = build.op("Tanh", &[x], &[]);
+    let flat = build.op("Reshape", &[bounded, list], &[]);
+    let line = build.op("Flatten", &[bounded], &[("axis", 0.into())]);
+    let halves = build.op_many("Split", &[Some(bounded)], 2, &[("axis", 1.into())]);
+    let zero = build.constant(Tensor::scalar(0.0f32));
+    let largest = build.op("ReduceMax", &[bounded], &[("keepdims", 0.into())]);
+    let positive = build.op("Greater", &[largest, zero], &[]);
+    let branches = [("then_branch", passed.clone()), ("else_branch", passed)];
+    let chosen = build.op_with_bodies("If", &[Some(positive)], &[bounded], 1, &branches)[0];
+    let squared = build.op("Mul", &[flat, flat], &[]);
+    let negative = build.op("Neg", &[bounded], &[]);
+    for (name, value) in [("given", given), ("flat", flat), ("line", line), ("left", halves[0]), ("chosen", chosen)] {
+        build.output(name, value);
+    }
+    build.output("squared", squared);
+    build.output("negative", negative);
+    agree(&build.finish(), &[vec![("x", floats(&[3, 4], 1))], vec![("x", floats(&[4000, 4], 2))]]);
+}
+
+#[test]
+fn memory_that_will_not_fit_is_refused_before_anything_runs() {
+    // Running it would take more memory than the session may have, which is another error.
+    for ops in [&[][..], &["Reshape"]] {
+        let graph = reshaped(&[-1, 4], ops);
+        let options = SessionOptions { threads: 1, memory_bytes: 1 << 20, ..SessionOptions::default() };
+        let session = Session::from_graph(graph, &options).expect("it is supported");
+        let whole = if ops.is_empty() { [4096, 256] } else { [4096 * 64, 4] };
+        for request_number in 0..4 {
+            let wrong = [
+                TensorSpec::new(DType::F32, [whole[0], whole[1] / 2]),
+                TensorSpec::new(DType::F32, [whole[1], whole[0]]),
+                TensorSpec::new(DType::I32, whole),
+            ];
+            for bound in wrong {
+                let inputs = [("x", floats(&[4096, 1], 1))];
+                let (place, tensor) = Place::lend(bound.clone());
+                let refused = session.run_into(&request(&inputs), vec![("y", tensor)], &RunOptions::default());
+                match refused.expect_err("it does not fit") {
+                    SessionError::Bound { name, bound: of, made } => {
+                        assert_eq!((name.as_str(), of), ("y", bound), "request {request_number}");
+                        assert_eq!(made, TensorSpec::new(DType::F32, whole));
+                    }
+                    other => panic!("request {request_number}: {other}"),
+                }
+                assert!(place.contents().iter().all(|&byte| byte == UNTOUCHED), "something ran");
+            }
+            // The plan of these shapes, made with memory that fits, is asked the next time.
+            let (_place, tensor) = Place::lend(TensorSpec::new(DType::F32, whole));
+            let inputs = [("x", floats(&[4096, 1], 1))];
+            session.run_into(&request(&inputs), vec![("y", tensor)], &RunOptions::default()).expect("it fits");
+        }
+    }
+    // Inputs and constants that are outputs.
+    let mut build = GraphBuilder::new("passed on", 17);
+    let same = build.input("same", DType::F32, ["n".into()]);
+    let constant = build.constant(floats(&[2], 1));
+    build.output("same", same);
+    build.output("two", constant);
+    let session = session(&build.finish(), SessionOptions::default().plan_limits);
+    for name in ["same", "two"] {
+        let (place, tensor) = Place::lend(TensorSpec::new(DType::F32, [7]));
+        let given = [("same", floats(&[3], 1))];
+        let refused = session.run_into(&request(&given), vec![(name, tensor)], &RunOptions::default());
+        let error = refused.expect_err("it does not fit");
+        assert!(matches!(&error, SessionError::Bound { name: of, .. } if of == name), "{error}");
+        assert!(place.contents().iter().all(|&byte| byte == UNTOUCHED));
+    }
+}
+
 #[test]
 fn values_that_no_step_allocates_are_copied_there() {
     let mut build = GraphBuilder::new("passed on", 17);
@@ -187,13 +316,13 @@ fn bodies() -> Graph {
         build.output("made", made);
         Attr::Graph(build.finish().into())
     };
-    let mut turn = GraphBuilder::new("turn", 17);
-    turn.input("turn", DType::I64, []);
-    let go = turn.input("go", DType::Bool, []);
-    let carried = turn.input("carried", DType::F32, ["n".into()]);
-    let next = turn.op("Tanh", &[carried], &[]);
-    turn.output("go on", go);
-    turn.output("next", next);
+    let mut body = GraphBuilder::new("iteration", 17);
+    body.input("iteration", DType::I64, []);
+    let go = body.input("go", DType::Bool, []);
+    let carried = body.input("carried", DType::F32, ["n".into()]);
+    let next = body.op("Tanh", &[carried], &[]);
+    body.output("go on", go);
+    body.output("next", next);
 
     let mut build = GraphBuilder::new("bodies", 17);
     let x = build.input("x", DType::F32, ["n".into()]);
@@ -203,7 +332,7 @@ fn bodies() -> Graph {
     let branches = [("then_branch", branch("Relu")), ("else_branch", branch("Identity"))];
     let chosen = build.op_with_bodies("If", &[Some(positive)], &[x], 1, &branches)[0];
     let count = build.constant(Tensor::scalar(3i64));
-    let body = [("body", Attr::Graph(turn.finish().into()))];
+    let body = [("body", Attr::Graph(body.finish().into()))];
     let looped = build.op_with_bodies("Loop", &[Some(count), None, Some(x)], &[], 1, &body)[0];
     let after = build.op("Sigmoid", &[looped], &[]);
     for (name, value) in [("chosen", chosen), ("looped", looped), ("after", after)] {

@@ -47,10 +47,10 @@ fn the_first_request_of_a_second_session_finds_its_plan() {
     assert_eq!(second.plan_stats().lookups, 0, "nothing is counted as a request");
     assert_eq!(second.share_stats(), ShareStats::default());
     let loaded = second.cache_stats();
-    for turn in 1..4 {
+    for round in 1..4 {
         let found = run(&second, &request(3));
-        assert!(found.iter().zip(&expected).all(|(a, b)| a.same(b)), "turn {turn}");
-        assert_eq!(second.plan_stats().hits, turn);
+        assert!(found.iter().zip(&expected).all(|(a, b)| a.same(b)), "round {round}");
+        assert_eq!(second.plan_stats().hits, round);
     }
     assert_eq!(second.cache_stats().lookups, loaded.lookups, "no executor is asked for");
     run(&second, &request(7));

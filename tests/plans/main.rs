@@ -42,9 +42,9 @@ fn layers() -> Graph {
     let stretched = build.op("Concat", &[one, shape], &[("axis", 0.into())]);
     let sum = build.op("Softmax", &[x], &[("axis", (-1).into())]);
     let lifted = build.op("Reshape", &[sum, stretched], &[]);
-    let turned = build.op("Transpose", &[lifted], &[("perm", [0i64, 2, 1].into())]);
+    let transposed = build.op("Transpose", &[lifted], &[("perm", [0i64, 2, 1].into())]);
     let flat = build.constant(Tensor::from_slice([1], &[-1i64]).unwrap());
-    let flat = build.op("Reshape", &[turned, flat], &[]);
+    let flat = build.op("Reshape", &[transposed, flat], &[]);
     let bounded = build.op("Sigmoid", &[flat], &[]);
     build.output("y", bounded);
     build.output("shape", stretched);
@@ -60,11 +60,11 @@ proptest! {
         // A bound of one plan has shapes that take turns push each other out.
         let limits = if narrow { Limits { entries: 1, bytes: 1 << 20 } } else { SessionOptions::default().plan_limits };
         let (planned, plain) = (session(&drawn.graph, limits), session(&drawn.graph, NO_PLANS));
-        for turn in 0..3 {
+        for round in 0..3 {
             for inputs in &drawn.requests {
                 let (found, expected) = (run(&planned, inputs), run(&plain, inputs));
                 for (found, expected) in found.iter().zip(&expected) {
-                    prop_assert!(found.same(expected), "turn {}: {:?}\n{}", turn, expected.spec(), drawn.told());
+                    prop_assert!(found.same(expected), "round {}: {:?}\n{}", round, expected.spec(), drawn.told());
                 }
             }
         }
@@ -99,8 +99,8 @@ fn in_place_at_some_shapes(read_again: bool) -> Graph {
     let y = build.input("y", DType::F32, ["k".into(), "m".into()]);
     let bounded = build.op("Softmax", &[x], &[("axis", (-1).into())]);
     let sum = build.op("Add", &[bounded, y], &[]);
-    let turned = build.op("Transpose", &[sum], &[("perm", [1i64, 0].into())]);
-    let rows = build.op("Softmax", &[turned], &[("axis", 0.into())]);
+    let transposed = build.op("Transpose", &[sum], &[("perm", [1i64, 0].into())]);
+    let rows = build.op("Softmax", &[transposed], &[("axis", 0.into())]);
     build.output("rows", rows);
     if read_again {
         let back = build.op("Softmax", &[bounded], &[("axis", 0.into())]);
@@ -116,8 +116,8 @@ fn parts_of_rows() -> Graph {
     let bounded = build.op("Softmax", &[x], &[("axis", (-1).into())]);
     let [left, right] = <[_; 2]>::try_from(build.op_many("Split", &[Some(bounded)], 2, &[("axis", 1.into())])).unwrap();
     let left = build.op("Neg", &[left], &[]);
-    let turned = build.op("Transpose", &[right], &[("perm", [1i64, 0].into())]);
-    let right = build.op("Exp", &[turned], &[]);
+    let transposed = build.op("Transpose", &[right], &[("perm", [1i64, 0].into())]);
+    let right = build.op("Exp", &[transposed], &[]);
     let left = build.op("Softmax", &[left], &[("axis", 0.into())]);
     let columns = build.op("Transpose", &[left], &[("perm", [1i64, 0].into())]);
     let y = build.op("Concat", &[right, columns], &[("axis", 0.into())]);
@@ -178,8 +178,8 @@ fn threads_share_plans() {
         for thread in 0..4 {
             let (session, expected) = (&session, &expected);
             scope.spawn(move || {
-                for turn in 0..200 {
-                    let size = 1 + (turn * (thread + 3) + thread) % 8;
+                for round in 0..200 {
+                    let size = 1 + (round * (thread + 3) + thread) % 8;
                     let found = run(session, &[("x".to_owned(), floats(&[size, 4], size))]);
                     assert!(found.iter().zip(&expected[size - 1]).all(|(a, b)| a.same(b)), "{thread}: {size}");
                 }
@@ -295,8 +295,8 @@ fn nodes_that_convert_what_they_read_are_prepared_before_it_is_there() {
     let x = build.input("x", DType::F16, ["n".into(), "m".into()]);
     let bounded = build.op("Sigmoid", &[x], &[]);
     let shares = build.op("Softmax", &[bounded], &[("axis", (-1).into())]);
-    let turned = build.op("Transpose", &[shares], &[("perm", [1i64, 0].into())]);
-    let product = build.op("MatMul", &[shares, turned], &[]);
+    let transposed = build.op("Transpose", &[shares], &[("perm", [1i64, 0].into())]);
+    let product = build.op("MatMul", &[shares, transposed], &[]);
     build.output("y", product);
     let graph = build.finish();
     let (planned, plain) = (session(&graph, SessionOptions::default().plan_limits), session(&graph, NO_PLANS));

@@ -31,11 +31,11 @@ fn selecting() -> Graph {
 
 fn agree(graph: &Graph, requests: &[Vec<(String, Tensor)>]) -> Session {
     let (planned, plain) = (session(graph, planned()), session(graph, NO_PLANS));
-    for turn in 0..3 {
+    for round in 0..3 {
         for (number, request) in requests.iter().enumerate() {
             let (found, expected) = (run(&planned, request), run(&plain, request));
             let same = found.iter().zip(&expected).all(|(a, b)| a.same(b));
-            assert!(same && found.len() == expected.len(), "turn {turn}, request {number}");
+            assert!(same && found.len() == expected.len(), "round {round}, request {number}");
         }
     }
     planned
@@ -71,7 +71,7 @@ fn a_small_input_that_is_read_by_value_belongs_to_the_key() {
     let requests: Vec<_> = shapes.iter().map(|shape| request(shape)).collect();
     let session = agree(&build.finish(), &requests);
     assert_eq!(session.plan_stats().entries, 5);
-    assert_eq!(session.plan_stats().hits, 10, "the second and third turn");
+    assert_eq!(session.plan_stats().hits, 10, "the second and third round");
 }
 
 #[test]
@@ -84,15 +84,15 @@ fn branches_and_loops_plan_their_bodies() {
         body.output("y", y);
         body.finish().into()
     };
-    let mut turn = GraphBuilder::new("turn", 17);
-    turn.input("number", DType::I64, []);
-    let again = turn.input("again", DType::Bool, []);
-    let carried = turn.input("carried", DType::F32, ["any".into()]);
-    let again = turn.op("Identity", &[again], &[]);
-    let next = turn.op("Concat", &[carried, carried], &[("axis", 0.into())]);
-    let next = turn.op("Tanh", &[next], &[]);
-    turn.output("again_out", again);
-    turn.output_of("next", next, DType::F32, ["any".into()]);
+    let mut body = GraphBuilder::new("iteration", 17);
+    body.input("number", DType::I64, []);
+    let again = body.input("again", DType::Bool, []);
+    let carried = body.input("carried", DType::F32, ["any".into()]);
+    let again = body.op("Identity", &[again], &[]);
+    let next = body.op("Concat", &[carried, carried], &[("axis", 0.into())]);
+    let next = body.op("Tanh", &[next], &[]);
+    body.output("again_out", again);
+    body.output_of("next", next, DType::F32, ["any".into()]);
 
     let mut build = GraphBuilder::new("flows", 17);
     let condition = build.input("condition", DType::Bool, []);
@@ -102,7 +102,7 @@ fn branches_and_loops_plan_their_bodies() {
     let bodies = [("then_branch", branch("Neg")), ("else_branch", branch("Exp"))];
     let chosen = build.op_with_bodies("If", &[Some(condition)], &[bounded], 1, &bodies)[0];
     let middle = build.op("Softmax", &[chosen], &[]);
-    let body = [("body", turn.finish().into())];
+    let body = [("body", body.finish().into())];
     let grown = build.op_with_bodies("Loop", &[Some(count), None, Some(middle)], &[], 1, &body)[0];
     let y = build.op("Softmax", &[grown], &[]);
     build.output("y", y);
@@ -128,8 +128,8 @@ fn a_cache_that_grows_with_each_step_builds_code_once() {
     let x = build.input("x", DType::F32, [1.into(), 16.into()]);
     let past = build.input("past", DType::F32, ["p".into(), 16.into()]);
     let keys = build.op("Concat", &[past, x], &[("axis", 0.into())]);
-    let turned = build.op("Transpose", &[keys], &[("perm", [1i64, 0].into())]);
-    let scores = build.op("MatMul", &[x, turned], &[]);
+    let transposed = build.op("Transpose", &[keys], &[("perm", [1i64, 0].into())]);
+    let scores = build.op("MatMul", &[x, transposed], &[]);
     let weights = build.op("Softmax", &[scores], &[("axis", (-1).into())]);
     let y = build.op("MatMul", &[weights, keys], &[]);
     build.output("y", y);

@@ -142,8 +142,8 @@ fn network() -> Graph {
     let kernel = [("kernel_shape", Attr::Ints(vec![2, 2])), ("strides", Attr::Ints(vec![2, 2]))];
     let pool = builder.op("MaxPool", &[conv], &kernel);
     let soft = builder.op("Softmax", &[pool], &[]);
-    let turned = builder.op("Transpose", &[soft], &[("perm", Attr::Ints(vec![0, 3, 1, 2]))]);
-    let root = builder.op("Sqrt", &[turned], &[]);
+    let transposed = builder.op("Transpose", &[soft], &[("perm", Attr::Ints(vec![0, 3, 1, 2]))]);
+    let root = builder.op("Sqrt", &[transposed], &[]);
     let y = builder.op("ReduceMean", &[root], &[("axes", Attr::Ints(vec![3]))]);
     builder.output("y", y);
     builder.finish()

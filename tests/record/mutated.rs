@@ -88,7 +88,7 @@ fn model(
     builder.finish()
 }
 
-fn picture_network() -> Graph {
+fn image_network() -> Graph {
     model(DType::F32, 4, |b, x| {
         let first = b.constant(floats(&[16, 8, 3, 3]));
         let conv = b.op("Conv", &[x, first], &[("pads", ints(&[1, 1, 1, 1]))]);
@@ -120,8 +120,8 @@ fn language_network() -> Graph {
         let weights = b.constant(floats(&[32, 48]));
         let wide = b.op("MatMul", &[norm, weights], &[]);
         let wide = b.op("Tanh", &[wide], &[]);
-        let turned = b.op("Transpose", &[wide], &[("perm", ints(&[0, 2, 1]))]);
-        let scores = b.op("MatMul", &[wide, turned], &[]);
+        let transposed = b.op("Transpose", &[wide], &[("perm", ints(&[0, 2, 1]))]);
+        let scores = b.op("MatMul", &[wide, transposed], &[]);
         let weighed = b.op("Softmax", &[scores], &[]);
         let mixed = b.op("MatMul", &[weighed, wide], &[]);
         let axes = b.constant(Tensor::from_slice([1], &[1i64]).unwrap());
@@ -155,7 +155,7 @@ fn cases() -> Vec<Case> {
         b.op("Cast", &[sums], &[("to", Attr::Int(1))])
     });
     let rows = [
-        ("pictures", picture_network(), f32, vec![vec![1, 8, 14, 18]]),
+        ("images", image_network(), f32, vec![vec![1, 8, 14, 18]]),
         ("cubic", resizing("cubic"), f32, vec![vec![1, 3, 12, 10]]),
         ("linear", resizing("linear"), f32, vec![vec![2, 3, 6, 8]]),
         ("nearest", resizing("nearest"), f32, vec![vec![1, 3, 9, 10]]),
@@ -283,7 +283,7 @@ fn child() {
     let cases = cases();
     let verifier = Verifier::default();
     let (mut refused, mut rejected, mut warmed, mut longest) = (0, 0, 0, Duration::ZERO);
-    for turn in 0..count.div_ceil(EACH) {
+    for round in 0..count.div_ceil(EACH) {
         let case = &cases[numbers.below(cases.len())];
         let records = Arc::new(Store::in_memory());
         case.honest.iter().for_each(|record| assert!(records.insert_record(record)));
@@ -302,7 +302,7 @@ fn child() {
         let session = Session::from_graph(case.graph.clone(), &options(Some(records))).unwrap();
         longest = longest.max(started.elapsed());
         warmed += session.warmed();
-        if turn % 16 == 0 {
+        if round % 16 == 0 {
             let folder = folder();
             let path = folder.path().join("hostile.kiln");
             merge_into(&path, session.engine().fingerprint().digest(), &mutants).unwrap();

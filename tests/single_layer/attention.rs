@@ -88,9 +88,10 @@ fn packed_and_shared_heads_over_a_cache_that_grows_by_one() {
             vec![1, 2, past, 16],
         ]
     };
-    let turns = [(6, 0), (1, 6), (1, 7), (1, 7), (1, 8), (50, 3), (1, 6)].map(|(queries, past)| shapes(queries, past));
-    let turns: Vec<Vec<&[usize]>> = turns.iter().map(|turn| turn.iter().map(Vec::as_slice).collect()).collect();
-    let steps: Vec<Step<'_>> = turns.iter().map(Vec::as_slice).collect();
+    let lengths =
+        [(6, 0), (1, 6), (1, 7), (1, 7), (1, 8), (50, 3), (1, 6)].map(|(queries, past)| shapes(queries, past));
+    let lengths: Vec<Vec<&[usize]>> = lengths.iter().map(|length| length.iter().map(Vec::as_slice).collect()).collect();
+    let steps: Vec<Step<'_>> = lengths.iter().map(Vec::as_slice).collect();
     let layer = Layer::new("Attention", 23).int("q_num_heads", 4).int("kv_num_heads", 2).int("is_causal", 1).outputs(3);
     let layer = layer.dynamic(&[1, -1, 64]).dynamic(&[1, -1, 32]).dynamic(&[1, -1, 32]).absent();
     layer.dynamic(&[1, 2, -1, 16]).dynamic(&[1, 2, -1, 16]).check(&steps, |x| {

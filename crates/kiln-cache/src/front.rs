@@ -32,7 +32,7 @@ use std::cell::RefCell;
 
 use super::Key;
 use super::erased::{GONE, Kept, Remembered};
-use super::held::Seat;
+use super::held::ThreadIndex;
 use super::shim::{Arc, AtomicU64, Mutex, Ordering, lock, thread_local};
 use super::stats::{FamilyId, Stats};
 
@@ -59,7 +59,7 @@ struct Front {
     /// Of the caches that the thread has used, its hits there. Places of caches that are gone are used again.
     counted: Vec<Counted>,
     /// Which lane the thread counts on, from the first entry that it remembers on.
-    seat: Option<Seat>,
+    thread_index: Option<ThreadIndex>,
 }
 
 /// The hits of one thread in the cache of that name.
@@ -157,7 +157,7 @@ pub(super) fn hit<K: Key, T>(
     // A thread that is ending has no table any more, and goes to the shard.
     let answer = |front: &RefCell<Front>| {
         let front = front.try_borrow().ok()?;
-        let lane = front.seat.as_ref()?.lane();
+        let lane = front.thread_index.as_ref()?.lane();
         let known = front.known(tag(cache, hash))?;
         let entry: &dyn Any = &*known.entry;
         let entry = entry.downcast_ref::<Kept<K>>()?;
@@ -170,7 +170,9 @@ pub(super) fn hit<K: Key, T>(
 
 /// The lane that this thread counts on.
 pub(super) fn lane() -> usize {
-    let lane = |front: &RefCell<Front>| Some(front.try_borrow_mut().ok()?.seat.get_or_insert_with(Seat::take).lane());
+    let lane = |front: &RefCell<Front>| {
+        Some(front.try_borrow_mut().ok()?.thread_index.get_or_insert_with(ThreadIndex::take).lane())
+    };
     FRONTS.try_with(lane).ok().flatten().unwrap_or(0)
 }
 
@@ -182,7 +184,7 @@ pub(super) fn remember(cache: u64, counts: &HitCounts, hash: u64, entry: Arc<dyn
     // What the place held is dropped after the borrow: a key's `Drop` is foreign code.
     let _forgotten = FRONTS.try_with(|front| {
         let mut front = front.try_borrow_mut().ok()?;
-        front.seat.get_or_insert_with(Seat::take);
+        front.thread_index.get_or_insert_with(ThreadIndex::take);
         let counted = front.counted_at(cache, counts);
         if front.sets.is_empty() {
             front.sets.resize_with(SETS, Set::default);
@@ -222,7 +224,7 @@ impl Set {
 }
 
 impl Front {
-    const EMPTY: Front = Front { sets: Vec::new(), since: 0, counted: Vec::new(), seat: None };
+    const EMPTY: Front = Front { sets: Vec::new(), since: 0, counted: Vec::new(), thread_index: None };
 
     /// Takes out the entries that have left their caches.
     fn tidy(&mut self) -> Vec<Known> {

@@ -9,7 +9,7 @@
 //! # Idea
 //!
 //! An entry has a few *lanes*. A lane is an owner of the value with a count of its own, and a thread counts on the lane
-//! of its *seat*, a number that it keeps while it lives. The entry in the shard owns its lanes; threads remember them
+//! of its *index*, a number that it keeps while it lives. The entry in the shard owns its lanes; threads remember them
 //! weakly, as they do the value.
 //!
 //! # Consequences
@@ -17,7 +17,7 @@
 //! - The value goes when its entry has left and the last [`Held`] of every lane is dropped: nothing is freed that is in
 //!   use, and nothing is kept that is not.
 //! - Threads with the same lane share a count, which is slower and no less right. Threads that live at the same time
-//!   have different lanes as far as there are any, because a seat is the lowest that is free.
+//!   have different lanes as far as there are any, because an index is the lowest that is free.
 //! - A lane takes 128 bytes of an entry, from the first time on that a thread of the lane finds the entry in its shard.
 //!
 //! Nothing here knows shards, bounds or keys.
@@ -112,27 +112,27 @@ impl<V> Lanes<V> {
 }
 
 /// A number that no other living thread has, as long as there are no more than 64 of them.
-pub(super) struct Seat(u32);
+pub(super) struct ThreadIndex(u32);
 
-/// The seats that are taken, by bit. It is no part of any cache, so no model of one has to know it.
+/// The indices that are taken, by bit. It is no part of any cache, so no model of one has to know it.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-impl Seat {
-    /// The lowest seat that is free, or a seat beside all, which several may have.
-    pub(super) fn take() -> Seat {
+impl ThreadIndex {
+    /// The lowest index that is free, or an index beside all, which several may have.
+    pub(super) fn take() -> ThreadIndex {
         let lowest = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
         let before = TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lowest);
-        Seat(before.map_or(u64::BITS, u64::trailing_ones))
+        ThreadIndex(before.map_or(u64::BITS, u64::trailing_ones))
     }
 
-    /// The lane of that seat.
+    /// The lane of that index.
     #[inline]
     pub(super) fn lane(&self) -> usize {
         self.0 as usize % LANES
     }
 }
 
-impl Drop for Seat {
+impl Drop for ThreadIndex {
     fn drop(&mut self) {
         if self.0 < u64::BITS {
             TAKEN.fetch_and(!(1 << self.0), Ordering::Relaxed);
@@ -164,10 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn living_threads_have_different_seats() {
-        let seats: Vec<Seat> = (0..5).map(|_| Seat::take()).collect();
-        let numbers: std::collections::HashSet<u32> = seats.iter().map(|seat| seat.0).collect();
+    fn living_threads_have_indices_of_their_own() {
+        let indices: Vec<ThreadIndex> = (0..5).map(|_| ThreadIndex::take()).collect();
+        let numbers: std::collections::HashSet<u32> = indices.iter().map(|index| index.0).collect();
         assert_eq!(numbers.len(), 5);
-        assert!(seats.iter().all(|seat| seat.lane() < LANES));
+        assert!(indices.iter().all(|index| index.lane() < LANES));
     }
 }

@@ -74,7 +74,7 @@ impl<K: Key> Memo<K> {
     ) -> Result<(&Arc<K::Value>, Option<Outcome>), CacheError<E>> {
         let mut outcome = None;
         if self.last.as_ref().is_none_or(|known| known.key != *key) {
-            outcome = self.turn_to(cache, key, cx, build)?;
+            outcome = self.make_last(cache, key, cx, build)?;
         }
         match &self.last {
             Some(known) => Ok((&known.value, outcome)),
@@ -83,7 +83,7 @@ impl<K: Key> Memo<K> {
     }
 
     /// Makes another key the last one.
-    fn turn_to<S: BuildHasher, C: ?Sized, E>(
+    fn make_last<S: BuildHasher, C: ?Sized, E>(
         &mut self,
         cache: &Cache<S>,
         key: &K,

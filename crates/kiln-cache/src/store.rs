@@ -282,36 +282,36 @@ impl<S: BuildHasher> Cache<S> {
     ) -> Answer<K::Value, E> {
         let family = self.families.id::<K>();
         let kept = Kept::new(key.clone(), family, self.name);
-        let landing = match self.board(query, query.owned(Arc::clone(&kept) as Arc<_>), family) {
-            Boarding::Answered(value, outcome) => return Ok((typed::<K>(value), outcome)),
-            Boarding::Deadlock => return Err(CacheError::Reentrant { family: K::FAMILY }),
-            Boarding::Builder(landing) => landing,
+        let flight = match self.join_flight(query, query.owned(Arc::clone(&kept) as Arc<_>), family) {
+            Joined::Answered(value, outcome) => return Ok((typed::<K>(value), outcome)),
+            Joined::Deadlock => return Err(CacheError::Reentrant { family: K::FAMILY }),
+            Joined::Builder(flight) => flight,
         };
         let started = Instant::now();
-        // An early return or a panic drops `landing`, which frees the slot and sends the waiters on their own way.
+        // An early return or a panic drops `flight`, which frees the slot and sends the waiters on their own way.
         let Built { value, bytes, from_record } = build(key, cx).map_err(CacheError::Build)?;
         let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let value = Arc::new(value);
         kept.found(&value);
-        landing.land(Arc::clone(&value) as Shared, bytes, nanos, from_record);
+        flight.land(Arc::clone(&value) as Shared, bytes, nanos, from_record);
         Ok((value, if from_record { Outcome::RecordHit } else { Outcome::Miss }))
     }
 
     /// Answers a look-up from the table or another's flight, or makes the caller the builder.
-    fn board<'a>(&'a self, probe: &'a dyn Probe, key: Erased, family: FamilyId) -> Boarding<'a, S> {
+    fn join_flight<'a>(&'a self, probe: &'a dyn Probe, key: Erased, family: FamilyId) -> Joined<'a, S> {
         let locked = self.table.locked(probe);
         let flight = Flight::new();
         loop {
             let mut shard = lock(&locked.shard);
             // It may have been stored since the fast path looked, or while this thread waited for a failed build.
             if let Some((_, entry)) = shard.hit(probe, &self.account.clock) {
-                return Boarding::Answered(Arc::clone(&entry.value), Outcome::Hit);
+                return Joined::Answered(Arc::clone(&entry.value), Outcome::Hit);
             }
             let Some(theirs) = shard.flight(probe).filter(|flight| flight.may_land()) else {
                 // One that a forked child has found is over.
                 let _over = shard.end_flight(probe);
                 shard.take_off(key, Arc::clone(&flight));
-                return Boarding::Builder(Landing { cache: self, locked, probe, family, flight, landed: false });
+                return Joined::Builder(FlightGuard { cache: self, locked, probe, family, flight, landed: false });
             };
             drop(shard);
             let joined = self.waits.join(&theirs);
@@ -322,13 +322,13 @@ impl<S: BuildHasher> Cache<S> {
                 Ok(Some(value)) => {
                     counts.lookups += 1;
                     counts.waits += 1;
-                    return Boarding::Answered(value, Outcome::Waited);
+                    return Joined::Answered(value, Outcome::Waited);
                 }
                 Err(Deadlock) => {
                     counts.lookups += 1;
                     counts.misses += 1;
                     counts.failures += 1;
-                    return Boarding::Deadlock;
+                    return Joined::Deadlock;
                 }
             }
         }
@@ -402,14 +402,14 @@ impl<S> fmt::Debug for Cache<S> {
 }
 
 /// What became of a look-up that found nothing at first.
-enum Boarding<'a, S: BuildHasher> {
+enum Joined<'a, S: BuildHasher> {
     Answered(Shared, Outcome),
     Deadlock,
-    Builder(Landing<'a, S>),
+    Builder(FlightGuard<'a, S>),
 }
 
 /// The duty to end a flight: by a value, or by being dropped.
-struct Landing<'a, S: BuildHasher> {
+struct FlightGuard<'a, S: BuildHasher> {
     cache: &'a Cache<S>,
     locked: &'a Locked,
     probe: &'a dyn Probe,
@@ -418,7 +418,7 @@ struct Landing<'a, S: BuildHasher> {
     landed: bool,
 }
 
-impl<S: BuildHasher> Landing<'_, S> {
+impl<S: BuildHasher> FlightGuard<'_, S> {
     /// Stores the value if the bound allows and hands it to those who wait.
     fn land(mut self, value: Shared, bytes: usize, nanos: u64, from_record: bool) {
         let mut victims = Vec::new();
@@ -450,7 +450,7 @@ impl<S: BuildHasher> Landing<'_, S> {
     }
 }
 
-impl<S: BuildHasher> Drop for Landing<'_, S> {
+impl<S: BuildHasher> Drop for FlightGuard<'_, S> {
     fn drop(&mut self) {
         if self.landed {
             return;

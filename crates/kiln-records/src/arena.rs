@@ -16,9 +16,9 @@ const _: () = assert!(HEAD + LONGEST <= FIRST);
 
 /// Where a record is: the piece in the upper half, the offset in it in the lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spot(u32);
+pub(super) struct Location(u32);
 
-impl Spot {
+impl Location {
     fn piece(self) -> usize {
         (self.0 >> 16) as usize
     }
@@ -39,7 +39,7 @@ pub(super) struct Arena {
 
 impl Arena {
     /// Keeps a copy. `None` if there is no room: 4 GiB are the most.
-    pub(super) fn push(&mut self, record: Kept<&[u8]>) -> Option<Spot> {
+    pub(super) fn push(&mut self, record: Kept<&[u8]>) -> Option<Location> {
         let length = HEAD + record.bytes().len();
         if self.pieces.last().is_none_or(|piece| piece.capacity() - piece.len() < length) {
             let room = self.held.clamp(FIRST, PIECE);
@@ -57,12 +57,12 @@ impl Arena {
         piece.extend_from_slice(&[low, high, name_low, name_high, record.state as u8]);
         piece.extend_from_slice(record.bytes());
         self.held += length;
-        Some(Spot((last as u32) << 16 | u32::from(at)))
+        Some(Location((last as u32) << 16 | u32::from(at)))
     }
 
     /// The record that was put there.
-    pub(super) fn get(&self, spot: Spot) -> Kept<&[u8]> {
-        self.pieces.get(spot.piece()).and_then(|piece| read(piece.get(spot.at()..)?)).unwrap_or_default()
+    pub(super) fn get(&self, location: Location) -> Kept<&[u8]> {
+        self.pieces.get(location.piece()).and_then(|piece| read(piece.get(location.at()..)?)).unwrap_or_default()
     }
 
     /// All records, forgotten ones too.
@@ -78,15 +78,17 @@ impl Arena {
     }
 
     /// Says that a record is in another state now.
-    pub(super) fn set_state(&mut self, spot: Spot, state: State) {
-        if let Some(byte) = self.pieces.get_mut(spot.piece()).and_then(|piece| piece.get_mut(spot.at() + HEAD - 1)) {
+    pub(super) fn set_state(&mut self, location: Location, state: State) {
+        if let Some(byte) =
+            self.pieces.get_mut(location.piece()).and_then(|piece| piece.get_mut(location.at() + HEAD - 1))
+        {
             *byte = state as u8;
         }
     }
 
     /// Says that a record is not needed any more.
-    pub(super) fn forget(&mut self, spot: Spot) {
-        self.dead += HEAD + self.get(spot).bytes().len();
+    pub(super) fn forget(&mut self, location: Location) {
+        self.dead += HEAD + self.get(location).bytes().len();
     }
 
     /// Whether so much is forgotten that the rest should move to an arena of its own: half as much as is needed.
@@ -109,11 +111,12 @@ fn read(bytes: &[u8]) -> Option<Kept<&[u8]>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Evidence, How, Record};
+    use super::super::{Evidence, EvidenceKind, Record};
     use super::*;
 
     fn record(number: u32, length: usize) -> Record {
-        let evidence = Evidence { how: How::Measured, nanos: u64::from(number), samples: 3, created: 5, against: 0 };
+        let evidence =
+            Evidence { kind: EvidenceKind::Measured, nanos: u64::from(number), samples: 3, created: 5, against: 0 };
         let key = number.to_le_bytes().to_vec();
         Record { family: "x".to_owned(), revision: number, key, choice: vec![7; length], evidence }
     }
@@ -129,24 +132,25 @@ mod tests {
         let states = [State::Saved, State::New, State::Writing];
         let all: Vec<_> =
             (0..).zip(lengths).map(|(number, &length)| (number, length, states[number as usize % 3])).collect();
-        let spots: Vec<_> =
+        let locations: Vec<_> =
             all.iter().map(|&(n, length, state)| arena.push(kept(n, length, state).view()).unwrap()).collect();
-        for (spot, &(number, length, state)) in spots.iter().zip(&all) {
-            let back = arena.get(*spot);
+        for (location, &(number, length, state)) in locations.iter().zip(&all) {
+            let back = arena.get(*location);
             assert_eq!((back.to_record(), back.state), (Some(record(number, length)), state));
         }
         let in_order: Vec<_> = arena.iter().map(|kept| kept.to_record().unwrap().revision).collect();
         assert_eq!(in_order, (0..400).collect::<Vec<_>>());
-        arena.set_state(spots[1], State::Saved);
-        assert_eq!((arena.get(spots[1]).state, arena.get(spots[2]).state), (State::Saved, State::Writing));
+        arena.set_state(locations[1], State::Saved);
+        assert_eq!((arena.get(locations[1]).state, arena.get(locations[2]).state), (State::Saved, State::Writing));
     }
 
     #[test]
     fn what_is_forgotten_makes_it_wasteful() {
         let mut arena = Arena::default();
-        let spots: Vec<_> = (0..200).map(|number| arena.push(kept(number, 1000, State::New).view()).unwrap()).collect();
-        let most = spots.iter().position(|spot| {
-            arena.forget(*spot);
+        let locations: Vec<_> =
+            (0..200).map(|number| arena.push(kept(number, 1000, State::New).view()).unwrap()).collect();
+        let most = locations.iter().position(|location| {
+            arena.forget(*location);
             arena.is_wasteful()
         });
         // Dead is more than half of what is alive and a piece: (200 - n) / 2 + 60 < n.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable, hash_table};
 
-use super::arena::{Arena, Spot};
+use super::arena::{Arena, Location};
 use super::entry::{Kept, State};
 use super::frame::{self, Rejected};
 use super::image::Image;
@@ -67,7 +67,7 @@ pub(super) struct Contents {
     /// Bytes of records of keys that were new when something was chosen for them.
     found: usize,
     /// Where in it the record of each name is.
-    index: HashTable<Spot>,
+    index: HashTable<Location>,
     hasher: DefaultHashBuilder,
     /// Choices that did not pass validation, by name, so that a merge does not bring them back.
     refused: HashMap<Box<[u8]>, Vec<u8>>,
@@ -97,8 +97,8 @@ impl Contents {
 
     /// The record of that name.
     pub(super) fn find(&self, name: &[u8]) -> Option<Kept<&[u8]>> {
-        match self.index.find(self.hash(name), |spot| self.arena.get(*spot).name() == name) {
-            Some(spot) => Some(self.arena.get(*spot)),
+        match self.index.find(self.hash(name), |location| self.arena.get(*location).name() == name) {
+            Some(location) => Some(self.arena.get(*location)),
             None => self.image.get(self.image.find(name)?),
         }
     }
@@ -123,7 +123,7 @@ impl Contents {
 
     /// Those that are not in the file as it was read.
     fn own(&self) -> impl Iterator<Item = Kept<&[u8]>> {
-        self.index.iter().map(|spot| self.arena.get(*spot))
+        self.index.iter().map(|location| self.arena.get(*location))
     }
 
     /// Takes a record in place of the one of its name, if `better` says so of that.
@@ -136,17 +136,17 @@ impl Contents {
         let hash = self.hash(record.name());
         let full = !has_room || self.len() >= frame::MOST_RECORDS;
         let Contents { image, arena, index, hasher, .. } = self;
-        let same = |spot: &Spot| arena.get(*spot).name() == record.name();
-        let taken = match index.entry(hash, same, |spot| hasher.hash_one(arena.get(*spot).name())) {
+        let same = |location: &Location| arena.get(*location).name() == record.name();
+        let taken = match index.entry(hash, same, |location| hasher.hash_one(arena.get(*location).name())) {
             hash_table::Entry::Occupied(mut known) => {
                 let before = *known.get();
                 let better = better(record, arena.get(before));
-                let spot = better.then(|| arena.push(record)).flatten();
-                if let Some(spot) = spot {
+                let location = better.then(|| arena.push(record)).flatten();
+                if let Some(location) = location {
                     arena.forget(before);
-                    *known.get_mut() = spot;
+                    *known.get_mut() = location;
                 }
-                spot.is_some()
+                location.is_some()
             }
             hash_table::Entry::Vacant(free) => {
                 let place = image.find_next(record.name());
@@ -155,12 +155,12 @@ impl Contents {
                     Some(place) => image.get(place).is_none_or(|known| better(record, known)),
                     None => !full,
                 };
-                let spot = take.then(|| arena.push(record)).flatten();
-                if let Some(spot) = spot {
-                    free.insert(spot);
+                let location = take.then(|| arena.push(record)).flatten();
+                if let Some(location) = location {
+                    free.insert(location);
                     place.into_iter().for_each(|place| image.forget(place));
                 }
-                spot.is_some()
+                location.is_some()
             }
         };
         self.tidy();
@@ -171,7 +171,7 @@ impl Contents {
     fn tidy(&mut self) {
         if self.arena.is_wasteful() {
             let old = std::mem::take(&mut self.arena);
-            self.index.retain(|spot| self.arena.push(old.get(*spot)).map(|moved| *spot = moved).is_some());
+            self.index.retain(|location| self.arena.push(old.get(*location)).map(|moved| *location = moved).is_some());
         }
     }
 
@@ -229,10 +229,10 @@ impl Contents {
             image.forget(place);
             self.refused.insert(name.into(), choice);
             self.heal = true;
-        } else if let Ok(found) = index.find_entry(hash, |spot| arena.get(*spot).name() == name) {
-            let (spot, _) = found.remove();
-            let choice = arena.get(spot).claim().map(|claim| claim.choice.to_vec()).unwrap_or_default();
-            arena.forget(spot);
+        } else if let Ok(found) = index.find_entry(hash, |location| arena.get(*location).name() == name) {
+            let (location, _) = found.remove();
+            let choice = arena.get(location).claim().map(|claim| claim.choice.to_vec()).unwrap_or_default();
+            arena.forget(location);
             self.refused.insert(name.into(), choice);
             self.heal = true;
             self.tidy();
@@ -258,21 +258,21 @@ impl Contents {
     pub(super) fn begin(&mut self) {
         self.news = false;
         self.changed = None;
-        self.turn(State::New, State::Writing);
+        self.set_states(State::New, State::Writing);
     }
 
     /// Ends writing. What was not written is new again.
     pub(super) fn end(&mut self, written: bool) {
-        self.turn(State::Writing, if written { State::Saved } else { State::New });
+        self.set_states(State::Writing, if written { State::Saved } else { State::New });
         if !written {
             self.note_change();
         }
     }
 
-    fn turn(&mut self, from: State, to: State) {
-        for spot in &self.index {
-            if self.arena.get(*spot).state == from {
-                self.arena.set_state(*spot, to);
+    fn set_states(&mut self, from: State, to: State) {
+        for location in &self.index {
+            if self.arena.get(*location).state == from {
+                self.arena.set_state(*location, to);
             }
         }
     }
@@ -287,7 +287,7 @@ mod tests {
     fn a_process_adds_so_many_bytes_and_no_more_and_still_betters_what_it_has() {
         let kept = |number: u32, measured: u64| {
             let evidence = if measured > 0 {
-                Evidence { how: crate::How::Measured, nanos: measured, samples: 9, ..Evidence::model() }
+                Evidence { kind: crate::EvidenceKind::Measured, nanos: measured, samples: 9, ..Evidence::model() }
             } else {
                 Evidence::model()
             };

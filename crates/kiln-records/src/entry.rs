@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::codec::{self, CodecError, LIMIT};
-use super::evidence::{Evidence, How};
+use super::evidence::{Evidence, EvidenceKind};
 use super::packing;
 
 /// What a builder chose for one key, in bytes of the codec.
@@ -170,7 +170,7 @@ impl Kept {
         push_packed(choice, &mut bytes)?;
         let mut numbers = [0; NUMBERS];
         numbers[..4].copy_from_slice(&revision.to_le_bytes());
-        numbers[4..8].copy_from_slice(&evidence.how.code().to_le_bytes());
+        numbers[4..8].copy_from_slice(&evidence.kind.code().to_le_bytes());
         numbers[8..16].copy_from_slice(&evidence.nanos.to_le_bytes());
         numbers[16..20].copy_from_slice(&evidence.samples.to_le_bytes());
         numbers[20..28].copy_from_slice(&evidence.created.to_le_bytes());
@@ -195,7 +195,7 @@ impl<'a> Kept<Cow<'a, [u8]>> {
         if schema <= 2 {
             let old: Older<'_> = codec::decode_borrowed(older).ok()?;
             let evidence = Evidence {
-                how: How::from_code(old.how)?,
+                kind: EvidenceKind::from_code(old.how)?,
                 nanos: old.nanos,
                 samples: old.samples,
                 created: old.created,
@@ -274,7 +274,7 @@ impl<B: AsRef<[u8]>> Kept<B> {
         let u32_at = |at: usize| numbers.get(at..)?.first_chunk().copied().map(u32::from_le_bytes);
         let u64_at = |at: usize| numbers.get(at..)?.first_chunk().copied().map(u64::from_le_bytes);
         let evidence = Evidence {
-            how: How::from_code(u32_at(4)?)?,
+            kind: EvidenceKind::from_code(u32_at(4)?)?,
             nanos: u64_at(8)?,
             samples: u32_at(16)?,
             created: u64_at(20)?,

@@ -7,27 +7,27 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a choice was come by, in rising order of weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum How {
+pub enum EvidenceKind {
     /// A cost model's pick; nothing was run.
     Model,
     /// The fastest of what was run.
     Measured,
 }
 
-impl How {
+impl EvidenceKind {
     /// The number of this word in a file.
     pub(super) const fn code(self) -> u32 {
         match self {
-            How::Model => 0,
-            How::Measured => 1,
+            EvidenceKind::Model => 0,
+            EvidenceKind::Measured => 1,
         }
     }
 
     /// The word of that number.
-    pub(super) const fn from_code(code: u32) -> Option<How> {
+    pub(super) const fn from_code(code: u32) -> Option<EvidenceKind> {
         match code {
-            0 => Some(How::Model),
-            1 => Some(How::Measured),
+            0 => Some(EvidenceKind::Model),
+            1 => Some(EvidenceKind::Measured),
             _ => None,
         }
     }
@@ -36,8 +36,8 @@ impl How {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            How::Model => "model",
-            How::Measured => "measured",
+            EvidenceKind::Model => "model",
+            EvidenceKind::Measured => "measured",
         }
     }
 }
@@ -46,7 +46,7 @@ impl How {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// How the choice was come by.
-    pub how: How,
+    pub kind: EvidenceKind,
     /// The measured (or estimated) time of one execution in nanoseconds; 0 if unknown.
     pub nanos: u64,
     /// How many executions were timed.
@@ -61,13 +61,13 @@ impl Evidence {
     /// A cost model's word, now.
     #[must_use]
     pub fn model() -> Evidence {
-        Evidence { how: How::Model, nanos: 0, samples: 0, created: now(), against: 0 }
+        Evidence { kind: EvidenceKind::Model, nanos: 0, samples: 0, created: now(), against: 0 }
     }
 
     /// A measurement of `samples` executions that took `nanos` each, now.
     #[must_use]
     pub fn measured(nanos: u64, samples: u32) -> Evidence {
-        Evidence { how: How::Measured, nanos, samples, created: now(), against: 0 }
+        Evidence { kind: EvidenceKind::Measured, nanos, samples, created: now(), against: 0 }
     }
 
     /// The same with the time of the best choice that lost.
@@ -84,7 +84,7 @@ impl Evidence {
 
     /// What [`Evidence::beats`] compares.
     pub(super) fn rank(&self) -> impl Ord + use<> {
-        (self.how, self.samples, self.created)
+        (self.kind, self.samples, self.created)
     }
 }
 
@@ -98,13 +98,13 @@ mod tests {
 
     #[test]
     fn measurements_beat_models_then_samples_then_dates() {
-        let evidence = |how, samples, created| Evidence { how, nanos: 0, samples, created, against: 0 };
+        let evidence = |kind, samples, created| Evidence { kind, nanos: 0, samples, created, against: 0 };
         let rising = [
-            evidence(How::Model, 0, 5),
-            evidence(How::Model, 0, 9),
-            evidence(How::Measured, 1, 1),
-            evidence(How::Measured, 3, 0),
-            evidence(How::Measured, 3, 2),
+            evidence(EvidenceKind::Model, 0, 5),
+            evidence(EvidenceKind::Model, 0, 9),
+            evidence(EvidenceKind::Measured, 1, 1),
+            evidence(EvidenceKind::Measured, 3, 0),
+            evidence(EvidenceKind::Measured, 3, 2),
         ];
         for (low, lower) in rising.iter().enumerate() {
             for (high, higher) in rising.iter().enumerate() {

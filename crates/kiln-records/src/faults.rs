@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::disk::{Fs, Open, System};
 use super::folder::Folder;
 use super::store::Store;
-use super::{CacheMode, Evidence, Fingerprint, How, Record};
+use super::{CacheMode, Evidence, EvidenceKind, Fingerprint, Record};
 
 /// A way to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ fn fingerprint() -> Fingerprint {
 }
 
 fn record(number: u8) -> Record {
-    let evidence = Evidence { how: How::Measured, nanos: 9, samples: 3, created: 5, against: 0 };
+    let evidence = Evidence { kind: EvidenceKind::Measured, nanos: 9, samples: 3, created: 5, against: 0 };
     Record { family: "fault".to_owned(), revision: 1, key: vec![number, 0, 0, 7], choice: vec![number], evidence }
 }
 

@@ -57,7 +57,7 @@ pub use contents::StoreStats;
 
 pub use engine::{Engine, EngineError};
 pub use entry::Record;
-pub use evidence::{Evidence, How};
+pub use evidence::{Evidence, EvidenceKind};
 pub use fingerprint::Fingerprint;
 pub use inspect::{FileSummary, inspect_file, inspect_folder};
 pub use remote::{Credentials, Object, Over, Put, Remote, RemoteError, RemotePolicy, Secret, connect};

@@ -1,10 +1,33 @@
 //! Packed weights as drivers read them and packing writes them, with the type of their elements.
 //!
 //! How the elements follow each other is the layout's: [`Panels`](super::gemm::Panels) of a product,
-//! [`WeightLayout`](super::conv::WeightLayout) of a convolution. Sizes of layouts count 32-bit words: an element of
-//! `f32` or a bf16 pair.
+//! [`WeightLayout`](super::conv::WeightLayout) of a convolution, [`Layout`](super::quantized::Layout) of a quantised
+//! one. Sizes of layouts count 32-bit words: an element of `f32`, a bf16 pair, two or four integers.
 
-use super::precision::Elements;
+/// The type of an element of packed weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackedElement {
+    /// `f32`.
+    F32,
+    /// The bits of `bf16`.
+    Bf16,
+    /// Signed 16-bit integers.
+    Int16,
+    /// Signed bytes.
+    Int8,
+}
+
+impl PackedElement {
+    /// Bytes of an element.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            PackedElement::F32 => 4,
+            PackedElement::Bf16 | PackedElement::Int16 => 2,
+            PackedElement::Int8 => 1,
+        }
+    }
+}
 
 /// Weights that a kernel reads; of a product that packs its right-hand side itself, the matrix.
 #[derive(Clone, Copy, Debug)]
@@ -13,31 +36,45 @@ pub enum PackedWeights<'a> {
     F32(&'a [f32]),
     /// The bits of `bf16`, in pairs: of each column, two elements of the reduction follow each other (VNNI layout).
     Bf16(&'a [u16]),
+    /// Integers in pairs.
+    Int16(&'a [i16]),
+    /// Bytes in pairs, or four at a time.
+    Int8(&'a [i8]),
 }
 
 impl<'a> PackedWeights<'a> {
     /// Weights of these elements in memory of 32-bit words.
     #[must_use]
-    pub fn new(elements: Elements, words: &'a [u32]) -> PackedWeights<'a> {
-        match elements.in_pairs() {
-            true => PackedWeights::Bf16(bytemuck::cast_slice(words)),
-            false => PackedWeights::F32(bytemuck::cast_slice(words)),
+    pub fn new(element: impl Into<PackedElement>, words: &'a [u32]) -> PackedWeights<'a> {
+        match element.into() {
+            PackedElement::F32 => PackedWeights::F32(bytemuck::cast_slice(words)),
+            PackedElement::Bf16 => PackedWeights::Bf16(bytemuck::cast_slice(words)),
+            PackedElement::Int16 => PackedWeights::Int16(bytemuck::cast_slice(words)),
+            PackedElement::Int8 => PackedWeights::Int8(bytemuck::cast_slice(words)),
+        }
+    }
+
+    /// The type of their elements.
+    #[must_use]
+    pub fn element(&self) -> PackedElement {
+        match self {
+            PackedWeights::F32(_) => PackedElement::F32,
+            PackedWeights::Bf16(_) => PackedElement::Bf16,
+            PackedWeights::Int16(_) => PackedElement::Int16,
+            PackedWeights::Int8(_) => PackedElement::Int8,
         }
     }
 
     /// Whole 32-bit words.
     #[must_use]
     pub fn words(&self) -> usize {
-        match self {
-            PackedWeights::F32(elements) => elements.len(),
-            PackedWeights::Bf16(elements) => elements.len() / 2,
-        }
+        self.bytes().len() / 4
     }
 
     /// Whether they are of the type of these elements.
     #[must_use]
-    pub fn is_of(&self, elements: Elements) -> bool {
-        matches!(self, PackedWeights::Bf16(_)) == elements.in_pairs()
+    pub fn is_of(&self, element: impl Into<PackedElement>) -> bool {
+        self.element() == element.into()
     }
 
     /// Their bytes in memory.
@@ -45,6 +82,8 @@ impl<'a> PackedWeights<'a> {
         match self {
             PackedWeights::F32(elements) => bytemuck::cast_slice(elements),
             PackedWeights::Bf16(elements) => bytemuck::cast_slice(elements),
+            PackedWeights::Int16(elements) => bytemuck::cast_slice(elements),
+            PackedWeights::Int8(elements) => bytemuck::cast_slice(elements),
         }
     }
 
@@ -67,15 +106,21 @@ pub enum PackedWeightsMut<'a> {
     F32(&'a mut [f32]),
     /// Of `bf16` in pairs.
     Bf16(&'a mut [u16]),
+    /// Of 16-bit integers in pairs.
+    Int16(&'a mut [i16]),
+    /// Of bytes, in pairs or four at a time.
+    Int8(&'a mut [i8]),
 }
 
 impl<'a> PackedWeightsMut<'a> {
     /// Weights of these elements in memory of 32-bit words.
     #[must_use]
-    pub fn new(elements: Elements, words: &'a mut [u32]) -> PackedWeightsMut<'a> {
-        match elements.in_pairs() {
-            true => PackedWeightsMut::Bf16(bytemuck::cast_slice_mut(words)),
-            false => PackedWeightsMut::F32(bytemuck::cast_slice_mut(words)),
+    pub fn new(element: impl Into<PackedElement>, words: &'a mut [u32]) -> PackedWeightsMut<'a> {
+        match element.into() {
+            PackedElement::F32 => PackedWeightsMut::F32(bytemuck::cast_slice_mut(words)),
+            PackedElement::Bf16 => PackedWeightsMut::Bf16(bytemuck::cast_slice_mut(words)),
+            PackedElement::Int16 => PackedWeightsMut::Int16(bytemuck::cast_slice_mut(words)),
+            PackedElement::Int8 => PackedWeightsMut::Int8(bytemuck::cast_slice_mut(words)),
         }
     }
 
@@ -85,6 +130,8 @@ impl<'a> PackedWeightsMut<'a> {
         match self {
             PackedWeightsMut::F32(elements) => elements.len(),
             PackedWeightsMut::Bf16(elements) => elements.len() / 2,
+            PackedWeightsMut::Int16(elements) => elements.len() / 2,
+            PackedWeightsMut::Int8(elements) => elements.len() / 4,
         }
     }
 }
@@ -98,6 +145,7 @@ impl<'a> From<&'a mut [f32]> for PackedWeightsMut<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::Elements;
     use crate::cpu::gemm::{Panels, Source};
     use crate::cpu::precision::from_bf16;
 

@@ -226,13 +226,13 @@ impl Pool {
     ) {
         let shape = &self.shape;
         let [depth, height, width] = &shape.axes;
-        let (picture, place) = (
+        let (image, place) = (
             row / (depth.output * height.output) as usize,
             [row / height.output as usize % depth.output as usize, row % height.output as usize],
         );
         let outer = [depth.taps(place[0]), height.taps(place[1])];
         let padded = depth.padded_taps(place[0]) * height.padded_taps(place[1]);
-        let line = (picture * depth.input as usize + outer[0].first) * height.input as usize + outer[1].first;
+        let line = (image * depth.input as usize + outer[0].first) * height.input as usize + outer[1].first;
         let (interior, size) = (width.interior(), self.stored.bytes());
         let mut first = 0;
         while first < width.output as usize && !parallel.is_stopped() {

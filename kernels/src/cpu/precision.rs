@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::amx::{PANEL, STEP, STEP_WORDS};
 use crate::cpu::gemm::panel_vectors;
+use crate::cpu::packed::PackedElement;
 use crate::cpu::peak::Peaks;
 use crate::isa::{Extension, Isa};
 
@@ -102,6 +103,12 @@ impl Elements {
             (self, isa),
             (Elements::F32 | Elements::Bf16, _) | (Elements::Bf16Dot | Elements::Bf16Tiles, Isa::Avx512)
         )
+    }
+}
+
+impl From<Elements> for PackedElement {
+    fn from(elements: Elements) -> PackedElement {
+        if elements.in_pairs() { PackedElement::Bf16 } else { PackedElement::F32 }
     }
 }
 

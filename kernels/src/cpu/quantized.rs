@@ -43,4 +43,4 @@ pub use driver::{Quantized, Terms};
 pub use epilogue::Output;
 pub(crate) use tile::FAMILY;
 pub use tile::{Form, QuantizedCode};
-pub use weights::{Layout, Steps, WeightSource};
+pub use weights::{IntegerSizes, Layout, PackedIntegers, PackedIntegersMut, Steps, WeightSource};

@@ -215,6 +215,7 @@ forms! {
     VPMAXSB = MAP_0F38 PREFIX_66 0x3C Layout::Rvm, memory(VECTOR);
     VPMOVDB = MAP_0F38 PREFIX_F3 0x31 Layout::Mr, memory(VECTOR / 4);
     VPERMW = MAP_0F38 PREFIX_66 0x8D Layout::Rvm, pairs();
+    VPERMPS = MAP_0F38 PREFIX_66 0x16 Layout::Rvm;
     VSHUFF32X4 = MAP_0F3A PREFIX_66 0x23 Layout::Rvm;
     VDPBF16PS = MAP_0F38 PREFIX_F3 0x52 Layout::Rvm;
     VCVTNE2PS2BF16 = MAP_0F38 PREFIX_F2 0x72 Layout::Rvm;

@@ -6,6 +6,7 @@ mod page;
 mod places;
 mod products;
 mod rows;
+mod weights;
 mod windows;
 
 use kiln_kernels::jit::interpreted;
@@ -14,6 +15,7 @@ use kiln_kernels::{Isa, Parallel};
 pub(crate) use places::{chain, transpose};
 pub(crate) use products::{attention, matmul, recurrent};
 pub(crate) use rows::{groups, local, reduce, rows, softmax};
+pub(crate) use weights::blockwise;
 pub(crate) use windows::{conv, pool, quantized};
 
 use draw::Draw;
@@ -22,8 +24,10 @@ use draw::Draw;
 pub(crate) type Family = fn(&mut Draw<'_>, Isa);
 
 /// All of them.
-pub(crate) const FAMILIES: [Family; 13] =
-    [attention, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rows, softmax, transpose];
+pub(crate) const FAMILIES: [Family; 14] = [
+    attention, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rows, softmax, transpose,
+    blockwise,
+];
 
 /// Sizes where instructions are interpreted: more than two vectors.
 const INTERPRETED: usize = 36;

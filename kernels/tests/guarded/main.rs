@@ -77,7 +77,10 @@ macro_rules! each {
     };
 }
 
-each! { attention, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rows, softmax, transpose }
+each! {
+    attention, blockwise, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rows, softmax,
+    transpose
+}
 
 #[test]
 fn bytes_pick_every_family_and_none_is_enough() {

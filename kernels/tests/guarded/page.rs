@@ -27,6 +27,8 @@ unsafe impl Plain for u8 {}
 // SAFETY: all are numbers.
 unsafe impl Plain for u16 {}
 // SAFETY: all are numbers.
+unsafe impl Plain for u32 {}
+// SAFETY: all are numbers.
 unsafe impl Plain for i32 {}
 
 /// A buffer between pages that fault.

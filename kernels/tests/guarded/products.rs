@@ -63,8 +63,8 @@ pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
     let (left, left_data, step) = match draw.flag() {
         false => (Left::Rows { stride: k + slack }, lay_out([batches, m, k], k + slack, left_at), m * (k + slack)),
         true => {
-            let turned = lay_out([batches, k, m], m + slack, |batch, column, row| left_at(batch, row, column));
-            (Left::Columns { stride: m + slack }, turned, k * (m + slack))
+            let transposed = lay_out([batches, k, m], m + slack, |batch, column, row| left_at(batch, row, column));
+            (Left::Columns { stride: m + slack }, transposed, k * (m + slack))
         }
     };
     let left_data = Both::new(&left_data, at_end);

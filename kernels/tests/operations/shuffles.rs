@@ -144,3 +144,17 @@ fn permuting_16_bit_elements_by_a_vector_of_numbers() {
         }
     }
 }
+
+#[test]
+fn looking_up_lanes_of_a_table_by_the_lowest_bits_of_a_vector() {
+    let mut random = Random(14);
+    for isa in LEVELS {
+        for dst in [0, 1, 2, isa.registers() - 1] {
+            let (index, table) = (random.vector(), random.vector());
+            let output = permuted(isa, dst, [index, table], Asm::vlookup);
+            for lane in 0..isa.lanes() {
+                assert_eq!(output[lane], table[index[lane] as usize % isa.lanes()], "{isa} {dst}: lane {lane}");
+            }
+        }
+    }
+}

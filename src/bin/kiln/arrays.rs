@@ -7,7 +7,7 @@ use std::path::Path;
 use kiln::tensor::Tensor;
 use zip::{ZipArchive, ZipWriter};
 
-use crate::failure::{Blame, Failure, Outcome};
+use crate::failure::{Failure, Outcome, WithCode};
 use crate::npy;
 
 /// The tensors in a file, by the file's extension, with their names where the file has names.

@@ -13,11 +13,11 @@ use kiln::session::Session;
 use crate::arrays;
 use crate::bench::measure::{Bounds, Passes};
 use crate::bench::report::{Memory, Report};
-use crate::failure::{Blame, Failure, Outcome};
+use crate::failure::{Failure, Outcome, WithCode};
 use crate::feed::FeedArgs;
 use crate::memory;
 use crate::profile;
-use crate::setup::{self, Habit, SessionArgs};
+use crate::setup::{self, DefaultCacheMode, SessionArgs};
 use crate::trace::Trace;
 use crate::trace_out::TraceOut;
 use crate::tuning;
@@ -67,7 +67,7 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
-    let mut options = args.session.options(Habit::Memory)?;
+    let mut options = args.session.options(DefaultCacheMode::Memory)?;
     options.profile |= args.profile;
     args.trace_out.watch(&mut options);
     let model = args.model.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());

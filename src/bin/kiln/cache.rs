@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use kiln::record::{FileSummary, RecordError, inspect_file, inspect_folder};
 
-use crate::failure::{Blame, Failure, Outcome};
+use crate::failure::{Failure, Outcome, WithCode};
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: What,
+    command: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     /// Files, fingerprints, and how many records of each family
     Stats {
         /// Folder of records, as given to --cache-dir, or one record file
@@ -88,16 +88,16 @@ enum What {
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     match &args.command {
-        What::Stats { place } => shown::stats(&files(place, screen)?, screen),
-        What::List { place } => shown::list(&files(place, screen)?, screen),
-        What::Show { place, id } => shown::show(&files(place, screen)?, id, screen),
-        What::Verify { place } => shown::verify(place, screen),
-        What::Merge { into, from } => upkeep::merge(into, from, screen),
-        What::Export { file, json } => exchange::export(file, json.as_deref(), screen),
-        What::Import { json, into } => exchange::import(json, into, screen),
-        What::Prune(prune) => upkeep::prune(prune, screen),
-        What::Clear { folder } => upkeep::clear(folder, screen),
-        What::Diff { old, new } => shown::diff(&file(old)?, &file(new)?, screen),
+        Action::Stats { place } => shown::stats(&files(place, screen)?, screen),
+        Action::List { place } => shown::list(&files(place, screen)?, screen),
+        Action::Show { place, id } => shown::show(&files(place, screen)?, id, screen),
+        Action::Verify { place } => shown::verify(place, screen),
+        Action::Merge { into, from } => upkeep::merge(into, from, screen),
+        Action::Export { file, json } => exchange::export(file, json.as_deref(), screen),
+        Action::Import { json, into } => exchange::import(json, into, screen),
+        Action::Prune(prune) => upkeep::prune(prune, screen),
+        Action::Clear { folder } => upkeep::clear(folder, screen),
+        Action::Diff { old, new } => shown::diff(&file(old)?, &file(new)?, screen),
     }
 }
 

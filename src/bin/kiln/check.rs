@@ -19,9 +19,9 @@ use kiln::session::SessionOptions;
 use crate::check::case::{Seen, Verdict};
 use crate::check::folder::Case;
 use crate::check::tally::Tally;
-use crate::failure::{Blame, Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Outcome, WithCode};
 use crate::progress::Progress;
-use crate::setup::{Habit, SessionArgs};
+use crate::setup::{DefaultCacheMode, SessionArgs};
 use crate::table::Table;
 
 /// What was typed.
@@ -57,7 +57,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
-    let options = args.session.options(Habit::Memory)?;
+    let options = args.session.options(DefaultCacheMode::Memory)?;
     if let Some(folder) = &args.alone {
         return process::serve(folder, &options, screen);
     }

@@ -2,13 +2,13 @@
 //! same again, and once more in a fresh process that has only the records of the first.
 
 mod network;
-mod passage;
+mod timings;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::demo::passage::{Passage, Stop};
-use crate::failure::{Blame, Code, Failure, Outcome};
+use crate::demo::timings::{RequestTiming, Timings};
+use crate::failure::{Code, Failure, Outcome, WithCode};
 use crate::invocation;
 use crate::setup::SessionArgs;
 use crate::shape;
@@ -43,14 +43,14 @@ const TRACE: [[usize; 4]; 10] = [
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if let Some(folder) = &args.fresh_process {
-        let (_, passage) = Passage::first(&session_args(args, folder), &TRACE)?;
-        let json = serde_json::to_string(&passage).failed(|| "cannot write JSON")?;
+        let (_, timings) = Timings::first(&session_args(args, folder), &TRACE)?;
+        let json = serde_json::to_string(&timings).failed(|| "cannot write JSON")?;
         writeln!(screen, "{json}")?;
         return Ok(());
     }
     let folder = tempfile::tempdir().failed(|| "cannot make a temporary folder")?;
-    let (session, cold) = Passage::first(&session_args(args, folder.path()), &TRACE)?;
-    let again = Passage::again(&session, &TRACE)?;
+    let (session, cold) = Timings::first(&session_args(args, folder.path()), &TRACE)?;
+    let again = Timings::again(&session, &TRACE)?;
     session.save_records().failed(|| "cannot save records")?;
     drop(session);
     let fresh = in_fresh_process(args, folder.path())?;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     )?;
     write!(screen, "{}", table(&cold, &again, &fresh).text())?;
     writeln!(screen, "\n{}\n{}", first_words(&cold, &again), last_words(&cold, &fresh))?;
-    if let Some(place) = (0..TRACE.len()).find(|&i| differ(&cold.stops[i], &again.stops[i], &fresh.stops[i])) {
+    if let Some(place) = (0..TRACE.len()).find(|&i| differ(&cold.requests[i], &again.requests[i], &fresh.requests[i])) {
         let line = format!("request {} gave different results in different passes", place + 1);
         return Err(Failure::new(Code::Failed, anyhow::anyhow!(line)));
     }
@@ -77,7 +77,7 @@ fn session_args(args: &Args, folder: &Path) -> SessionArgs {
 }
 
 /// Runs this same program again, with only the folder in common.
-fn in_fresh_process(args: &Args, folder: &Path) -> Outcome<Passage> {
+fn in_fresh_process(args: &Args, folder: &Path) -> Outcome<Timings> {
     let output = invocation::again()
         .args(["demo", "--threads", &args.threads.to_string(), "--fresh-process"])
         .arg(folder)
@@ -90,13 +90,13 @@ fn in_fresh_process(args: &Args, folder: &Path) -> Outcome<Passage> {
     serde_json::from_slice(&output.stdout).failed(|| "the fresh process gave no report")
 }
 
-fn table(cold: &Passage, again: &Passage, fresh: &Passage) -> Table {
+fn table(cold: &Timings, again: &Timings, fresh: &Timings) -> Table {
     let mut table =
         Table::new(&["shape", ">cold ms", "look-ups", ">again ms", "look-ups", ">fresh process ms", "look-ups"]);
     for (index, shape) in TRACE.iter().enumerate() {
-        let cells = [cold, again, fresh].into_iter().flat_map(|passage| {
-            let stop = &passage.stops[index];
-            [milliseconds(stop.ms), stop.outcomes.to_string()]
+        let cells = [cold, again, fresh].into_iter().flat_map(|timings| {
+            let request = &timings.requests[index];
+            [milliseconds(request.ms), request.outcomes.to_string()]
         });
         table.row([shape::text(shape)].into_iter().chain(cells));
     }
@@ -104,10 +104,10 @@ fn table(cold: &Passage, again: &Passage, fresh: &Passage) -> Table {
 }
 
 /// The same requests within one process.
-fn first_words(cold: &Passage, again: &Passage) -> String {
+fn first_words(cold: &Timings, again: &Timings) -> String {
     let new: Vec<usize> = (0..TRACE.len()).filter(|&index| !TRACE[..index].contains(&TRACE[index])).collect();
-    let of = |passage: &Passage| median(new.iter().map(|&index| passage.stops[index].ms)).unwrap_or(0.0);
-    let built: u64 = again.stops.iter().map(|stop| stop.outcomes.built + stop.outcomes.from_records).sum();
+    let of = |timings: &Timings| median(new.iter().map(|&index| timings.requests[index].ms)).unwrap_or(0.0);
+    let built: u64 = again.requests.iter().map(|request| request.outcomes.built + request.outcomes.from_records).sum();
     let nothing = match built {
         0 => "nothing was built a second time".to_owned(),
         _ => format!("{built} executors had to be built a second time"),
@@ -121,13 +121,13 @@ fn first_words(cold: &Passage, again: &Passage) -> String {
 }
 
 /// The same requests in another process.
-fn last_words(cold: &Passage, fresh: &Passage) -> String {
-    let chosen: u64 = fresh.stops.iter().map(|stop| stop.outcomes.built).sum();
+fn last_words(cold: &Timings, fresh: &Timings) -> String {
+    let chosen: u64 = fresh.requests.iter().map(|request| request.outcomes.built).sum();
     let nothing = match chosen {
         0 => "decided nothing anew".to_owned(),
         _ => format!("had to decide anew {chosen} times"),
     };
-    let first = |passage: &Passage| milliseconds(passage.stops[0].ms);
+    let first = |timings: &Timings| milliseconds(timings.requests[0].ms);
     format!(
         "The fresh process knew all choices from its records and {nothing}: its first request took {} ms, the cold one {} ms.",
         first(fresh),
@@ -136,8 +136,8 @@ fn last_words(cold: &Passage, fresh: &Passage) -> String {
 }
 
 /// Whether results differ by more than rounding.
-fn differ(a: &Stop, b: &Stop, c: &Stop) -> bool {
-    let far = |other: &Stop| {
+fn differ(a: &RequestTiming, b: &RequestTiming, c: &RequestTiming) -> bool {
+    let far = |other: &RequestTiming| {
         a.output.len() != other.output.len() || a.output.iter().zip(&other.output).any(|(x, y)| (x - y).abs() > 1e-5)
     };
     far(b) || far(c)

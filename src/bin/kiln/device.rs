@@ -98,7 +98,7 @@ impl DeviceArgs {
 
 #[cfg(feature = "cuda")]
 fn open(ordinal: u32, options: &mut SessionOptions, knobs: &Knobs) -> Outcome {
-    use crate::failure::Blame;
+    use crate::failure::WithCode;
     let device = kiln::gpu::cuda::open(ordinal, &knobs.cuda_options()).usage(|| format!("--device cuda:{ordinal}"))?;
     options.device = Some(device);
     Ok(())

@@ -9,7 +9,7 @@ use std::io::Write;
 use kiln_kernels::gpu::DeviceFacts;
 use serde::Serialize;
 
-use crate::failure::{Blame, Outcome};
+use crate::failure::{Outcome, WithCode};
 use crate::table::Table;
 #[cfg(feature = "device")]
 use crate::table::bytes;

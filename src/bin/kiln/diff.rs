@@ -22,11 +22,11 @@ use crate::closeness::Tolerance;
 use crate::diff::comparison::Allowed;
 use crate::diff::found::{Findings, Source};
 use crate::dump;
-use crate::failure::{Blame, Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Outcome, WithCode};
 use crate::feed::{self, FeedArgs, InputFile};
 use crate::nodes::Watch;
 use crate::selection::{self, SelectionArgs};
-use crate::setup::{self, Habit, SessionArgs};
+use crate::setup::{self, DefaultCacheMode, SessionArgs};
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if let Some((flag, _)) = numbers.into_iter().find(|(_, number)| number.is_nan() || *number < 0.0) {
         return Err(Failure::usage(format!("{flag} must not be less than 0")));
     }
-    let options = args.session.options(Habit::Memory)?;
+    let options = args.session.options(DefaultCacheMode::Memory)?;
     let model = selection::model(&args.model, &options)?;
     let known = match &args.against {
         Against::Values(path) => Some(dump::read(path)?),

@@ -14,7 +14,7 @@ use kiln::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
 use serde::{Deserialize, Serialize};
 
 use crate::arrays;
-use crate::failure::{Blame, Failure, Outcome};
+use crate::failure::{Failure, Outcome, WithCode};
 use crate::selection;
 
 /// The file that describes the others.

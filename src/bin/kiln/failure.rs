@@ -1,7 +1,7 @@
 //! Exit codes: one clear line of text and one code for scripts. Depends on no command.
 //!
-//! Every error becomes a [`Failure`]: an error and its exit code. [`Blame`] turns the errors of libraries into failures
-//! where the cause is known.
+//! Every error becomes a [`Failure`]: an error and its exit code. [`WithCode`] turns the errors of libraries into
+//! failures where the cause is known.
 
 use std::fmt::Display;
 use std::io;
@@ -83,7 +83,7 @@ impl From<io::Error> for Failure {
 }
 
 /// Assigns an exit code to an error.
-pub(crate) trait Blame<T> {
+pub(crate) trait WithCode<T> {
     /// An error of the command line or of a file that it names; `context` names the flag or file.
     fn usage<C: Display + Send + Sync + 'static>(self, context: impl FnOnce() -> C) -> Outcome<T>;
 
@@ -91,7 +91,7 @@ pub(crate) trait Blame<T> {
     fn failed<C: Display + Send + Sync + 'static>(self, context: impl FnOnce() -> C) -> Outcome<T>;
 }
 
-impl<T, E: Into<anyhow::Error>> Blame<T> for Result<T, E> {
+impl<T, E: Into<anyhow::Error>> WithCode<T> for Result<T, E> {
     fn usage<C: Display + Send + Sync + 'static>(self, context: impl FnOnce() -> C) -> Outcome<T> {
         self.map_err(|error| Failure::new(Code::Usage, error.into().context(context())))
     }

@@ -9,10 +9,10 @@ use kiln::session::Session;
 use kiln::tensor::Tensor;
 use serde::Serialize;
 
-use crate::failure::{Blame, Failure, Outcome};
+use crate::failure::{Failure, Outcome, WithCode};
 use crate::feed::{self, FeedArgs};
 use crate::nodes::{self, NodeView, RunView};
-use crate::setup::{self, Habit, SessionArgs};
+use crate::setup::{self, DefaultCacheMode, SessionArgs};
 use crate::table::Table;
 
 /// What was typed.
@@ -50,7 +50,7 @@ struct PassView {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
-    let options = args.session.options(Habit::Memory)?;
+    let options = args.session.options(DefaultCacheMode::Memory)?;
     let session = setup::load(&args.model, &options)?;
     let wants_run = !args.feed.shapes.is_empty() || !args.feed.dims.is_empty();
     let (runs, notices) = if wants_run { observe(&session, args)? } else { Default::default() };

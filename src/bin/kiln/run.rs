@@ -11,11 +11,11 @@ use kiln::tensor::{BoolByte, DType, Tensor, TensorError, minifloat};
 
 use crate::arrays;
 use crate::dump;
-use crate::failure::{Blame, Failure, Outcome};
+use crate::failure::{Failure, Outcome, WithCode};
 use crate::feed::{self, FeedArgs, InputFile};
 use crate::profile;
 use crate::selection::{self, SelectionArgs};
-use crate::setup::{self, Habit, SessionArgs};
+use crate::setup::{self, DefaultCacheMode, SessionArgs};
 use crate::shape;
 use crate::table::{Table, milliseconds};
 use crate::trace_out::TraceOut;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
-    let mut options = args.session.options(Habit::Records)?;
+    let mut options = args.session.options(DefaultCacheMode::Records)?;
     args.trace_out.watch(&mut options);
     let start = Instant::now();
     let model = tapped(args, &mut options)?;

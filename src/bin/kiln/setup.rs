@@ -12,7 +12,7 @@ use kiln::record::{CacheMode, Credentials, RemotePolicy};
 use kiln::session::{Numerics, Precision, Session, SessionError, SessionOptions, Tune};
 
 use crate::device::DeviceArgs;
-use crate::failure::{Blame, Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Outcome, WithCode};
 use crate::progress::Progress;
 
 /// Flags of every command that runs models.
@@ -152,7 +152,7 @@ impl From<Mode> for CacheMode {
 
 /// Where a command keeps records without flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Habit {
+pub(crate) enum DefaultCacheMode {
     /// Records in the platform's cache folder: the next process starts warm.
     Records,
     /// This process only, so that measurements and checks do not depend on earlier ones.
@@ -171,7 +171,7 @@ impl SessionArgs {
     }
 
     /// The options of a session: the environment's, overridden by flags.
-    pub(crate) fn options(&self, habit: Habit) -> Outcome<SessionOptions> {
+    pub(crate) fn options(&self, default_mode: DefaultCacheMode) -> Outcome<SessionOptions> {
         let knobs = Knobs::from_env().usage(|| "environment")?;
         let mut options = SessionOptions::from_knobs(&knobs);
         options.profile = knobs.verbose.profile;
@@ -214,7 +214,7 @@ impl SessionArgs {
                 options.cache_mode = mode.unwrap_or(Mode::ReadWrite).into();
             }
             (None, Some(mode)) => options.cache_mode = mode.into(),
-            (None, None) if habit == Habit::Memory => options.cache_mode = CacheMode::Memory,
+            (None, None) if default_mode == DefaultCacheMode::Memory => options.cache_mode = CacheMode::Memory,
             (None, None) => options.cache_mode = CacheMode::ReadWrite,
         }
         self.device.apply(&mut options, &knobs)?;

@@ -16,7 +16,7 @@ use std::path::Path;
 use kiln::tensor::{DType, TensorSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Blame, Failure, Outcome};
+use crate::failure::{Failure, Outcome, WithCode};
 use crate::values::{Fill, Recipe};
 
 /// The sizes of one request, by name of dimension.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kiln::session::{SessionOptions, Trace};
 
-use crate::failure::{Blame, Outcome};
+use crate::failure::{Outcome, WithCode};
 
 /// What was typed.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -8,7 +8,7 @@ use kiln::session::Tune;
 
 use crate::failure::{Failure, Outcome};
 use crate::feed::FeedArgs;
-use crate::setup::{self, Habit, SessionArgs};
+use crate::setup::{self, DefaultCacheMode, SessionArgs};
 use crate::trace::Trace;
 use crate::tuning::{self, Tuning};
 use crate::workload::{self, Workload};
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
-    let mut options = args.session.options(Habit::Records)?;
+    let mut options = args.session.options(DefaultCacheMode::Records)?;
     if options.tune == Tune::Off {
         options.tune = Tune::Fast;
     }

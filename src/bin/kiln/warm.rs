@@ -8,7 +8,7 @@ use kiln::session::Tune;
 
 use crate::failure::Outcome;
 use crate::feed::FeedArgs;
-use crate::setup::{self, Habit, SessionArgs};
+use crate::setup::{self, DefaultCacheMode, SessionArgs};
 use crate::trace::Trace;
 use crate::workload::{self, Workload};
 
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
-    let mut options = args.session.options(Habit::Records)?;
+    let mut options = args.session.options(DefaultCacheMode::Records)?;
     options.tune = Tune::Off;
     let model = args.model.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let trace = args.trace.as_deref().map(|path| Trace::load(path, &model)).transpose()?;

@@ -8,7 +8,7 @@ use kiln::session::{Port, Session};
 use serde_json::{Value as Json, json};
 
 use crate::data_sets::{self, DataError, DataFile};
-use crate::failure::{Blame, Failure, Outcome};
+use crate::failure::{Failure, Outcome, WithCode};
 use crate::feed::{self, FeedArgs};
 use crate::progress::Progress;
 use crate::trace::{Dims, Trace};

@@ -8,7 +8,7 @@ use super::*;
 use crate::cache::{Cache, F32Bits, Limits};
 use crate::exec::Target;
 use crate::exec::matmul::{MatMulKey, MatMulProblem, Stored};
-use crate::record::{How, Store};
+use crate::record::{EvidenceKind, Store};
 
 fn context() -> BuildCx {
     BuildCx {
@@ -63,7 +63,7 @@ fn a_measured_choice_travels_with_its_evidence() {
     let there = context();
     there.make_from_blob(&product(5), &blob).unwrap();
     let (_, evidence) = there.records.lookup_with_evidence(&product(5)).unwrap();
-    assert_eq!((evidence.how, evidence.nanos, evidence.samples), (How::Measured, 77, 9));
+    assert_eq!((evidence.kind, evidence.nanos, evidence.samples), (EvidenceKind::Measured, 77, 9));
 }
 
 #[test]

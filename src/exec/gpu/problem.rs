@@ -46,7 +46,7 @@ pub struct CublasLtKey {
 }
 
 /// A problem's key in records.
-pub trait Posed: Recorded<Choice = Ranking> {
+pub trait ProblemKey: Recorded<Choice = Ranking> {
     /// Whose choices are meant.
     const SCOPE: Scope;
 
@@ -65,7 +65,7 @@ macro_rules! posed {
             type Choice = Ranking;
         }
 
-        impl Posed for $key {
+        impl ProblemKey for $key {
             const SCOPE: Scope = Scope::$scope;
 
             fn problem(&self) -> Option<Problem> {
@@ -110,7 +110,7 @@ pub(in crate::exec) trait Recall {
     fn family(&self) -> &'static str;
 }
 
-impl<K: Posed> Recall for K {
+impl<K: ProblemKey> Recall for K {
     fn recall(&self, records: &Store) -> Option<(Ranking, Evidence)> {
         records.lookup_with_evidence(self)
     }
@@ -138,12 +138,12 @@ pub(in crate::exec) fn posed(problem: &Problem, scope: u64) -> Box<dyn Recall> {
 }
 
 /// The entry of a kind of problem in the table of all families.
-pub(in crate::exec) const fn entry<K: Posed>() -> FamilyEntry {
+pub(in crate::exec) const fn entry<K: ProblemKey>() -> FamilyEntry {
     FamilyEntry { name: K::FAMILY, describe: describe::<K>, verify: verify::<K> }
 }
 
 /// Makes solvers of recorded problems of this device and its libraries' versions, as long as there is time; how many.
-pub(in crate::exec) fn prepare<K: Posed>(cx: &BuildCx, until: Instant) -> usize {
+pub(in crate::exec) fn prepare<K: ProblemKey>(cx: &BuildCx, until: Instant) -> usize {
     let Some(gpu) = &cx.gpu else { return 0 };
     let ours = |key: &K| key.problem().filter(|_| key.scope() == gpu.scope(K::SCOPE));
     let keys = cx.records.keys::<K>();
@@ -152,13 +152,13 @@ pub(in crate::exec) fn prepare<K: Posed>(cx: &BuildCx, until: Instant) -> usize 
     problems.filter(|problem| cx.solver(problem).is_ok()).count()
 }
 
-fn verify<K: Posed>(record: &Record, _: &BuildCx) -> Result<(), Refusal> {
+fn verify<K: ProblemKey>(record: &Record, _: &BuildCx) -> Result<(), Refusal> {
     let (key, ranking) = read::<K>(record)?;
     let problem = key.problem().ok_or(Refusal::Sizes)?;
     if ranking.is_sane(&problem) { Ok(()) } else { Err(Refusal::Unfit) }
 }
 
-fn describe<K: Posed>(record: &Record) -> Option<(String, String)> {
+fn describe<K: ProblemKey>(record: &Record) -> Option<(String, String)> {
     let (key, ranking) = read::<K>(record).ok()?;
     let mut text = key.problem().as_ref().map_or_else(|| "no problem of this family".to_owned(), in_words);
     let _ = write!(text, " for {:016x}", key.scope());

@@ -49,12 +49,12 @@ pub struct Refused {
     /// The way.
     pub engine: Engine,
     /// Why not.
-    pub why: Why,
+    pub reason: RefusalReason,
 }
 
 /// Why a way is not to be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Why {
+pub enum RefusalReason {
     /// The library does not make it for this problem, though it proposed it.
     Unsupported,
     /// It does not run.
@@ -99,13 +99,13 @@ impl Ranking {
     }
 
     /// Notes that a way does not work: it is no candidate any more. The oldest note makes room.
-    pub fn refuse(&mut self, engine: &Engine, why: Why) {
+    pub fn refuse(&mut self, engine: &Engine, reason: RefusalReason) {
         self.candidates.retain(|candidate| candidate.algorithm.engine != *engine);
         if !self.refuses(engine) {
             if self.refused.len() >= MOST_REFUSED {
                 self.refused.remove(0);
             }
-            self.refused.push(Refused { engine: engine.clone(), why });
+            self.refused.push(Refused { engine: engine.clone(), reason });
         }
     }
 
@@ -152,11 +152,11 @@ impl fmt::Display for Ranking {
             }
         }
         for refused in &self.refused {
-            let why = match refused.why {
-                Why::Unsupported => "unsupported",
-                Why::Fails => "fails",
+            let reason = match refused.reason {
+                RefusalReason::Unsupported => "unsupported",
+                RefusalReason::Fails => "fails",
             };
-            write!(f, "; not {} ({why})", Name(&refused.engine))?;
+            write!(f, "; not {} ({reason})", Name(&refused.engine))?;
         }
         Ok(())
     }

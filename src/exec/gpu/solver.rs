@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GpuCx;
 use super::problem::posed;
-use super::ranking::{Candidate, Ranking, Why, is_sane};
+use super::ranking::{Candidate, Ranking, RefusalReason, is_sane};
 use super::solution::{Origin, Solution};
 use crate::cache::{Built, Key, Outcome};
 use crate::exec::{BuildCx, BuildError};
@@ -225,7 +225,7 @@ fn choose(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> (Option<Solution
 /// Says, and remembers where that is worth it, that an algorithm does not work.
 pub(in crate::exec) fn note(known: &mut Ranking, algorithm: &Algorithm, why: &Unusable) {
     match why {
-        Unusable::Unsupported => known.refuse(&algorithm.engine, Why::Unsupported),
+        Unusable::Unsupported => known.refuse(&algorithm.engine, RefusalReason::Unsupported),
         Unusable::Now(error) => tracing::warn!(?algorithm, %error, "an algorithm cannot be made ready"),
         Unusable::NotAllowed(why) => {
             tracing::debug!(?algorithm, ?why, "an algorithm is not what it was said to be")

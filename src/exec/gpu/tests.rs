@@ -17,11 +17,11 @@ use kiln_kernels::gpu::{
 };
 use kiln_kernels::{Isa, KernelError};
 
-use super::problem::{CublasLtKey, CudnnConvKey, CudnnFusionKey, Posed};
+use super::problem::{CublasLtKey, CudnnConvKey, CudnnFusionKey, ProblemKey};
 use super::*;
 use crate::cache::{Cache, Limits, Outcome};
 use crate::exec::{self, BuildCx, BuildError};
-use crate::record::{CacheMode, Evidence, Fingerprint, How, Recorded, Store};
+use crate::record::{CacheMode, Evidence, EvidenceKind, Fingerprint, Recorded, Store};
 
 /// A process: a device, a cache of its own, and records.
 struct Process {
@@ -80,7 +80,7 @@ impl Process {
         self.cx.gpu().unwrap()
     }
 
-    fn ranking<K: Posed>(&self, key: &K) -> (Ranking, Evidence) {
+    fn ranking<K: ProblemKey>(&self, key: &K) -> (Ranking, Evidence) {
         self.cx.records.lookup_with_evidence(key).unwrap()
     }
 
@@ -198,7 +198,7 @@ fn a_first_use_asks_the_heuristics_once_and_measures_nothing() {
     assert_eq!((counts.heuristics, counts.thorough, counts.solvers, counts.times, counts.runs), (1, 0, 1, 0, 0));
     let (ranking, evidence) = process.known();
     assert_eq!(engines(&ranking), [tensor_core(), huge(), ordinary(), split()], "in the heuristics' order");
-    assert_eq!((evidence.how, ranking.measured_under), (How::Model, None));
+    assert_eq!((evidence.kind, ranking.measured_under), (EvidenceKind::Model, None));
     assert_eq!(ranking.candidates[2].rank, 2);
 }
 
@@ -295,7 +295,7 @@ fn what_does_not_build_any_more_is_remembered_and_the_next_one_taken() {
     assert_eq!((outcome, solution.origin), (Outcome::RecordHit, Origin::RunnerUp(3)));
     assert_eq!(second.device.counts().heuristics, 0);
     let (ranking, _) = second.known();
-    assert_eq!(ranking.refused, [Refused { engine: ordinary(), why: Why::Unsupported }]);
+    assert_eq!(ranking.refused, [Refused { engine: ordinary(), reason: RefusalReason::Unsupported }]);
     // Nobody tries it again, though it would work now.
     let third = second.next(Script::default(), Policy::default());
     assert_eq!((third.engine(&conv()), third.device.counts().solvers), (Some(split()), 1));
@@ -361,7 +361,7 @@ fn records_that_lie_cost_time_alone() {
         odd(|one| one.algorithm.engine = Engine::Lt { data: [7; 8] }),
         odd(|one| one.algorithm.engine = graph(11, &[(1, 1); 65])),
         Ranking { candidates: vec![candidate(ordinary()); 6], ..Ranking::default() },
-        Ranking { refused: vec![Refused { engine: LEGACY, why: Why::Fails }; 5], ..Ranking::default() },
+        Ranking { refused: vec![Refused { engine: LEGACY, reason: RefusalReason::Fails }; 5], ..Ranking::default() },
         // Tried in vain.
         odd(|one| one.algorithm.engine = graph(i64::MIN, &[(i32::MAX, i64::MIN)])),
         odd(|one| one.algorithm.engine = Engine::Legacy { algo: -1, math: i32::MAX }),
@@ -379,7 +379,8 @@ fn records_that_lie_cost_time_alone() {
     let process = Process::told(Script::default(), Policy::default(), &less);
     assert_eq!(process.engine(&conv()), Some(ordinary()));
     // Refusing all that there is costs time as well.
-    let all = [tensor_core(), ordinary(), split(), LEGACY].map(|engine| Refused { engine, why: Why::Fails });
+    let all =
+        [tensor_core(), ordinary(), split(), LEGACY].map(|engine| Refused { engine, reason: RefusalReason::Fails });
     let process =
         Process::told(Script::default(), Policy::default(), &Ranking { refused: all.into(), ..Ranking::default() });
     assert_eq!(process.engine(&conv()), Some(ordinary()));

@@ -38,15 +38,15 @@ pub(super) struct Rules {
     /// Nanoseconds of the whole contest at most, and in runs of the incumbent: the larger of both. Challengers that
     /// do not get a turn in time are left out.
     pub(super) key: (u64, u64),
-    /// Turns that each side has in each of the two last rounds.
-    pub(super) turns: u32,
+    /// Samples that each side gets in each of the two last rounds.
+    pub(super) final_samples: u32,
 }
 
 /// Times slower than the best at which a candidate is given up.
-const HOPELESS: f64 = 1.3;
+const GIVE_UP_RATIO: f64 = 1.3;
 
 /// Voided samples in a row after which a contest is put off.
-const MOST_VOID: u32 = 1000;
+const MOST_VOIDED: u32 = 1000;
 
 /// How a contest ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl Contest<'_> {
     /// The time of one run, taken again where something else ran meanwhile; nothing where the candidate cannot be run.
     fn time(&mut self, candidate: usize) -> Result<Option<u64>, NoVerdict> {
         let mut warm = true;
-        for _ in 0..MOST_VOID {
+        for _ in 0..MOST_VOIDED {
             match self.runner.sample(candidate) {
                 // What ran meanwhile has also taken the caches.
                 Sample::Void => warm = false,
@@ -159,7 +159,7 @@ impl Contest<'_> {
 
     /// Takes the samples of a candidate while it has a chance against the best time so far.
     fn measure(&mut self, candidate: usize, score: &mut Score, best: u64) -> Result<(), NoVerdict> {
-        let hopeless = |score: &Score| best < u64::MAX && score.least as f64 > best as f64 * HOPELESS;
+        let hopeless = |score: &Score| best < u64::MAX && score.least as f64 > best as f64 * GIVE_UP_RATIO;
         for _ in 0..self.rules.warm_ups {
             if self.time(candidate)?.is_none() {
                 score.failed = true;
@@ -186,7 +186,7 @@ impl Contest<'_> {
     fn challenge(&mut self, challenger: usize, scores: &mut [Score], margin: f64) -> Result<bool, NoVerdict> {
         for _ in 0..2 {
             let mut least = [u64::MAX; 2];
-            for _ in 0..self.rules.turns.max(1) {
+            for _ in 0..self.rules.final_samples.max(1) {
                 for (side, candidate) in [0, challenger].into_iter().enumerate() {
                     // The other side has had the caches: as in a network, but not as in its own earlier samples.
                     let Some(nanos) = self.time(candidate)? else { return Ok(false) };

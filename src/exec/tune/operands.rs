@@ -55,7 +55,7 @@ pub struct Operands<'a> {
 }
 
 /// Memory that operands are lent from.
-pub(super) struct Stock {
+pub(super) struct OperandMemory {
     input: Buffer,
     weights: Buffer,
     output: Buffer,
@@ -66,12 +66,12 @@ pub(super) struct Stock {
     next: usize,
 }
 
-impl Stock {
+impl OperandMemory {
     /// No memory yet; weights will be spread over as much as a model with that many bytes of constants.
-    pub(super) fn new(constants: usize) -> Stock {
+    pub(super) fn new(constants: usize) -> OperandMemory {
         let empty = || Buffer::zeroed(0);
         let spread = constants.min(MOST_COLD);
-        Stock { input: empty(), weights: empty(), output: empty(), scratch: empty(), spread, next: 0 }
+        OperandMemory { input: empty(), weights: empty(), output: empty(), scratch: empty(), spread, next: 0 }
     }
 
     /// Makes room for a run.
@@ -123,29 +123,29 @@ mod tests {
 
     #[test]
     fn cold_weights_are_elsewhere_each_time_until_all_were_used() {
-        let mut stock = Stock::new(1000 * 4);
+        let mut memory = OperandMemory::new(1000 * 4);
         let demand = Demand { input: 5, weights: 300, cold: true, output: 7, scratch: 0 };
-        stock.provide(&demand);
+        memory.provide(&demand);
         let mut places = Vec::new();
         for _ in 0..4 {
-            let Operands { input, weights, output, scratch } = stock.lend(&demand);
+            let Operands { input, weights, output, scratch } = memory.lend(&demand);
             assert_eq!([input.len(), weights.len(), output.len(), scratch.len()], [5, 300, 7, 0]);
             places.push(weights.as_ptr().addr());
         }
         assert_eq!(places[0], places[3], "three times 304 elements fit a thousand");
         assert!(places[0] < places[1] && places[1] < places[2]);
         let warm = Demand { cold: false, ..demand };
-        let first = stock.lend(&warm).weights.as_ptr();
-        assert_eq!(stock.lend(&warm).weights.as_ptr(), first);
+        let first = memory.lend(&warm).weights.as_ptr();
+        assert_eq!(memory.lend(&warm).weights.as_ptr(), first);
     }
 
     #[test]
     fn weights_larger_than_the_model_are_lent_too_and_absurd_ones_are_not() {
-        let mut stock = Stock::new(0);
+        let mut memory = OperandMemory::new(0);
         let demand = Demand { weights: 100, cold: true, ..Demand::default() };
-        stock.provide(&demand);
-        assert_eq!(stock.lend(&demand).weights.len(), 100);
-        assert_eq!(stock.lend(&demand).weights.len(), 100);
+        memory.provide(&demand);
+        assert_eq!(memory.lend(&demand).weights.len(), 100);
+        assert_eq!(memory.lend(&demand).weights.len(), 100);
         assert!(demand.is_modest());
         assert!(!Demand { weights: usize::MAX, output: 1, ..Demand::default() }.is_modest());
         assert!(!Demand { input: MOST_BYTES / 4 + 1, ..Demand::default() }.is_modest());

@@ -14,15 +14,15 @@ use kiln_kernels::Result as KernelResult;
 use kiln_kernels::gpu::{Heuristic, Operands, Problem, Region, Solver};
 
 use super::contest::{self, NoVerdict, Runner, Sample};
+use super::job::{MeasureCx, TuningJob};
 use super::report::{Ended, TuneChange};
-use super::wish::{Lab, Wish};
 use crate::cache::{Built, Key};
 use crate::exec::gpu::problem::{in_words, posed};
-use crate::exec::gpu::ranking::{Candidate, Name, Ranking, Why};
+use crate::exec::gpu::ranking::{Candidate, Name, Ranking, RefusalReason};
 use crate::exec::gpu::solution::{Origin, Solution};
 use crate::exec::gpu::solver::{SolverKey, ask, note, ready};
 use crate::exec::{BuildCx, GpuCx};
-use crate::record::{Evidence, How};
+use crate::record::{Evidence, EvidenceKind};
 
 /// The share of the time of the first proposal that another must save: what is beyond the noise of a device.
 const MARGIN: f64 = 0.05;
@@ -36,8 +36,8 @@ const SAMPLE: u64 = 100_000;
 /// Runs of a sample at most.
 const MOST_RUNS: u64 = 32;
 
-/// A [`Wish`] for a problem.
-pub(super) struct Sought(pub(super) SolverKey);
+/// A [`TuningJob`] for a problem.
+pub(super) struct SearchJob(pub(super) SolverKey);
 
 /// A candidate that is ready to run.
 struct Ready {
@@ -48,21 +48,21 @@ struct Ready {
     failed: bool,
 }
 
-impl Wish for Sought {
-    fn grant(&self, lab: &mut Lab<'_>) -> Ended {
-        let (key, cx) = (&self.0, lab.cx);
+impl TuningJob for SearchJob {
+    fn run(&self, measure: &mut MeasureCx<'_>) -> Ended {
+        let (key, cx) = (&self.0, measure.cx);
         let Ok(gpu) = cx.gpu() else { return Ended::Failed };
         let (mut known, before) = key.recall(cx).unwrap_or_else(|| (Ranking::default(), Evidence::model()));
-        if before.how == How::Measured && known.is_measured_for(&key.policy) {
+        if before.kind == EvidenceKind::Measured && known.is_measured_for(&key.policy) {
             return Ended::Known;
         }
-        let ready = gather(gpu, key, &mut known, lab.effort.candidates);
+        let ready = gather(gpu, key, &mut known, measure.effort.candidates);
         if ready.len() < 2 {
             return if ready.is_empty() { Ended::Failed } else { Ended::Single };
         }
         let Some(bench) = Bench::set(gpu, &key.problem, &ready) else { return Ended::Large };
-        let (margins, rules) = (vec![MARGIN; ready.len()], lab.effort.rules);
-        let mut trial = Trial { gpu, bench, ready, lab };
+        let (margins, rules) = (vec![MARGIN; ready.len()], measure.effort.rules);
+        let mut trial = Trial { gpu, bench, ready, measure };
         let verdict = contest::hold(&margins, &rules, &mut trial);
         let Trial { ready, .. } = trial;
         let verdict = match verdict {
@@ -73,7 +73,8 @@ impl Wish for Sought {
         rank(&mut known, &ready, verdict.winner);
         known.measured_under = Some(key.policy);
         // What was timed before under another policy speaks for the record as well.
-        let samples = verdict.samples.saturating_add(if before.how == How::Measured { before.samples } else { 0 });
+        let samples =
+            verdict.samples.saturating_add(if before.kind == EvidenceKind::Measured { before.samples } else { 0 });
         let evidence = Evidence::measured(verdict.nanos, samples).against(verdict.against);
         posed(&key.problem, key.scope).keep(&cx.records, &known, evidence);
         if verdict.winner == 0 {
@@ -131,7 +132,7 @@ fn gather(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking, most: usize) -> Vec
 /// was measured before, when other things were allowed, stands where its time puts it.
 fn rank(known: &mut Ranking, ready: &[Ready], winner: usize) {
     for one in ready.iter().filter(|one| one.failed) {
-        known.refuse(&one.candidate.algorithm.engine, Why::Fails);
+        known.refuse(&one.candidate.algorithm.engine, RefusalReason::Fails);
     }
     let mut places: Vec<usize> =
         (0..ready.len()).filter(|&place| !ready[place].failed && ready[place].nanos > 0).collect();
@@ -210,12 +211,12 @@ struct Trial<'t, 'l> {
     gpu: &'t GpuCx,
     bench: Bench,
     ready: Vec<Ready>,
-    lab: &'t mut Lab<'l>,
+    measure: &'t mut MeasureCx<'l>,
 }
 
 impl Runner for Trial<'_, '_> {
     fn sample(&mut self, candidate: usize) -> Sample {
-        let Some(arrivals) = self.lab.requests.await_quiet() else { return Sample::Stopped };
+        let Some(arrivals) = self.measure.requests.await_quiet() else { return Sample::Stopped };
         let Ready { solver, nanos, .. } = &self.ready[candidate];
         // The first run of all says how many make a sample.
         let runs = if *nanos == 0 { 1 } else { (SAMPLE / nanos).clamp(1, MOST_RUNS) };
@@ -223,10 +224,10 @@ impl Runner for Trial<'_, '_> {
         let (device, bench) = (&self.gpu.device, &self.bench);
         let mut work = || (0..runs).try_for_each(|_| bench.run(&**solver));
         let time = catch_unwind(AssertUnwindSafe(|| device.time(&mut work)));
-        self.lab.spent += start.elapsed();
+        self.measure.spent += start.elapsed();
         let ready = &mut self.ready[candidate];
         match time {
-            Ok(Ok(_)) if self.lab.requests.arrivals() != arrivals => Sample::Void,
+            Ok(Ok(_)) if self.measure.requests.arrivals() != arrivals => Sample::Void,
             Ok(Ok(time)) => {
                 let time = (time / runs).max(1);
                 ready.nanos = if ready.nanos == 0 { time } else { ready.nanos.min(time) };

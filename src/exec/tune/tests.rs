@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::*;
 use crate::cache::{Cache, Key, Limits, Outcome};
 use crate::exec::{BuildCx, Family};
-use crate::record::{Evidence, How, Recorded, Store};
+use crate::record::{Evidence, EvidenceKind, Recorded, Store};
 
 /// A problem whose executor is the number of its choice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
@@ -135,7 +135,7 @@ fn a_better_candidate_takes_the_place_of_the_pick_and_is_recorded() {
     let (now, outcome) = cx.executor(&key).unwrap();
     assert_eq!((*now, outcome), (BEST, Outcome::Hit));
     let (choice, evidence) = cx.records.lookup_with_evidence(&key).unwrap();
-    assert_eq!((choice, evidence.how), (BEST, How::Measured));
+    assert_eq!((choice, evidence.kind), (BEST, EvidenceKind::Measured));
     assert!(evidence.nanos >= 50_000 && evidence.against >= 2_000_000 && evidence.samples > 0, "{evidence:?}");
     let report = tuner.report();
     assert_eq!((report.tuned, report.changed, report.waiting, report.changes.len()), (1, 1, 0, 1));

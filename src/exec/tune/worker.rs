@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 use hashbrown::{DefaultHashBuilder, HashMap};
 use kiln_kernels::Pool;
 
-use super::operands::Stock;
+use super::job::{KeyJob, MeasureCx, TuningJob};
+use super::operands::OperandMemory;
 use super::report::{Ended, TuneReport};
 use super::requests::{Request, Requests};
 #[cfg(feature = "device")]
-use super::search::Sought;
+use super::search::SearchJob;
 use super::standing::Standing;
-use super::wish::{Lab, Wanted, Wish};
 use super::{Effort, Tune};
 use crate::cache::Key;
 #[cfg(feature = "device")]
@@ -68,7 +68,7 @@ struct Shared {
 
 /// A key that waits.
 struct Queued {
-    wish: Box<dyn Wish>,
+    job: Box<dyn TuningJob>,
     hash: u64,
     standing: Arc<Standing>,
 }
@@ -132,16 +132,16 @@ impl Tuner {
         if !K::TUNED {
             return None;
         }
-        self.note_as(key, || Box::new(Wanted(key.clone())))
+        self.note_as(key, || Box::new(KeyJob(key.clone())))
     }
 
     /// The same for a problem of a device's libraries.
     #[cfg(feature = "device")]
     pub fn note_solver(&self, key: &SolverKey) -> Option<Arc<Standing>> {
-        self.note_as(key, || Box::new(Sought(key.clone())))
+        self.note_as(key, || Box::new(SearchJob(key.clone())))
     }
 
-    fn note_as<K: Key>(&self, key: &K, wish: impl FnOnce() -> Box<dyn Wish>) -> Option<Arc<Standing>> {
+    fn note_as<K: Key>(&self, key: &K, job: impl FnOnce() -> Box<dyn TuningJob>) -> Option<Arc<Standing>> {
         if !self.origin.is_here() {
             return None;
         }
@@ -168,7 +168,7 @@ impl Tuner {
         let waits = state.queue.len() < MOST_WAITING;
         state.noted.insert(hash, Noted::Open { standing: Arc::clone(&standing), waits });
         if waits {
-            state.queue.push_back(Queued { wish: wish(), hash, standing: Arc::clone(&standing) });
+            state.queue.push_back(Queued { job: job(), hash, standing: Arc::clone(&standing) });
             drop(state);
             self.shared.wake.notify_one();
         } else {
@@ -288,7 +288,7 @@ impl Shared {
 fn work(shared: &Shared, cx: &BuildCx, effort: &Effort, constants: usize) {
     // Threads of the pool inherit it. Where it is refused, the tuner is a thread like others.
     let _ = rustix::process::setpriority_process(None, NICENESS);
-    let mut tools: Option<(Pool, Stock)> = None;
+    let mut tools: Option<(Pool, OperandMemory)> = None;
     while !shared.requests.are_over() {
         let Some(queued) = shared.next() else {
             // Threads and operands are for as long as keys come one after another.
@@ -300,14 +300,15 @@ fn work(shared: &Shared, cx: &BuildCx, effort: &Effort, constants: usize) {
             break;
         }
         if tools.is_none() {
-            tools = Pool::new(cx.threads, "kiln-tune").ok().map(|pool| (pool, Stock::new(constants)));
+            tools = Pool::new(cx.threads, "kiln-tune").ok().map(|pool| (pool, OperandMemory::new(constants)));
         }
         let (ended, spent) = match &mut tools {
             None => (Ended::Failed, Duration::ZERO),
-            Some((pool, stock)) => {
-                let mut lab = Lab { cx, effort, pool, stock, requests: &shared.requests, spent: Duration::ZERO };
-                let ended = catch_unwind(AssertUnwindSafe(|| queued.wish.grant(&mut lab)));
-                (ended.unwrap_or(Ended::Failed), lab.spent)
+            Some((pool, memory)) => {
+                let mut measure =
+                    MeasureCx { cx, effort, pool, memory, requests: &shared.requests, spent: Duration::ZERO };
+                let ended = catch_unwind(AssertUnwindSafe(|| queued.job.run(&mut measure)));
+                (ended.unwrap_or(Ended::Failed), measure.spent)
             }
         };
         shared.end(&queued, ended, spent, effort.total);

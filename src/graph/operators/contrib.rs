@@ -1,6 +1,7 @@
-//! Dimensions of outputs of ONNX Runtime's own operators, and of trees over tables.
+//! Dimensions of outputs of ONNX Runtime's own operators, and of classical models over tables.
 
 use super::error::{Open, ShapeError};
+use super::shapes::differ;
 use super::size::{Size, Sizes};
 use super::view::{Dims, Outputs, View};
 use crate::graph::ir::Attr;
@@ -26,6 +27,18 @@ pub(super) fn attention_mask(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims,
     Ok([query[0], Size::Known(1), rows, keys].into_iter().collect())
 }
 
+/// Rows of `K` elements become rows of `N`, which attributes state.
+pub(super) fn stated_columns(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let mut dims = view.dims(0)?;
+    match dims.last_mut() {
+        Some(last) if !differ(*last, Size::Known(view.int("K"))) => {
+            *last = Size::Known(view.int("N"));
+            Ok(dims)
+        }
+        _ => Err(ShapeError::input(0, &dims, "its last dimension is not K")),
+    }
+}
+
 /// X is [steps, batch, size], the weights of the states are [directions, units, gates * units].
 pub(super) fn quantized_lstm(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
     let (x, weights) = (view.dims(0)?, view.dims(2)?);
@@ -35,6 +48,31 @@ pub(super) fn quantized_lstm(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, 
     };
     let state = || [directions, batch, units].into_iter().collect();
     Ok([[steps, directions, batch, units].into_iter().collect(), state(), state()].into_iter().collect())
+}
+
+/// The result [batch, positions, heads * size], and the cache of keys and of values [batch, heads of keys, positions,
+/// size], which has room for the given one and for the longest sequence.
+pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
+    let query = view.dims(0)?;
+    let &[batch, positions, width] = &query[..] else {
+        return Err(ShapeError::input(0, &query, "expected rank 3"));
+    };
+    let [heads, kv_heads] = ["num_heads", "kv_num_heads"].map(|name| view.int(name));
+    // Without keys, queries, keys and values are one tensor.
+    let all = if view.has(1) { heads } else { heads.saturating_add(kv_heads.saturating_mul(2)) };
+    let size = sizes.div(width, Size::Known(all));
+    let hidden = if view.has(1) { width } else { sizes.mul(size, Size::Known(heads)) };
+    let mut room = view.size(6)?;
+    if view.has(3) {
+        let past = view.dims(3)?;
+        let &[_, _, past, _] = &past[..] else { return Err(ShapeError::input(3, &past, "expected rank 4")) };
+        room = match (past, room) {
+            (Size::Known(past), Size::Known(total)) => Size::Known(past.max(total)),
+            (past, total) => sizes.other("max", past, total),
+        };
+    }
+    let cache = || [batch, Size::Known(kv_heads), room, size].into_iter().collect();
+    Ok([[batch, positions, hidden].into_iter().collect(), cache(), cache()].into_iter().collect())
 }
 
 /// How many rows of features there are; a list is one row.
@@ -52,14 +90,37 @@ pub(super) fn tree_targets(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open>
     Ok([rows(view)?, Size::Known(view.int("n_targets"))].into_iter().collect())
 }
 
-/// A label for each row, and a score for each class.
-pub(super) fn tree_classes(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
-    let (rows, attrs) = (rows(view)?, &view.node.attrs);
-    let classes = match (attrs.get("classlabels_strings"), attrs.get("classlabels_int64s")) {
+/// One number for each row.
+pub(super) fn one_target(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    Ok([rows(view)?, Size::Known(1)].into_iter().collect())
+}
+
+/// How many classes are named, by texts or by the numbers of that attribute.
+fn classes(view: &View<'_>, numbers: &str) -> usize {
+    match (view.node.attrs.get("classlabels_strings"), view.node.attrs.get(numbers)) {
         (Some(Attr::Strs(names)), _) if !names.is_empty() => names.len(),
         (_, Some(Attr::Ints(numbers))) => numbers.len(),
         _ => 0,
-    };
-    let scores = [rows, Size::Known(classes as i64)].into_iter().collect();
+    }
+}
+
+/// A label for each row, and so many scores.
+fn labels_and_scores(view: &View<'_>, scores: usize) -> Result<Outputs, Open> {
+    let rows = rows(view)?;
+    let scores = [rows, Size::Known(scores as i64)].into_iter().collect();
     Ok([[rows].into_iter().collect(), scores].into_iter().collect())
+}
+
+/// A score for each class.
+pub(super) fn tree_classes(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
+    labels_and_scores(view, classes(view, "classlabels_int64s"))
+}
+
+/// A score for each class; of more than two classes with support vectors and without probabilities, one for each pair.
+pub(super) fn machine_classes(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
+    let count = classes(view, "classlabels_ints");
+    let has_vectors = view.node.ints("vectors_per_class").is_some_and(|counts| !counts.is_empty());
+    let has_chances = view.node.floats("prob_a").is_some_and(|slopes| !slopes.is_empty());
+    let is_by_pairs = has_vectors && !has_chances && count > 2;
+    labels_and_scores(view, if is_by_pairs { count * (count - 1) / 2 } else { count })
 }

@@ -21,6 +21,9 @@ pub struct Operator {
     pub name: &'static str,
     /// The versions of its domain's operator set that defined it, first to last.
     pub since: &'static [u8],
+    /// The first version in which models have it. That is the first that defined it, but for what others wrote into
+    /// the domain before the standard did.
+    pub(crate) first: u8,
     /// How many inputs a node has, at least and at most.
     pub inputs: Count,
     /// Its attributes with their defaults.
@@ -57,6 +60,7 @@ impl Operator {
             domain,
             name,
             since,
+            first: since[0],
             inputs,
             attributes,
             types: Types::Unknown,
@@ -79,9 +83,13 @@ impl Operator {
         self.device.form(node)
     }
 
-    /// Why a model's node, by the attributes that its version has to have, is none of this operator; `None` if it is one.
-    pub(crate) fn refusal(&self, node: &NodeDesc) -> Option<String> {
-        self.attributes_of(node).missing().map(|name| format!("attribute {name} is missing"))
+    /// Why a model's node, by its version and the attributes that this version has to have, is none of this operator;
+    /// `None` if it is one.
+    pub(crate) fn refusal(&self, node: &NodeDesc) -> Option<Refusal> {
+        if node.version < i64::from(self.first) {
+            return Some(Refusal::NotYetDefined { first: self.first });
+        }
+        self.attributes_of(node).missing().map(Refusal::Attribute)
     }
 
     /// The names of its attributes.
@@ -94,6 +102,18 @@ impl Operator {
     pub fn is_element_wise(&self) -> bool {
         self.element_wise.is_some()
     }
+}
+
+/// Why a model's node is none of its operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The node's operator set does not have the operator yet.
+    NotYetDefined {
+        /// The first version that has it.
+        first: u8,
+    },
+    /// An attribute is missing.
+    Attribute(&'static str),
 }
 
 /// How many there may be.

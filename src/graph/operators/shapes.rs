@@ -14,7 +14,7 @@ fn one(size: Size) -> Dims {
 }
 
 /// Two sizes that are certainly not the same.
-fn differ(a: Size, b: Size) -> bool {
+pub(super) fn differ(a: Size, b: Size) -> bool {
     matches!((a.known(), b.known()), (Some(a), Some(b)) if a != b)
 }
 

@@ -209,6 +209,7 @@ impl Sizes {
                 }
             },
             Origin::Other("floor", a, b) => of(a)?.div_euclid(of(b)?),
+            Origin::Other("max", a, b) => of(a)?.max(of(b)?),
             Origin::Other(name, ..) => panic!("{name} is computed in no way that is known here"),
         };
         Some(value + plus)

@@ -423,14 +423,14 @@ pub(super) fn pad(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
 
 /// What an image has at each place of a grid, whose last axis holds the place.
 pub(super) fn grid_sample(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
-    let (picture, grid) = (view.dims(0)?, view.dims(1)?);
-    match (&picture[..], &grid[..]) {
-        ([batch, channels, ..], [_, places @ .., _]) if picture.len() == grid.len() => {
+    let (image, grid) = (view.dims(0)?, view.dims(1)?);
+    match (&image[..], &grid[..]) {
+        ([batch, channels, ..], [_, places @ .., _]) if image.len() == grid.len() => {
             Ok([*batch, *channels].into_iter().chain(places.iter().copied()).collect())
         }
         _ => {
-            let (picture, grid) = (ShapeError::extents(&picture), ShapeError::extents(&grid));
-            Err(ShapeError::Lists(format!("a grid of shape {grid} over an image of {picture}")).into())
+            let (image, grid) = (ShapeError::extents(&image), ShapeError::extents(&grid));
+            Err(ShapeError::Lists(format!("a grid of shape {grid} over an image of {image}")).into())
         }
     }
 }
@@ -464,15 +464,15 @@ pub(super) fn affine_grid(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> 
 
 /// Bins of every region of the images.
 pub(super) fn regions(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
-    let (pictures, regions) = (view.dims(0)?, view.dims(1)?);
-    match (&pictures[..], &regions[..]) {
+    let (images, regions) = (view.dims(0)?, view.dims(1)?);
+    match (&images[..], &regions[..]) {
         (&[_, channels, _, _], &[count, _]) => {
             let bins = ["output_height", "output_width"].map(|name| Size::Known(view.int(name)));
             Ok([count, channels].into_iter().chain(bins).collect())
         }
         _ => {
-            let (pictures, regions) = (ShapeError::extents(&pictures), ShapeError::extents(&regions));
-            Err(ShapeError::Lists(format!("regions of shape {regions} in images of {pictures}")).into())
+            let (images, regions) = (ShapeError::extents(&images), ShapeError::extents(&regions));
+            Err(ShapeError::Lists(format!("regions of shape {regions} in images of {images}")).into())
         }
     }
 }

@@ -151,7 +151,8 @@ fn operands(edit: &mut Edit<'_>, slot: usize, mut fused: NodeDesc, facts: &Facts
         let Some((_, maker)) = edit.maker(value) else { continue };
         let Some(source) = maker.input(0) else { continue };
         let before = if maker.is("Transpose") {
-            turned(maker, heads, facts.rank(value)).filter(|&heads| heads != Heads::Columns || attribute == "key")
+            before_transpose(maker, heads, facts.rank(value))
+                .filter(|&heads| heads != Heads::Columns || attribute == "key")
         } else if maker.is("Reshape") && heads == Heads::Behind {
             let Some(count) = joined(facts.dims(source), facts.dims(value)) else { continue };
             fused.attrs.insert(format!("{attribute}_heads"), Attr::Int(count));
@@ -170,7 +171,7 @@ fn operands(edit: &mut Edit<'_>, slot: usize, mut fused: NodeDesc, facts: &Facts
 }
 
 /// The layout of heads before a transpose whose result has the layout `heads`.
-fn turned(transpose: &NodeDesc, heads: Heads, rank: Option<usize>) -> Option<Heads> {
+fn before_transpose(transpose: &NodeDesc, heads: Heads, rank: Option<usize>) -> Option<Heads> {
     let rank = rank.filter(|_| heads != Heads::Joined)?;
     let perm = perm_of(transpose, rank)?;
     Heads::at(heads.places(rank)?.map(|place| place.map(|axis| perm[axis])), rank)

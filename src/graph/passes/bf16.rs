@@ -113,11 +113,11 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
         return 0;
     }
     let roles: Vec<Role> = graph.nodes.iter().map(|node| Role::of(graph, node, cx.elements)).collect();
-    let halves = stored_as_halves(graph, &roles, &cx.facts);
-    let is_half = |value: Option<ValueId>| value.is_some_and(|value| halves[value.index()]);
+    let in_bf16 = stored_as_bf16(graph, &roles, &cx.facts);
+    let is_bf16 = |value: Option<ValueId>| value.is_some_and(|value| in_bf16[value.index()]);
     let mut nodes = std::mem::take(&mut graph.nodes);
     for (node, role) in nodes.iter_mut().zip(&roles) {
-        let writes = is_half(node.output(0));
+        let writes = is_bf16(node.output(0));
         if matches!(role, Role::Pool | Role::Norm) && writes {
             node.attrs.insert("to".to_owned(), Attr::Int(BF16));
         }
@@ -125,7 +125,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
             role,
             Role::Convolution | Role::ConvolutionOfF32 | Role::Product | Role::Depthwise | Role::Attention
         );
-        let reads = [0, 3].iter().any(|&index| role.reads(index) && is_half(node.input(index)));
+        let reads = [0, 3].iter().any(|&index| role.reads(index) && is_bf16(node.input(index)));
         if told && (writes || reads) {
             match role {
                 Role::Attention => {}
@@ -136,26 +136,26 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
         }
     }
     graph.nodes = nodes;
-    let found = graph.values.iter_mut().zip(&halves).filter(|(_, half)| **half);
+    let found = graph.values.iter_mut().zip(&in_bf16).filter(|(_, in_bf16)| **in_bf16);
     found.map(|(value, _)| value.dtype = Some(DType::BF16)).count()
 }
 
 /// The values whose maker and readers all take `bf16`: those that makers could write, less those that some reader
 /// cannot read.
-fn stored_as_halves(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
-    let mut halves = vec![false; graph.values.len()];
+fn stored_as_bf16(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
+    let mut in_bf16 = vec![false; graph.values.len()];
     for (node, _) in graph.nodes.iter().zip(roles).filter(|(_, role)| role.writes()) {
         if let Some(output) = node.output(0).filter(|output| facts.is(*output, DType::F32)) {
-            halves[output.index()] = true;
+            in_bf16[output.index()] = true;
         }
     }
     for output in &graph.outputs {
-        halves[output.index()] = false;
+        in_bf16[output.index()] = false;
     }
     for (node, role) in graph.nodes.iter().zip(roles) {
         for (index, input) in node.inputs.iter().enumerate() {
             if let Some(input) = input.filter(|_| !role.reads(index)) {
-                halves[input.index()] = false;
+                in_bf16[input.index()] = false;
             }
         }
     }
@@ -165,13 +165,13 @@ fn stored_as_halves(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
         unchanged = true;
         for (node, role) in graph.nodes.iter().zip(roles).rev() {
             let group = role.group(node);
-            let all = group.iter().all(|value| halves[value.index()]);
+            let all = group.iter().all(|value| in_bf16[value.index()]);
             for value in group {
-                unchanged &= all || !std::mem::replace(&mut halves[value.index()], all);
+                unchanged &= all || !std::mem::replace(&mut in_bf16[value.index()], all);
             }
         }
     }
-    halves
+    in_bf16
 }
 
 /// Whether a node multiplies rows by a matrix of constant weights.

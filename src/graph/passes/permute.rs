@@ -111,9 +111,9 @@ mod tests {
     #[test]
     fn elements_go_where_their_axes_go() {
         let tensor = Tensor::from_vec([1, 2, 3], vec![0u8, 1, 2, 10, 11, 12]).unwrap();
-        let turned = permuted(&tensor, &[2, 0, 1]).unwrap();
-        assert_eq!(turned.shape(), [3, 1, 2]);
-        assert_eq!(turned.as_slice::<u8>().unwrap(), [0, 10, 1, 11, 2, 12]);
+        let transposed = permuted(&tensor, &[2, 0, 1]).unwrap();
+        assert_eq!(transposed.shape(), [3, 1, 2]);
+        assert_eq!(transposed.as_slice::<u8>().unwrap(), [0, 10, 1, 11, 2, 12]);
         assert!(permuted(&Tensor::scalar(1.0f32), &[]).unwrap().same(&Tensor::scalar(1.0f32)));
     }
 }

@@ -2,6 +2,7 @@
 
 mod attention;
 mod bf16;
+mod blockwise;
 mod chains;
 mod clean;
 mod compact;

@@ -8,7 +8,7 @@
 //! # Bounds
 //!
 //! A model says how often a loop iterates, so a few bytes of model can demand years of computation and all memory.
-//! Iterations ("turns"), and the bytes that loops carry and gather, are therefore bounded ([`LoopLimits`]), over all
+//! Iterations, and the bytes that loops carry and gather, are therefore bounded ([`LoopLimits`]), over all
 //! loops of a request together. With a time limit, each iteration checks it ([`stop`](crate::graph::stop)).
 
 use std::cell::Cell;
@@ -23,7 +23,7 @@ use crate::tensor::TensorSpec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopLimits {
     /// Iterations of all loops together, those in bodies of others included.
-    pub turns: u64,
+    pub iterations: u64,
     /// Bytes that loops gather from their iterations, and that one loop carries from an iteration to the next.
     pub bytes: u64,
     /// Innermost steps of one operator (Einsum) whose attributes can demand any number of products of a few elements.
@@ -34,7 +34,7 @@ impl Default for LoopLimits {
     /// A million iterations, which take a few tenths of a second if they do nothing; 4 GiB; as many steps as a core
     /// does in about a minute.
     fn default() -> LoopLimits {
-        LoopLimits { turns: 1 << 20, bytes: 4 << 30, steps: 1 << 36 }
+        LoopLimits { iterations: 1 << 20, bytes: 4 << 30, steps: 1 << 36 }
     }
 }
 
@@ -42,7 +42,7 @@ impl Default for LoopLimits {
 #[derive(Debug)]
 pub struct LoopBudget {
     limits: LoopLimits,
-    turns: Cell<u64>,
+    iterations: Cell<u64>,
     gathered: Cell<u64>,
 }
 
@@ -50,7 +50,7 @@ impl LoopBudget {
     /// All of the limits.
     #[must_use]
     pub fn new(limits: LoopLimits) -> LoopBudget {
-        LoopBudget { limits, turns: Cell::new(0), gathered: Cell::new(0) }
+        LoopBudget { limits, iterations: Cell::new(0), gathered: Cell::new(0) }
     }
 
     /// The most steps of one operator.
@@ -64,18 +64,18 @@ impl LoopBudget {
     /// # Errors
     ///
     /// Beyond the limit.
-    pub fn turn(&self) -> Result<(), NodeError> {
-        let limit = self.limits.turns;
-        let turns = self.turns.get() + 1;
-        self.turns.set(turns);
-        if turns <= limit { Ok(()) } else { Err(NodeError::Limit { what: "turns of loops", limit }) }
+    pub fn count_iteration(&self) -> Result<(), NodeError> {
+        let limit = self.limits.iterations;
+        let iterations = self.iterations.get() + 1;
+        self.iterations.set(iterations);
+        if iterations <= limit { Ok(()) } else { Err(NodeError::Limit { what: "iterations of loops", limit }) }
     }
 
     /// Counts bytes that are gathered until a loop ends.
     ///
     /// # Errors
     ///
-    /// As [`LoopBudget::turn`].
+    /// As [`LoopBudget::count_iteration`].
     pub fn gather(&self, bytes: u64) -> Result<(), NodeError> {
         let limit = self.limits.bytes;
         let gathered = self.gathered.get().saturating_add(bytes);
@@ -119,7 +119,9 @@ impl Body {
     pub fn none_of(&self, index: usize, least: usize) -> Result<TensorSpec, NodeError> {
         let info = self.outputs.get(index);
         let dtype = info.and_then(|info| info.dtype).ok_or_else(|| {
-            NodeError::Input(format!("no turn was made, and the body does not say of what type its output {index} is"))
+            NodeError::Input(format!(
+                "no iteration was run, and the body does not say of what type its output {index} is"
+            ))
         })?;
         let size = |dim: &Dim| if let Dim::Fixed(size) = dim { *size } else { 0 };
         Ok(match info.and_then(|info| info.dims.as_ref()) {
@@ -168,9 +170,9 @@ impl FlowCx<'_> {
     /// # Errors
     ///
     /// As [`FlowCx::check_stop`], and beyond the limit of iterations.
-    pub fn turn(&self) -> Result<(), NodeError> {
+    pub fn begin_iteration(&self) -> Result<(), NodeError> {
         self.check_stop()?;
-        self.resources.loops.turn()
+        self.resources.loops.count_iteration()
     }
 
     /// What is left of the limits of the request's loops.
@@ -214,9 +216,9 @@ mod tests {
 
     #[test]
     fn loops_stop_where_the_budget_ends() {
-        let budget = LoopBudget::new(LoopLimits { turns: 2, bytes: 10, steps: 0 });
-        assert!(budget.turn().is_ok() && budget.turn().is_ok());
-        assert_eq!(budget.turn().unwrap_err().to_string(), "turns of loops: more than the limit of 2");
+        let budget = LoopBudget::new(LoopLimits { iterations: 2, bytes: 10, steps: 0 });
+        assert!(budget.count_iteration().is_ok() && budget.count_iteration().is_ok());
+        assert_eq!(budget.count_iteration().unwrap_err().to_string(), "iterations of loops: more than the limit of 2");
         assert!(budget.gather(10).is_ok());
         assert!(budget.gather(u64::MAX).is_err());
         assert!(budget.carry(10).is_ok() && budget.carry(10).is_ok());

@@ -1,5 +1,5 @@
-//! Functions of one element with a bias before them: BiasGelu, FastGelu, Gelu, BiasAdd, BiasSplitGelu; and the activations
-//! that products end in.
+//! Functions with a bias before them: BiasGelu, FastGelu, Gelu, BiasAdd, BiasSplitGelu, BiasSoftmax; and the
+//! activations that products end in.
 
 use super::Expanded;
 use super::given::Given;
@@ -12,6 +12,7 @@ pub(super) const OPERATORS: &[Expanded] = &[
     Expanded::microsoft("Gelu", [1, 1], &[], |g, d| gelu(g, d, "none")),
     Expanded::microsoft("BiasAdd", [3, 3], &[], bias_add),
     Expanded::microsoft("BiasSplitGelu", [2, 2], &[], bias_split_gelu),
+    Expanded::microsoft("BiasSoftmax", [2, 2], &["axis", "is_inner_broadcast"], bias_softmax),
 ];
 
 /// Gelu(X + bias)
@@ -39,6 +40,22 @@ fn bias_split_gelu(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelErro
     draft.many("Split", &[&biased], &[&left, &right], vec![int("axis", -1), int("num_outputs", 2)]);
     let gate = draft.op("Gelu", &[&right], "gate", Vec::new());
     draft.node("", "Mul", &[&left, &gate], given.result().to_owned(), Vec::new());
+    Ok(())
+}
+
+/// Softmax over all axes from `axis` on, which are one row, as `output`.
+pub(super) fn softmax_of_rows(draft: &mut Draft, x: &str, axis: i64, output: &str) {
+    let shape = draft.op("Shape", &[x], "shape", Vec::new());
+    let rows = draft.op("Flatten", &[x], "rows", vec![int("axis", axis)]);
+    let made = draft.op("Softmax", &[&rows], "made/rows", vec![int("axis", 1)]);
+    draft.node("", "Reshape", &[&made, &shape], output.to_owned(), Vec::new());
+}
+
+/// Which axes of the bias repeat its shape says, too.
+fn bias_softmax(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    given.int("is_inner_broadcast", 0)?;
+    let biased = draft.op("Add", &[given.required(0)?, given.required(1)?], "biased", Vec::new());
+    softmax_of_rows(draft, &biased, given.int("axis", 1)?, given.result());
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! Attention, MultiHeadAttention and QAttention: products of weights, masks and heads around ONNX's own Attention.
+//! Attention, MultiHeadAttention, QAttention and DecoderMaskedMultiHeadAttention: products of weights, masks and heads
+//! around ONNX's own Attention.
 //!
 //! A mask tells which keys are shown, as one number a key, a query and key, or a length of each sequence; which of them
 //! it is depends on its rank. The operator `AttentionMask` makes of it what is added to scores.
@@ -48,6 +49,14 @@ pub(super) const OPERATORS: &[Expanded] = &[
         outputs: 4,
         attributes: &["num_heads", "unidirectional", "mask_filter_value", "scale"],
         expand: multi_head,
+    },
+    Expanded {
+        domain: MICROSOFT,
+        name: "DecoderMaskedMultiHeadAttention",
+        inputs: [1, 11],
+        outputs: 4,
+        attributes: &["num_heads", "mask_filter_value", "scale", "past_present_share_buffer", "output_qk"],
+        expand: one_step,
     },
 ];
 
@@ -185,6 +194,26 @@ fn unpacked(draft: &mut Draft, of: &str, names: &[&str]) -> Vec<String> {
     joined.collect()
 }
 
+/// Operands with a bias added that has the elements of all of them, one after the other.
+fn biased(draft: &mut Draft, operands: &[String], bias: &str) -> Vec<String> {
+    let sizes = ["query", "key", "value"].iter().zip(operands);
+    let sizes: Vec<String> = sizes.map(|(name, of)| draft.sizes(of, 2, 3, &format!("{name}/size"))).collect();
+    let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
+    let sizes = draft.op("Concat", &sizes, "sizes", vec![int("axis", 0)]);
+    let biases = in_three(draft, bias, Some(&sizes), "bias");
+    let pairs = operands.iter().zip(&biases).enumerate();
+    pairs.map(|(part, (of, bias))| draft.op("Add", &[of, bias], &format!("{part}/biased"), Vec::new())).collect()
+}
+
+/// Keys and values of earlier positions, which are these inputs: both or none.
+fn past_of(given: &Given<'_>, inputs: [usize; 2]) -> Result<Option<[String; 2]>, ModelError> {
+    match inputs.map(|index| given.input(index)) {
+        [Some(keys), Some(values)] => Ok(Some([keys.to_owned(), values.to_owned()])),
+        [None, None] => Ok(None),
+        _ => Err(given.malformed("earlier keys without values, or values without keys".to_owned())),
+    }
+}
+
 fn multi_head(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     given.without_inputs(&[(8, "past_sequence_length"), (9, "cache_indirection")])?;
     given.without_outputs(&[(3, "qk")])?;
@@ -200,24 +229,39 @@ fn multi_head(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
         (None, Some(_)) => return Err(given.malformed("values without keys".to_owned())),
     };
     if let Some(bias) = given.input(3) {
-        let sizes = ["query", "key", "value"].iter().zip(&operands);
-        let sizes: Vec<String> = sizes.map(|(name, of)| draft.sizes(of, 2, 3, &format!("{name}/size"))).collect();
-        let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
-        let sizes = draft.op("Concat", &sizes, "sizes", vec![int("axis", 0)]);
-        let biases = in_three(draft, bias, Some(&sizes), "bias");
-        let biased = operands.iter().zip(&biases).enumerate();
-        operands = biased
-            .map(|(part, (of, bias))| draft.op("Add", &[of, bias], &format!("{part}/biased"), Vec::new()))
-            .collect();
+        operands = biased(draft, &operands, bias);
     }
-    let past = match (given.input(6), given.input(7)) {
-        (Some(keys), Some(values)) => Some([keys.to_owned(), values.to_owned()]),
-        (None, None) => None,
-        _ => return Err(given.malformed("earlier keys without values, or values without keys".to_owned())),
-    };
+    let past = past_of(given, [6, 7])?;
     let [query, key, value] = [0, 1, 2].map(|part| operands[part].clone());
     let shown = given.input(4).map(str::to_owned);
     let bias = given.input(5).map(str::to_owned);
+    let present = [1, 2].map(|index| given.output(index).map(str::to_owned));
+    attend(given, draft, &Operands { query, key, value, shown, bias, past }, present)
+}
+
+/// Attention of one new position, over a cache that grows, or over keys and values [batch, heads, positions, size] of
+/// another sequence.
+fn one_step(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    given.only("past_present_share_buffer", 0)?;
+    given.only("output_qk", 0)?;
+    given.without_inputs(&[(7, "past_sequence_length"), (8, "beam_width"), (9, "cache_indirection")])?;
+    given.without_outputs(&[(3, "qk")])?;
+    let first = given.required(0)?;
+    let past = past_of(given, [5, 6])?;
+    let mut operands = match (given.input(1), given.input(2)) {
+        (Some(key), Some(value)) => vec![first.to_owned(), key.to_owned(), value.to_owned()],
+        (None, None) => in_three(draft, first, None, "packed").to_vec(),
+        _ => return Err(given.malformed("keys without values, or values without keys".to_owned())),
+    };
+    if let Some(bias) = given.input(10) {
+        // Those of another sequence, which have four axes, have been biased before.
+        if past.is_none() && given.input(1).is_some() {
+            return Err(given.unsupported("input 10 (bias) without a cache".to_owned()));
+        }
+        operands = biased(draft, &operands, bias);
+    }
+    let [query, key, value] = [0, 1, 2].map(|part| operands[part].clone());
+    let (shown, bias) = (given.input(3).map(str::to_owned), given.input(4).map(str::to_owned));
     let present = [1, 2].map(|index| given.output(index).map(str::to_owned));
     attend(given, draft, &Operands { query, key, value, shown, bias, past }, present)
 }

@@ -1,7 +1,7 @@
-//! Operators that move elements, under ONNX Runtime's names: Trilu, GatherND, ExpandDims, Pad.
+//! Operators that move elements, under ONNX Runtime's names: Trilu, GatherND, ExpandDims, Pad, Unique.
 
 use super::given::Given;
-use super::{Expanded, renamed};
+use super::{Expanded, MICROSOFT, renamed};
 use crate::onnx::ModelError;
 use crate::onnx::draft::{Draft, int};
 
@@ -10,6 +10,7 @@ pub(super) const OPERATORS: &[Expanded] = &[
     Expanded::microsoft("GatherND", [2, 2], &[], renamed),
     Expanded::microsoft("ExpandDims", [2, 2], &[], expand_dims),
     Expanded::microsoft("Pad", [2, 3], &["mode"], pad),
+    Expanded { domain: MICROSOFT, name: "Unique", inputs: [1, 1], outputs: 3, attributes: &[], expand: unique },
 ];
 
 /// A new axis, whose place is a number of 32 bits.
@@ -27,5 +28,12 @@ fn pad(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let pads = draft.op("Reshape", &[given.required(1)?, &flat], "pads", Vec::new());
     let inputs = [given.required(0)?, &pads, given.optional(2)];
     draft.node("", "Pad", &inputs, given.result().to_owned(), given.copied(&["mode"]));
+    Ok(())
+}
+
+/// In the order of first occurrence, with the place of each element among them and their counts.
+fn unique(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let outputs = [given.result(), "", given.output(1).unwrap_or_default(), given.output(2).unwrap_or_default()];
+    draft.many("Unique", &[given.required(0)?], &outputs, vec![int("sorted", 0)]);
     Ok(())
 }

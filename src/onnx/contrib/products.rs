@@ -1,4 +1,5 @@
-//! Products and convolutions with what the optimiser fuses into them: transposes, scales, activations, residuals.
+//! Products and convolutions with what the optimiser fuses into them: transposes, scales, activations, residuals; and
+//! distances, which are products.
 
 use super::Expanded;
 use super::activations::{Parameters, activate};
@@ -35,12 +36,7 @@ pub(super) const OPERATORS: &[Expanded] = &[
         &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "activation", "activation_params"],
         fused_conv,
     ),
-    Expanded::microsoft(
-        "NhwcMaxPool",
-        [1, 1],
-        &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"],
-        nhwc_max_pool,
-    ),
+    Expanded::microsoft("CDist", [2, 2], &["metric"], distances),
 ];
 
 /// alpha op(A) op(B), which transposes the last two axes of either; Kiln's fused product is the same.
@@ -81,48 +77,61 @@ fn gemm_fast_gelu(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError
     Ok(())
 }
 
-/// activation(conv(X, W, B) + Z)
 fn fused_conv(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
-    let inputs = &[given.required(0)?, given.required(1)?, given.optional(2)];
-    let (residual, is_active) = (given.input(3), !given.text("activation", "")?.is_empty());
-    let sums = match residual.is_some() || is_active {
-        true => draft.named("conv"),
-        false => given.result().to_owned(),
-    };
+    fused_conv_of(given, draft, [given.required(0)?, given.optional(3)], given.result())
+}
+
+/// activation(conv(X, W, B) + Z) of these X and Z, of which the second may be left out, as `output`.
+pub(super) fn fused_conv_of(
+    given: &Given<'_>,
+    draft: &mut Draft,
+    [x, residual]: [&str; 2],
+    output: &str,
+) -> Result<(), ModelError> {
+    let inputs = &[x, given.required(1)?, given.optional(2)];
+    let (has_residual, is_active) = (!residual.is_empty(), !given.text("activation", "")?.is_empty());
+    let sums = if has_residual || is_active { draft.named("conv") } else { output.to_owned() };
     draft.node("", "Conv", inputs, sums.clone(), given.copied(CONV));
-    let total = match residual {
-        None => sums,
-        Some(residual) => {
-            let total = if is_active { draft.named("sum") } else { given.result().to_owned() };
-            draft.node("", "Add", &[&sums, residual], total.clone(), Vec::new());
-            total
-        }
-    };
+    let mut total = sums;
+    if has_residual {
+        let sum = if is_active { draft.named("sum") } else { output.to_owned() };
+        draft.node("", "Add", &[&total, residual], sum.clone(), Vec::new());
+        total = sum;
+    }
     if !is_active {
         return Ok(());
     }
     let parameters = given.floats("activation_params")?;
     let (alpha, beta) = (parameters.first().copied(), parameters.get(1).copied());
     let parameters = Parameters { alpha, beta, gamma: None };
-    activate(given, draft, &total, &parameters, given.result())
+    activate(given, draft, &total, &parameters, output)
 }
 
-/// The orders of axes that bring channels to the front, and back to the end.
-pub(super) fn channel_orders(spatial: usize) -> [Vec<i64>; 2] {
-    let spatial = spatial as i64;
-    let front = [0, spatial + 1].into_iter().chain(1..=spatial).collect();
-    let back = std::iter::once(0).chain(2..spatial + 2).chain([1]).collect();
-    [front, back]
-}
-
-fn nhwc_max_pool(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
-    let Some(kernel) = given.ints("kernel_shape")? else {
-        return Err(given.malformed("it has no kernel_shape".to_owned()));
+/// Distances of all rows of A from all rows of B, as |a|^2 + |b|^2 - 2 a b: one product instead of a difference for
+/// each.
+fn distances(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let is_root = match given.text("metric", "sqeuclidean")?.as_str() {
+        "sqeuclidean" => false,
+        "euclidean" => true,
+        other => return Err(given.unsupported(format!("attribute \"metric\" = {other:?}"))),
     };
-    let [front, back] = channel_orders(kernel.len());
-    let x = draft.op("Transpose", &[given.required(0)?], "channels first", vec![ints("perm", &front)]);
-    let attributes = given.copied(&["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"]);
-    let pooled = draft.op("MaxPool", &[&x], "pooled", attributes);
-    draft.node("", "Transpose", &[&pooled], given.result().to_owned(), vec![ints("perm", &back)]);
+    let (a, b) = (given.required(0)?, given.required(1)?);
+    let axis = draft.list(&[1], "axis");
+    let of_a = draft.op("ReduceSumSquare", &[a, &axis], "a/squares", Vec::new());
+    let of_b = draft.op("ReduceSumSquare", &[b, &axis], "b/squares", vec![int("keepdims", 0)]);
+    let columns = draft.op("Transpose", &[b], "b/columns", vec![ints("perm", &[1, 0])]);
+    let product = draft.op("MatMul", &[a, &columns], "product", Vec::new());
+    let factor = draft.number(-2.0, a, "factor");
+    let product = draft.op("Mul", &[&product, &factor], "product/twice", Vec::new());
+    let sum = draft.op("Add", &[&of_a, &of_b], "squares", Vec::new());
+    let sum = draft.op("Add", &[&sum, &product], "sum", Vec::new());
+    // Of equal rows rounding may leave less than nothing.
+    let zero = draft.number(0.0, a, "zero");
+    if !is_root {
+        draft.node("", "Max", &[&sum, &zero], given.result().to_owned(), Vec::new());
+        return Ok(());
+    }
+    let sum = draft.op("Max", &[&sum, &zero], "square", Vec::new());
+    draft.node("", "Sqrt", &[&sum], given.result().to_owned(), Vec::new());
     Ok(())
 }

@@ -2,8 +2,9 @@
 //! DequantizeLinear and QuantizeLinear, which fusion puts back on bytes where a kernel has that; products are integer
 //! products that are cast and scaled.
 
+use super::activations::softmax_of_rows;
+use super::channels::channel_orders;
 use super::given::Given;
-use super::products::channel_orders;
 use super::{Expanded, renamed};
 use crate::onnx::ModelError;
 use crate::onnx::draft::{Draft, int, ints};
@@ -129,10 +130,9 @@ fn softmax(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let made = if given.int("opset", 13)? >= 13 {
         draft.op("Softmax", &[&x], "made", vec![int("axis", axis)])
     } else {
-        let shape = draft.op("Shape", &[&x], "shape", Vec::new());
-        let rows = draft.op("Flatten", &[&x], "rows", vec![int("axis", axis)]);
-        let made = draft.op("Softmax", &[&rows], "made/rows", vec![int("axis", 1)]);
-        draft.op("Reshape", &[&made, &shape], "made", Vec::new())
+        let made = draft.named("made");
+        softmax_of_rows(draft, &x, axis, &made);
+        made
     };
     quantized(given, draft, &made, 3, given.required(0)?)
 }

@@ -116,6 +116,11 @@ fn versions() -> Vec<(&'static str, Vec<u8>, Expected)> {
             changed(|m| m.opset_import = vec![opset("", NEWEST_OPSET + 1)]),
             |e| matches!(e, ModelError::Opset { version, .. } if *version == NEWEST_OPSET + 1),
         ),
+        (
+            "an operator that its operator set does not have yet",
+            changed(|m| m.graph.as_mut().unwrap().node.push(node("Gelu", &["x"], &["g"]))),
+            |e| matches!(e, ModelError::NotYetDefined { operator, first: 20, opset: 17, .. } if operator == "\"Gelu\""),
+        ),
         ("two operator sets of one domain", changed(|m| m.opset_import.push(opset("ai.onnx", 11))), |e| {
             matches!(e, ModelError::Duplicate { .. })
         }),

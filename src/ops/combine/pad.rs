@@ -80,8 +80,8 @@ impl Border {
             Mode::Reflect if kept == 1 => 0,
             Mode::Reflect => {
                 let period = 2 * (kept - 1);
-                let turn = place.rem_euclid(period);
-                turn.min(period - turn)
+                let phase = place.rem_euclid(period);
+                phase.min(period - phase)
             }
         };
         Some(self.cut_before + inside as usize)

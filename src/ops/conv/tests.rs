@@ -108,7 +108,7 @@ fn a_known_transposed_convolution() {
 }
 
 /// Moves the channels of each image last.
-fn turned(values: &[f32], [batch, channels, positions]: [usize; 3]) -> Vec<f32> {
+fn transposed(values: &[f32], [batch, channels, positions]: [usize; 3]) -> Vec<f32> {
     let mut to = Vec::with_capacity(values.len());
     for image in 0..batch {
         for position in 0..positions {
@@ -128,13 +128,13 @@ fn channels_last_is_the_same_convolution_in_another_order() {
         let mut trial = Trial::new("FusedConv").made_by(make).int("group", 2).ints("pads", &[1, 1, 1, 1]);
         trial = trial.attr("activation", Attr::Chain(relu.clone()));
         trial = if last {
-            trial.int("channels_last", 1).input(&[2, 5, 4, 6], &turned(&x, [2, 6, 20]))
+            trial.int("channels_last", 1).input(&[2, 5, 4, 6], &transposed(&x, [2, 6, 20]))
         } else {
             trial.input(&[2, 6, 5, 4], &x)
         };
         trial = trial.input(&[4, 3, 3, 3], &w).input(&[4], &bias);
         trial = if last {
-            trial.input(&[2, 5, 4, 4], &turned(&residual, [2, 4, 20]))
+            trial.input(&[2, 5, 4, 4], &transposed(&residual, [2, 4, 20]))
         } else {
             trial.input(&[2, 4, 5, 4], &residual)
         };
@@ -143,7 +143,7 @@ fn channels_last_is_the_same_convolution_in_another_order() {
     let (first, last) = (run(false), run(true));
     assert_eq!(first.shape(), [2, 4, 5, 4]);
     assert_eq!(last.shape(), [2, 5, 4, 4]);
-    assert_eq!(turned(first.as_slice().unwrap(), [2, 4, 20]), last.as_slice::<f32>().unwrap());
+    assert_eq!(transposed(first.as_slice().unwrap(), [2, 4, 20]), last.as_slice::<f32>().unwrap());
     assert!(first.as_slice::<f32>().unwrap().iter().any(|&value| value > 0.0));
 }
 
@@ -172,13 +172,13 @@ fn a_node_that_let_go_of_its_weights_convolves_directly_and_on_tiles() {
         strategies.push(ready.conv.blocks().strategy);
         let same = ready.weights.clone().unwrap();
         assert!(packed.replace(same.clone()).is_none_or(|packed| Arc::ptr_eq(&packed, &same)), "packed again");
-        let expected = reference::conv::conv(&ready.shape, &turned(&x, [1, channels, size * size]), &weights);
+        let expected = reference::conv::conv(&ready.shape, &transposed(&x, [1, channels, size * size]), &weights);
         let buffers = BufferPool::new(1 << 20);
         let mut io = Io::new([Some(tensor), None].into_iter().collect(), &specs, &buffers);
         node.execute(&prepared, &mut io, &RunCx { parallel: &Serial, buffers: &buffers, steps: 0, stop: None })
             .unwrap();
         let found = io.into_outputs().remove(0);
-        let found = turned(found.as_slice().unwrap(), [1, filters, size * size]);
+        let found = transposed(found.as_slice().unwrap(), [1, filters, size * size]);
         for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert!((found - expected).abs() < 0.02, "{size}: {found} for {expected} at {index}");
         }

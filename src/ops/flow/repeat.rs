@@ -9,8 +9,8 @@ use crate::tensor::{BoolByte, Tensor};
 /// iterations) and the condition.
 const LEADING: usize = 2;
 
-/// Turns after which carried sequences are held against the limit again: summing them up every time would make a loop
-/// that collects a sequence quadratic.
+/// Iterations after which carried sequences are held against the limit again: summing them up every time would make a
+/// loop that collects a sequence quadratic.
 const SEQUENCES_CHECKED: i64 = 64;
 
 struct Loop {
@@ -45,7 +45,7 @@ impl Flow for Loop {
     fn run(&self, inputs: Vec<Option<Value>>, cx: &mut FlowCx<'_>) -> Result<Vec<Value>, NodeError> {
         let mut inputs = inputs.into_iter();
         let mut next = || inputs.next().flatten();
-        let turns = next().map(|count| count.into_tensor().and_then(|count| integer(&count))).transpose()?;
+        let iterations = next().map(|count| count.into_tensor().and_then(|count| integer(&count))).transpose()?;
         // Where no condition is given, the one that the body makes still ends the loop, as other runtimes have it.
         let mut condition = next().unwrap_or_else(|| Value::Tensor(Tensor::scalar(BoolByte::from(true))));
         let mut carried: Vec<Value> = Vec::with_capacity(self.carried);
@@ -54,25 +54,25 @@ impl Flow for Loop {
         }
         let captured: Vec<Option<Value>> = inputs.collect();
         let mut gathered: Vec<Gathered> = self.gathered.iter().map(|_| Gathered::default()).collect();
-        let mut turn = 0i64;
-        while turns.is_none_or(|turns| turn < turns) && truth(&condition)? {
-            cx.turn()?;
+        let mut iteration = 0i64;
+        while iterations.is_none_or(|iterations| iteration < iterations) && truth(&condition)? {
+            cx.begin_iteration()?;
             let mut given: Vec<Option<Value>> = Vec::with_capacity(LEADING + self.carried + captured.len());
-            given.push(Some(Value::Tensor(Tensor::scalar(turn))));
+            given.push(Some(Value::Tensor(Tensor::scalar(iteration))));
             given.push(Some(condition));
             given.extend(carried.drain(..).map(Some));
             given.extend(captured.iter().cloned());
             let mut made = cx.run(0, &self.body, given)?.into_iter();
             condition = made.next().ok_or_else(|| refused("the body made no condition"))?;
             carried.extend(made.by_ref().take(self.carried));
-            let counts = |value: &&Value| matches!(value, Value::Tensor(_)) || turn % SEQUENCES_CHECKED == 0;
+            let counts = |value: &&Value| matches!(value, Value::Tensor(_)) || iteration % SEQUENCES_CHECKED == 0;
             cx.budget().carry(carried.iter().filter(counts).map(Value::bytes).sum())?;
             for ((gathered, made), wanted) in gathered.iter_mut().zip(made).zip(&self.gathered) {
                 if *wanted {
                     gathered.push(made, cx)?;
                 }
             }
-            turn += 1;
+            iteration += 1;
         }
         for (index, (gathered, wanted)) in gathered.into_iter().zip(&self.gathered).enumerate() {
             let none = |least| self.body.none_of(1 + self.carried + index, least);

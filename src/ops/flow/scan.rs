@@ -104,11 +104,11 @@ impl Scan {
         }
         let length = length.unwrap_or(0).min(longest);
         let mut gathered: Vec<Gathered> = self.outputs.iter().map(|_| Gathered::default()).collect();
-        for turn in 0..length {
-            cx.turn()?;
+        for iteration in 0..length {
+            cx.begin_iteration()?;
             let mut given = std::mem::take(&mut carried);
             for ((tensor, &axis), along) in scanned.iter().zip(&axes).zip(&self.inputs) {
-                let index = if along.backwards { length - 1 - turn } else { turn };
+                let index = if along.backwards { length - 1 - iteration } else { iteration };
                 given.push(Some(slice(tensor, axis, index, cx)?.into()));
             }
             given.extend(captured.iter().cloned());

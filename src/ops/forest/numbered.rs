@@ -3,7 +3,7 @@
 
 use hashbrown::HashMap;
 
-use super::scores::{Finish, Label};
+use super::scores::Finish;
 use super::stated::{Branch, Next, Stated, Test, floats};
 use super::{Ensemble, Leaves, Weight, circle};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
@@ -185,18 +185,8 @@ impl Node for Forest {
         let mut places = vec![0; to.shape()[0]];
         let finish = |sums: &mut [f32], has: &[bool]| self.finish.row(sums, has);
         self.ensemble.run(x, to.as_mut_slice()?, &mut places, &finish, cx)?;
-        match &self.finish.label {
-            None => {}
-            Some(Label::Numbers(numbers)) => {
-                let mut labels = io.alloc(0)?;
-                let pairs = labels.as_mut_slice::<i64>()?.iter_mut().zip(places);
-                pairs.for_each(|(to, place)| *to = numbers[place]);
-                io.push(labels);
-            }
-            Some(Label::Texts(texts)) => {
-                let picked: Vec<String> = places.into_iter().map(|place| texts[place].clone()).collect();
-                io.push(Tensor::from_strings([picked.len()], picked)?);
-            }
+        if let Some(label) = &self.finish.label {
+            label.push(places, io)?;
         }
         io.push(to);
         Ok(())

@@ -5,8 +5,9 @@
 
 use super::stated::floats;
 use crate::graph::operators::float::{Real, sigmoid};
-use crate::graph::{Attr, NodeDesc};
+use crate::graph::{Attr, Io, NodeDesc, NodeError};
 use crate::ops::OpError;
+use crate::tensor::Tensor;
 
 /// What becomes of the weights of one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Aggregate {
 
 /// The function after the sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum After {
+pub(in crate::ops) enum After {
     Nothing,
     Logistic,
     Softmax,
@@ -46,7 +47,18 @@ pub(super) enum After {
 }
 
 impl After {
-    pub(super) fn apply<T: Real>(self, sums: &mut [T]) {
+    /// The function that a node of a classical model names.
+    pub(in crate::ops) fn read(node: &NodeDesc) -> Result<After, OpError> {
+        Ok(match node.attributes().text("post_transform") {
+            "NONE" => After::Nothing,
+            "LOGISTIC" => After::Logistic,
+            "SOFTMAX" => After::Softmax,
+            "SOFTMAX_ZERO" => After::SoftmaxZero,
+            other => return Err(OpError::unsupported(node, format!("attribute post_transform = {other:?}"))),
+        })
+    }
+
+    pub(in crate::ops) fn apply<T: Real>(self, sums: &mut [T]) {
         match self {
             After::Nothing => {}
             After::Logistic => sums.iter_mut().for_each(|sum| *sum = sigmoid(*sum)),
@@ -62,17 +74,34 @@ impl After {
 }
 
 /// The names of classes.
-pub(super) enum Label {
+pub(in crate::ops) enum Label {
     Numbers(Vec<i64>),
     Texts(Vec<String>),
 }
 
 impl Label {
-    fn len(&self) -> usize {
+    pub(in crate::ops) fn len(&self) -> usize {
         match self {
             Label::Numbers(all) => all.len(),
             Label::Texts(all) => all.len(),
         }
+    }
+
+    /// Adds the names at these places as a node's next output.
+    pub(in crate::ops) fn push(&self, places: Vec<usize>, io: &mut Io<'_>) -> Result<(), NodeError> {
+        match self {
+            Label::Numbers(numbers) => {
+                let mut labels = io.alloc(0)?;
+                let pairs = labels.as_mut_slice::<i64>()?.iter_mut().zip(places);
+                pairs.for_each(|(to, place)| *to = numbers[place]);
+                io.push(labels);
+            }
+            Label::Texts(texts) => {
+                let picked: Vec<String> = places.into_iter().map(|place| texts[place].clone()).collect();
+                io.push(Tensor::from_strings([picked.len()], picked)?);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -94,13 +123,7 @@ impl Finish {
     /// What the node says of results; `targets` and `weights` are those of its leaves.
     pub(super) fn read(node: &NodeDesc, targets: &[i64], weights: &[f64], trees: usize) -> Result<Finish, OpError> {
         let invalid = |reason: String| OpError::invalid(node, reason);
-        let after = match node.attributes().text("post_transform") {
-            "NONE" => After::Nothing,
-            "LOGISTIC" => After::Logistic,
-            "SOFTMAX" => After::Softmax,
-            "SOFTMAX_ZERO" => After::SoftmaxZero,
-            other => return Err(OpError::unsupported(node, format!("attribute post_transform = {other:?}"))),
-        };
+        let after = After::read(node)?;
         let base: Vec<f32> = floats(node, "base_values")?.into_iter().map(|value| value as f32).collect();
         let is_classifier = node.op == "TreeEnsembleClassifier";
         let label = match (node.attrs.get("classlabels_strings"), node.ints("classlabels_int64s")) {

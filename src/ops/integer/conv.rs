@@ -33,9 +33,9 @@ impl Conv {
         if self.requantised { [0, 3, 2, 5] } else { [0, 1, 2, 3] }
     }
 
-    fn sizes(&self, picture: &[usize], weights: &[usize]) -> Result<Sizes, NodeError> {
-        let error = || refused(format!("weights of {weights:?} in {} groups over {picture:?}", self.groups));
-        let (&[batch, channels, ref input @ ..], &[filters, each, ref kernel @ ..]) = (picture, weights) else {
+    fn sizes(&self, image: &[usize], weights: &[usize]) -> Result<Sizes, NodeError> {
+        let error = || refused(format!("weights of {weights:?} in {} groups over {image:?}", self.groups));
+        let (&[batch, channels, ref input @ ..], &[filters, each, ref kernel @ ..]) = (image, weights) else {
             return Err(error());
         };
         let fits = filters % self.groups == 0 && each.checked_mul(self.groups) == Some(channels);
@@ -46,7 +46,7 @@ impl Conv {
     }
 
     /// The sums for every image and filter.
-    fn sums(&self, sizes: &Sizes, picture: &[i32], weights: &[i32], cx: &RunCx<'_>) -> Result<Vec<i32>, NodeError> {
+    fn sums(&self, sizes: &Sizes, input: &[i32], weights: &[i32], cx: &RunCx<'_>) -> Result<Vec<i32>, NodeError> {
         let (each, filters) = (sizes.channels / self.groups, sizes.filters / self.groups);
         let (area, positions) = (sizes.slide.input.iter().product::<usize>(), sizes.slide.positions());
         let window: usize = sizes.slide.kernel.iter().product();
@@ -63,7 +63,7 @@ impl Conv {
                     let factor = weights[(filter * each + channel) * window + element];
                     let plane = (image * sizes.channels + filter / filters * each + channel) * area;
                     for &(to, from) in &taps {
-                        sums[to] = sums[to].wrapping_add(factor.wrapping_mul(picture[plane + from]));
+                        sums[to] = sums[to].wrapping_add(factor.wrapping_mul(input[plane + from]));
                     }
                 }
             }
@@ -94,21 +94,20 @@ impl Node for Conv {
     }
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
-        let [picture, weights, ..] = self.places();
-        let (picture, weights) = (required(inputs, picture)?, required(inputs, weights)?);
-        eight_bits(picture)?;
+        let [image, weights, ..] = self.places();
+        let (image, weights) = (required(inputs, image)?, required(inputs, weights)?);
+        eight_bits(image)?;
         eight_bits(weights)?;
-        self.sizes(picture.shape(), weights.shape()).map(drop)
+        self.sizes(image.shape(), weights.shape()).map(drop)
     }
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let [picture, weights, picture_zero, weights_zero] = self.places();
-        let (picture, weights, to) = (io.input(picture)?, io.input(weights)?, io.alloc(0)?);
-        let sizes = self.sizes(picture.shape(), weights.shape())?;
-        let zero = io.optional(picture_zero).map(single::<i64>).transpose()?.unwrap_or(0);
-        let centred_picture: Vec<i32> =
-            widened::<i64>(picture)?.into_iter().map(|value| (value - zero) as i32).collect();
-        let sums = self.sums(&sizes, &centred_picture, &centred(weights, io.optional(weights_zero))?, cx)?;
+        let [image, weights, image_zero, weights_zero] = self.places();
+        let (image, weights, to) = (io.input(image)?, io.input(weights)?, io.alloc(0)?);
+        let sizes = self.sizes(image.shape(), weights.shape())?;
+        let zero = io.optional(image_zero).map(single::<i64>).transpose()?.unwrap_or(0);
+        let centred_image: Vec<i32> = widened::<i64>(image)?.into_iter().map(|value| (value - zero) as i32).collect();
+        let sums = self.sums(&sizes, &centred_image, &centred(weights, io.optional(weights_zero))?, cx)?;
         let output = if self.requantised {
             let filter = |index: usize| index / sizes.slide.positions() % sizes.filters;
             let scales = widened::<f32>(io.input(4)?)?;
@@ -161,8 +160,8 @@ mod tests {
 
     #[test]
     fn requantised_sums_have_a_bias_and_a_scale_of_each_filter() {
-        let picture = Trial::new("QLinearConv").input(&[1, 1, 2], &[10u8, 20]).input(&[], &[0.5f32]).input(&[], &[0u8]);
-        let weights = picture.input(&[2, 1, 1], &[2i8, -4]).input(&[2], &[1f32, 0.5]).input(&[], &[0i8]);
+        let image = Trial::new("QLinearConv").input(&[1, 1, 2], &[10u8, 20]).input(&[], &[0.5f32]).input(&[], &[0u8]);
+        let weights = image.input(&[2, 1, 1], &[2i8, -4]).input(&[2], &[1f32, 0.5]).input(&[], &[0i8]);
         let row = weights.input(&[], &[1f32]).input(&[], &[0u8]).input(&[2], &[4i32, 100]);
         row.gives(&[1, 2, 2], &[12u8, 22, 15, 5]);
     }

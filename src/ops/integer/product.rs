@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use kiln_kernels::cpu::conv::{ConvShape, Weights};
 use kiln_kernels::cpu::quantized::bytes::{Added, Plus, Rounding, add_to};
-use kiln_kernels::cpu::quantized::weights::{pack, packed_bytes};
-use kiln_kernels::cpu::quantized::{Form, Output, Quantized, Steps, Terms, WeightSource};
+use kiln_kernels::cpu::quantized::weights::pack;
+use kiln_kernels::cpu::quantized::{
+    Form, Output, PackedIntegers, PackedIntegersMut, Quantized, Steps, Terms, WeightSource,
+};
 use kiln_kernels::cpu::transpose::Transpose;
 
 use super::{Product, bounds, eight_bits, requantiser, single};
@@ -455,10 +457,10 @@ impl ByteProduct {
         let x = transposed.as_ref().unwrap_or(x).bytes();
         let packed_now;
         let weights = match &self.known {
-            Some((weights, _)) => weights.bytes(),
+            Some((weights, _)) => weights.view()?,
             None => {
                 packed_now = self.pack_now(fast, inputs, cx)?;
-                packed_now.bytes()
+                PackedIntegers::new(fast.executor.packed(), bytemuck::cast_slice(packed_now.as_slice::<i32>()?))?
             }
         };
         let mut scratch = cx.scratch::<i32>(fast.executor.scratch_len())?;
@@ -502,8 +504,11 @@ impl ByteProduct {
         let zeros = zero_points(optional(inputs, self.roles.weights_zero))?;
         let sizes = fast.shape.weights();
         let (isa, layout) = (fast.executor.isa(), fast.executor.layout());
-        let mut packed = cx.scratch::<u8>(packed_bytes(isa, &sizes, layout))?;
-        pack(isa, &sizes, layout, &self.source(tensor, &zeros, &sizes), packed.bytes_mut())?;
+        let sizes_of_packed = fast.executor.packed();
+        let mut packed = cx.scratch::<i32>(sizes_of_packed.words())?;
+        let words = bytemuck::cast_slice_mut(packed.as_mut_slice::<i32>()?);
+        let room = PackedIntegersMut::new(sizes_of_packed, words)?;
+        pack(isa, &sizes, layout, &self.source(tensor, &zeros, &sizes), room)?;
         Ok(packed)
     }
 }

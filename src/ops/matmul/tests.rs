@@ -64,7 +64,7 @@ fn gemm_adds_whatever_broadcasts() {
     for c in [&[][..], &[1], &[5], &[1, 5], &[3, 1], &[3, 5]] {
         for (alpha, beta) in [(1.0, 1.0), (0.5, 2.0), (1.0, 0.0), (2.0, 1.0)] {
             for (trans_a, trans_b) in [(false, false), (true, false), (false, true), (true, true)] {
-                let turn = |from: &[f32], rows: usize, columns: usize| -> Vec<f32> {
+                let transpose = |from: &[f32], rows: usize, columns: usize| -> Vec<f32> {
                     (0..rows * columns).map(|i| from[i % rows * columns + i / rows]).collect()
                 };
                 let mut trial = Trial::new("Gemm")
@@ -72,8 +72,8 @@ fn gemm_adds_whatever_broadcasts() {
                     .attr("beta", Attr::Float(beta))
                     .int("transA", i64::from(trans_a))
                     .int("transB", i64::from(trans_b));
-                trial = if trans_a { trial.input(&[4, 3], &turn(&a, 3, 4)) } else { trial.input(&[3, 4], &a) };
-                trial = if trans_b { trial.input(&[5, 4], &turn(&b, 4, 5)) } else { trial.input(&[4, 5], &b) };
+                trial = if trans_a { trial.input(&[4, 3], &transpose(&a, 3, 4)) } else { trial.input(&[3, 4], &a) };
+                trial = if trans_b { trial.input(&[5, 4], &transpose(&b, 4, 5)) } else { trial.input(&[4, 5], &b) };
                 let third: Vec<f32> = count(c).iter().map(|value| value + 1.0).collect();
                 let mut expected = vec![0.0; 15];
                 for (index, value) in expected.iter_mut().enumerate() {

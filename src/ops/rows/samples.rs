@@ -14,10 +14,10 @@ use crate::tensor::{DType, Tensor, TensorSpec};
 pub(super) const NEWEST: i64 = 28;
 
 /// Numbers that are the same in every run.
-pub(super) struct Random(u64);
+pub(in crate::ops) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: &str) -> Random {
+    pub(in crate::ops) fn new(seed: &str) -> Random {
         Random(seed.bytes().fold(0x9e37_79b9, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)))
     }
 
@@ -64,7 +64,7 @@ impl Random {
     }
 
     /// Numbers between -2 and 2.
-    pub(super) fn floats(&mut self, shape: &[usize]) -> Tensor {
+    pub(in crate::ops) fn floats(&mut self, shape: &[usize]) -> Tensor {
         let count = shape.iter().product();
         let values = (0..count).map(|_| self.below(4001) as f32 / 1000.0 - 2.0).collect();
         Tensor::from_vec(shape.iter().copied(), values).expect("as many as the shape says")
@@ -532,8 +532,8 @@ fn products(op: &str, r: &mut Random) -> Option<Sample> {
         }
         "Gemm" => {
             let (trans_a, trans_b) = (r.flag(), r.flag());
-            let turned = |turn: bool, a: usize, b: usize| if turn { [b, a] } else { [a, b] };
-            let inputs = vec![floats(&turned(trans_a, rows, inner)), floats(&turned(trans_b, inner, columns))];
+            let stored = |transposed: bool, a: usize, b: usize| if transposed { [b, a] } else { [a, b] };
+            let inputs = vec![floats(&stored(trans_a, rows, inner)), floats(&stored(trans_b, inner, columns))];
             let flag = |on: bool| Attr::Int(i64::from(on));
             Sample::new(inputs, vec![("transA", flag(trans_a)), ("transB", flag(trans_b))])
         }

@@ -164,8 +164,8 @@ fn masked_keys_are_not_seen_whatever_the_mask_is() {
 fn products_are_transposed_scaled_and_end_in_a_function() {
     let operands = || vec![given(&[2, 1], &[1.0, 2.0]), given(&[1, 2], &[3.0, -4.0])];
     let model = |name| Model::new(MICROSOFT, name, operands());
-    let turned = model("FusedMatMul").with("transA", Attr::Int(1)).with("transB", Attr::Int(1));
-    turned.with("alpha", Attr::Float(0.5)).gives(&[-2.5]);
+    let transposed = model("FusedMatMul").with("transA", Attr::Int(1)).with("transB", Attr::Int(1));
+    transposed.with("alpha", Attr::Float(0.5)).gives(&[-2.5]);
     model("FusedMatMul").with("transBatchA", Attr::Int(1)).refuses("\"transBatchA\" = 1");
     model("FusedGemm").with("activation", "Relu".into()).gives(&[3.0, 0.0, 6.0, 0.0]);
     model("FusedGemm").with("activation", "Gelu".into()).refuses("\"Gelu\"");
@@ -242,4 +242,152 @@ fn tables_are_normalised_imputed_and_encoded() {
     };
     joined(&[1, 2], parts).gives(&[1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
     joined(&[3], vec![given(&[3, 2], &[0.0; 6])]).refuses("3");
+}
+
+/// 1 / (1 + exp(-x))
+fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+#[test]
+fn positions_far_apart_share_rows_of_a_table() {
+    let length = |count: i64| Value::Given(Tensor::from_slice([1], &[count]).expect("one"));
+    // Rows 0 to 7 of one head. Of eight, four are for single distances and the others for 4 to 7, 8 to 15 and so on.
+    let table = known(&[8, 1], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+    let behind = Model::new(MICROSOFT, "RelativePositionBias", vec![table, length(12), length(3)]);
+    let rows: Vec<f32> = (0..12i32)
+        .flat_map(|query| (0..3).map(move |key| query - key))
+        .map(|distance| match distance {
+            ..=0 => 0.0,
+            1..4 => distance as f32,
+            4..8 => 4.0,
+            _ => 5.0,
+        })
+        .collect();
+    behind.with("max_distance", Attr::Int(64)).gives(&rows);
+    // In both directions the second half is for keys that follow.
+    let table = known(&[8, 1], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+    let both = Model::new(MICROSOFT, "RelativePositionBias", vec![table, length(3), length(3)]);
+    let both = both.with("max_distance", Attr::Int(64)).with("is_bidirectional", Attr::Int(1));
+    both.gives(&[0.0, 5.0, 6.0, 1.0, 0.0, 5.0, 2.0, 1.0, 0.0]);
+    let table = known(&[8, 1], &[0.0; 8]);
+    let without = Model::new(MICROSOFT, "RelativePositionBias", vec![table, length(1), length(1)]);
+    without.with("max_distance", Attr::Int(0)).refuses("max_distance = 0");
+}
+
+#[test]
+fn a_gate_of_the_query_scales_its_biases() {
+    // One head of two elements, which are handed on as the sums of the two halves.
+    let inputs = vec![
+        given(&[1, 2, 2], &[1.0, 2.0, 0.5, -1.0]),
+        known(&[2], &[0.0, 0.5]),
+        given(&[1, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]),
+        known(&[2, 2], &[1.0, 0.0, 0.0, 1.0]),
+        known(&[2], &[0.0, 0.0]),
+        known(&[1, 1, 1, 1], &[3.0]),
+    ];
+    let gate = |update: f32, reset: f32| sigmoid(update) * (sigmoid(reset) * 3.0 - 1.0) + 2.0;
+    let (first, second) = (gate(1.0, 2.5), gate(0.5, -0.5));
+    let model = Model::new(MICROSOFT, "GatedRelativePositionBias", inputs).with("num_heads", Attr::Int(1));
+    model.gives(&[first, 2.0 * first, 3.0 * second, 4.0 * second]);
+}
+
+#[test]
+fn images_with_channels_last_are_normalised_and_convolved() {
+    // Two channels in one group, of which each position has a and -a: the mean is 0.
+    let image = || given(&[1, 1, 2, 2], &[1.0, -1.0, 1.0, -1.0]);
+    let scale = || vec![known(&[2], &[1.0, 2.0]), known(&[2], &[0.5, 0.0])];
+    let group = |op: &'static str, inputs: Vec<Value>, active: i64| {
+        let model = Model::new(MICROSOFT, op, inputs).with("groups", Attr::Int(1)).with("epsilon", Attr::Float(0.0));
+        model.with("activation", Attr::Int(active))
+    };
+    let inputs = || [vec![image()], scale()].into_iter().flatten().collect::<Vec<_>>();
+    group("GroupNorm", inputs(), 0).gives(&[1.5, -2.0, 1.5, -2.0]);
+    let silu = |x: f32| x * sigmoid(x);
+    group("GroupNorm", inputs(), 1).gives(&[silu(1.5), silu(-2.0), silu(1.5), silu(-2.0)]);
+    group("GroupNorm", inputs(), 2).refuses("\"activation\" = 2");
+    for skip in [given(&[1, 2], &[2.0, -2.0]), given(&[1, 1, 1, 2], &[2.0, -2.0])] {
+        let mut inputs = inputs();
+        inputs.extend([skip, known(&[2], &[1.0, -1.0])]);
+        let made = group("SkipGroupNorm", inputs, 0).outputs(2).run().expect("it runs");
+        close(&made[0], &[1.5, -2.0, 1.5, -2.0]);
+        close(&made[1], &[4.0, -4.0, 4.0, -4.0]);
+    }
+    // Weights of one position: channels are added and taken from each other.
+    let weights = || known(&[2, 2, 1, 1], &[1.0, 1.0, 1.0, -1.0]);
+    Model::new(MICROSOFT, "NhwcConv", vec![image(), weights()]).gives(&[0.0, 2.0, 0.0, 2.0]);
+    let residual = given(&[1, 1, 2, 2], &[1.0, -5.0, 0.0, 0.0]);
+    let fused = Model::new(MICROSOFT, "NhwcFusedConv", vec![image(), weights(), Value::Absent, residual]);
+    fused.with("activation", "Relu".into()).gives(&[1.0, 0.0, 0.0, 2.0]);
+}
+
+#[test]
+fn softmax_after_a_bias_takes_all_axes_behind_as_one() {
+    let model = |scores: &[f32; 4], axis: i64| {
+        let inputs = vec![given(&[1, 2, 2], scores), given(&[1, 1, 2], &[0.0, -1.0])];
+        let model = Model::new(MICROSOFT, "BiasSoftmax", inputs).with("is_inner_broadcast", Attr::Int(1));
+        model.with("axis", Attr::Int(axis))
+    };
+    model(&[0.0, 1.0, 0.0, 1.0], 1).gives(&[0.25; 4]);
+    let last = model(&[0.0, 1.0, 0.0, 0.0], 2);
+    let small = (-1f32).exp();
+    last.gives(&[0.5, 0.5, 1.0 / (1.0 + small), small / (1.0 + small)]);
+}
+
+#[test]
+fn signals_are_transformed_there_and_back() {
+    let signal = || given(&[1, 4], &[1.0, 2.0, 3.0, 4.0]);
+    let there = Model::new(MICROSOFT, "Rfft", vec![signal()]);
+    there.gives(&[10.0, 0.0, -2.0, 2.0, -2.0, 0.0]);
+    let half = given(&[1, 3, 2], &[10.0, 0.0, -2.0, 2.0, -2.0, 0.0]);
+    Model::new(MICROSOFT, "Irfft", vec![half]).with("signal_ndim", Attr::Int(1)).gives(&[1.0, 2.0, 3.0, 4.0]);
+    // Over two axes: the rows' transforms, and those of their columns.
+    let image = given(&[1, 2, 2], &[1.0, 2.0, 3.0, 4.0]);
+    let there = Model::new(MICROSOFT, "Rfft", vec![image]).with("signal_ndim", Attr::Int(2));
+    there.gives(&[10.0, 0.0, -2.0, 0.0, -4.0, 0.0, 0.0, 0.0]);
+    let back = given(&[1, 2, 2, 2], &[10.0, 0.0, -2.0, 0.0, -4.0, 0.0, 0.0, 0.0]);
+    Model::new(MICROSOFT, "Irfft", vec![back]).with("signal_ndim", Attr::Int(2)).gives(&[1.0, 2.0, 3.0, 4.0]);
+    let scaled = Model::new(MICROSOFT, "Rfft", vec![signal()]).with("normalized", Attr::Int(1));
+    scaled.refuses("\"normalized\" = 1");
+    let numbers = vec![given(&[1, 2], &[1.0, 2.0]), given(&[1, 2], &[3.0, -1.0])];
+    Model::new(MICROSOFT, "ComplexMul", numbers).gives(&[5.0, 5.0]);
+}
+
+#[test]
+fn distances_of_rows_and_single_values() {
+    let rows = || vec![given(&[2, 2], &[0.0, 0.0, 3.0, 4.0]), given(&[1, 2], &[3.0, 0.0])];
+    Model::new(MICROSOFT, "CDist", rows()).gives(&[9.0, 16.0]);
+    Model::new(MICROSOFT, "CDist", rows()).with("metric", "euclidean".into()).gives(&[3.0, 4.0]);
+    Model::new(MICROSOFT, "CDist", rows()).with("metric", "cosine".into()).refuses("\"metric\" = \"cosine\"");
+    let list = given(&[5], &[3.0, 1.0, 3.0, 2.0, 1.0]);
+    let made = Model::new(MICROSOFT, "Unique", vec![list]).outputs(3).run().expect("it runs");
+    close(&made[0], &[3.0, 1.0, 2.0]);
+    assert_eq!(made[1].as_slice::<i64>().expect("places"), [0, 1, 0, 2, 1]);
+    assert_eq!(made[2].as_slice::<i64>().expect("counts"), [2, 2, 1]);
+}
+
+#[test]
+fn one_step_of_a_decoder_sees_its_cache_or_another_sequence() {
+    let state = |value: f32| given(&[1, 1, 1], &[value]);
+    let model =
+        |inputs| Model::new(MICROSOFT, "DecoderMaskedMultiHeadAttention", inputs).with("num_heads", Attr::Int(1));
+    // The query is 0, so that all keys weigh the same.
+    let cache = || given(&[1, 1, 1, 1], &[2.0]);
+    let mut inputs = vec![state(0.0), state(7.0), state(4.0), Value::Absent, Value::Absent, cache(), cache()];
+    inputs.extend([Value::Absent, Value::Absent, Value::Absent, known(&[3], &[0.0, 1.0, 2.0])]);
+    let made = model(inputs).outputs(3).run().expect("it runs");
+    close(&made[0], &[4.0]);
+    close(&made[1], &[2.0, 8.0]);
+    close(&made[2], &[2.0, 6.0]);
+    let others = || given(&[1, 1, 3, 1], &[1.0, 2.0, 6.0]);
+    model(vec![state(0.0), others(), others()]).gives(&[3.0]);
+    model(vec![state(0.0), others(), others()]).with("output_qk", Attr::Int(1)).refuses("\"output_qk\" = 1");
+}
+
+#[test]
+fn searches_are_refused_with_what_to_do_instead() {
+    for op in ["BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"] {
+        let search = Model::new(MICROSOFT, op, vec![given(&[1, 2], &[0.0, 1.0])]);
+        search.with("decoder_start_token_id", Attr::Int(1)).refuses("pick the next token of each step in the program");
+    }
 }

@@ -159,9 +159,9 @@ const MAKERS: &[OfBytes] = &[
     ("QLinearMatMul", |m, x, dtype| {
         let axes = m.ints(&[0, -1]);
         let flat = m.op("Reshape", &[x, axes], &[]);
-        let turned = m.op("Transpose", &[flat], &[]);
+        let transposed = m.op("Transpose", &[flat], &[]);
         let (one, zero, to) = (m.scale(1.0 / 16.0), zero(m, dtype), m.scale(8.0));
-        m.op("QLinearMatMul", &[flat, one, zero, turned, one, zero, to, zero], &[])
+        m.op("QLinearMatMul", &[flat, one, zero, transposed, one, zero, to, zero], &[])
     }),
     ("MaxPool", |m, x, _| {
         let attrs = [("kernel_shape", Attr::Ints(vec![2, 2])), ("pads", Attr::Ints(vec![0, 1, 1, 0]))];

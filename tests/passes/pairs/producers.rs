@@ -214,8 +214,8 @@ pub(super) const PRODUCERS: &[Producer] = &[
         m.op("MatMul", &[x, w], &[])
     }),
     rows("MatMul of sequences", |m, x| {
-        let turned = m.op("Transpose", &[x], &[("perm", ints(&[0, 2, 1]))]);
-        m.op("MatMul", &[x, turned], &[])
+        let transposed = m.op("Transpose", &[x], &[("perm", ints(&[0, 2, 1]))]);
+        m.op("MatMul", &[x, transposed], &[])
     }),
     rows("MatMul with a vector", |m, x| {
         let w = m.weights(&[8]);

@@ -104,10 +104,10 @@ fn charges_of_users_leave_less_room_and_say_when_there_is_none() {
 fn a_thread_remembers_entries_of_any_number_of_caches() {
     let account = Account::new(usize::MAX);
     let caches: Vec<Cache> = (0..64).map(|_| Cache::charged_to(&account, limits(1000))).collect();
-    for turn in 0..20u64 {
+    for round in 0..20u64 {
         for (number, cache) in caches.iter().enumerate() {
             assert_eq!(*parts(cache, number as u32 % 3), number as u32 % 3);
-            assert_eq!(cache.stats().hits, turn);
+            assert_eq!(cache.stats().hits, round);
         }
     }
     drop(caches);

@@ -19,9 +19,9 @@ use super::{Credentials, Object, Over, Put, Remote, RemoteError};
 /// No operation takes longer: 24 MiB, more than any fleet's records, over a tenth of a gigabit a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// So often an object is looked at that changed between the look at its length and the reading.
-const LOOKS: u32 = 4;
+const READ_ATTEMPTS: u32 = 4;
 /// What answers hold besides objects: greetings, headers of HTTP are bounded by their own reader, errors.
-const TALK: usize = 1 << 16;
+const MOST_PROTOCOL_BYTES: usize = 1 << 16;
 
 /// A store behind a network.
 pub(super) struct Network {
@@ -124,7 +124,7 @@ impl Network {
             Some(runtime) => runtime,
             None => runtime.insert(Builder::new_current_thread().enable_all().build().map_err(failed)?),
         };
-        self.budget.refill(most.saturating_add(TALK));
+        self.budget.refill(most.saturating_add(MOST_PROTOCOL_BYTES));
         let done = runtime.block_on(async {
             if anew {
                 *link = None;
@@ -148,7 +148,7 @@ impl Network {
 impl Remote for Network {
     fn get(&self, name: &str, most: usize) -> Result<Option<Object>, RemoteError> {
         self.perform(true, most, async |operator| {
-            for _ in 0..LOOKS {
+            for _ in 0..READ_ATTEMPTS {
                 let about = match operator.stat(name).await {
                     Ok(about) => about,
                     Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -177,7 +177,7 @@ impl Remote for Network {
 
     fn put(&self, name: &str, bytes: &[u8], over: Over<'_>) -> Result<Put, RemoteError> {
         let conditional = matches!(self.address, Address::S3 { .. });
-        self.perform(false, TALK, async |operator| {
+        self.perform(false, MOST_PROTOCOL_BYTES, async |operator| {
             let write = || operator.write_with(name, bytes.to_vec());
             let written = match over {
                 Over::Nothing if conditional => write().if_not_exists(true).await,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use kiln_key::{F32Bits, Key, Mutate};
-use kiln_records::{CacheMode, Evidence, Fingerprint, How, Recorded, Store};
+use kiln_records::{CacheMode, Evidence, EvidenceKind, Fingerprint, Recorded, Store};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -57,7 +57,7 @@ pub(crate) fn tile(number: u8) -> Tile {
 
 /// Evidence of a measurement of so many samples, at a fixed time.
 pub(crate) fn measured(samples: u32) -> Evidence {
-    Evidence { how: How::Measured, nanos: 1000, samples, created: 1_700_000_000, against: 1250 }
+    Evidence { kind: EvidenceKind::Measured, nanos: 1000, samples, created: 1_700_000_000, against: 1250 }
 }
 
 /// A fingerprint that is no machine's.

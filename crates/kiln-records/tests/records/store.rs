@@ -1,7 +1,7 @@
 //! What a store keeps, and which of two records wins.
 
 use kiln_key::{Key, Mutate};
-use kiln_records::{CacheMode, Evidence, How, Recorded, Store, decode, encode};
+use kiln_records::{CacheMode, Evidence, EvidenceKind, Recorded, Store, decode, encode};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ fn a_choice_is_found_again_by_its_whole_key() {
 
 #[test]
 fn better_evidence_wins_whenever_it_comes() {
-    let model = Evidence { how: How::Model, nanos: 0, samples: 0, created: 9, against: 0 };
+    let model = Evidence { kind: EvidenceKind::Model, nanos: 0, samples: 0, created: 9, against: 0 };
     let table = [
         (model, measured(1), 2, "a measurement beats a model"),
         (measured(1), model, 1, "and is not beaten by a later model"),

@@ -11,6 +11,7 @@ use super::PANEL;
 use crate::cpu::Stored;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::epilogue::{Column, Operand, Stage, StoredVector};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
@@ -155,14 +156,9 @@ impl PostOps {
         from: Gpr,
         scratch: Vreg,
     ) {
+        let residual = StoredVector { stored: self.residual, from: Mem::at(from, 0), to: scratch };
         for (vector, &value) in values.iter().enumerate() {
-            let from = Mem::at(from, (vector * LANES * self.residual.bytes()) as i32);
-            match (self.residual, mask(vector)) {
-                (Stored::F32, mask) => asm.vload_lanes(scratch, mask, from),
-                (Stored::Bf16, None) => asm.vload_bf16(scratch, from),
-                (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(scratch, mask, from),
-            }
-            asm.vadd(value, value, scratch);
+            Stage::Add(Operand::Loaded(residual)).emit(asm, value, Column { vector, mask: mask(vector) });
         }
     }
 
@@ -179,7 +175,7 @@ impl PostOps {
     ) {
         if let Some(op) = self.activation {
             let temps: Vec<Vreg> = (temps..asm.registers() - 1).map(Vreg).collect();
-            values.iter().for_each(|&value| activation::emit(asm, op, value, &temps));
+            Stage::Activate(op, &temps).emit_all(asm, values.iter().copied());
         }
         let whole = (0..values.len()).all(|vector| mask(vector).is_none());
         if let (Stored::Bf16, true, &[first, second]) = (self.output, whole, values) {
@@ -188,11 +184,7 @@ impl PostOps {
         }
         for (vector, &value) in values.iter().enumerate() {
             let to = Mem::at(to, (vector * LANES * self.output.bytes()) as i32);
-            match (self.output, mask(vector)) {
-                (Stored::F32, mask) => asm.vstore_lanes(to, mask, value),
-                (Stored::Bf16, None) => asm.vstore_bf16(to, value, scratch),
-                (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(to, mask, value, scratch),
-            }
+            self.output.store(asm, to, mask(vector), value, scratch);
         }
     }
 }
@@ -272,10 +264,10 @@ impl EpilogueCode {
     /// Emits the epilogue of the next one or two vectors of a row, or of a masked one.
     fn vectors(&self, asm: &mut Asm, count: usize, mask: Option<Mask>) {
         let (values, post_ops) = (&VALUES[..count], self.post_ops());
-        for (&value, at) in values.iter().zip((0..).step_by(64)) {
-            asm.vload_lanes(value, mask, Mem::at(FROM, at));
-            asm.vload_lanes(OTHER, mask, Mem::at(BIAS, at));
-            asm.vfma213(value, SCALE, OTHER);
+        let bias = StoredVector { stored: Stored::F32, from: Mem::at(BIAS, 0), to: OTHER };
+        for (vector, &value) in values.iter().enumerate() {
+            asm.vload_lanes(value, mask, Mem::at(FROM, vector as i32 * 64));
+            Stage::ScaleAdd(SCALE, Operand::Loaded(bias)).emit(asm, value, Column { vector, mask });
         }
         asm.unless_zero(RESIDUAL, |asm| post_ops.add_residual(asm, values, |_| mask, OTHER_AT, OTHER));
         post_ops.store(asm, values, |_| mask, TO, OTHER, FIRST_TEMP);

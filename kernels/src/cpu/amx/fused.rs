@@ -16,6 +16,7 @@ use super::registers::T0;
 use crate::cpu::Stored;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::epilogue::{Column, Operand, Stage};
 use crate::error::Result;
 use crate::jit::{Asm, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
 
@@ -240,7 +241,7 @@ impl FusedEpilogue {
         let masked = |vector: usize| self.masked(mask, vector);
         for (vector, &value) in values.iter().enumerate() {
             asm.vload(value, Mem::at(FROM, vector as i32 * 64));
-            asm.vadd(value, value, BIAS[vector]);
+            Stage::Add(Operand::Registers(BIAS[0])).emit(asm, value, Column { vector, mask: None });
         }
         asm.unless_zero(OTHER, |asm| {
             post_ops.add_residual(asm, values, masked, OTHER, ADDED);

@@ -14,6 +14,7 @@ use super::tile::{FAMILY, LeftRows, RightColumns, TileArgs, TileCode};
 use super::tile_size::most_rows;
 use crate::cpu::Stored;
 use crate::cpu::activation::{self, Place};
+use crate::cpu::epilogue::{Column, Operand, Stage, StoredVector};
 use crate::error::{KernelError, Result};
 use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Vreg, arg};
 
@@ -125,7 +126,7 @@ impl<'a> Variant<'a> {
         self.adjust(asm, store);
         if let Some(op) = self.key.activation.filter(|_| !self.memory) {
             let temps: Vec<Vreg> = (self.temps()..asm.registers()).map(Vreg).collect();
-            self.reduction.sums(0).for_each(|value| activation::emit(asm, op, value, &temps));
+            Stage::Activate(op, &temps).emit_all(asm, self.reduction.sums(0));
         }
         asm.bind(store);
         let output = self.key.output;
@@ -273,7 +274,7 @@ impl<'a> Variant<'a> {
             asm.load(T0, arg!(TileArgs.scaled));
             asm.unless_zero(T0, |asm| {
                 asm.vbroadcast(free, arg!(TileArgs.scale));
-                self.reduction.sums(0).for_each(|sum| asm.vmul(sum, sum, free));
+                Stage::Scale(Operand::Register(free)).emit_all(asm, self.reduction.sums(0));
             });
             if self.goes_on() {
                 asm.load(T0, arg!(TileArgs.unfinished));
@@ -283,14 +284,11 @@ impl<'a> Variant<'a> {
             asm.load(OTHER, arg!(TileArgs.residual));
             asm.unless_zero(OTHER, |asm| {
                 asm.load(OTHER, arg!(TileArgs.residual_offset));
-                let residual = self.key.residual;
-                self.each(asm, residual, |asm, at, value, mask| {
-                    let other = Mem::indexed(at.base, OTHER, 1, at.disp);
-                    if residual == Stored::F32 && mask.is_none() {
-                        return asm.vadd(value, value, other);
-                    }
-                    residual.load(asm, free, mask, other);
-                    asm.vadd(value, value, free);
+                let stored = self.key.residual;
+                self.each(asm, stored, |asm, at, value, mask| {
+                    let from = Mem::indexed(at.base, OTHER, 1, at.disp);
+                    let residual = Operand::Folded(StoredVector { stored, from, to: free });
+                    Stage::Add(residual).emit(asm, value, Column::first(mask));
                 });
             });
         });
@@ -329,7 +327,7 @@ fn activate_stored(asm: &mut Asm, key: &TileCode, rows: usize) {
         } else {
             asm.vload_lanes(Vreg(0), mask, Mem::at(C, 0));
         }
-        activation::emit(asm, op, Vreg(0), &temps);
+        Stage::Activate(op, &temps).emit_all(asm, [Vreg(0)]);
         key.output.store(asm, Mem::at(C, 0), mask, Vreg(0), Vreg(0));
         asm.add(C, LDC);
         asm.sub_imm(COUNT, 1);

@@ -3,6 +3,7 @@
 //! is a row here, and a name among the keys of its code ([`RightColumns`](super::tile::RightColumns),
 //! [`Form`](crate::cpu::quantized::Form) or [`Factors`](crate::cpu::amx::Factors)).
 
+use crate::cpu::PackedElement;
 use crate::isa::{Extension, Isa};
 use crate::jit::{Asm, Mem, Src, Tile, Vreg};
 
@@ -31,8 +32,8 @@ pub(crate) enum MultiplyAdd {
 pub(crate) struct Operands {
     /// Elements of the reduction that share 32 bits of a left-hand row, which one step multiplies (KR).
     pub(crate) group: usize,
-    /// Bytes of an element in a packed panel.
-    pub(crate) right_bytes: usize,
+    /// Elements of a packed panel.
+    pub(crate) right: PackedElement,
     /// How the right-hand side is loaded.
     pub(crate) load: Load,
     /// What multiplies and adds.
@@ -44,19 +45,19 @@ pub(crate) struct Operands {
 /// `f32` on both sides.
 pub(crate) const F32: Operands = Operands {
     group: 1,
-    right_bytes: 4,
+    right: PackedElement::F32,
     load: Load::Whole,
     multiply: MultiplyAdd::Vectors(|asm, sum, left, right, _| asm.vfma231(sum, left, right)),
     extension: None,
 };
 
 /// `f32` by bf16 pairs that are widened.
-pub(crate) const BF16_WIDENED: Operands = Operands { right_bytes: 2, load: Load::Bf16Pairs, ..F32 };
+pub(crate) const BF16_WIDENED: Operands = Operands { right: PackedElement::Bf16, load: Load::Bf16Pairs, ..F32 };
 
 /// bf16 pairs on both sides, multiplied as pairs (`vdpbf16ps`).
 pub(crate) const BF16_PAIRS: Operands = Operands {
     group: 2,
-    right_bytes: 2,
+    right: PackedElement::Bf16,
     load: Load::Whole,
     multiply: MultiplyAdd::Vectors(|asm, sum, left, right, _| asm.vdot_bf16(sum, left, right)),
     extension: Some(Extension::Bf16),
@@ -65,7 +66,7 @@ pub(crate) const BF16_PAIRS: Operands = Operands {
 /// Pairs of 16-bit integers on both sides (`vpmaddwd`, then an addition).
 pub(crate) const INT16_PAIRS: Operands = Operands {
     group: 2,
-    right_bytes: 2,
+    right: PackedElement::Int16,
     load: Load::Whole,
     multiply: MultiplyAdd::Vectors(|asm, sum, left, right, product| {
         asm.vmul_pairs(product, left, right);
@@ -75,12 +76,13 @@ pub(crate) const INT16_PAIRS: Operands = Operands {
 };
 
 /// Pairs of 16-bit integers by pairs of bytes that are widened.
-pub(crate) const INT8_WIDENED: Operands = Operands { right_bytes: 1, load: Load::SignedBytes, ..INT16_PAIRS };
+pub(crate) const INT8_WIDENED: Operands =
+    Operands { right: PackedElement::Int8, load: Load::SignedBytes, ..INT16_PAIRS };
 
 /// Unsigned bytes by signed ones, four at a time (VNNI, `vpdpbusd`).
 pub(crate) const INT8: Operands = Operands {
     group: 4,
-    right_bytes: 1,
+    right: PackedElement::Int8,
     load: Load::Whole,
     multiply: MultiplyAdd::Vectors(|asm, sum, left, right, _| asm.vdot_bytes(sum, left, right)),
     extension: Some(Extension::Vnni),
@@ -109,7 +111,7 @@ impl Operands {
     pub(crate) const fn column_bytes(&self, steps: usize) -> usize {
         match self.load {
             Load::Bf16Pairs => steps.div_ceil(2) * 4,
-            Load::Whole | Load::SignedBytes => steps * self.group * self.right_bytes,
+            Load::Whole | Load::SignedBytes => steps * self.group * self.right.bytes(),
         }
     }
 

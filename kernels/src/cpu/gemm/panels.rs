@@ -4,7 +4,9 @@
 //! gaps, so that a micro-kernel reads the panel front to back. The last panel is filled up with zeros. The layout
 //! depends only on the matrix and the panel width: no change of the left-hand side's shape repacks it.
 //!
-//! Panels in `bf16` are panels of words, each of which holds two rows, the first in its lower half (VNNI layout).
+//! Where an instruction adds several elements of a column (KR), these follow each other: panels in `bf16` are panels of
+//! words, each of which holds two rows, the first in its lower half (VNNI layout); integers come in groups of two or
+//! four.
 
 use std::ops::Range;
 
@@ -26,9 +28,9 @@ pub struct Panels {
 /// Where the elements of an unpacked matrix are. Its rows are numbered over `outer` and, within each, over `inner`:
 /// row `o * inner + i`, column `j` is at `outer[o] + i * inner_stride + j * column_stride`.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
+pub struct Source<'a, T = f32> {
     /// The elements.
-    pub data: &'a [f32],
+    pub data: &'a [T],
     /// Where each group of rows starts.
     pub outer: &'a [usize],
     /// Rows of a group.
@@ -39,16 +41,16 @@ pub struct Source<'a> {
     pub column_stride: usize,
 }
 
-impl<'a> Source<'a> {
+impl<'a, T> Source<'a, T> {
     /// A row-major matrix whose rows are `stride` apart.
     #[must_use]
-    pub fn row_major(data: &'a [f32], rows: usize, stride: usize) -> Source<'a> {
+    pub fn row_major(data: &'a [T], rows: usize, stride: usize) -> Source<'a, T> {
         Source { data, outer: &[0], inner: rows, inner_stride: stride, column_stride: 1 }
     }
 
     /// A matrix stored by columns that are `stride` apart: a transposed row-major one.
     #[must_use]
-    pub fn column_major(data: &'a [f32], rows: usize, stride: usize) -> Source<'a> {
+    pub fn column_major(data: &'a [T], rows: usize, stride: usize) -> Source<'a, T> {
         Source { data, outer: &[0], inner: rows, inner_stride: 1, column_stride: stride }
     }
 
@@ -118,6 +120,7 @@ impl Panels {
         match out {
             PackedWeightsMut::F32(out) => self.pack(source, scale, out),
             PackedWeightsMut::Bf16(out) => self.pack_pairs(source, scale, out),
+            PackedWeightsMut::Int16(_) | PackedWeightsMut::Int8(_) => Err(for_integers()),
         }
     }
 
@@ -149,10 +152,12 @@ impl Panels {
             }
             PackedWeightsMut::Bf16(out) => {
                 let words = some.words(source)?;
-                for (index, panel) in out.chunks_exact_mut((2 * self.panel_len()).max(1)).enumerate() {
-                    some.pack_words(source, words, index, scale, &mut panel[2 * part.start..2 * part.end]);
+                let panels = out.as_chunks_mut::<2>().0.chunks_exact_mut(self.panel_len().max(1));
+                for (index, panel) in panels.enumerate() {
+                    some.pack_groups(source, words, index, |_, value| to_bf16(value * scale), &mut panel[part.clone()]);
                 }
             }
+            PackedWeightsMut::Int16(_) | PackedWeightsMut::Int8(_) => return Err(for_integers()),
         }
         Ok(())
     }
@@ -165,7 +170,7 @@ impl Panels {
     }
 
     /// Refuses a source that is too short or has another number of rows.
-    pub(crate) fn check(&self, source: &Source<'_>) -> Result<()> {
+    pub(crate) fn check<T>(&self, source: &Source<'_, T>) -> Result<()> {
         let (have, need) = (source.data.len(), source.need(self.columns));
         if have < need {
             return Err(KernelError::Bounds { family: "pack", operand: "matrix", have, need });
@@ -179,6 +184,14 @@ impl Panels {
 
     /// Packs panel `index` of a source that [`Panels::check`] let pass.
     pub(crate) fn pack_panel(&self, source: &Source<'_>, index: usize, scale: f32, panel: &mut [f32]) {
+        self.lay_out(source, index, panel);
+        if scale != 1.0 {
+            panel.iter_mut().for_each(|value| *value *= scale);
+        }
+    }
+
+    /// Copies panel `index` of a source that [`Panels::check`] let pass, row after row.
+    fn lay_out<T: Copy + Default>(&self, source: &Source<'_, T>, index: usize, panel: &mut [T]) {
         let columns = self.columns_of(index);
         let first = index * self.width * source.column_stride;
         for (group, &outer) in panel.chunks_exact_mut((source.inner * self.width).max(1)).zip(source.outer) {
@@ -187,13 +200,10 @@ impl Panels {
                 for (row, to) in group.chunks_exact_mut(self.width).enumerate() {
                     let from = &source.data[start + row * source.inner_stride..][..columns];
                     to[..columns].copy_from_slice(from);
-                    to[columns..].fill(0.0);
+                    to[columns..].fill(T::default());
                 }
             } else {
                 self.gather(source, start, columns, group);
-            }
-            if scale != 1.0 {
-                group.iter_mut().for_each(|value| *value *= scale);
             }
         }
     }
@@ -209,8 +219,8 @@ impl Panels {
         let words = self.words(source)?;
         self.check_room(out.len(), 2 * self.len())?;
         if !self.is_empty() {
-            for (index, panel) in out.chunks_exact_mut(2 * self.panel_len()).enumerate() {
-                self.pack_words(source, words, index, scale, panel);
+            for (index, panel) in out.as_chunks_mut::<2>().0.chunks_exact_mut(self.panel_len()).enumerate() {
+                self.pack_groups(source, words, index, |_, value| to_bf16(value * scale), panel);
             }
         }
         Ok(())
@@ -227,24 +237,44 @@ impl Panels {
         Ok(words)
     }
 
-    /// Packs panel `index` of words of a source that has `words` of them in a group.
-    fn pack_words(&self, source: &Source<'_>, words: usize, index: usize, scale: f32, panel: &mut [u16]) {
-        // One strip after another is packed as it is, then rounded, so that both ways of reading are shared.
+    /// Packs panel `index` in groups of `KR` rows whose elements follow each other in each column; the panel's rows are
+    /// groups. Each group of the source, which [`Panels::check`] let pass, takes `groups` of them; rows and columns that
+    /// it lacks are zeros. `pack` makes an element of the panel of a column of it and an element of the source.
+    pub(crate) fn pack_groups<T: Copy + Default, E: Copy + Default, const KR: usize>(
+        &self,
+        source: &Source<'_, T>,
+        groups: usize,
+        index: usize,
+        pack: impl Fn(usize, T) -> E,
+        panel: &mut [[E; KR]],
+    ) {
+        // One strip of rows after another is laid out, then packed, so that both ways of reading are shared.
         const STRIP: usize = 32;
-        let mut rows = vec![0.0; STRIP * self.width];
-        let groups = panel.chunks_exact_mut((2 * words * self.width).max(1));
-        for (group, outer) in groups.zip(source.outer) {
-            for (strip, words) in group.chunks_mut(STRIP * self.width).enumerate() {
+        let (width, columns) = (self.width, self.columns_of(index));
+        let mut rows = vec![T::default(); STRIP * width];
+        for (panel, outer) in panel.chunks_exact_mut((groups * width).max(1)).zip(source.outer) {
+            for (strip, panel) in panel.chunks_mut(STRIP / KR * width).enumerate() {
                 let first = (strip * STRIP).min(source.inner);
                 let count = STRIP.min(source.inner - first);
                 let outer = [outer + first * source.inner_stride];
                 let here = Source { outer: &outer, inner: count, ..*source };
-                self.pack_panel(&here, index, scale, &mut rows[..count * self.width]);
-                rows[count * self.width..].fill(0.0);
-                for (pair, words) in rows.chunks_exact(2 * self.width).zip(words.chunks_exact_mut(2 * self.width)) {
-                    let (even, odd) = pair.split_at(self.width);
-                    for ((word, &even), &odd) in words.as_chunks_mut().0.iter_mut().zip(even).zip(odd) {
-                        *word = [to_bf16(even), to_bf16(odd)];
+                self.lay_out(&here, index, &mut rows[..count * width]);
+                for (number, group) in panel.chunks_exact_mut(width).enumerate() {
+                    let (group, padding) = group.split_at_mut(columns);
+                    padding.fill([E::default(); KR]);
+                    let row = |row: usize| &rows[(number * KR + row) * width..][..columns];
+                    let rows: [&[T]; KR] = std::array::from_fn(row);
+                    let kept = count.saturating_sub(number * KR);
+                    if kept >= KR {
+                        for (column, to) in group.iter_mut().enumerate() {
+                            *to = rows.map(|row| pack(column, row[column]));
+                        }
+                        continue;
+                    }
+                    for (column, to) in group.iter_mut().enumerate() {
+                        *to = [E::default(); KR];
+                        let elements = rows[..kept].iter().map(|row| pack(column, row[column]));
+                        to.iter_mut().zip(elements).for_each(|(to, element)| *to = element);
                     }
                 }
             }
@@ -253,7 +283,7 @@ impl Panels {
 
     /// Packs rows whose columns are apart. Sixteen rows at a time: where rows are neighbours in memory, one cache line
     /// of each column then serves sixteen of them before it is left.
-    fn gather(&self, source: &Source<'_>, start: usize, columns: usize, group: &mut [f32]) {
+    fn gather<T: Copy + Default>(&self, source: &Source<'_, T>, start: usize, columns: usize, group: &mut [T]) {
         const STRIP: usize = 16;
         for (strip, to) in group.chunks_mut(STRIP * self.width).enumerate() {
             let start = start + strip * STRIP * source.inner_stride;
@@ -266,12 +296,17 @@ impl Panels {
                     }
                 } else {
                     for row in 0..rows {
-                        to[row * self.width + column] = 0.0;
+                        to[row * self.width + column] = T::default();
                     }
                 }
             }
         }
     }
+}
+
+/// Why numbers are not packed in room for integers: those are made of bytes and zero points.
+fn for_integers() -> KernelError {
+    KernelError::Unsupported { family: "pack", reason: "numbers in room for integers".to_owned() }
 }
 
 #[cfg(test)]

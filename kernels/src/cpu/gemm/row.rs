@@ -24,6 +24,7 @@ use super::tile::TileArgs;
 use super::tile_size::MOST_VECTORS;
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::epilogue::{Column, Operand, Stage};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -289,16 +290,16 @@ impl RowCode {
         asm.unless_zero(OTHER, |asm| {
             let scale = Vreg(self.sums());
             asm.vbroadcast(scale, arg!(RowArgs.scale));
-            (0..self.sums()).for_each(|sum| asm.vmul(Vreg(sum), Vreg(sum), scale));
+            Stage::Scale(Operand::Register(scale)).emit_all(asm, (0..self.sums()).map(Vreg));
         });
         asm.load(C, arg!(RowArgs.c));
         asm.load(OTHER, arg!(RowArgs.residual));
         asm.unless_zero(OTHER, |asm| {
             asm.load(OTHER, arg!(RowArgs.residual_offset));
             asm.add(OTHER, C);
+            let residual = Stage::Add(Operand::Memory(Mem::at(OTHER, 0)));
             for sum in 0..self.sums() {
-                let at = RowCode::vector(asm, OTHER, sum);
-                asm.vadd(Vreg(sum), Vreg(sum), at);
+                residual.emit(asm, Vreg(sum), Column { vector: sum.into(), mask: None });
             }
         });
         let temps = |first: u8, asm: &Asm| (first..asm.registers()).map(Vreg).collect::<Vec<_>>();
@@ -306,7 +307,7 @@ impl RowCode {
         let place = self.activation.map(|op| (op, activation::place(op, free)));
         if let Some((op, Place::Registers)) = place {
             let temps = temps(self.sums(), asm);
-            (0..self.sums()).for_each(|sum| activation::emit(asm, op, Vreg(sum), &temps));
+            Stage::Activate(op, &temps).emit_all(asm, (0..self.sums()).map(Vreg));
         }
         for sum in 0..self.sums() {
             let at = RowCode::vector(asm, C, sum);
@@ -319,7 +320,7 @@ impl RowCode {
             asm.bind(next);
             asm.vload(Vreg(0), Mem::at(C, 0));
             let temps = temps(1, asm);
-            activation::emit(asm, op, Vreg(0), &temps);
+            Stage::Activate(op, &temps).emit_all(asm, [Vreg(0)]);
             asm.vstore(Mem::at(C, 0), Vreg(0));
             asm.add_imm(C, bytes);
             asm.cmp(C, END);

@@ -92,7 +92,7 @@ fn channels_around_every_vector_border_agree_with_the_reference() {
 }
 
 #[test]
-fn whole_pictures_are_one_window() {
+fn whole_images_are_one_window() {
     let whole = |size| axis(size, size, 1, 1, 0, 0, false).unwrap();
     for isa in Isa::ALL {
         for (channels_last, channels) in [(true, 1), (true, 70), (false, 3)] {

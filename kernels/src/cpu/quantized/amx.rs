@@ -301,7 +301,7 @@ impl Amx {
         let all = self.panelling.groups * self.panelling.panels;
         let bytes = panels.min(all - next) * self.panelling.panel_bytes();
         let bytes = (bytes / share.of / panels).next_multiple_of(STEP_BYTES);
-        let weights = buffers.operands.weights[next * self.panelling.panel_bytes()..].as_ptr();
+        let weights = buffers.operands.weights.at(next * self.panelling.panel_words());
         let lines = PrefetchLines::all(weights.wrapping_add(share.before * bytes * panels), bytes);
         let steps = (tiles / TALLEST).max(1) * self.taps.len() * self.steps;
         part.args.prefetch(&[None, Some(lines), None], steps);
@@ -328,7 +328,7 @@ impl Amx {
         let sums = sums.first();
         let args = &mut part.args;
         (args.out_stride, args.panels) = (width * 4, group_panels.len());
-        args.right = buffers.operands.weights[group_panels.start * self.panelling.panel_bytes()..].as_ptr().cast();
+        args.right = buffers.operands.weights.at(group_panels.start * self.panelling.panel_words()).cast();
         args.start = buffers.operands.start[group_panels.start * PANEL..].as_ptr();
         for Block { height, first: from, count } in Block::all(chunk.rows.len()) {
             (args.blocks, args.rows) = (count, chunk.rows[from..].as_ptr());

@@ -242,7 +242,7 @@ impl Dense {
         let mut args = QuantizedArgs {
             taps: if self.pointwise { 1 } else { panelling.runs },
             lda: shape.channels() * panelling.form.left_bytes(),
-            b: operands.weights[unit * panelling.panel_bytes()..].as_ptr(),
+            b: operands.weights.at(unit * panelling.panel_words()),
             ..QuantizedArgs::with_epilogue(&operands.start[unit * width..], epilogue, unit * width)
         };
         args.reduce_over(group * shape.group_channels() * panelling.form.left_bytes(), panelling.run_groups);

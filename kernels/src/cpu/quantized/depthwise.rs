@@ -138,7 +138,7 @@ impl Channels {
             let mut args = QuantizedArgs {
                 taps: work.table.len(),
                 lda: shape.strides()[2] * shape.channels() * 4,
-                b: operands.weights[panel * self.panels.panel_bytes()..].as_ptr(),
+                b: operands.weights.at(panel * self.panels.panel_words()),
                 ..QuantizedArgs::with_epilogue(&operands.start[column..], &operands.epilogue, column)
             };
             for run in self.tiles.runs(0..self.tiles.count()) {

@@ -11,7 +11,7 @@ use super::depthwise::Channels;
 use super::epilogue::{Epilogue, Output};
 use super::operands::{LINE, Operands};
 use super::tile::{FAMILY, Form};
-use super::weights::{Layout, Steps, packed_bytes};
+use super::weights::{IntegerSizes, Layout, PackedIntegers, Steps};
 use super::winograd::Winograd;
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
@@ -52,7 +52,7 @@ pub struct Quantized {
     output: Output,
     added: Added,
     way: Way,
-    packed: usize,
+    packed: IntegerSizes,
 }
 
 /// How it is computed.
@@ -102,7 +102,7 @@ impl Quantized {
         let sizes = shape.weights();
         let steps = Steps { strides: shape.strides(), dilations: shape.dilations() };
         let layout = Layout::of(isa, &sizes, steps, form);
-        let packed = packed_bytes(isa, &sizes, layout);
+        let packed = layout.packed(isa, &sizes);
         let way = match layout {
             Layout::Channels { form, vectors } => {
                 Way::Channels(Channels::new(isa, shape, output, blocks, form, vectors, source)?)
@@ -126,6 +126,12 @@ impl Quantized {
     #[must_use]
     pub fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// The sizes of packed weights.
+    #[must_use]
+    pub fn packed(&self) -> IntegerSizes {
+        self.packed
     }
 
     /// The level that it is made for.
@@ -169,7 +175,7 @@ impl Quantized {
     pub fn run(
         &self,
         x: &[u8],
-        weights: &[u8],
+        weights: PackedIntegers<'_>,
         y: &mut [u8],
         terms: &Terms<'_>,
         scratch: &mut [i32],
@@ -179,13 +185,14 @@ impl Quantized {
         if y.is_empty() {
             return Ok(());
         }
-        let given = Given::new().read("input", x).read("weights", weights).write("output", y).write("scratch", scratch);
+        let given = Given::new().read("input", x).read("weights", weights.panels.bytes());
+        let given = given.write("output", y).write("scratch", scratch);
         let given = given.maybe("what is added", terms.plus.map(|plus| plus.data));
         let list = self.list();
         let (start, rest) = scratch.split_at_mut(list);
         let (scale, rest) = rest.split_at_mut(list);
         let (shift, own) = rest.split_at_mut(list);
-        self.spread(weights, terms, start, scale, shift);
+        self.spread(weights.sums, terms, start, scale, shift);
         let (least, greatest) = self.output.bounds();
         let (mut low, mut high) = (terms.low, terms.high);
         if self.output.bytes() == 1 {
@@ -202,7 +209,7 @@ impl Quantized {
             zero: terms.zero,
         };
         let Terms { signed, left_zero, plus, .. } = *terms;
-        let operands = Operands { x, weights, signed, left_zero, start, epilogue, plus, given };
+        let operands = Operands { x, weights: weights.panels, signed, left_zero, start, epilogue, plus, given };
         match &self.way {
             Way::Dense(dense) => dense.run(&operands, y, own, parallel),
             Way::Amx(amx) => {
@@ -218,14 +225,17 @@ impl Quantized {
         Ok(())
     }
 
-    fn check(&self, x: &[u8], weights: &[u8], y: &[u8], terms: &Terms<'_>, scratch: &[i32]) -> Result<()> {
+    fn check(&self, x: &[u8], weights: PackedIntegers<'_>, y: &[u8], terms: &Terms<'_>, scratch: &[i32]) -> Result<()> {
         let filters = self.shape.filters();
         let bounds = |operand: &'static str, have: usize, need: usize| match have == need {
             true => Ok(()),
             false => Err(KernelError::Bounds { family: FAMILY, operand, have, need }),
         };
         bounds("input", x.len(), self.shape.input_len())?;
-        bounds("weights", weights.len(), self.packed)?;
+        if weights.sizes() != self.packed {
+            let reason = format!("weights packed as {:?} where {:?} are read", weights.sizes(), self.packed);
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
         bounds("output", y.len(), self.shape.output_len() * self.output.bytes())?;
         bounds("bias", terms.bias.map_or(filters, <[i32]>::len), filters)?;
         bounds("shift", terms.shift.map_or(filters, <[f32]>::len), filters)?;
@@ -261,17 +271,11 @@ impl Quantized {
     }
 
     /// Start values, factors and addends of all columns, padding included, in the order of panels.
-    fn spread(&self, weights: &[u8], terms: &Terms<'_>, start: &mut [i32], scale: &mut [i32], shift: &mut [i32]) {
+    fn spread(&self, sums: &[i32], terms: &Terms<'_>, start: &mut [i32], scale: &mut [i32], shift: &mut [i32]) {
         let Columns { groups, panels, width } = self.columns();
         let filters = self.shape.filters() / groups.max(1);
         let scale: &mut [f32] = bytemuck::cast_slice_mut(scale);
         let shift: &mut [f32] = bytemuck::cast_slice_mut(shift);
-        let sums_at = match &self.way {
-            Way::Dense(dense) => dense.panelling.has_sums().then(|| dense.panelling.sums_at()),
-            Way::Amx(amx) => Some(amx.panelling.sums_at()),
-            Way::Winograd(_) => None,
-            Way::Channels(channels) => Some(channels.panels.sums_at()),
-        };
         start.fill(0);
         scale.fill(0.0);
         shift.fill(0.0);
@@ -294,13 +298,11 @@ impl Quantized {
                 shift[to].copy_from_slice(&all[own]);
             }
         }
-        if let Some(sums_at) = sums_at {
-            // Vectors multiply signed bytes plus 128, AMX multiplies them as they are.
-            let moved = terms.signed && !matches!(self.way, Way::Amx(_));
-            let zero = terms.left_zero + if moved { 128 } else { 0 };
-            for (start, sum) in start.iter_mut().zip(weights[sums_at..].as_chunks::<4>().0) {
-                *start = start.wrapping_sub(zero.wrapping_mul(i32::from_ne_bytes(*sum)));
-            }
+        // Vectors multiply signed bytes plus 128, AMX multiplies them as they are.
+        let moved = terms.signed && !matches!(self.way, Way::Amx(_));
+        let zero = terms.left_zero + if moved { 128 } else { 0 };
+        for (start, sum) in start.iter_mut().zip(sums) {
+            *start = start.wrapping_sub(zero.wrapping_mul(*sum));
         }
     }
 }

@@ -4,8 +4,9 @@
 //! over taps and groups ([`reduction`](crate::cpu::gemm::reduction)), and applies the epilogue, all in registers. What
 //! leads from tile to tile is common.
 
-use super::epilogue::Output;
+use super::epilogue::{Output, Rounding, scaled};
 use super::tile::{FAMILY, Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
+use crate::cpu::epilogue::{self, Column, Operand, Stage};
 use crate::cpu::gemm::reduction::{AT, B, Fields, ROWS, Reduction, TABLE, TAPS, fields};
 use crate::error::{KernelError, Result};
 use crate::jit::{Asm, Cond, Gpr, JoinedRow, Label, Mem, Vreg, arg};
@@ -165,9 +166,28 @@ impl<'a> Variant<'a> {
         asm.add_imm(B, vectors as i32 * bytes);
     }
 
+    /// Registers of the bounds and the zero point.
+    fn rounding(&self) -> Rounding {
+        let [low, high, zero] = [0, 1, 2].map(|index| self.free(index));
+        Rounding { low, high, zero }
+    }
+
+    /// What becomes of each vector of sums.
+    fn stages(&self) -> Vec<Stage<'static>> {
+        let scaled = scaled(Operand::Memory(Mem::at(SCALE, 0)), Operand::Memory(Mem::at(SHIFT, 0)));
+        let rounding = self.rounding();
+        match self.key.output {
+            Output::Sums => Vec::new(),
+            Output::Floats => [&scaled[..], &rounding.to_floats()].concat(),
+            Output::Unsigned => [&scaled[..], &rounding.to_bytes()].concat(),
+            Output::Signed => [&scaled[..], &rounding.to_bytes(), &[Stage::LowByte]].concat(),
+        }
+    }
+
     /// The epilogue and the stores.
     fn epilogue(&self, asm: &mut Asm) {
-        let [low, high, zero] = [0, 1, 2].map(|index| self.free(index));
+        let Rounding { low, high, zero } = self.rounding();
+        let stages = self.stages();
         if self.key.output != Output::Sums {
             asm.load(SCALE, arg!(QuantizedArgs.scale));
             asm.load(SHIFT, arg!(QuantizedArgs.shift));
@@ -186,17 +206,13 @@ impl<'a> Variant<'a> {
         for first in (0..all).step_by(together) {
             let rows = first..all.min(first + together);
             for row in rows.clone() {
-                (0..vectors).for_each(|vector| self.result(asm, row, vector));
-            }
-            match self.key.output.bytes() {
-                1 if joined => self.store_joined(asm, rows.start, rows.len() == 2),
-                1 => self.store_bytes(asm, first),
-                _ => {
-                    let bytes = asm.vector_bytes();
-                    for vector in 0..vectors {
-                        asm.vstore(Mem::at(C, vector as i32 * bytes), self.sum(first, vector));
-                    }
+                for vector in 0..vectors {
+                    epilogue::emit(asm, &stages, self.sum(row, vector), Column { vector, mask: None });
                 }
+            }
+            match joined {
+                true => self.store_joined(asm, rows.start, rows.len() == 2),
+                false => self.store(asm, first),
             }
             if rows.end < all {
                 rows.for_each(|_| asm.add(C, LDC));
@@ -204,38 +220,11 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// The epilogue of one vector of sums.
-    fn result(&self, asm: &mut Asm, row: usize, vector: usize) {
-        let [low, high, zero] = [0, 1, 2].map(|index| self.free(index));
-        let value = self.sum(row, vector);
-        let column = vector as i32 * asm.vector_bytes();
-        if self.key.output == Output::Sums {
-            return;
-        }
-        asm.vcvt_f32(value, value);
-        asm.vmul(value, value, Mem::at(SCALE, column));
-        asm.vadd(value, value, Mem::at(SHIFT, column));
-        if self.key.output == Output::Floats {
-            // The second operand is the result where either is NaN, which is to stay.
-            asm.vmax(value, low, value);
-            asm.vmin(value, high, value);
-            return;
-        }
-        // Here NaN becomes a bound, which rounds to an integer in range.
-        asm.vmax(value, value, low);
-        asm.vmin(value, value, high);
-        asm.vcvt_i32(value, value);
-        asm.viadd(value, value, zero);
-        if self.key.output == Output::Signed {
-            asm.vand(value, value, f32::from_bits(0xFF));
-        }
-    }
-
-    /// Stores one row of bytes vector by vector.
-    fn store_bytes(&self, asm: &mut Asm, row: usize) {
-        let (bytes, scratch) = (asm.vector_bytes(), self.free(3));
+    /// Stores one row vector by vector.
+    fn store(&self, asm: &mut Asm, row: usize) {
+        let (output, bytes) = (self.key.output, asm.lanes() * self.key.output.bytes());
         for vector in 0..self.reduction.vectors {
-            asm.vstore_u8(Mem::at(C, vector as i32 * bytes / 4), self.sum(row, vector), scratch);
+            output.store(asm, Mem::at(C, (vector * bytes) as i32), None, self.sum(row, vector), self.free(3));
         }
     }
 

@@ -1,8 +1,11 @@
-//! The epilogue of integer sums: what there is, and the same operations in Rust in the same order as the emitted ones,
-//! so that all levels agree bit by bit.
+//! The epilogue of integer sums: what there is, its stages in emitted code, and the same operations in Rust in the same
+//! order, so that all levels agree bit by bit.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
+
+use crate::cpu::epilogue::{Nan, Operand, Stage};
+use crate::jit::{Asm, Mask, Mem, Vreg};
 
 /// What the epilogue makes of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -35,6 +38,45 @@ impl Output {
             Output::Signed => (-128, 127),
             Output::Sums | Output::Floats => (i32::MIN, i32::MAX),
         }
+    }
+}
+
+impl Output {
+    /// Emits the store of a vector of results; with a mask its lanes alone (AVX-512 only for bytes). `scratch` may be
+    /// destroyed; on AVX2 it is another register than `value`, which is destroyed too.
+    pub(crate) fn store(self, asm: &mut Asm, to: Mem, mask: Option<Mask>, value: Vreg, scratch: Vreg) {
+        match (self.bytes(), mask) {
+            (1, Some(mask)) => asm.vstore_u8_masked(to, mask, value),
+            (1, None) => asm.vstore_u8(to, value, scratch),
+            (_, mask) => asm.vstore_lanes(to, mask, value),
+        }
+    }
+}
+
+/// The stages after which sums are the numbers that they stand for: a factor and an addend for each column.
+pub(crate) const fn scaled(factors: Operand, addends: Operand) -> [Stage<'static>; 3] {
+    [Stage::Convert, Stage::Scale(factors), Stage::Add(addends)]
+}
+
+/// Registers that hold the bounds and the zero point in every lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rounding {
+    pub(crate) low: Vreg,
+    pub(crate) high: Vreg,
+    pub(crate) zero: Vreg,
+}
+
+impl Rounding {
+    /// The stages that clamp numbers to `f32`.
+    pub(crate) const fn to_floats(self) -> [Stage<'static>; 2] {
+        [Stage::AtLeast(self.low, Nan::Stays), Stage::AtMost(self.high, Nan::Stays)]
+    }
+
+    /// The stages that clamp numbers, round them and add the zero point; NaN becomes a bound, which rounds to an integer
+    /// in range.
+    pub(crate) const fn to_bytes(self) -> [Stage<'static>; 4] {
+        let (low, high) = (Stage::AtLeast(self.low, Nan::Bounded), Stage::AtMost(self.high, Nan::Bounded));
+        [low, high, Stage::Round, Stage::Offset(self.zero)]
     }
 }
 

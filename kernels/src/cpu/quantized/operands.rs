@@ -2,6 +2,7 @@
 
 use super::bytes::Plus;
 use super::epilogue::Epilogue;
+use crate::cpu::PackedWeights;
 use crate::jit::Given;
 
 /// Words of a cache line, at which parts of scratch start.
@@ -10,7 +11,7 @@ pub(super) const LINE: usize = 16;
 /// The operands of one run, besides scratch.
 pub(super) struct Operands<'a> {
     pub(super) x: &'a [u8],
-    pub(super) weights: &'a [u8],
+    pub(super) weights: PackedWeights<'a>,
     pub(super) signed: bool,
     pub(super) left_zero: i32,
     /// Start value of each column's sum, in the order of panels, as the factors of `epilogue` are.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::bytes::{Added, Addend, Plus, Rounding, add};
-use super::weights::{pack, packed_bytes};
+use super::weights::{PackedIntegers, PackedIntegersMut, pack};
 use super::{Form, Layout, Output, Quantized, QuantizedBlocks, Steps, Terms, WeightSource};
 use crate::cpu::EmitEach;
 use crate::cpu::canaries::{Scoped, levels};
@@ -49,7 +49,7 @@ struct Window {
 }
 
 /// An image of `height` by `width` under a square window.
-fn picture(batch: u64, [height, width]: [u64; 2], [channels, filters, groups]: [u64; 3], window: Window) -> ConvShape {
+fn image(batch: u64, [height, width]: [u64; 2], [channels, filters, groups]: [u64; 3], window: Window) -> ConvShape {
     let Window { kernel, stride, dilation, pad } = window;
     let along = |size: u64| (size + 2 * pad).saturating_sub((kernel - 1) * dilation + 1) / stride + 1;
     ConvShape {
@@ -179,13 +179,15 @@ impl Case {
         let blocks = QuantizedBlocks::pick(isa, &self.shape, form, threads);
         let ready = Quantized::new(isa, self.shape, form, output, added, blocks, &EmitEach).unwrap();
         let sizes = self.shape.weights();
-        let mut packed = vec![0; packed_bytes(isa, &sizes, ready.layout())];
-        pack(isa, &sizes, ready.layout(), &self.source(), &mut packed).unwrap();
+        let mut packed = vec![u32::MAX; ready.packed().words()];
+        let room = PackedIntegersMut::new(ready.packed(), &mut packed).unwrap();
+        pack(isa, &sizes, ready.layout(), &self.source(), room).unwrap();
+        let packed = PackedIntegers::new(ready.packed(), &packed).unwrap();
         let mut y = vec![CANARY; self.shape.output_len() * output.bytes() + 2 * MARGIN];
         let inside = MARGIN..y.len() - MARGIN;
         let mut scratch = vec![i32::from_ne_bytes([CANARY; 4]); ready.scratch_len() + MARGIN];
         let own = ready.scratch_len();
-        ready.run(&self.x, &packed, &mut y[inside.clone()], terms, &mut scratch[..own], &Scoped).unwrap();
+        ready.run(&self.x, packed, &mut y[inside.clone()], terms, &mut scratch[..own], &Scoped).unwrap();
         assert!(scratch[own..].iter().all(|&word| word == i32::from_ne_bytes([CANARY; 4])), "written beyond scratch");
         let around = y[..MARGIN].iter().chain(&y[inside.end..]);
         assert!(around.into_iter().all(|&byte| byte == CANARY), "written beside the result");
@@ -249,7 +251,7 @@ fn convolutions_see_zero_points_as_padding() {
     for isa in levels() {
         for (number, window) in windows.into_iter().enumerate() {
             for sizes in channels {
-                let shape = picture(2, [8, 9], sizes, window);
+                let shape = image(2, [8, 9], sizes, window);
                 for form in forms(isa) {
                     Case::symmetric(shape, number % 2 == 0, number as u64).check(isa, form, 1 + number % 2 * 3);
                 }
@@ -279,7 +281,7 @@ fn tiles_of_many_rows_panels_and_steps() {
     .into_iter()
     .enumerate()
     {
-        let shape = picture(2, size, channels, window);
+        let shape = image(2, size, channels, window);
         Case::symmetric(shape, number % 2 == 0, number as u64 + 7).check(Isa::Avx512, Form::Tiles, 1 + number % 3);
     }
 }
@@ -293,7 +295,7 @@ fn transformed_windows_give_the_same_bits() {
         {
             let pad = 1 - number as u64 % 2;
             let window = Window { pad: if size[0] < 3 { 1 } else { pad }, ..window };
-            let shape = picture(2, size, [channels, filters, 1], window);
+            let shape = image(2, size, [channels, filters, 1], window);
             let seed = number as u64 + 40;
             assert!(matches!(Layout::of(isa, &shape.weights(), Steps::ONE, Form::Words), Layout::Transformed { .. }));
             Case::new(shape, [number == 1, false], seed).check(isa, Form::Words, 1 + number);
@@ -301,7 +303,7 @@ fn transformed_windows_give_the_same_bits() {
         }
         // All at their extremes, with the most channels.
         for (a, left_zero, w, zero) in [(255u8, 0, 255u8, 0), (0, 255, 255, 0), (255, 0, 0, 255)] {
-            let shape = picture(1, [4, 4], [384, 16, 1], window);
+            let shape = image(1, [4, 4], [384, 16, 1], window);
             let (x, weights) = (vec![a; shape.input_len()], vec![w; shape.weights().len()]);
             let case = Case { shape, x, weights, signed: [false, false], left_zero, zeros: vec![zero] };
             case.check(isa, Form::Words, 1);
@@ -315,9 +317,16 @@ fn what_does_not_fit_is_refused() {
     let sizes = case.shape.weights();
     let isa = Isa::Portable;
     let layout = Layout::of(isa, &sizes, Steps::ONE, Form::Widened);
-    let mut packed = vec![0; packed_bytes(isa, &sizes, layout)];
-    assert!(pack(isa, &sizes, layout, &case.source(), &mut packed).is_err(), "weights that are no signed bytes");
-    assert!(pack(isa, &sizes, layout, &case.source(), &mut packed[1..]).is_err());
+    let mut packed = vec![0; layout.packed(isa, &sizes).words()];
+    let room = PackedIntegersMut::new(layout.packed(isa, &sizes), &mut packed).unwrap();
+    assert!(pack(isa, &sizes, layout, &case.source(), room).is_err(), "weights that are no signed bytes");
+    assert!(PackedIntegersMut::new(layout.packed(isa, &sizes), &mut packed[1..]).is_err());
+    assert!(PackedIntegers::new(layout.packed(isa, &sizes), &packed[1..]).is_err());
+    let words = Layout::of(isa, &sizes, Steps::ONE, Form::Words).packed(isa, &sizes);
+    let mut packed = vec![0; words.words()];
+    let room = PackedIntegersMut::new(words, &mut packed).unwrap();
+    let small = Case::symmetric(case.shape, false, 3);
+    assert!(pack(isa, &sizes, layout, &small.source(), room).is_err(), "room for 16-bit integers");
     let wrong = WeightSource { zeros: &[256], ..case.source() };
     assert!(wrong.fits_bytes(&sizes).is_err(), "a zero point beyond its type");
     let blocks = QuantizedBlocks { row_block: 1, row_tasks: 1, unit_tasks: 1 };
@@ -341,7 +350,7 @@ proptest! {
         let window = Window { kernel: window.0, stride: window.1, dilation: window.2, pad: window.3 };
         let reach = (window.kernel - 1) * window.dilation + 1;
         prop_assume!(size.0.min(size.1) + 2 * window.pad >= reach);
-        let shape = picture(batch, [size.0, size.1], [channels.0, channels.1, channels.2], window);
+        let shape = image(batch, [size.0, size.1], [channels.0, channels.1, channels.2], window);
         for isa in levels() {
             Case::new(shape, signed, seed.into()).check(isa, Form::Words, 2);
             for form in forms(isa) {

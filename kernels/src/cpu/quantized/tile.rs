@@ -6,6 +6,7 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::epilogue::{Epilogue, Output};
+use crate::cpu::PackedElement;
 use crate::cpu::conv::{ConvShape, Weights};
 use crate::cpu::gemm::operands::{self, Operands};
 use crate::cpu::gemm::reduction::UNROLL;
@@ -64,7 +65,7 @@ impl Form {
     /// Bytes of a packed weight.
     #[must_use]
     pub const fn weight_bytes(self) -> usize {
-        self.operands().right_bytes
+        self.operands().right.bytes()
     }
 
     /// Whether kernels of this form can be made at that level on this machine.
@@ -72,6 +73,12 @@ impl Form {
     pub fn usable(self, isa: Isa) -> bool {
         // Weights that are packed for AMX may have to be multiplied there.
         self.operands().usable(isa) && (self != Form::Few || Form::Tiles.usable(isa))
+    }
+}
+
+impl From<Form> for PackedElement {
+    fn from(form: Form) -> PackedElement {
+        form.operands().right
     }
 }
 

@@ -11,11 +11,13 @@
 //! side by side for each channel.
 //!
 //! Behind all panels of [`Form::Bytes`] and [`Form::Tiles`] and of filters of one channel stand the columns' sums,
-//! which the left-hand zero point is multiplied with.
+//! which the left-hand zero point is multiplied with. Sizes are in 32-bit words, which whole rows of a panel fill.
 
 use super::tile::{FAMILY, Form, panel_vectors};
 use crate::cpu::amx::{PANEL, STEP_BYTES};
 use crate::cpu::conv::Weights;
+use crate::cpu::gemm::{Panels, Source};
+use crate::cpu::{PackedElement, PackedWeights, PackedWeightsMut};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 
@@ -142,6 +144,20 @@ impl<'a> WeightSource<'a> {
         value - zero as i16
     }
 
+    /// Zero points of `count` filters from `first` on.
+    fn zeros_of(&self, first: usize, count: usize) -> Vec<i16> {
+        (first..first + count).map(|filter| self.zeros[if self.zeros.len() == 1 { 0 } else { filter }] as i16).collect()
+    }
+
+    /// The bytes of all filters with the channels of a position following each other.
+    fn channels_last(&self, filters: usize, channels: usize, taps: usize) -> Vec<u8> {
+        let elements = (0..taps).flat_map(|tap| (0..channels).map(move |channel| (channel, tap)));
+        (0..filters)
+            .flat_map(|filter| elements.clone().map(move |(channel, tap)| (filter, channel, tap)))
+            .map(|(filter, channel, tap)| self.data[filter * self.filter + channel * self.channel + tap * self.tap])
+            .collect()
+    }
+
     fn check(&self, sizes: &Weights) -> Result<()> {
         let (have, need) = (self.data.len(), sizes.len());
         if have != need {
@@ -222,28 +238,21 @@ impl Panelling {
         Panelling::new(isa, sizes, form, vectors, lines)
     }
 
+    /// Words of a panel.
+    pub(crate) fn panel_words(&self) -> usize {
+        self.runs * self.run_groups * self.width * self.form.group() * self.form.weight_bytes() / 4
+    }
+
     /// Bytes of a panel.
     pub(crate) fn panel_bytes(&self) -> usize {
-        self.runs * self.run_groups * self.width * self.form.group() * self.form.weight_bytes()
+        self.panel_words() * 4
     }
 
-    /// Columns of all panels, padding included.
-    pub(crate) fn columns(&self) -> usize {
-        self.groups * self.panels * self.width
-    }
-
-    /// Where the columns' sums start.
-    pub(crate) fn sums_at(&self) -> usize {
-        self.groups * self.panels * self.panel_bytes()
-    }
-
-    /// Whether they are there.
-    pub(crate) fn has_sums(&self) -> bool {
-        self.form == Form::Bytes || self.form.is_in_steps()
-    }
-
-    fn bytes(&self) -> usize {
-        self.sums_at() + if self.has_sums() { self.columns() * 4 } else { 0 }
+    fn packed(&self) -> IntegerSizes {
+        let all = self.groups * self.panels;
+        let has_sums = self.form == Form::Bytes || self.form.is_in_steps();
+        let sums = if has_sums { all * self.width } else { 0 };
+        IntegerSizes { element: self.form.into(), panels: all * self.panel_words(), sums }
     }
 }
 
@@ -269,19 +278,14 @@ impl ChannelPanels {
         ChannelPanels { width, panels, group, lines, line }
     }
 
-    /// Bytes of a panel.
-    pub(crate) fn panel_bytes(&self) -> usize {
-        self.lines * self.line * self.width * 4
+    /// Words of a panel.
+    pub(crate) fn panel_words(&self) -> usize {
+        self.lines * self.line * self.width
     }
 
-    /// Columns of all panels, padding included.
-    pub(crate) fn columns(&self) -> usize {
-        self.panels * self.width
-    }
-
-    /// Where the columns' sums start.
-    pub(crate) fn sums_at(&self) -> usize {
-        self.panels * self.panel_bytes()
+    fn packed(&self, form: Form) -> IntegerSizes {
+        let panels = self.panels * self.panel_words();
+        IntegerSizes { element: form.into(), panels, sums: self.panels * self.width }
     }
 }
 
@@ -301,81 +305,160 @@ impl WinogradPanels {
         WinogradPanels { width, panels: sizes.filters.div_ceil(width.max(1)), channels: sizes.channels }
     }
 
-    /// Bytes of a panel of one frequency.
-    pub(crate) fn panel_bytes(&self) -> usize {
-        self.channels * self.width * 2
+    /// Words of a panel of one frequency.
+    pub(crate) fn panel_words(&self) -> usize {
+        self.channels * self.width / 2
     }
 
-    fn bytes(&self) -> usize {
-        TRANSFORMED * self.panels * self.panel_bytes()
+    fn packed(&self) -> IntegerSizes {
+        let panels = TRANSFORMED * self.panels * self.panel_words();
+        IntegerSizes { element: PackedElement::Int16, panels, sums: 0 }
     }
 }
 
-/// Bytes of weights packed that way.
-#[must_use]
-pub fn packed_bytes(isa: Isa, sizes: &Weights, layout: Layout) -> usize {
-    match layout {
-        Layout::Panels { form, vectors, lines } => Panelling::new(isa, sizes, form, vectors, lines).bytes(),
-        Layout::Transformed { vectors } => WinogradPanels::new(isa, sizes, vectors).bytes(),
-        Layout::Channels { form, vectors } => {
-            let panels = ChannelPanels::new(isa, sizes, form, vectors);
-            panels.sums_at() + panels.columns() * 4
+/// Sizes of packed weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntegerSizes {
+    element: PackedElement,
+    /// Words of all panels.
+    panels: usize,
+    /// Sums of columns behind them.
+    sums: usize,
+}
+
+impl IntegerSizes {
+    /// Words of memory.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.panels + self.sums
+    }
+
+    fn check(&self, have: usize) -> Result<()> {
+        match have == self.words() {
+            true => Ok(()),
+            false => Err(KernelError::Bounds { family: FAMILY, operand: "packed weights", have, need: self.words() }),
         }
     }
 }
 
-/// Packs weights into `out`, which is [`packed_bytes`] long.
+/// Packed weights that a driver reads: panels, and the sums of their columns where the layout has them.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedIntegers<'a> {
+    pub(crate) panels: PackedWeights<'a>,
+    pub(crate) sums: &'a [i32],
+}
+
+impl<'a> PackedIntegers<'a> {
+    /// Weights of these sizes in memory.
+    ///
+    /// # Errors
+    ///
+    /// Where that is not as long.
+    pub fn new(sizes: IntegerSizes, words: &'a [u32]) -> Result<PackedIntegers<'a>> {
+        sizes.check(words.len())?;
+        let (panels, sums) = words.split_at(sizes.panels);
+        Ok(PackedIntegers { panels: PackedWeights::new(sizes.element, panels), sums: bytemuck::cast_slice(sums) })
+    }
+
+    /// Their sizes.
+    #[must_use]
+    pub fn sizes(&self) -> IntegerSizes {
+        IntegerSizes { element: self.panels.element(), panels: self.panels.words(), sums: self.sums.len() }
+    }
+}
+
+/// Packed weights, to be written.
+#[derive(Debug)]
+pub struct PackedIntegersMut<'a> {
+    sizes: IntegerSizes,
+    panels: PackedWeightsMut<'a>,
+    sums: &'a mut [i32],
+}
+
+impl<'a> PackedIntegersMut<'a> {
+    /// Room for weights of these sizes, cleared: what padding leaves is zero.
+    ///
+    /// # Errors
+    ///
+    /// Where the memory is not as long.
+    pub fn new(sizes: IntegerSizes, words: &'a mut [u32]) -> Result<PackedIntegersMut<'a>> {
+        sizes.check(words.len())?;
+        words.fill(0);
+        let (panels, sums) = words.split_at_mut(sizes.panels);
+        let (panels, sums) = (PackedWeightsMut::new(sizes.element, panels), bytemuck::cast_slice_mut(sums));
+        Ok(PackedIntegersMut { sizes, panels, sums })
+    }
+}
+
+impl Layout {
+    /// The sizes of weights that are packed so.
+    #[must_use]
+    pub fn packed(self, isa: Isa, sizes: &Weights) -> IntegerSizes {
+        match self {
+            Layout::Panels { form, vectors, lines } => Panelling::new(isa, sizes, form, vectors, lines).packed(),
+            Layout::Transformed { vectors } => WinogradPanels::new(isa, sizes, vectors).packed(),
+            Layout::Channels { form, vectors } => ChannelPanels::new(isa, sizes, form, vectors).packed(form),
+        }
+    }
+}
+
+/// Packs weights into `out`, which has the sizes of [`Layout::packed`].
 ///
 /// # Errors
 ///
-/// Where the sizes make no sense, the source does not fit them, or weights do not fit the layout's form.
-pub fn pack(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>, out: &mut [u8]) -> Result<()> {
+/// Where the sizes make no sense, the source does not fit them, weights do not fit the layout's form, or `out` is not
+/// of its sizes.
+pub fn pack(
+    isa: Isa,
+    sizes: &Weights,
+    layout: Layout,
+    source: &WeightSource<'_>,
+    out: PackedIntegersMut<'_>,
+) -> Result<()> {
     sizes.validate()?;
-    let (have, need) = (out.len(), packed_bytes(isa, sizes, layout));
-    if have != need {
-        return Err(KernelError::Bounds { family: FAMILY, operand: "packed weights", have, need });
-    }
     source.check(sizes)?;
-    out.fill(0);
+    if out.sizes != layout.packed(isa, sizes) {
+        return Err(other_room(layout));
+    }
+    let PackedIntegersMut { panels, sums, .. } = out;
     match layout {
-        Layout::Panels { .. } => pack_panels(isa, sizes, layout, source, out),
-        Layout::Transformed { vectors } => {
-            pack_transformed(isa, sizes, vectors, source, out);
+        Layout::Panels { form, vectors, lines } => {
+            check_bytes(form, sizes, source)?;
+            let packing = Packing { sizes, source, panelling: Panelling::new(isa, sizes, form, vectors, lines) };
+            match (panels, form.group()) {
+                (PackedWeightsMut::Int16(panels), 2) => packing.pack::<_, 2>(|weight| weight, panels, sums),
+                (PackedWeightsMut::Int8(panels), 2) => packing.pack::<_, 2>(|weight| weight as i8, panels, sums),
+                (PackedWeightsMut::Int8(panels), 4) => packing.pack::<_, 4>(|weight| weight as i8, panels, sums),
+                _ => Err(other_room(layout)),
+            }
+        }
+        Layout::Transformed { vectors } => match panels {
+            PackedWeightsMut::Int16(panels) => {
+                pack_transformed(isa, sizes, vectors, source, panels);
+                Ok(())
+            }
+            _ => Err(other_room(layout)),
+        },
+        Layout::Channels { form, vectors } => {
+            check_bytes(form, sizes, source)?;
+            let layout_of = ChannelPanels::new(isa, sizes, form, vectors);
+            match panels {
+                PackedWeightsMut::Int16(panels) => {
+                    pack_channels(&layout_of, sizes, source, |weight| weight, panels, sums);
+                }
+                PackedWeightsMut::Int8(panels) => {
+                    pack_channels(&layout_of, sizes, source, |weight| weight as i8, panels, sums);
+                }
+                PackedWeightsMut::F32(_) | PackedWeightsMut::Bf16(_) => return Err(other_room(layout)),
+            }
             Ok(())
         }
-        Layout::Channels { form, vectors } => pack_channels(isa, sizes, form, vectors, source, out),
     }
 }
 
-/// Packs filters of one channel.
-fn pack_channels(
-    isa: Isa,
-    sizes: &Weights,
-    form: Form,
-    vectors: usize,
-    source: &WeightSource<'_>,
-    out: &mut [u8],
-) -> Result<()> {
-    check_bytes(form, sizes, source)?;
-    let panels = ChannelPanels::new(isa, sizes, form, vectors);
-    let ([depth, height, line], group, size) = (sizes.kernel, form.group(), form.weight_bytes());
-    let (weights, sums) = out.split_at_mut(panels.sums_at());
-    for channel in 0..sizes.channels {
-        let (panel, place) = (channel / panels.width, channel % panels.width);
-        let weights = &mut weights[panel * panels.panel_bytes()..];
-        let mut sum = 0i32;
-        for tap in 0..depth * height * line {
-            let [d, h, w] = [tap / line / height, tap / line % height, tap % line];
-            let value = source.at(channel, 0, tap);
-            let number = (d * height.div_ceil(group) + h / group) * line + w;
-            let at = ((number * panels.width + place) * group + h % group) * size;
-            weights[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
-            sum += i32::from(value);
-        }
-        let at = (panel * panels.width + place) * 4;
-        sums[at..at + 4].copy_from_slice(&sum.to_ne_bytes());
-    }
-    Ok(())
+/// Why weights are not packed in room that was made for another layout.
+fn other_room(layout: Layout) -> KernelError {
+    KernelError::Unsupported { family: FAMILY, reason: format!("{layout:?} in room for other weights") }
 }
 
 /// Refuses weights that do not fit the form's type.
@@ -387,62 +470,111 @@ fn check_bytes(form: Form, sizes: &Weights, source: &WeightSource<'_>) -> Result
     Ok(())
 }
 
-/// Packs transformed windows.
-fn pack_transformed(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSource<'_>, out: &mut [u8]) {
-    let panels = WinogradPanels::new(isa, sizes, vectors);
-    // Twice the rows of the transform, of which two are halves.
-    let line = |[a, b, c]: [i16; 3]| [2 * a, a + b + c, a - b + c, 2 * c];
-    for filter in 0..sizes.filters {
-        let (panel, place) = (filter / panels.width, filter % panels.width);
-        for channel in 0..sizes.channels {
-            let row = |h: usize| line([0, 1, 2].map(|w| source.at(filter, channel, h * 3 + w)));
-            let rows = [row(0), row(1), row(2)];
-            for w in 0..4 {
-                for (h, value) in line(rows.map(|row| row[w])).into_iter().enumerate() {
-                    let panel = ((h * 4 + w) * panels.panels + panel) * panels.panel_bytes();
-                    let at = panel + ((channel / 2 * panels.width + place) * 2 + channel % 2) * 2;
-                    out[at..at + 2].copy_from_slice(&value.to_ne_bytes());
-                }
-            }
+/// Packs filters of one channel.
+fn pack_channels<E>(
+    panels: &ChannelPanels,
+    sizes: &Weights,
+    source: &WeightSource<'_>,
+    narrow: impl Fn(i16) -> E,
+    out: &mut [E],
+    sums: &mut [i32],
+) {
+    let ([depth, height, line], group) = (sizes.kernel, panels.group);
+    // A word has a group of heights.
+    let panel_len = panels.panel_words() * group;
+    for channel in 0..sizes.channels {
+        let (panel, place) = (channel / panels.width, channel % panels.width);
+        let weights = &mut out[panel * panel_len..][..panel_len];
+        for tap in 0..depth * height * line {
+            let [d, h, w] = [tap / line / height, tap / line % height, tap % line];
+            let value = source.at(channel, 0, tap);
+            let number = (d * height.div_ceil(group) + h / group) * line + w;
+            weights[(number * panels.width + place) * group + h % group] = narrow(value);
+            sums[panel * panels.width + place] += i32::from(value);
         }
     }
 }
 
-/// Packs panels.
-fn pack_panels(isa: Isa, sizes: &Weights, layout: Layout, source: &WeightSource<'_>, out: &mut [u8]) -> Result<()> {
-    let Layout::Panels { form, vectors, lines } = layout else { return Ok(()) };
-    check_bytes(form, sizes, source)?;
-    let panelling = Panelling::new(isa, sizes, form, vectors, lines);
-    let (filters, channels) = (sizes.filters / sizes.groups.max(1), sizes.channels / sizes.groups.max(1));
-    let (panels, sums) = out.split_at_mut(panelling.sums_at());
-    let size = form.weight_bytes();
-    for (unit, panel) in panels.chunks_exact_mut(panelling.panel_bytes().max(1)).enumerate() {
-        let (group, first) = (unit / panelling.panels, unit % panelling.panels * panelling.width);
-        let columns = panelling.width.min(filters - first);
-        let groups = panel.chunks_exact_mut(panelling.width * form.group() * size);
-        for (number, weights) in groups.enumerate() {
-            let (run, start) = (number / panelling.run_groups, number % panelling.run_groups * form.group());
-            for element in start..panelling.run.min(start + form.group()) {
-                let (tap, channel) = if lines {
-                    (run * sizes.kernel[2] + element / channels, element % channels)
-                } else {
-                    (run, element)
-                };
-                for column in 0..columns {
-                    let value = source.at(group * filters + first + column, channel, tap);
-                    let at = (column * form.group() + element - start) * size;
-                    weights[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
+/// Packs transformed windows: the matrix of each frequency, in pairs of channels.
+fn pack_transformed(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSource<'_>, out: &mut [i16]) {
+    let WinogradPanels { width, panels, channels } = WinogradPanels::new(isa, sizes, vectors);
+    // Twice the rows of the transform, of which two are halves.
+    let line = |[a, b, c]: [i16; 3]| [2 * a, a + b + c, a - b + c, 2 * c];
+    let all = sizes.filters * channels;
+    let mut transformed = vec![0; TRANSFORMED * all];
+    for filter in 0..sizes.filters {
+        for channel in 0..channels {
+            let row = |h: usize| line([0, 1, 2].map(|w| source.at(filter, channel, h * 3 + w)));
+            let rows = [row(0), row(1), row(2)];
+            for w in 0..4 {
+                for (h, value) in line(rows.map(|row| row[w])).into_iter().enumerate() {
+                    transformed[(h * 4 + w) * all + filter * channels + channel] = value;
                 }
             }
         }
-        if panelling.has_sums() {
-            let own = &mut sums[unit * panelling.width * 4..][..panelling.width * 4];
-            for (column, sum) in own.chunks_exact_mut(4).enumerate() {
-                let weights = panel.chunks_exact(4).skip(column).step_by(panelling.width);
-                let total: i32 = weights.flatten().map(|&byte| i32::from(byte as i8)).sum();
-                sum.copy_from_slice(&total.to_ne_bytes());
-            }
+    }
+    let layout = Panels { rows: channels / 2, columns: sizes.filters, width };
+    let mut out = out.as_chunks_mut::<2>().0.chunks_exact_mut(layout.panel_len().max(1));
+    for matrix in transformed.chunks_exact(all.max(1)) {
+        let matrix = Source::column_major(matrix, channels, channels);
+        for (index, panel) in out.by_ref().take(panels).enumerate() {
+            layout.pack_groups(&matrix, layout.rows, index, |_, weight| weight, panel);
         }
     }
-    Ok(())
+}
+
+/// What is packed in panels.
+struct Packing<'a> {
+    sizes: &'a Weights,
+    source: &'a WeightSource<'a>,
+    panelling: Panelling,
+}
+
+impl Packing<'_> {
+    /// Packs the panels of all groups, and sums up their columns. `narrow` makes an element of a weight, `KR` of which
+    /// follow each other.
+    fn pack<E: Copy + Default + Into<i32>, const KR: usize>(
+        &self,
+        narrow: impl Fn(i16) -> E,
+        out: &mut [E],
+        sums: &mut [i32],
+    ) -> Result<()> {
+        let (source, panelling, groups) = (self.source, &self.panelling, self.sizes.groups.max(1));
+        let (filters, channels) = (self.sizes.filters / groups, self.sizes.channels / groups);
+        let taps: usize = self.sizes.kernel.iter().product();
+        let layout = Panels { rows: panelling.runs * panelling.run_groups, columns: filters, width: panelling.width };
+        // A line of the window is one run once channels are innermost; layouts have such lines in one group only.
+        let lined = if panelling.run == channels { None } else { Some(source.channels_last(filters, channels, taps)) };
+        let mut panels = out.as_chunks_mut::<KR>().0.chunks_exact_mut(layout.panel_len().max(1));
+        for group in 0..panelling.groups {
+            let (data, outer, inner_stride, column_stride): (_, Vec<usize>, _, _) = match &lined {
+                Some(data) => {
+                    let runs = (0..panelling.runs).map(|run| run * panelling.run);
+                    (&data[..], runs.collect(), 1, taps * channels)
+                }
+                None => {
+                    let runs = (0..panelling.runs).map(|run| group * filters * source.filter + run * source.tap);
+                    (source.data, runs.collect(), source.channel, source.filter)
+                }
+            };
+            let plain = Source { data, outer: &outer, inner: panelling.run, inner_stride, column_stride };
+            Panels { rows: panelling.runs * panelling.run, ..layout }.check(&plain)?;
+            for (index, panel) in panels.by_ref().take(panelling.panels).enumerate() {
+                let first = index * panelling.width;
+                let zeros = source.zeros_of(group * filters + first, layout.columns_of(index));
+                let weight = |column: usize, byte: u8| {
+                    let value = if source.signed { i16::from(byte as i8) } else { i16::from(byte) };
+                    narrow(value - zeros[column])
+                };
+                layout.pack_groups(&plain, panelling.run_groups, index, weight, panel);
+                let sums = sums.get_mut((group * panelling.panels + index) * panelling.width..).unwrap_or_default();
+                for row in panel.chunks_exact(panelling.width) {
+                    for (sum, weights) in sums.iter_mut().zip(row) {
+                        *sum += weights.iter().map(|&weight| weight.into()).sum::<i32>();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
 }

@@ -141,8 +141,8 @@ impl Winograd {
         let ([depth, height, width], channels) = (shape.input(), shape.channels());
         let count = block.len();
         for (number, tile) in block.enumerate() {
-            let [picture, h, w] = self.place(tile);
-            let (image, d) = (picture / shape.output()[0], (picture % shape.output()[0]).wrapping_sub(shape.pads()[0]));
+            let [plane, h, w] = self.place(tile);
+            let (image, d) = (plane / shape.output()[0], (plane % shape.output()[0]).wrapping_sub(shape.pads()[0]));
             let rows: [&[u8]; TRANSFORMED] = std::array::from_fn(|at| {
                 // Positions before the first wrap to ones beyond any size.
                 let (h, w) = ((h + at / 4).wrapping_sub(shape.pads()[1]), (w + at % 4).wrapping_sub(shape.pads()[2]));
@@ -179,8 +179,8 @@ impl Winograd {
         args.reduce_over(0, channels / 2);
         let given = operands.given.clone().read("zeros", &zeros);
         for frequency in 0..TRANSFORMED {
-            let unit = (frequency * self.panels.panels + panel) * self.panels.panel_bytes();
-            args.b = operands.weights[unit..].as_ptr();
+            let unit = (frequency * self.panels.panels + panel) * self.panels.panel_words();
+            args.b = operands.weights.at(unit);
             for run in cut.runs(0..cut.count()) {
                 let row = frequency * count + run.row;
                 args.rows = run.height;
@@ -199,14 +199,14 @@ impl Winograd {
         let columns = width.min(shape.filters() - column);
         let element = self.output.bytes();
         for (number, tile) in block.enumerate() {
-            let [picture, h, w] = self.place(tile);
+            let [plane, h, w] = self.place(tile);
             let line = columns * element;
             let to: [Option<&mut [u8]>; 4] = std::array::from_fn(|at| {
                 let (h, w) = (h + at / 2, w + at % 2);
                 if h >= shape.output()[1] || w >= shape.output()[2] {
                     return None;
                 }
-                let position = (picture * shape.output()[1] + h) * shape.output()[2] + w;
+                let position = (plane * shape.output()[1] + h) * shape.output()[2] + w;
                 let first = (position * shape.filters() + column) * element;
                 // SAFETY: this tile is this task's.
                 Some(unsafe { y.part(first..first + line) })

@@ -78,14 +78,14 @@ impl Solver for Prepared {
         let [left, right, output] = self.extents;
         let bias = operands.bias.map(|region| held.floats(region, "bias", self.problem.columns())).transpose()?;
         let residual = operands.residual.map(|region| held.floats(region, "residual", output)).transpose()?;
-        let finish = Finish { epilogue, bias, residual };
+        let added = EpilogueOperands { epilogue, bias, residual };
         let left = held.floats(operands.left, "left", left)?;
         let right = held.floats(operands.right, "right", right)?;
         held.check(operands.output, "output", output * 4)?;
         let mut result = vec![0f32; output as usize];
         match &self.problem {
-            Problem::Conv(conv) => convolve(conv, left, right, &finish, &mut result),
-            Problem::MatMul(product) => multiply(product, left, right, &finish, &mut result),
+            Problem::Conv(conv) => convolve(conv, left, right, &added, &mut result),
+            Problem::MatMul(product) => multiply(product, left, right, &added, &mut result),
         }
         held.write(operands.output, "output", bytemuck::cast_slice(&result))?;
         spend(self.proposal.nanos);
@@ -99,13 +99,13 @@ impl Solver for Prepared {
 }
 
 /// The epilogue.
-struct Finish<'a> {
+struct EpilogueOperands<'a> {
     epilogue: Epilogue,
     bias: Option<&'a [f32]>,
     residual: Option<&'a [f32]>,
 }
 
-impl Finish<'_> {
+impl EpilogueOperands<'_> {
     /// Applies it to elements that begin at `first` in the output; `column` gives the index of the bias of each.
     fn apply(&self, first: usize, column: impl Fn(usize) -> usize, elements: &mut [f32]) {
         if self.epilogue.is_none() {
@@ -152,7 +152,7 @@ fn partners(dense: usize, size: usize, stride: i64, offset: i64) -> std::ops::Ra
 }
 
 /// A convolution or its transpose, plane by plane of the output.
-fn convolve(conv: &ConvProblem, input: &[f32], weights: &[f32], finish: &Finish<'_>, output: &mut [f32]) {
+fn convolve(conv: &ConvProblem, input: &[f32], weights: &[f32], epilogue: &EpilogueOperands<'_>, output: &mut [f32]) {
     let size = |sizes: [u32; 3]| sizes.map(|size| size as usize);
     let (from, to, kernel) = (size(conv.input), size(conv.output), size(conv.kernel));
     let [in_plane, out_plane, taps] = [from, to, kernel].map(|sizes| sizes.iter().product::<usize>());
@@ -202,12 +202,12 @@ fn convolve(conv: &ConvProblem, input: &[f32], weights: &[f32], finish: &Finish<
                 }
             }
         }
-        finish.apply(number * out_plane, |_| filter, plane);
+        epilogue.apply(number * out_plane, |_| filter, plane);
     });
 }
 
 /// Matrix products, row by row of the output.
-fn multiply(product: &MatMulProblem, left: &[f32], right: &[f32], finish: &Finish<'_>, output: &mut [f32]) {
+fn multiply(product: &MatMulProblem, left: &[f32], right: &[f32], epilogue: &EpilogueOperands<'_>, output: &mut [f32]) {
     let [m, n, k] = [product.m, product.n, product.k].map(|size| size as usize);
     let scale = f32::from_bits(product.scale);
     let products = output.len() as u64 * k as u64;
@@ -226,6 +226,6 @@ fn multiply(product: &MatMulProblem, left: &[f32], right: &[f32], finish: &Finis
             }
         }
         row.iter_mut().for_each(|sum| *sum *= scale);
-        finish.apply(number * n, |column| column, row);
+        epilogue.apply(number * n, |column| column, row);
     });
 }

@@ -49,9 +49,9 @@ impl PoolKernel {
         }
         let missing = shape.axes.iter().take(2).take_while(|&axis| *axis == Window::NONE).count();
         let axes = &shape.axes[missing..];
-        let pictures = product(FAMILY, &[shape.batch, shape.channels])?;
+        let planes = product(FAMILY, &[shape.batch, shape.channels])?;
         let (inputs, outputs) = (shape.inputs() as u64, shape.outputs() as u64);
-        let counts: Vec<u64> = [pictures].into_iter().chain(axes.iter().map(|axis| axis.output)).collect();
+        let counts: Vec<u64> = [planes].into_iter().chain(axes.iter().map(|axis| axis.output)).collect();
         // The operand's offset counts lines along the first axis; those of further axes follow from it in the kernel.
         let steps: Vec<i64> = [axes[0].input as i64].into_iter().chain(axes.iter().map(|_| 0)).collect();
         let space = IterationSpace { counts, operands: vec![(0, steps)], tail: 0 };
@@ -83,7 +83,7 @@ impl PoolCode {
     pub(super) fn source(self) -> Result<Source> {
         let axes = usize::from(self.space.rank).saturating_sub(1);
         if !(1..=3).contains(&axes) || self.space.operands != 1 {
-            return Err(refuse(FAMILY, "pictures have one to three axes"));
+            return Err(refuse(FAMILY, "images have one to three axes"));
         }
         let place = if self.space.wide { "i64" } else { "int" };
         let steps = if self.dilated { "(end - start + dilation - 1) / dilation" } else { "end - start" };
@@ -97,7 +97,7 @@ KILN_DEVICE Place kiln_reach(Place start, Place end, Place dilation, Place kerne
     Place taps = {steps};
     return taps < kernel ? taps : kernel;
 }}
-/* Taps of a window that lie before the picture. */
+/* Taps of a window that lie before the image. */
 KILN_DEVICE Place kiln_skipped(Place start, Place dilation) {{ return start < 0 ? {skipped} : 0; }}
 ",
             self.space.structure()

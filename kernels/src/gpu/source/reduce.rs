@@ -142,10 +142,10 @@ impl ReduceCode {
                  Index start = unit / (Index)inner * (Index)length * (Index)inner + unit % (Index)inner;\n"
             }
             Shape::Slices => {
-                "        Index blocks = ((Index)inner + 31) / 32, picture = unit / blocks;\n        \
+                "        Index blocks = ((Index)inner + 31) / 32, slice = unit / blocks;\n        \
                  Index column = unit % blocks * 32 + KILN_THREAD_X;\n        \
-                 Index to = picture * (Index)inner + column;\n        \
-                 Index start = picture * (Index)length * (Index)inner + column;\n        \
+                 Index to = slice * (Index)inner + column;\n        \
+                 Index start = slice * (Index)length * (Index)inner + column;\n        \
                  Index end = column < (Index)inner ? (Index)length : 0;\n"
             }
         };

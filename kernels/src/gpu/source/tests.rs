@@ -87,8 +87,8 @@ pub(crate) fn every_code() -> Vec<KernelCode> {
                     .map(|copy| Box::new(copy) as _),
             );
         }
-        kernel(TransposeKernel::new(width, &[2, 33, 40], &[0, 2, 1]).map(|turned| Box::new(turned) as _));
-        kernel(TransposeKernel::new(width, &[2, 33, 40], &[1, 0, 2]).map(|turned| Box::new(turned) as _));
+        kernel(TransposeKernel::new(width, &[2, 33, 40], &[0, 2, 1]).map(|transposed| Box::new(transposed) as _));
+        kernel(TransposeKernel::new(width, &[2, 33, 40], &[1, 0, 2]).map(|transposed| Box::new(transposed) as _));
     }
     for (length, inner, logarithm) in [(7, 1, false), (5000, 1, true), (7, 3, false), (7, 3, true), (1 << 33, 1, false)]
     {
@@ -104,7 +104,7 @@ pub(crate) fn every_code() -> Vec<KernelCode> {
         [(1, 1), (1, 2), (2, 1), (3, 2)].into_iter().flat_map(|form| [(form, 0), (form, 1), (form, 2)])
     {
         let kind = [PoolKind::Max, PoolKind::Average { include_pad: true }, PoolKind::Average { include_pad: false }];
-        let shape = folds::pictures(form.0, 9, 3, 2, form.1, 1);
+        let shape = folds::images(form.0, 9, 3, 2, form.1, 1);
         kernel(PoolKernel::new(kind[window], &shape).map(|pool| Box::new(pool) as _));
     }
     for reduction in Reduction::ALL {
@@ -133,7 +133,7 @@ fn wide_codes() -> Vec<KernelCode> {
     let huge = 1u64 << 33;
     let add = single(2, Step::Binary(BinaryOp::Add, 0, 1));
     let geometry = |output: &[usize], right: &[usize]| Geometry::new(output, &[output, right]).unwrap();
-    let mut shape = folds::pictures(2, 9, 3, 2, 1, 1);
+    let mut shape = folds::images(2, 9, 3, 2, 1, 1);
     shape.batch = 1 << 30;
     let axis = Resized { input: 4, output: 8, taps: 2 };
     let kernels: Vec<Result<Box<dyn Kernel>>> = vec![
@@ -187,12 +187,11 @@ fn another_shape_has_the_same_code() {
     };
     assert_eq!(chain(&[1], &[1]), chain(&[3, 5, 7], &[3, 5, 7]));
     assert_eq!(chain(&[3, 5, 8], &[5, 1]), chain(&[7, 11, 56 * 56], &[11, 1]));
-    let turned = |rows, columns| TransposeKernel::new(4, &[rows, columns], &[1, 0]).unwrap().code();
-    assert_eq!(turned(8, 9), turned(1000, 64));
+    let transposed = |rows, columns| TransposeKernel::new(4, &[rows, columns], &[1, 0]).unwrap().code();
+    assert_eq!(transposed(8, 9), transposed(1000, 64));
     let norm = |rows, length| RowNormKernel::new(rows, length, 1e-5, true, None, false).unwrap().code();
     assert_eq!(norm(1, 768), norm(77, 512));
-    let pool =
-        |size, kernel| PoolKernel::new(PoolKind::Max, &folds::pictures(2, size, kernel, 1, 1, 0)).unwrap().code();
+    let pool = |size, kernel| PoolKernel::new(PoolKind::Max, &folds::images(2, size, kernel, 1, 1, 0)).unwrap().code();
     assert_eq!(pool(7, 2), pool(56, 3));
     let axis = |input, output, taps| Resized { input, output, taps };
     let resize = |axis| ResizeKernel::new(Mix::Blend, 3, &[axis], 1).unwrap().code();

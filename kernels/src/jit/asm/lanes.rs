@@ -4,6 +4,7 @@ use dynasmrt::DynasmApi;
 
 use super::{Asm, Vreg};
 use crate::jit::evex::{self, Operands};
+use crate::jit::vex;
 
 /// Defines `name(dst, a, b)` over three registers.
 macro_rules! permutations {
@@ -102,6 +103,17 @@ impl Asm {
             self.evex(&evex::VPERMW, Operands::of(dst.0, order.0), src.into());
         } else {
             self.refuse("a permutation of 16-bit elements outside of AVX-512");
+        }
+    }
+
+    /// Element i of dst is the element of `table`, a vector, whose number is the lowest bits of lane i of `index`: four
+    /// bits on AVX-512, three on AVX2.
+    pub fn vlookup(&mut self, dst: Vreg, index: Vreg, table: Vreg) {
+        self.check_vectors(dst.0 | index.0 | table.0);
+        if self.wide() {
+            self.evex(&evex::VPERMPS, Operands::of(dst.0, index.0), table.into());
+        } else {
+            self.vex(vex::Form::twin(&evex::VPERMPS), dst.0, index.0, table.into());
         }
     }
 

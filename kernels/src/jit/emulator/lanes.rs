@@ -202,6 +202,11 @@ pub(super) fn permute_words(a: &Vector, b: &Vector) -> Vector {
     std::array::from_fn(|lane| word(a[lane] & 31) | word(a[lane] >> 16 & 31) << 16)
 }
 
+/// `vpermps` of vectors of so many lanes: the elements of b at the indices in a.
+pub(super) fn permute_lanes(a: &Vector, b: &Vector, lanes: usize) -> Vector {
+    std::array::from_fn(|lane| b[a[lane] as usize % lanes])
+}
+
 /// `vshuff32x4`: two groups of a, then two of b.
 pub(super) fn shuffle_groups(a: &Vector, b: &Vector, imm: i64) -> Vector {
     let mut out = [0; 16];

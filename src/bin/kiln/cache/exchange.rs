@@ -12,10 +12,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use kiln::record::{Evidence, How, Record, merge_into};
+use kiln::record::{Evidence, EvidenceKind, Record, merge_into};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Blame, Failure, Outcome};
+use crate::failure::{Failure, Outcome, WithCode};
 
 /// The most bytes of a JSON file: more than a record file can hold.
 const MOST_JSON: u64 = 1 << 30;
@@ -62,7 +62,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 impl Entry {
     fn of(record: &Record) -> Entry {
         let (key_text, choice_text) = kiln::exec::describe(record).unzip();
-        let Evidence { how, nanos, samples, created, against } = record.evidence;
+        let Evidence { kind: how, nanos, samples, created, against } = record.evidence;
         Entry {
             family: record.family.clone(),
             revision: record.revision,
@@ -79,9 +79,9 @@ impl Entry {
     }
 
     fn record(self) -> Option<Record> {
-        let how = [How::Model, How::Measured].into_iter().find(|how| how.name() == self.how)?;
+        let how = [EvidenceKind::Model, EvidenceKind::Measured].into_iter().find(|how| how.name() == self.how)?;
         let Entry { family, revision, nanos, samples, created, against, .. } = self;
-        let evidence = Evidence { how, nanos, samples, created, against };
+        let evidence = Evidence { kind: how, nanos, samples, created, against };
         Some(Record { family, revision, key: unhex(&self.key)?, choice: unhex(&self.choice)?, evidence })
     }
 }

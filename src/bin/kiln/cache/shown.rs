@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use kiln::exec::{Refusal, Verifier};
-use kiln::record::{FileSummary, How, Record, RecordId};
+use kiln::record::{EvidenceKind, FileSummary, Record, RecordId};
 
 use crate::failure::{Code, Failure, Outcome};
 use crate::table::{Table, bytes};
@@ -49,7 +49,7 @@ struct Counts {
 impl Counts {
     fn add(&mut self, record: &Record) {
         self.records += 1;
-        self.measured += u64::from(record.evidence.how == How::Measured);
+        self.measured += u64::from(record.evidence.kind == EvidenceKind::Measured);
         self.bytes += (record.key.len() + record.choice.len()) as u64;
     }
 }
@@ -72,7 +72,7 @@ pub(super) fn list(files: &[FileSummary], screen: &mut dyn Write) -> Outcome {
             };
             let (key, choice) = words(record);
             let id = RecordId::of(record).to_string()[..12].to_owned();
-            table.row([id, record.family.clone(), record.evidence.how.name().to_owned(), time, key, choice]);
+            table.row([id, record.family.clone(), record.evidence.kind.name().to_owned(), time, key, choice]);
         }
         write!(screen, "{}", table.text())?;
     }
@@ -92,7 +92,7 @@ pub(super) fn show(files: &[FileSummary], id: &str, screen: &mut dyn Write) -> O
             writeln!(screen, " family   {} revision {}", record.family, record.revision)?;
             writeln!(screen, " key      {key}")?;
             writeln!(screen, " choice   {choice}")?;
-            writeln!(screen, " why      {}, {} samples", evidence.how.name(), evidence.samples)?;
+            writeln!(screen, " why      {}, {} samples", evidence.kind.name(), evidence.samples)?;
             writeln!(screen, " time     {} ns, the next best {} ns", evidence.nanos, evidence.against)?;
             writeln!(screen, " created  {} s after 1970", evidence.created)?;
         }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln::exec::Verifier;
-use kiln::record::{How, Record, clear_folder, merge_into, replace_file};
+use kiln::record::{EvidenceKind, Record, clear_folder, merge_into, replace_file};
 
-use crate::failure::{Blame, Failure, Outcome};
+use crate::failure::{Failure, Outcome, WithCode};
 
 /// What `kiln cache prune` drops.
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,7 @@ impl Prune {
         let age = now.saturating_sub(record.evidence.created) / DAY;
         self.family.as_ref().is_none_or(|family| *family == record.family)
             && self.older_than_days.is_none_or(|days| age > days)
-            && (!self.unmeasured || record.evidence.how != How::Measured)
+            && (!self.unmeasured || record.evidence.kind != EvidenceKind::Measured)
     }
 }
 

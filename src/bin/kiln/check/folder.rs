@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Blame, Outcome};
+use crate::failure::{Outcome, WithCode};
 
 /// One case on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal
 
 use crate::check::case::{self, Seen, Verdict};
 use crate::check::folder::Case;
-use crate::failure::{Blame, Outcome};
+use crate::failure::{Outcome, WithCode};
 use crate::invocation;
 
 /// The beginning of the last line of a process that a signal kills.

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::comparison::{Allowed, Deviation, deviation};
 use crate::closeness::{Difference, Element};
-use crate::failure::{Blame, Outcome};
+use crate::failure::{Outcome, WithCode};
 use crate::nodes::{self, NodeView, RunView};
 use crate::selection;
 use crate::shape;

@@ -8,7 +8,7 @@ use kiln_kernels::gpu::{ConvProblem, Engine, Notes, Policy, Problem};
 
 use super::*;
 use crate::exec::tune::{Tune, TuneReport, Tuner};
-use crate::record::{How, Store};
+use crate::record::{EvidenceKind, Store};
 
 /// Longer than anything here takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,7 +52,7 @@ fn the_fastest_that_is_allowed_takes_the_place_of_the_first_and_all_are_recorded
         assert_eq!((outcome, solution.origin), (Outcome::Hit, Origin::Measured));
         assert_eq!(process.engine(&conv()), Some(winograd()));
         let (ranking, evidence) = process.known();
-        assert_eq!((evidence.how, evidence.nanos, evidence.against), (How::Measured, 40_000, 50_000));
+        assert_eq!((evidence.kind, evidence.nanos, evidence.against), (EvidenceKind::Measured, 40_000, 50_000));
         assert!(evidence.samples >= 2);
         assert_eq!(ranking.measured_under, Some(Policy::default()));
         assert_eq!(engines(&ranking), [winograd(), split(), ordinary(), LEGACY, tensor_core()]);
@@ -114,7 +114,7 @@ fn the_first_proposal_stays_unless_another_saves_the_margin() {
         let (ranking, evidence) = process.known();
         let order = if changed == 1 { [2, 1] } else { [1, 2] };
         assert_eq!(engines(&ranking), order.map(|index| graph(index, &[])));
-        assert_eq!((evidence.how, ranking.candidates.len()), (How::Measured, 2));
+        assert_eq!((evidence.kind, ranking.candidates.len()), (EvidenceKind::Measured, 2));
         let next = process.next(two(100_000, second), Policy::default());
         assert_eq!(next.engine(&conv()), Some(graph(order[0], &[])), "the order is what counts, not the times");
     }
@@ -128,8 +128,8 @@ fn what_fails_in_a_search_is_refused_for_ever_and_disturbs_nobody() {
     let report = search(&process, &conv(), Tune::Full);
     assert_eq!((report.tuned, report.changed), (1, 0));
     let (ranking, _) = process.known();
-    let refused = [(split(), Why::Unsupported), (winograd(), Why::Fails)];
-    assert_eq!(ranking.refused, refused.map(|(engine, why)| Refused { engine, why }));
+    let refused = [(split(), RefusalReason::Unsupported), (winograd(), RefusalReason::Fails)];
+    assert_eq!(ranking.refused, refused.map(|(engine, reason)| Refused { engine, reason }));
     assert_eq!(engines(&ranking), [ordinary(), LEGACY, tensor_core(), huge()]);
     // The next search, for a laxer caller and of a library that has mended itself, does not try them.
     let next = process.next(Script::default(), Policy { tf32: true, ..Policy::default() });
@@ -150,7 +150,7 @@ fn what_cannot_be_measured_stays_as_it_is() {
     let process = self::process(single);
     process.solve(&conv());
     assert_eq!(search(&process, &conv(), Tune::Fast).single, 1);
-    assert_eq!(process.known().1.how, How::Model);
+    assert_eq!(process.known().1.kind, EvidenceKind::Model);
     // None that runs.
     let process = self::process(broken(two(100, 200), &graph(1, &[]), Failure::Run));
     process.solve(&conv());

@@ -2,7 +2,8 @@
 
 use super::*;
 
-const RULES: Rules = Rules { warm_ups: 1, least: 3, enough: 0, candidate: 1_000_000, key: (1_000_000, 50), turns: 2 };
+const RULES: Rules =
+    Rules { warm_ups: 1, least: 3, enough: 0, candidate: 1_000_000, key: (1_000_000, 50), final_samples: 2 };
 
 /// A clock that tells what a table says, and notes who was run.
 struct Script<F> {
@@ -37,7 +38,7 @@ fn the_fastest_wins_and_what_it_was_measured_against_is_told() {
     let (verdict, runs) = contest(&[0.03; 4], &RULES, |one, _| Sample::Nanos(times[one]));
     let expected = Verdict { winner: 2, nanos: 500, samples: 3 + 4, incumbent: 1000, against: 900 };
     assert_eq!(verdict, Ok(expected));
-    assert_eq!(runs_of(&runs, 1), 4, "a warm-up and three samples, and no turn in the last rounds");
+    assert_eq!(runs_of(&runs, 1), 4, "a warm-up and three samples, and none in the last rounds");
 }
 
 #[test]
@@ -107,7 +108,8 @@ fn candidates_that_fail_drop_out_and_a_failing_incumbent_ends_it() {
 
 #[test]
 fn time_is_bounded_by_candidate_and_by_key() {
-    // Ten million nanoseconds a run: two samples each, and no turn for whoever comes after fifty runs of the incumbent.
+    // Ten million nanoseconds a run: two samples each, and none for a challenger after fifty runs of
+    // the incumbent.
     let (_, runs) = contest(&[0.0; 40], &RULES, |_, _| Sample::Nanos(10_000_000));
     assert_eq!(runs_of(&runs, 0), 3);
     assert!(runs.len() <= 50 + 3, "{} runs", runs.len());

@@ -32,6 +32,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::stored_and_moments),
         shapes: Shapes::All(shapes::with_moments),
         device: Device::By(single_output),
+        // ONNX Runtime defines it in ONNX's domain from version 1 on, and saves models of older operator sets with it.
+        first: 1,
         ..Operator::new(
             "",
             "LayerNormalization",

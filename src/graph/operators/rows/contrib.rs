@@ -1,8 +1,8 @@
 //! Operators of ONNX Runtime's domain that have nodes of their own, and what its expansions need besides ONNX's.
 
-use crate::graph::operators::attributes::{int, number, optional, text};
-use crate::graph::operators::contrib;
+use crate::graph::operators::attributes::{int, number, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
+use crate::graph::operators::{contrib, shapes};
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
@@ -29,6 +29,47 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     },
     Operator {
         types: Types::Input(0),
+        shapes: Shapes::First(contrib::stated_columns),
+        ..Operator::new(
+            "com.microsoft",
+            "MatMulNBits",
+            &[1],
+            between(3, 6),
+            &[
+                required("K"),
+                required("N"),
+                int("accuracy_level", 0),
+                int("bits", 4),
+                required("block_size"),
+                int("weight_prepacked", 0),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(contrib::stated_columns),
+        ..Operator::new(
+            "com.microsoft",
+            "MatMulBnb4",
+            &[1],
+            exactly(3),
+            &[
+                required("K"),
+                required("N"),
+                required("block_size"),
+                required("quant_type"),
+                int("training_mode", 0),
+                int("transB", 1),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(shapes::matmul),
+        ..Operator::new("kiln", "BlockwiseMatMul", &[1], between(3, 5), &[required("block_size"), int("trans_b", 0)])
+    },
+    Operator {
+        types: Types::Input(0),
         shapes: Shapes::All(contrib::quantized_lstm),
         ..Operator::new(
             "com.microsoft",
@@ -43,6 +84,35 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
                 text("direction", "forward"),
                 optional("hidden_size"),
                 int("input_forget", 0),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::All(contrib::group_query),
+        ..Operator::new(
+            "com.microsoft",
+            "GroupQueryAttention",
+            &[1],
+            between(7, 17),
+            &[
+                int("causal", 1),
+                int("do_rotary", 0),
+                optional("k_norm_epsilon"),
+                text("k_quant_type", "NONE"),
+                int("kv_cache_bit_width", 0),
+                required("kv_num_heads"),
+                int("local_window_size", -1),
+                required("num_heads"),
+                optional("q_norm_epsilon"),
+                number("qk_norm_epsilon", 1e-6),
+                int("qk_output", 0),
+                int("rotary_interleaved", 0),
+                optional("scale"),
+                int("sliding_window_cache", 0),
+                int("smooth_softmax", -1),
+                number("softcap", 0.0),
+                text("v_quant_type", "NONE"),
             ],
         )
     },

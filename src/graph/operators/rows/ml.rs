@@ -1,4 +1,4 @@
-//! Classical models over tables: trees, scalers, and maps from and to rows.
+//! Classical models over tables: trees, support vector machines, scalers, and maps from and to rows.
 
 use crate::graph::operators::attributes::{Attribute, int, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, exactly};
@@ -33,6 +33,49 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::Is(DType::F32),
         shapes: Shapes::Input(0),
         ..Operator::new("ai.onnx.ml", "Scaler", &[1], exactly(1), &[optional("offset"), optional("scale")])
+    },
+    Operator {
+        types: Types::By(kinds::label_and_scores),
+        shapes: Shapes::All(contrib::machine_classes),
+        ..Operator::new(
+            "ai.onnx.ml",
+            "SVMClassifier",
+            &[1],
+            exactly(1),
+            &[
+                optional("classlabels_ints"),
+                optional("classlabels_strings"),
+                optional("coefficients"),
+                optional("kernel_params"),
+                text("kernel_type", "LINEAR"),
+                text("post_transform", "NONE"),
+                optional("prob_a"),
+                optional("prob_b"),
+                optional("rho"),
+                optional("support_vectors"),
+                optional("vectors_per_class"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Is(DType::F32),
+        shapes: Shapes::First(contrib::one_target),
+        ..Operator::new(
+            "ai.onnx.ml",
+            "SVMRegressor",
+            &[1],
+            exactly(1),
+            &[
+                optional("coefficients"),
+                optional("kernel_params"),
+                text("kernel_type", "LINEAR"),
+                int("n_supports", 0),
+                int("one_class", 0),
+                text("post_transform", "NONE"),
+                optional("rho"),
+                optional("support_vectors"),
+            ],
+        )
     },
     Operator {
         types: Types::Is(DType::F32),

@@ -21,14 +21,14 @@ pub(super) fn compacted(graph: &Graph, node: &NodeDesc) -> Option<Tensor> {
             Tensor::compact(graph.constant_input(node, 0)?.clone(), Expansion::default()).ok()
         }
         "Sub" => {
-            let (form, by) = (Bare::of(graph.constant_input(node, 0)?)?, graph.constant_input(node, 1)?);
+            let (form, by) = (CompactParts::of(graph.constant_input(node, 0)?)?, graph.constant_input(node, 1)?);
             (form.expansion == Expansion::default()).then_some(())?;
             let zero = Some(form.factors(by)?);
             Tensor::compact(form.stored, Expansion { zero, scale: None }).ok()
         }
         "Mul" => {
             let (a, b) = (graph.constant_input(node, 0)?, graph.constant_input(node, 1)?);
-            let (form, by) = Bare::of(a).map(|form| (form, b)).or_else(|| Some((Bare::of(b)?, a)))?;
+            let (form, by) = CompactParts::of(a).map(|form| (form, b)).or_else(|| Some((CompactParts::of(b)?, a)))?;
             form.expansion.scale.is_none().then_some(())?;
             let scale = Some(form.factors(by)?);
             Tensor::compact(form.stored, Expansion { scale, ..form.expansion }).ok()
@@ -63,17 +63,17 @@ fn dequantized(graph: &Graph, node: &NodeDesc) -> Option<Tensor> {
 }
 
 /// The parts of a compact constant, in the shape that it has here.
-struct Bare {
+struct CompactParts {
     stored: Tensor,
     expansion: Expansion,
 }
 
-impl Bare {
-    fn of(tensor: &Tensor) -> Option<Bare> {
+impl CompactParts {
+    fn of(tensor: &Tensor) -> Option<CompactParts> {
         let (form, first) = tensor.compact_form()?;
         (first == 0 && form.stored.len() == tensor.len()).then_some(())?;
         let stored = form.stored.reshaped(tensor.shape().iter().copied()).ok()?;
-        Some(Bare { stored, expansion: form.expansion.clone() })
+        Some(CompactParts { stored, expansion: form.expansion.clone() })
     }
 
     /// A constant in `f32` as factors of its elements.

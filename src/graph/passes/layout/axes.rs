@@ -8,7 +8,7 @@ use crate::graph::passes::permute::to_last;
 use crate::tensor::{DType, Tensor};
 
 /// The index in channels-last of an axis in ONNX's order.
-pub(super) fn turned(axis: usize, rank: usize) -> usize {
+pub(super) fn to_last_axis(axis: usize, rank: usize) -> usize {
     match axis {
         0 => 0,
         1 => rank - 1,
@@ -51,7 +51,7 @@ impl Layout<'_> {
             *input = self.last(*input, rank)?;
         }
         self.rest_plain(node, data.len());
-        moved.attrs.insert("axis".to_owned(), Attr::Int(turned(at, rank) as i64));
+        moved.attrs.insert("axis".to_owned(), Attr::Int(to_last_axis(at, rank) as i64));
         self.outputs_last(&mut moved)?;
         Some(moved)
     }
@@ -113,9 +113,9 @@ impl Layout<'_> {
         }
         let (begins, ends) = pads.split_at(rank);
         let order = to_last(rank);
-        let turned = order.iter().map(|&axis| begins[axis]).chain(order.iter().map(|&axis| ends[axis])).collect();
+        let permuted = order.iter().map(|&axis| begins[axis]).chain(order.iter().map(|&axis| ends[axis])).collect();
         let mut moved = node.clone();
-        self.set_list(&mut moved, "pads", 1, turned)?;
+        self.set_list(&mut moved, "pads", 1, permuted)?;
         moved.inputs[0] = Some(self.last(node.input(0)?, rank)?);
         self.rest_plain(node, 1);
         self.outputs_last(&mut moved)?;
@@ -133,7 +133,8 @@ impl Layout<'_> {
                 (0..starts as i64).collect()
             }
         };
-        let axes = axes.into_iter().map(|at| Some(turned(axis(at, rank)?, rank) as i64)).collect::<Option<_>>()?;
+        let axes =
+            axes.into_iter().map(|at| Some(to_last_axis(axis(at, rank)?, rank) as i64)).collect::<Option<_>>()?;
         let mut moved = node.clone();
         if node.ints("starts").is_some() {
             moved.attrs.insert("axes".to_owned(), Attr::Ints(axes));
@@ -162,10 +163,10 @@ impl Layout<'_> {
             return None;
         }
         let mut moved = node.clone();
-        let turned = axes.iter().map(|&at| turned(at, rank) as i64).collect();
+        let permuted = axes.iter().map(|&at| to_last_axis(at, rank) as i64).collect();
         // Attribute or input, depending on the version; without a list all axes are reduced, in any order.
         if node.ints("axes").is_some() || node.input(1).is_some() {
-            self.set_list(&mut moved, "axes", 1, turned)?;
+            self.set_list(&mut moved, "axes", 1, permuted)?;
         }
         moved.inputs[0] = Some(self.last(node.input(0)?, rank)?);
         self.rest_plain(node, 1);

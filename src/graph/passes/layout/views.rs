@@ -1,6 +1,6 @@
 //! Reshapes, transposes and Shape of channels-last values.
 
-use super::{Layout, RANKS, axes::turned};
+use super::{Layout, RANKS, axes::to_last_axis};
 use crate::graph::facts::axis;
 use crate::graph::ir::{Attr, NodeDesc, ValueId};
 use crate::graph::operators::Layout as Kind;
@@ -53,7 +53,7 @@ impl Layout<'_> {
         let at = |at: i64| (if at < 0 { at.saturating_add(rank as i64) } else { at }).clamp(0, rank as i64) as usize;
         let attributes = node.attributes();
         let (start, end) = (at(attributes.int("start")), at(attributes.integer("end").unwrap_or(rank as i64)));
-        let places: Vec<i64> = (start..end.max(start)).map(|axis| turned(axis, rank) as i64).collect();
+        let places: Vec<i64> = (start..end.max(start)).map(|axis| to_last_axis(axis, rank) as i64).collect();
         let places = self.add_constant("places", Tensor::from_vec([places.len()], places).ok()?);
         let sizes = self.add_value(node.output(0)?);
         let mut shape = node.clone();
@@ -85,7 +85,7 @@ impl Layout<'_> {
             return None;
         }
         let mut moved = node.clone();
-        self.set_list(&mut moved, "axes", 1, axes.iter().map(|&at| turned(at, rank) as i64).collect())?;
+        self.set_list(&mut moved, "axes", 1, axes.iter().map(|&at| to_last_axis(at, rank) as i64).collect())?;
         moved.inputs[0] = Some(last);
         self.finish(&mut moved, is_plain)?;
         Some(moved)
@@ -99,7 +99,7 @@ impl Layout<'_> {
             return None;
         }
         let mut moved = node.clone();
-        self.set_list(&mut moved, "axes", 1, axes.iter().map(|&at| turned(at, rank) as i64).collect())?;
+        self.set_list(&mut moved, "axes", 1, axes.iter().map(|&at| to_last_axis(at, rank) as i64).collect())?;
         moved.inputs[0] = Some(last);
         self.finish(&mut moved, false)?;
         Some(moved)

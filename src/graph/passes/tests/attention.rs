@@ -18,7 +18,7 @@ fn written() -> Written {
 }
 
 impl Written {
-    /// `[batch, steps, 12]` to three heads of width 4, turned by `perm`.
+    /// `[batch, steps, 12]` to three heads of width 4, transposed by `perm`.
     fn apart(&mut self, layer: usize, perm: [i64; 4]) -> ValueId {
         let target = ints(&mut self.build, &[0, 0, 3, 4]);
         let heads = self.build.op("Reshape", &[self.layers[layer], target], &[]);
@@ -74,8 +74,8 @@ fn a_cache_is_read_where_it_was_joined() {
     let present = w.build.op("Concat", &[past, new], &[("axis", 2.into())]);
     let values = w.build.op("Concat", &[past, value], &[("axis", 2.into())]);
     w.build.output("present", present);
-    let turned = w.build.op("Transpose", &[present], &[("perm", [0, 1, 3, 2].into())]);
-    let product = w.build.op("MatMul", &[query, turned], &[]);
+    let transposed = w.build.op("Transpose", &[present], &[("perm", [0, 1, 3, 2].into())]);
+    let product = w.build.op("MatMul", &[query, transposed], &[]);
     let dims = [Dim::from(1), Dim::from(1), Dim::from("d-3"), Dim::Any];
     let (keep, low) = (w.build.input("keep", DType::Bool, dims), scalar(&mut w.build, -1e9));
     let kept = w.build.op("Where", &[keep, product, low], &[]);

@@ -48,11 +48,11 @@ fn is_consistent(graph: &Graph) {
     }
 }
 
-const HALF: Option<DType> = Some(DType::BF16);
-const FULL: Option<DType> = Some(DType::F32);
+const BF16: Option<DType> = Some(DType::BF16);
+const F32: Option<DType> = Some(DType::F32);
 
 #[test]
-fn what_convolutions_hand_to_convolutions_is_stored_as_halves() {
+fn what_convolutions_hand_to_convolutions_is_stored_as_bf16() {
     let (mut build, x) = with_x(&[-2, 16, -3, -4]);
     let a = conv(&mut build, x, [16, 32, 3]);
     let b = build.op("Relu", &[a], &[]);
@@ -60,13 +60,13 @@ fn what_convolutions_hand_to_convolutions_is_stored_as_halves() {
     let d = conv(&mut build, c, [32, 16, 3]);
     let y = build.op("Sigmoid", &[d], &[]);
     let graph = stored(build, y);
-    assert_eq!(written(&graph), [HALF, HALF, FULL]);
+    assert_eq!(written(&graph), [BF16, BF16, F32]);
     assert!(graph.nodes.iter().filter(|node| node.op.contains("Conv")).all(|node| node.domain == "kiln"));
     is_consistent(&graph);
 }
 
 #[test]
-fn a_residual_is_stored_as_halves_too() {
+fn a_residual_is_stored_as_bf16_too() {
     let (mut build, x) = with_x(&[1, 16, 8, 8]);
     let a = conv(&mut build, x, [16, 16, 3]);
     let b = conv(&mut build, a, [16, 16, 3]);
@@ -74,7 +74,7 @@ fn a_residual_is_stored_as_halves_too() {
     let c = conv(&mut build, sum, [16, 16, 3]);
     let y = build.op("Abs", &[c], &[]);
     let graph = stored(build, y);
-    assert_eq!(written(&graph), [HALF, HALF, FULL]);
+    assert_eq!(written(&graph), [BF16, BF16, F32]);
     is_consistent(&graph);
 }
 
@@ -118,13 +118,13 @@ fn what_pools_joins_and_picks_hands_on_what_it_is_given() {
     let joined = build.op("Concat", &[a, large], &[("axis", 1.into())]);
     let y = conv(&mut build, joined, [32, 16, 1]);
     let graph = stored(build, y);
-    assert_eq!(written(&graph), [HALF, HALF, FULL]);
-    let halves = graph.values.iter().filter(|value| value.dtype == Some(DType::BF16)).count();
-    assert_eq!(halves, 5, "two convolutions, the pool, the picked and the joined");
+    assert_eq!(written(&graph), [BF16, BF16, F32]);
+    let in_bf16 = graph.values.iter().filter(|value| value.dtype == Some(DType::BF16)).count();
+    assert_eq!(in_bf16, 5, "two convolutions, the pool, the picked and the joined");
 }
 
 #[test]
-fn depthwise_convolutions_hand_on_halves_between_others() {
+fn depthwise_convolutions_hand_on_bf16_between_others() {
     let (mut build, x) = with_x(&[1, 16, 8, 8]);
     let each = |build: &mut GraphBuilder, x: ValueId| {
         let w = floats(build, &[32, 1, 3, 3]);
@@ -137,7 +137,7 @@ fn depthwise_convolutions_hand_on_halves_between_others() {
     let d = each(&mut build, c);
     let y = build.op("Softmax", &[d], &[("axis", 1.into())]);
     let graph = stored(build, y);
-    assert_eq!(written(&graph), [HALF, HALF, FULL, None]);
+    assert_eq!(written(&graph), [BF16, BF16, F32, None]);
     is_consistent(&graph);
 }
 
@@ -149,7 +149,7 @@ fn one_full_part_keeps_all_that_is_joined_with_it_full() {
     let soft = build.op("Softmax", &[b], &[("axis", 1.into())]);
     let joined = build.op("Concat", &[b, soft], &[("axis", 1.into())]);
     let y = conv(&mut build, joined, [32, 16, 1]);
-    assert_eq!(written(&stored(build, y)), [HALF, FULL, None]);
+    assert_eq!(written(&stored(build, y)), [BF16, F32, None]);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn readers_of_a_shape_keep_no_value_from_bf16() {
     let flat = build.op("Flatten", &[b], &[]);
     let y = build.op("Expand", &[flat, shape], &[]);
     let graph = stored(build, y);
-    assert_eq!(written(&graph)[1], FULL);
+    assert_eq!(written(&graph)[1], F32);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn other_elements_change_nothing() {
 }
 
 #[test]
-fn convolutions_in_pairs_hand_halves_to_each_other() {
+fn convolutions_in_pairs_hand_bf16_to_each_other() {
     let (mut build, x) = with_x(&[1, 3, 8, 8]);
     // Of an image: multiplied in f32, and handed on rounded.
     let first = conv(&mut build, x, [3, 16, 3]);
@@ -185,7 +185,7 @@ fn convolutions_in_pairs_hand_halves_to_each_other() {
     let flat = build.op("Flatten", &[last], &[]);
     let y = product(&mut build, flat, [16 * 64, 10]);
     let graph = stored_for(build, y, Elements::Bf16Dot);
-    assert_eq!(written(&graph), [HALF, HALF, FULL, None]);
+    assert_eq!(written(&graph), [BF16, BF16, F32, None]);
     assert!(graph.nodes.iter().filter(|node| node.op.contains("MatMul")).all(|node| named(node).is_none()));
     is_consistent(&graph);
 }
@@ -201,19 +201,19 @@ fn product(build: &mut GraphBuilder, x: ValueId, [rows, columns]: [usize; 2]) ->
 }
 
 #[test]
-fn what_products_hand_to_products_is_stored_as_halves() {
+fn what_products_hand_to_products_is_stored_as_bf16() {
     let (mut build, x) = with_x(&[-2, -3, 16]);
     let a = product(&mut build, x, [16, 64]);
     let a = build.op("Relu", &[a], &[]);
     let b = product(&mut build, a, [64, 8]);
     let y = build.op("Softmax", &[b], &[]);
     let graph = stored(build, y);
-    assert_eq!(all_written(&graph), [("FusedMatMul", HALF), ("FusedMatMul", FULL), ("Softmax", None)]);
+    assert_eq!(all_written(&graph), [("FusedMatMul", BF16), ("FusedMatMul", F32), ("Softmax", None)]);
     is_consistent(&graph);
 }
 
 #[test]
-fn a_normalisation_hands_halves_to_products_and_to_their_residuals() {
+fn a_normalisation_hands_bf16_to_products_and_to_their_residuals() {
     let (mut build, x) = with_x(&[-2, -3, 16]);
     let (scale, bias) = (floats(&mut build, &[16]), floats(&mut build, &[16]));
     let norm = build.op("LayerNormalization", &[x, scale, bias], &[]);
@@ -224,7 +224,7 @@ fn a_normalisation_hands_halves_to_products_and_to_their_residuals() {
     let graph = stored(build, y);
     // Sums that are normalised stay `f32`, and so does the result.
     let (norm, product) = ("LayerNormalization", "FusedMatMul");
-    assert_eq!(all_written(&graph), [(norm, HALF), (product, HALF), (product, FULL), (norm, None)]);
+    assert_eq!(all_written(&graph), [(norm, BF16), (product, BF16), (product, F32), (norm, None)]);
     is_consistent(&graph);
 }
 
@@ -243,8 +243,8 @@ fn who_multiplies_what_is_made_at_run_time_or_shows_moments_takes_f32() {
 }
 
 #[test]
-fn attention_takes_halves_where_queries_keys_and_values_all_are() {
-    for (full, of_attention) in [(false, HALF), (true, HALF)] {
+fn attention_takes_bf16_where_queries_keys_and_values_all_are() {
+    for (full, of_attention) in [(false, BF16), (true, BF16)] {
         let (mut build, x) = with_x(&[-2, -3, 16]);
         let [query, key, value] = [0; 3].map(|_| product(&mut build, x, [16, 16]));
         // A KV cache keeps keys in `f32`, and so what is read beside them.
@@ -269,8 +269,8 @@ fn attention_takes_halves_where_queries_keys_and_values_all_are() {
         let said: Vec<_> = graph.nodes.iter().filter(|node| node.domain == "kiln").map(named).collect();
         let attention = graph.nodes.iter().find(|node| node.is_fused("FusedAttention")).expect("attention");
         assert_eq!(named(attention), of_attention);
-        let halves = said.iter().filter(|to| **to == HALF).count();
-        assert_eq!(halves, if full { 1 } else { 4 }, "{said:?}");
+        let in_bf16 = said.iter().filter(|to| **to == BF16).count();
+        assert_eq!(in_bf16, if full { 1 } else { 4 }, "{said:?}");
         is_consistent(&graph);
     }
 }

@@ -34,8 +34,8 @@ fn nodes_that_hand_on_their_input_go() {
             b.op("Tile", &[x, repeats], &[])
         }),
         ("two transposes that undo each other", |b, x| {
-            let turned = b.op("Transpose", &[x], &[("perm", [2, 0, 1].into())]);
-            b.op("Transpose", &[turned], &[("perm", [1, 2, 0].into())])
+            let transposed = b.op("Transpose", &[x], &[("perm", [2, 0, 1].into())]);
+            b.op("Transpose", &[transposed], &[("perm", [1, 2, 0].into())])
         }),
     ];
     for (case, make) in cases {

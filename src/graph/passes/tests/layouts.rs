@@ -19,7 +19,7 @@ fn transposes(graph: &Graph) -> usize {
 }
 
 #[test]
-fn a_network_turns_its_input_once_and_its_output_once() {
+fn a_network_transposes_its_input_once_and_its_output_once() {
     let (mut build, x) = with_x(&[-2, 4, -3, -4]);
     let a = conv(&mut build, x, 3);
     let b = build.op("Relu", &[a], &[]);
@@ -36,7 +36,7 @@ fn a_network_turns_its_input_once_and_its_output_once() {
 }
 
 #[test]
-fn without_convolutions_and_pools_nothing_is_turned() {
+fn without_convolutions_and_pools_nothing_is_transposed() {
     let (mut build, x) = with_x(&[-2, 4, -3, -4]);
     let y = build.op("GlobalAveragePool", &[x], &[]);
     assert_eq!(ops(&laid_out(build, y)), ["GlobalAveragePool"]);
@@ -67,10 +67,10 @@ fn an_image_of_one_channel_needs_no_transpose() {
 }
 
 #[test]
-fn axes_pads_and_channel_constants_are_turned() {
+fn axes_pads_and_channel_constants_are_permuted() {
     type Make = fn(&mut GraphBuilder, ValueId) -> ValueId;
-    type IsTurned = fn(&Graph, &NodeDesc) -> bool;
-    let cases: [(&str, Make, IsTurned); 7] = [
+    type IsPermuted = fn(&Graph, &NodeDesc) -> bool;
+    let cases: [(&str, Make, IsPermuted); 7] = [
         ("Concat", |b, x| b.op("Concat", &[x, x], &[("axis", 1.into())]), |_, n| n.attributes().int("axis") == 3),
         ("Softmax", |b, x| b.op("Softmax", &[x], &[("axis", (-1).into())]), |_, n| n.attributes().int("axis") == 2),
         ("ReduceMax", |b, x| b.op("ReduceMax", &[x], &[("axes", [1].into())]), |_, n| n.ints("axes") == Some(&[3])),
@@ -107,7 +107,7 @@ fn axes_pads_and_channel_constants_are_turned() {
             |g, n| g.constant_input(n, 1).unwrap().shape() == [1, 1, 1, 4],
         ),
     ];
-    for (op, make, turned) in cases {
+    for (op, make, is_permuted) in cases {
         let (mut build, x) = with_x(&[-2, 4, -3, -4]);
         let a = conv(&mut build, x, 1);
         let b = make(&mut build, a);
@@ -134,7 +134,7 @@ fn axes_pads_and_channel_constants_are_turned() {
         let graph = laid_out(build, y);
         assert_eq!(transposes(&graph), 2, "{op}: {:?}", ops(&graph));
         let node = graph.nodes.iter().find(|node| node.op == op).expect(op);
-        assert!(turned(&graph, node), "{op}: {:?}", node.attrs);
+        assert!(is_permuted(&graph, node), "{op}: {:?}", node.attrs);
     }
 }
 
@@ -150,7 +150,7 @@ fn operators_of_onnx_order_get_it_once() {
 }
 
 #[test]
-fn a_value_that_is_read_in_both_orders_is_turned_once_each_way() {
+fn a_value_that_is_read_in_both_orders_is_transposed_once_each_way() {
     let (mut build, x) = with_x(&[-2, 4, -3, -4]);
     let [a, b] = [1, 3].map(|kernel| conv(&mut build, x, kernel));
     let y = build.op("Add", &[a, b], &[]);

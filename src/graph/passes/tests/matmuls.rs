@@ -90,18 +90,18 @@ fn a_scale_after_the_bias_is_not_alpha() {
 fn transposes_of_the_last_two_axes_become_flags() {
     let (mut build, a) = with_x(&[4, -2, 16]);
     let b = input(&mut build, "b", &[4, -3, -2]);
-    let turned = [a, b].map(|value| build.op("Transpose", &[value], &[("perm", [0, 2, 1].into())]));
-    let y = build.op("MatMul", &turned, &[]);
+    let transposed = [a, b].map(|value| build.op("Transpose", &[value], &[("perm", [0, 2, 1].into())]));
+    let y = build.op("MatMul", &transposed, &[]);
     assert_eq!(ops(&optimised(build, y)), ["FusedMatMul+trans_a+trans_b"]);
 }
 
 #[test]
-fn heads_are_turned_by_rows() {
+fn heads_are_transposed_by_rows() {
     // [batch, steps, heads, width] to [batch, heads, width, steps]: what remains keeps the last axis.
     let (mut build, q) = with_x(&[-2, 4, -3, 16]);
     let k = input(&mut build, "k", &[-2, -3, 4, 16]);
-    let turned = build.op("Transpose", &[k], &[("perm", [0, 2, 3, 1].into())]);
-    let y = build.op("MatMul", &[q, turned], &[]);
+    let transposed = build.op("Transpose", &[k], &[("perm", [0, 2, 3, 1].into())]);
+    let y = build.op("MatMul", &[q, transposed], &[]);
     let graph = optimised(build, y);
     assert_eq!(ops(&graph), ["Transpose", "FusedMatMul+trans_b"]);
     assert_eq!(graph.nodes[0].ints("perm"), Some(&[0, 2, 1, 3][..]));
@@ -157,9 +157,9 @@ fn joined_heads_are_multiplied_where_they_are() {
     // [batch, heads, steps, width] is joined, flattened, multiplied and restored, then added to what came before.
     let (mut build, x) = with_x(&[-2, -3, 12]);
     let heads = input(&mut build, "heads", &[-2, 3, -3, 4]);
-    let turned = build.op("Transpose", &[heads], &[("perm", [0, 2, 1, 3].into())]);
+    let transposed = build.op("Transpose", &[heads], &[("perm", [0, 2, 1, 3].into())]);
     let (flat, w, b) = (ints(&mut build, &[-1, 12]), floats(&mut build, &[12, 12]), floats(&mut build, &[12]));
-    let rows = build.op("Reshape", &[turned, flat], &[]);
+    let rows = build.op("Reshape", &[transposed, flat], &[]);
     let product = build.op("Gemm", &[rows, w, b], &[]);
     let shape = build.op("Shape", &[x], &[]);
     let restored = build.op("Reshape", &[product, shape], &[]);

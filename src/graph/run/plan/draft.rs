@@ -99,7 +99,7 @@ impl<'a> Draft<'a> {
 
     /// The plan, with the places of outputs by `outline`; `replaced` executors had been replaced when it was begun.
     pub(super) fn finish(mut self, outline: &Outline, replaced: u64) -> Plan {
-        let (places, rooms) = lay_out(&outline.storages);
+        let (places, sizes) = lay_out(&outline.storages);
         let mut outputs = outline.outputs.iter();
         for planned in &mut self.steps {
             for (output, storage_of_output) in outputs.by_ref().take(planned.specs.len()).enumerate() {
@@ -108,7 +108,7 @@ impl<'a> Draft<'a> {
                 if planned.places.len() <= output {
                     planned.places.resize(output + 1, None);
                 }
-                planned.places[output] = Some(Place { number, room: rooms[number as usize] });
+                planned.places[output] = Some(Place { number, bytes: sizes[number as usize] });
             }
         }
         let folded = self.read_folded();
@@ -120,7 +120,7 @@ impl<'a> Draft<'a> {
             standings: self.standings.into(),
             steps: self.steps.into(),
             folded,
-            places: rooms.len(),
+            places: sizes.len(),
             is_laid_out: true,
             repeated: AtomicBool::new(false),
         }

@@ -33,7 +33,7 @@ impl Storage {
 /// The place of each storage, and the bytes of each place.
 pub(super) fn lay_out(storages: &[Storage]) -> (Vec<Option<u32>>, Vec<usize>) {
     let mut places: Vec<Option<u32>> = vec![None; storages.len()];
-    let mut rooms: Vec<usize> = Vec::new();
+    let mut sizes: Vec<usize> = Vec::new();
     let mut free: SmallVec<[u32; 16]> = smallvec![];
     // Storages are in the order of their first steps.
     let mut ends: Vec<u32> = (0..storages.len() as u32).filter(|&number| storages[number as usize].stays()).collect();
@@ -44,21 +44,21 @@ pub(super) fn lay_out(storages: &[Storage]) -> (Vec<Option<u32>>, Vec<usize>) {
         while let Some(ended) = ends.next_if(|&ended| storages[ended as usize].last < storage.first) {
             free.extend(places[ended as usize]);
         }
-        let room = |place: &u32| rooms[*place as usize];
-        let tightest = (0..free.len()).filter(|&at| room(&free[at]) >= storage.bytes).min_by_key(|&at| room(&free[at]));
-        let largest = || (0..free.len()).max_by_key(|&at| room(&free[at]));
+        let size = |place: &u32| sizes[*place as usize];
+        let tightest = (0..free.len()).filter(|&at| size(&free[at]) >= storage.bytes).min_by_key(|&at| size(&free[at]));
+        let largest = || (0..free.len()).max_by_key(|&at| size(&free[at]));
         let place = match tightest.or_else(largest) {
             Some(at) => free.swap_remove(at),
             None => {
-                rooms.push(0);
-                rooms.len() as u32 - 1
+                sizes.push(0);
+                sizes.len() as u32 - 1
             }
         };
-        let room = &mut rooms[place as usize];
-        *room = storage.bytes.max(*room);
+        let size = &mut sizes[place as usize];
+        *size = storage.bytes.max(*size);
         places[number] = Some(place);
     }
-    (places, rooms)
+    (places, sizes)
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn storages_in_use_at_once_lie_apart_and_others_take_turns() {
-        let (places, rooms) = lay_out(&[
+        let (places, sizes) = lay_out(&[
             storage(100, 0, 1),
             storage(40, 1, 2),
             storage(90, 2, 3),
@@ -81,7 +81,7 @@ mod tests {
             storage(LARGE, 4, 6),
         ]);
         assert_eq!(places, [Some(0), Some(1), Some(0), None, Some(1), Some(0), None]);
-        assert_eq!(rooms, [200, 50], "a place grows with what is put there");
+        assert_eq!(sizes, [200, 50], "a place grows with what is put there");
     }
 
     #[test]
@@ -99,10 +99,10 @@ mod tests {
                 })
                 .collect();
             storages.sort_by_key(|storage| storage.first);
-            let (places, rooms) = lay_out(&storages);
+            let (places, sizes) = lay_out(&storages);
             for (a, one) in storages.iter().enumerate() {
                 let place = places[a].expect("nothing leaves") as usize;
-                assert!(rooms[place] >= one.bytes);
+                assert!(sizes[place] >= one.bytes);
                 for (b, other) in storages.iter().enumerate().skip(a + 1) {
                     let apart = one.last < other.first || other.last < one.first;
                     assert!(apart || places[b] != places[a], "{a} and {b} meet");

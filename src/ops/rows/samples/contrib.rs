@@ -33,6 +33,61 @@ pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
             }
             Sample::new(inputs, vec![("direction", direction.into())]).with_outputs(3).of_version(1)
         }
+        "GroupQueryAttention" => {
+            let (kv_heads, past, pairs) = (1 + r.below(2), r.below(4), 1 + r.below(2));
+            let heads = kv_heads * (1 + r.below(2));
+            let attrs = ["num_heads", "kv_num_heads"].into_iter().zip([heads, kv_heads]);
+            let attrs = attrs.map(|(name, count)| (name, Attr::Int(count as i64))).collect();
+            let (size, total) = (2 * pairs, past + steps);
+            let hidden = |heads: usize| floats(&[rows, steps, heads * size]);
+            let mut inputs = match r.flag() {
+                true => vec![hidden(heads + 2 * kv_heads), Value::Absent, Value::Absent],
+                false => vec![hidden(heads), hidden(kv_heads), hidden(kv_heads)],
+            };
+            let cache = || if past > 0 { floats(&[rows, kv_heads, past, size]) } else { Value::Absent };
+            inputs.extend([cache(), cache()]);
+            inputs.push(Value::Known(Tensor::from_vec([rows], vec![total as i32 - 1; rows]).ok()?));
+            inputs.push(Value::Known(Tensor::scalar(total as i32)));
+            Sample::new(inputs, attrs).with_outputs(3).of_version(1)
+        }
+        "SVMRegressor" => {
+            let attrs = vec![("coefficients", Attr::Floats(vec![0.5; size])), ("rho", Attr::Floats(vec![0.25]))];
+            Sample::new(vec![floats(&[rows, size])], attrs).of_version(1)
+        }
+        "SVMClassifier" => {
+            let (classes, numbers) = (2 + r.below(3), |count: usize| Attr::Floats(vec![0.5; count]));
+            let pairs = classes * (classes - 1) / 2;
+            let mut attrs = vec![
+                ("classlabels_ints", Attr::Ints((0..classes as i64).collect())),
+                ("vectors_per_class", Attr::Ints(vec![1; classes])),
+                ("support_vectors", numbers(classes * size)),
+                ("coefficients", numbers(classes * (classes - 1))),
+                ("rho", numbers(pairs)),
+            ];
+            if r.flag() {
+                attrs.extend([("prob_a", numbers(pairs)), ("prob_b", numbers(pairs))]);
+            }
+            Sample::new(vec![floats(&[rows, size])], attrs).with_outputs(2).of_version(1)
+        }
+        "MatMulNBits" => {
+            let (k, bits, block) = (1 + r.below(40), r.pick(&[2usize, 4, 8]), r.pick(&[16usize, 32]));
+            let (n, blocks) = (1 + r.below(9), k.div_ceil(block));
+            let ints = [("K", k), ("N", n), ("bits", bits), ("block_size", block)];
+            let attrs = ints.map(|(name, value)| (name, Attr::Int(value as i64))).to_vec();
+            let weights = zeros(DType::U8, &[n, blocks, block * bits / 8])?;
+            let mut inputs = vec![floats(&[rows, steps, k]), weights, zeros(DType::F32, &[n * blocks])?];
+            if r.flag() {
+                inputs.push(zeros(DType::U8, &[n * (blocks * bits).div_ceil(8)])?);
+            }
+            Sample::new(inputs, attrs).of_version(1)
+        }
+        "MatMulBnb4" => {
+            let (k, n) = (16 * (1 + r.below(4)), 1 + r.below(9));
+            let ints = [("K", k), ("N", n), ("quant_type", r.below(2)), ("block_size", 16)];
+            let attrs = ints.map(|(name, value)| (name, Attr::Int(value as i64))).to_vec();
+            let (weights, scales) = (zeros(DType::U8, &[n * k / 2])?, zeros(DType::F32, &[n * k / 16])?);
+            Sample::new(vec![floats(&[rows, k]), weights, scales], attrs).of_version(1)
+        }
         "Scaler" => Sample::new(vec![given(DType::F32, &[rows, size])], vec![]).of_version(1),
         "TreeEnsembleRegressor" | "TreeEnsembleClassifier" => {
             let (of, classes) = if op == "TreeEnsembleRegressor" { ("target", 1) } else { ("class", 1 + r.below(3)) };

@@ -33,7 +33,7 @@ fn sizes(shape: &[usize]) -> Value {
 
 /// A sample of that operator of any domain; none where there is none for it.
 pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
-    sequences(op, r).or_else(|| quantized(op, r)).or_else(|| pictures(op, r)).or_else(|| others(op, r))
+    sequences(op, r).or_else(|| quantized(op, r)).or_else(|| images(op, r)).or_else(|| others(op, r))
 }
 
 fn sequences(op: &str, r: &mut Random) -> Option<Sample> {
@@ -117,13 +117,13 @@ fn quantized(op: &str, r: &mut Random) -> Option<Sample> {
             Sample::new(vec![bytes(&a), scale(), zero(), bytes(&b), scale(), zero(), scale(), zero()], vec![])
         }
         "QGemm" => {
-            let turned = r.flag();
-            let b = if turned { [filters, side] } else { [side, filters] };
+            let transposed = r.flag();
+            let b = if transposed { [filters, side] } else { [side, filters] };
             let mut inputs = vec![bytes(&[batch, side]), scale(), zero(), bytes(&b), scale(), zero()];
             if r.flag() {
                 inputs.extend([Value::Absent, scale(), zero()]);
             }
-            Sample::new(inputs, vec![("transB", Attr::Int(i64::from(turned)))]).of_version(1)
+            Sample::new(inputs, vec![("transB", Attr::Int(i64::from(transposed)))]).of_version(1)
         }
         "QLinearAdd" => {
             let part = r.part_of(&x);
@@ -141,32 +141,32 @@ fn quantized(op: &str, r: &mut Random) -> Option<Sample> {
     })
 }
 
-fn pictures(op: &str, r: &mut Random) -> Option<Sample> {
+fn images(op: &str, r: &mut Random) -> Option<Sample> {
     let (batch, channels, count) = (1 + r.below(3), 1 + r.below(3), 1 + r.below(3));
     let (height, width) = (2 + r.below(4), 2 + r.below(4));
-    let picture = [batch, channels, height, width];
+    let image = [batch, channels, height, width];
     Some(match op {
         "DeformConv" => {
             let offsets = [batch, 8, height - 1, width - 1];
-            Sample::new(vec![floats(&picture), known(&[count, channels, 2, 2]), floats(&offsets)], vec![])
+            Sample::new(vec![floats(&image), known(&[count, channels, 2, 2]), floats(&offsets)], vec![])
         }
-        "GridSample" => Sample::new(vec![floats(&picture), floats(&[batch, count, 3, 2])], vec![]),
-        "AffineGrid" => Sample::new(vec![floats(&[batch, 2, 3]), sizes(&picture)], vec![]),
+        "GridSample" => Sample::new(vec![floats(&image), floats(&[batch, count, 3, 2])], vec![]),
+        "AffineGrid" => Sample::new(vec![floats(&[batch, 2, 3]), sizes(&image)], vec![]),
         "RoiAlign" => {
             let bins = vec![("output_height", int(count)), ("output_width", int(2))];
-            Sample::new(vec![floats(&picture), floats(&[count, 4]), given(DType::I64, &[count])], bins)
+            Sample::new(vec![floats(&image), floats(&[count, 4]), given(DType::I64, &[count])], bins)
         }
         "MaxUnpool" => {
             let attrs = vec![("kernel_shape", [2, 2].into()), ("strides", [2, 2].into())];
-            let mut inputs = vec![floats(&picture), given(DType::I64, &picture)];
+            let mut inputs = vec![floats(&image), given(DType::I64, &image)];
             if r.flag() {
                 inputs.push(sizes(&[batch, channels, 2 * height + 1, 2 * width]));
             }
             Sample::new(inputs, attrs)
         }
         "CenterCropPad" => match r.flag() {
-            true => Sample::new(vec![floats(&picture), sizes(&r.shape(4))], vec![]),
-            false => Sample::new(vec![floats(&picture), sizes(&r.shape(2))], vec![("axes", [3, -2].into())]),
+            true => Sample::new(vec![floats(&image), sizes(&r.shape(4))], vec![]),
+            false => Sample::new(vec![floats(&image), sizes(&r.shape(2))], vec![("axes", [3, -2].into())]),
         },
         "Col2Im" => {
             let columns = [batch, channels * 4, (height - 1) * (width - 1)];

@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use super::{DepthwiseCode, MOST_POSITIONS, RowArgs};
 use crate::cpu::Stored;
 use crate::cpu::activation::{self, Place};
+use crate::cpu::epilogue::{Column, Operand, Stage, StoredVector};
 use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Vreg};
 
 /// The argument struct.
@@ -115,7 +116,7 @@ impl Variant<'_> {
         self.asm.load(X, arg!(bias));
         self.asm.test(X);
         self.asm.jump_if(Cond::Equal, zero);
-        load(self.asm, Vreg(0), Mem::indexed(X, CHANNEL, self.of_f32(), 0), mask);
+        self.asm.vload_lanes(Vreg(0), mask, Mem::indexed(X, CHANNEL, self.of_f32(), 0));
         for position in 1..self.positions {
             self.asm.vmov(Vreg(position as u8), Vreg(0));
         }
@@ -140,7 +141,7 @@ impl Variant<'_> {
         self.asm.load(X, Mem::at(TAP, 0));
         self.asm.load(WEIGHTS, Mem::at(TAP, 8));
         self.asm.add(X, OFFSET);
-        load(self.asm, weight, Mem::indexed(WEIGHTS, CHANNEL, self.of_f32(), 0), mask);
+        self.asm.vload_lanes(weight, mask, Mem::indexed(WEIGHTS, CHANNEL, self.of_f32(), 0));
         for position in 0..self.positions {
             let at = match position {
                 0 => Mem::at(X, 0),
@@ -153,7 +154,7 @@ impl Variant<'_> {
             if mask.is_none() && self.key.stored == Stored::F32 {
                 self.asm.vfma231(sum, weight, at);
             } else {
-                load_stored(self.asm, self.key.stored, element, at, mask);
+                self.key.stored.load(self.asm, element, mask, at);
                 self.asm.vfma231(sum, weight, element);
             }
         }
@@ -175,18 +176,15 @@ impl Variant<'_> {
         self.asm.jump_if(Cond::Equal, done);
         self.asm.load(OTHER, arg!(residual_offset));
         self.each(|asm, at, value| {
-            let at = Mem::indexed(at.base, OTHER, 1, at.disp);
-            load_stored(asm, stored, other, at, mask);
-            asm.vadd(value, value, other);
+            let residual = StoredVector { stored, from: Mem::indexed(at.base, OTHER, 1, at.disp), to: other };
+            Stage::Add(Operand::Loaded(residual)).emit(asm, value, Column::first(mask));
         });
         self.asm.bind(done);
         let place = self.key.activation.map(|op| (op, activation::place(op, temps.len())));
         if let Some((op, Place::Registers)) = place {
-            for position in 0..self.positions {
-                activation::emit(self.asm, op, Vreg(position as u8), &temps);
-            }
+            Stage::Activate(op, &temps).emit_all(self.asm, (0..self.positions as u8).map(Vreg));
         }
-        self.each(|asm, at, value| store(asm, stored, at, value, other, mask));
+        self.each(|asm, at, value| stored.store(asm, at, mask, value, other));
         if let Some((op, Place::Memory)) = place {
             self.again(op, mask);
         }
@@ -200,9 +198,9 @@ impl Variant<'_> {
         self.asm.add(Y, CHANNEL);
         self.asm.mov_imm(TAP, self.positions as i64);
         self.asm.bind(position);
-        load_stored(self.asm, self.key.stored, Vreg(0), Mem::at(Y, 0), mask);
-        activation::emit(self.asm, op, Vreg(0), &temps);
-        store(self.asm, self.key.stored, Mem::at(Y, 0), Vreg(0), Vreg(1), mask);
+        self.key.stored.load(self.asm, Vreg(0), mask, Mem::at(Y, 0));
+        Stage::Activate(op, &temps).emit_all(self.asm, [Vreg(0)]);
+        self.key.stored.store(self.asm, Mem::at(Y, 0), mask, Vreg(0), Vreg(1));
         self.asm.add(Y, Y_STEP);
         self.asm.sub_imm(TAP, 1);
         self.asm.cmp_imm(TAP, 0);
@@ -224,29 +222,5 @@ impl Variant<'_> {
                 self.asm.add(Y, Y_STEP);
             }
         }
-    }
-}
-
-fn load(asm: &mut Asm, dst: Vreg, at: Mem, mask: Option<Mask>) {
-    match mask {
-        Some(mask) => asm.vload_masked(dst, mask, at),
-        None => asm.vload(dst, at),
-    }
-}
-
-fn load_stored(asm: &mut Asm, stored: Stored, dst: Vreg, at: Mem, mask: Option<Mask>) {
-    match (stored, mask) {
-        (Stored::F32, _) => load(asm, dst, at, mask),
-        (Stored::Bf16, Some(mask)) => asm.vload_bf16_masked(dst, mask, at),
-        (Stored::Bf16, None) => asm.vload_bf16(dst, at),
-    }
-}
-
-fn store(asm: &mut Asm, stored: Stored, at: Mem, value: Vreg, scratch: Vreg, mask: Option<Mask>) {
-    match (stored, mask) {
-        (Stored::F32, Some(mask)) => asm.vstore_masked(at, mask, value),
-        (Stored::F32, None) => asm.vstore(at, value),
-        (Stored::Bf16, Some(mask)) => asm.vstore_bf16_masked(at, mask, value, scratch),
-        (Stored::Bf16, None) => asm.vstore_bf16(at, value, scratch),
     }
 }

@@ -15,6 +15,7 @@ use super::matrices::{MOST_SIDE, Rows, WinogradTile};
 use crate::cpu::Stored;
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
+use crate::cpu::epilogue::{Column, Operand, Stage, StoredVector};
 use crate::jit::{Asm, Cond, Gpr, Label, Mask, Mem, Src, Vreg};
 
 /// The argument struct.
@@ -306,20 +307,14 @@ fn finish(
         let outside = aim(asm, index);
         asm.add(PLACE, OFFSET);
         epilogue.output.emit_rescale(asm, PLACE, epilogue.residual);
-        let at = Mem::indexed(PLACE, OTHER, 1, 0);
-        if epilogue.residual == Stored::F32 && mask.is_none() {
-            asm.vadd(value, value, at);
-        } else {
-            epilogue.residual.load(asm, temps[0], mask, at);
-            asm.vadd(value, value, temps[0]);
-        }
+        let from = Mem::indexed(PLACE, OTHER, 1, 0);
+        let residual = Operand::Folded(StoredVector { stored: epilogue.residual, from, to: temps[0] });
+        Stage::Add(residual).emit(asm, value, Column::first(mask));
         asm.bind(outside);
     }
     asm.bind(plain);
     if let (Some(op), Some(Place::Registers)) = (epilogue.activation, epilogue.place(temps.len())) {
-        for (_, value) in results.clone() {
-            activation::emit(asm, op, value, temps);
-        }
+        Stage::Activate(op, temps).emit_all(asm, results.clone().map(|(_, value)| value));
     }
     for (index, value) in results {
         if epilogue.sets_aside(temps.len()) {
@@ -354,7 +349,7 @@ fn again(asm: &mut Asm, op: UnaryOp, epilogue: &Epilogue, tile: WinogradTile, ma
         } else {
             epilogue.output.load(asm, Vreg(0), mask, Mem::at(PLACE, 0));
         }
-        activation::emit(asm, op, Vreg(0), &temps);
+        Stage::Activate(op, &temps).emit_all(asm, [Vreg(0)]);
         epilogue.output.store(asm, Mem::at(PLACE, 0), mask, Vreg(0), Vreg(0));
         asm.bind(outside);
     });

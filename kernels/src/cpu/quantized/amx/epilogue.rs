@@ -8,8 +8,9 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::amx::{Area, LANES};
+use crate::cpu::epilogue::{self, Column, Nan, Operand, Stage};
 use crate::cpu::quantized::bytes::{Added, Plus, PlusTerms};
-use crate::cpu::quantized::epilogue::{Epilogue, Output, nearest_even};
+use crate::cpu::quantized::epilogue::{Epilogue, Output, Rounding, nearest_even, scaled};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
@@ -159,18 +160,15 @@ const fn factor(vector: usize) -> Vreg {
 const fn addend(vector: usize) -> Vreg {
     Vreg((2 * TOGETHER + vector) as u8)
 }
-const LOW: Vreg = Vreg(12);
-const HIGH: Vreg = Vreg(13);
-const ZERO: Vreg = Vreg(14);
+const ROUNDING: Rounding = Rounding { low: Vreg(12), high: Vreg(13), zero: Vreg(14) };
 const ZEROS: Vreg = Vreg(15);
 const LOWS: Vreg = Vreg(16);
 const ORDERS: Vreg = Vreg(17);
 const OWN_SCALE: Vreg = Vreg(18);
 const OTHER_SCALE: Vreg = Vreg(19);
 const PLUS: Vreg = Vreg(20);
-const FIRST_LOW: Vreg = Vreg(21);
-const FIRST_HIGH: Vreg = Vreg(22);
-const FIRST_ZERO: Vreg = Vreg(23);
+/// Of what is rounded before the residual is added.
+const FIRST: Rounding = Rounding { low: Vreg(21), high: Vreg(22), zero: Vreg(23) };
 const fn other(vector: usize) -> Vreg {
     Vreg((24 + vector) as u8)
 }
@@ -196,11 +194,11 @@ impl QuantizedEpilogueCode {
             asm.load(register, field);
         }
         if self.output != Output::Sums {
-            asm.vbroadcast(LOW, arg!(EpilogueArgs.low));
-            asm.vbroadcast(HIGH, arg!(EpilogueArgs.high));
+            asm.vbroadcast(ROUNDING.low, arg!(EpilogueArgs.low));
+            asm.vbroadcast(ROUNDING.high, arg!(EpilogueArgs.high));
         }
         if self.output.bytes() == 1 {
-            asm.vbroadcast(ZERO, arg!(EpilogueArgs.zero));
+            asm.vbroadcast(ROUNDING.zero, arg!(EpilogueArgs.zero));
             asm.vbroadcast(ZEROS, arg!(EpilogueArgs.zeros));
             asm.vbroadcast(LOWS, arg!(EpilogueArgs.lows));
             asm.vload(ORDERS, Mem::at(T0, 0));
@@ -212,9 +210,9 @@ impl QuantizedEpilogueCode {
                 (OWN_SCALE, arg!(EpilogueArgs.own_scale)),
                 (OTHER_SCALE, arg!(EpilogueArgs.other_scale)),
                 (PLUS, arg!(EpilogueArgs.plus)),
-                (FIRST_LOW, arg!(EpilogueArgs.first_low)),
-                (FIRST_HIGH, arg!(EpilogueArgs.first_high)),
-                (FIRST_ZERO, arg!(EpilogueArgs.first_zero)),
+                (FIRST.low, arg!(EpilogueArgs.first_low)),
+                (FIRST.high, arg!(EpilogueArgs.first_high)),
+                (FIRST.zero, arg!(EpilogueArgs.first_zero)),
             ] {
                 asm.vbroadcast(register, field);
             }
@@ -259,83 +257,65 @@ impl QuantizedEpilogueCode {
     /// Those columns of one row, and the move to the next row.
     fn row(&self, asm: &mut Asm, count: usize, mask: Option<Mask>) {
         let packed = count == TOGETHER && self.output.bytes() == 1;
+        let last = self.last_stages(packed);
         for vector in 0..count {
-            asm.vload(value(vector), Mem::at(FROM, vector as i32 * 64));
+            let (value, column) = (value(vector), Column { vector, mask });
+            asm.vload(value, Mem::at(FROM, vector as i32 * 64));
             if self.output != Output::Sums {
-                self.scaled(asm, vector);
-                if self.added != Added::Nothing {
-                    self.plus(asm, vector, mask);
-                }
-                self.rounded(asm, vector, packed);
+                let scaled = scaled(Operand::Registers(factor(0)), Operand::Registers(addend(0)));
+                epilogue::emit(asm, &scaled, value, column);
             }
+            if self.added != Added::Nothing {
+                self.plus(asm, value, column);
+            }
+            epilogue::emit(asm, &last, value, column);
         }
         if packed {
             self.store_packed(asm);
         } else {
-            let bytes = (LANES * self.output.bytes()) as i32;
+            let bytes = LANES * self.output.bytes();
             for vector in 0..count {
-                let to = Mem::at(TO, vector as i32 * bytes);
-                match (self.output.bytes(), mask) {
-                    (1, Some(mask)) => asm.vstore_u8_masked(to, mask, value(vector)),
-                    (1, None) => asm.vstore_u8(to, value(vector), value(vector)),
-                    (_, mask) => asm.vstore_lanes(to, mask, value(vector)),
-                }
+                let to = Mem::at(TO, (vector * bytes) as i32);
+                self.output.store(asm, to, mask, value(vector), value(vector));
             }
         }
         asm.add(FROM, FROM_STEP);
         asm.add(TO, TO_STRIDE);
     }
 
-    /// The numbers that a vector of sums stands for.
-    fn scaled(&self, asm: &mut Asm, vector: usize) {
-        let value = value(vector);
-        asm.vcvt_f32(value, value);
-        asm.vmul(value, value, factor(vector));
-        asm.vadd(value, value, addend(vector));
-    }
-
-    /// Rounds them, and adds what is added.
-    fn plus(&self, asm: &mut Asm, vector: usize, mask: Option<Mask>) {
-        let (value, other) = (value(vector), other(vector));
-        asm.vmax(value, value, FIRST_LOW);
-        asm.vmin(value, value, FIRST_HIGH);
-        asm.vcvt_i32(value, value);
-        asm.viadd(value, value, FIRST_ZERO);
-        asm.vcvt_f32(value, value);
-        let from = Mem::indexed(TO, OTHER, 1, (vector * LANES) as i32);
-        match mask {
+    /// Rounds a vector of numbers, and adds the residual.
+    fn plus(&self, asm: &mut Asm, value: Vreg, column: Column) {
+        let other = other(column.vector);
+        epilogue::emit(asm, &FIRST.to_bytes(), value, column);
+        Stage::Convert.emit(asm, value, column);
+        let from = Mem::indexed(TO, OTHER, 1, (column.vector * LANES) as i32);
+        match column.mask {
             Some(mask) => asm.vload_u8_masked(other, mask, from),
             None => asm.vload_u8(other, from),
         }
         if self.output == Output::Signed {
             asm.vxor(other, other, f32::from_bits(0x80));
         }
-        asm.vcvt_f32(other, other);
+        Stage::Convert.emit(asm, other, column);
         if self.added == Added::First {
-            asm.vfma213(value, OWN_SCALE, PLUS);
+            Stage::ScaleAdd(OWN_SCALE, Operand::Register(PLUS)).emit(asm, value, column);
             asm.vfma231(value, other, OTHER_SCALE);
         } else {
-            asm.vfma213(other, OTHER_SCALE, PLUS);
-            asm.vfma213(value, OWN_SCALE, other);
+            Stage::ScaleAdd(OTHER_SCALE, Operand::Register(PLUS)).emit(asm, other, column);
+            Stage::ScaleAdd(OWN_SCALE, Operand::Register(other)).emit(asm, value, column);
         }
     }
 
-    /// What numbers become that are stored: integers that are not packed yet, or numbers still.
-    fn rounded(&self, asm: &mut Asm, vector: usize, packed: bool) {
-        let value = value(vector);
-        if self.output == Output::Floats {
-            // The second operand is the result where either is NaN, which is to stay.
-            asm.vmax(value, LOW, value);
-            asm.vmin(value, HIGH, value);
-        } else if packed {
-            // NaN stays, too, and becomes the least integer, which is below the lower bound.
-            asm.vmin(value, HIGH, value);
-            asm.vcvt_i32(value, value);
-        } else {
-            asm.vmax(value, value, LOW);
-            asm.vmin(value, value, HIGH);
-            asm.vcvt_i32(value, value);
-            asm.viadd(value, value, ZERO);
+    /// The stages after which numbers are stored: as integers that are not packed yet, or as numbers still.
+    fn last_stages(&self, packed: bool) -> Vec<Stage<'static>> {
+        match self.output {
+            Output::Sums => Vec::new(),
+            Output::Floats => ROUNDING.to_floats().to_vec(),
+            // NaN becomes the least integer, which is below the lower bound.
+            Output::Unsigned | Output::Signed if packed => {
+                vec![Stage::AtMost(ROUNDING.high, Nan::Stays), Stage::Round]
+            }
+            Output::Unsigned | Output::Signed => ROUNDING.to_bytes().to_vec(),
         }
     }
 

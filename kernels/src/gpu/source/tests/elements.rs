@@ -21,7 +21,7 @@ fn gathers_take_what_indices_say_from_either_end() {
             let unit = inner as usize * width;
             let places = indices.iter().map(|&index| if index < 0 { index + axis as i64 } else { index } as usize);
             let wanted: Vec<u8> = (0..outer as usize)
-                .flat_map(|picture| places.clone().map(move |place| (picture * axis as usize + place) * unit))
+                .flat_map(|slice| places.clone().map(move |place| (slice * axis as usize + place) * unit))
                 .flat_map(|start| data[start..start + unit].to_vec())
                 .collect();
             let narrow: Vec<i32> = indices.iter().map(|&index| index as i32).collect();

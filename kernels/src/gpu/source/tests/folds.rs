@@ -6,8 +6,8 @@ use crate::cpu::pool::{PoolShape, Window};
 use crate::cpu::reduce::{Fold, Map, PostOp};
 use crate::reference;
 
-/// Two pictures of three channels with that many axes, all alike but for the last, which is one longer.
-pub(super) fn pictures(axes: usize, size: u64, kernel: u64, stride: u64, dilation: u64, pad: u64) -> PoolShape {
+/// Two images of three channels with that many axes, all alike but for the last, which is one longer.
+pub(super) fn images(axes: usize, size: u64, kernel: u64, stride: u64, dilation: u64, pad: u64) -> PoolShape {
     let axis = |input: u64| {
         let window = Window { input, output: 0, kernel, stride, dilation, before: pad, after: pad };
         // One window more than fits, as where the output's size is rounded up.
@@ -34,7 +34,7 @@ fn poolings_are_those_of_the_reference() {
     ];
     let kinds = [PoolKind::Max, PoolKind::Average { include_pad: true }, PoolKind::Average { include_pad: false }];
     for &(axes, size, kernel, stride, dilation, pad) in cases {
-        let shape = pictures(axes, size, kernel, stride, dilation, pad);
+        let shape = images(axes, size, kernel, stride, dilation, pad);
         let mut x = numbers(shape.inputs(), 31);
         x[0] = f32::NAN;
         for kind in kinds {
@@ -48,7 +48,7 @@ fn poolings_are_those_of_the_reference() {
 
 #[test]
 fn axes_with_paddings_of_their_own_and_nothing_at_all_are_pooled() {
-    let mut shape = pictures(2, 9, 3, 2, 1, 0);
+    let mut shape = images(2, 9, 3, 2, 1, 0);
     shape.axes[1] = Window { before: 2, after: 1, kernel: 4, ..shape.axes[1] };
     let x = numbers(shape.inputs(), 32);
     let mut wanted = vec![0.0; shape.outputs()];
@@ -61,7 +61,7 @@ fn axes_with_paddings_of_their_own_and_nothing_at_all_are_pooled() {
 
 #[test]
 fn poolings_that_it_has_not_are_refused() {
-    let shape = pictures(2, 9, 3, 2, 1, 0);
+    let shape = images(2, 9, 3, 2, 1, 0);
     assert!(PoolKernel::new(PoolKind::Lp { p: 2 }, &shape).is_err());
     assert!(PoolKernel::new(PoolKind::Max, &PoolShape { channels_last: true, ..shape }).is_err());
 }
@@ -120,9 +120,9 @@ fn nan_and_infinities_are_reduced_as_the_reference_does() {
             .collect();
         let along = ReduceKernel::of(reduction, 4, 4, 1).unwrap();
         near(&run_f32(&along, &[Some(rows.as_flattened())], 4), &wanted, 4.0, 1.0, &reduction);
-        let turned: Vec<f32> = (0..16).map(|at| rows[at % 4][at / 4]).collect();
+        let transposed: Vec<f32> = (0..16).map(|at| rows[at % 4][at / 4]).collect();
         let across = ReduceKernel::of(reduction, 1, 4, 4).unwrap();
-        near(&run_f32(&across, &[Some(&turned)], 4), &wanted, 4.0, 1.0, &reduction);
+        near(&run_f32(&across, &[Some(&transposed)], 4), &wanted, 4.0, 1.0, &reduction);
     }
 }
 

@@ -149,11 +149,11 @@ fn transpositions_are_those_of_the_reference() {
         let elements = shape.iter().product::<u64>() as usize;
         for width in [1usize, 2, 4, 8] {
             let input = bytes(elements * width);
-            let turned: Vec<Vec<u8>> = input.chunks_exact(width).map(<[u8]>::to_vec).collect();
-            let mut wanted = turned.clone();
+            let transposed: Vec<Vec<u8>> = input.chunks_exact(width).map(<[u8]>::to_vec).collect();
+            let mut wanted = transposed.clone();
             let sizes: Vec<usize> = shape.iter().map(|&size| size as usize).collect();
             let order: Vec<usize> = perm.iter().map(|&axis| axis as usize).collect();
-            reference::transpose::transpose(&turned, &sizes, &order, &mut wanted);
+            reference::transpose::transpose(&transposed, &sizes, &order, &mut wanted);
             let kernel = TransposeKernel::new(width as u8, shape, perm).unwrap();
             let given = run(&kernel, &[Some(&input)], input.len()).unwrap();
             assert_eq!(given, wanted.concat(), "{shape:?} by {perm:?}, {width} bytes: {:?}", kernel.code());

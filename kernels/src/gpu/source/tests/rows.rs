@@ -26,8 +26,8 @@ fn softmaxes_are_those_of_the_reference() {
         x.iter_mut().take(count * columns).for_each(|x| *x += 500.0);
         for logarithm in [false, true] {
             let mut wanted = vec![0.0; x.len()];
-            let picture = (count * columns).max(1);
-            for (from, to) in x.chunks(picture).zip(wanted.chunks_mut(picture)) {
+            let slice = (count * columns).max(1);
+            for (from, to) in x.chunks(slice).zip(wanted.chunks_mut(slice)) {
                 reference::softmax::softmax(logarithm, from, columns, count, columns, to);
             }
             let kernel = SoftmaxKernel::new(outer, length, inner, logarithm).unwrap();

@@ -234,7 +234,7 @@ impl<'a> Variant<'a> {
             self.asm.test(address);
             self.asm.jump_if(Cond::Equal, outside);
             let x = self.x();
-            self.load(x, Mem::indexed(address, COLUMN, 1, 0));
+            self.key.stored.load(self.asm, x, None, Mem::indexed(address, COLUMN, 1, 0));
             for &(age, along) in &taps {
                 for &(row, down) in &down {
                     let weight = self.weight(down * self.width + along);
@@ -255,7 +255,7 @@ impl<'a> Variant<'a> {
             if let Some((op, Place::Registers)) = self.activation {
                 activation::emit(self.asm, op, sum, &temps);
             }
-            self.store(self.output(row), sum, self.x());
+            self.key.stored.store(self.asm, self.output(row), None, sum, self.x());
         }
         self.asm.add(Y, STEP);
     }
@@ -269,29 +269,14 @@ impl<'a> Variant<'a> {
         self.asm.load(COUNT, arg!(positions));
         self.asm.bind(position);
         for row in 0..self.rows {
-            self.load(Vreg(0), self.output(row));
+            self.key.stored.load(self.asm, Vreg(0), None, self.output(row));
             activation::emit(self.asm, op, Vreg(0), &temps);
-            self.store(self.output(row), Vreg(0), Vreg(1));
+            self.key.stored.store(self.asm, self.output(row), None, Vreg(0), Vreg(1));
         }
         self.asm.add(Y, STEP);
         self.asm.sub_imm(COUNT, 1);
         self.asm.test(COUNT);
         self.asm.jump_if(Cond::NotEqual, position);
-    }
-
-    /// A vector of input or output.
-    fn load(&mut self, to: Vreg, from: Mem) {
-        match self.key.stored {
-            Stored::F32 => self.asm.vload(to, from),
-            Stored::Bf16 => self.asm.vload_bf16(to, from),
-        }
-    }
-
-    fn store(&mut self, to: Mem, value: Vreg, scratch: Vreg) {
-        match self.key.stored {
-            Stored::F32 => self.asm.vstore(to, value),
-            Stored::Bf16 => self.asm.vstore_bf16(to, value, scratch),
-        }
     }
 
     fn output(&self, row: usize) -> Mem {

@@ -11,35 +11,35 @@ use kiln_kernels::crash::within;
 
 use super::Effort;
 use super::contest::{self, NoVerdict, Runner, Sample};
-use super::operands::{Demand, Stock};
+use super::operands::{Demand, OperandMemory};
 use super::report::{Ended, TuneChange};
 use super::requests::Requests;
 use crate::cache::Built;
 use crate::exec::{BuildCx, Family};
-use crate::record::{Evidence, How};
+use crate::record::{Evidence, EvidenceKind};
 
 /// The share of the time of the choice in use that another must save to replace it: what is beyond the noise.
 const MARGIN: f64 = 0.03;
 
 /// A key that was asked for, of any family.
-pub(super) trait Wish: Send {
+pub(super) trait TuningJob: Send {
     /// Measures it.
-    fn grant(&self, lab: &mut Lab<'_>) -> Ended;
+    fn run(&self, measure: &mut MeasureCx<'_>) -> Ended;
 }
 
 /// What measuring needs.
-pub(super) struct Lab<'a> {
+pub(super) struct MeasureCx<'a> {
     pub(super) cx: &'a BuildCx,
     pub(super) effort: &'a Effort,
     pub(super) pool: &'a Pool,
-    pub(super) stock: &'a mut Stock,
+    pub(super) memory: &'a mut OperandMemory,
     pub(super) requests: &'a Requests,
     /// Time of all runs.
     pub(super) spent: Duration,
 }
 
-/// A [`Wish`] for a key.
-pub(super) struct Wanted<K>(pub(super) K);
+/// A [`TuningJob`] for a key.
+pub(super) struct KeyJob<K>(pub(super) K);
 
 /// A candidate that is ready to run.
 struct Ready<K: Family> {
@@ -48,18 +48,18 @@ struct Ready<K: Family> {
     demand: Demand,
 }
 
-impl<K: Family> Wish for Wanted<K> {
-    fn grant(&self, lab: &mut Lab<'_>) -> Ended {
-        let (key, cx) = (&self.0, lab.cx);
+impl<K: Family> TuningJob for KeyJob<K> {
+    fn run(&self, measure: &mut MeasureCx<'_>) -> Ended {
+        let (key, cx) = (&self.0, measure.cx);
         let kept = cx.records.lookup_with_evidence(key).filter(|(choice, _)| key.accepts(choice, cx));
         let incumbent = match kept {
-            Some((_, evidence)) if evidence.how == How::Measured => return Ended::Known,
+            Some((_, evidence)) if evidence.kind == EvidenceKind::Measured => return Ended::Known,
             Some((choice, _)) => choice,
             None => key.choose(cx),
         };
         let mut choices = vec![incumbent];
-        for choice in key.candidates(cx, lab.effort.candidates) {
-            if choices.len() < lab.effort.candidates && !choices.contains(&choice) && key.accepts(&choice, cx) {
+        for choice in key.candidates(cx, measure.effort.candidates) {
+            if choices.len() < measure.effort.candidates && !choices.contains(&choice) && key.accepts(&choice, cx) {
                 choices.push(choice);
             }
         }
@@ -83,10 +83,10 @@ impl<K: Family> Wish for Wanted<K> {
                 (false, _) => {}
             }
         }
-        ready.iter().for_each(|one| lab.stock.provide(&one.demand));
+        ready.iter().for_each(|one| measure.memory.provide(&one.demand));
         let margins = vec![MARGIN; ready.len()];
-        let rules = lab.effort.rules;
-        let verdict = contest::hold(&margins, &rules, &mut Trial { key, ready: &ready, lab });
+        let rules = measure.effort.rules;
+        let verdict = contest::hold(&margins, &rules, &mut Trial { key, ready: &ready, measure });
         let verdict = match verdict {
             Ok(verdict) => verdict,
             Err(NoVerdict::Stopped) => return Ended::Stopped,
@@ -117,22 +117,22 @@ impl<K: Family> Wish for Wanted<K> {
 struct Trial<'t, 'l, K: Family> {
     key: &'t K,
     ready: &'t [Ready<K>],
-    lab: &'t mut Lab<'l>,
+    measure: &'t mut MeasureCx<'l>,
 }
 
 impl<K: Family> Runner for Trial<'_, '_, K> {
     fn sample(&mut self, candidate: usize) -> Sample {
         let Ready { value, demand, .. } = &self.ready[candidate];
-        let Some(arrivals) = self.lab.requests.await_quiet() else { return Sample::Stopped };
-        let operands = self.lab.stock.lend(demand);
+        let Some(arrivals) = self.measure.requests.await_quiet() else { return Sample::Stopped };
+        let operands = self.measure.memory.lend(demand);
         let start = Instant::now();
         let run = catch_unwind(AssertUnwindSafe(|| {
-            within(&format_args!("measuring {:?}", self.key), || self.key.trial(value, operands, self.lab.pool))
+            within(&format_args!("measuring {:?}", self.key), || self.key.trial(value, operands, self.measure.pool))
         }));
         let time = start.elapsed();
-        self.lab.spent += time;
+        self.measure.spent += time;
         match run {
-            _ if self.lab.requests.arrivals() != arrivals => Sample::Void,
+            _ if self.measure.requests.arrivals() != arrivals => Sample::Void,
             Ok(Ok(())) => Sample::Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             Ok(Err(_)) | Err(_) => Sample::Failed,
         }

@@ -11,24 +11,24 @@ use kiln::tensor::{DType, TensorSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::demo::network;
-use crate::failure::{Blame, Outcome};
-use crate::setup::{Habit, SessionArgs};
+use crate::failure::{Outcome, WithCode};
+use crate::setup::{DefaultCacheMode, SessionArgs};
 use crate::values::{Fill, Recipe};
 
 /// The cost of the requests. Passed from process to process as JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Passage {
+pub(super) struct Timings {
     /// Milliseconds of making the session.
     pub(super) load_ms: f64,
     /// Executors that were rebuilt from records before the first request.
     pub(super) warmed: usize,
     /// By request.
-    pub(super) stops: Vec<Stop>,
+    pub(super) requests: Vec<RequestTiming>,
 }
 
 /// One request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Stop {
+pub(super) struct RequestTiming {
     /// Milliseconds.
     pub(super) ms: f64,
     /// The outcomes of its nodes' look-ups.
@@ -58,26 +58,26 @@ impl fmt::Display for Outcomes {
     }
 }
 
-impl Passage {
+impl Timings {
     /// Makes the session and sends the requests for the first time.
-    pub(super) fn first(args: &SessionArgs, trace: &[[usize; 4]]) -> Outcome<(Session, Passage)> {
-        let options = args.options(Habit::Records)?;
+    pub(super) fn first(args: &SessionArgs, trace: &[[usize; 4]]) -> Outcome<(Session, Timings)> {
+        let options = args.options(DefaultCacheMode::Records)?;
         let graph = network::graph().failed(|| "the demo's network")?;
         let start = Instant::now();
         let session = Session::from_graph(graph, &options)?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
-        let stops = send(&session, trace)?;
+        let requests = send(&session, trace)?;
         let warmed = session.warmed();
-        Ok((session, Passage { load_ms, warmed, stops }))
+        Ok((session, Timings { load_ms, warmed, requests }))
     }
 
     /// Sends the requests once more through the same session.
-    pub(super) fn again(session: &Session, trace: &[[usize; 4]]) -> Outcome<Passage> {
-        Ok(Passage { stops: send(session, trace)?, ..Passage::default() })
+    pub(super) fn again(session: &Session, trace: &[[usize; 4]]) -> Outcome<Timings> {
+        Ok(Timings { requests: send(session, trace)?, ..Timings::default() })
     }
 }
 
-fn send(session: &Session, trace: &[[usize; 4]]) -> Outcome<Vec<Stop>> {
+fn send(session: &Session, trace: &[[usize; 4]]) -> Outcome<Vec<RequestTiming>> {
     trace
         .iter()
         .map(|shape| {
@@ -92,7 +92,7 @@ fn send(session: &Session, trace: &[[usize; 4]]) -> Outcome<Vec<Stop>> {
             let output = outputs.first().map_or(Ok(&[][..]), |(_, tensor)| tensor.as_slice::<f32>());
             let output = output.failed(|| "the demo's output")?.to_vec();
             let outcomes = *counter.0.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok(Stop { ms, outcomes, output })
+            Ok(RequestTiming { ms, outcomes, output })
         })
         .collect()
 }

@@ -1,0 +1,97 @@
+"""Cases of com.microsoft: attention of decoders over a cache, and biases of attention."""
+
+import numpy as np
+
+from contrib_case import F16, F32, MS, Case, Draw, cases, grid, named
+
+HEADS, KV_HEADS, SIZE = 4, 2, 32
+
+
+def request(d, g, lengths, new, past):
+    """Inputs of GroupQueryAttention: sequences filled to `lengths`, of which `new` positions are given."""
+    batch, total, t = len(lengths), max(lengths), g.get("dtype", F32)
+    if g.get("packed"):
+        own = [d.f(batch, new, (HEADS + 2 * KV_HEADS) * SIZE, dtype=t), None, None]
+    else:
+        own = [d.f(batch, new, heads * SIZE, dtype=t) for heads in (HEADS, KV_HEADS, KV_HEADS)]
+    own += [d.f(batch, KV_HEADS, past, SIZE, dtype=t) for _ in "kv"] if past is not None else [None, None]
+    own += [np.array(lengths, np.int32) - 1, np.array(total, np.int32)]
+    pairs = SIZE // 4 if g.get("part") else SIZE // 2
+    own += [d.f(24, pairs, dtype=t) for _ in "cs"] if g.get("rotary") else [None, None]
+    ids = None
+    if g.get("ids"):
+        before = [0 if new == total else length - new for length in lengths]
+        ids = np.array([[first + step + 1 for step in range(new)] for first in before], np.int64)
+    own.append(ids)
+    bias = g.get("bias")
+    own.append(d.f(batch if bias == "batch" else 1, HEADS if bias else 1, new, total, dtype=t) if bias else None)
+    own.append(d.f(HEADS, dtype=t) if g.get("sink") else None)
+    return own
+
+
+# Prompts, steps of sequences that are equally long, and of sequences that are not; a cache that grows or has room.
+FORMS = {
+    "prompt": [([5, 5], 5, None), ([3], 3, None)],
+    "prompt_empty": [([5, 5], 5, 0), ([3], 3, 0)],
+    "step": [([6, 6], 1, 5), ([4], 1, 3)],
+    "batch": [([6, 3, 1], 1, 5), ([2, 4], 1, 3)],
+    "room": [([6, 3], 1, 9), ([2, 4], 1, 7)],
+    "steps": [([7], 3, 4), ([4], 2, 2)],
+}
+
+
+def case(g, extra=None, **attributes):
+    d = Draw(str(g))
+    form = FORMS[g["form"]]
+    return Case(
+        named(**g),
+        "GroupQueryAttention",
+        MS,
+        [request(d, g, *sizes) for sizes in form],
+        ["y", "present_key", "present_value"],
+        num_heads=HEADS,
+        kv_num_heads=KV_HEADS,
+        do_rotary=int(bool(g.get("rotary"))),
+        **attributes,
+    )
+
+
+@cases
+def group_query():
+    for g in grid(form=list(FORMS), packed=[0, 1], rotary=[0, 1], dtype=[F32, F16]):
+        yield case(g)
+    for g in grid(form=list(FORMS), rotary=[0, 1], window=[-1, 1, 3]):
+        yield case(g, local_window_size=g["window"])
+    for g in grid(form=list(FORMS), softcap=[0.0, 0.5, 20.0], scale=[0.0, 0.3]):
+        yield case(g, softcap=g["softcap"], scale=g["scale"])
+    for g in grid(form=list(FORMS), smooth=[0, 1], sink=[0, 1], window=[-1, 2], bias=[0, "one", "batch"]):
+        yield case(g, smooth_softmax=g["smooth"], local_window_size=g["window"])
+    for g in grid(form=list(FORMS), rotary=[1], interleaved=[0, 1], part=[0, 1], ids=[0, 1]):
+        yield case(g, rotary_interleaved=g["interleaved"])
+    for g in grid(form=["prompt", "step", "batch"], causal=[0, 1]):
+        yield case(g, causal=g["causal"])
+    for g in grid(form=["step"], refused=["k_quant_type", "qk_output", "sliding_window_cache"]):
+        value = {"k_quant_type": "PER_TENSOR", "qk_output": 1, "sliding_window_cache": 1}[g["refused"]]
+        yield case(g, **{g["refused"]: value})
+
+
+@cases
+def one_step():
+    # With a cache, onnxruntime runs it in one form alone, whose past and present are the same memory.
+    for g in grid(mask=[0, 1], added=[0, 1], dtype=[F32, F16]):
+        d = Draw(str(g))
+        t = g["dtype"]
+
+        def inputs(batch):
+            own = [d.f(batch, 1, 8, dtype=t) for _ in "qkv"] + [np.ones((batch, 1), np.int32) if g["mask"] else None]
+            return own + [None] * 6 + [d.f(24, dtype=t) if g["added"] else None]
+
+        yield Case(named(**g), "DecoderMaskedMultiHeadAttention", MS, [inputs(2), inputs(1)], num_heads=2)
+    for g in grid(mask=[0, 1], keys=[1, 6]):
+        d = Draw(str(g))
+        inputs = lambda batch: (
+            [d.f(batch, 1, 8)]
+            + [d.f(batch, 2, g["keys"], 4) for _ in "kv"]
+            + [np.ones((batch, g["keys"]), np.int32) if g["mask"] else None]
+        )
+        yield Case("cross_" + named(**g), "DecoderMaskedMultiHeadAttention", MS, [inputs(2), inputs(1)], num_heads=2)

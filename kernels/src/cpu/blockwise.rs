@@ -1,0 +1,36 @@
+//! Products of `f32` by block-quantised weights: C = A dequantise(B) + bias.
+//!
+//! A weight is a few bits. Neighbours in the reduction, a *block* of one column, share a scale and, where the format
+//! has them, a zero point (ONNX: blocked quantisation; oneDNN: weights decompression with grouped scales). Weights are
+//! packed once, at load, and stay as small as they are: panels of codes, each block's scales and zero points in front
+//! of its codes, so that a panel is one stream.
+//!
+//! A product of a few rows is bound by the memory that weights come from. Codes become numbers in the micro-kernel's
+//! registers ([`row`]): by a look-up in a register of sixteen numbers, or by shifts and a conversion. Terms of a block
+//! are added up before the scale is applied, once a block and column, and the zero point is taken off with the sum of
+//! the block's left-hand elements. A product of many rows is bound by multiply-adds: part of a panel is dequantised
+//! into scratch that stays in L2 ([`expand`]), and the micro-kernel of `f32` ([`gemm`](super::gemm)) multiplies it with
+//! all rows.
+//!
+//! - [`format`]: what codes mean, and how they become numbers in registers. [`layout`]: packed panels, and packing.
+//! - [`driver`]: the product, and how it is cut.
+//!
+//! Activations are never quantised.
+
+mod driver;
+mod expand;
+mod format;
+mod layout;
+mod row;
+
+pub use driver::{BlockProduct, BlockProductBlocks, BlockProductShape};
+pub use expand::BlockExpandCode;
+pub use format::{BlockFormat, Codes, ZeroPoints};
+pub use layout::{BlockPanels, BlockSource, CodeBytes, Offsets};
+pub use row::BlockRowCode;
+
+/// The family's name in errors and verbose lines.
+pub(crate) const FAMILY: &str = "blockwise";
+
+#[cfg(test)]
+mod tests;

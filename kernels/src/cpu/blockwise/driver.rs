@@ -1,0 +1,398 @@
+//! The driver of products by block-quantised weights.
+//!
+//! A few rows are multiplied with codes as they are; of more rows, each task dequantises a part of a panel into scratch
+//! of its own and multiplies it with all rows before it goes on.
+
+use std::ops::Range;
+
+use kiln_key::Mutate;
+use serde::{Deserialize, Serialize};
+
+use super::FAMILY;
+use super::expand::Expand;
+use super::format::{BlockFormat, ZeroPoints};
+use super::layout::BlockPanels;
+use super::row::{Row, RowOperands};
+use crate::cpu::CodeSource;
+use crate::cpu::description::{count, sizes};
+use crate::cpu::gemm::micro_kernel::MicroKernel;
+use crate::cpu::gemm::rows::part;
+use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
+use crate::cpu::gemm::{Tiles, most_rows, panel_vectors};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::Given;
+use crate::parallel::{Disjoint, Parallel};
+
+/// Most rows whose products read codes: for more of them, numbers are stored and loaded in less time than they are made
+/// again for each row.
+const FEW_ROWS: usize = 3;
+
+/// Panels that all rows see before the next panels are begun: rows of C stay in L2 while the reduction goes on.
+const PANEL_BLOCK: usize = 4;
+
+/// What is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct BlockProductShape {
+    /// Rows.
+    pub m: u64,
+    /// Columns.
+    pub n: u64,
+    /// Length of the reduction.
+    pub k: u64,
+    /// How weights are quantised.
+    pub format: BlockFormat,
+    /// Whether a row is added to every row.
+    pub bias: bool,
+}
+
+sizes!(BlockProductShape { m: usize, n: usize, k: usize });
+
+/// How the work is cut: a builder's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BlockProductBlocks {
+    /// Blocks of a column that are dequantised at a time, where rows are many.
+    pub k_blocks: u32,
+    /// Tasks, each with some panels.
+    pub tasks: u32,
+}
+
+sizes!(BlockProductBlocks { k_blocks: usize, tasks: usize });
+
+impl BlockProductShape {
+    /// The packed weights at that level.
+    #[must_use]
+    pub fn panels(&self, isa: Isa) -> BlockPanels {
+        let width = panel_vectors(isa, self.n()) * isa.lanes();
+        BlockPanels { k: self.k(), n: self.n(), width, format: self.format }
+    }
+
+    /// Whether it can be computed at all: a key may be from a file.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        const MOST: u64 = isize::MAX as u64 / 64;
+        let fits = |a: u64, b: u64| a.checked_mul(b).is_some_and(|all| all <= MOST);
+        // The widest panel of any level, and the longest word.
+        let (k, n) = (self.k.saturating_add(256), self.n.saturating_add(64));
+        self.format.is_valid()
+            && self.k > 0
+            && fits(self.m, k)
+            && fits(self.m, n)
+            && self.k.checked_next_multiple_of(u64::from(self.format.block)).is_some_and(|k| fits(k, n))
+    }
+
+    /// Whether rows are so few that products read codes.
+    fn reads_codes(&self, isa: Isa) -> bool {
+        isa.is_jit() && self.m() <= FEW_ROWS
+    }
+}
+
+impl BlockProductBlocks {
+    /// The cost model's pick: numbers of a part of a panel take an eighth of L2, and every task has a panel at least.
+    #[must_use]
+    pub fn pick(isa: Isa, shape: &BlockProductShape, threads: usize) -> BlockProductBlocks {
+        const NUMBERS: usize = 1 << 17;
+        let panels = shape.panels(isa);
+        let rows = NUMBERS / (panels.width * 4);
+        let k_blocks = (rows / shape.format.block()).clamp(1, panels.blocks().max(1));
+        BlockProductBlocks { k_blocks: count(k_blocks), tasks: count(threads.clamp(1, panels.count().max(1))) }
+    }
+
+    /// Whether a driver can take them for that shape and level: a choice may come from a file.
+    #[must_use]
+    pub fn fits(&self, shape: &BlockProductShape, isa: Isa) -> bool {
+        let panels = shape.panels(isa);
+        (1..=panels.blocks().max(1)).contains(&self.k_blocks()) && (1..=panels.count().max(1)).contains(&self.tasks())
+    }
+}
+
+/// A product that is ready to run.
+#[derive(Clone, Debug)]
+pub struct BlockProduct {
+    shape: BlockProductShape,
+    blocks: BlockProductBlocks,
+    isa: Isa,
+    panels: BlockPanels,
+    kernels: Kernels,
+}
+
+#[derive(Clone, Debug)]
+enum Kernels {
+    /// Of rows that are multiplied with codes.
+    Rows(Row),
+    /// Of rows that are multiplied with numbers.
+    Tiles { expand: Expand, tile: MicroKernel, tiles: Tiles },
+}
+
+/// The operands of one run, as tasks see them.
+struct Buffers<'a> {
+    left: &'a [f32],
+    weights: &'a [u8],
+    bias: Option<&'a [f32]>,
+    scratch: Disjoint<'a, f32>,
+    c: Disjoint<'a, f32>,
+    given: Given,
+}
+
+impl BlockProduct {
+    /// Makes a product ready: gets its kernels from `source`.
+    ///
+    /// # Errors
+    ///
+    /// For shapes and blocks that are none, and whatever keeps kernels from being made.
+    pub fn new(
+        isa: Isa,
+        shape: BlockProductShape,
+        blocks: BlockProductBlocks,
+        source: &dyn CodeSource,
+    ) -> Result<BlockProduct> {
+        let refuse = |reason: String| Err(KernelError::Unsupported { family: FAMILY, reason });
+        if !shape.is_valid() {
+            return refuse(format!("a product of {shape:?}"));
+        }
+        if !blocks.fits(&shape, isa) {
+            return refuse(format!("{blocks:?} do not fit {shape:?}"));
+        }
+        let panels = shape.panels(isa);
+        let kernels = if shape.reads_codes(isa) {
+            Kernels::Rows(Row::new(isa, panels, source)?)
+        } else {
+            let vectors = panels.width / isa.lanes();
+            let tiles = Tiles::new(shape.m(), most_rows(isa, vectors));
+            let key = TileCode::sums(isa, vectors as u8, LeftRows::Strided, RightColumns::Packed);
+            let tile = MicroKernel::new(key, [tiles], source)?;
+            Kernels::Tiles { expand: Expand::new(isa, panels, source)?, tile, tiles }
+        };
+        Ok(BlockProduct { shape, blocks, isa, panels, kernels })
+    }
+
+    /// Length of the reduction, up to whole words.
+    fn padded(&self) -> usize {
+        self.panels.words() * self.shape.format.codes.per_word()
+    }
+
+    /// Rows that are dequantised at a time.
+    fn expanded_rows(&self) -> usize {
+        self.padded().min(self.blocks.k_blocks() * self.shape.format.block())
+    }
+
+    /// Elements of rows that are copied because the reduction ends inside of a word.
+    fn copied_len(&self) -> usize {
+        if self.padded() == self.shape.k() { 0 } else { self.shape.m() * self.padded() }
+    }
+
+    /// Elements of the sums of blocks of all rows.
+    fn sums_len(&self) -> usize {
+        match self.shape.format.zeros {
+            ZeroPoints::Middle => 0,
+            ZeroPoints::Bytes | ZeroPoints::F32 => self.shape.m() * self.panels.blocks(),
+        }
+    }
+
+    /// Elements of scratch that [`BlockProduct::run`] needs.
+    #[must_use]
+    pub fn scratch_len(&self) -> usize {
+        match &self.kernels {
+            // The last panel's bias and sums.
+            Kernels::Rows(_) => self.copied_len() + self.sums_len() + 2 * self.panels.width,
+            Kernels::Tiles { .. } => self.blocks.tasks() * self.expanded_rows() * self.panels.width,
+        }
+    }
+
+    /// Multiplies.
+    ///
+    /// # Errors
+    ///
+    /// Where an operand is shorter than the shape says, or there is no bias although one was announced.
+    pub fn run(
+        &self,
+        left: &[f32],
+        weights: &[u8],
+        bias: Option<&[f32]>,
+        c: &mut [f32],
+        scratch: &mut [f32],
+        parallel: &dyn Parallel,
+    ) -> Result<()> {
+        let (m, n, k) = (self.shape.m(), self.shape.n(), self.shape.k());
+        for (operand, have, need) in [
+            ("left", left.len(), m * k),
+            ("weights", weights.len(), self.panels.bytes()),
+            ("bias", bias.map_or(0, <[f32]>::len), if self.shape.bias { n } else { 0 }),
+            ("C", c.len(), m * n),
+            ("scratch", scratch.len(), self.scratch_len()),
+        ] {
+            if have < need {
+                return Err(KernelError::Bounds { family: FAMILY, operand, have, need });
+            }
+        }
+        if m == 0 || n == 0 {
+            return Ok(());
+        }
+        let bias = bias.filter(|_| self.shape.bias).map(|bias| &bias[..n]);
+        let given = Given::new().read("left", left).read("weights", weights).maybe("bias", bias);
+        let given = given.write("C", c).write("scratch", scratch);
+        match &self.kernels {
+            Kernels::Rows(row) => {
+                let given = row.given(given);
+                let (copied, rest) = scratch.split_at_mut(self.copied_len());
+                let (sums, scratch) = rest.split_at_mut(self.sums_len());
+                let left = self.whole_words(left, copied);
+                self.add_blocks(left, sums);
+                let (scratch, c) = (Disjoint::new(scratch), Disjoint::new(c));
+                let buffers = Buffers { left, weights, bias, scratch, c, given };
+                self.tasks(parallel, &|_, panels| self.few_rows(row, sums, &buffers, panels));
+            }
+            Kernels::Tiles { expand, tile, tiles } => {
+                let given = expand.given(given);
+                let (scratch, c) = (Disjoint::new(scratch), Disjoint::new(c));
+                let buffers = Buffers { left, weights, bias, scratch, c, given };
+                self.tasks(parallel, &|task, panels| {
+                    for block in panels.clone().step_by(PANEL_BLOCK) {
+                        if parallel.is_stopped() {
+                            return;
+                        }
+                        let block = block..panels.end.min(block + PANEL_BLOCK);
+                        self.many_rows(expand, tile, *tiles, &buffers, task, block);
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// All tasks, each some panels.
+    fn tasks(&self, parallel: &dyn Parallel, product: &(dyn Fn(usize, Range<usize>) + Sync)) {
+        let tasks = self.blocks.tasks();
+        parallel.run(tasks, &|task| product(task, part(self.panels.count(), tasks, task)));
+    }
+
+    /// The left-hand rows, each padded with zeros to whole words.
+    fn whole_words<'a>(&self, left: &'a [f32], copied: &'a mut [f32]) -> &'a [f32] {
+        if copied.is_empty() {
+            return left;
+        }
+        let rows = left.chunks_exact(self.shape.k());
+        for (row, to) in rows.zip(copied.chunks_exact_mut(self.padded())) {
+            let (own, padding) = to.split_at_mut(row.len());
+            own.copy_from_slice(row);
+            padding.fill(0.0);
+        }
+        copied
+    }
+
+    /// Adds up each block of the left-hand rows.
+    fn add_blocks(&self, left: &[f32], sums: &mut [f32]) {
+        // Independent sums, so that additions do not wait for each other.
+        const LANES: usize = 16;
+        let rows = left.chunks_exact(self.padded());
+        for (row, sums) in rows.zip(sums.chunks_exact_mut(self.panels.blocks())) {
+            for (block, sum) in row.chunks(self.shape.format.block()).zip(sums) {
+                let (lanes, rest) = block.as_chunks::<LANES>();
+                let mut total = [0.0f32; LANES];
+                lanes.iter().for_each(|lanes| total.iter_mut().zip(lanes).for_each(|(total, value)| *total += value));
+                *sum = total.iter().sum::<f32>() + rest.iter().sum::<f32>();
+            }
+        }
+    }
+
+    /// Some panels of a few rows.
+    fn few_rows(&self, row: &Row, sums: &[f32], buffers: &Buffers<'_>, panels: Range<usize>) {
+        let (n, width) = (self.shape.n(), self.panels.width);
+        let whole = panels.end.min(n / width);
+        let mut panel = panels.start;
+        while panel < panels.end {
+            let streams = if panel < whole { row.streams(whole - panel) } else { 1 };
+            let weights = buffers.weights[panel * self.panels.panel_bytes()..].as_ptr();
+            for index in 0..self.shape.m() {
+                let at = index * n + panel * width;
+                let operands = RowOperands {
+                    left: buffers.left[index * self.padded()..].as_ptr(),
+                    sums: sums.get(index * self.panels.blocks()..).map_or(std::ptr::null(), <[f32]>::as_ptr),
+                    bias: buffers.bias.map_or(std::ptr::null(), |bias| bias[panel * width..].as_ptr()),
+                    c: buffers.c.at(at),
+                };
+                // SAFETY: `run` has checked all operands against the shape: the row spans whole words, the sums all
+                // blocks, the weights all panels, bias and C whole panels. Tasks have panels of their own, so that one
+                // task alone has the narrower one.
+                unsafe {
+                    match panel < whole {
+                        true => row.run(operands, weights, streams, &buffers.given),
+                        false => self.last_panel(row, operands, weights, at, buffers),
+                    }
+                }
+            }
+            panel += streams;
+        }
+    }
+
+    /// The last panel of a row, which has fewer columns than kernels write: its bias and its sums are in scratch.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Row::run`], with bias and C over the columns that there are; C's are those from element `at` on. No
+    /// other task uses scratch.
+    unsafe fn last_panel(
+        &self,
+        row: &Row,
+        operands: RowOperands,
+        weights: *const u8,
+        at: usize,
+        buffers: &Buffers<'_>,
+    ) {
+        let (n, width) = (self.shape.n(), self.panels.width);
+        let columns = n % width;
+        // SAFETY: scratch holds two rows of a panel, which this task alone uses.
+        let (bias, sums) = unsafe { buffers.scratch.part(0..2 * width) }.split_at_mut(width);
+        let mut operands = RowOperands { c: sums.as_mut_ptr(), ..operands };
+        if let Some(from) = buffers.bias {
+            bias.fill(0.0);
+            bias[..columns].copy_from_slice(&from[n - columns..]);
+            operands.bias = bias.as_ptr();
+        }
+        // SAFETY: the caller's contract; bias and sums span a whole panel.
+        unsafe { row.run(operands, weights, 1, &buffers.given) };
+        // SAFETY: columns of this task's panel.
+        unsafe { buffers.c.part(at..at + columns) }.copy_from_slice(&sums[..columns]);
+    }
+
+    /// Some panels of many rows, a part of the reduction after another.
+    fn many_rows(
+        &self,
+        expand: &Expand,
+        tile: &MicroKernel,
+        tiles: Tiles,
+        buffers: &Buffers<'_>,
+        task: usize,
+        panels: Range<usize>,
+    ) {
+        let (n, k, width) = (self.shape.n(), self.shape.k(), self.panels.width);
+        let room = self.expanded_rows() * width;
+        // SAFETY: scratch has as much for each task.
+        let numbers = unsafe { buffers.scratch.part(task * room..(task + 1) * room) };
+        let mut args = TileArgs::empty();
+        (args.lda, args.ldc) = (k * 4, n * 4);
+        for first in (0..k).step_by(self.expanded_rows()) {
+            let rows = self.expanded_rows().min(self.padded() - first);
+            args.reduce_over(first, rows.min(k - first));
+            args.resume = usize::from(first > 0);
+            for panel in panels.clone() {
+                let from = &buffers.weights[panel * self.panels.panel_bytes()..][..self.panels.panel_bytes()];
+                let numbers = &mut numbers[..rows * width];
+                expand.run(from, first / self.shape.format.block(), numbers, &buffers.given);
+                args.keep_columns(self.panels.columns_of(panel), width, self.isa.lanes());
+                args.bias = buffers.bias.map_or(std::ptr::null(), |bias| bias[panel * width..].as_ptr());
+                args.b = numbers.as_ptr().cast();
+                for run in tiles.runs(0..tiles.count()) {
+                    args.rows = run.height;
+                    args.tiles.set(run.count);
+                    args.a.set(buffers.left[run.row * k..].as_ptr().cast());
+                    args.a_tile_stride = run.height * args.lda;
+                    args.c.set(buffers.c.at(run.row * n + panel * width).cast());
+                    args.c_tile_stride = run.height * args.ldc;
+                    // SAFETY: `run` has checked all operands against the shape, and tasks have panels of their own.
+                    unsafe { tile.call(&args, &buffers.given) };
+                }
+            }
+        }
+    }
+}

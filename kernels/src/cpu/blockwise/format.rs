@@ -1,0 +1,246 @@
+//! What the codes of block-quantised weights mean, and the instructions that make numbers of them.
+
+use kiln_key::Mutate;
+use serde::{Deserialize, Serialize};
+
+use crate::isa::Isa;
+use crate::jit::{Asm, Gpr, Mask, Mem, Vreg};
+
+/// Entries of a look-up table.
+pub(super) const ENTRIES: usize = 16;
+
+/// Bits of a word, which holds neighbours in the reduction, the first in its lowest bits.
+const WORD: usize = u32::BITS as usize;
+
+/// What the bits of a weight mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum Codes {
+    /// An integer of two bits, packed as a signed one: the stored one less 2.
+    Int2,
+    /// An integer of four bits, packed less 8.
+    Int4,
+    /// An integer of eight bits, packed less 128.
+    Int8,
+    /// NormalFloat of four bits: quantiles of the normal distribution (bitsandbytes).
+    Nf4,
+    /// A float of four bits, as bitsandbytes scales it to a largest number of 1.
+    Fp4,
+}
+
+/// Where the zero points of blocks come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum ZeroPoints {
+    /// All are the middle of the codes (2, 8 or 128), which is a zero of signed integers. Codes that are no integers
+    /// have no others.
+    Middle,
+    /// A byte each.
+    Bytes,
+    /// An `f32` each.
+    F32,
+}
+
+/// How weights are quantised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct BlockFormat {
+    /// What codes mean.
+    pub codes: Codes,
+    /// Where zero points come from.
+    pub zeros: ZeroPoints,
+    /// Weights of a column that share a scale: a multiple of 16, at most [`BlockFormat::LONGEST`].
+    pub block: u32,
+}
+
+const NF4: [f32; ENTRIES] = [
+    -1.0,
+    -0.696_192_8,
+    -0.525_073_05,
+    -0.394_917_5,
+    -0.284_441_38,
+    -0.184_773_43,
+    -0.091_050_036,
+    0.0,
+    0.079_580_3,
+    0.160_930_2,
+    0.246_112_3,
+    0.337_915_24,
+    0.440_709_83,
+    0.562_617,
+    0.722_956_84,
+    1.0,
+];
+
+/// The numbers of FP4 codes without the sign, which is the highest bit.
+const FP4: [f32; ENTRIES / 2] = [0.0, 0.005_208_333_3, 0.666_666_7, 1.0, 0.333_333_34, 0.5, 0.166_666_67, 0.25];
+
+impl Codes {
+    /// Bits of a code.
+    #[must_use]
+    pub const fn bits(self) -> usize {
+        match self {
+            Codes::Int2 => 2,
+            Codes::Int4 | Codes::Nf4 | Codes::Fp4 => 4,
+            Codes::Int8 => 8,
+        }
+    }
+
+    /// Codes of a word.
+    #[must_use]
+    pub const fn per_word(self) -> usize {
+        WORD / self.bits()
+    }
+
+    /// Whether they are integers, which alone have zero points.
+    #[must_use]
+    pub const fn are_integers(self) -> bool {
+        matches!(self, Codes::Int2 | Codes::Int4 | Codes::Int8)
+    }
+
+    /// The middle of unsigned codes, which is packed as 0.
+    #[must_use]
+    pub const fn middle(self) -> u8 {
+        1 << (self.bits() - 1)
+    }
+
+    /// The number of a packed code, before zero point and scale.
+    #[must_use]
+    pub fn number(self, code: u8) -> f32 {
+        let code = usize::from(code) & ((1 << self.bits()) - 1);
+        match self {
+            Codes::Nf4 => NF4[code],
+            Codes::Fp4 => FP4[code % FP4.len()] * if code < FP4.len() { 1.0 } else { -1.0 },
+            Codes::Int2 | Codes::Int4 | Codes::Int8 => {
+                let middle = usize::from(self.middle());
+                (code ^ middle) as f32 - middle as f32
+            }
+        }
+    }
+
+    /// The numbers of the lowest four bits of a word, which are looked up.
+    pub(super) fn table(self) -> [f32; ENTRIES] {
+        std::array::from_fn(|index| self.number(index as u8))
+    }
+}
+
+impl ZeroPoints {
+    /// Bytes of one in a packed panel.
+    pub(super) const fn bytes(self) -> usize {
+        match self {
+            ZeroPoints::Middle => 0,
+            ZeroPoints::Bytes => 1,
+            ZeroPoints::F32 => 4,
+        }
+    }
+}
+
+impl BlockFormat {
+    /// The longest block.
+    pub const LONGEST: u32 = 1 << 16;
+
+    /// Whether kernels take it.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let zeros = self.codes.are_integers() || self.zeros == ZeroPoints::Middle;
+        zeros && self.block > 0 && self.block.is_multiple_of(16) && self.block <= BlockFormat::LONGEST
+    }
+
+    /// Weights of a block.
+    #[must_use]
+    pub fn block(&self) -> usize {
+        self.block as usize
+    }
+
+    /// Bytes of a block's scale and zero point in a packed panel.
+    pub(super) const fn head_bytes(&self) -> usize {
+        4 + self.zeros.bytes()
+    }
+}
+
+/// How words become numbers in registers at one level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decoder {
+    /// The code is shifted to the top, then down with its sign, and converted.
+    Shifts(Codes),
+    /// The lowest four bits pick one of sixteen numbers of a register.
+    Table { codes: Codes, table: Vreg },
+    /// Their lowest three bits pick one of eight numbers of each of two registers, and the fourth one of the two.
+    TwoTables { codes: Codes, low: Vreg, high: Vreg, other: Vreg, sign: Vreg },
+}
+
+impl Decoder {
+    /// The decoder with its registers, from `first` on.
+    pub(super) fn new(isa: Isa, codes: Codes, first: Vreg) -> Decoder {
+        match (isa, codes) {
+            (_, Codes::Int8) => Decoder::Shifts(codes),
+            (Isa::Avx512, _) => Decoder::Table { codes, table: first },
+            (_, Codes::Int2 | Codes::Int4) => Decoder::Shifts(codes),
+            (_, Codes::Nf4 | Codes::Fp4) => {
+                let [low, high, other, sign] = [0, 1, 2, 3].map(|index| Vreg(first.0 + index));
+                Decoder::TwoTables { codes, low, high, other, sign }
+            }
+        }
+    }
+
+    /// Registers that it holds.
+    pub(super) fn registers(isa: Isa, codes: Codes) -> usize {
+        match Decoder::new(isa, codes, Vreg(0)) {
+            Decoder::Shifts(_) => 0,
+            Decoder::Table { .. } => 1,
+            Decoder::TwoTables { .. } => 4,
+        }
+    }
+
+    /// Loads the tables, which are at `at`; `scratch` is overwritten.
+    pub(super) fn begin(&self, asm: &mut Asm, at: Mem, scratch: Gpr) {
+        let bytes = asm.vector_bytes();
+        match *self {
+            Decoder::Shifts(_) => {}
+            Decoder::Table { table, .. } => {
+                asm.load(scratch, at);
+                asm.vload(table, Mem::at(scratch, 0));
+            }
+            Decoder::TwoTables { low, high, .. } => {
+                asm.load(scratch, at);
+                asm.vload(low, Mem::at(scratch, 0));
+                asm.vload(high, Mem::at(scratch, bytes));
+            }
+        }
+    }
+
+    /// to = the numbers of code `index` of each of the words.
+    pub(super) fn number(&self, asm: &mut Asm, index: usize, words: Vreg, to: Vreg) {
+        // The lowest bits pick, whatever stands above them.
+        let lowest = |asm: &mut Asm, codes: Codes| match index * codes.bits() {
+            0 => words,
+            bits => {
+                asm.vishr(to, words, bits as u8);
+                to
+            }
+        };
+        match *self {
+            Decoder::Shifts(codes) => {
+                let top = WORD - (index + 1) * codes.bits();
+                if top > 0 {
+                    asm.vishl(to, words, top as u8);
+                }
+                asm.visar(to, if top > 0 { to } else { words }, (WORD - codes.bits()) as u8);
+                asm.vcvt_f32(to, to);
+            }
+            Decoder::Table { codes, table } => {
+                let picked = lowest(asm, codes);
+                asm.vlookup(to, picked, table);
+            }
+            Decoder::TwoTables { codes, low, high, other, sign } => {
+                let picked = lowest(asm, codes);
+                asm.vlookup(other, picked, high);
+                asm.vlookup(to, picked, low);
+                // Lanes are selected by their highest bit: the fourth of the code.
+                let top = WORD - (index + 1) * codes.bits();
+                if top > 0 {
+                    asm.vishl(sign, words, top as u8);
+                }
+                let selected = Mask::Vector(if top > 0 { sign } else { words });
+                asm.select(to, selected, other, to);
+            }
+        }
+    }
+}

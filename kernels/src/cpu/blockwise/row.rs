@@ -1,0 +1,318 @@
+//! The product of one row: codes become numbers in registers, as fast as memory gives them.
+//!
+//! Several panels are read side by side, as in the product of one row by weights of `f32`
+//! ([`gemm`](crate::cpu::gemm)). Each block's terms are added up in registers of their own; its end takes off the zero
+//! points, times the sum of the block's left-hand elements, and adds the rest to the sums of the row, times the scales.
+
+use kiln_key::Mutate;
+use serde::{Deserialize, Serialize};
+
+use super::FAMILY;
+use super::format::{BlockFormat, Codes, Decoder, ENTRIES, ZeroPoints};
+use super::layout::BlockPanels;
+use crate::cpu::{CodeKey, CodeSource, Emitted};
+use crate::error::{KernelError, Result};
+use crate::isa::Isa;
+use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
+
+/// Panels that are read side by side at most.
+const STREAMS: usize = 4;
+
+/// Bytes from what is read to what is prefetched.
+const AHEAD: i32 = 2048;
+
+/// What shapes the instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub struct BlockRowCode {
+    /// Level.
+    pub isa: Isa,
+    /// Vectors that a panel is wide.
+    pub vectors: u8,
+    /// Panels that are read side by side: 1, 2 or 4.
+    pub streams: u8,
+    /// What codes mean.
+    pub codes: Codes,
+    /// Where zero points come from.
+    pub zeros: ZeroPoints,
+}
+
+/// The arguments of one call.
+#[repr(C)]
+struct RowArgs {
+    /// The left-hand row, padded with zeros to whole words.
+    left: *const f32,
+    /// The sums of its blocks, where there are zero points.
+    sums: *const f32,
+    /// The first of the panels, and bytes from one to the next.
+    panels: *const u8,
+    panel_stride: usize,
+    /// Whole blocks, words of a column in each, and in the block behind them.
+    blocks: usize,
+    words: usize,
+    last: usize,
+    /// The numbers of codes.
+    table: *const f32,
+    c: *mut f32,
+    /// The bias, or null.
+    bias: *const f32,
+}
+
+impl Arguments for RowArgs {
+    const FAMILY: &'static str = FAMILY;
+    type Kernel = BlockRowCode;
+
+    fn extents(&self, key: &BlockRowCode, extents: &mut Extents<'_>) {
+        let (streams, width) = (usize::from(key.streams), usize::from(key.vectors) * key.isa.lanes());
+        let words = self.blocks.saturating_mul(self.words).saturating_add(self.last);
+        let heads = self.blocks.saturating_add(usize::from(self.last > 0));
+        extents
+            .read("the left-hand row", self.left)
+            .over(words, key.codes.per_word() * 4)
+            .bytes(4 * key.codes.per_word());
+        if key.zeros != ZeroPoints::Middle {
+            extents.read("the sums of blocks", self.sums).over(heads, 4).bytes(4);
+        }
+        let head = width * (4 + key.zeros.bytes());
+        let panel = words.saturating_mul(width * 4).saturating_add(heads.saturating_mul(head));
+        extents.read("panels", self.panels).over(streams, self.panel_stride).bytes(panel);
+        extents.read("the numbers of codes", self.table).bytes(ENTRIES * 4);
+        extents.write("C", self.c).bytes(streams * width * 4);
+        if !self.bias.is_null() {
+            extents.read("bias", self.bias).bytes(streams * width * 4);
+        }
+    }
+}
+
+/// The kernels of one row by the panels of a matrix.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    panels: BlockPanels,
+    table: [f32; ENTRIES],
+    /// Of several panels side by side, as many as the level has registers for, and of one.
+    several: Option<Emitted<BlockRowCode>>,
+    one: Emitted<BlockRowCode>,
+    streams: usize,
+}
+
+/// Operands of a call: a row padded to whole words, sums of its blocks, and where its result goes.
+#[derive(Clone, Copy)]
+pub(super) struct RowOperands {
+    pub(super) left: *const f32,
+    pub(super) sums: *const f32,
+    pub(super) bias: *const f32,
+    pub(super) c: *mut f32,
+}
+
+impl Row {
+    /// The kernels for panels of a matrix.
+    pub(super) fn new(isa: Isa, panels: BlockPanels, source: &dyn CodeSource) -> Result<Row> {
+        let BlockFormat { codes, zeros, .. } = panels.format;
+        let vectors = (panels.width / isa.lanes()) as u8;
+        let key = |streams: usize| BlockRowCode { isa, vectors, streams: streams as u8, codes, zeros };
+        let streams = [STREAMS, 2, 1].into_iter().find(|&streams| {
+            panels.n / panels.width >= streams && key(streams).registers() <= usize::from(isa.registers())
+        });
+        let streams = streams.unwrap_or(1);
+        let make = |streams| Emitted::new(key(streams), CodeKey::BlockRow, source);
+        let several = (streams > 1).then(|| make(streams)).transpose()?;
+        Ok(Row { panels, table: codes.table(), several, one: make(1)?, streams })
+    }
+
+    /// Panels that one call with `panels` panels left computes.
+    pub(super) fn streams(&self, panels: usize) -> usize {
+        if panels >= self.streams { self.streams } else { 1 }
+    }
+
+    /// Operands that are the kernels' own.
+    pub(super) fn given(&self, given: Given) -> Given {
+        given.read("the numbers of codes", &self.table)
+    }
+
+    /// Computes the columns of as many panels as [`Row::streams`] says, the first of which is at `panels`.
+    ///
+    /// # Safety
+    ///
+    /// `given` holds what [`Row::given`] adds, the row, the sums, the panels, and C and bias, if there is one, over
+    /// whole panels. No other task touches those columns of C.
+    pub(super) unsafe fn run(&self, operands: RowOperands, panels: *const u8, streams: usize, given: &Given) {
+        let (words, each) = (self.panels.words(), self.panels.block_words());
+        let args = RowArgs {
+            left: operands.left,
+            sums: operands.sums,
+            panels,
+            panel_stride: self.panels.panel_bytes(),
+            blocks: words / each,
+            words: each,
+            last: words % each,
+            table: self.table.as_ptr(),
+            c: operands.c,
+            bias: operands.bias,
+        };
+        let kernel = self.several.as_ref().filter(|_| streams > 1).unwrap_or(&self.one);
+        // SAFETY: the caller's contract; the struct is the one that the emitter reads.
+        unsafe { kernel.call(&args, given) }
+    }
+}
+
+const LEFT: Gpr = Gpr::RSI;
+/// The first panel's current words, and the offsets from them to the second and fourth panel's.
+const WORDS: Gpr = Gpr::RDX;
+const PANEL_STRIDE: Gpr = Gpr::R8;
+const THREE_STRIDES: Gpr = Gpr::R9;
+/// The scales of the current block of the first panel.
+const HEAD: Gpr = Gpr::RAX;
+const SUMS: Gpr = Gpr::RCX;
+/// Blocks left, and words left of a block.
+const BLOCKS: Gpr = Gpr::R10;
+const COUNT: Gpr = Gpr::R11;
+const OTHER: Gpr = Gpr::RBX;
+
+impl BlockRowCode {
+    /// Vectors of all panels.
+    fn vectors(&self) -> u8 {
+        self.streams * self.vectors
+    }
+
+    /// Registers: of each vector its sum, its sum over the block and its words; an element and a number; tables.
+    fn registers(&self) -> usize {
+        3 * usize::from(self.vectors()) + 2 + Decoder::registers(self.isa, self.codes)
+    }
+
+    fn total(vector: u8) -> Vreg {
+        Vreg(vector)
+    }
+
+    fn part(&self, vector: u8) -> Vreg {
+        Vreg(self.vectors() + vector)
+    }
+
+    fn words(&self, vector: u8) -> Vreg {
+        Vreg(2 * self.vectors() + vector)
+    }
+
+    fn element(&self) -> Vreg {
+        Vreg(3 * self.vectors())
+    }
+
+    fn number(&self) -> Vreg {
+        Vreg(3 * self.vectors() + 1)
+    }
+
+    fn decoder(&self) -> Decoder {
+        Decoder::new(self.isa, self.codes, Vreg(3 * self.vectors() + 2))
+    }
+
+    /// Assembles the kernel.
+    pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
+        let is_format = self.codes.are_integers() || self.zeros == ZeroPoints::Middle;
+        let fits = self.registers() <= usize::from(asm.registers());
+        if !is_format || !fits || self.vectors == 0 || ![1, 2, 4].contains(&self.streams) {
+            return Err(KernelError::Unsupported { family: FAMILY, reason: format!("a kernel of {self:?}") });
+        }
+        asm.prologue();
+        self.start(asm);
+        asm.for_each(BLOCKS, 1, |asm| {
+            asm.load(COUNT, arg!(RowArgs.words));
+            self.block(asm);
+        });
+        asm.load(COUNT, arg!(RowArgs.last));
+        asm.unless_zero(COUNT, |asm| self.block(asm));
+        asm.load(OTHER, arg!(RowArgs.c));
+        for vector in 0..self.vectors() {
+            let at = Mem::at(OTHER, i32::from(vector) * asm.vector_bytes());
+            asm.vstore(at, BlockRowCode::total(vector));
+        }
+        asm.epilogue();
+        Ok(())
+    }
+
+    /// Addresses, tables, and sums from bias or zero.
+    fn start(&self, asm: &mut Asm) {
+        self.decoder().begin(asm, arg!(RowArgs.table), OTHER);
+        asm.load(LEFT, arg!(RowArgs.left));
+        asm.load(SUMS, arg!(RowArgs.sums));
+        asm.load(WORDS, arg!(RowArgs.panels));
+        asm.load(PANEL_STRIDE, arg!(RowArgs.panel_stride));
+        asm.lea(THREE_STRIDES, Mem::indexed(PANEL_STRIDE, PANEL_STRIDE, 2, 0));
+        asm.load(BLOCKS, arg!(RowArgs.blocks));
+        asm.load(OTHER, arg!(RowArgs.bias));
+        let bytes = asm.vector_bytes();
+        asm.unless_zero_else(
+            OTHER,
+            |asm| {
+                for vector in 0..self.vectors() {
+                    asm.vload(BlockRowCode::total(vector), Mem::at(OTHER, i32::from(vector) * bytes));
+                }
+            },
+            |asm| (0..self.vectors()).for_each(|vector| asm.vzero(BlockRowCode::total(vector))),
+        );
+    }
+
+    /// Address of something `bytes` from `base` in the panel of a vector, plus `each` for each vector before it there.
+    fn of_panel(&self, base: Gpr, vector: u8, bytes: i32, each: i32) -> Mem {
+        let at = bytes + i32::from(vector % self.vectors) * each;
+        match vector / self.vectors {
+            0 => Mem::at(base, at),
+            3 => Mem::indexed(base, THREE_STRIDES, 1, at),
+            stream => Mem::indexed(base, PANEL_STRIDE, stream, at),
+        }
+    }
+
+    /// A block of as many words as the register counts.
+    fn block(&self, asm: &mut Asm) {
+        let (width, bytes) = (usize::from(self.vectors) * asm.lanes(), asm.vector_bytes());
+        asm.mov(HEAD, WORDS);
+        asm.add_imm(WORDS, (width * (4 + self.zeros.bytes())) as i32);
+        (0..self.vectors()).for_each(|vector| asm.vzero(self.part(vector)));
+        asm.align(32);
+        asm.repeat(COUNT, |asm| self.word(asm));
+        if self.zeros != ZeroPoints::Middle {
+            asm.vbroadcast(self.element(), Mem::at(SUMS, 0));
+            asm.add_imm(SUMS, 4);
+            for vector in 0..self.vectors() {
+                self.zero_points(asm, vector);
+                asm.vfnma231(self.part(vector), self.number(), self.element());
+            }
+        }
+        for vector in 0..self.vectors() {
+            let scales = self.of_panel(HEAD, vector, 0, bytes);
+            asm.vfma231(BlockRowCode::total(vector), self.part(vector), scales);
+        }
+    }
+
+    /// The zero points of a vector's columns, less the middle, as packed codes are.
+    fn zero_points(&self, asm: &mut Asm, vector: u8) {
+        let (to, bytes) = (self.number(), asm.vector_bytes());
+        let scales = i32::from(self.vectors) * bytes;
+        if self.zeros == ZeroPoints::Bytes {
+            let at = self.of_panel(HEAD, vector, scales, asm.lanes() as i32);
+            asm.vload_u8(to, at);
+            asm.vcvt_f32(to, to);
+        } else {
+            let at = self.of_panel(HEAD, vector, scales, bytes);
+            asm.vload(to, at);
+        }
+        asm.vsub(to, to, Src::from(f32::from(self.codes.middle())));
+    }
+
+    /// One word of each column.
+    fn word(&self, asm: &mut Asm) {
+        let (bytes, decoder) = (asm.vector_bytes(), self.decoder());
+        for vector in 0..self.vectors() {
+            let at = self.of_panel(WORDS, vector, 0, bytes);
+            asm.vload(self.words(vector), at);
+            if self.isa == Isa::Avx512 {
+                asm.prefetch(at.plus(AHEAD));
+            }
+        }
+        for index in 0..self.codes.per_word() {
+            asm.vbroadcast(self.element(), Mem::at(LEFT, 4 * index as i32));
+            for vector in 0..self.vectors() {
+                decoder.number(asm, index, self.words(vector), self.number());
+                asm.vfma231(self.part(vector), self.element(), self.number());
+            }
+        }
+        asm.add_imm(LEFT, 4 * self.codes.per_word() as i32);
+        asm.add_imm(WORDS, i32::from(self.vectors) * bytes);
+    }
+}

@@ -1,0 +1,223 @@
+//! Products against dequantised weights, over formats, sizes and ways of cutting.
+
+use super::*;
+use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
+use crate::isa::Isa;
+use crate::parallel::Serial;
+use crate::{EmitEach, reference};
+
+/// Bits that look random.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 32) as u32
+    }
+
+    fn floats(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| (self.next() >> 8) as f32 / (1 << 23) as f32 - 1.0).collect()
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next() as u8).collect()
+    }
+}
+
+/// Weights and what they are multiplied with.
+struct Case {
+    shape: BlockProductShape,
+    codes: Vec<u8>,
+    scales: Vec<f32>,
+    zero_bytes: Vec<u8>,
+    zeros: Vec<f32>,
+    left: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl Case {
+    fn new(shape: BlockProductShape, seed: u64) -> Case {
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let blocks = shape.k().div_ceil(shape.format.block()) * shape.n();
+        let most = 2.0 * f32::from(shape.format.codes.middle());
+        Case {
+            shape,
+            codes: random.bytes(shape.k().next_multiple_of(shape.format.block()) * shape.n()),
+            scales: random.floats(blocks),
+            zero_bytes: random.bytes(blocks).iter().map(|zero| zero % shape.format.codes.middle()).collect(),
+            zeros: random.floats(blocks).iter().map(|zero| zero * most).collect(),
+            left: random.floats(shape.m() * shape.k()),
+            bias: random.floats(shape.n()),
+        }
+    }
+
+    /// Codes of a byte each, by rows, or several a byte, by columns.
+    fn source(&self, packed: bool, signed: bool) -> BlockSource<'_> {
+        let (n, k, format) = (self.shape.n(), self.shape.k(), self.shape.format);
+        let stride = k.next_multiple_of(format.block()) * format.codes.bits() / 8;
+        let codes = match packed {
+            true => CodeBytes::Packed { bytes: &self.codes[..stride * n], stride },
+            false => CodeBytes::Apart { bytes: &self.codes[..k * n], at: Offsets { inner: n, column: 1 } },
+        };
+        let at = Offsets { inner: 1, column: k.div_ceil(format.block()) };
+        let (scales, zero_bytes, zeros) = (&self.scales[..], &self.zero_bytes[..], &self.zeros[..]);
+        BlockSource { codes, signed, scales, zero_bytes, zeros, at }
+    }
+
+    fn panels(&self, isa: Isa) -> BlockPanels {
+        self.shape.panels(isa)
+    }
+
+    fn pack(&self, isa: Isa, source: &BlockSource<'_>) -> Vec<u8> {
+        let mut packed = vec![0xFF; self.panels(isa).bytes()];
+        self.panels(isa).pack(source, &mut packed).unwrap();
+        packed
+    }
+
+    /// The product, and how far each element may be off: what rounding terms and their sums in any order amounts to.
+    fn expected(&self, isa: Isa, source: &BlockSource<'_>) -> Vec<(f32, f32)> {
+        let (m, n, k) = (self.shape.m(), self.shape.n(), self.shape.k());
+        let weights = reference::blockwise::weights(&self.panels(isa), source);
+        let magnitudes = |values: &[f32]| values.iter().map(|value| value.abs()).collect::<Vec<_>>();
+        let product = reference::gemm::matmul(m, n, k, &self.left, &weights);
+        // Codes and zero points are multiplied apart.
+        let most = 2.0 * f32::from(self.shape.format.codes.middle());
+        let scales: f32 = self.scales.iter().fold(0.0, |most, scale| most.max(scale.abs()));
+        let large = vec![most * scales; n * k];
+        let bound = reference::gemm::matmul(m, n, k, &magnitudes(&self.left), &large);
+        let bias = |column: usize| if self.shape.bias { self.bias[column] } else { 0.0 };
+        let off = |bound: f32| (bound + 1.0) * f32::EPSILON * 4.0;
+        product.iter().zip(bound).enumerate().map(|(at, (sum, bound))| (sum + bias(at % n), off(bound))).collect()
+    }
+
+    fn check(&self, isa: Isa, blocks: BlockProductBlocks, source: &BlockSource<'_>) {
+        let product = BlockProduct::new(isa, self.shape, blocks, &EmitEach).unwrap();
+        let mut c = Canaried::new(self.shape.m() * self.shape.n());
+        let mut scratch = vec![f32::NAN; product.scratch_len()];
+        let packed = self.pack(isa, source);
+        let bias = self.shape.bias.then_some(&self.bias[..]);
+        let left = Poisoned::new(&self.left);
+        product.run(left.inside(), &packed, bias, c.inside(), &mut scratch, &Scoped).unwrap();
+        let found = c.open();
+        for (at, (found, (wanted, off))) in found.iter().zip(self.expected(isa, source)).enumerate() {
+            let what = || format!("{isa} {:?} {blocks:?} at {at}: {found}, not {wanted}", self.shape);
+            assert!((found - wanted).abs() <= off, "{}", what());
+        }
+    }
+}
+
+/// Every format with blocks of that length.
+fn formats(block: u32) -> Vec<BlockFormat> {
+    let integers = [Codes::Int2, Codes::Int4, Codes::Int8].into_iter();
+    let all = integers.flat_map(|codes| {
+        [ZeroPoints::Middle, ZeroPoints::Bytes, ZeroPoints::F32].map(|zeros| BlockFormat { codes, zeros, block })
+    });
+    all.chain([Codes::Nf4, Codes::Fp4].map(|codes| BlockFormat { codes, zeros: ZeroPoints::Middle, block })).collect()
+}
+
+#[test]
+fn every_format_gives_the_product_of_the_dequantised_weights() {
+    let mut seed = 0;
+    for isa in levels() {
+        for (block, k, n) in [(16, 48, 40), (32, 61, 7), (64, 200, 129), (256, 300, 33), (16, 5, 1)] {
+            for format in formats(block) {
+                for m in [1, 2, 5, 11] {
+                    seed += 1;
+                    let bias = seed % 2 == 0;
+                    let shape = BlockProductShape { m, n, k, format, bias };
+                    let case = Case::new(shape, seed);
+                    let picked = BlockProductBlocks::pick(isa, &shape, 2);
+                    let blocks = match seed % 3 {
+                        0 => BlockProductBlocks { k_blocks: 1, ..picked },
+                        _ => picked,
+                    };
+                    case.check(isa, blocks, &case.source(seed % 5 < 3, seed % 4 < 2));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn panels_side_by_side_and_single_ones_make_one_row() {
+    for isa in levels() {
+        for n in [64, 128, 320, 448, 1000] {
+            for format in [formats(32)[1], formats(32)[3], formats(32)[9]] {
+                let shape = BlockProductShape { m: 1, n, k: 96, format, bias: true };
+                for threads in [1, 3] {
+                    let case = Case::new(shape, n);
+                    case.check(isa, BlockProductBlocks::pick(isa, &shape, threads), &case.source(true, false));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_has_the_same_numbers_among_many() {
+    // Every code times a power of two: all sums are exact, so both ways give the same bits.
+    for isa in levels() {
+        for format in formats(32).into_iter().filter(|format| format.codes.are_integers()) {
+            let of = |m: u64| {
+                let shape = BlockProductShape { m, n: 70, k: 64, format, bias: false };
+                let mut case = Case::new(shape, 9);
+                case.scales.iter_mut().enumerate().for_each(|(at, scale)| *scale = [0.5, 1.0, 2.0][at % 3]);
+                case.zeros.iter_mut().for_each(|zero| *zero = zero.round());
+                case.left = (0..m as usize * 64).map(|at| ((at % 64) as f32 % 7.0) - 3.0).collect();
+                let product =
+                    BlockProduct::new(isa, shape, BlockProductBlocks::pick(isa, &shape, 1), &EmitEach).unwrap();
+                let (mut c, mut scratch) = (vec![0.0; m as usize * 70], vec![0.0; product.scratch_len()]);
+                let packed = case.pack(isa, &case.source(true, false));
+                product.run(&case.left, &packed, None, &mut c, &mut scratch, &Serial).unwrap();
+                c
+            };
+            let (one, many) = (of(1), of(9));
+            assert!(many.chunks_exact(70).all(|row| row == one), "{isa} {format:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_product_is_refused() {
+    let format = BlockFormat { codes: Codes::Int4, zeros: ZeroPoints::Bytes, block: 32 };
+    let shape = BlockProductShape { m: 4, n: 20, k: 64, format, bias: true };
+    let isa = Isa::Portable;
+    let picked = BlockProductBlocks::pick(isa, &shape, 1);
+    for wrong in [
+        BlockProductShape { k: 0, ..shape },
+        BlockProductShape { k: u64::MAX, ..shape },
+        BlockProductShape { m: u64::MAX / 2, ..shape },
+        BlockProductShape { format: BlockFormat { block: 24, ..format }, ..shape },
+        BlockProductShape { format: BlockFormat { codes: Codes::Nf4, ..format }, ..shape },
+    ] {
+        assert!(!wrong.is_valid());
+        assert!(BlockProduct::new(isa, wrong, picked, &EmitEach).is_err());
+    }
+    for blocks in [BlockProductBlocks { k_blocks: 0, ..picked }, BlockProductBlocks { k_blocks: 3, ..picked }] {
+        assert!(BlockProduct::new(isa, shape, blocks, &EmitEach).is_err());
+    }
+    assert!(BlockProduct::new(isa, shape, BlockProductBlocks { tasks: 9, ..picked }, &EmitEach).is_err());
+    let case = Case::new(shape, 1);
+    let source = case.source(true, false);
+    let panels = case.panels(isa);
+    for wrong in [
+        BlockSource { scales: &case.scales[1..], ..source },
+        BlockSource { zero_bytes: &case.zero_bytes[1..], ..source },
+        BlockSource { codes: CodeBytes::Packed { bytes: &case.codes[..32 * 20 - 1], stride: 32 }, ..source },
+        BlockSource { at: Offsets { inner: 1, column: usize::MAX / 2 }, ..source },
+    ] {
+        assert!(panels.pack(&wrong, &mut vec![0; panels.bytes()]).is_err());
+    }
+    assert!(panels.pack(&source, &mut vec![0; panels.bytes() - 1]).is_err());
+    let product = BlockProduct::new(isa, shape, picked, &EmitEach).unwrap();
+    let (packed, mut scratch) = (case.pack(isa, &source), vec![0.0; product.scratch_len()]);
+    let mut c = [0.0; 80];
+    let mut run =
+        |left: &[f32], weights: &[u8], bias| product.run(left, weights, bias, &mut c, &mut scratch, &Serial).is_err();
+    assert!(run(&case.left[1..], &packed, Some(&case.bias)));
+    assert!(run(&case.left, &packed[1..], Some(&case.bias)));
+    assert!(run(&case.left, &packed, None));
+    assert!(!run(&case.left, &packed, Some(&case.bias)));
+}

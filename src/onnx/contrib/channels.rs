@@ -1,0 +1,122 @@
+//! Operators on tensors with channels last: NhwcConv, NhwcFusedConv, NhwcMaxPool, GroupNorm, SkipGroupNorm. ONNX's own
+//! operators between two transposes, which the layout pass takes out again.
+
+use super::given::Given;
+use super::products::fused_conv_of;
+use super::{Expanded, MICROSOFT};
+use crate::onnx::ModelError;
+use crate::onnx::draft::{Draft, float, int, ints};
+
+pub(super) const OPERATORS: &[Expanded] = &[
+    Expanded::microsoft(
+        "NhwcConv",
+        [2, 3],
+        &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"],
+        nhwc_conv,
+    ),
+    Expanded::microsoft(
+        "NhwcFusedConv",
+        [2, 4],
+        &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "activation", "activation_params"],
+        nhwc_conv,
+    ),
+    Expanded::microsoft(
+        "NhwcMaxPool",
+        [1, 1],
+        &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"],
+        nhwc_max_pool,
+    ),
+    Expanded::microsoft("GroupNorm", [3, 3], &["activation", "channels_last", "epsilon", "groups"], group_norm),
+    Expanded {
+        domain: MICROSOFT,
+        name: "SkipGroupNorm",
+        inputs: [4, 5],
+        outputs: 2,
+        attributes: &["activation", "channels_last", "epsilon", "groups"],
+        expand: skip_group_norm,
+    },
+];
+
+/// The orders of axes that bring channels to the front, and back to the end.
+pub(super) fn channel_orders(spatial: usize) -> [Vec<i64>; 2] {
+    let spatial = spatial as i64;
+    let front = [0, spatial + 1].into_iter().chain(1..=spatial).collect();
+    let back = std::iter::once(0).chain(2..spatial + 2).chain([1]).collect();
+    [front, back]
+}
+
+/// Without a kernel's shape there are two spatial axes, as the operator's definition has it.
+fn nhwc_conv(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let [front, back] = channel_orders(given.ints("kernel_shape")?.map_or(2, <[i64]>::len));
+    let mut first = |of: &str, name: &str| draft.op("Transpose", &[of], name, vec![ints("perm", &front)]);
+    let x = first(given.required(0)?, "channels first");
+    let residual = given.input(3).map(|residual| first(residual, "residual first"));
+    let made = draft.named("made");
+    fused_conv_of(given, draft, [&x, residual.as_deref().unwrap_or_default()], &made)?;
+    draft.node("", "Transpose", &[&made], given.result().to_owned(), vec![ints("perm", &back)]);
+    Ok(())
+}
+
+fn nhwc_max_pool(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let Some(kernel) = given.ints("kernel_shape")? else {
+        return Err(given.malformed("it has no kernel_shape".to_owned()));
+    };
+    let [front, back] = channel_orders(kernel.len());
+    let x = draft.op("Transpose", &[given.required(0)?], "channels first", vec![ints("perm", &front)]);
+    let attributes = given.copied(&["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"]);
+    let pooled = draft.op("MaxPool", &[&x], "pooled", attributes);
+    draft.node("", "Transpose", &[&pooled], given.result().to_owned(), vec![ints("perm", &back)]);
+    Ok(())
+}
+
+/// GroupNormalization of an image, and x sigmoid(x) after it where the node asks for that.
+fn normalised(given: &Given<'_>, draft: &mut Draft, x: &str) -> Result<(), ModelError> {
+    let is_last = given.int("channels_last", 1)? != 0;
+    let is_active = match given.int("activation", 0)? {
+        0 => false,
+        1 => true,
+        other => return Err(given.unsupported(format!("attribute \"activation\" = {other}"))),
+    };
+    let groups = given.heads("groups")?;
+    let [front, back] = channel_orders(2);
+    let mut x = x.to_owned();
+    if is_last {
+        x = draft.op("Transpose", &[&x], "channels first", vec![ints("perm", &front)]);
+    }
+    // The parameters may be of another type.
+    let gamma = draft.op("CastLike", &[given.required(1)?, &x], "gamma", Vec::new());
+    let beta = draft.op("CastLike", &[given.required(2)?, &x], "beta", Vec::new());
+    let attributes = vec![int("num_groups", groups), float("epsilon", given.float("epsilon", 1e-5)?)];
+    let mut made = draft.op("GroupNormalization", &[&x, &gamma, &beta], "normalised", attributes);
+    if is_active {
+        let gate = draft.op("Sigmoid", &[&made], "gate", Vec::new());
+        made = draft.op("Mul", &[&made, &gate], "active", Vec::new());
+    }
+    let (op, attributes) = if is_last { ("Transpose", vec![ints("perm", &back)]) } else { ("Identity", Vec::new()) };
+    draft.node("", op, &[&made], given.result().to_owned(), attributes);
+    Ok(())
+}
+
+fn group_norm(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    normalised(given, draft, given.required(0)?)
+}
+
+/// The same of X + skip + bias, where skip is an image, or one position for all of it.
+fn skip_group_norm(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    given.only("channels_last", 1)?;
+    let (x, skip) = (given.required(0)?, given.required(3)?);
+    // Of rank 2 or 4; as [batch, positions, channels] either broadcasts to the image in that form.
+    let shape = draft.op("Shape", &[x], "shape", Vec::new());
+    let (batch, channels) = (draft.sizes(x, 0, 1, "batch"), draft.sizes(x, 3, 4, "channels"));
+    let any = draft.list(&[-1], "any");
+    let rows = draft.op("Concat", &[&batch, &any, &channels], "rows", vec![int("axis", 0)]);
+    let [x_rows, skip_rows] =
+        [(x, "x/rows"), (skip, "skip/rows")].map(|(of, name)| draft.op("Reshape", &[of, &rows], name, Vec::new()));
+    let mut sum = draft.op("Add", &[&x_rows, &skip_rows], "sum/rows", Vec::new());
+    if let Some(bias) = given.input(4) {
+        sum = draft.op("Add", &[&sum, bias], "biased/rows", Vec::new());
+    }
+    let whole = given.output(1).map_or_else(|| draft.named("sum"), str::to_owned);
+    draft.node("", "Reshape", &[&sum, &shape], whole.clone(), Vec::new());
+    normalised(given, draft, &whole)
+}

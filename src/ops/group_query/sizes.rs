@@ -1,0 +1,120 @@
+//! Sizes of a request to GroupQueryAttention, checked, and how far each of its sequences is filled.
+
+use super::{GroupQuery, input};
+use crate::graph::NodeError;
+use crate::ops::{integer, optional, refused, required};
+use crate::tensor::Tensor;
+
+/// Sizes of a request.
+pub(super) struct Sizes {
+    pub(super) batch: usize,
+    /// New positions of each sequence.
+    pub(super) new: usize,
+    /// Elements of a head.
+    pub(super) size: usize,
+    /// Positions that the given cache has room for, and those that the resulting one has.
+    pub(super) past: usize,
+    pub(super) room: usize,
+    /// Positions of the longest sequence, the new ones among them.
+    pub(super) total: usize,
+    /// Whether queries, keys and values are one tensor, and the elements of a position in that of the queries.
+    pub(super) is_packed: bool,
+    pub(super) query_width: usize,
+}
+
+/// A sequence of the batch.
+#[derive(Clone, Copy)]
+pub(super) struct Sequence {
+    /// Positions before the new ones.
+    pub(super) before: usize,
+    /// Positions that are filled, the new ones among them; behind them a prompt is padded.
+    pub(super) filled: usize,
+}
+
+impl Sizes {
+    pub(super) fn of(node: &GroupQuery, inputs: &[Option<&Tensor>]) -> Result<Sizes, NodeError> {
+        let shape = |index: usize| optional(inputs, index).map(Tensor::shape);
+        let unfit = |index: usize| {
+            let found = shape(index).unwrap_or_default();
+            refused(format!("input {index} of shape {found:?} does not fit queries of {:?}", shape(0)))
+        };
+        let &[batch, new, query_width] = required(inputs, input::QUERY)?.shape() else { return Err(unfit(0)) };
+        let is_packed = shape(input::KEY).is_none();
+        let heads = if is_packed { node.heads + 2 * node.kv_heads } else { node.heads };
+        if query_width % heads != 0 {
+            return Err(refused(format!("no {heads} heads in {query_width} elements")));
+        }
+        let size = query_width / heads;
+        let holds = |index: usize, expected: &[usize]| match shape(index) {
+            Some(found) if found != expected => Err(unfit(index)),
+            _ => Ok(()),
+        };
+        for index in [input::KEY, input::VALUE] {
+            holds(index, &[batch, new, node.kv_heads * size])?;
+        }
+        let past = shape(input::PAST_KEY).map_or(Some(0), |shape| shape.get(2).copied());
+        let past = past.ok_or_else(|| unfit(input::PAST_KEY))?;
+        for index in [input::PAST_KEY, input::PAST_VALUE] {
+            holds(index, &[batch, node.kv_heads, past, size])?;
+        }
+        for (one, other) in [
+            (input::KEY, input::VALUE),
+            (input::PAST_KEY, input::PAST_VALUE),
+            (input::COSINES, input::SINES),
+            (input::QUERY_NORM, input::KEY_NORM),
+        ] {
+            if shape(one).is_some() != shape(other).is_some() {
+                return Err(refused(format!("input {one} without input {other}, or the other without it")));
+            }
+        }
+        let total = integer(required(inputs, input::TOTAL)?)?;
+        let total = usize::try_from(total).ok().filter(|&total| total >= new && total <= i32::MAX as usize);
+        let total = total.ok_or_else(|| refused(format!("a total length that {new} new positions do not fit")))?;
+        if required(inputs, input::LAST)?.len() != batch {
+            return Err(unfit(input::LAST));
+        }
+        if let Some(bias) = shape(input::BIAS) {
+            let fits = matches!(*bias, [batches, heads, rows, keys] if [1, batch].contains(&batches)
+                && [1, node.heads].contains(&heads) && [rows, keys] == [new, total]);
+            if !fits {
+                return Err(unfit(input::BIAS));
+            }
+        }
+        holds(input::SINK, &[node.heads])?;
+        for index in [input::QUERY_NORM, input::KEY_NORM] {
+            holds(index, &[size])?;
+        }
+        if node.rotary {
+            let cosines = required(inputs, input::COSINES)?.shape();
+            if !matches!(*cosines, [_, pairs] if pairs <= size / 2) {
+                return Err(unfit(input::COSINES));
+            }
+            holds(input::SINES, cosines)?;
+            holds(input::IDS, &[batch, new])?;
+        }
+        Ok(Sizes { batch, new, size, past, room: past.max(total), total, is_packed, query_width })
+    }
+
+    /// Whether all positions are new.
+    pub(super) fn is_prompt(&self) -> bool {
+        self.new == self.total
+    }
+
+    /// The sequences of the batch, by the last position of each.
+    pub(super) fn sequences(&self, last: &Tensor) -> Result<Vec<Sequence>, NodeError> {
+        let sequence = |last: i64| {
+            let filled = last.checked_add(1).and_then(|filled| usize::try_from(filled).ok());
+            let filled = filled.filter(|filled| (1..=self.total).contains(filled));
+            let before = match self.is_prompt() {
+                true => Some(0),
+                false => filled.and_then(|filled| filled.checked_sub(self.new)).filter(|&before| before <= self.past),
+            };
+            let sequence = filled.zip(before).map(|(filled, before)| Sequence { before, filled });
+            sequence.ok_or_else(|| {
+                let Sizes { new, past, total, .. } = self;
+                refused(format!("a sequence up to position {last} of {total}, with {new} new ones behind {past}"))
+            })
+        };
+        last.to_i64_vec()?.into_iter().map(sequence).collect()
+    }
+}
