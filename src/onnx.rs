@@ -8,11 +8,13 @@
 //! - `import` reads graphs and their nodes, `opsets` the versions that they are written for. `function` expands functions
 //!   that the model defines, `standard` those that ONNX defines, `contrib` operators of ONNX Runtime that others compute;
 //!   `draft` is what these write; `order` sorts.
-//! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model.
+//! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model, and
+//!   `claims` holds their sizes against what may be taken.
 //! - `data` reads the values of test cases.
 //! - `write` writes models: for tests, the demonstration and fuzzing.
 //! - `proto` is generated from `onnx.proto` (a test compares them).
 
+mod claims;
 mod contrib;
 mod data;
 mod declare;
@@ -40,6 +42,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use kiln_kernels::memory::Refused;
 use prost::Message;
 
 use crate::graph::Graph;
@@ -69,6 +72,10 @@ pub const NEWEST_OPSET: i64 = 28;
 ///
 /// Any fault of the file, the model in it, or the files that it names.
 pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
+    refusable(|| load_file(path, limits))
+}
+
+fn load_file(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
     let io = |source| ModelError::Io { path: path.to_owned(), source };
     // Checked before opening, because opening a pipe waits for a writer.
     let info = std::fs::metadata(path).map_err(io)?;
@@ -90,7 +97,12 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
 /// As [`load`].
 pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check("the file's size in bytes", bytes.len() as u64, limits.file_bytes, || "the model".to_owned())?;
-    read_model(Source::memory(bytes), folder, limits)
+    refusable(|| read_model(Source::memory(bytes), folder, limits))
+}
+
+/// Runs work that may be refused memory.
+fn refusable<T>(work: impl FnOnce() -> Result<T, ModelError>) -> Result<T, ModelError> {
+    Refused::catch(work).unwrap_or_else(|refused| Err(ModelError::Memory(refused)))
 }
 
 fn read_model(mut source: Source, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {

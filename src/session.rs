@@ -37,6 +37,7 @@ use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
 use kiln_kernels::crash::within;
+use kiln_kernels::memory::{self, Refused};
 
 use crate::cache;
 use crate::exec::tune::Tuner;
@@ -156,12 +157,20 @@ pub enum SessionError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// Loading took longer than its limit.
-    #[error("loading ended before node '{node}' was made: {why}")]
+    #[error("loading ended{}: {why}", before(node))]
     LoadStopped {
-        /// The node.
+        /// The node that was not made; empty while the file or what nodes keep of it is read.
         node: String,
         /// Why.
         why: Stopped,
+    },
+    /// There was no memory for what the model's sizes ask for while it was loaded.
+    #[error("loading ended{}: {refused}", before(node))]
+    Memory {
+        /// The node that was not made; empty while the file or what nodes keep of it is read.
+        node: String,
+        /// What was asked for.
+        refused: Refused,
     },
     /// The device could not be prepared: it has no room for the model's constants.
     #[error("device: {0}")]
@@ -174,7 +183,21 @@ pub enum SessionError {
     Threads(#[from] ThreadsError),
 }
 
+/// Where loading ended.
+fn before(node: &str) -> String {
+    if node.is_empty() { String::new() } else { format!(" before node '{node}' was made") }
+}
+
 impl SessionError {
+    /// Loading that was refused memory, because `stop` has ended it or because there is none.
+    fn of_refused(refused: Refused, node: &str, stop: Option<&Stop>) -> SessionError {
+        let node = node.to_owned();
+        match (refused, stop.map(Stop::check)) {
+            (Refused::Over { .. }, Some(Err(why))) => SessionError::LoadStopped { node, why },
+            _ => SessionError::Memory { node, refused },
+        }
+    }
+
     /// Whether it comes from a panic: a fault of Kiln's own, whatever the model and the request are.
     #[must_use]
     pub fn is_fault(&self) -> bool {
@@ -214,10 +237,27 @@ impl LoadClock {
     }
 }
 
-/// Runs a part of loading the model `name`. A crash within it names the model; a panic becomes an error.
-fn attempt<T>(name: &str, load: impl FnOnce() -> Result<T, SessionError>) -> Result<T, SessionError> {
+/// Runs a part of loading the model `name`, which ends with the clock's limit. A crash within it names the model; a
+/// panic becomes an error, and so does memory that is refused.
+fn attempt<T>(
+    name: &str,
+    clock: &LoadClock,
+    load: impl FnOnce() -> Result<T, SessionError>,
+) -> Result<T, SessionError> {
+    let stop = clock.stop.as_ref();
+    let question = stop.map(Stop::question);
+    let load = || memory::until(question.as_ref(), load);
     within(&format_args!("loading model {name}"), || {
-        catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|panic| Err(SessionError::Panicked(panic_message(&*panic))))
+        let loaded = catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|panic| {
+            Err(match Refused::of_panic(&*panic) {
+                Some(refused) => SessionError::Model(ModelError::Memory(refused)),
+                None => SessionError::Panicked(panic_message(&*panic)),
+            })
+        });
+        loaded.map_err(|error| match error {
+            SessionError::Model(ModelError::Memory(refused)) => SessionError::of_refused(refused, "", stop),
+            error => error,
+        })
     })
 }
 
@@ -262,22 +302,24 @@ impl Session {
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Session, SessionError> {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();
-        attempt(&name, || Session::make(onnx::load(path, &options.limits)?, name.clone(), options, &begun))
+        attempt(&name, &begun, || {
+            Session::make(onnx::load(path, &options.onnx_limits())?, name.clone(), options, &begun)
+        })
     }
 
     /// Loads an ONNX model from memory; external data is refused.
     pub fn load_bytes(bytes: Vec<u8>, options: &SessionOptions) -> Result<Session, SessionError> {
         let begun = LoadClock::now(options);
-        let graph = attempt("in memory", || Ok(onnx::load_bytes(bytes.into(), None, &options.limits)?))?;
+        let graph = attempt("in memory", &begun, || Ok(onnx::load_bytes(bytes.into(), None, &options.onnx_limits())?))?;
         let name = graph.name.clone();
-        attempt(&name, || Session::make(graph, name.clone(), options, &begun))
+        attempt(&name, &begun, || Session::make(graph, name.clone(), options, &begun))
     }
 
     /// Makes a session of a graph built in memory.
     pub fn from_graph(graph: Graph, options: &SessionOptions) -> Result<Session, SessionError> {
         let begun = LoadClock::now(options);
         let name = graph.name.clone();
-        attempt(&name, || Session::make(graph, name.clone(), options, &begun))
+        attempt(&name, &begun, || Session::make(graph, name.clone(), options, &begun))
     }
 
     fn make(
@@ -455,7 +497,8 @@ impl Session {
         let disagreement = self.names.disagreement_of(&ordered);
         let variant = match (&self.overrides, disagreement) {
             (Some(overrides), disagreement) => {
-                overrides.variant(&mut ordered, disagreement.is_none(), &self.build, &self.threads)?
+                let make = || overrides.variant(&mut ordered, disagreement.is_none(), &self.build, &self.threads);
+                Refused::catch(make).unwrap_or_else(|refused| Err(SessionError::of_refused(refused, "", None)))?
             }
             (None, Some(disagreement)) => return Err(disagreement.error(&self.inputs)),
             (None, None) => None,
@@ -480,7 +523,12 @@ impl Session {
             stop: stop.as_ref(),
             observer,
         };
-        let run = AssertUnwindSafe(|| executable.run_into(ordered, destinations, &mut state, &resources));
+        let question = stop.as_ref().map(Stop::question);
+        let run = || executable.run_into(ordered, destinations, &mut state, &resources);
+        let run = AssertUnwindSafe(|| match &question {
+            Some(question) => memory::until(Some(question), run),
+            None => run(),
+        });
         let result = within(&format_args!("model {}", self.name), || {
             catch_unwind(run).unwrap_or_else(|panic| Err(RunError::outside_nodes(&*panic)))
         });

@@ -26,6 +26,7 @@ mod slab;
 use std::sync::Arc;
 
 use kiln_kernels::extent::{Foreign, ForeignMut};
+use kiln_kernels::memory::{Refused, try_with_capacity};
 use smallvec::SmallVec;
 
 pub use backing::Backing;
@@ -94,6 +95,9 @@ pub enum TensorError {
         /// Bytes that are left.
         room: usize,
     },
+    /// The system refuses the memory, or the request was over before it was there.
+    #[error(transparent)]
+    Refused(#[from] Refused),
 }
 
 /// Type and shape of a tensor, without its bytes.
@@ -182,7 +186,7 @@ impl Tensor {
         if need != values.len() {
             return Err(TensorError::Count { shape: spec.shape, need, found: values.len() });
         }
-        let mut buffer = Buffer::zeroed(std::mem::size_of_val(values));
+        let mut buffer = Buffer::zeroed(std::mem::size_of_val(values))?;
         buffer.bytes_mut()[..std::mem::size_of_val(values)].copy_from_slice(bytemuck::cast_slice(values));
         Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer), 0) })
     }
@@ -194,7 +198,7 @@ impl Tensor {
         if size == 0 || need * size != bytes.len() {
             return Err(TensorError::Count { need, found: bytes.len() / size.max(1), shape: spec.shape });
         }
-        let mut buffer = Buffer::zeroed(bytes.len());
+        let mut buffer = Buffer::zeroed(bytes.len())?;
         buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer), 0) })
     }
@@ -301,7 +305,7 @@ impl Tensor {
 
     /// A tensor of rank 0.
     pub fn scalar<T: Element>(value: T) -> Tensor {
-        let mut buffer = Buffer::zeroed(std::mem::size_of::<T>());
+        let mut buffer = Buffer::zeroed(std::mem::size_of::<T>()).unwrap_or_else(|refused| refused.raise());
         buffer.bytes_mut()[..std::mem::size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
         Tensor { spec: TensorSpec::new(T::DTYPE, []), data: Data::Bytes(Arc::new(buffer), 0) }
     }
@@ -311,9 +315,11 @@ impl Tensor {
         let count = spec.elements()?;
         spec.fits(installed_bytes())?;
         let data = if spec.dtype == DType::String {
-            Data::Strings(Arc::new(vec![String::new(); count]))
+            let mut texts = try_with_capacity(count)?;
+            texts.resize(count, String::new());
+            Data::Strings(Arc::new(texts))
         } else {
-            Data::Bytes(Arc::new(Buffer::zeroed(count * spec.dtype.size())), 0)
+            Data::Bytes(Arc::new(Buffer::zeroed(count * spec.dtype.size())?), 0)
         };
         Ok(Tensor { spec, data })
     }
@@ -325,7 +331,7 @@ impl Tensor {
             return Tensor::zeros(spec);
         }
         let bytes = spec.elements()? * spec.dtype.size();
-        Ok(Tensor { spec, data: Data::Bytes(Arc::new(Buffer::lent(pool, bytes)), 0) })
+        Ok(Tensor { spec, data: Data::Bytes(Arc::new(Buffer::lent(pool, bytes)?), 0) })
     }
 
     /// A tensor over a buffer that has at least the bytes of `spec`, with arbitrary contents.
@@ -462,13 +468,14 @@ impl Tensor {
         }
     }
 
-    /// The raw bytes, to be written; copied first if they are shared; empty for strings.
+    /// The raw bytes, to be written; copied first if they are shared; empty for strings. Raises [`Refused`] where there
+    /// is no memory for the copy.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let length = self.len() * self.spec.dtype.size();
         match &mut self.data {
             Data::Bytes(shared, start) => {
                 if Arc::strong_count(shared) != 1 {
-                    let mut own = Buffer::zeroed(length);
+                    let mut own = Buffer::zeroed(length).unwrap_or_else(|refused| refused.raise());
                     own.bytes_mut()[..length].copy_from_slice(&shared.bytes()[*start..][..length]);
                     (*shared, *start) = (Arc::new(own), 0);
                 }

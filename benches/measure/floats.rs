@@ -14,7 +14,7 @@ pub(crate) struct Floats {
 impl Floats {
     /// Zeros.
     pub(crate) fn zeros(count: usize) -> Floats {
-        Floats { buffer: Buffer::zeroed(count * 4), count }
+        Floats { buffer: Buffer::zeroed(count * 4).expect("there is memory for a bench"), count }
     }
 
     /// Numbers of ordinary size.

@@ -1,6 +1,7 @@
 //! The one error type of the kernels crate.
 
 use crate::isa::{Extension, Isa};
+use crate::memory::Refused;
 
 /// Why a kernel could not be built or run.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,9 @@ pub enum KernelError {
         /// Bytes that may still be taken.
         room: u64,
     },
+    /// There was no memory for what the parameters ask for.
+    #[error(transparent)]
+    Memory(#[from] Refused),
     /// The system gave no executable memory.
     #[error("no executable memory: {0}")]
     CodeMemory(#[from] std::io::Error),

@@ -20,6 +20,8 @@ use rustix::param::page_size;
 pub use foreign::{Foreign, ForeignMut};
 use pace::Pace;
 
+use crate::memory::{self, Refused};
+
 /// The size of a huge page on x86-64, to which a reservation is aligned.
 ///
 /// Hardware prefetchers stop at the end of a page, and each page takes an entry of the TLB: weights were read a third
@@ -28,6 +30,9 @@ pub const HUGE_PAGE: usize = 2 << 20;
 
 /// A multiple of every system's ordinary page size: some have pages of 64 KiB. Memory is reserved in units of it.
 const LARGEST_PAGE: usize = 1 << 16;
+
+/// Bytes that become present between two questions whether they are still wanted: 1 to 10 ms.
+const PIECE: usize = 8 << 20;
 
 /// The pace of huge pages in this process.
 static PACE: Pace = Pace::new();
@@ -183,11 +188,24 @@ impl Extent {
     }
 
     /// Makes all pages present now, by system calls instead of a fault for each: in huge pages as long as they come
-    /// [fast enough](pace).
-    pub fn populate(&mut self) {
+    /// [fast enough](pace). Asks between pieces of some milliseconds whether they are still wanted
+    /// ([`memory::until`]).
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Over`] if they are not; some pages are present then.
+    pub fn populate(&mut self) -> Result<(), Refused> {
         let (mut at, end) = (self.start, self.start + self.len);
+        let mut ask = at + PIECE;
         while at < end {
-            let small = if self.region.huge { PACE.small(end - at) } else { end - at };
+            if at >= ask {
+                if memory::is_over() {
+                    return Err(Refused::Over { bytes: self.len });
+                }
+                ask = at + PIECE;
+            }
+            let most = (end - at).min(PIECE);
+            let small = if self.region.huge { PACE.small(most) } else { most };
             if small > 0 {
                 self.populate_small(at, small);
                 at += small;
@@ -200,6 +218,7 @@ impl Extent {
             PACE.note(began.elapsed(), len == HUGE_PAGE);
             at += len;
         }
+        Ok(())
     }
 
     fn populate_small(&self, at: usize, len: usize) {
@@ -304,7 +323,7 @@ mod tests {
         let mut inside = before.split_off(lead + 100);
         let mut after = inside.split_off(3 * page);
         for extent in [&mut before, &mut inside, &mut after] {
-            extent.populate();
+            extent.populate().unwrap();
             extent.bytes_mut().fill(7);
         }
         inside.discard();

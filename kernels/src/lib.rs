@@ -3,8 +3,8 @@
 //! Floors, each importing only from those above it in this list:
 //!
 //! 0. [`crash`], [`fork`]: what a thread is doing, and locks that children of a fork find free.
-//! 1. [`isa`], [`error`], [`extent`], [`parallel`]: what a machine has, what can go wrong, memory in pieces, how work
-//!    is forked.
+//! 1. [`isa`], [`memory`], [`error`], [`extent`], [`parallel`]: what a machine has, memory that is refused, what can go
+//!    wrong, memory in pieces, how work is forked.
 //! 2. [`jit`]: assembling, sealing and calling machine code. Depends on no operator.
 //! 3. [`cpu`] and [`reference`](mod@reference): the families. Each has parameters, an emitter and a plain Rust
 //!    reference that is both the oracle of its tests and the fallback where no code may be emitted.
@@ -22,6 +22,7 @@ pub mod extent;
 pub mod gpu;
 pub mod isa;
 pub mod jit;
+pub mod memory;
 pub mod parallel;
 pub mod reference;
 

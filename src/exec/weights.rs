@@ -44,9 +44,10 @@ fn memory() -> &'static Arc<BufferPool> {
 const KEPT: usize = 8 << 20;
 
 impl Packed {
-    /// Holds whatever was in its memory.
+    /// Holds whatever was in its memory. Raises [`Refused`](kiln_kernels::memory::Refused) where there is none.
     fn new(words: usize) -> Packed {
-        Packed { buffer: Buffer::lent_to_keep(memory(), words * 4), words }
+        let buffer = Buffer::lent_to_keep(memory(), words * 4).unwrap_or_else(|refused| refused.raise());
+        Packed { buffer, words }
     }
 
     /// The weights, which were packed in these elements.

@@ -3,9 +3,10 @@
 use std::any::Any;
 
 use kiln_kernels::KernelError;
+use kiln_kernels::memory::Refused;
 
 use super::operators::error::ShapeError;
-use super::stop::Stopped;
+use super::stop::{Stop, Stopped};
 use crate::exec::BuildError;
 use crate::tensor::{TensorError, TensorSpec};
 
@@ -53,6 +54,31 @@ pub enum NodeError {
     },
 }
 
+impl NodeError {
+    /// The error of a node that unwound: memory that it was refused, or a fault.
+    #[must_use]
+    pub(super) fn of_panic(panic: &(dyn Any + Send)) -> NodeError {
+        match Refused::of_panic(panic) {
+            Some(refused) => NodeError::Tensor(TensorError::Refused(refused)),
+            None => NodeError::Panicked(panic_message(panic)),
+        }
+    }
+
+    /// The same error; where memory was refused because the request was over, why it was.
+    pub(super) fn within(self, stop: Option<&Stop>) -> NodeError {
+        let is_over = matches!(
+            self,
+            NodeError::Tensor(TensorError::Refused(Refused::Over { .. }))
+                | NodeError::Kernel(KernelError::Memory(Refused::Over { .. }))
+                | NodeError::Build(BuildError::Kernel(KernelError::Memory(Refused::Over { .. })))
+        );
+        match stop.map(Stop::check) {
+            Some(Err(stopped)) if is_over => NodeError::Stopped(stopped),
+            _ => self,
+        }
+    }
+}
+
 /// An output of a graph that does not fit the memory that it is bound to.
 #[derive(Debug, thiserror::Error)]
 #[error("output {output} is {} {:?}, bound to memory for {} {:?}", made.dtype, made.shape, bound.dtype, bound.shape)]
@@ -98,7 +124,7 @@ impl RunError {
     /// A panic between the nodes of a request.
     #[must_use]
     pub fn outside_nodes(panic: &(dyn Any + Send)) -> RunError {
-        let error = NodeError::Panicked(panic_message(panic));
+        let error = NodeError::of_panic(panic);
         RunError { node: String::new(), op: "graph".to_owned(), error }
     }
 

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use kiln_kernels::memory::unclaimed_bytes;
 use smallvec::SmallVec;
 
 use super::bound::Bound;
@@ -12,7 +13,7 @@ use super::error::NodeError;
 use super::ir::ValueId;
 use super::lease::{Lease, Place};
 use super::value::Value;
-use crate::tensor::{BufferPool, Tensor, TensorSpec};
+use crate::tensor::{BufferPool, DType, Tensor, TensorError, TensorSpec};
 
 /// The inputs and outputs of one execution.
 ///
@@ -160,7 +161,28 @@ impl<'a> Io<'a> {
         {
             return Ok(Tensor::over(spec, buffer));
         }
+        if spec.dtype == DType::String {
+            self.check_texts(&spec)?;
+        }
         Ok(Tensor::from_pool(self.memory.pool, spec)?)
+    }
+
+    /// Refuses an output of more texts than there is memory for. Each text is memory of its own, which cannot be refused
+    /// any more when it is copied there.
+    #[cold]
+    fn check_texts(&self, spec: &TensorSpec) -> Result<(), TensorError> {
+        let (mut given, mut bytes, mut longest) = (0, 0usize, 0);
+        for texts in self.inputs().into_iter().flatten().filter_map(|input| input.as_strings().ok()) {
+            given += texts.len();
+            bytes = texts.iter().fold(bytes, |bytes, text| bytes.saturating_add(text.len()));
+            longest = texts.iter().map(String::len).fold(longest, usize::max);
+        }
+        let made = spec.elements()?;
+        // Fewer texts than are given are mostly some of them; more than are given repeat some, perhaps the longest.
+        let need = if made <= given { bytes } else { made.saturating_mul(longest) };
+        let room = self.memory.pool.room().min(unclaimed_bytes());
+        let shape = || spec.shape.clone();
+        if need <= room { Ok(()) } else { Err(TensorError::Memory { shape: shape(), need, room }) }
     }
 
     /// What the request has bound, and the value that output `index` is in the graph.

@@ -74,7 +74,12 @@ impl Lease {
             return None;
         }
         let home = Home { holder: self.holder, place: place.number };
-        (place.bytes <= pool.room()).then(|| Arc::new(Buffer::lent(pool, place.bytes).at_home(home)))
+        if place.bytes > pool.room() {
+            return None;
+        }
+        // Where it is refused, who asked gets the reason from the pool itself.
+        let buffer = Buffer::lent(pool, place.bytes).ok()?;
+        Some(Arc::new(buffer.at_home(home)))
     }
 
     /// Keeps the buffer of a tensor that is not read any more, if it belongs to this lease.

@@ -38,7 +38,7 @@ use kiln_kernels::crash::within;
 use smallvec::SmallVec;
 
 use super::bound::{Bound, Outlet, outlets};
-use super::error::{NodeError, RunError, panic_message};
+use super::error::{NodeError, RunError};
 use super::inference::Inference;
 use super::io::{Edges, Io, Memory};
 use super::ir::{Graph, ValueId};
@@ -108,10 +108,7 @@ impl Step {
     /// Runs `work` of this step. A crash within it names the step; a panic becomes the step's error.
     fn attempt<T>(&self, work: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
         // The values of the request and the step's memos, which a panic may leave incomplete, are dropped.
-        within(self, || {
-            catch_unwind(AssertUnwindSafe(work))
-                .unwrap_or_else(|panic| Err(NodeError::Panicked(panic_message(&*panic))))
-        })
+        within(self, || catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(NodeError::of_panic(&*panic))))
     }
 
     fn failed(&self, error: NodeError) -> RunError {
@@ -431,7 +428,7 @@ impl Executable {
                 let memory = Memory { pool: resources.buffers, lease: Some((lease, &planned.places)), bound };
                 let mut io = Io::within(self.edges(step, values), &planned.specs, memory);
                 let done = step.attempt(|| cx.execute(node.as_ref(), &planned.prepared, &mut io));
-                done.map_err(|error| step.failed(error))?;
+                done.map_err(|error| step.failed(error.within(resources.stop)))?;
                 for value in &step.dead {
                     if let Some(Value::Tensor(tensor)) = values[value.index()].take() {
                         lease.recycle(tensor);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use kiln_kernels::memory::IsOver;
 use kiln_kernels::parallel::Parallel;
 
 /// Cancels requests from any thread; clones are the same handle. A request with a handle that was used before ends at
@@ -125,6 +126,13 @@ impl Stop {
     /// The reason, if work was skipped.
     pub fn check_whole(&self) -> Result<(), Stopped> {
         if self.cut.load(Ordering::Relaxed) { self.check() } else { Ok(()) }
+    }
+
+    /// The question whether the request has ended, for work that takes much memory ([`kiln_kernels::memory::until`]).
+    #[must_use]
+    pub fn question(&self) -> IsOver {
+        let stop = self.clone();
+        Arc::new(move || stop.check().is_err())
     }
 
     /// The time that is left; `None` without a limit.

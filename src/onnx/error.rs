@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use kiln_kernels::memory::Refused;
+
 use super::proto::NodeProto;
 
 /// Why a model could not be loaded (or written).
@@ -16,6 +18,9 @@ pub enum ModelError {
         /// The error of the system.
         source: std::io::Error,
     },
+    /// There is no memory for what is read, or loading was over before it was there.
+    #[error(transparent)]
+    Memory(Refused),
     /// The path names a folder, a pipe or a device.
     #[error("{path} is not a regular file")]
     NotAFile {
@@ -155,6 +160,23 @@ pub enum TensorProblem {
     /// Data in two fields.
     #[error("it has data in more than one field")]
     Ambiguous,
+    /// Data that, with those of the tensors before it, are more than may be taken
+    /// ([`Limits::tensor_bytes`](super::Limits::tensor_bytes)).
+    #[error("it has {need} bytes, and {room} may still be taken")]
+    Memory {
+        /// Its bytes.
+        need: u64,
+        /// What is left.
+        room: u64,
+    },
+    /// Data of a file that is a hole for the most part: it says that it has what its disk does not.
+    #[error("with the tensors before it it claims {claimed} bytes of a file that has {present} on its disk")]
+    Holes {
+        /// Bytes of all tensors in the file so far.
+        claimed: u64,
+        /// Bytes of the file that are not holes.
+        present: u64,
+    },
     /// Data outside of the model that cannot be read.
     #[error("external data: {0}")]
     External(#[from] ExternalProblem),

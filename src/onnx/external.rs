@@ -14,6 +14,7 @@ use std::sync::Arc;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::ExternalProblem;
+use super::claims::Claims;
 use super::error::shown;
 use super::source::Inline;
 use crate::tensor::Backing;
@@ -61,6 +62,8 @@ pub(super) struct External {
     read: HashMap<String, u64>,
     /// Fields that stayed in the model file.
     pub(super) inline: Inline,
+    /// What tensors claim of memory.
+    pub(super) claims: Claims,
     /// All files that were opened.
     opened: Vec<Arc<Backing>>,
 }
@@ -77,7 +80,7 @@ impl External {
     }
 
     /// The bytes of a reference, after a check that the file has them.
-    pub(super) fn open<'a>(&'a mut self, reference: &'a Reference) -> Result<Region<'a>, ExternalProblem> {
+    pub(super) fn open(&mut self, reference: &Reference) -> Result<Region, ExternalProblem> {
         let folder = self.folder.as_deref().ok_or(ExternalProblem::NoFolder)?;
         let Reference { location, offset, length } = reference;
         if self.last.as_ref().is_none_or(|(last, _)| last != location) {
@@ -104,23 +107,23 @@ impl External {
         if *read > size.saturating_mul(READS_PER_FILE) {
             return Err(ExternalProblem::Repeated(shown(location)));
         }
-        Ok(Region { backing, location, offset: *offset })
+        Ok(Region { backing: backing.clone(), location: location.clone(), offset: *offset })
     }
 }
 
 /// A range that is inside of a file.
-pub(super) struct Region<'a> {
+pub(super) struct Region {
     /// The file.
-    pub(super) backing: &'a Arc<Backing>,
-    location: &'a str,
+    pub(super) backing: Arc<Backing>,
+    location: String,
     /// Its offset.
     pub(super) offset: u64,
 }
 
-impl Region<'_> {
+impl Region {
     /// Fills `out` from the start of the range.
     pub(super) fn read(&self, out: &mut [u8]) -> Result<(), ExternalProblem> {
-        let io = |source| ExternalProblem::Io { location: shown(self.location), source };
+        let io = |source| ExternalProblem::Io { location: shown(&self.location), source };
         self.backing.file().read_exact_at(out, self.offset).map_err(io)
     }
 }

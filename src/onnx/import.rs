@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::claims::Claims;
 use super::function::Functions;
 use super::opsets::{Opsets, normal, opsets};
 use super::proto::attribute_proto::AttributeType as Kind;
@@ -92,7 +93,8 @@ impl Scope {
 const DEFAULTS_SINCE: i64 = 4;
 
 /// The graph of a model.
-pub(super) fn import(mut model: ModelProto, external: External, limits: &Limits) -> Result<Graph, ModelError> {
+pub(super) fn import(mut model: ModelProto, mut external: External, limits: &Limits) -> Result<Graph, ModelError> {
+    external.claims = Claims::up_to(limits.tensor_bytes);
     let metadata = metadata(&mut model);
     let graph = model.graph.ok_or_else(|| ModelError::Wire("there is no graph in it".to_owned()))?;
     let opsets = Rc::new(opsets(&model.opset_import)?);

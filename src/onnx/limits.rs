@@ -1,6 +1,7 @@
 //! Limits for models: far above real models and far below what a machine can bear.
 
 use super::ModelError;
+use crate::tensor::installed_bytes;
 
 /// Bounds on a model, checked while it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Limits {
     pub depth: usize,
     /// Dimensions of one tensor.
     pub rank: usize,
+    /// Bytes of all tensors that are stored in files or bytes, counted before any are read. Equal ranges count once.
+    pub tensor_bytes: u64,
     /// Bytes of one name.
     pub name_bytes: usize,
 }
@@ -30,6 +33,7 @@ impl Default for Limits {
             expanded_bytes: 32 << 20,
             depth: 16,
             rank: 32,
+            tensor_bytes: installed_bytes() as u64,
             name_bytes: 1 << 16,
         }
     }

@@ -8,13 +8,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use kiln_kernels::memory::raise_if_over;
 
 use crate::tensor::Backing;
 
 /// Bytes of a window; longer fields stay in the file.
 pub(super) const WINDOW: usize = 64 << 10;
 
+/// Bytes that are decoded between two questions whether loading is over: some milliseconds.
+const ASK: usize = 1 << 20;
+
 /// The input of a decoder.
+///
+/// Raises [`Refused::Over`](kiln_kernels::memory::Refused::Over) where loading is over.
 ///
 /// A decoder has no reading errors. After one it gets zeros, which end no message, and the caller checks the file.
 pub(super) struct Source {
@@ -24,6 +30,8 @@ pub(super) struct Source {
     /// Their offset in the file.
     position: u64,
     inline: Inline,
+    /// Bytes that were decoded since it was last asked whether loading is over.
+    unasked: usize,
 }
 
 /// Fields that stayed in the file, by the addresses of their placeholders.
@@ -68,7 +76,7 @@ impl Inline {
 impl Source {
     /// A source in memory.
     pub(super) fn memory(bytes: Bytes) -> Source {
-        Source { window: bytes, behind: 0, position: 0, inline: Inline::default() }
+        Source { window: bytes, behind: 0, position: 0, inline: Inline::default(), unasked: 0 }
     }
 
     /// The first `size` bytes of a file.
@@ -126,6 +134,11 @@ impl Buf for Source {
     }
 
     fn advance(&mut self, count: usize) {
+        self.unasked += count;
+        if self.unasked >= ASK {
+            self.unasked = 0;
+            raise_if_over(0);
+        }
         let inside = count.min(self.window.len());
         self.window.advance(inside);
         assert!(count - inside <= self.behind, "a decoder passes over {count} bytes, more than there are");

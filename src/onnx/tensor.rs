@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use kiln_kernels::memory;
 
 use super::external::Reference;
 use super::proto::tensor_proto::{DataLocation, DataType};
@@ -34,9 +35,9 @@ fn read(proto: &TensorProto, external: &mut External) -> Result<Tensor, TensorPr
     match (outside, typed_fields(proto), &proto.raw_data) {
         (true, 0, None) => read_external(spec, count, &proto.external_data, external),
         (false, 0, Some(raw)) => read_raw(spec, count, raw, external),
-        (false, _, None) => read_typed(spec, count, proto),
+        (false, _, None) => read_typed(spec, count, proto, external),
         // Some writers leave an empty raw field beside the typed one.
-        (false, _, Some(raw)) if raw.is_empty() => read_typed(spec, count, proto),
+        (false, _, Some(raw)) if raw.is_empty() => read_typed(spec, count, proto, external),
         _ => Err(TensorProblem::Ambiguous),
     }
 }
@@ -56,6 +57,12 @@ fn typed_fields(proto: &TensorProto) -> usize {
         !proto.string_data.is_empty(),
     ];
     present.into_iter().filter(|&field| field).count()
+}
+
+/// The number of elements in typed fields, several of the smallest types in one.
+fn typed_elements(proto: &TensorProto) -> usize {
+    let wide = proto.float_data.len() + proto.int64_data.len() + proto.double_data.len() + proto.uint64_data.len();
+    wide + proto.int32_data.len().saturating_mul(4) + proto.string_data.len()
 }
 
 fn bytes_of(spec: &TensorSpec, count: usize) -> Result<u64, TensorProblem> {
@@ -81,7 +88,7 @@ fn from_packed(spec: TensorSpec, count: usize, bytes: &[u8]) -> Result<Tensor, T
         if signed { ((high as i8) >> unused) as u8 } else { high >> unused }
     };
     let count = if bytes.len() == count.div_ceil(each) { count } else { 0 };
-    let elements: Vec<u8> = (0..count).map(element).collect();
+    let elements: Vec<u8> = memory::collected((0..count).map(element));
     Tensor::from_bytes(spec, &elements)
 }
 
@@ -99,17 +106,21 @@ fn packed(tensor: &Tensor) -> Vec<u8> {
     tensor.bytes().chunks(8 / bits).map(join).collect()
 }
 
-fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &External) -> Result<Tensor, TensorProblem> {
+fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &mut External) -> Result<Tensor, TensorProblem> {
     let need = bytes_of(&spec, count)?;
     let Some(Place { backing, offset, length }) = external.inline.find(raw) else {
         let wrong = TensorProblem::Length { need, found: raw.len() as u64, unit: "bytes" };
+        if need == raw.len() as u64 {
+            external.claims.add(need)?;
+        }
         return from_packed(spec, count, raw).map_err(|_| wrong);
     };
     if need != length as u64 {
         return Err(TensorProblem::Length { need, found: length as u64, unit: "bytes" });
     }
+    external.claims.add_of_file(backing, offset, need)?;
     if spec.dtype.packed_bits() < 8 {
-        let mut bytes = vec![0; length];
+        let mut bytes = memory::zeroed(length);
         backing.read(offset, &mut bytes);
         return from_packed(spec, count, &bytes).map_err(|_| TensorProblem::Dims(Vec::new()));
     }
@@ -134,15 +145,25 @@ fn read_external(
         return Err(TensorProblem::Length { need, found: reference.length, unit: "bytes" });
     }
     let region = external.open(&reference)?;
+    external.claims.add_of_file(&region.backing, region.offset, need)?;
     if need >= WINDOW as u64 && spec.dtype.packed_bits() >= 8 {
-        return deferred(spec, region.backing, region.offset, need as usize);
+        return deferred(spec, &region.backing, region.offset, need as usize);
     }
-    let mut bytes = vec![0; need as usize];
+    let mut bytes = memory::zeroed(need as usize);
     region.read(&mut bytes)?;
     from_packed(spec, count, &bytes).map_err(|_| TensorProblem::Dims(Vec::new()))
 }
 
-fn read_typed(spec: TensorSpec, count: usize, proto: &TensorProto) -> Result<Tensor, TensorProblem> {
+fn read_typed(
+    spec: TensorSpec,
+    count: usize,
+    proto: &TensorProto,
+    external: &mut External,
+) -> Result<Tensor, TensorProblem> {
+    // Elements are counted below; so many are claimed only if there are as many.
+    if typed_elements(proto) >= count {
+        external.claims.add((count * spec.dtype.size()) as u64)?;
+    }
     let ints = &proto.int32_data;
     let shape = spec.shape;
     let made = match spec.dtype {

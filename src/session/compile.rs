@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kiln_kernels::Parallel;
 use kiln_kernels::cpu::chain::{Program, Step};
+use kiln_kernels::memory::{self, Refused};
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::evaluate::evaluate;
@@ -81,10 +82,14 @@ pub(super) fn compile(
     let Some(executable) = maker.executable(&mut graph, &uploads)?.filter(|_| maker.problems.is_empty()) else {
         return Err(SessionError::Unsupported(maker.problems.into_iter().collect()));
     };
-    read_kept(&graph, &maker.held, parallel)?;
+    Refused::catch(|| read_kept(&graph, &maker.held, parallel))
+        .unwrap_or_else(|refused| Err(SessionError::of_refused(refused, "", stop)))?;
     graph.backings.clear();
     Ok((executable, Description { graph, passes }))
 }
+
+/// A node, unless its operator refuses it or it was refused memory.
+type Made = Result<Result<Box<dyn Node>, OpError>, Refused>;
 
 /// Makes the nodes of a graph and of its bodies, and collects what is not supported in any of them.
 struct Maker<'a> {
@@ -109,18 +114,22 @@ impl Maker<'_> {
             if let Some(Err(why)) = self.stop.map(Stop::check) {
                 return Err(SessionError::LoadStopped { node: graph.nodes[first].name.clone(), why });
             }
-            let mut wave: Vec<Option<Result<Box<dyn Node>, OpError>>> = Vec::new();
+            let mut wave: Vec<Option<Made>> = Vec::new();
             wave.resize_with(WAVE.min(graph.nodes.len() - first), || None);
-            let (whole, build) = (&*graph, self.build);
+            let (whole, build, asked) = (&*graph, self.build, memory::asked());
             for_each_chunk(self.parallel, &mut wave, 1, &|index, made| {
                 let node = &whole.nodes[first + index];
                 if ops::lookup_flow(&node.domain, &node.op).is_none() {
-                    made.fill_with(|| Some(make(whole, node, build)));
+                    let attempt = || memory::until(asked.as_ref(), || make(whole, node, build));
+                    made.fill_with(|| Some(Refused::catch(attempt)));
                 }
             });
             for (index, made) in (first..).zip(wave) {
                 let made = match made {
-                    Some(made) => made.map(Work::Node),
+                    Some(Err(refused)) => {
+                        return Err(SessionError::of_refused(refused, &graph.nodes[index].name, self.stop));
+                    }
+                    Some(Ok(made)) => made.map(Work::Node),
                     None => match self.flow(graph, index)? {
                         Some(made) => made.map(Work::Flow),
                         None => {
@@ -303,8 +312,9 @@ fn read_kept(graph: &Graph, held: &[Tensor], parallel: &dyn Parallel) -> Result<
     graph.backings.iter().for_each(|backing| backing.retire());
     let mut tensors: Vec<&Tensor> = held.iter().collect();
     collect_tensors(graph, &mut tensors);
+    let asked = memory::asked();
     for_each_chunk(parallel, &mut tensors, 1, &|_, tensors| {
-        tensors.iter().for_each(|tensor| tensor.fetch());
+        memory::until(asked.as_ref(), || tensors.iter().for_each(|tensor| tensor.fetch()));
     });
     graph.backings.iter().try_for_each(onnx::read_whole)?;
     Ok(())

@@ -9,8 +9,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
+use kiln_kernels::memory::raise_if_over;
+
 use super::pool::BufferPool;
 use crate::fork::Mutex;
+
+/// Bytes that are read between two questions whether loading is over: some milliseconds from a disk.
+const PIECE: usize = 4 << 20;
 
 /// Most bytes kept between the reading of one tensor and the next.
 const KEPT: usize = 256 << 20;
@@ -47,10 +52,17 @@ impl Backing {
     ///
     /// On an error `out` is zeros, and [`Backing::failure`] returns the error: readers of a tensor's elements cannot
     /// handle it, but loading a model checks it before the model is used.
+    ///
+    /// Raises [`Refused::Over`](kiln_kernels::memory::Refused::Over) between pieces of the file where loading is over.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
-        if let Err(error) = self.file.read_exact_at(out, offset) {
-            out.fill(0);
-            self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        let mut at = offset;
+        for piece in out.chunks_mut(PIECE) {
+            raise_if_over(piece.len());
+            if let Err(error) = self.file.read_exact_at(piece, at) {
+                self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                return out.fill(0);
+            }
+            at += piece.len() as u64;
         }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock, PoisonError};
 
 use kiln_kernels::extent::{Foreign, ForeignMut};
+use kiln_kernels::memory::Refused;
 
 use super::backing::Backing;
 use super::compact::Compact;
@@ -76,7 +77,7 @@ pub(crate) struct Home {
 }
 
 /// Where bytes are that nothing has accessed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Deferred {
     /// In a file.
     File { backing: Arc<Backing>, offset: u64 },
@@ -86,9 +87,12 @@ enum Deferred {
 
 impl Buffer {
     /// At least `bytes` bytes of zeros, owned.
-    #[must_use]
-    pub fn zeroed(bytes: usize) -> Buffer {
-        Buffer::of(Memory::zeroed(bytes), bytes, None)
+    ///
+    /// # Errors
+    ///
+    /// Where the system has not as much, or the work of this thread is over before it is present.
+    pub fn zeroed(bytes: usize) -> Result<Buffer, Refused> {
+        Ok(Buffer::of(Memory::zeroed(bytes)?, bytes, None))
     }
 
     /// Bytes that belong to a caller. They are read where they are; who writes gets a copy.
@@ -106,15 +110,21 @@ impl Buffer {
     }
 
     /// At least `bytes` bytes of the pool's memory, with arbitrary contents.
-    #[must_use]
-    pub fn lent(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
-        Buffer::of(pool.lend(bytes, 2), bytes, Some(pool.clone()))
+    ///
+    /// # Errors
+    ///
+    /// As [`Buffer::zeroed`].
+    pub fn lent(pool: &Arc<BufferPool>, bytes: usize) -> Result<Buffer, Refused> {
+        Ok(Buffer::of(pool.lend(bytes, 2)?, bytes, Some(pool.clone())))
     }
 
     /// At least `bytes` bytes of the pool's memory, hardly more, for a buffer that is kept for long.
-    #[must_use]
-    pub fn lent_to_keep(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
-        Buffer::of(pool.lend_to_keep(bytes), bytes, Some(pool.clone()))
+    ///
+    /// # Errors
+    ///
+    /// As [`Buffer::zeroed`].
+    pub fn lent_to_keep(pool: &Arc<BufferPool>, bytes: usize) -> Result<Buffer, Refused> {
+        Ok(Buffer::of(pool.lend_to_keep(bytes)?, bytes, Some(pool.clone())))
     }
 
     /// That many bytes of a file from `offset` on, which are read at the first access.
@@ -208,7 +218,8 @@ impl Buffer {
         self.len() == 0
     }
 
-    /// All bytes, rounded up to whole cache lines.
+    /// All bytes, rounded up to whole cache lines. Raises [`Refused`] where they are read or made now and there is no
+    /// memory for them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self.memory.get() {
@@ -229,19 +240,23 @@ impl Buffer {
 
     /// Reads the bytes from the file, or makes them.
     fn read(&self) -> Memory {
-        match self.later.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let memory = match later {
             Some(Deferred::File { backing, offset }) => {
-                let mut memory = backing.pool().lend_exactly(self.asked);
+                let mut memory = backing.pool().lend_exactly(self.asked).unwrap_or_else(|refused| refused.raise());
                 backing.read(offset, &mut memory.bytes_mut()[..self.asked]);
                 memory
             }
             Some(Deferred::Compact(form)) => {
-                let mut memory = Memory::zeroed(self.asked);
+                let mut memory = Memory::zeroed(self.asked).unwrap_or_else(|refused| refused.raise());
                 form.write(0, bytemuck::cast_slice_mut(&mut memory.bytes_mut()[..self.asked]));
                 memory
             }
             None => Memory::default(),
-        }
+        };
+        // Only now, so that bytes for which there was no memory can be asked for again.
+        *self.later.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        memory
     }
 }
 

@@ -6,9 +6,15 @@
 //! address, so that equal requests get equal addresses. Depends on no tensor.
 
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
+use kiln_kernels::memory::{Refused, unclaimed_bytes};
+
+use super::memory::{make_present, reserve};
 
 /// Address space that is reserved at once: more than most models need; it costs nothing until it is present.
 const RESERVED: usize = 1 << 30;
+
+/// Part of the address space that is left to the process, where that is limited, which is reserved at once at most.
+const SHARE: usize = 8;
 
 /// Free memory. There is at most one free extent more than there are taken ones, and mostly there are a few: a linear
 /// search takes less time than a tree would.
@@ -56,10 +62,38 @@ impl FreeExtents {
             return Some(Found { present, fresh: None });
         }
         self.grow(bytes).or_else(|| {
-            let stretch = Extent::reserve(bytes.max(RESERVED)).or_else(|_| Extent::reserve(bytes)).ok()?;
-            self.absent.insert(stretch);
+            let ahead = bytes.max(RESERVED.min(unclaimed_bytes() / SHARE));
+            let stretch = reserve(ahead).or_else(|_| reserve(bytes)).or_else(|_| {
+                self.unmap_free();
+                reserve(bytes)
+            });
+            self.absent.insert(stretch.ok()?);
             self.grow(bytes)
         })
+    }
+
+    /// Drops all free memory. Address space of stretches that are free as a whole goes back to the system.
+    fn unmap_free(&mut self) {
+        self.present_bytes -= self.bytes;
+        self.bytes = 0;
+        self.present.0.clear();
+        self.absent.0.clear();
+    }
+
+    /// Takes an extent back whose pages were to be present and are not.
+    pub(super) fn insert_discarded(&mut self, extent: Extent) {
+        self.present_bytes = self.present_bytes.saturating_sub(extent.len());
+        self.absent.insert(extent);
+    }
+
+    /// Takes memory back of which only the first extent has present pages.
+    pub(super) fn insert_half(&mut self, found: Found) {
+        let Found { present, fresh } = found;
+        self.insert(present);
+        if let Some(fresh) = fresh {
+            self.present_bytes -= fresh.len();
+            self.absent.insert(fresh);
+        }
     }
 
     /// A free extent, with the missing pages after it.
@@ -184,13 +218,20 @@ impl Found {
 
     /// Populates its pages, which takes long if there are many; returns the first `bytes` bytes, and the rest of the
     /// pages.
-    pub(super) fn populate_part(self, bytes: usize) -> (Extent, Option<Extent>) {
+    ///
+    /// # Errors
+    ///
+    /// All of its memory, and why not all of its pages are present.
+    pub(super) fn populate_part(self, bytes: usize) -> Result<(Extent, Option<Extent>), (Found, Refused)> {
         let Found { mut present, fresh } = self;
-        let Some(mut fresh) = fresh else { return (present, None) };
-        fresh.populate();
+        let Some(mut fresh) = fresh else { return Ok((present, None)) };
+        if let Err(refused) = make_present(&mut fresh) {
+            fresh.discard();
+            return Err((Found { present, fresh: Some(fresh) }, refused));
+        }
         // Cannot fail: it follows.
         let _ = present.join(fresh);
         let rest = present.split_off(bytes);
-        (present, Some(rest))
+        Ok((present, Some(rest)))
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use kiln_kernels::extent::{Extent, Foreign, ForeignMut};
+use kiln_kernels::memory::{Refused, try_with_capacity, unclaimed_bytes};
 
 use super::slab::Slot;
 use crate::fork::stay;
@@ -41,15 +42,57 @@ pub(super) enum Memory {
     ForeignMut(ForeignMut),
 }
 
-/// Bytes of memory that this process may have: the machine's, or its control group's limit where that is less;
-/// `usize::MAX` if the system says neither.
+/// Bytes from which on memory is held against what the machine has left before its pages are made present: asking takes
+/// a thousandth of that time.
+const HELD_AGAINST_MACHINE: usize = 64 << 20;
+
+/// Reserves address space, of which some is always left for what is not a tensor.
+///
+/// # Errors
+///
+/// Where there is not as much.
+pub(super) fn reserve(bytes: usize) -> Result<Extent, Refused> {
+    let refused = Refused::System { bytes };
+    if bytes > unclaimed_bytes() { Err(refused) } else { Extent::reserve(bytes).map_err(|_| refused) }
+}
+
+/// Makes all pages of an extent present.
+///
+/// # Errors
+///
+/// Where they are more than the machine has left, or the work of this thread is over before they are present.
+pub(super) fn make_present(extent: &mut Extent) -> Result<(), Refused> {
+    let bytes = extent.len();
+    if bytes >= HELD_AGAINST_MACHINE && bytes > available_bytes() {
+        return Err(Refused::System { bytes });
+    }
+    extent.populate()
+}
+
+/// Bytes that the machine can give without taking them from other programs; `usize::MAX` if it does not say.
+fn available_bytes() -> usize {
+    meminfo("MemAvailable:").unwrap_or(usize::MAX)
+}
+
+/// A field of the system's account of its memory, in bytes.
+fn meminfo(field: &str) -> Option<usize> {
+    let told = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let rest = told.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(rest.split_whitespace().next()?.parse::<usize>().ok()?.saturating_mul(1024))
+}
+
+/// Bytes of memory that tensors of this process may take: the machine's, its control group's limit where that is less,
+/// or what limits of the process on address space and data (`ulimit -v`, `ulimit -d`) leave; `usize::MAX` if the system
+/// says none of them.
 #[must_use]
 pub fn installed_bytes() -> usize {
+    physical_bytes().min(unclaimed_bytes())
+}
+
+/// The machine's memory, or its control group's limit where that is less.
+fn physical_bytes() -> usize {
     static INSTALLED: LazyLock<usize> = LazyLock::new(|| {
-        let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let total = told.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-        let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());
-        let machine = kib.map_or(usize::MAX, |kib| kib.saturating_mul(1024));
+        let machine = meminfo("MemTotal:").unwrap_or(usize::MAX);
         let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         machine.min(group_limit(&groups, |path| std::fs::read_to_string(path).ok()).unwrap_or(usize::MAX))
     });
@@ -85,17 +128,21 @@ impl Default for Memory {
 
 impl Memory {
     /// That many bytes of zeros, rounded up to whole cache lines.
-    pub(super) fn zeroed(bytes: usize) -> Memory {
+    ///
+    /// # Errors
+    ///
+    /// Where the system has not as much, or the work of this thread is over before it is present.
+    pub(super) fn zeroed(bytes: usize) -> Result<Memory, Refused> {
         if let Some(guarded) = Memory::guarded(bytes) {
-            return guarded;
+            return Ok(guarded);
         }
         let lines = bytes.div_ceil(LINE);
-        if let Some(mapped) = Memory::mapped(lines * LINE) {
-            return mapped;
+        if lines * LINE >= MAPPED {
+            return Memory::mapped(lines * LINE);
         }
-        let mut memory = Memory::small(lines);
+        let mut memory = Memory::small(lines)?;
         memory.bytes_mut().fill(0);
-        memory
+        Ok(memory)
     }
 
     /// Exactly that many zeros between pages that fault; `None` if `KILN_GUARD` is off or the system gives no mapping.
@@ -105,23 +152,26 @@ impl Memory {
     }
 
     /// That many lines and hardly more, with arbitrary contents; less than mapped memory.
-    pub(super) fn small(lines: usize) -> Memory {
-        match Slot::take(lines * LINE) {
-            Some(slot) => Memory::Slot(slot),
-            None => Memory::Heap(vec![Line([0; LINE]); lines]),
+    ///
+    /// # Errors
+    ///
+    /// Where the system has not as much.
+    pub(super) fn small(lines: usize) -> Result<Memory, Refused> {
+        if let Some(slot) = Slot::take(lines * LINE) {
+            return Ok(Memory::Slot(slot));
         }
+        let mut heap = try_with_capacity(lines)?;
+        heap.resize(lines, Line([0; LINE]));
+        Ok(Memory::Heap(heap))
     }
 
-    /// Mapped memory; `None` if it is too small for a mapping or the system gives none.
-    fn mapped(len: usize) -> Option<Memory> {
-        if len < MAPPED {
-            return None;
-        }
-        let mut extent = Extent::reserve(len).ok()?;
+    /// Mapped memory, whose pages are present.
+    fn mapped(len: usize) -> Result<Memory, Refused> {
+        let mut extent = reserve(len)?;
         // The rest of the last page is never touched, and is unmapped with the mapping.
         drop(extent.split_off(len));
-        extent.populate();
-        Some(Memory::Piece(extent))
+        make_present(&mut extent)?;
+        Ok(Memory::Piece(extent))
     }
 
     /// All bytes.
@@ -135,10 +185,11 @@ impl Memory {
         }
     }
 
-    /// Makes a copy of memory that belongs to a caller, which may be written.
+    /// Makes a copy of memory that belongs to a caller, which may be written. Raises [`Refused`] where there is no
+    /// memory for it.
     pub(super) fn own(&mut self) {
         if let Memory::Foreign(foreign) = self {
-            let mut copy = Memory::zeroed(foreign.bytes().len());
+            let mut copy = Memory::zeroed(foreign.bytes().len()).unwrap_or_else(|refused| refused.raise());
             copy.bytes_mut()[..foreign.bytes().len()].copy_from_slice(foreign.bytes());
             *self = copy;
         }
@@ -186,7 +237,7 @@ mod tests {
     #[test]
     fn memory_of_any_size_is_aligned_whole_lines_of_zeros() {
         for bytes in [0, 1, 64, 65, 1023, 1024, 5000, MAPPED - 1, MAPPED, HUGE_PAGE - 1, 3 << 20, (3 << 20) + 1] {
-            let mut memory = Memory::zeroed(bytes);
+            let mut memory = Memory::zeroed(bytes).unwrap();
             let lines = bytes.next_multiple_of(LINE);
             assert!((lines..=lines + lines / 8).contains(&memory.bytes().len()), "{bytes}");
             assert_eq!(memory.bytes().as_ptr().addr() % LINE, 0);

@@ -5,6 +5,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use kiln_kernels::memory::raise_if_over;
+
 use super::backing::Backing;
 use super::buffer::Buffer;
 use super::compact::Compact;
@@ -38,20 +40,23 @@ enum Place<'a> {
 struct Window {
     backing: Arc<Backing>,
     offset: u64,
-    buffer: Buffer,
+    /// Memory of the longest range so far.
+    buffer: Option<Buffer>,
 }
 
 impl Window {
     /// Bytes from `offset` on.
     fn new(backing: Arc<Backing>, offset: u64) -> Window {
-        Window { backing, offset, buffer: Buffer::zeroed(0) }
+        Window { backing, offset, buffer: None }
     }
 
     fn read(&mut self, range: Range<usize>) -> &[u8] {
-        if self.buffer.len() < range.len() {
-            self.buffer = Buffer::lent(self.backing.pool(), range.len());
-        }
-        let piece = &mut self.buffer.bytes_mut()[..range.len()];
+        // Between two pieces is where the packing of large weights may end.
+        raise_if_over(range.len());
+        let kept = self.buffer.take().filter(|buffer| buffer.len() >= range.len());
+        let lent = || Buffer::lent(self.backing.pool(), range.len()).unwrap_or_else(|refused| refused.raise());
+        let buffer = self.buffer.insert(kept.unwrap_or_else(lent));
+        let piece = &mut buffer.bytes_mut()[..range.len()];
         self.backing.read(self.offset + range.start as u64, piece);
         piece
     }
@@ -93,7 +98,9 @@ impl Pieces<'_> {
         !matches!(self.place, Place::Memory(_))
     }
 
-    /// The elements of `range`; `None` if there are fewer. Reading errors are in [`Backing::failure`].
+    /// The elements of `range`; `None` if there are fewer. Reading errors are in [`Backing::failure`]. Raises
+    /// [`Refused`](kiln_kernels::memory::Refused) where they are in a file and there is no memory for them, or loading
+    /// is over.
     pub fn get(&mut self, range: Range<usize>) -> Option<&[f32]> {
         if range.start > range.end || range.end > self.len {
             return None;

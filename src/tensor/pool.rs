@@ -11,10 +11,11 @@ use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::Parallel;
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
+use kiln_kernels::memory::Refused;
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::extents::FreeExtents;
-use super::memory::{LINE, Memory, installed_bytes};
+use super::memory::{LINE, Memory, installed_bytes, make_present};
 use crate::fork::{Mutex, MutexGuard};
 use crate::knobs;
 
@@ -76,42 +77,62 @@ impl BufferPool {
 
     /// Memory of at least `bytes` bytes, hardly more, that is kept for long. Large ones follow each other closely, so
     /// that none takes a huge page for its end alone: of weights of 2.25 MiB each, that would be nearly half.
-    pub(super) fn lend_to_keep(&self, bytes: usize) -> Memory {
+    ///
+    /// # Errors
+    ///
+    /// Where the system has not as much, or the work of this thread is over before it is present.
+    pub(super) fn lend_to_keep(&self, bytes: usize) -> Result<Memory, Refused> {
         let lines = bytes.div_ceil(LINE);
-        let memory = self.lend_guarded(bytes).unwrap_or_else(|| match lines * LINE {
-            bytes if bytes < LARGE => self.lend_small(rounded(lines), 1),
-            bytes => self.lend_close(bytes),
-        });
+        let memory = match (self.lend_guarded(bytes), lines * LINE) {
+            (Some(guarded), _) => guarded,
+            (None, bytes) if bytes < LARGE => self.lend_small(rounded(lines), 1)?,
+            (None, bytes) => self.lend_close(bytes)?,
+        };
         self.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
-        memory
+        Ok(memory)
     }
 
-    fn lend_close(&self, bytes: usize) -> Memory {
+    fn lend_close(&self, bytes: usize) -> Result<Memory, Refused> {
         let mut free = self.lock();
-        let Some(found) = free.extents.take(bytes) else { return Memory::zeroed(bytes) };
+        let found = free.extents.take(bytes).ok_or(Refused::System { bytes })?;
         let (mut extent, rest) = found.divide(bytes);
         // Before the pages are present, which takes long, so that another thread meanwhile continues in this one's last
         // huge page.
         free.extents.insert(rest);
         self.bound(free);
-        extent.populate();
-        Memory::Piece(extent)
+        match make_present(&mut extent) {
+            Ok(()) => Ok(Memory::Piece(extent)),
+            Err(refused) => {
+                extent.discard();
+                self.lock().extents.insert_discarded(extent);
+                Err(refused)
+            }
+        }
     }
 
     /// Memory that is kept: not much larger than `bytes`.
-    pub(super) fn lend_exactly(&self, bytes: usize) -> Memory {
+    ///
+    /// # Errors
+    ///
+    /// As [`BufferPool::lend`].
+    pub(super) fn lend_exactly(&self, bytes: usize) -> Result<Memory, Refused> {
         self.lend(bytes, 1)
     }
 
     /// Memory of `bytes` bytes; from the heap, it may have `slack` times as many.
-    pub(super) fn lend(&self, bytes: usize, slack: usize) -> Memory {
+    ///
+    /// # Errors
+    ///
+    /// Where the system has not as much, or the work of this thread is over before it is present.
+    pub(super) fn lend(&self, bytes: usize, slack: usize) -> Result<Memory, Refused> {
         let lines = bytes.div_ceil(LINE).max(1);
-        let memory = self.lend_guarded(bytes).unwrap_or_else(|| match lines * LINE {
-            bytes if bytes < LARGE => self.lend_small(rounded(lines), slack),
-            bytes => self.lend_large(bytes),
-        });
+        let memory = match (self.lend_guarded(bytes), lines * LINE) {
+            (Some(guarded), _) => guarded,
+            (None, bytes) if bytes < LARGE => self.lend_small(rounded(lines), slack)?,
+            (None, bytes) => self.lend_large(bytes)?,
+        };
         self.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
-        memory
+        Ok(memory)
     }
 
     /// Memory between pages that fault, with `KILN_GUARD`: filled with NaN, because lent memory has arbitrary contents.
@@ -121,22 +142,28 @@ impl BufferPool {
         Some(memory)
     }
 
-    fn lend_small(&self, lines: usize, slack: usize) -> Memory {
+    fn lend_small(&self, lines: usize, slack: usize) -> Result<Memory, Refused> {
         let bytes = lines * LINE;
         let found = self.lock().find(bytes, bytes * slack);
-        found.unwrap_or_else(|| Memory::small(lines))
+        found.map_or_else(|| Memory::small(lines), Ok)
     }
 
-    fn lend_large(&self, bytes: usize) -> Memory {
-        let Some(found) = self.lock().extents.take(bytes) else { return Memory::zeroed(bytes) };
+    fn lend_large(&self, bytes: usize) -> Result<Memory, Refused> {
+        let found = self.lock().extents.take(bytes).ok_or(Refused::System { bytes })?;
         // Outside of the lock: fresh pages take long.
-        let (extent, rest) = found.populate_part(bytes);
-        if let Some(rest) = rest {
-            let mut free = self.lock();
-            free.extents.insert(rest);
-            self.bound(free);
+        match found.populate_part(bytes) {
+            Ok((extent, None)) => Ok(Memory::Piece(extent)),
+            Ok((extent, Some(rest))) => {
+                let mut free = self.lock();
+                free.extents.insert(rest);
+                self.bound(free);
+                Ok(Memory::Piece(extent))
+            }
+            Err((found, refused)) => {
+                self.lock().extents.insert_half(found);
+                Err(refused)
+            }
         }
-        Memory::Piece(extent)
     }
 
     /// Makes that many bytes of large memory present ahead of their use, on all threads; not more than the pool keeps.
@@ -149,7 +176,12 @@ impl BufferPool {
         let Some(found) = free.extents.take(bytes) else { return };
         drop(free);
         let mut pieces = found.pieces(PIECE);
-        for_each_chunk(parallel, &mut pieces, 1, &|_, pieces| pieces.iter_mut().for_each(Extent::populate));
+        for_each_chunk(parallel, &mut pieces, 1, &|_, pieces| {
+            pieces.iter_mut().for_each(|piece| {
+                // What is not present yet becomes so at its first access.
+                let _ = piece.populate();
+            })
+        });
         let mut free = self.lock();
         pieces.into_iter().for_each(|piece| free.extents.insert(piece));
         self.bound(free);
@@ -267,6 +299,14 @@ mod tests {
     use super::*;
     use crate::tensor::Buffer;
 
+    fn lent(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
+        Buffer::lent(pool, bytes).unwrap()
+    }
+
+    fn lent_to_keep(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
+        Buffer::lent_to_keep(pool, bytes).unwrap()
+    }
+
     fn address(buffer: &Buffer) -> usize {
         buffer.bytes().as_ptr().addr()
     }
@@ -286,25 +326,25 @@ mod tests {
     #[test]
     fn freed_memory_is_lent_again() {
         let pool = BufferPool::new(1 << 20);
-        let first = Buffer::lent(&pool, 1000);
+        let first = lent(&pool, 1000);
         let place = address(&first);
         drop(first);
         assert_eq!(pool.free_bytes(), 1024);
-        assert_eq!(address(&Buffer::lent(&pool, 1010)), place);
+        assert_eq!(address(&lent(&pool, 1010)), place);
         assert_eq!(pool.free_bytes(), 1024);
     }
 
     #[test]
     fn large_memory_is_divided_anew_for_other_sizes() {
         let pool = BufferPool::new(1 << 26);
-        let buffers = [3 << 20, 2 << 20, 3 << 20].map(|bytes| Buffer::lent(&pool, bytes));
+        let buffers = [3 << 20, 2 << 20, 3 << 20].map(|bytes| lent(&pool, bytes));
         let places: Vec<usize> = buffers.iter().map(address).collect();
         drop(buffers);
         assert_eq!(pool.free_bytes(), 8 << 20);
-        let whole = Buffer::lent(&pool, 8 << 20);
+        let whole = lent(&pool, 8 << 20);
         assert_eq!((address(&whole), pool.free_bytes()), (places[0], 0), "three neighbours became one");
         drop(whole);
-        let parts: Vec<Buffer> = (0..8).map(|_| Buffer::lent(&pool, 1 << 20)).collect();
+        let parts: Vec<Buffer> = (0..8).map(|_| lent(&pool, 1 << 20)).collect();
         assert_eq!(pool.free_bytes(), 0, "and one became eight");
         drop(parts);
         assert_eq!(pool.free_bytes(), 8 << 20);
@@ -315,7 +355,7 @@ mod tests {
         let pool = BufferPool::new(8 << 20);
         let bytes = (2 << 20) + (1 << 18);
         let buffers: Vec<Buffer> = std::thread::scope(|scope| {
-            let ask = || (0..16).map(|_| Buffer::lent_to_keep(&pool, bytes)).collect::<Vec<_>>();
+            let ask = || (0..16).map(|_| lent_to_keep(&pool, bytes)).collect::<Vec<_>>();
             let threads = [scope.spawn(ask), scope.spawn(ask)];
             threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
@@ -323,8 +363,8 @@ mod tests {
         let span = places.iter().max().unwrap() + bytes - places.iter().min().unwrap();
         assert_eq!(span, 32 * bytes, "nothing lies between them");
         assert!(pool.most_present() <= 32 * bytes + HUGE_PAGE);
-        assert_eq!(Buffer::lent_to_keep(&pool, 100).bytes().len(), 128);
-        assert!(Buffer::lent_to_keep(&pool, 0).is_empty());
+        assert_eq!(lent_to_keep(&pool, 100).bytes().len(), 128);
+        assert!(lent_to_keep(&pool, 0).is_empty());
         drop(buffers);
         assert!(pool.free_bytes() <= 8 << 20);
     }
@@ -332,10 +372,10 @@ mod tests {
     #[test]
     fn a_larger_size_adds_only_the_pages_that_are_missing() {
         let pool = BufferPool::new(1 << 26);
-        let first = Buffer::lent(&pool, 6 << 20);
+        let first = lent(&pool, 6 << 20);
         let place = address(&first);
         drop(first);
-        let larger = Buffer::lent(&pool, 10 << 20);
+        let larger = lent(&pool, 10 << 20);
         assert_eq!((address(&larger), pool.free_bytes()), (place, 0));
     }
 
@@ -344,10 +384,10 @@ mod tests {
         let pool = BufferPool::new(8 << 20);
         pool.prepare(6 << 20, &kiln_kernels::Serial);
         assert_eq!((pool.free_bytes(), pool.most_present()), (6 << 20, 6 << 20));
-        drop([Buffer::lent(&pool, 4 << 20), Buffer::lent(&pool, 2 << 20)]);
+        drop([lent(&pool, 4 << 20), lent(&pool, 2 << 20)]);
         pool.prepare(5 << 20, &kiln_kernels::Serial);
         assert_eq!(pool.most_present(), 6 << 20, "nothing had to be added");
-        let more = Buffer::lent(&pool, 7 << 20);
+        let more = lent(&pool, 7 << 20);
         assert_eq!(pool.most_present(), 8 << 20, "what is missing comes in whole huge pages");
         drop(more);
         pool.prepare(100 << 20, &kiln_kernels::Serial);
@@ -370,7 +410,7 @@ mod tests {
                 assert_eq!(buffer.bytes().last(), Some(&mark));
             } else {
                 let mark = (round % 251) as u8;
-                let mut buffer = Buffer::lent(&pool, 1 + next(4 << 20));
+                let mut buffer = lent(&pool, 1 + next(4 << 20));
                 buffer.bytes_mut().fill(mark);
                 held.push((buffer, mark));
             }
@@ -383,8 +423,8 @@ mod tests {
     #[test]
     fn a_trimmed_pool_has_nothing_free_and_keeps_what_comes_back() {
         let pool = BufferPool::new(1 << 26);
-        let held = Buffer::lent(&pool, 3 << 20);
-        drop([Buffer::lent(&pool, 1000), Buffer::lent(&pool, 5 << 20)]);
+        let held = lent(&pool, 3 << 20);
+        drop([lent(&pool, 1000), lent(&pool, 5 << 20)]);
         assert!(pool.free_bytes() > 0);
         pool.trim();
         assert_eq!(pool.free_bytes(), 0);
@@ -395,9 +435,9 @@ mod tests {
     #[test]
     fn a_full_pool_lets_the_oldest_go() {
         let pool = BufferPool::new(512);
-        drop(Buffer::lent(&pool, 1000));
+        drop(lent(&pool, 1000));
         assert_eq!(pool.free_bytes(), 0, "more than the pool may hold");
-        let buffers = [64, 128, 256, 192].map(|bytes| Buffer::lent(&pool, bytes));
+        let buffers = [64, 128, 256, 192].map(|bytes| lent(&pool, bytes));
         drop(buffers);
         assert_eq!(pool.free_bytes(), 256 + 192, "the first two went first");
     }
@@ -405,13 +445,13 @@ mod tests {
     #[test]
     fn large_memory_beyond_the_limit_goes_back_to_the_system() {
         let pool = BufferPool::new(3 << 20);
-        drop([Buffer::lent(&pool, 2 << 20), Buffer::lent(&pool, 2 << 20)]);
+        drop([lent(&pool, 2 << 20), lent(&pool, 2 << 20)]);
         assert_eq!(pool.free_bytes(), 3 << 20);
-        drop([Buffer::lent(&pool, 4 << 20), Buffer::lent(&pool, 2 << 20)]);
+        drop([lent(&pool, 4 << 20), lent(&pool, 2 << 20)]);
         assert_eq!(pool.free_bytes(), 3 << 20);
         pool.retire();
         assert_eq!(pool.free_bytes(), 0);
-        drop(Buffer::lent(&pool, 2 << 20));
+        drop(lent(&pool, 2 << 20));
         assert_eq!(pool.free_bytes(), 0, "nothing is kept any more");
     }
 }

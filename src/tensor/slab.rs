@@ -10,6 +10,7 @@ use std::sync::PoisonError;
 
 use kiln_kernels::extent::Extent;
 
+use super::memory::reserve;
 use crate::fork::{Mutex, MutexGuard};
 
 /// Bytes of the smallest slot. Smaller tensors come from the heap, as executors do, whose gaps they fit.
@@ -85,7 +86,7 @@ impl Slot {
         let place = match slabs.open.first() {
             Some(place) => *place,
             None => {
-                let rest = Extent::reserve(CHUNK).ok()?;
+                let rest = reserve(CHUNK).ok()?;
                 let place = rest.address();
                 slabs.chunks.insert(place, Chunk { free: Vec::new(), rest, lent: 0 });
                 slabs.open.insert(place);

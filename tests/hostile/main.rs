@@ -8,6 +8,7 @@
 mod bodies;
 mod files;
 mod gauge;
+mod limits;
 mod nodes;
 mod steps;
 mod wire;

@@ -69,7 +69,7 @@ pub(super) struct OperandMemory {
 impl OperandMemory {
     /// No memory yet; weights will be spread over as much as a model with that many bytes of constants.
     pub(super) fn new(constants: usize) -> OperandMemory {
-        let empty = || Buffer::zeroed(0);
+        let empty = || zeros(0);
         let spread = constants.min(MOST_COLD);
         OperandMemory { input: empty(), weights: empty(), output: empty(), scratch: empty(), spread, next: 0 }
     }
@@ -108,13 +108,18 @@ fn grow(buffer: &mut Buffer, elements: usize) {
         return;
     }
     // The old one first: both at once would be more than is needed.
-    *buffer = Buffer::zeroed(0);
-    *buffer = Buffer::zeroed(elements * 4);
+    *buffer = zeros(0);
+    *buffer = zeros(elements * 4);
     for (index, word) in bytemuck::cast_slice_mut::<u8, u32>(buffer.bytes_mut()).iter_mut().enumerate() {
         // Where weights are bf16 pairs, each of the two is a small number too: none is a denormal, which would be slow.
         let bf16 = ((index % 13) as f32 / 64.0 - 0.1).to_bits() >> 16;
         *word = bf16 << 16 | bf16;
     }
+}
+
+/// Memory for measurements; without it, the one that asked is given up.
+fn zeros(bytes: usize) -> Buffer {
+    Buffer::zeroed(bytes).unwrap_or_else(|refused| refused.raise())
 }
 
 #[cfg(test)]

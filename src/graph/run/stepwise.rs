@@ -36,7 +36,7 @@ impl Executable {
         });
         done.map_err(|error| {
             state.nodes[index] = NodeState::default();
-            step.failed(error)
+            step.failed(error.within(resources.stop))
         })
     }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::Parallel;
+use kiln_kernels::memory;
 use kiln_kernels::parallel::{copy, for_each_chunk};
 
 use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -215,7 +216,7 @@ impl Plan {
         let table = |axis: usize| -> Vec<usize> {
             let border = &borders[axis];
             let from = |place| border.source(place, mode).map_or(CONSTANT, |source| source * strides[axis]);
-            (0..border.size().unwrap_or(0)).map(from).collect()
+            memory::collected((0..border.size().unwrap_or(0)).map(from))
         };
         match last {
             None => Plan { outer: vec![], row: vec![0], middle: 0..1, unit: shape.iter().product() },

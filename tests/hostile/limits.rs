@@ -1,0 +1,291 @@
+//! Processes that may have little memory: whatever models ask for, an allocation that is refused is an error and ends no
+//! process, and a limit of time ends the taking of memory, too.
+
+use std::fs::File;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kiln::graph::ir::Attr;
+use kiln::graph::{GraphBuilder, RunError};
+use kiln::onnx::{self, ModelError, TensorProblem};
+use kiln::session::{Session, SessionError, SessionOptions};
+use kiln::tensor::{DType, Tensor, TensorSpec};
+
+use crate::wire::{Message, graph, model};
+use crate::{Case, bodies, nodes, steps};
+
+/// What a child is told, in the folder that it is started in: the seed, and how many models to change.
+const JOB: &str = "job";
+/// Where it says what came of them.
+const FOUND: &str = "found";
+
+/// What a server may give a request and a load.
+const LIMIT: Duration = Duration::from_millis(20);
+
+/// Numbers that look random and are the same for the same seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, most: usize) -> usize {
+        (self.next() % most.max(1) as u64) as usize
+    }
+
+    /// A size from 1 to 2^34, as often of one order of magnitude as of another.
+    fn size(&mut self) -> i64 {
+        let bits = self.below(35);
+        1 + (self.next() & ((1 << bits) - 1)) as i64
+    }
+}
+
+/// The same tensor with some of its integers changed, or with other sizes.
+fn changed(tensor: &Tensor, numbers: &mut Numbers) -> Tensor {
+    if tensor.dtype() == DType::I64 {
+        let mut values = tensor.as_slice::<i64>().unwrap().to_vec();
+        values.iter_mut().for_each(|value| {
+            if numbers.below(2) == 0 {
+                *value = numbers.size();
+            }
+        });
+        return Tensor::from_vec(tensor.shape().to_vec(), values).unwrap();
+    }
+    if tensor.dtype() != DType::F32 || numbers.below(3) > 0 {
+        return tensor.clone();
+    }
+    let mut left = 1 << 20;
+    let sizes = tensor.shape().iter().map(|&size| {
+        let size = if numbers.below(2) == 0 { size } else { (numbers.size() as usize).min(left) };
+        left = (left / size.max(1)).max(1);
+        size
+    });
+    let sizes: Vec<usize> = sizes.collect();
+    // The test has no more memory than what it tests.
+    let zeros = Tensor::zeros(TensorSpec::new(DType::F32, sizes));
+    zeros.unwrap_or_else(|_| tensor.clone())
+}
+
+fn change(case: &mut Case, numbers: &mut Numbers) {
+    for node in &mut case.graph.nodes {
+        for attr in node.attrs.values_mut() {
+            match attr {
+                Attr::Int(value) if numbers.below(3) == 0 => *value = numbers.size(),
+                Attr::Ints(values) => values.iter_mut().for_each(|value| {
+                    if numbers.below(3) == 0 {
+                        *value = numbers.size();
+                    }
+                }),
+                _ => {}
+            }
+        }
+    }
+    for tensor in case.graph.constants.values_mut() {
+        *tensor = changed(tensor, numbers);
+    }
+    for (_, tensor) in &mut case.inputs {
+        *tensor = changed(tensor, numbers);
+    }
+}
+
+/// Everything as a user has it who sets no limit but that of time.
+fn options() -> SessionOptions {
+    SessionOptions { threads: 2, time_limit: Some(LIMIT), load_time_limit: Some(LIMIT), ..SessionOptions::default() }
+}
+
+fn attempt(case: &Case) -> Result<(), SessionError> {
+    let Ok(bytes) = onnx::write(&case.graph) else { return Ok(()) };
+    let session = Session::load_bytes(bytes, &options())?;
+    let inputs: Vec<(&str, Tensor)> = case.inputs.iter().map(|(name, tensor)| (&**name, tensor.clone())).collect();
+    session.run(&inputs).map(|_| ())
+}
+
+/// What a model is asked for, for who looks why it took long.
+fn describe(case: &Case) -> String {
+    let shapes = case.inputs.iter().map(|(_, tensor)| tensor.shape().to_vec()).collect::<Vec<_>>();
+    let sizes = case.inputs.iter().map(|(_, tensor)| tensor).chain(case.graph.constants.values());
+    let sizes = sizes.filter_map(|tensor| tensor.as_slice::<i64>().ok()).map(<[i64]>::to_vec).collect::<Vec<_>>();
+    let attrs = case.graph.nodes.iter().flat_map(|node| &node.attrs).take(4).collect::<Vec<_>>();
+    format!("{shapes:?} {sizes:?} {attrs:?}").chars().take(300).collect()
+}
+
+fn corpus() -> Vec<Case> {
+    nodes::cases().into_iter().chain(bodies::cases()).chain(steps::cases()).collect()
+}
+
+/// Not a test: what the process of the tests does. Without a job it does nothing.
+#[test]
+#[ignore = "the body of the process that other tests here start"]
+fn child() {
+    let Ok(job) = std::fs::read_to_string(JOB) else { return };
+    let (seed, count) = job.split_once(' ').expect("a job has two numbers");
+    let (mut numbers, count) = (Numbers(seed.parse().unwrap()), count.parse::<usize>().unwrap());
+    let whole = corpus();
+    let mutated = (0..count).map(|_| {
+        let Case { name, graph, inputs } = &whole[numbers.below(whole.len())];
+        let mut case = Case { name: name.clone(), graph: graph.clone(), inputs: inputs.clone() };
+        change(&mut case, &mut numbers);
+        case
+    });
+    let (mut ran, mut refused, mut stopped, mut other) = (0, 0, 0, 0);
+    let (mut longest, mut faults) = ((Duration::ZERO, String::new()), Vec::new());
+    for case in corpus().into_iter().chain(mutated) {
+        let started = Instant::now();
+        let ending = catch_unwind(AssertUnwindSafe(|| attempt(&case)));
+        let time = started.elapsed();
+        if time > 10 * LIMIT {
+            eprintln!("{time:?} {}: {}", case.name, describe(&case));
+        }
+        longest = longest.max((time, case.name.clone()));
+        match ending {
+            Ok(Ok(())) => ran += 1,
+            Ok(Err(error)) => {
+                if error.is_fault() {
+                    faults.push(format!("{}: {error}", case.name));
+                }
+                let text = error.to_string();
+                match &error {
+                    _ if text.contains("bytes of memory") || text.contains("bytes, of which") => refused += 1,
+                    SessionError::LoadStopped { .. } => stopped += 1,
+                    SessionError::Run(error) if error.stopped().is_some() => stopped += 1,
+                    _ => other += 1,
+                }
+            }
+            Err(_) => faults.push(format!("{}: a panic left the session", case.name)),
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(ran > 0 && refused > 0 && stopped > 0 && other > 0, "{ran} {refused} {stopped} {other}");
+    let report = format!(
+        "{ran} ran, {refused} were refused memory, {stopped} ended with their time, {other} were refused for what they \
+         say; the longest took {longest:?}"
+    );
+    std::fs::write(FOUND, report).expect("the folder is the test's");
+}
+
+/// Runs a child that may have so many kibibytes of addresses.
+fn survive(kibibytes: u64, seed: u64, count: usize) {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join(JOB), format!("{seed} {count}")).unwrap();
+    let script = format!(r#"ulimit -v {kibibytes}; exec "$0" --ignored --exact limits::child --nocapture"#);
+    let log = home.path().join("log");
+    let status = Command::new("bash")
+        .args(["-c", &script])
+        .arg(std::env::current_exe().unwrap())
+        .current_dir(home.path())
+        .stdout(Stdio::null())
+        .stderr(File::create(&log).unwrap())
+        .status()
+        .unwrap();
+    let found = std::fs::read_to_string(home.path().join(FOUND)).unwrap_or_default();
+    assert!(status.success() && !found.is_empty(), "{kibibytes} KiB: {status}: {}", tail(&log));
+    println!("{kibibytes} KiB of addresses: {found}");
+}
+
+fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.chars().rev().take(4000).collect::<Vec<_>>().into_iter().rev().collect()
+}
+
+#[test]
+#[ignore = "tables of some operators do not ask for their memory yet"]
+fn no_model_ends_a_process_of_2_gibibytes_of_addresses() {
+    survive(1 << 21, 1, 2000);
+}
+
+#[test]
+#[ignore = "tables of some operators do not ask for their memory yet"]
+fn no_model_ends_a_process_of_a_gibibyte_of_addresses() {
+    survive(1 << 20, 2, 2000);
+}
+
+#[test]
+#[ignore = "tables of some operators do not ask for their memory yet"]
+fn no_model_ends_a_process_of_4_gibibytes_of_addresses() {
+    survive(1 << 22, 3, 2000);
+}
+
+/// A file that says that it has so many bytes, and has none.
+fn sparse(path: &Path, bytes: u64) {
+    File::create(path).unwrap().set_len(bytes).unwrap();
+}
+
+/// `y = Add(x, w)`, with so many floats of `w` in another file.
+fn beside(floats: u64, location: &str) -> Vec<u8> {
+    let entry = Message::default().text(1, "location").text(2, location);
+    let tensor = Message::default().varint(1, floats).varint(2, 1).text(8, "w").message(13, &entry).varint(14, 1);
+    model(&graph(&tensor))
+}
+
+#[test]
+fn a_file_that_is_a_hole_is_refused_before_memory_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.onnx");
+    sparse(&folder.path().join("weights"), 1 << 40);
+    std::fs::write(&path, beside(1 << 38, "weights")).unwrap();
+    let load = |memory_bytes| Session::load(&path, &SessionOptions { memory_bytes, ..SessionOptions::default() });
+    let problem = |loaded: Result<Session, SessionError>| match loaded {
+        Err(SessionError::Model(ModelError::Tensor { problem, .. })) => problem,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it loads"),
+    };
+    let limited = SessionOptions::default().memory_bytes;
+    assert!(matches!(problem(load(1 << 30)), TensorProblem::Memory { need, .. } if need == 1 << 40));
+    // Without a limit of the session, what the machine has or what the file has decides.
+    let problem = problem(load(usize::MAX));
+    let is_refused = match problem {
+        TensorProblem::Memory { .. } => limited < 1 << 40,
+        TensorProblem::Holes { present, .. } => present == 0,
+        _ => false,
+    };
+    assert!(is_refused, "{problem}");
+}
+
+/// Bytes of this process's memory at its widest point.
+fn most_resident() -> usize {
+    let told = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn reading_a_large_file_ends_with_the_time_of_loading() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, weights) = (folder.path().join("model.onnx"), folder.path().join("weights"));
+    let mut file = File::create(&weights).unwrap();
+    // Enough data that its holes are believed.
+    file.write_all(&vec![1; 96 << 20]).unwrap();
+    file.set_len(768 << 20).unwrap();
+    std::fs::write(&path, beside(192 << 20, "weights")).unwrap();
+    let limit = Some(Duration::from_millis(5));
+    let before = most_resident();
+    let loaded = Session::load(&path, &SessionOptions { load_time_limit: limit, ..SessionOptions::default() });
+    let Err(SessionError::LoadStopped { .. }) = loaded else { panic!("{:?}", loaded.map(|_| ()).unwrap_err()) };
+    assert!(most_resident() < before + (512 << 20), "most of it was never taken");
+}
+
+#[test]
+fn taking_much_memory_ends_with_the_time_of_the_request() {
+    let bytes: usize = 2 << 30;
+    let mut build = GraphBuilder::new("large", 17);
+    let shape = build.input("shape", DType::I64, [1.into()]);
+    let made = build.op("ConstantOfShape", &[shape], &[]);
+    build.output("y", made);
+    let session = Session::from_graph(build.finish(), &SessionOptions::default()).unwrap();
+    let shape = Tensor::from_slice([1], &[(bytes / 4) as i64]).unwrap();
+    let limit = kiln::session::RunOptions { time_limit: Some(Duration::from_millis(5)), ..Default::default() };
+    let before = most_resident();
+    let Err(SessionError::Run(error)) = session.run_with(&[("shape", shape)], &limit) else { panic!("it ends") };
+    assert!(RunError::stopped(&error).is_some(), "{error}");
+    assert!(most_resident() < before + bytes / 2, "most of it was never taken");
+    // The session serves the next request as ever.
+    let small = Tensor::from_slice([1], &[3i64]).unwrap();
+    assert_eq!(session.run(&[("shape", small)]).unwrap()[0].1.len(), 3);
+}
