@@ -1,10 +1,12 @@
 //! Records that are none of a session's business: of other models in the same file, of other builds, of sessions that were
 //! allowed to choose.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kiln::cache::{Cache, F32Bits, Limits};
+use kiln::exec::request::{InputShape, MOST_REQUESTS, RequestKey};
 use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Transform};
 use kiln::exec::softmax::{SoftmaxKey, SoftmaxProblem};
 use kiln::exec::{Family, Target, Tasks};
@@ -83,6 +85,94 @@ fn what_other_models_left_in_the_file_is_not_built() {
     assert!(own.cache_stats().record_hits <= 1, "the one that its request asks for");
     assert!(run(&own, 3).is_ok());
     assert_eq!(own.share_stats().misses, 0, "nothing is chosen");
+}
+
+/// What lies in the file beside a model's own records.
+#[derive(Clone, Copy, Debug)]
+enum Beside {
+    Nothing,
+    Executors,
+    Requests,
+    OwnRequests,
+}
+
+/// A folder with the records of the softmax model's request of 3 rows and 100,000 of that kind.
+fn folder_beside(beside: Beside) -> tempfile::TempDir {
+    let folder = folder();
+    let with_folder = SessionOptions { cache_dir: Some(folder.path().into()), ..options() };
+    let first = Session::from_graph(softmax(), &with_folder).unwrap();
+    run(&first, 3).unwrap();
+    let records = first.build_cx().records.clone();
+    let own = records.keys::<RequestKey>()[0].clone();
+    for number in 0..100_000_u64 {
+        // As digests are: no small numbers.
+        let other = (1 + number / 64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let request = |model, dims| {
+            let inputs = vec![Some(InputShape { dtype: DType::F32, dims })];
+            RequestKey { model, inputs, ..own.clone() }.note(1000, 2, &records);
+        };
+        match beside {
+            Beside::Nothing => break,
+            Beside::Executors => {
+                let around = Around { outer: 1000 + number, length: 5, inner: 1 };
+                let key = SoftmaxKey::new(Target::new(Isa::detect(), 1), SoftmaxProblem { around, logarithm: false });
+                records.insert(&key, &Tasks { tasks: 1 }, Evidence::measured(1000, 5));
+            }
+            Beside::Requests => request(other, vec![1 + number % 64, 3]),
+            Beside::OwnRequests => request(own.model, vec![4 + number % 1000, 1 + number / 1000]),
+        }
+    }
+    first.save_records().unwrap();
+    folder
+}
+
+/// Turns the order of the records in the folder's file round; all checksums are right.
+fn turn_round(folder: &Path) {
+    let ours = |path: &PathBuf| path.extension().is_some_and(|end| end == "kiln");
+    let path = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(ours).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let (header, rest) = bytes.split_at(64);
+    let (mut rest, footer) = rest.split_at(rest.len() - 12);
+    let mut frames: Vec<&[u8]> = Vec::new();
+    while let Some(&length) = rest.first_chunk() {
+        let (frame, after) = rest.split_at(8 + u32::from_le_bytes(length) as usize);
+        frames.push(frame);
+        rest = after;
+    }
+    frames.reverse();
+    let mut file = [header, &frames.concat(), &footer[..8]].concat();
+    file.extend(crc32fast::hash(&file).to_le_bytes());
+    std::fs::write(path, file).unwrap();
+}
+
+/// A load once read all requests of a file to find its own, and all records where they were in no order.
+#[test]
+fn a_load_decodes_what_its_model_can_ask_for_whatever_lies_beside_it() {
+    let load = |folder: &Path| {
+        Session::from_graph(softmax(), &SessionOptions { cache_dir: Some(folder.into()), ..options() }).unwrap()
+    };
+    let alone = load(folder_beside(Beside::Nothing).path()).record_stats().decoded;
+    assert!((1..20).contains(&alone), "{alone}");
+    for beside in [Beside::Executors, Beside::Requests, Beside::OwnRequests] {
+        let folder = folder_beside(beside);
+        for round in [false, true] {
+            if round {
+                turn_round(folder.path());
+            }
+            let session = load(folder.path());
+            let stats = session.record_stats();
+            let what = format!("{beside:?}, turned round: {round}; {stats:?}");
+            assert!(stats.loaded > 100_000 && stats.records == stats.loaded && stats.rejected_checksum == 0, "{what}");
+            let most = match beside {
+                // Sixteen times as many as it takes, and what 256 requests ask for.
+                Beside::OwnRequests => 17 * MOST_REQUESTS as u64 + alone,
+                _ => alone,
+            };
+            assert!((1..=most).contains(&stats.decoded), "{what}");
+            run(&session, 3).unwrap();
+            assert_eq!(session.share_stats().misses, 0, "its own are found: {what}");
+        }
+    }
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! What a store holds in memory: records by name, what was refused, and the counters. Knows no file.
 
 use std::hash::BuildHasher;
+use std::path::Path;
 use std::time::Instant;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable, hash_table};
 
 use super::arena::{Arena, Location};
 use super::entry::{Kept, State};
-use super::frame::{self, Rejected};
-use super::image::Image;
+use super::frame::{self, Frames, Rejected};
+use super::image::{self, Image};
+use crate::warning::warning;
 
 /// What a store counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct StoreStats {
     pub lookups: u64,
     /// Look-ups that found a choice.
     pub hits: u64,
+    /// Records that were decoded to answer them.
+    pub decoded: u64,
     /// Records loaded from files when the store was opened or told to.
     pub loaded: u64,
     /// Records of other processes taken over while saving.
@@ -110,15 +114,15 @@ impl Contents {
 
     /// All records, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Kept<&[u8]>> {
-        self.image.iter(&[]).chain(self.own())
+        self.image.iter().chain(self.own())
     }
 
-    /// The records of a family whose keys begin with those bytes, in no order.
+    /// The records of a family whose keys begin with those bytes, those of this process first; among those of the file
+    /// may be some whose keys do not.
     pub(super) fn of_family<'a>(&'a self, family: &str, key: &'a [u8]) -> impl Iterator<Item = Kept<&'a [u8]>> {
-        let prefix = [&[family.len() as u8], family.as_bytes()].concat();
-        let image = self.image.iter(&prefix);
-        let own = self.own().filter(move |kept| kept.name().starts_with(&prefix));
-        image.chain(own).filter(|kept| kept.key_begins(key))
+        let prefix = image::family_prefix(family);
+        let own = self.own().filter(move |kept| kept.name().starts_with(&prefix) && kept.key_begins(key));
+        own.chain(self.image.of_family(family, key))
     }
 
     /// Those that are not in the file as it was read.
@@ -246,6 +250,14 @@ impl Contents {
             Rejected::Version => self.stats.rejected_version += 1,
             Rejected::Fingerprint => self.stats.rejected_fingerprint += 1,
             Rejected::Checksum => self.stats.rejected_checksum += 1,
+        }
+    }
+
+    /// Counts what is damaged in a file.
+    pub(super) fn count_damaged(&mut self, path: &Path, Frames { sound, damaged }: Frames) {
+        if damaged > 0 {
+            warning!(path = %path.display(), damaged, kept = sound, "a record file is damaged");
+            self.stats.rejected_checksum += damaged;
         }
     }
 

@@ -270,7 +270,7 @@ impl<B: AsRef<[u8]>> Kept<B> {
     /// What it says. There is something, because it was looked at when the record was made.
     pub(super) fn claim(&self) -> Option<Claim<'_>> {
         let (choice, rest) = packed_at(self.bytes().get(usize::from(self.name_len)..)?)?;
-        let numbers: [u8; NUMBERS] = packing::unpack(rest, NUMBERS)?.try_into().ok()?;
+        let numbers: [u8; NUMBERS] = packing::unpack_exact(rest)?;
         let u32_at = |at: usize| numbers.get(at..)?.first_chunk().copied().map(u32::from_le_bytes);
         let u64_at = |at: usize| numbers.get(at..)?.first_chunk().copied().map(u64::from_le_bytes);
         let evidence = Evidence {

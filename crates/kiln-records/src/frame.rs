@@ -182,11 +182,18 @@ pub(super) fn count_of_whole(header: &Header, bytes: &[u8]) -> Option<usize> {
     .then_some(count)
 }
 
-/// The payload of the frame at that place of a whole file.
+/// The payload of the frame at that place of a file of which these are all bytes. None where there is none: no
+/// payload is as long as the end mark says.
 pub(super) fn payload_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     let length = u32_at(bytes, at)? as usize;
-    let frames = bytes.get(..bytes.len().checked_sub(FOOTER)?)?;
-    frames.get(at + FRAME..(at + FRAME).checked_add(length)?).filter(|_| length <= LONGEST)
+    bytes.get(at + FRAME..(at + FRAME).checked_add(length)?).filter(|_| length <= LONGEST)
+}
+
+/// Whether the frame at that place has its checksum.
+pub(super) fn is_sound(bytes: &[u8], at: usize) -> bool {
+    let payload = payload_at(bytes, at).unwrap_or_default();
+    let length = (payload.len() as u32).to_le_bytes();
+    u32_at(bytes, at + 4) == Some(frame_checksum(length, payload))
 }
 
 /// What reading the frames of a file gave.

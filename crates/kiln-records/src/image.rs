@@ -1,32 +1,53 @@
-//! A whole and sound record file in memory as it was read. Its records are in order of their names, so that one is
-//! found by binary search and none has to be decoded before it is looked up: a file that many models share costs each
-//! of them little more than reading it.
+//! A record file in memory as it was read, of the newest schema. No record is decoded before it is looked up: a file
+//! that many models share costs each of them little more than reading it.
 //!
-//! It begins with the checksum of the whole file. Where that is not right, or anything else is not as this build writes
-//! it (an older schema, no order), there is no image, and the file is read frame by frame for what is sound in it.
+//! Where the records are in order of their names, as every build writes them, one is found by binary search, and so are
+//! those of a family whose keys begin alike. Where they are not, a table of hashes says where each is, and keys that
+//! begin alike are found by going over all names once.
+//!
+//! It begins with the checksum of the whole file. Where that is not right, each record is held against its own, and what
+//! is damaged is passed over. A file of an older schema has no image and is read frame by frame.
 
 use std::cmp::Ordering;
 use std::io::{self, Read};
+use std::ops::Range;
 
 use super::entry::{Kept, State, name_at};
 use super::frame::{self, Header};
+use super::packing;
+use super::pages::Pages;
+use super::places::Places;
 
 /// The records of a file.
 #[derive(Debug, Default)]
 pub(super) struct Image {
-    bytes: Vec<u8>,
-    /// Where each record's frame begins, in order of their names.
+    bytes: Pages,
+    /// Where each record's frame begins.
     frames: Vec<u32>,
+    /// Places by names where the records are not in order of these.
+    places: Option<Places>,
     /// Records that something better stands for, or that were refused, by bit; as long as it has to be.
     gone: Vec<u64>,
     left: usize,
     /// The index after the one that was looked up last: merging another file looks up in this order.
     next: usize,
+    /// Parts of the file that were passed over because they are damaged.
+    pub(super) damaged: u64,
+}
+
+/// Frames of a file.
+struct Walked {
+    frames: Vec<u32>,
+    /// Whether their names ascend.
+    in_order: bool,
+    damaged: u64,
+    /// Where they end.
+    end: usize,
 }
 
 /// As many bytes as that, if the source has just as many.
-fn read_whole(mut source: impl Read, length: usize) -> io::Result<Option<Vec<u8>>> {
-    let (mut bytes, mut at) = (vec![0; length], 0);
+fn read_whole(mut source: impl Read, length: usize) -> io::Result<Option<Pages>> {
+    let (mut bytes, mut at) = (Pages::zeros(length), 0);
     while at < length {
         match source.read(&mut bytes[at..])? {
             0 => return Ok(None),
@@ -38,31 +59,48 @@ fn read_whole(mut source: impl Read, length: usize) -> io::Result<Option<Vec<u8>
 }
 
 impl Image {
-    /// The image of a file of that length, for that fingerprint; none where it is anything but whole, sound, of the
-    /// newest schema and in order.
+    /// The image of a file of that length, for that fingerprint; none where the header is another than that of files
+    /// that this build writes, or the length is.
     pub(super) fn read(source: impl Read, length: usize, fingerprint: [u8; 32]) -> io::Result<Option<Image>> {
-        if length < frame::FRAMELESS {
-            return Ok(None);
-        }
         Ok(read_whole(source, length)?.and_then(|bytes| Image::of(bytes, fingerprint)))
     }
 
-    fn of(bytes: Vec<u8>, fingerprint: [u8; 32]) -> Option<Image> {
+    fn of(bytes: Pages, fingerprint: [u8; 32]) -> Option<Image> {
         let header = Header::read(&bytes).ok().filter(|header| *header == Header::new(fingerprint))?;
-        let count = frame::count_of_whole(&header, &bytes)?;
-        let mut frames = Vec::with_capacity(count);
-        let (mut at, mut before): (usize, &[u8]) = (frame::HEADER, &[]);
-        for _ in 0..count {
-            let payload = frame::payload_at(&bytes, at)?;
-            let name = name_at(payload)?;
-            if before.cmp(name) != Ordering::Less {
-                return None;
-            }
-            frames.push(at as u32);
-            (at, before) = (at + frame::FRAME + payload.len(), name);
+        let whole = frame::count_of_whole(&header, &bytes).and_then(|count| {
+            let walked = walk(&bytes, count, |_, _| true);
+            let ends = walked.end + frame::FOOTER == bytes.len();
+            (ends && walked.damaged == 0 && walked.frames.len() == count).then_some(walked)
+        });
+        let Walked { frames, in_order, damaged, .. } = whole.unwrap_or_else(|| {
+            let sound = |at: usize, payload: &[u8]| {
+                frame::is_sound(&bytes, at) && Kept::of_payload(payload, State::Saved).is_some()
+            };
+            let walked = walk(&bytes, 0, sound);
+            // If nothing else is, the footer is damaged.
+            Walked { damaged: walked.damaged.max(1), ..walked }
+        });
+        let mut image = Image { bytes, left: frames.len(), frames, damaged, ..Image::default() };
+        if !in_order {
+            image.find_places();
         }
-        let ends = at + frame::FOOTER == bytes.len();
-        ends.then_some(Image { bytes, left: frames.len(), frames, gone: Vec::new(), next: 0 })
+        Some(image)
+    }
+
+    /// Makes the table of places. Of records of one name, which nobody writes, the first counts.
+    fn find_places(&mut self) {
+        let mut places = Places::for_names(self.frames.len());
+        for place in 0..self.frames.len() {
+            if !places.insert(self.name(place), place, |known| self.name(known)) {
+                self.forget(place);
+            }
+        }
+        self.places = Some(places);
+    }
+
+    /// Records that were read.
+    pub(super) fn sound(&self) -> u64 {
+        self.frames.len() as u64
     }
 
     /// Records that are left.
@@ -72,6 +110,11 @@ impl Image {
 
     fn name(&self, place: usize) -> &[u8] {
         self.payload(place).and_then(name_at).unwrap_or_default()
+    }
+
+    /// The file from the payload at a place on.
+    fn frame(&self, place: usize) -> Option<&[u8]> {
+        self.bytes.get(*self.frames.get(place)? as usize + frame::FRAME..)
     }
 
     fn payload(&self, place: usize) -> Option<&[u8]> {
@@ -84,19 +127,20 @@ impl Image {
 
     /// The place of the record of that name, if it is left.
     pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
-        let place = self.first_not_below(name);
+        let place = match &self.places {
+            Some(places) => places.find(name, |place| self.name(place))?,
+            None => self.first_not_below(name),
+        };
         (place < self.frames.len() && self.name(place) == name && !self.is_gone(place)).then_some(place)
     }
 
-    /// As [`find`](Image::find), quicker for who asks for one name after the other in order.
+    /// As [`find`](Image::find), quicker for who asks for one name after the other in the file's order.
     pub(super) fn find_next(&mut self, name: &[u8]) -> Option<usize> {
         let next = self.next;
-        let place = match next < self.frames.len() && self.name(next) == name {
-            true => next,
-            false => self.first_not_below(name),
-        };
-        self.next = place + 1;
-        (place < self.frames.len() && self.name(place) == name && !self.is_gone(place)).then_some(place)
+        let is_next = next < self.frames.len() && self.name(next) == name && !self.is_gone(next);
+        let place = if is_next { Some(next) } else { self.find(name) };
+        self.next = place.map_or(next, |place| place + 1);
+        place
     }
 
     fn first_not_below(&self, name: &[u8]) -> usize {
@@ -105,12 +149,25 @@ impl Image {
 
     /// The first place whose name is not so, as are all names before it and none after it.
     fn first_not(&self, so: impl Fn(&[u8]) -> bool) -> usize {
-        let (mut from, mut to) = (0, self.frames.len());
+        self.first_not_in(0..self.frames.len(), so)
+    }
+
+    fn first_not_in(&self, Range { start: mut from, end: mut to }: Range<usize>, so: impl Fn(&[u8]) -> bool) -> usize {
         while from < to {
             let middle = from + (to - from) / 2;
             if so(self.name(middle)) { from = middle + 1 } else { to = middle }
         }
         from
+    }
+
+    /// As [`first_not`](Image::first_not) from that place on, quick if it is near.
+    fn first_not_from(&self, from: usize, so: impl Fn(&[u8]) -> bool) -> usize {
+        let (mut known, mut step) = (from, 1);
+        while known + step <= self.frames.len() && so(self.name(known + step - 1)) {
+            known += step;
+            step *= 2;
+        }
+        self.first_not_in(known..self.frames.len().min(known + step), so)
     }
 
     /// The record at an index, if it is one: the checksum says that the bytes are as written, and no more.
@@ -128,11 +185,75 @@ impl Image {
         }
     }
 
-    /// The records that are left, in order, of which the names begin so.
-    pub(super) fn iter<'a>(&'a self, prefix: &[u8]) -> impl Iterator<Item = Kept<&'a [u8]>> + use<'a> {
-        let end = self.first_not(|known| known < prefix || known.starts_with(prefix));
-        (self.first_not_below(prefix)..end).filter(|&place| !self.is_gone(place)).filter_map(|place| self.get(place))
+    /// The records that are left, in the file's order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Kept<&[u8]>> {
+        (0..self.frames.len()).filter(|&place| !self.is_gone(place)).filter_map(|place| self.get(place))
     }
+
+    /// The records that are left of a family, and of these the ones whose keys may begin with those bytes, in the
+    /// file's order: no others are decoded.
+    pub(super) fn of_family<'a>(&'a self, family: &str, key: &[u8]) -> impl Iterator<Item = Kept<&'a [u8]>> + use<'a> {
+        let family = family_prefix(family);
+        let packed = packing::prefix_of_all(key);
+        let (ranges, scanned) = match self.places {
+            None => (self.ranges(&family, &packed), 0),
+            Some(_) => (Vec::new(), self.frames.len()),
+        };
+        let wanted = move |&place: &usize| {
+            // The key stands behind its length.
+            let key = self.frame(place).and_then(|frame| frame.strip_prefix(&family[..])?.get(2..));
+            key.is_some_and(|key| key.starts_with(&packed))
+        };
+        let places = ranges.into_iter().flatten().chain((0..scanned).filter(wanted));
+        places.filter(|&place| !self.is_gone(place)).filter_map(|place| self.get(place))
+    }
+
+    /// The places of the names of a family whose packed keys begin with those bytes, for records in order. A name is the
+    /// family, the packed key's length and the packed key, so those of a length are searched for one length after the
+    /// other; a file of 64 MiB has room for some 4,000.
+    fn ranges(&self, family: &[u8], packed: &[u8]) -> Vec<Range<usize>> {
+        let (mut ranges, mut at) = (Vec::new(), self.first_not_below(family));
+        while at < self.frames.len()
+            && let name = self.name(at)
+            && name.starts_with(family)
+            && let Some(group) = name.get(..family.len() + 2)
+        {
+            let wanted = [group, packed].concat();
+            let from = self.first_not_from(at, |known| known < &wanted[..]);
+            let to = self.first_not_from(from, |known| known.starts_with(&wanted));
+            if from < to {
+                ranges.push(from..to);
+            }
+            at = self.first_not_from(to, |known| known.starts_with(group));
+        }
+        ranges
+    }
+}
+
+/// What the names of a family begin with.
+pub(super) fn family_prefix(family: &str) -> Vec<u8> {
+    [&[family.len() as u8], family.as_bytes()].concat()
+}
+
+/// Goes from frame to frame as far as there are any, and takes those that are `sound`, given where they are and what
+/// they hold.
+fn walk(bytes: &[u8], count: usize, sound: impl Fn(usize, &[u8]) -> bool) -> Walked {
+    let mut walked = Walked { frames: Vec::with_capacity(count), in_order: true, damaged: 0, end: frame::HEADER };
+    let mut before: Option<&[u8]> = None;
+    while walked.frames.len() < frame::MOST_RECORDS
+        && let Some(payload) = frame::payload_at(bytes, walked.end)
+    {
+        match name_at(payload).filter(|_| sound(walked.end, payload)) {
+            Some(name) => {
+                walked.in_order = walked.in_order && before.is_none_or(|before| before.cmp(name) == Ordering::Less);
+                walked.frames.push(walked.end as u32);
+                before = Some(name);
+            }
+            None => walked.damaged += 1,
+        }
+        walked.end += frame::FRAME + payload.len();
+    }
+    walked
 }
 
 #[cfg(test)]
@@ -177,8 +298,8 @@ mod tests {
                 (number < 200).then(|| record(number, 3))
             );
         }
-        assert_eq!(image.iter(b"").count(), 200);
-        let products = image.iter(b"\x06matmul").map(|kept| kept.to_record().unwrap().key[1]);
+        assert_eq!(image.iter().count(), 200);
+        let products = image.of_family("matmul", &[]).map(|kept| kept.to_record().unwrap().key[1]);
         assert!(products.eq((1..200).step_by(2)), "those of a family lie together");
     }
 
@@ -189,22 +310,84 @@ mod tests {
         let place = image.find(name.name()).unwrap();
         (0..2).for_each(|_| image.forget(place));
         assert_eq!((image.len(), image.find(name.name()), image.find_next(name.name())), (4, None, None));
-        assert_eq!(image.iter(b"").count(), 4);
+        assert_eq!(image.iter().count(), 4);
     }
 
     #[test]
-    fn a_file_that_is_not_as_it_should_be_has_no_image() {
+    fn records_in_any_order_are_found_and_the_first_of_a_name_counts() {
+        let shuffled: Vec<u16> = (0..200).map(|number| number * 77 % 200).collect();
+        let twice = [&shuffled[..], &shuffled[..50]].concat();
+        for (numbers, read) in [(&shuffled, 200), (&twice, 250)] {
+            let mut image = image(&file(numbers)).unwrap();
+            assert_eq!((image.damaged, image.sound(), image.len(), image.iter().count()), (0, read, 200, 200));
+            for number in 0..210 {
+                let kept = Kept::of_record(&record(number, 3), State::Saved).unwrap();
+                let place = shuffled.iter().position(|known| *known == number);
+                assert_eq!((image.find(kept.name()), image.find_next(kept.name())), (place, place));
+            }
+            assert_eq!(image.of_family("matmul", &[]).count(), 100);
+            let name = Kept::of_record(&record(shuffled[7], 3), State::Saved).unwrap();
+            image.forget(7);
+            assert_eq!((image.len(), image.find(name.name()), image.find_next(name.name())), (199, None, None));
+        }
+    }
+
+    /// Records of one family with keys that are like requests of a few models: some bytes alike, then some more.
+    #[test]
+    fn those_whose_keys_begin_alike_are_found_among_all_others() {
+        let mut all = Vec::new();
+        for model in 0..20_u8 {
+            for rest in 0..30_u8 {
+                let key = [&[model, 7, 0, model % 3, 1, 0, 0, 0][..], &vec![rest; usize::from(rest)]].concat();
+                for family in ["request", "requests"] {
+                    let family = family.to_owned();
+                    all.push(Record { family, revision: 1, key: key.clone(), choice: Vec::new(), ..record(0, 3) });
+                }
+            }
+        }
+        let mut kept: Vec<Kept> = all.iter().map(|record| Kept::of_record(record, State::Saved).unwrap()).collect();
+        kept.sort_by(|one, other| one.name().cmp(other.name()));
+        let ordered = frame::write(Header::new(FINGERPRINT), kept.iter().map(Kept::bytes), 0);
+        let shuffled = frame::write(Header::new(FINGERPRINT), kept.iter().rev().map(Kept::bytes), 0);
+        let images = [image(&ordered).unwrap(), image(&shuffled).unwrap()];
+        assert!(images[0].places.is_none() && images[1].places.is_some());
+        for image in &images {
+            for model in 0..22 {
+                for length in 0..=8 {
+                    let key = &[model, 7, 0, model % 3, 1, 0, 0, 0][..length];
+                    let wanted = all.iter().filter(|record| record.family == "request" && record.key.starts_with(key));
+                    let given = || image.of_family("request", key);
+                    let found = given().filter(|kept| kept.key_begins(key)).count();
+                    assert_eq!(found, wanted.count(), "{key:?}");
+                    assert!(
+                        length < 7 || given().count() == found,
+                        "none but these are decoded, where two zeros end the prefix: {key:?}"
+                    );
+                }
+            }
+            assert_eq!(image.of_family("reques", &[]).count() + image.of_family("", &[]).count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_as_it_should_be_gives_what_is_sound_in_it() {
         let sound = file(&[0, 2, 1]);
-        assert!(image(&sound).is_some() && image(&file(&[])).is_some());
-        assert!(image(&file(&[2, 0, 1])).is_none(), "no order");
-        assert!(image(&file(&[0, 0, 1])).is_none(), "one twice");
+        let all: Vec<_> = image(&sound).unwrap().iter().map(|kept| kept.to_record().unwrap()).collect();
+        assert!(image(&sound).is_some_and(|image| image.damaged == 0 && image.len() == 3));
+        assert!(image(&file(&[])).is_some_and(|image| image.damaged == 0));
         assert!(Image::read(&sound[..], sound.len(), [8; 32]).unwrap().is_none(), "another machine");
         assert!(Image::read(&sound[..], sound.len() - 1, FINGERPRINT).unwrap().is_none(), "it has grown");
         assert!(Image::read(&sound[..], sound.len() + 1, FINGERPRINT).unwrap().is_none(), "it has shrunk");
         for bit in 0..sound.len() * 8 {
             let mut flipped = sound.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(image(&flipped).is_none(), "bit {bit}");
+            let Some(image) = image(&flipped) else { continue };
+            assert!(image.damaged > 0 && bit / 8 >= frame::HEADER, "bit {bit}");
+            assert!(image.iter().all(|kept| kept.to_record().is_some_and(|record| all.contains(&record))), "bit {bit}");
+        }
+        for length in 0..sound.len() {
+            let Some(image) = image(&sound[..length]) else { continue };
+            assert!(image.damaged == 1 && image.iter().all(|kept| all.contains(&kept.to_record().unwrap())));
         }
     }
 
@@ -219,7 +402,7 @@ mod tests {
                 let checksum = crc32fast::hash(&hostile[..end]);
                 hostile[end..].copy_from_slice(&checksum.to_le_bytes());
                 let Some(image) = image(&hostile) else { continue };
-                for kept in image.iter(b"") {
+                for kept in image.iter() {
                     let whole = kept.to_record().unwrap_or_else(|| panic!("byte {at} is {value}"));
                     assert!(Kept::of_record(&whole, State::Saved).is_ok());
                 }

@@ -10,8 +10,8 @@
 //! - `fingerprint` says which machine and which program a file is for; each has one file in the folder;
 //! - `folder` says what may be read and written, and refuses what another user could have put there; `disk` is the file
 //!   system itself, which tests replace by one that fails (`faults`);
-//! - `evidence` says which of two records is better, `contents` is what a store holds: the file as an `image`, and what
-//!   is not there in an `arena`; `store` puts all of it together, `saving` writes it and `writer` does so in the
+//! - `evidence` says which of two records is better, `contents` is what a store holds: the file as an `image` in `pages`, in which
+//!   records are found in order or by `places`, and what is not there in an `arena`; `store` puts all of it together, `saving` writes it and `writer` does so in the
 //!   background;
 //! - `remote` shares the records of many machines through a store elsewhere;
 //! - `blob` and `engine` are for callers with a storage of their own;
@@ -36,6 +36,8 @@ mod image;
 mod inspect;
 pub mod laws;
 mod packing;
+mod pages;
+mod places;
 mod remote;
 mod saving;
 mod shared;

@@ -36,6 +36,19 @@ pub(super) fn unpacked_len(mut packed: &[u8]) -> Option<usize> {
     Some(len)
 }
 
+/// What the short forms of all bytes that begin with those have in common: the row up to the first control byte that
+/// depends on what follows. That one counts most literals if no zero follows, and fewest or most zeros if only zeros do.
+pub(super) fn prefix_of_all(bytes: &[u8]) -> Vec<u8> {
+    let [mut short, zeros] = [1, 0].map(|next| {
+        let mut out = Vec::with_capacity(bytes.len() + 2 * RUN);
+        pack_into(&[bytes, &[next; RUN + 2]].concat(), &mut out);
+        out
+    });
+    let same = short.iter().zip(&zeros).take_while(|(one, other)| one == other).count();
+    short.truncate(same);
+    short
+}
+
 /// Whether what a short form stands for begins with those bytes.
 pub(super) fn begins(mut packed: &[u8], mut prefix: &[u8]) -> bool {
     while !prefix.is_empty() {
@@ -50,6 +63,19 @@ pub(super) fn begins(mut packed: &[u8], mut prefix: &[u8]) -> bool {
         (packed, prefix) = (rest, &after[same..]);
     }
     true
+}
+
+/// The bytes of a short form, if they are just so many.
+pub(super) fn unpack_exact<const N: usize>(mut packed: &[u8]) -> Option<[u8; N]> {
+    let (mut out, mut at) = ([0; N], 0);
+    while let Some((control, rest)) = packed.split_first() {
+        let (literals, rest) = rest.split_at_checked(usize::from(control & 15))?;
+        let from = at + usize::from(control >> 4);
+        at = from + literals.len();
+        out.get_mut(from..at)?.copy_from_slice(literals);
+        packed = rest;
+    }
+    (at == N).then_some(out)
 }
 
 /// The bytes of a short form, if they are at most `most`.
@@ -95,6 +121,15 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_a_model_begin_alike_when_packed() {
+        // A digest and a number of threads, as requests have them: all of it is in the common prefix but its last zeros.
+        let key = [&[9, 8, 7, 6, 5, 4, 3, 2][..], &[16, 0, 0, 0]].concat();
+        assert_eq!(prefix_of_all(&key), [0x09, 9, 8, 7, 6, 5, 4, 3, 2, 16]);
+        assert_eq!(prefix_of_all(&[]), []);
+        assert_eq!(prefix_of_all(&[0; 15]), []);
+    }
+
+    #[test]
     fn what_is_cut_off_or_too_long_is_nothing() {
         assert_eq!(unpack(&[0x02, 1], 100), None);
         assert_eq!(unpack(&[0xF0; 300], 4096), None);
@@ -116,6 +151,10 @@ mod tests {
                 prop_assert_eq!(begins(&packed, &other), other.is_empty());
             }
             prop_assert!(!begins(&packed, &[&bytes[..], &[0]].concat()));
+            for len in 0..=bytes.len() {
+                prop_assert!(packed.starts_with(&prefix_of_all(&bytes[..len])), "the first {len} bytes");
+            }
+            prop_assert_eq!(unpack_exact::<36>(&packed).map(|bytes| bytes.to_vec()), unpack(&packed, 36).filter(|bytes| bytes.len() == 36));
             prop_assert_eq!(unpack(&packed, 300), Some(bytes));
         }
 
@@ -124,6 +163,7 @@ mod tests {
             let len = unpacked_len(&packed);
             begins(&packed, &[0; 40]);
             prop_assert_eq!(unpack(&packed, 4096).map(|bytes| bytes.len()), len);
+            prop_assert_eq!(unpack_exact::<7>(&packed).map(|bytes| bytes.to_vec()), unpack(&packed, 7).filter(|bytes| bytes.len() == 7));
         }
     }
 }

@@ -93,43 +93,48 @@ impl Core {
             Ok(names) => names,
             Err(error) => return self.trouble(&error),
         };
-        // Shards before the file: one that goes away meanwhile is in the file already.
-        let shards = place.folder.shards(&place.stem, &names);
+        // Shards are opened before the file: one that goes away meanwhile is in the file already.
+        let shards: Vec<PathBuf> = place.folder.shards(&place.stem, &names).into_iter().take(MOST_SHARDS).collect();
+        let opened: Vec<_> = shards.iter().map(|path| place.folder.read(path, frame::MOST_BYTES)).collect();
+        self.lock().heal |= !shards.is_empty();
         let own = place.folder.file_of(&place.stem);
-        let own_fingerprint = place.header.fingerprint;
-        let mut files: Vec<(PathBuf, [u8; 32], State)> =
-            shards.into_iter().take(MOST_SHARDS).map(|path| (path, own_fingerprint, State::New)).collect();
-        self.lock().heal |= !files.is_empty();
-        files.push((own, own_fingerprint, State::Saved));
-        for (path, fingerprint, state) in &files {
-            if *state == State::Saved && self.adopt(&place.folder, path, *fingerprint) {
-                continue;
-            }
-            match self.take_over(&place.folder, path, *fingerprint, *state, frame::MOST_BYTES) {
-                Ok(Taken::Read(_, frames)) => self.lock().stats.loaded += frames.sound,
-                Ok(Taken::Absent | Taken::Rejected) => {}
-                Err(error) => self.trouble(&error),
-            }
+        let fingerprint = place.header.fingerprint;
+        if !self.adopt(&place.folder, &own, fingerprint) {
+            let taken = place.folder.read(&own, frame::MOST_BYTES);
+            self.count_loaded(taken.and_then(|source| self.take_from(source, &own, fingerprint, State::Saved)));
         }
-        let known = |name: &str| files.iter().any(|(path, ..)| path.file_name().is_some_and(|own| own == name));
+        for (path, source) in shards.iter().zip(opened) {
+            self.count_loaded(source.and_then(|source| self.take_from(source, path, fingerprint, State::New)));
+        }
+        let known = |name: &str| own.file_name().is_some_and(|own| own == name);
         let others = names.iter().filter(|name| name.ends_with(folder::SUFFIX) && !known(name));
         self.lock().stats.rejected_fingerprint += others.count() as u64;
     }
 
-    /// Takes the file as it is, if it is whole and nothing came before it. Where not, it is read for what is sound in
-    /// it, which also says what is wrong.
+    /// Takes the file as it is, if nothing came before it and it is of this build's schema. Where not, it is read frame
+    /// by frame, which also says what is wrong.
     fn adopt(&self, folder: &Folder, path: &Path, fingerprint: [u8; 32]) -> bool {
-        if self.lock().len() > 0 {
-            return false;
-        }
         let Ok(Some(source)) = folder.read(path, frame::MOST_BYTES) else { return false };
         let length = usize::try_from(source.length).unwrap_or(usize::MAX);
         let Ok(Some(image)) = Image::read(source, length, fingerprint) else { return false };
         let mut contents = self.lock();
-        let records = image.len() as u64;
+        let (sound, damaged) = (image.sound(), image.damaged);
         let adopted = contents.adopt(image);
-        contents.stats.loaded += if adopted { records } else { 0 };
+        if adopted {
+            contents.stats.loaded += sound;
+            contents.count_damaged(path, Frames { sound, damaged });
+            contents.heal |= damaged > 0;
+        }
         adopted
+    }
+
+    /// Counts the records of a file, or that it could not be read.
+    fn count_loaded(&self, taken: Result<Taken, RecordError>) {
+        match taken {
+            Ok(Taken::Read(_, frames)) => self.lock().stats.loaded += frames.sound,
+            Ok(Taken::Absent | Taken::Rejected) => {}
+            Err(error) => self.trouble(&error),
+        }
     }
 
     fn trouble(&self, error: &RecordError) {
@@ -146,15 +151,23 @@ impl Core {
         state: State,
         most: usize,
     ) -> Result<Taken, RecordError> {
-        let Some(source) = folder.read(path, most)? else { return Ok(Taken::Absent) };
+        self.take_from(folder.read(path, most)?, path, fingerprint, state)
+    }
+
+    /// The same, of a file that is open, if there was one.
+    fn take_from(
+        &self,
+        source: Option<Source>,
+        path: &Path,
+        fingerprint: [u8; 32],
+        state: State,
+    ) -> Result<Taken, RecordError> {
+        let Some(source) = source else { return Ok(Taken::Absent) };
         let (taken, read) = self.merge_all(source, state, fingerprint, |_| true);
         let mut contents = self.lock();
         match read {
             Ok((header, frames)) => {
-                if frames.damaged > 0 {
-                    warning!(path = %path.display(), damaged = frames.damaged, kept = frames.sound, "a record file is damaged");
-                    contents.stats.rejected_checksum += frames.damaged;
-                }
+                contents.count_damaged(path, frames);
                 // The next save heals the file, and writes it in the newest schema.
                 contents.heal |= state == State::Saved && (frames.damaged > 0 || header.schema != frame::SCHEMA);
                 Ok(Taken::Read(taken, frames))

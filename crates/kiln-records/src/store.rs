@@ -28,6 +28,9 @@ use kiln_fork::{Mutex, Origin};
 #[derive(Debug)]
 pub struct Asked(Result<Name, codec::CodecError>);
 
+/// So many times as many records as are asked for are looked at for the newest.
+const MOST_OLDER: usize = 16;
+
 /// What the record of that key is found by.
 fn name<K: Recorded>(key: &K) -> Result<Name, codec::CodecError> {
     Name::new(K::FAMILY, &codec::encode(key)?)
@@ -245,6 +248,7 @@ impl Store {
         }
         let choice = packing::unpack(claim.choice, codec::LIMIT).unwrap_or_default();
         let evidence = claim.evidence;
+        contents.stats.decoded += 1;
         match codec::decode(&choice) {
             Ok(choice) => {
                 contents.stats.hits += 1;
@@ -329,18 +333,24 @@ impl Store {
     }
 
     /// The newest records, so many of them, of the keys whose first fields, encoded, are these; no other key is
-    /// decoded.
+    /// decoded. Where there are more than sixteen times as many, which only a file that no store wrote has, the newest
+    /// of so many.
     pub fn newest<K: Recorded>(&self, fields: &impl Serialize, most: usize) -> Vec<(K, Evidence)> {
         let Ok(fields) = codec::encode(fields) else { return Vec::new() };
-        let contents = self.core.lock();
-        let claimed = contents.of_family(K::FAMILY, &fields).filter_map(|kept| {
+        let mut contents = self.core.lock();
+        let mut decoded = 0;
+        let candidates = contents.of_family(K::FAMILY, &fields).take(most.saturating_mul(MOST_OLDER));
+        let claimed = candidates.inspect(|_| decoded += 1).filter(|kept| kept.key_begins(&fields)).filter_map(|kept| {
             let claim = kept.claim().filter(|claim| claim.revision == K::REVISION)?;
             Some((claim.evidence, kept))
         });
         let mut known: Vec<_> = claimed.collect();
         known.sort_by_key(|(evidence, _)| Reverse(evidence.created));
         known.truncate(most);
-        known.into_iter().filter_map(|(evidence, kept)| Some((codec::decode(&kept.key()?).ok()?, evidence))).collect()
+        let keys = known.into_iter().filter_map(|(evidence, kept)| Some((codec::decode(&kept.key()?).ok()?, evidence)));
+        let keys = keys.collect();
+        contents.stats.decoded += decoded;
+        keys
     }
 
     /// All records, in order of family and key.

@@ -249,6 +249,7 @@ fn the_largest_file_loads_quickly_and_takes_little_more_than_itself() {
     std::fs::write(file_in(folder.path()), &file).unwrap();
     let started = Instant::now();
     let (store, peak) = crate::allocations::peak(|| open(folder.path()));
+    let peak = peak + in_pages(file.len());
     let took = started.elapsed();
     let records = store.stats().records;
     println!("{records} records, {} bytes: {took:?}, {peak} bytes of memory", file.len());
@@ -256,6 +257,11 @@ fn the_largest_file_loads_quickly_and_takes_little_more_than_itself() {
     assert!(peak <= file.len() + (24 << 20), "{peak} bytes of memory");
     // 0.5 s is the target; the rest is for a machine that does other things as well.
     assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+/// The memory that a file of that length is read into where it does not come from the allocator that counts.
+fn in_pages(length: usize) -> usize {
+    if length < 4 << 20 { 0 } else { length.next_multiple_of(2 << 20) }
 }
 
 /// A file of records as short as they can be where so many names differ: no family, a key of three bytes, no choice,
@@ -277,6 +283,7 @@ fn opened_in_bounds(what: &str, bytes: &[u8]) -> u64 {
     let folder = folder();
     std::fs::write(file_in(folder.path()), bytes).unwrap();
     let (store, peak) = crate::allocations::peak(|| open(folder.path()));
+    let peak = peak + in_pages(bytes.len());
     println!("{what}: {} records, {peak} bytes of memory for {}", store.stats().records, bytes.len());
     assert!(peak <= 2 * bytes.len() + SLACK, "{what} took {peak} bytes of memory for {}", bytes.len());
     store.stats().records
