@@ -8,7 +8,8 @@
 //! - `import` reads graphs and their nodes, `opsets` the versions that they are written for. `function` expands functions
 //!   that the model defines, `standard` those that ONNX defines, `contrib` operators of ONNX Runtime that others compute;
 //!   `draft` is what these write; `order` sorts.
-//! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model.
+//! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model, which
+//!   `folders` opens.
 //! - `data` reads the values of test cases.
 //! - `write` writes models: for tests, the demonstration and fuzzing.
 //! - `proto` is generated from `onnx.proto` (a test compares them).
@@ -19,6 +20,7 @@ mod declare;
 mod draft;
 mod error;
 mod external;
+mod folders;
 mod function;
 mod import;
 mod limits;
@@ -54,6 +56,7 @@ pub use write::{write, write_tensor};
 use declare::{declared_dims, declared_type, dtype_code, dtype_of};
 use error::{place_of, shown};
 use external::External;
+use folders::Folders;
 use source::Source;
 use tensor::{import_tensor, tensor_proto};
 
@@ -61,6 +64,10 @@ use tensor::{import_tensor, tensor_proto};
 pub const NEWEST_OPSET: i64 = 28;
 
 /// Reads a model file. Tensors in other files are looked for in its folder.
+///
+/// The file and those beside it may be symbolic links. These must end in the folder of `path`, in the folder of the
+/// file that `path` leads to, or below one of them: in a Hugging Face cache, whose files are links from
+/// `snapshots/REVISION` to `blobs`, both names of a model load.
 ///
 /// Large tensors stay in their files until their elements are needed: [`Graph::backings`] lists the files, and
 /// [`read_whole`] returns their reading errors. Loading a [`Session`](crate::session::Session) reads all that it needs.
@@ -77,10 +84,9 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
     }
     limits.check("the file's size in bytes", info.len(), limits.file_bytes, || path.display().to_string())?;
     let size = usize::try_from(info.len()).unwrap_or(usize::MAX);
-    let backing = Backing::new(path, File::open(path).map_err(io)?);
-    let source = Source::file(backing, size);
-    let folder = path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-    read_model(source, folder, limits)
+    let file = File::open(path).map_err(io)?;
+    let folders = Folders::of_model(path, &file);
+    read_model(Source::file(Backing::new(path, file), size), folders, limits)
 }
 
 /// Reads a model from memory. Files that it names are looked for in `folder`; without a folder such names are errors.
@@ -90,16 +96,16 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
 /// As [`load`].
 pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check("the file's size in bytes", bytes.len() as u64, limits.file_bytes, || "the model".to_owned())?;
-    read_model(Source::memory(bytes), folder, limits)
+    read_model(Source::memory(bytes), folder.map(Folders::one), limits)
 }
 
-fn read_model(mut source: Source, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
+fn read_model(mut source: Source, folders: Option<Folders>, limits: &Limits) -> Result<Graph, ModelError> {
     let model = proto::ModelProto::decode(&mut source);
     let inline = source.finish();
     // The reading error comes first: what a decoder makes of missing bytes does not matter.
     inline.backing().map_or(Ok(()), read_whole)?;
     let model = model.map_err(|error| ModelError::Wire(error.to_string()))?;
-    import::import(model, External::new(folder, inline), limits)
+    import::import(model, External::new(folders, inline), limits)
 }
 
 /// Checks that all reads of a file so far succeeded.

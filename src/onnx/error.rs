@@ -170,7 +170,19 @@ pub enum ExternalProblem {
     /// A location that is empty, absolute, or leaves the folder.
     #[error("location {0} is not a path below the model's folder")]
     Location(String),
-    /// The file could not be opened or read; also if a part of the path is a symbolic link.
+    /// A location that leads by symbolic links to what is in none of the model's folders: that of the path by which the
+    /// model was named, and that of its real file.
+    #[error("{0} is a link that leads out of the model's folder")]
+    Outside(String),
+    /// A location that passes too many symbolic links, or links that lead to each other.
+    #[error("{location} passes more than {most} symbolic links")]
+    Links {
+        /// The location.
+        location: String,
+        /// How many it may pass.
+        most: usize,
+    },
+    /// The file could not be opened or read.
     #[error("cannot read {location}: {source}")]
     Io {
         /// The location.

@@ -1,20 +1,16 @@
-//! Tensors in files beside the model, read only from below the model's folder.
+//! Tensors in files beside the model.
 //!
-//! A model is untrusted, and a path in it can name any file of the user's. So each component of the path is opened
-//! relative to the folder before it and without following links; no decision depends on a name that is looked up again
-//! later, so that no link can be put in between. The file must be a regular file with a single name (a hard link may be
-//! another user's file) and must have the range, before memory is allocated for it.
+//! A model is untrusted. `folders` opens only files that are in the model's folders. A file must be a regular file with
+//! a single name (a hard link may be another user's file) and must have the range, before memory is allocated for it.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-
-use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::ExternalProblem;
 use super::error::shown;
+use super::folders::{Folders, Identity};
 use super::source::Inline;
 use crate::tensor::Backing;
 
@@ -54,11 +50,11 @@ impl Reference {
 /// The files beside a model.
 #[derive(Debug, Default)]
 pub(super) struct External {
-    folder: Option<PathBuf>,
+    folders: Option<Folders>,
     /// The file of the last tensor: tensors come in the order of their file.
     last: Option<(String, Arc<Backing>)>,
-    /// Bytes read so far, by location.
-    read: HashMap<String, u64>,
+    /// Bytes read so far, by file: one file may have many names.
+    read: HashMap<Identity, u64>,
     /// Fields that stayed in the model file.
     pub(super) inline: Inline,
     /// All files that were opened.
@@ -66,9 +62,9 @@ pub(super) struct External {
 }
 
 impl External {
-    /// Files below `folder`; without a folder there are none.
-    pub(super) fn new(folder: Option<&Path>, inline: Inline) -> External {
-        External { folder: folder.map(Path::to_owned), inline, ..External::default() }
+    /// Files in these folders; without folders there are none.
+    pub(super) fn new(folders: Option<Folders>, inline: Inline) -> External {
+        External { folders, inline, ..External::default() }
     }
 
     /// All files that tensors may still be read from.
@@ -78,10 +74,10 @@ impl External {
 
     /// The bytes of a reference, after a check that the file has them.
     pub(super) fn open<'a>(&'a mut self, reference: &'a Reference) -> Result<Region<'a>, ExternalProblem> {
-        let folder = self.folder.as_deref().ok_or(ExternalProblem::NoFolder)?;
+        let folders = self.folders.as_mut().ok_or(ExternalProblem::NoFolder)?;
         let Reference { location, offset, length } = reference;
         if self.last.as_ref().is_none_or(|(last, _)| last != location) {
-            let backing = Backing::new(Path::new(location), open_below(folder, location)?);
+            let backing = Backing::new(Path::new(location), folders.open(location)?);
             self.opened.push(backing.clone());
             self.last = Some((location.clone(), backing));
         }
@@ -99,7 +95,7 @@ impl External {
             let location = shown(location);
             return Err(ExternalProblem::Range { location, offset: *offset, length: *length, size });
         }
-        let read = self.read.entry(location.clone()).or_default();
+        let read = self.read.entry(Identity::of(&info)).or_default();
         *read = read.saturating_add(*length);
         if *read > size.saturating_mul(READS_PER_FILE) {
             return Err(ExternalProblem::Repeated(shown(location)));
@@ -123,25 +119,4 @@ impl Region<'_> {
         let io = |source| ExternalProblem::Io { location: shown(self.location), source };
         self.backing.file().read_exact_at(out, self.offset).map_err(io)
     }
-}
-
-/// Opens `location` below `folder`, following no link below it, and without blocking (as on a pipe).
-fn open_below(folder: &Path, location: &str) -> Result<File, ExternalProblem> {
-    let io = |errno: rustix::io::Errno| ExternalProblem::Io { location: shown(location), source: errno.into() };
-    let refused = || ExternalProblem::Location(shown(location));
-    if location.starts_with('/') || location.contains('\0') {
-        return Err(refused());
-    }
-    let mut parts: Vec<&str> = location.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    if parts.contains(&"..") {
-        return Err(refused());
-    }
-    let name = parts.pop().ok_or_else(refused)?;
-    let folder_flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    let mut below = openat(CWD, folder, folder_flags, Mode::empty()).map_err(io)?;
-    for part in parts {
-        below = openat(&below, part, folder_flags | OFlags::NOFOLLOW, Mode::empty()).map_err(io)?;
-    }
-    let file_flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    Ok(File::from(openat(&below, name, file_flags, Mode::empty()).map_err(io)?))
 }

@@ -1,7 +1,8 @@
-//! Loading and writing of valid models. Invalid ones are in `hostile`, files beside a model in `beside`.
+//! Loading and writing of valid models. Invalid ones are in `hostile`, files beside a model in `beside` and `links`.
 
 mod beside;
 mod hostile;
+mod links;
 
 use half::{bf16, f16};
 
