@@ -9,7 +9,7 @@
 //!   that the model defines, `standard` those that ONNX defines, `contrib` operators of ONNX Runtime that others compute;
 //!   `draft` is what these write; `order` sorts.
 //! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model, which
-//!   `folders` opens.
+//!   `folders` opens and `handed` has in memory.
 //! - `data` reads the values of test cases.
 //! - `write` writes models: for tests, the demonstration and fuzzing.
 //! - `proto` is generated from `onnx.proto` (a test compares them).
@@ -22,6 +22,7 @@ mod error;
 mod external;
 mod folders;
 mod function;
+mod handed;
 mod import;
 mod limits;
 mod opsets;
@@ -50,12 +51,13 @@ use crate::tensor::Backing;
 pub use contrib::all as expanded;
 pub use data::{read_tensor, read_value};
 pub use error::{ExternalProblem, ModelError, TensorProblem};
+pub use handed::ExternalData;
 pub use limits::Limits;
 pub use write::{write, write_tensor};
 
 use declare::{declared_dims, declared_type, dtype_code, dtype_of};
 use error::{place_of, shown};
-use external::External;
+use external::{Beside, External};
 use folders::Folders;
 use source::Source;
 use tensor::{import_tensor, tensor_proto};
@@ -85,8 +87,8 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check("the file's size in bytes", info.len(), limits.file_bytes, || path.display().to_string())?;
     let size = usize::try_from(info.len()).unwrap_or(usize::MAX);
     let file = File::open(path).map_err(io)?;
-    let folders = Folders::of_model(path, &file);
-    read_model(Source::file(Backing::new(path, file), size), folders, limits)
+    let beside = Folders::of_model(path, &file).map_or(Beside::Nowhere, Beside::Folders);
+    read_model(Source::file(Backing::new(path, file), size), beside, limits)
 }
 
 /// Reads a model from memory. Files that it names are looked for in `folder`; without a folder such names are errors.
@@ -96,16 +98,28 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
 /// As [`load`].
 pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check("the file's size in bytes", bytes.len() as u64, limits.file_bytes, || "the model".to_owned())?;
-    read_model(Source::memory(bytes), folder.map(Folders::one), limits)
+    let beside = folder.map_or(Beside::Nowhere, |folder| Beside::Folders(Folders::one(folder)));
+    read_model(Source::memory(bytes), beside, limits)
 }
 
-fn read_model(mut source: Source, folders: Option<Folders>, limits: &Limits) -> Result<Graph, ModelError> {
+/// Reads a model from memory whose tensors in other files are in memory, too. A location that is not in `external` is an
+/// error that names it ([`ExternalProblem::NotHanded`]), and so is a range that its file does not have.
+///
+/// # Errors
+///
+/// As [`load`].
+pub fn load_bytes_with(bytes: Bytes, external: ExternalData, limits: &Limits) -> Result<Graph, ModelError> {
+    limits.check("the file's size in bytes", bytes.len() as u64, limits.file_bytes, || "the model".to_owned())?;
+    read_model(Source::memory(bytes), Beside::Handed(external), limits)
+}
+
+fn read_model(mut source: Source, beside: Beside, limits: &Limits) -> Result<Graph, ModelError> {
     let model = proto::ModelProto::decode(&mut source);
     let inline = source.finish();
     // The reading error comes first: what a decoder makes of missing bytes does not matter.
     inline.backing().map_or(Ok(()), read_whole)?;
     let model = model.map_err(|error| ModelError::Wire(error.to_string()))?;
-    import::import(model, External::new(folders, inline), limits)
+    import::import(model, External::new(beside, inline), limits)
 }
 
 /// Checks that all reads of a file so far succeeded.

@@ -430,10 +430,10 @@ impl Tensor {
         }
     }
 
-    /// Whether the elements can be read from a file again.
+    /// Whether the elements can be read from a file again, and take no memory until then.
     #[must_use]
     pub fn is_in_file(&self) -> bool {
-        self.in_file().is_some()
+        self.in_file().is_some_and(|(backing, _)| backing.is_on_disk())
     }
 
     /// Reads the elements now, where they are still in a file.

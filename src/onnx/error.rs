@@ -165,8 +165,11 @@ pub enum TensorProblem {
 #[non_exhaustive]
 pub enum ExternalProblem {
     /// The model came from memory, so there is no folder.
-    #[error("the model was not loaded from a folder")]
-    NoFolder,
+    #[error("the model came from memory without the file of location {0}: load it by its path, or hand the file over")]
+    NoFolder(String),
+    /// A location whose file is not among those that were handed over ([`ExternalData`](super::ExternalData)).
+    #[error("location {0} is not among the files that were handed over")]
+    NotHanded(String),
     /// A location that is empty, absolute, or leaves the folder.
     #[error("location {0} is not a path below the model's folder")]
     Location(String),

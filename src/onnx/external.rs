@@ -1,16 +1,17 @@
 //! Tensors in files beside the model.
 //!
-//! A model is untrusted. `folders` opens only files that are in the model's folders. A file must be a regular file with
+//! `handed` has those that a program has in memory. Files on disk are found by an untrusted model: `folders` opens only files that are in the model's folders. A file must be a regular file with
 //! a single name (a hard link may be another user's file) and must have the range, before memory is allocated for it.
 
 use std::collections::HashMap;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::ExternalProblem;
 use super::error::shown;
 use super::folders::{Folders, Identity};
+use super::handed::ExternalData;
 use super::source::Inline;
 use crate::tensor::Backing;
 
@@ -47,14 +48,41 @@ impl Reference {
     }
 }
 
+/// Where the files beside a model are.
+#[derive(Debug, Default)]
+pub(super) enum Beside {
+    /// The model is in memory, without others.
+    #[default]
+    Nowhere,
+    Folders(Folders),
+    Handed(ExternalData),
+}
+
+/// What is one file, whatever its names are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum FileKey {
+    OnDisk(Identity),
+    Handed(String),
+}
+
+/// A file that was opened.
+#[derive(Debug)]
+struct OpenFile {
+    location: String,
+    backing: Arc<Backing>,
+    key: FileKey,
+    /// Bytes.
+    size: u64,
+}
+
 /// The files beside a model.
 #[derive(Debug, Default)]
 pub(super) struct External {
-    folders: Option<Folders>,
+    beside: Beside,
     /// The file of the last tensor: tensors come in the order of their file.
-    last: Option<(String, Arc<Backing>)>,
-    /// Bytes read so far, by file: one file may have many names.
-    read: HashMap<Identity, u64>,
+    last: Option<OpenFile>,
+    /// Bytes read so far, by file.
+    read: HashMap<FileKey, u64>,
     /// Fields that stayed in the model file.
     pub(super) inline: Inline,
     /// All files that were opened.
@@ -62,9 +90,8 @@ pub(super) struct External {
 }
 
 impl External {
-    /// Files in these folders; without folders there are none.
-    pub(super) fn new(folders: Option<Folders>, inline: Inline) -> External {
-        External { folders, inline, ..External::default() }
+    pub(super) fn new(beside: Beside, inline: Inline) -> External {
+        External { beside, inline, ..External::default() }
     }
 
     /// All files that tensors may still be read from.
@@ -74,33 +101,56 @@ impl External {
 
     /// The bytes of a reference, after a check that the file has them.
     pub(super) fn open<'a>(&'a mut self, reference: &'a Reference) -> Result<Region<'a>, ExternalProblem> {
-        let folders = self.folders.as_mut().ok_or(ExternalProblem::NoFolder)?;
         let Reference { location, offset, length } = reference;
-        if self.last.as_ref().is_none_or(|(last, _)| last != location) {
-            let backing = Backing::new(Path::new(location), folders.open(location)?);
-            self.opened.push(backing.clone());
-            self.last = Some((location.clone(), backing));
-        }
-        let Some((_, backing)) = &self.last else { return Err(ExternalProblem::NoFolder) };
-        let io = |source| ExternalProblem::Io { location: shown(location), source };
-        let info = backing.file().metadata().map_err(io)?;
-        if !info.is_file() {
-            return Err(ExternalProblem::NotAFile(shown(location)));
-        }
-        if info.nlink() != 1 {
-            return Err(ExternalProblem::HardLink(shown(location)));
-        }
-        let size = info.len();
+        let file = match self.last.take().filter(|last| last.location == *location) {
+            Some(last) => last,
+            None => {
+                let file = self.beside.open(location)?;
+                self.opened.push(file.backing.clone());
+                file
+            }
+        };
+        let file = self.last.insert(file);
+        let size = file.size;
         if offset.checked_add(*length).is_none_or(|end| end > size) {
             let location = shown(location);
             return Err(ExternalProblem::Range { location, offset: *offset, length: *length, size });
         }
-        let read = self.read.entry(Identity::of(&info)).or_default();
+        let read = self.read.entry(file.key.clone()).or_default();
         *read = read.saturating_add(*length);
         if *read > size.saturating_mul(READS_PER_FILE) {
             return Err(ExternalProblem::Repeated(shown(location)));
         }
-        Ok(Region { backing, location, offset: *offset })
+        Ok(Region { backing: &file.backing, location, offset: *offset })
+    }
+}
+
+impl Beside {
+    /// The file of a location, after a check that it is a regular one with one name.
+    fn open(&mut self, location: &str) -> Result<OpenFile, ExternalProblem> {
+        let owned = location.to_owned();
+        match self {
+            Beside::Nowhere => Err(ExternalProblem::NoFolder(shown(location))),
+            Beside::Handed(data) => {
+                let file = data.get(location).ok_or_else(|| ExternalProblem::NotHanded(shown(location)))?;
+                let backing = Backing::in_memory(Path::new(location), file.bytes.clone());
+                let key = FileKey::Handed(file.name.to_owned());
+                Ok(OpenFile { location: owned, backing, key, size: file.bytes.len() as u64 })
+            }
+            Beside::Folders(folders) => {
+                let file = folders.open(location)?;
+                let io = |source| ExternalProblem::Io { location: shown(location), source };
+                let info = file.metadata().map_err(io)?;
+                if !info.is_file() {
+                    return Err(ExternalProblem::NotAFile(shown(location)));
+                }
+                if info.nlink() != 1 {
+                    return Err(ExternalProblem::HardLink(shown(location)));
+                }
+                let backing = Backing::new(Path::new(location), file);
+                Ok(OpenFile { location: owned, backing, key: FileKey::OnDisk(Identity::of(&info)), size: info.len() })
+            }
+        }
     }
 }
 
@@ -117,6 +167,6 @@ impl Region<'_> {
     /// Fills `out` from the start of the range.
     pub(super) fn read(&self, out: &mut [u8]) -> Result<(), ExternalProblem> {
         let io = |source| ExternalProblem::Io { location: shown(self.location), source };
-        self.backing.file().read_exact_at(out, self.offset).map_err(io)
+        self.backing.try_read(self.offset, out).map_err(io)
     }
 }

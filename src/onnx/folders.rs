@@ -1,7 +1,7 @@
 //! Opening files in a model's folders by paths that the model names.
 //!
-//! A path is walked one component at a time, each relative to the folder before it, which is open. The system follows no
-//! link: a link is read, and its target is walked in the same way. So the walk ends at an open folder and a single name
+//! A path is walked one component at a time, each relative to the folder before it, which is open. The system follows
+//! no link: a link is read, and its target is walked in the same way. So the walk ends at an open folder and a single name
 //! in it. Where links were passed, that folder must be one of the allowed ones, or below one: its descriptor's parents
 //! say so, and no name is looked up again for it. Folders on the way are opened as places only, never to be read.
 

@@ -157,5 +157,42 @@ fn names_of_one_file_count_together() {
 #[test]
 fn a_model_in_memory_has_no_files() {
     let result = load_message(&model_with(&[("location", "w.bin")]));
-    assert!(matches!(problem(result), ExternalProblem::NoFolder));
+    assert!(matches!(problem(result), ExternalProblem::NoFolder(location) if location == "\"w.bin\""));
+}
+
+#[test]
+fn files_that_are_handed_over_are_read_where_they_are() {
+    let bytes: Vec<u8> = (0..8).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    let data: ExternalData = [("./sub//w.bin", bytes.clone()), ("unused", Vec::new())].into_iter().collect();
+    let load = |entries: &[(&str, &str)]| {
+        load_bytes_with(model_with(entries).encode_to_vec().into(), data.clone(), &Limits::default())
+    };
+    let graph = load(&[("location", "sub/w.bin"), ("offset", "8")]).unwrap();
+    let tensor = graph.constant_input(&graph.nodes[0], 1).unwrap();
+    assert_eq!(tensor.as_slice::<f32>().unwrap(), [2.0, 3.0, 4.0, 5.0]);
+    let cases: [(&[(&str, &str)], Expected); 6] = [
+        (&[("location", "w.bin")], |p| matches!(p, ExternalProblem::NotHanded(name) if name == "\"w.bin\"")),
+        (&[("location", "/sub/w.bin")], |p| matches!(p, ExternalProblem::NotHanded(_))),
+        (&[("location", "")], |p| matches!(p, ExternalProblem::NotHanded(_))),
+        (&[("location", "unused")], |p| matches!(p, ExternalProblem::Range { size: 0, .. })),
+        (&[("location", "sub/w.bin"), ("offset", "20")], |p| matches!(p, ExternalProblem::Range { size: 32, .. })),
+        (&[("location", "sub/w.bin"), ("offset", "18446744073709551615")], |p| {
+            matches!(p, ExternalProblem::Range { .. })
+        }),
+    ];
+    for (entries, expected) in cases {
+        let problem = problem(load(entries));
+        assert!(expected(&problem), "{entries:?}: {problem}");
+    }
+    // Spellings of one name count together, as files' do.
+    let mut message = model_with(&[("location", "sub/w.bin")]);
+    let graph = message.graph.as_mut().unwrap();
+    let tensor = graph.initializer[0].clone();
+    graph.initializer.extend((0..40).map(|number| {
+        let mut tensor = TensorProto { name: Some(format!("w{number}")), ..tensor.clone() };
+        tensor.external_data[0].value = Some(format!("{}sub/w.bin", "./".repeat(number)));
+        tensor
+    }));
+    let result = load_bytes_with(message.encode_to_vec().into(), data, &Limits::default());
+    assert!(matches!(problem(result), ExternalProblem::Repeated(_)));
 }
