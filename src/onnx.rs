@@ -8,9 +8,9 @@
 //! - `import` reads graphs and their nodes, `opsets` the versions that they are written for. `function` expands functions
 //!   that the model defines, `standard` those that ONNX defines, `contrib` operators of ONNX Runtime that others compute;
 //!   `draft` is what these write; `order` sorts.
-//! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model, which
-//!   `folders` opens and `handed` has in memory.
-//! - `data` reads the values of test cases.
+//! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model,
+//!   which `folders` opens and `handed` has in memory.
+//! - `url` is what a model may be named by. `data` reads the values of test cases.
 //! - `write` writes models: for tests, the demonstration and fuzzing.
 //! - `proto` is generated from `onnx.proto` (a test compares them).
 
@@ -33,6 +33,7 @@ mod proto;
 mod source;
 mod standard;
 mod tensor;
+mod url;
 mod write;
 
 #[cfg(test)]
@@ -42,17 +43,18 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use prost::Message;
 
 use crate::graph::Graph;
 use crate::tensor::Backing;
 
+pub use bytes::Bytes;
 pub use contrib::all as expanded;
 pub use data::{read_tensor, read_value};
 pub use error::{ExternalProblem, ModelError, TensorProblem};
 pub use handed::ExternalData;
 pub use limits::Limits;
+pub use url::path_of;
 pub use write::{write, write_tensor};
 
 use declare::{declared_dims, declared_type, dtype_code, dtype_of};
@@ -67,9 +69,9 @@ pub const NEWEST_OPSET: i64 = 28;
 
 /// Reads a model file. Tensors in other files are looked for in its folder.
 ///
-/// The file and those beside it may be symbolic links. These must end in the folder of `path`, in the folder of the
-/// file that `path` leads to, or below one of them: in a Hugging Face cache, whose files are links from
-/// `snapshots/REVISION` to `blobs`, both names of a model load.
+/// A path that begins with `file://` is a URL ([`path_of`]). The file and those beside it may be symbolic links. These
+/// must end in the folder of `path`, in the folder of the file that `path` leads to, or below one of them: in a Hugging
+/// Face cache, whose files are links from `snapshots/REVISION` to `blobs`, models load where they are.
 ///
 /// Large tensors stay in their files until their elements are needed: [`Graph::backings`] lists the files, and
 /// [`read_whole`] returns their reading errors. Loading a [`Session`](crate::session::Session) reads all that it needs.
@@ -78,13 +80,14 @@ pub const NEWEST_OPSET: i64 = 28;
 ///
 /// Any fault of the file, the model in it, or the files that it names.
 pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
+    let path = &*path_of(path)?;
     let io = |source| ModelError::Io { path: path.to_owned(), source };
     // Checked before opening, because opening a pipe waits for a writer.
     let info = std::fs::metadata(path).map_err(io)?;
     if !info.is_file() {
         return Err(ModelError::NotAFile { path: path.to_owned() });
     }
-    limits.check("the file's size in bytes", info.len(), limits.file_bytes, || path.display().to_string())?;
+    limits.check_size(info.len(), || path.display().to_string())?;
     let size = usize::try_from(info.len()).unwrap_or(usize::MAX);
     let file = File::open(path).map_err(io)?;
     let beside = Folders::of_model(path, &file).map_or(Beside::Nowhere, Beside::Folders);
@@ -97,19 +100,19 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
 ///
 /// As [`load`].
 pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
-    limits.check("the file's size in bytes", bytes.len() as u64, limits.file_bytes, || "the model".to_owned())?;
+    limits.check_size(bytes.len() as u64, || "the model".to_owned())?;
     let beside = folder.map_or(Beside::Nowhere, |folder| Beside::Folders(Folders::one(folder)));
     read_model(Source::memory(bytes), beside, limits)
 }
 
-/// Reads a model from memory whose tensors in other files are in memory, too. A location that is not in `external` is an
-/// error that names it ([`ExternalProblem::NotHanded`]), and so is a range that its file does not have.
+/// Reads a model from memory whose tensors in other files are in memory, too. A location that is not in `external` is
+/// an error that names it ([`ExternalProblem::NotHanded`]), and so is a range that its file does not have.
 ///
 /// # Errors
 ///
 /// As [`load`].
 pub fn load_bytes_with(bytes: Bytes, external: ExternalData, limits: &Limits) -> Result<Graph, ModelError> {
-    limits.check("the file's size in bytes", bytes.len() as u64, limits.file_bytes, || "the model".to_owned())?;
+    limits.check_size(bytes.len() as u64, || "the model".to_owned())?;
     read_model(Source::memory(bytes), Beside::Handed(external), limits)
 }
 

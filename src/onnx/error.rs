@@ -22,6 +22,27 @@ pub enum ModelError {
         /// The path.
         path: PathBuf,
     },
+    /// A `file://` URL that is no path of this machine.
+    #[error("{url} is not the URL of a file: {reason}")]
+    Url {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The model itself, without files beside it, is larger than [`Limits::file_bytes`](super::Limits::file_bytes).
+    #[error(
+        "{place} has {bytes} bytes, and the limit is {limit}; protobuf ends at 2 GiB: save the model with external \
+         data, which keeps its tensors in a file beside it"
+    )]
+    TooLarge {
+        /// The file.
+        place: String,
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// The bytes are not a protobuf message of the expected kind.
     #[error("not an ONNX file: {0}")]
     Wire(String),

@@ -69,6 +69,29 @@ fn the_part_that_the_model_names_is_read() {
 }
 
 #[test]
+fn data_beyond_two_gigabytes_is_read() {
+    let root = folder();
+    let file = fs::OpenOptions::new().write(true).open(root.path().join("model/w.bin")).unwrap();
+    // A hole, but for the numbers behind it.
+    let offset = (5u64 << 30) + 16;
+    let bytes: Vec<u8> = (3..7).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    std::os::unix::fs::FileExt::write_all_at(&file, &bytes, offset).unwrap();
+    let graph = load_in(root.path(), &[("location", "w.bin"), ("offset", &offset.to_string())]).unwrap();
+    let tensor = graph.constant_input(&graph.nodes[0], 1).unwrap();
+    assert_eq!(tensor.as_slice::<f32>().unwrap(), [3.0, 4.0, 5.0, 6.0]);
+}
+
+#[test]
+fn a_model_may_be_named_by_a_url() {
+    let root = folder();
+    load_in(root.path(), &[("location", "w.bin")]).unwrap();
+    let url = format!("file://{}/m%6fdel/model.onnx", root.path().display());
+    assert_eq!(load(Path::new(&url), &Limits::default()).unwrap().nodes.len(), 1);
+    let other = format!("file://elsewhere{}/model/model.onnx", root.path().display());
+    assert!(matches!(load(Path::new(&other), &Limits::default()), Err(ModelError::Url { .. })));
+}
+
+#[test]
 fn nothing_outside_the_folder_is_read() {
     let root = folder();
     let inside = root.path().join("model");
