@@ -8,9 +8,9 @@
 //! - `import` reads graphs and their nodes, `opsets` the versions that they are written for. `function` expands functions
 //!   that the model defines, `standard` those that ONNX defines, `contrib` operators of ONNX Runtime that others compute;
 //!   `draft` is what these write; `order` sorts.
-//! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model, and
-//!   `claims` holds their sizes against what may be taken.
-//! - `data` reads the values of test cases.
+//! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model,
+//!   which `folders` opens and `handed` has in memory; `claims` holds their sizes against what may be taken.
+//! - `url` is what a model may be named by. `data` reads the values of test cases.
 //! - `write` writes models: for tests, the demonstration and fuzzing.
 //! - `proto` is generated from `onnx.proto` (a test compares them).
 
@@ -21,7 +21,9 @@ mod declare;
 mod draft;
 mod error;
 mod external;
+mod folders;
 mod function;
+mod handed;
 mod import;
 mod limits;
 mod opsets;
@@ -32,6 +34,7 @@ mod proto;
 mod source;
 mod standard;
 mod tensor;
+mod url;
 mod write;
 
 #[cfg(test)]
@@ -41,22 +44,25 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use kiln_kernels::memory::Refused;
 use prost::Message;
 
 use crate::graph::Graph;
 use crate::tensor::Backing;
 
+pub use bytes::Bytes;
 pub use contrib::all as expanded;
 pub use data::{read_tensor, read_value};
 pub use error::{ExternalProblem, ModelError, TensorProblem};
+pub use handed::ExternalData;
 pub use limits::Limits;
+pub use url::path_of;
 pub use write::{write, write_tensor};
 
 use declare::{declared_dims, declared_type, dtype_code, dtype_of};
 use error::{place_of, shown};
-use external::External;
+use external::{Beside, External};
+use folders::Folders;
 use source::Source;
 use tensor::{import_tensor, tensor_proto};
 
@@ -64,6 +70,10 @@ use tensor::{import_tensor, tensor_proto};
 pub const NEWEST_OPSET: i64 = 28;
 
 /// Reads a model file. Tensors in other files are looked for in its folder.
+///
+/// A path that begins with `file://` is a URL ([`path_of`]). The file and those beside it may be symbolic links. These
+/// must end in the folder of `path`, in the folder of the file that `path` leads to, or below one of them: in a Hugging
+/// Face cache, whose files are links from `snapshots/REVISION` to `blobs`, models load where they are.
 ///
 /// Large tensors stay in their files until their elements are needed: [`Graph::backings`] lists the files, and
 /// [`read_whole`] returns their reading errors. Loading a [`Session`](crate::session::Session) reads all that it needs.
@@ -76,18 +86,18 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
 }
 
 fn load_file(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
+    let path = &*path_of(path)?;
     let io = |source| ModelError::Io { path: path.to_owned(), source };
     // Checked before opening, because opening a pipe waits for a writer.
     let info = std::fs::metadata(path).map_err(io)?;
     if !info.is_file() {
         return Err(ModelError::NotAFile { path: path.to_owned() });
     }
-    limits.check("the file's size in bytes", info.len(), limits.file_bytes, || path.display().to_string())?;
+    limits.check_size(info.len(), || path.display().to_string())?;
     let size = usize::try_from(info.len()).unwrap_or(usize::MAX);
-    let backing = Backing::new(path, File::open(path).map_err(io)?);
-    let source = Source::file(backing, size);
-    let folder = path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-    read_model(source, folder, limits)
+    let file = File::open(path).map_err(io)?;
+    let beside = Folders::of_model(path, &file).map_or(Beside::Nowhere, Beside::Folders);
+    read_model(Source::file(Backing::new(path, file), size), beside, limits)
 }
 
 /// Reads a model from memory. Files that it names are looked for in `folder`; without a folder such names are errors.
@@ -96,8 +106,9 @@ fn load_file(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
 ///
 /// As [`load`].
 pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
-    limits.check("the file's size in bytes", bytes.len() as u64, limits.file_bytes, || "the model".to_owned())?;
-    refusable(|| read_model(Source::memory(bytes), folder, limits))
+    limits.check_size(bytes.len() as u64, || "the model".to_owned())?;
+    let beside = folder.map_or(Beside::Nowhere, |folder| Beside::Folders(Folders::one(folder)));
+    refusable(|| read_model(Source::memory(bytes), beside, limits))
 }
 
 /// Runs work that may be refused memory.
@@ -105,13 +116,24 @@ fn refusable<T>(work: impl FnOnce() -> Result<T, ModelError>) -> Result<T, Model
     Refused::catch(work).unwrap_or_else(|refused| Err(ModelError::Memory(refused)))
 }
 
-fn read_model(mut source: Source, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
+/// Reads a model from memory whose tensors in other files are in memory, too. A location that is not in `external` is
+/// an error that names it ([`ExternalProblem::NotHanded`]), and so is a range that its file does not have.
+///
+/// # Errors
+///
+/// As [`load`].
+pub fn load_bytes_with(bytes: Bytes, external: ExternalData, limits: &Limits) -> Result<Graph, ModelError> {
+    limits.check_size(bytes.len() as u64, || "the model".to_owned())?;
+    refusable(|| read_model(Source::memory(bytes), Beside::Handed(external), limits))
+}
+
+fn read_model(mut source: Source, beside: Beside, limits: &Limits) -> Result<Graph, ModelError> {
     let model = proto::ModelProto::decode(&mut source);
     let inline = source.finish();
     // The reading error comes first: what a decoder makes of missing bytes does not matter.
     inline.backing().map_or(Ok(()), read_whole)?;
     let model = model.map_err(|error| ModelError::Wire(error.to_string()))?;
-    import::import(model, External::new(folder, inline), limits)
+    import::import(model, External::new(beside, inline), limits)
 }
 
 /// Checks that all reads of a file so far succeeded.

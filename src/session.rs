@@ -35,6 +35,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use kiln_kernels::Parallel;
 use kiln_kernels::crash::within;
 use kiln_kernels::memory::{self, Refused};
@@ -49,7 +50,7 @@ use crate::graph::{
     Executable, Graph, LoopBudget, LoopLimits, NodeError, Observer, Resources, RunError, RunState, StepEvent, Stop,
     Stopped, Value,
 };
-use crate::onnx::{self, ModelError};
+use crate::onnx::{self, ExternalData, ModelError};
 use crate::record;
 use crate::tensor::destination::Destination;
 use crate::tensor::{BufferPool, DType, Tensor, TensorSpec};
@@ -307,10 +308,29 @@ impl Session {
         })
     }
 
-    /// Loads an ONNX model from memory; external data is refused.
+    /// Loads an ONNX model from memory; external data is refused ([`Session::load_bytes_with`] takes it).
     pub fn load_bytes(bytes: Vec<u8>, options: &SessionOptions) -> Result<Session, SessionError> {
         let begun = LoadClock::now(options);
         let graph = attempt("in memory", &begun, || Ok(onnx::load_bytes(bytes.into(), None, &options.onnx_limits())?))?;
+        let name = graph.name.clone();
+        attempt(&name, &begun, || Session::make(graph, name.clone(), options, &begun))
+    }
+
+    /// Loads an ONNX model from memory, with the files that it names. Neither the model nor the files are copied as a
+    /// whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::load`]; a location that is not in `external` is an error that names it.
+    pub fn load_bytes_with(
+        bytes: impl Into<Bytes>,
+        external: ExternalData,
+        options: &SessionOptions,
+    ) -> Result<Session, SessionError> {
+        let begun = LoadClock::now(options);
+        let bytes = bytes.into();
+        let graph =
+            attempt("in memory", &begun, || Ok(onnx::load_bytes_with(bytes, external, &options.onnx_limits())?))?;
         let name = graph.name.clone();
         attempt(&name, &begun, || Session::make(graph, name.clone(), options, &begun))
     }

@@ -4,7 +4,7 @@
 //! sole ownership ([`Tensor::as_mut_slice`] copies otherwise).
 //!
 //! [`dtype`] lists the element types, [`minifloat`] decodes the smallest, [`pool`] lends the memory of a [`buffer`],
-//! which `extents` and `slab` divide and `memory` gets from the system. [`backing`] is a file whose tensors are read
+//! which `extents` and `slab` divide, `memory` holds and `system` gives. [`backing`] is a file whose tensors are read
 //! when they are needed, whole or in [`pieces`]; a [`compact`] tensor is made of smaller elements then, whose factors
 //! have a [`grain`]. [`elsewhere`] is memory that the processor cannot read, `destination` a caller's, in which an
 //! output is made.
@@ -22,6 +22,7 @@ pub mod minifloat;
 pub mod pieces;
 pub mod pool;
 mod slab;
+mod system;
 
 use std::sync::Arc;
 
@@ -37,11 +38,11 @@ pub(crate) use dtype::ONNX_NUMBERS;
 pub use dtype::{BoolByte, DType, Element};
 pub use elsewhere::Elsewhere;
 pub use grain::Grain;
-pub use memory::installed_bytes;
 pub use pieces::Pieces;
 pub use pool::BufferPool;
 pub(crate) use pool::LARGE;
 pub(crate) use slab::trim as trim_slabs;
+pub use system::installed_bytes;
 
 /// Dimensions, outermost first. Empty for a scalar.
 pub type Shape = SmallVec<[usize; 6]>;
@@ -436,10 +437,10 @@ impl Tensor {
         }
     }
 
-    /// Whether the elements can be read from a file again.
+    /// Whether the elements can be read from a file again, and take no memory until then.
     #[must_use]
     pub fn is_in_file(&self) -> bool {
-        self.in_file().is_some()
+        self.in_file().is_some_and(|(backing, _)| backing.is_on_disk())
     }
 
     /// Reads the elements now, where they are still in a file.

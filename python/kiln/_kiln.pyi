@@ -73,8 +73,9 @@ class Metadata:
 class Session:
     def __new__(
         cls,
-        model: str | PathLike[str] | bytes,
+        model: str | PathLike[str] | bytes | bytearray | memoryview,
         *,
+        external_data: dict[str, Any] | None = None,
         threads: int | None = None,
         pool: Pool | None = None,
         cache_dir: str | PathLike[str] | None = None,

@@ -2,7 +2,8 @@
 //!
 //! [`session`] is the class that programs use, with [`options`] as it is made and [`interrupt`] as it runs; [`values`]
 //! turns what Python gives into what a session takes, and back, and [`outputs`] binds outputs to Python's arrays;
-//! [`arrays`] is the memory that both share, and the only file here with unsafe code; [`remote`] are stores of records elsewhere; [`errors`] says which exception an error is.
+//! [`arrays`] is the memory that both share, and the only file here with unsafe code; [`models`] is what a session is
+//! loaded from; [`remote`] are stores of records elsewhere; [`errors`] says which exception an error is.
 //! What needs no Rust is in `kiln/`, in Python.
 
 #![deny(unsafe_code)]
@@ -11,6 +12,7 @@
 mod arrays;
 mod errors;
 mod interrupt;
+mod models;
 mod options;
 mod outputs;
 mod ports;

@@ -7,10 +7,11 @@ use std::time::Instant;
 
 use kiln::{DType, RunOptions, Tensor, TensorSpec, Value};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use crate::errors;
 use crate::interrupt::{Cancel, Watch};
+use crate::models::{self, Model};
 use crate::options;
 use crate::outputs;
 use crate::ports::{Metadata, Port};
@@ -18,7 +19,11 @@ use crate::values;
 
 /// One ONNX model, ready to run at any shape, from any number of threads.
 ///
-/// `model` is a path or the bytes of a model. All options are keywords; None means the default, which the environment's
+/// `model` is a path, a `file://` URL, or the bytes of a model: bytes, a bytearray or a memoryview. A model of bytes
+/// may have the files that it names in `external_data`: a dictionary of buffers (bytes, mmap, arrays) by their
+/// locations in the model. They are read where they are, and must not be changed while the session lives.
+///
+/// All options are keywords; None means the default, which the environment's
 /// `KILN_*` variables may set:
 ///
 /// - `threads`: threads of one request, in a pool that sessions of the same number share; `pool`: a `kiln.Pool`
@@ -128,40 +133,52 @@ impl Drop for Session {
 impl Session {
     #[new]
     #[pyo3(
-        signature = (model, **options),
-        text_signature = "(model, *, threads=None, pool=None, cache_dir=None, cache_mode=None, cache_per_model=None, \
-            precision=None, numerics=None, max_isa=None, tune=None, rehearse=None, profile=None, \
-            error_on_cache_miss=None, memory_bytes=None, buffer_bytes=None, time_limit=None, \
+        signature = (model, *, external_data=None, **options),
+        text_signature = "(model, *, external_data=None, threads=None, pool=None, cache_dir=None, \
+            cache_mode=None, cache_per_model=None, precision=None, numerics=None, max_isa=None, tune=None, \
+            rehearse=None, profile=None, error_on_cache_miss=None, memory_bytes=None, buffer_bytes=None, time_limit=None, \
             load_time_limit=None, taps=None, remote=None, remote_read_only=None)"
     )]
-    fn new(py: Python<'_>, model: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Session> {
+    fn new(
+        py: Python<'_>,
+        model: &Bound<'_, PyAny>,
+        external_data: Option<&Bound<'_, PyDict>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Session> {
         let kept = PyDict::new(py);
         for (name, value) in options.into_iter().flatten() {
             if !value.is_none() && name.str()? != "pool" {
                 kept.set_item(name, value)?;
             }
         }
+        let model = Model::of(model)?;
+        let external = external_data.map(models::external).transpose()?;
+        if let Some(files) = external_data {
+            // A copy: what the caller adds later was not handed over.
+            kept.set_item("external_data", files.copy()?)?;
+        }
         let calls = Arc::default();
         let watch = Watch::new(&calls, None);
         let mut options = options::parse(py, options)?;
         options.load_cancel = Some(watch.cancel());
-        let (loaded, model) = if let Ok(bytes) = model.cast::<PyBytes>() {
-            let data = bytes.as_bytes();
-            (py.detach(|| kiln::Session::load_bytes(data.to_vec(), &options)), bytes.clone().into_any())
-        } else {
-            let path: PathBuf = model.extract().map_err(|cause: PyErr| {
-                let kind = model.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
-                let error = errors::error(py, "ModelError", format!("a model is a path or bytes, not {kind}"));
-                error.set_cause(py, Some(cause));
-                error
-            })?;
-            (py.detach(|| kiln::Session::load(&path, &options)), path.into_pyobject(py)?.into_any())
+        let loaded = match (&model, external) {
+            (Model::Path(_), Some(_)) => {
+                return Err(errors::option(py, "external_data", "a model that is a path has its files beside it"));
+            }
+            (Model::Path(path), None) => py.detach(|| kiln::Session::load(path, &options)),
+            (Model::Bytes(bytes), external) => {
+                let bytes = models::shared(bytes);
+                match external {
+                    Some(external) => py.detach(|| kiln::Session::load_bytes_with(bytes, external, &options)),
+                    None => py.detach(|| kiln::Session::load_bytes(bytes.into(), &options)),
+                }
+            }
         };
         let session = loaded.map_err(|error| watch.raised().unwrap_or_else(|| errors::session(py, &error)))?;
         Ok(Session {
             session: Mutex::new(Some(Arc::new(session))),
             calls,
-            model: model.unbind(),
+            model: model.object(py)?.unbind(),
             options: kept.unbind(),
         })
     }
@@ -479,7 +496,7 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         let reopen = py.import("kiln._kiln")?.getattr("reopen")?;
-        Ok((reopen, (slf.get_type(), this.model.bind(py).clone(), this.options.bind(py).clone())))
+        Ok((reopen, (slf.get_type(), this.model.bind(py).clone(), models::picklable(this.options.bind(py))?)))
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

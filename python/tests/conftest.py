@@ -46,6 +46,21 @@ def unary(op: str, dtype: int = TensorProto.FLOAT, shape: Sequence[Any] | None =
     return make_model([helper.make_node(op, ["x"], ["y"])], [tensor("x", dtype, shape)], [tensor("y", dtype, shape)])
 
 
+def apart(weights: Any) -> bytes:
+    """y = x + w, whose w is in a file of the name w.bin."""
+    model = onnx.load_model_from_string(
+        make_model(
+            [helper.make_node("Add", ["x", "w"], ["y"])],
+            [tensor("x", shape=weights.shape)],
+            [tensor("y", shape=weights.shape)],
+            [helper.make_tensor("w", TensorProto.FLOAT, weights.shape, weights.tobytes(), raw=True)],
+        )
+    )
+    onnx.external_data_helper.set_external_data(model.graph.initializer[0], "w.bin")
+    model.graph.initializer[0].ClearField("raw_data")
+    return bytes(model.SerializeToString())
+
+
 def looping() -> bytes:
     """A product of 256x256 matrices, n times over: a request that takes as long as it is asked to."""
     square = (256, 256)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ENDLESS, SQUARE, looping, make_model, python, tensor, unary
+from conftest import ENDLESS, SQUARE, apart, looping, make_model, python, tensor, unary
 from onnx import TensorProto, helper
 
 import kiln
@@ -34,6 +34,26 @@ def test_sessions_say_what_programs_ask(session: ort.InferenceSession) -> None:
     assert (ort.get_device(), session.get_overridable_initializers()) == ("CPU", [])
     assert session.get_provider_options() == {"CPUExecutionProvider": {}}
     assert tuple(int(part) for part in ort.__version__.split(".")) >= (1, 17)
+
+
+def test_files_of_a_model_are_handed_over_by_options(tmp_path: Path) -> None:
+    w = np.arange(50_000, dtype=np.float32)
+    model, raw = apart(w), w.tobytes()
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model)
+    for buffer, length in ((raw, len(raw)), (bytearray(raw + b"more"), len(raw)), (w, w.nbytes)):
+        options = ort.SessionOptions()
+        options.add_external_initializers_from_files_in_memory(["w.bin"], [buffer], [length])
+        for given in (model, path):
+            [y] = ort.InferenceSession(given, options).run(None, {"x": w})
+            np.testing.assert_array_equal(y, 2 * w)
+    options = ort.SessionOptions()
+    options.add_external_initializers_from_files_in_memory(["v.bin"], [raw], [len(raw)])
+    with pytest.raises(state.InvalidGraph, match="w.bin"):
+        ort.InferenceSession(model, options)
+    for names, lengths in ((["w.bin", "v.bin"], [4]), (["w.bin"], [len(raw) + 1]), (["w.bin"], [-1])):
+        with pytest.raises(ValueError):
+            options.add_external_initializers_from_files_in_memory(names, [raw], lengths)
 
 
 def test_types_have_onnxruntimes_names() -> None:

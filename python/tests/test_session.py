@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import pickle
 import weakref
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ENDLESS, SQUARE, looping, make_model, tensor, unary
+from conftest import ENDLESS, SQUARE, apart, looping, make_model, tensor, unary
 from onnx import TensorProto, helper
 
 import kiln
@@ -27,8 +28,45 @@ def test_a_model_is_a_path_or_bytes(tmp_path: Path) -> None:
     model = unary("Relu")
     path = tmp_path / "relu.onnx"
     path.write_bytes(model)
-    for given in (model, str(path), path):
+    for given in (model, str(path), path, path.as_uri(), bytearray(model), memoryview(model)):
         np.testing.assert_array_equal(one(kiln.Session(given), X), Y)
+
+
+def test_urls_are_decoded_and_other_hosts_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a model%.onnx"
+    path.write_bytes(unary("Relu"))
+    assert "%20" in path.as_uri()
+    np.testing.assert_array_equal(one(kiln.Session(path.as_uri()), X), Y)
+    with pytest.raises(kiln.ModelError, match="another host"):
+        kiln.Session(f"file://elsewhere{path}")
+    with pytest.raises(kiln.ModelNotFoundError, match="a file"):
+        kiln.Session(f"file://{tmp_path}/a%20file")
+
+
+@pytest.mark.parametrize("rows", [3, 50_000])
+def test_a_model_of_bytes_may_have_its_files_handed_over(rows: int, tmp_path: Path) -> None:
+    w = np.arange(rows, dtype=np.float32)
+    model, raw = apart(w), w.tobytes()
+    (tmp_path / "w.bin").write_bytes(raw)
+    with open(tmp_path / "w.bin", "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    on_disk = np.memmap(tmp_path / "w.bin", dtype=np.uint8, mode="r")
+    for buffer in (raw, bytearray(raw), memoryview(raw), w, mapped, on_disk):
+        session = kiln.Session(model, external_data={"./w.bin": buffer, "other": b""})
+        np.testing.assert_array_equal(one(session, w), 2 * w)
+        np.testing.assert_array_equal(one(pickle.loads(pickle.dumps(session)), w), 2 * w)
+    for files in ({}, {"v.bin": raw}):
+        with pytest.raises(kiln.ModelError, match="w.bin"):
+            kiln.Session(model, external_data=files)
+    with pytest.raises(kiln.ModelError, match="w.bin"):
+        kiln.Session(model)
+    with pytest.raises(kiln.ModelError, match="has 4 bytes"):
+        kiln.Session(model, external_data={"w.bin": raw[:4]})
+    for wrong in ({"w.bin": 5}, {"w.bin": "text"}, {5: raw}, {"w.bin": np.zeros((4, 4), np.float32)[:, 1:]}):
+        with pytest.raises(kiln.OptionError, match="external_data"):
+            kiln.Session(model, external_data=wrong)
+    with pytest.raises(kiln.OptionError, match="external_data"):
+        kiln.Session(tmp_path / "model.onnx", external_data={"w.bin": raw})
 
 
 def test_shapes_change_from_request_to_request(relu: kiln.Session) -> None:

@@ -76,7 +76,7 @@ impl Claims {
     pub(super) fn add_of_file(&mut self, file: &Arc<Backing>, offset: u64, length: u64) -> Result<(), TensorProblem> {
         let claimed = self.files.entry(Arc::as_ptr(file).addr()).or_insert_with(|| Claimed {
             _file: file.clone(),
-            present: present(file.file()),
+            present: file.file().map_or(u64::MAX, present),
             bytes: 0,
             ranges: HashSet::new(),
         });

@@ -84,7 +84,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// The nodes that `node` stands for, if its operator is one of these. `number` tells expansions apart.
-pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Vec<NodeProto>>, ModelError> {
+pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Draft>, ModelError> {
     let domain = super::opsets::normal(node.domain());
     if domain == MICROSOFT && SEARCHES.contains(&node.op_type()) {
         let op = node.op_type();
@@ -100,5 +100,5 @@ pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Vec<No
     given.check(operator)?;
     let mut draft = Draft::new(format!("{}%{number}/", operator.name));
     (operator.expand)(&given, &mut draft)?;
-    Ok(Some(draft.nodes))
+    Ok(Some(draft))
 }

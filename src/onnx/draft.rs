@@ -1,6 +1,6 @@
 //! Nodes that take the place of one node of a model, while they are drafted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::proto::attribute_proto::AttributeType;
 use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto};
@@ -9,6 +9,9 @@ use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto};
 pub(super) struct Draft {
     prefix: String,
     pub(super) nodes: Vec<NodeProto>,
+    /// Those of the nodes that a graph of the model brought. All others are of the operators that their names mean in
+    /// the standard, whatever functions a model has.
+    pub(super) of_model: HashSet<usize>,
 }
 
 pub(super) fn int(name: &str, value: i64) -> AttributeProto {
@@ -54,7 +57,7 @@ fn listed(names: &[&str]) -> Vec<String> {
 
 impl Draft {
     pub(super) fn new(prefix: String) -> Draft {
-        Draft { prefix, nodes: Vec::new() }
+        Draft { prefix, nodes: Vec::new(), of_model: HashSet::new() }
     }
 
     pub(super) fn named(&self, name: &str) -> String {
@@ -131,7 +134,9 @@ impl Draft {
             let made = names[tensor.name()].clone();
             self.node("", "Constant", &[], made, vec![constant(tensor.clone())]);
         }
+        let first = self.nodes.len();
         self.nodes.extend(graph.node.iter().map(|node| renamed(node, &names)));
+        self.of_model.extend(first..self.nodes.len());
         Some(names.get(output.name()).cloned().unwrap_or_else(|| output.name().to_owned()))
     }
 }

@@ -27,6 +27,27 @@ pub enum ModelError {
         /// The path.
         path: PathBuf,
     },
+    /// A `file://` URL that is no path of this machine.
+    #[error("{url} is not the URL of a file: {reason}")]
+    Url {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The model itself, without files beside it, is larger than [`Limits::file_bytes`](super::Limits::file_bytes).
+    #[error(
+        "{place} has {bytes} bytes, and the limit is {limit}; protobuf ends at 2 GiB: save the model with external \
+         data, which keeps its tensors in a file beside it"
+    )]
+    TooLarge {
+        /// The file.
+        place: String,
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
     /// The bytes are not a protobuf message of the expected kind.
     #[error("not an ONNX file: {0}")]
     Wire(String),
@@ -187,12 +208,27 @@ pub enum TensorProblem {
 #[non_exhaustive]
 pub enum ExternalProblem {
     /// The model came from memory, so there is no folder.
-    #[error("the model was not loaded from a folder")]
-    NoFolder,
+    #[error("the model came from memory without the file of location {0}: load it by its path, or hand the file over")]
+    NoFolder(String),
+    /// A location whose file is not among those that were handed over ([`ExternalData`](super::ExternalData)).
+    #[error("location {0} is not among the files that were handed over")]
+    NotHanded(String),
     /// A location that is empty, absolute, or leaves the folder.
     #[error("location {0} is not a path below the model's folder")]
     Location(String),
-    /// The file could not be opened or read; also if a part of the path is a symbolic link.
+    /// A location that leads by symbolic links to what is in none of the model's folders: that of the path by which the
+    /// model was named, and that of its real file.
+    #[error("{0} is a link that leads out of the model's folder")]
+    Outside(String),
+    /// A location that passes too many symbolic links, or links that lead to each other.
+    #[error("{location} passes more than {most} symbolic links")]
+    Links {
+        /// The location.
+        location: String,
+        /// How many it may pass.
+        most: usize,
+    },
+    /// The file could not be opened or read.
     #[error("cannot read {location}: {source}")]
     Io {
         /// The location.

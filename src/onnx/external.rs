@@ -1,21 +1,19 @@
-//! Tensors in files beside the model, read only from below the model's folder.
+//! Tensors in files beside the model.
 //!
-//! A model is untrusted, and a path in it can name any file of the user's. So each component of the path is opened
-//! relative to the folder before it and without following links; no decision depends on a name that is looked up again
-//! later, so that no link can be put in between. The file must be a regular file with a single name (a hard link may be
-//! another user's file) and must have the range, before memory is allocated for it.
+//! `handed` has those that a program has in memory. Files on disk are found by an untrusted model: `folders` opens only
+//! files that are in the model's folders. A file must be a regular file with a single name (a hard link may be another
+//! user's file) and must have the range, before memory is allocated for it.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
-
-use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::ExternalProblem;
 use super::claims::Claims;
 use super::error::shown;
+use super::folders::{Folders, Identity};
+use super::handed::ExternalData;
 use super::source::Inline;
 use crate::tensor::Backing;
 
@@ -52,14 +50,41 @@ impl Reference {
     }
 }
 
+/// Where the files beside a model are.
+#[derive(Debug, Default)]
+pub(super) enum Beside {
+    /// The model is in memory, without others.
+    #[default]
+    Nowhere,
+    Folders(Folders),
+    Handed(ExternalData),
+}
+
+/// What is one file, whatever its names are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum FileKey {
+    OnDisk(Identity),
+    Handed(String),
+}
+
+/// A file that was opened.
+#[derive(Debug)]
+struct OpenFile {
+    location: String,
+    backing: Arc<Backing>,
+    key: FileKey,
+    /// Bytes.
+    size: u64,
+}
+
 /// The files beside a model.
 #[derive(Debug, Default)]
 pub(super) struct External {
-    folder: Option<PathBuf>,
+    beside: Beside,
     /// The file of the last tensor: tensors come in the order of their file.
-    last: Option<(String, Arc<Backing>)>,
-    /// Bytes read so far, by location.
-    read: HashMap<String, u64>,
+    last: Option<OpenFile>,
+    /// Bytes read so far, by file.
+    read: HashMap<FileKey, u64>,
     /// Fields that stayed in the model file.
     pub(super) inline: Inline,
     /// What tensors claim of memory.
@@ -69,9 +94,8 @@ pub(super) struct External {
 }
 
 impl External {
-    /// Files below `folder`; without a folder there are none.
-    pub(super) fn new(folder: Option<&Path>, inline: Inline) -> External {
-        External { folder: folder.map(Path::to_owned), inline, ..External::default() }
+    pub(super) fn new(beside: Beside, inline: Inline) -> External {
+        External { beside, inline, ..External::default() }
     }
 
     /// All files that tensors may still be read from.
@@ -81,33 +105,56 @@ impl External {
 
     /// The bytes of a reference, after a check that the file has them.
     pub(super) fn open(&mut self, reference: &Reference) -> Result<Region, ExternalProblem> {
-        let folder = self.folder.as_deref().ok_or(ExternalProblem::NoFolder)?;
         let Reference { location, offset, length } = reference;
-        if self.last.as_ref().is_none_or(|(last, _)| last != location) {
-            let backing = Backing::new(Path::new(location), open_below(folder, location)?);
-            self.opened.push(backing.clone());
-            self.last = Some((location.clone(), backing));
-        }
-        let Some((_, backing)) = &self.last else { return Err(ExternalProblem::NoFolder) };
-        let io = |source| ExternalProblem::Io { location: shown(location), source };
-        let info = backing.file().metadata().map_err(io)?;
-        if !info.is_file() {
-            return Err(ExternalProblem::NotAFile(shown(location)));
-        }
-        if info.nlink() != 1 {
-            return Err(ExternalProblem::HardLink(shown(location)));
-        }
-        let size = info.len();
+        let file = match self.last.take().filter(|last| last.location == *location) {
+            Some(last) => last,
+            None => {
+                let file = self.beside.open(location)?;
+                self.opened.push(file.backing.clone());
+                file
+            }
+        };
+        let file = self.last.insert(file);
+        let size = file.size;
         if offset.checked_add(*length).is_none_or(|end| end > size) {
             let location = shown(location);
             return Err(ExternalProblem::Range { location, offset: *offset, length: *length, size });
         }
-        let read = self.read.entry(location.clone()).or_default();
+        let read = self.read.entry(file.key.clone()).or_default();
         *read = read.saturating_add(*length);
         if *read > size.saturating_mul(READS_PER_FILE) {
             return Err(ExternalProblem::Repeated(shown(location)));
         }
-        Ok(Region { backing: backing.clone(), location: location.clone(), offset: *offset })
+        Ok(Region { backing: file.backing.clone(), location: location.clone(), offset: *offset })
+    }
+}
+
+impl Beside {
+    /// The file of a location, after a check that it is a regular one with one name.
+    fn open(&mut self, location: &str) -> Result<OpenFile, ExternalProblem> {
+        let owned = location.to_owned();
+        match self {
+            Beside::Nowhere => Err(ExternalProblem::NoFolder(shown(location))),
+            Beside::Handed(data) => {
+                let file = data.get(location).ok_or_else(|| ExternalProblem::NotHanded(shown(location)))?;
+                let backing = Backing::in_memory(Path::new(location), file.bytes.clone());
+                let key = FileKey::Handed(file.name.to_owned());
+                Ok(OpenFile { location: owned, backing, key, size: file.bytes.len() as u64 })
+            }
+            Beside::Folders(folders) => {
+                let file = folders.open(location)?;
+                let io = |source| ExternalProblem::Io { location: shown(location), source };
+                let info = file.metadata().map_err(io)?;
+                if !info.is_file() {
+                    return Err(ExternalProblem::NotAFile(shown(location)));
+                }
+                if info.nlink() != 1 {
+                    return Err(ExternalProblem::HardLink(shown(location)));
+                }
+                let backing = Backing::new(Path::new(location), file);
+                Ok(OpenFile { location: owned, backing, key: FileKey::OnDisk(Identity::of(&info)), size: info.len() })
+            }
+        }
     }
 }
 
@@ -124,27 +171,6 @@ impl Region {
     /// Fills `out` from the start of the range.
     pub(super) fn read(&self, out: &mut [u8]) -> Result<(), ExternalProblem> {
         let io = |source| ExternalProblem::Io { location: shown(&self.location), source };
-        self.backing.file().read_exact_at(out, self.offset).map_err(io)
+        self.backing.try_read(self.offset, out).map_err(io)
     }
-}
-
-/// Opens `location` below `folder`, following no link below it, and without blocking (as on a pipe).
-fn open_below(folder: &Path, location: &str) -> Result<File, ExternalProblem> {
-    let io = |errno: rustix::io::Errno| ExternalProblem::Io { location: shown(location), source: errno.into() };
-    let refused = || ExternalProblem::Location(shown(location));
-    if location.starts_with('/') || location.contains('\0') {
-        return Err(refused());
-    }
-    let mut parts: Vec<&str> = location.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    if parts.contains(&"..") {
-        return Err(refused());
-    }
-    let name = parts.pop().ok_or_else(refused)?;
-    let folder_flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    let mut below = openat(CWD, folder, folder_flags, Mode::empty()).map_err(io)?;
-    for part in parts {
-        below = openat(&below, part, folder_flags | OFlags::NOFOLLOW, Mode::empty()).map_err(io)?;
-    }
-    let file_flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    Ok(File::from(openat(&below, name, file_flags, Mode::empty()).map_err(io)?))
 }

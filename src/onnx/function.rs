@@ -2,8 +2,9 @@
 //!
 //! A call is replaced by the function's nodes: formal inputs become the call's inputs, every other name of the function
 //! gets a prefix, attributes that refer to the call's are filled in, and the call's outputs are identities of the
-//! formal ones. Functions may call functions; the depth, and the number of nodes in all, are bounded, because each
-//! level can multiply.
+//! formal ones. A function comes before an operator of its name, wherever the model writes that name; expansions that the
+//! standard defines are made of the standard's operators. Functions may call functions; the depth, and the number of
+//! nodes in all, are bounded, because each level can multiply.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -117,20 +118,27 @@ impl Functions {
         depth: usize,
         out: &mut Vec<Versioned>,
     ) -> Result<(), ModelError> {
-        let Some(Expansion { nodes, has_graphs }) = standard::expansion(&node, self.calls)? else {
+        let Some(Expansion { draft, has_graphs }) = standard::expansion(&node, self.calls)? else {
             out.push((node, opsets.clone()));
             return Ok(());
         };
         self.calls += 1;
         limits.check("nesting of functions", depth as u64 + 1, limits.depth as u64, || place_of(&node))?;
-        self.charge(nodes.len(), limits, &node)?;
+        self.charge(draft.nodes.len(), limits, &node)?;
         let mut opsets = (**opsets).clone();
         let own = opsets.entry(String::new()).or_insert(standard::WRITTEN_FOR);
         if !has_graphs {
             *own = standard::WRITTEN_FOR;
         }
         let opsets = Rc::new(opsets);
-        nodes.into_iter().try_for_each(|inner| self.expand_one(inner, &opsets, limits, depth + 1, out))
+        for (index, inner) in draft.nodes.into_iter().enumerate() {
+            if draft.of_model.contains(&index) {
+                self.expand_one(inner, &opsets, limits, depth + 1, out)?;
+            } else {
+                self.expand_standard(inner, &opsets, limits, depth + 1, out)?;
+            }
+        }
+        Ok(())
     }
 }
 

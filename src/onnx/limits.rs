@@ -6,7 +6,7 @@ use crate::tensor::installed_bytes;
 /// Bounds on a model, checked while it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the model file. Protobuf itself ends at 2 GiB.
+    /// Bytes of the model file; files beside it do not count. Protobuf itself ends at 2 GiB.
     pub file_bytes: u64,
     /// Nodes of all graphs and bodies together.
     pub nodes: usize,
@@ -49,6 +49,12 @@ impl Limits {
         place: impl FnOnce() -> String,
     ) -> Result<(), ModelError> {
         if found <= limit { Ok(()) } else { Err(ModelError::Limit { what, found, limit, place: place() }) }
+    }
+
+    /// An error if a model, without files beside it, is too large.
+    pub(super) fn check_size(&self, bytes: u64, place: impl FnOnce() -> String) -> Result<(), ModelError> {
+        let limit = self.file_bytes;
+        if bytes <= limit { Ok(()) } else { Err(ModelError::TooLarge { place: place(), bytes, limit }) }
     }
 
     /// An error if a name is too long.

@@ -13,7 +13,7 @@ pub(super) const WRITTEN_FOR: i64 = 26;
 /// The nodes that a node is expanded into.
 pub(super) struct Expansion {
     /// The nodes.
-    pub(super) nodes: Vec<NodeProto>,
+    pub(super) draft: Draft,
     /// Whether graphs of the model are among them, which are written for the model's own operator set.
     pub(super) has_graphs: bool,
 }
@@ -23,15 +23,15 @@ pub(super) struct Expansion {
 pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Expansion>, ModelError> {
     match (node.domain(), node.op_type()) {
         ("ai.onnx.preview", "FlexAttention") => {
-            let nodes = flex_attention(node, number)?;
-            Ok(Some(Expansion { nodes, has_graphs: true }))
+            let draft = flex_attention(node, number)?;
+            Ok(Some(Expansion { draft, has_graphs: true }))
         }
-        _ => Ok(contrib::expansion(node, number)?.map(|nodes| Expansion { nodes, has_graphs: false })),
+        _ => Ok(contrib::expansion(node, number)?.map(|draft| Expansion { draft, has_graphs: false })),
     }
 }
 
 /// Softmax(modified(Q K^T)) V by heads; several heads of queries may share one of keys.
-fn flex_attention(node: &NodeProto, number: usize) -> Result<Vec<NodeProto>, ModelError> {
+fn flex_attention(node: &NodeProto, number: usize) -> Result<Draft, ModelError> {
     let malformed = |reason: &str| ModelError::Malformed { place: place_of(node), reason: reason.to_owned() };
     let ([query, key, value], [output]) = (node.input.as_slice(), node.output.as_slice()) else {
         return Err(malformed("it takes three inputs and makes one output"));
@@ -87,5 +87,5 @@ fn flex_attention(node: &NodeProto, number: usize) -> Result<Vec<NodeProto>, Mod
     let values = d.op("CastLike", &[&values, &chances], "value/widened", Vec::new());
     let made = d.op("MatMul", &[&chances, &values], "made", Vec::new());
     d.node("", "CastLike", &[&made, value], output.clone(), Vec::new());
-    Ok(draft.nodes)
+    Ok(draft)
 }

@@ -1,7 +1,10 @@
-//! Loading and writing of valid models. Invalid ones are in `hostile`, files beside a model in `beside`.
+//! Loading and writing of valid models. Invalid ones are in `hostile`, files beside a model in `beside` and `links`,
+//! functions of a model's own in `own`.
 
 mod beside;
 mod hostile;
+mod links;
+mod own;
 
 use half::{bf16, f16};
 
@@ -240,49 +243,4 @@ fn bodies_take_outer_values_as_their_last_inputs() {
     let graph = load_message(&message).unwrap();
     check(&graph);
     check(&reloaded(&graph));
-}
-
-#[test]
-fn the_models_own_functions_are_expanded() {
-    let mut leaky = node("LeakyRelu", &["in"], &["out"]);
-    leaky.attribute.push(super::proto::AttributeProto {
-        name: Some("alpha".to_owned()),
-        r#type: Some(1),
-        ref_attr_name: Some("slope".to_owned()),
-        ..Default::default()
-    });
-    let function = |name: &str, nodes: Vec<NodeProto>, attributes: &[&str]| FunctionProto {
-        name: Some(name.to_owned()),
-        domain: Some("own".to_owned()),
-        input: vec!["in".to_owned()],
-        output: vec!["out".to_owned()],
-        attribute: attributes.iter().map(|name| (*name).to_owned()).collect(),
-        opset_import: vec![opset("", 16), opset("own", 1)],
-        node: nodes,
-        ..Default::default()
-    };
-    let call = |function: &str, input: &str, output: &str| NodeProto {
-        domain: Some("own".to_owned()),
-        ..node(function, &[input], &[output])
-    };
-    let mut first = call("Inner", "x", "m");
-    first.attribute.push(super::proto::AttributeProto {
-        name: Some("slope".to_owned()),
-        r#type: Some(1),
-        f: Some(0.25),
-        ..Default::default()
-    });
-    let mut message = model(vec![first, call("Outer", "m", "y")]);
-    message.opset_import.push(opset("own", 1));
-    message.functions = vec![
-        function("Inner", vec![leaky], &["slope"]),
-        function("Outer", vec![call("Inner", "in", "t"), node("Abs", &["t"], &["out"])], &[]),
-    ];
-    let graph = load_message(&message).unwrap();
-    let ops: Vec<&str> = graph.nodes.iter().map(|node| node.op.as_str()).collect();
-    assert_eq!(ops, ["LeakyRelu", "Identity", "LeakyRelu", "Identity", "Abs", "Identity"]);
-    assert_eq!((graph.nodes[0].version, graph.nodes[0].attributes().float("alpha")), (16, 0.25));
-    // The second call omits the attribute, so the operator's own default applies.
-    assert!(graph.nodes[2].attrs.is_empty());
-    assert_eq!(graph.outputs, [graph.nodes[5].outputs[0].unwrap()]);
 }

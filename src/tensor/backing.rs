@@ -1,4 +1,5 @@
-//! Files that tensors are read from when their elements are first asked for. Depends on no file format.
+//! Files, on disk or in memory, that tensors are read from when their elements are first asked for. Depends on no file
+//! format.
 //!
 //! A model's weights are read once, packed, and freed. Reading all of them first would take the memory of all of them,
 //! and fresh memory costs more than reading. Read one by one into memory that earlier ones have freed, they take that
@@ -9,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
+use bytes::Bytes;
 use kiln_kernels::memory::raise_if_over;
 
 use super::pool::BufferPool;
@@ -24,16 +26,33 @@ const KEPT: usize = 256 << 20;
 #[derive(Debug)]
 pub struct Backing {
     path: PathBuf,
-    file: File,
+    source: Source,
     pool: Arc<BufferPool>,
     failed: Mutex<Option<std::io::Error>>,
+}
+
+/// Where the bytes of a file are.
+#[derive(Debug)]
+enum Source {
+    File(File),
+    Memory(Bytes),
 }
 
 impl Backing {
     /// An open file; the path is for messages.
     #[must_use]
     pub fn new(path: &Path, file: File) -> Arc<Backing> {
-        Arc::new(Backing { path: path.to_owned(), file, pool: BufferPool::new(KEPT), failed: Mutex::new(None) })
+        Backing::of(path, Source::File(file))
+    }
+
+    /// A file that a caller has in memory; the path is for messages. The bytes are kept until the last tensor is read.
+    #[must_use]
+    pub fn in_memory(path: &Path, bytes: Bytes) -> Arc<Backing> {
+        Backing::of(path, Source::Memory(bytes))
+    }
+
+    fn of(path: &Path, source: Source) -> Arc<Backing> {
+        Arc::new(Backing { path: path.to_owned(), source, pool: BufferPool::new(KEPT), failed: Mutex::new(None) })
     }
 
     /// The path, for messages.
@@ -42,10 +61,33 @@ impl Backing {
         &self.path
     }
 
-    /// The file.
+    /// The file, if it is one on a disk.
     #[must_use]
-    pub fn file(&self) -> &File {
-        &self.file
+    pub fn file(&self) -> Option<&File> {
+        if let Source::File(file) = &self.source { Some(file) } else { None }
+    }
+
+    /// Whether the bytes take no memory while nobody reads them.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        matches!(self.source, Source::File(_))
+    }
+
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// The system's; [`std::io::ErrorKind::UnexpectedEof`] if there are fewer.
+    pub fn try_read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        match &self.source {
+            Source::File(file) => file.read_exact_at(out, offset),
+            Source::Memory(bytes) => {
+                let start = usize::try_from(offset).ok();
+                let range = start.and_then(|start| bytes.get(start..)?.get(..out.len()));
+                out.copy_from_slice(range.ok_or(std::io::ErrorKind::UnexpectedEof)?);
+                Ok(())
+            }
+        }
     }
 
     /// Fills `out` with the bytes from `offset` on.
@@ -58,7 +100,7 @@ impl Backing {
         let mut at = offset;
         for piece in out.chunks_mut(PIECE) {
             raise_if_over(piece.len());
-            if let Err(error) = self.file.read_exact_at(piece, at) {
+            if let Err(error) = self.try_read(at, piece) {
                 self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 return out.fill(0);
             }
@@ -124,6 +166,19 @@ mod tests {
         assert_eq!(late.bytes()[1..], bytes[8..107]);
         drop(late);
         assert_eq!(backing.pool.free_bytes(), 0, "nothing is kept any more");
+    }
+
+    #[test]
+    fn bytes_in_memory_are_read_like_a_file() {
+        let bytes: Vec<u8> = (0..100).collect();
+        let backing = Backing::in_memory(Path::new("w"), bytes.clone().into());
+        assert_eq!(tensor(&backing, 40, 60).bytes(), &bytes[40..]);
+        assert!(backing.failure().is_none());
+        for (offset, length) in [(41, 60), (101, 0), (u64::MAX, 1)] {
+            let error = backing.try_read(offset, &mut vec![0; length]).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof, "{length} from {offset}");
+        }
+        assert!(!tensor(&backing, 0, 10).is_in_file(), "its bytes take memory");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
 use kiln_kernels::memory::{Refused, unclaimed_bytes};
 
-use super::memory::{make_present, reserve};
+use super::system::{make_present, reserve};
 
 /// Address space that is reserved at once: more than most models need; it costs nothing until it is present.
 const RESERVED: usize = 1 << 30;

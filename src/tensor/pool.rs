@@ -15,7 +15,8 @@ use kiln_kernels::memory::Refused;
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::extents::FreeExtents;
-use super::memory::{LINE, Memory, installed_bytes, make_present};
+use super::memory::{LINE, Memory};
+use super::system::{installed_bytes, make_present};
 use crate::fork::{Mutex, MutexGuard};
 use crate::knobs;
 

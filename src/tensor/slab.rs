@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 
 use kiln_kernels::extent::Extent;
 
-use super::memory::reserve;
+use super::system::reserve;
 use crate::fork::{Mutex, MutexGuard};
 
 /// Bytes of the smallest slot. Smaller tensors come from the heap, as executors do, whose gaps they fit.

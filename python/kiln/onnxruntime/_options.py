@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -122,6 +123,7 @@ class SessionOptions:
     def __init__(self) -> None:
         self.__dict__.update(_DEFAULTS)
         self.__dict__["_config"] = {}
+        self.__dict__["_external_data"] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _DEFAULTS:
@@ -129,6 +131,23 @@ class SessionOptions:
         if name not in _MEANT and value != _DEFAULTS[name]:
             once(f"SessionOptions.{name} means nothing here")
         self.__dict__[name] = value
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Hands over files that the model names, by their locations in the model. They are not copied.
+
+        >>> options = SessionOptions()
+        >>> options.add_external_initializers_from_files_in_memory(["w.bin"], [bytes(64)], [64])
+        """
+        if not len(names) == len(buffers) == len(lengths):
+            counts = f"{len(names)} names, {len(buffers)} buffers and {len(lengths)} lengths"
+            raise ValueError(f"names, buffers and lengths are as many as each other, not {counts}")
+        for name, buffer, length in zip(names, buffers, lengths, strict=True):
+            data = memoryview(buffer).cast("B")
+            if not 0 <= length <= len(data):
+                raise ValueError(f"the buffer of {name} has {len(data)} bytes, not {length}")
+            self.__dict__["_external_data"][str(name)] = data[:length]
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Keeps the entry; no key means anything to Kiln."""

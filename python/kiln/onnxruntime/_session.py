@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,9 +99,11 @@ class InferenceSession:
         self._began = time.time_ns()
         self._real: Any = None
         self.set_providers(providers, provider_options)
+        external = self._options.__dict__["_external_data"] or None
         try:
             self._session = kiln.Session(
-                path_or_bytes,
+                _model(path_or_bytes, external),
+                external_data=external,
                 threads=self._options.intra_op_num_threads or None,
                 profile=self._options.enable_profiling or None,
             )
@@ -282,6 +285,16 @@ class InferenceSession:
         raise TypeError("pickle kiln.Session instead: onnxruntime's session cannot be pickled")
 
 
+def _model(path_or_bytes: Any, external: dict[str, Any] | None) -> Any:
+    """The model, read from its path where its files were handed over."""
+    if external is None or not isinstance(path_or_bytes, str | os.PathLike):
+        return path_or_bytes
+    try:
+        return Path(path_or_bytes).read_bytes()
+    except FileNotFoundError:
+        return path_or_bytes
+
+
 def _real_options(real: Any, options: SessionOptions) -> Any:
     """The real package's options of the same values."""
     theirs = real.SessionOptions()
@@ -289,6 +302,10 @@ def _real_options(real: Any, options: SessionOptions) -> Any:
     theirs.inter_op_num_threads = options.inter_op_num_threads
     theirs.enable_profiling = options.enable_profiling
     theirs.graph_optimization_level = real.GraphOptimizationLevel(int(options.graph_optimization_level))
+    external = options.__dict__["_external_data"]
+    if external:
+        sizes = [len(data) for data in external.values()]
+        theirs.add_external_initializers_from_files_in_memory(list(external), list(external.values()), sizes)
     theirs.execution_mode = real.ExecutionMode(int(options.execution_mode))
     return theirs
 

@@ -1,4 +1,4 @@
-//! Tensors in files beside the model: only whole ones, only from below the model's folder.
+//! Tensors in files beside the model: only whole ones, only from below the model's folder. Links are in `links`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use super::super::proto::StringStringEntryProto;
 use super::*;
 
 /// A model with an initialiser of four floats whose bytes are where `entries` say.
-fn model_with(entries: &[(&str, &str)]) -> ModelProto {
+pub(super) fn model_with(entries: &[(&str, &str)]) -> ModelProto {
     let mut message = model(vec![node("Add", &["x", "w"], &["y"])]);
     let external_data = entries
         .iter()
@@ -25,7 +25,7 @@ fn model_with(entries: &[(&str, &str)]) -> ModelProto {
 }
 
 /// A folder with the model's files in `model/`, and a file outside of that.
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("model");
     fs::create_dir_all(folder.join("below")).unwrap();
@@ -36,15 +36,15 @@ fn folder() -> tempfile::TempDir {
     root
 }
 
-fn load_in(root: &Path, entries: &[(&str, &str)]) -> Result<Graph, ModelError> {
+pub(super) fn load_in(root: &Path, entries: &[(&str, &str)]) -> Result<Graph, ModelError> {
     let file = root.join("model/model.onnx");
     fs::write(&file, model_with(entries).encode_to_vec()).unwrap();
     load(&file, &Limits::default())
 }
 
-type Expected = fn(&ExternalProblem) -> bool;
+pub(super) type Expected = fn(&ExternalProblem) -> bool;
 
-fn problem(result: Result<Graph, ModelError>) -> ExternalProblem {
+pub(super) fn problem(result: Result<Graph, ModelError>) -> ExternalProblem {
     match result {
         Err(ModelError::Tensor { problem: TensorProblem::External(problem), .. }) => problem,
         other => panic!("expected trouble with external data, got {other:?}"),
@@ -69,16 +69,38 @@ fn the_part_that_the_model_names_is_read() {
 }
 
 #[test]
+fn data_beyond_two_gigabytes_is_read() {
+    let root = folder();
+    let file = fs::OpenOptions::new().write(true).open(root.path().join("model/w.bin")).unwrap();
+    // A hole, but for the numbers behind it.
+    let offset = (5u64 << 30) + 16;
+    let bytes: Vec<u8> = (3..7).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    std::os::unix::fs::FileExt::write_all_at(&file, &bytes, offset).unwrap();
+    let graph = load_in(root.path(), &[("location", "w.bin"), ("offset", &offset.to_string())]).unwrap();
+    let tensor = graph.constant_input(&graph.nodes[0], 1).unwrap();
+    assert_eq!(tensor.as_slice::<f32>().unwrap(), [3.0, 4.0, 5.0, 6.0]);
+}
+
+#[test]
+fn a_model_may_be_named_by_a_url() {
+    let root = folder();
+    load_in(root.path(), &[("location", "w.bin")]).unwrap();
+    let url = format!("file://{}/m%6fdel/model.onnx", root.path().display());
+    assert_eq!(load(Path::new(&url), &Limits::default()).unwrap().nodes.len(), 1);
+    let other = format!("file://elsewhere{}/model/model.onnx", root.path().display());
+    assert!(matches!(load(Path::new(&other), &Limits::default()), Err(ModelError::Url { .. })));
+}
+
+#[test]
 fn nothing_outside_the_folder_is_read() {
     let root = folder();
     let inside = root.path().join("model");
     symlink("../secret", inside.join("link")).unwrap();
-    symlink("w.bin", inside.join("link_inside")).unwrap();
     symlink("..", inside.join("up")).unwrap();
     fs::hard_link(root.path().join("secret"), inside.join("hard")).unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, inside.join("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     let absolute = root.path().join("secret").display().to_string();
-    let cases: [(&str, Expected); 14] = [
+    let cases: [(&str, Expected); 13] = [
         ("", |p| matches!(p, ExternalProblem::Location(_))),
         (".", |p| matches!(p, ExternalProblem::Location(_))),
         ("..", |p| matches!(p, ExternalProblem::Location(_))),
@@ -86,9 +108,8 @@ fn nothing_outside_the_folder_is_read() {
         ("below/../../secret", |p| matches!(p, ExternalProblem::Location(_))),
         ("w.bin\0", |p| matches!(p, ExternalProblem::Location(_))),
         (&absolute, |p| matches!(p, ExternalProblem::Location(_))),
-        ("link", |p| matches!(p, ExternalProblem::Io { .. })),
-        ("link_inside", |p| matches!(p, ExternalProblem::Io { .. })),
-        ("up/secret", |p| matches!(p, ExternalProblem::Io { .. })),
+        ("link", |p| matches!(p, ExternalProblem::Outside(location) if location == "\"link\"")),
+        ("up/secret", |p| matches!(p, ExternalProblem::Outside(location) if location == "\"up/secret\"")),
         ("missing", |p| matches!(p, ExternalProblem::Io { .. })),
         ("hard", |p| matches!(p, ExternalProblem::HardLink(_))),
         ("below", |p| matches!(p, ExternalProblem::NotAFile(_))),
@@ -134,8 +155,67 @@ fn a_small_file_does_not_make_much_memory() {
     assert!(matches!(problem(result), ExternalProblem::Repeated(_)));
 }
 
+/// Reads were counted by location once, so that each spelling of a file's path could read it eight times.
+#[test]
+fn names_of_one_file_count_together() {
+    let root = folder();
+    let folder = root.path().join("model");
+    let mut message = model_with(&[("location", "w.bin")]);
+    let graph = message.graph.as_mut().unwrap();
+    let tensor = graph.initializer[0].clone();
+    for number in 0..40 {
+        let name = format!("link{number}");
+        symlink("w.bin", folder.join(&name)).unwrap();
+        for location in [name, format!("{}w.bin", "./".repeat(number))] {
+            let mut tensor = tensor.clone();
+            tensor.name = Some(format!("t{location}"));
+            tensor.external_data[0].value = Some(location);
+            graph.initializer.push(tensor);
+        }
+    }
+    let result = load_bytes(message.encode_to_vec().into(), Some(&folder), &Limits::default());
+    assert!(matches!(problem(result), ExternalProblem::Repeated(_)));
+}
+
 #[test]
 fn a_model_in_memory_has_no_files() {
     let result = load_message(&model_with(&[("location", "w.bin")]));
-    assert!(matches!(problem(result), ExternalProblem::NoFolder));
+    assert!(matches!(problem(result), ExternalProblem::NoFolder(location) if location == "\"w.bin\""));
+}
+
+#[test]
+fn files_that_are_handed_over_are_read_where_they_are() {
+    let bytes: Vec<u8> = (0..8).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    let data: ExternalData = [("./sub//w.bin", bytes.clone()), ("unused", Vec::new())].into_iter().collect();
+    let load = |entries: &[(&str, &str)]| {
+        load_bytes_with(model_with(entries).encode_to_vec().into(), data.clone(), &Limits::default())
+    };
+    let graph = load(&[("location", "sub/w.bin"), ("offset", "8")]).unwrap();
+    let tensor = graph.constant_input(&graph.nodes[0], 1).unwrap();
+    assert_eq!(tensor.as_slice::<f32>().unwrap(), [2.0, 3.0, 4.0, 5.0]);
+    let cases: [(&[(&str, &str)], Expected); 6] = [
+        (&[("location", "w.bin")], |p| matches!(p, ExternalProblem::NotHanded(name) if name == "\"w.bin\"")),
+        (&[("location", "/sub/w.bin")], |p| matches!(p, ExternalProblem::NotHanded(_))),
+        (&[("location", "")], |p| matches!(p, ExternalProblem::NotHanded(_))),
+        (&[("location", "unused")], |p| matches!(p, ExternalProblem::Range { size: 0, .. })),
+        (&[("location", "sub/w.bin"), ("offset", "20")], |p| matches!(p, ExternalProblem::Range { size: 32, .. })),
+        (&[("location", "sub/w.bin"), ("offset", "18446744073709551615")], |p| {
+            matches!(p, ExternalProblem::Range { .. })
+        }),
+    ];
+    for (entries, expected) in cases {
+        let problem = problem(load(entries));
+        assert!(expected(&problem), "{entries:?}: {problem}");
+    }
+    // Spellings of one name count together, as files' do.
+    let mut message = model_with(&[("location", "sub/w.bin")]);
+    let graph = message.graph.as_mut().unwrap();
+    let tensor = graph.initializer[0].clone();
+    graph.initializer.extend((0..40).map(|number| {
+        let mut tensor = TensorProto { name: Some(format!("w{number}")), ..tensor.clone() };
+        tensor.external_data[0].value = Some(format!("{}sub/w.bin", "./".repeat(number)));
+        tensor
+    }));
+    let result = load_bytes_with(message.encode_to_vec().into(), data, &Limits::default());
+    assert!(matches!(problem(result), ExternalProblem::Repeated(_)));
 }

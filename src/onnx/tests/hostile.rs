@@ -449,5 +449,10 @@ fn a_file_above_the_limit_is_not_read() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     std::io::Write::write_all(&mut file, &varied()).unwrap();
     let limits = Limits { file_bytes: 10, ..Limits::default() };
-    assert!(matches!(load(file.path(), &limits), Err(ModelError::Limit { limit: 10, .. })));
+    assert!(matches!(load(file.path(), &limits), Err(ModelError::TooLarge { limit: 10, .. })));
+    // What protobuf cannot hold, told from the size alone.
+    file.as_file().set_len((2 << 30) + 1).unwrap();
+    let error = load(file.path(), &Limits::default()).unwrap_err();
+    assert!(matches!(error, ModelError::TooLarge { bytes: 0x8000_0001, limit: 0x8000_0000, .. }), "{error}");
+    assert!(error.to_string().contains("protobuf ends at 2 GiB: save the model with external data"), "{error}");
 }

@@ -1,0 +1,119 @@
+//! What a session is loaded from: a path, or the bytes of a model and of the files that it names.
+
+use std::path::PathBuf;
+
+use kiln::onnx::{Bytes, ExternalData};
+use kiln::{DType, Tensor, TensorSpec};
+use numpy::PyUntypedArray;
+use numpy::prelude::*;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyMemoryView};
+
+use crate::arrays;
+use crate::errors;
+
+/// What a model is given as.
+pub(crate) enum Model<'py> {
+    Path(PathBuf),
+    /// A copy, unless these were bytes already.
+    Bytes(Bound<'py, PyBytes>),
+}
+
+impl<'py> Model<'py> {
+    pub(crate) fn of(model: &Bound<'py, PyAny>) -> PyResult<Model<'py>> {
+        if let Ok(bytes) = model.cast::<PyBytes>() {
+            return Ok(Model::Bytes(bytes.clone()));
+        }
+        if model.is_instance_of::<PyByteArray>() || model.is_instance_of::<PyMemoryView>() {
+            return copied(model).map(Model::Bytes);
+        }
+        model.extract().map(Model::Path).map_err(|cause: PyErr| {
+            let py = model.py();
+            let kind = model.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
+            let error = errors::error(py, "ModelError", format!("a model is a path or bytes, not {kind}"));
+            error.set_cause(py, Some(cause));
+            error
+        })
+    }
+
+    /// The path or the bytes, for Python.
+    pub(crate) fn object(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Model::Path(path) => Ok(path.into_pyobject(py)?.into_any()),
+            Model::Bytes(bytes) => Ok(bytes.into_any()),
+        }
+    }
+}
+
+/// The bytes of an object, which are not copied.
+pub(crate) fn shared(bytes: &Bound<'_, PyBytes>) -> Bytes {
+    Bytes::from_owner(PyBackedBytes::from(bytes.clone()))
+}
+
+/// The bytes of a buffer, copied unless they are `bytes`.
+fn copied<'py>(buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    match buffer.cast::<PyBytes>() {
+        Ok(bytes) => Ok(bytes.clone()),
+        Err(_) => Ok(PyMemoryView::from(buffer)?.call_method0("tobytes")?.cast_into::<PyBytes>()?),
+    }
+}
+
+/// The elements of an array, which a tensor keeps.
+struct Lent(Tensor);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// The files by their locations in the model. Buffers are read where they are.
+pub(crate) fn external(files: &Bound<'_, PyDict>) -> PyResult<ExternalData> {
+    let mut data = ExternalData::new();
+    for (name, buffer) in files {
+        let location: String = name.extract().map_err(|_| refused(&name, "a location in the model is a str"))?;
+        let bytes = lent(&buffer).map_err(|cause| {
+            let error = refused(&name, "its bytes are a contiguous buffer, as bytes, mmap or an array");
+            error.set_cause(buffer.py(), Some(cause));
+            error
+        })?;
+        data.insert(&location, bytes);
+    }
+    Ok(data)
+}
+
+fn refused(name: &Bound<'_, PyAny>, reason: &str) -> PyErr {
+    errors::option(name.py(), "external_data", format!("{name}: {reason}"))
+}
+
+fn lent(buffer: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    if let Ok(bytes) = buffer.cast::<PyBytes>() {
+        return Ok(shared(bytes));
+    }
+    let py = buffer.py();
+    let view = PyMemoryView::from(buffer)?;
+    let count: usize = view.getattr("nbytes")?.extract()?;
+    if count == 0 {
+        return Ok(Bytes::new());
+    }
+    let numpy = py.import("numpy")?;
+    let array = numpy.getattr("frombuffer")?.call1((view, numpy.getattr("uint8")?))?;
+    let array = array.cast::<PyUntypedArray>()?;
+    let spec = TensorSpec::new(DType::U8, [array.len()]);
+    let tensor = arrays::lend(array, spec).map_err(|error| errors::option(py, "external_data", error))?;
+    Ok(Bytes::from_owner(Lent(tensor)))
+}
+
+/// Options as a pickle can hold them: the files among them as bytes.
+pub(crate) fn picklable<'py>(options: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+    let options = options.copy()?;
+    if let Some(files) = options.get_item("external_data")? {
+        let kept = PyDict::new(options.py());
+        for (name, buffer) in files.cast::<PyDict>()? {
+            kept.set_item(name, copied(&buffer)?)?;
+        }
+        options.set_item("external_data", kept)?;
+    }
+    Ok(options)
+}
