@@ -1,7 +1,8 @@
 //! Cast and CastLike between numbers, booleans and strings.
 //!
-//! Numbers go through the wide type that holds every value of the source, so each is rounded once. Floats outside of
-//! an integer type saturate and NaN becomes zero, where ONNX leaves the result open; integers wrap.
+//! Numbers go through the wide type that holds every value of the source, so each is rounded once. Integers wrap. ONNX
+//! leaves open what floats outside of an integer type and NaN become; here they become what they do in ONNX Runtime
+//! ([`integer_of`]).
 
 use std::sync::OnceLock;
 
@@ -151,9 +152,54 @@ pub(super) fn convert_part(source: DType, from: &[u8], target: DType, to: &mut [
             let pairs = cast_slice_mut::<u8, u16>(to).iter_mut().zip(cast_slice::<u8, u32>(from));
             pairs.for_each(|(to, &from)| *to = bf16_bits(from));
         }
+        _ if source.is_float() && is_integer(target) => truncate(source, from, target, to)?,
         _ => dispatch!(Width::of(source)?, convert_through(source, from, target, to))?,
     }
     Ok(())
+}
+
+fn is_integer(dtype: DType) -> bool {
+    use DType::{I8, I16, I32, I64, U8, U16, U32, U64};
+    matches!(dtype, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
+}
+
+/// Floats as integers of one of the whole-byte types.
+fn truncate(source: DType, from: &[u8], target: DType, to: &mut [u8]) -> Result<(), NodeError> {
+    let (mut floats, mut integers) = ([0f64; CHUNK], [0i64; CHUNK]);
+    for (index, to) in to.chunks_mut(CHUNK * target.size()).enumerate() {
+        let count = to.len() / target.size();
+        let run = Run { start: index * CHUNK, count, stride: 1 };
+        f64::load(source, from, run, &mut floats[..count])?;
+        let pairs = integers.iter_mut().zip(&floats[..count]);
+        match (source, target) {
+            (DType::F16, DType::U32) => pairs.for_each(|(to, &from)| *to = integer_of(from, DType::I64)),
+            _ => pairs.for_each(|(to, &from)| *to = integer_of(from, target)),
+        }
+        match target {
+            DType::U64 => cast_slice_mut(to).copy_from_slice(&integers[..count]),
+            _ => i64::store(&integers[..count], target, to)?,
+        }
+    }
+    Ok(())
+}
+
+/// The integer, of which `target` keeps the low bits, that x86 processors make of a float: truncated by the conversion
+/// to a signed integer of 32 bits, or 64 for the types that have as many, which gives the least integer for NaN and for
+/// what is out of its range. A `u32` from 2^31 on, or a `u64` from 2^63 on, is converted less that power of two.
+///
+/// ONNX Runtime 1.32 gives the same, but converts an `f16` to `u32` by way of 64 bits, as is done here too, and so the
+/// last few elements of a row of `f32`, which is not.
+fn integer_of(value: f64, target: DType) -> i64 {
+    const TWO_TO_31: f64 = (1u64 << 31) as f64;
+    const TWO_TO_63: f64 = (1u64 << 63) as f64;
+    let short = |value: f64| if value > -TWO_TO_31 - 1.0 && value < TWO_TO_31 { value as i32 } else { i32::MIN };
+    let long = |value: f64| if (-TWO_TO_63..TWO_TO_63).contains(&value) { value as i64 } else { i64::MIN };
+    match target {
+        DType::U32 if value >= TWO_TO_31 => i64::from(short(value - TWO_TO_31) ^ i32::MIN),
+        DType::U64 if value >= TWO_TO_63 => long(value - TWO_TO_63) ^ i64::MIN,
+        DType::I64 | DType::U64 => long(value),
+        _ => i64::from(short(value)),
+    }
 }
 
 /// The bits of the `bf16` nearest to an `f32` of those bits, ties to even; NaN stays NaN. Without a branch, so that it
@@ -253,10 +299,39 @@ mod tests {
         Trial::new("Widen").input(&[1], &[0.1f64]).gives(&[1], &[0.1f64]);
     }
 
+    /// Expected values are those of ONNX Runtime 1.32, in rows that are long enough for its vectors.
+    #[test]
+    fn floats_outside_of_an_integer_type_become_what_they_do_in_onnx_runtime() {
+        let two = |power: i32| 2f32.powi(power);
+        let floats = [
+            [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 300.75, -300.75, 128.0, -1.0, 65543.0],
+            [two(31), -two(31) - 1024.0, two(32) + 512.0, two(63), -1e30, two(63) + two(42), two(64), 0.5],
+        ];
+        let row = |to| cast(to).input(&[2, 8], floats.as_flattened());
+        let low = [0, 0, 0, 0, 0, 0, 0, 0];
+        row(DType::I8).gives(&[2, 8], [[0, 0, 0, 44, -44, -128, -1, 7], low.map(|zero: i8| zero)].as_flattened());
+        row(DType::U8).gives(&[2, 8], [[0, 0, 0, 44, 212, 128, 255, 7], low.map(|_| 0u8)].as_flattened());
+        row(DType::I16).gives(&[2, 8], [[0, 0, 0, 300, -300, 128, -1, 7], low.map(i16::from)].as_flattened());
+        row(DType::U16).gives(&[2, 8], [[0, 0, 0, 300, 65236, 128, 65535, 7], low.map(|_| 0u16)].as_flattened());
+        const LEAST: i32 = i32::MIN;
+        let second = [LEAST, LEAST, LEAST, LEAST, LEAST, LEAST, LEAST, 0];
+        row(DType::I32).gives(&[2, 8], [[LEAST, LEAST, LEAST, 300, -300, 128, -1, 65543], second].as_flattened());
+        const HALF: u32 = 1 << 31;
+        let first = [HALF, 0, HALF, 300, 300u32.wrapping_neg(), 128, u32::MAX, 65543];
+        row(DType::U32).gives(&[2, 8], [first, [HALF, HALF, 0, 0, HALF, 0, 0, 0]].as_flattened());
+        const LONG: i64 = i64::MIN;
+        let second = [1 << 31, -(1 << 31) - 1024, (1 << 32) + 512, LONG, LONG, LONG, LONG, 0];
+        row(DType::I64).gives(&[2, 8], [[LONG, LONG, LONG, 300, -300, 128, -1, 65543], second].as_flattened());
+        const TOP: u64 = 1 << 63;
+        let first = [TOP, 0, TOP, 300, 300u64.wrapping_neg(), 128, u64::MAX, 65543];
+        let second = [1 << 31, ((1u64 << 31) + 1024).wrapping_neg(), (1 << 32) + 512, TOP, TOP, TOP + (1 << 42), 0, 0];
+        row(DType::U64).gives(&[2, 8], [first, second].as_flattened());
+    }
+
     #[test]
     fn numbers_become_numbers() {
-        cast(DType::I32).input(&[3], &[1.9f32, -1.9, f32::NAN]).gives(&[3], &[1i32, -1, 0]);
-        cast(DType::I64).input(&[1], &[1e30f32]).gives(&[1], &[i64::MAX]);
+        cast(DType::I32).input(&[3], &[1.9f32, -1.9, f32::NAN]).gives(&[3], &[1i32, -1, i32::MIN]);
+        cast(DType::I64).input(&[1], &[1e30f32]).gives(&[1], &[i64::MIN]);
         cast(DType::F32).input(&[1], &[i64::MAX]).gives(&[1], &[9.223_372e18_f32]);
         cast(DType::F64).input(&[1], &[u64::MAX]).gives(&[1], &[1.844_674_407_370_955_2e19_f64]);
         cast(DType::U8).input(&[2], &[256i64, -1]).gives(&[2], &[0u8, 255]);
@@ -308,7 +383,11 @@ mod tests {
                     cast_slice_mut::<u64, u8>(&mut aligned)[..size].copy_from_slice(from);
                     let from = &cast_slice::<u64, u8>(&aligned)[..size];
                     let single = &mut cast_slice_mut::<u64, u8>(&mut single)[..target.size()];
-                    dispatch!(Width::of(source).unwrap(), convert_through(source, from, target, single)).unwrap();
+                    match source.is_float() && is_integer(target) {
+                        true => truncate(source, from, target, single).unwrap(),
+                        false => dispatch!(Width::of(source).unwrap(), convert_through(source, from, target, single))
+                            .unwrap(),
+                    }
                     assert_eq!(single, to, "{source} to {target}, element {at}");
                 }
             }

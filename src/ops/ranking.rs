@@ -1,6 +1,8 @@
 //! The greatest and least along an axis: ArgMax, ArgMin, TopK, Hardmax.
 //!
-//! NaN ranks above every number, so that orders are total and results do not depend on where it stands.
+//! TopK ranks NaN above every number, so that orders are total. ArgMax, ArgMin and Hardmax take the first element (or
+//! the last) that no other one is greater or less than by comparison, from the front: NaN is found where it comes first,
+//! and never replaces a number. ONNX's text says nothing of NaN; all of this is what ONNX Runtime does.
 
 use std::cmp::Ordering;
 
@@ -70,8 +72,8 @@ impl Ordinal for u64 {
 fn place<W: Wide>(line: &[W], wanted: Ordering, last: bool) -> usize {
     let mut best = 0;
     for (index, &value) in line.iter().enumerate().skip(1) {
-        let order = rank(value, line[best]);
-        if order == wanted || last && order == Ordering::Equal {
+        let order = value.partial_cmp(&line[best]);
+        if order == Some(wanted) || last && order == Some(Ordering::Equal) {
             best = index;
         }
     }
@@ -113,14 +115,11 @@ impl Arg {
             return Ok(());
         }
         let columns = Columns { input, axis, first };
-        // As `rank` decides, without branches: NaN ranks above every number.
         match (self.wanted, self.last) {
-            (Ordering::Greater, false) => {
-                columns.find(found, |new: W, old| (new > old) | (!is_number(new) & is_number(old)))
-            }
-            (Ordering::Greater, true) => columns.find(found, |new: W, old| (new >= old) | !is_number(new)),
-            (_, false) => columns.find(found, |new: W, old| (new < old) | (is_number(new) & !is_number(old))),
-            (_, true) => columns.find(found, |new: W, old| (new <= old) | !is_number(old)),
+            (Ordering::Greater, false) => columns.find(found, |new: W, old| new > old),
+            (Ordering::Greater, true) => columns.find(found, |new: W, old| new >= old),
+            (_, false) => columns.find(found, |new: W, old| new < old),
+            (_, true) => columns.find(found, |new: W, old| new <= old),
         }
     }
 
@@ -393,7 +392,7 @@ mod tests {
         arg("ArgMin").gives(&[2], &[0i64, 0]);
         arg("ArgMin").int("select_last_index", 1).gives(&[2], &[0i64, 1]);
         arg("ArgMax").int("axis", -2).int("keepdims", 1).gives(&[1, 3], &[0i64, 0, 0]);
-        Trial::new("ArgMax").input(&[3], &[1f32, f32::NAN, 2.0]).gives(&[1], &[1i64]);
+        Trial::new("ArgMax").input(&[3], &[1f32, f32::NAN, 2.0]).gives(&[1], &[2i64]);
         Trial::new("ArgMax").input::<f32>(&[0, 2], &[]).is_refused("no elements");
         Trial::new("ArgMax").int("axis", 1).input::<f32>(&[0, 2], &[]).gives::<i64>(&[0, 1], &[]);
         Trial::new("ArgMax").int("axis", 2).input::<f32>(&[0, 2], &[]).is_refused("axis 2");
@@ -435,6 +434,24 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn comparisons_from_the_front_decide_where_something_is_not_a_number() {
+        let nan = f32::NAN;
+        let rows = [[1.0, nan, 3.0, 2.0], [nan, nan, 0.0, 1.0], [5.0, 4.0, nan, nan], [-1.0, -2.0, -3.0, nan]];
+        // Those of ONNX Runtime 1.32, of lines along either axis.
+        for (op, last, want) in [
+            ("ArgMax", 0, [2i64, 0, 0, 0]),
+            ("ArgMax", 1, [2, 0, 0, 0]),
+            ("ArgMin", 0, [0, 0, 1, 2]),
+            ("ArgMin", 1, [0, 0, 1, 2]),
+        ] {
+            let trial = || Trial::new(op).int("keepdims", 0).int("select_last_index", last);
+            trial().int("axis", 1).input(&[4, 4], rows.as_flattened()).gives(&[4], &want);
+            let columns: Vec<f32> = (0..16).map(|at| rows[at % 4][at / 4]).collect();
+            trial().int("axis", 0).input(&[4, 4], &columns).gives(&[4], &want);
         }
     }
 

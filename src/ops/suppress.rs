@@ -138,7 +138,7 @@ impl Suppression {
                 let scores = &scores[(batch * classes + class) * count..][..count];
                 check()?;
                 let good = |&place: &usize| least_score.is_none_or(|least| scores[place] > least);
-                let ranked = (0..count).filter(good).map(|place| (!scores[place].ordinal(), place));
+                let ranked = (0..count).filter(good).map(|place| (rank_of(scores[place]), place));
                 let mut order: Vec<(u64, usize)> = ranked.collect();
                 order.sort_unstable();
                 let mut kept = Kept::default();
@@ -160,6 +160,12 @@ impl Suppression {
         }
         Ok(selected)
     }
+}
+
+/// A number that is the less the better a score is. NaN, which passes no threshold, comes after all numbers. ONNX says
+/// nothing of it, and onnxruntime leaves it wherever its heap does, mostly there.
+fn rank_of(score: f32) -> u64 {
+    if score.is_nan() { u64::MAX } else { !score.ordinal() }
 }
 
 fn mismatch(boxes: &Tensor, scores: &Tensor) -> NodeError {
@@ -192,6 +198,19 @@ mod tests {
         let least = Tensor::scalar(least);
         let inputs = [boxes, scores, &most, &overlap, &least].map(Some);
         Suppression { centred: false }.select(&inputs, || Ok(()))
+    }
+
+    #[test]
+    fn scores_that_are_no_numbers_come_last_and_pass_no_threshold() {
+        let boxes = Tensor::from_slice([1, 3, 4], &BOXES).unwrap();
+        let scores = Tensor::from_slice([1, 1, 3], &[f32::NAN, 0.1, 0.5]).unwrap();
+        let [most, overlap, least] = [Tensor::scalar(3i64), Tensor::scalar(0.9f32), Tensor::scalar(0f32)];
+        let places = |inputs: &[Option<&Tensor>]| -> Vec<i64> {
+            let selected = Suppression { centred: false }.select(inputs, || Ok(())).unwrap();
+            selected.iter().map(|selected| selected[2]).collect()
+        };
+        assert_eq!(places(&[&boxes, &scores, &most, &overlap].map(Some)), [2, 1, 0]);
+        assert_eq!(places(&[&boxes, &scores, &most, &overlap, &least].map(Some)), [2, 1]);
     }
 
     #[test]

@@ -50,7 +50,8 @@ impl Node for Window {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let to = io.alloc(0)?;
         let count = to.len();
-        let period = if self.periodic { count } else { count.saturating_sub(1) }.max(1) as f64;
+        // A symmetric window of one element has no period. By ONNX's function body, and by ONNX Runtime, it is NaN.
+        let period = if self.periodic { count } else { count.saturating_sub(1) } as f64;
         let [constant, first, second] = self.series;
         let value = |index: usize| {
             let angle = 2.0 * PI * index as f64 / period;
@@ -135,6 +136,8 @@ mod tests {
         let hann = || Trial::new("HannWindow").input(&[], &[4i64]);
         hann().gives_about(&[4], &[0.0, 0.5, 1.0, 0.5]);
         hann().int("periodic", 0).gives_about(&[4], &[0.0, 0.75, 0.75, 0.0]);
+        let one = Trial::new("HannWindow").int("periodic", 0).input(&[], &[1i64]).run().unwrap();
+        assert!(one[0].as_slice::<f32>().unwrap()[0].is_nan(), "as the cosine series of ONNX's function body is");
         Trial::new("HammingWindow").input(&[], &[2i64]).gives_about(&[2], &[0.086_956_52, 1.0]);
         Trial::new("BlackmanWindow").input(&[], &[2i32]).gives_about(&[2], &[0.0, 1.0]);
         let doubles = hann().int("output_datatype", onnx_code(DType::F64)).run().unwrap();

@@ -121,6 +121,20 @@ A node whose operator the model's operator set does not have yet is refused, as 
 94 models from outside one has such nodes: onnxruntime defines LayerNormalization in ONNX's domain from version 1 on, and
 saved an optimised model of version 11 with it. So it is taken from version 1 on here, too.
 
+What ONNX leaves open is as in ONNX Runtime 1.32, on its processor kernels:
+
+- *ArgMax, ArgMin, Hardmax*: the first element (with `select_last_index` the last) that no later one is greater or less
+  than by comparison. NaN is found where it comes first, and never replaces a number.
+- *TopK*: NaN ranks above every number.
+- *NonMaxSuppression*: a score that is NaN passes no threshold and comes after all numbers, in order of the boxes. ONNX
+  Runtime leaves several such scores in the order of its heap.
+- *Cast* of floats outside of an integer type, and of NaN: the low bits of what x86 processors make of them, which is
+  the least integer of 32 bits (64 for `int64` and `uint64`). Integers wrap. ONNX Runtime converts the last elements of
+  a row of `float32` to `uint32` by way of 64 bits, which is not done here.
+- *HannWindow, HammingWindow, BlackmanWindow*: a symmetric window of one element is NaN, as by ONNX's function body.
+- Pools and reductions: ONNX Runtime's result depends on where among its vectors NaN stands. Here ReduceMax and ReduceMin
+  are NaN where any element is, and MaxPool takes numbers where there are any.
+
 | domain | operator | runs as | work | cases passed | versions | element types |
 |---|---|---|---|---|---|---|
 ";
