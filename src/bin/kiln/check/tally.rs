@@ -118,8 +118,8 @@ FlexAttention and the operators that are *expanded* become ordinary operators wh
 those. Those of com.microsoft and ai.onnx.ml are held against onnxruntime by `.ci/contrib`.
 
 A node whose operator the model's operator set does not have yet is refused, as by ONNX's checker and onnxruntime. Of
-94 models from outside one has such nodes: onnxruntime defines LayerNormalization in ONNX's domain from version 1 on, and
-saved an optimised model of version 11 with it. So it is taken from version 1 on here, too.
+94 models from outside one has such nodes: onnxruntime defines LayerNormalization in ONNX's domain from version 1 on,
+and saved an optimised model of version 11 with it. So it is taken from version 1 on here, too.
 
 What ONNX leaves open is as in ONNX Runtime 1.32, on its processor kernels:
 
@@ -132,8 +132,8 @@ What ONNX leaves open is as in ONNX Runtime 1.32, on its processor kernels:
   the least integer of 32 bits (64 for `int64` and `uint64`). Integers wrap. ONNX Runtime converts the last elements of
   a row of `float32` to `uint32` by way of 64 bits, which is not done here.
 - *HannWindow, HammingWindow, BlackmanWindow*: a symmetric window of one element is NaN, as by ONNX's function body.
-- Pools and reductions: ONNX Runtime's result depends on where among its vectors NaN stands. Here ReduceMax and ReduceMin
-  are NaN where any element is, and MaxPool takes numbers where there are any.
+- Pools and reductions: ONNX Runtime's result depends on where among its vectors NaN stands. Here ReduceMax and
+  ReduceMin are NaN where any element is, and MaxPool takes numbers where there are any.
 
 | domain | operator | runs as | work | cases passed | versions | element types |
 |---|---|---|---|---|---|---|
