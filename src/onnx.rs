@@ -40,6 +40,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -82,10 +83,20 @@ pub const NEWEST_OPSET: i64 = 28;
 ///
 /// Any fault of the file, the model in it, or the files that it names.
 pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
-    refusable(|| load_file(path, limits))
+    load_with(path, ExternalData::new(), limits)
 }
 
-fn load_file(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
+/// Reads a model file, as [`load`], with what a program hands over: where there are files among it, tensors in other
+/// files are looked for there alone.
+///
+/// # Errors
+///
+/// As [`load`] and [`load_bytes_with`].
+pub fn load_with(path: &Path, external: ExternalData, limits: &Limits) -> Result<Graph, ModelError> {
+    refusable(|| load_file(path, external, limits))
+}
+
+fn load_file(path: &Path, external: ExternalData, limits: &Limits) -> Result<Graph, ModelError> {
     let path = &*path_of(path)?;
     let io = |source| ModelError::Io { path: path.to_owned(), source };
     // Checked before opening, because opening a pipe waits for a writer.
@@ -96,8 +107,14 @@ fn load_file(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check_size(info.len(), || path.display().to_string())?;
     let size = usize::try_from(info.len()).unwrap_or(usize::MAX);
     let file = File::open(path).map_err(io)?;
-    let beside = Folders::of_model(path, &file).map_or(Beside::Nowhere, Beside::Folders);
-    read_model(Source::file(Backing::new(path, file), size), beside, limits)
+    let mut external = external;
+    let initialisers = std::mem::take(&mut external.initialisers);
+    let beside = match external.is_empty() {
+        true => Folders::of_model(path, &file).map_or(Beside::Nowhere, Beside::Folders),
+        false => Beside::Handed(external),
+    };
+    let source = Source::file(Backing::new(path, file), size);
+    read_model(source, External::of(beside, initialisers), limits)
 }
 
 /// Reads a model from memory. Files that it names are looked for in `folder`; without a folder such names are errors.
@@ -108,7 +125,8 @@ fn load_file(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
 pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check_size(bytes.len() as u64, || "the model".to_owned())?;
     let beside = folder.map_or(Beside::Nowhere, |folder| Beside::Folders(Folders::one(folder)));
-    refusable(|| read_model(Source::memory(bytes), beside, limits))
+    let external = External::of(beside, HashMap::new());
+    refusable(|| read_model(Source::memory(bytes), external, limits))
 }
 
 /// Runs work that may be refused memory.
@@ -124,16 +142,20 @@ fn refusable<T>(work: impl FnOnce() -> Result<T, ModelError>) -> Result<T, Model
 /// As [`load`].
 pub fn load_bytes_with(bytes: Bytes, external: ExternalData, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check_size(bytes.len() as u64, || "the model".to_owned())?;
-    refusable(|| read_model(Source::memory(bytes), Beside::Handed(external), limits))
+    let mut external = external;
+    let initialisers = std::mem::take(&mut external.initialisers);
+    let external = External::of(Beside::Handed(external), initialisers);
+    refusable(|| read_model(Source::memory(bytes), external, limits))
 }
 
-fn read_model(mut source: Source, beside: Beside, limits: &Limits) -> Result<Graph, ModelError> {
+fn read_model(mut source: Source, mut external: External, limits: &Limits) -> Result<Graph, ModelError> {
     let model = proto::ModelProto::decode(&mut source);
     let inline = source.finish();
     // The reading error comes first: what a decoder makes of missing bytes does not matter.
     inline.backing().map_or(Ok(()), read_whole)?;
     let model = model.map_err(|error| ModelError::Wire(error.to_string()))?;
-    import::import(model, External::new(beside, inline), limits)
+    external.inline = inline;
+    import::import(model, external, limits)
 }
 
 /// Checks that all reads of a file so far succeeded.

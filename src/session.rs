@@ -316,6 +316,21 @@ impl Session {
         attempt(&name, &begun, || Session::make(graph, name.clone(), options, &begun))
     }
 
+    /// Loads an ONNX file with what a program hands over: initialisers to take the place of the model's, and files that
+    /// the model names, which are then looked for nowhere else.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::load`] and [`Session::load_bytes_with`].
+    pub fn load_with(path: &Path, external: ExternalData, options: &SessionOptions) -> Result<Session, SessionError> {
+        let begun = LoadClock::now(options);
+        let name = path.display().to_string();
+        attempt(&name, &begun, || {
+            let graph = onnx::load_with(path, external, &options.onnx_limits())?;
+            Session::make(graph, name.clone(), options, &begun)
+        })
+    }
+
     /// Loads an ONNX model from memory, with the files that it names. Neither the model nor the files are copied as a
     /// whole.
     ///

@@ -76,6 +76,7 @@ class Session:
         model: str | PathLike[str] | bytes | bytearray | memoryview,
         *,
         external_data: dict[str, Any] | None = None,
+        initializers: dict[str, Any] | None = None,
         threads: int | None = None,
         pool: Pool | None = None,
         cache_dir: str | PathLike[str] | None = None,

@@ -12,6 +12,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyMemoryView};
 
 use crate::arrays;
 use crate::errors;
+use crate::values;
 
 /// What a model is given as.
 pub(crate) enum Model<'py> {
@@ -103,6 +104,24 @@ fn lent(buffer: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     let spec = TensorSpec::new(DType::U8, [array.len()]);
     let tensor = arrays::lend(array, spec).map_err(|error| errors::option(py, "external_data", error))?;
     Ok(Bytes::from_owner(Lent(tensor)))
+}
+
+/// Adds arrays that take the place of a model's initialisers, by name. They are read where they are.
+pub(crate) fn replace(arrays: &Bound<'_, PyDict>, data: &mut ExternalData) -> PyResult<()> {
+    for (name, array) in arrays {
+        let py = name.py();
+        let refused = |reason: String| errors::option(py, "initializers", format!("{name}: {reason}"));
+        let initialiser: String = name.extract().map_err(|_| refused("a name is a str".to_owned()))?;
+        let array = array.cast::<PyUntypedArray>().map_err(|_| refused("it is no array of numpy's".to_owned()))?;
+        let dtype = values::element_type(&array.dtype())?;
+        let dtype = dtype.ok_or_else(|| refused(format!("there are no tensors of numpy's {}", array.dtype())))?;
+        let contiguous = values::numpy(py)?.call_method1("ascontiguousarray", (array,))?;
+        let shaped = contiguous.call_method1("reshape", (array.shape().to_vec(),))?;
+        let spec = TensorSpec::new(dtype, array.shape().iter().copied());
+        let tensor = arrays::lend(shaped.cast::<PyUntypedArray>()?, spec);
+        data.replace(&initialiser, tensor.map_err(|error| refused(error.to_string()))?);
+    }
+    Ok(())
 }
 
 /// Options as a pickle can hold them: the files among them as bytes.

@@ -23,6 +23,9 @@ use crate::values;
 /// may have the files that it names in `external_data`: a dictionary of buffers (bytes, mmap, arrays) by their
 /// locations in the model. They are read where they are, and must not be changed while the session lives.
 ///
+/// `initializers` has arrays by the names of initializers whose place they take: of the same types and shapes, read
+/// where they are.
+///
 /// All options are keywords; None means the default, which the environment's
 /// `KILN_*` variables may set:
 ///
@@ -133,8 +136,8 @@ impl Drop for Session {
 impl Session {
     #[new]
     #[pyo3(
-        signature = (model, *, external_data=None, **options),
-        text_signature = "(model, *, external_data=None, threads=None, pool=None, cache_dir=None, \
+        signature = (model, *, external_data=None, initializers=None, **options),
+        text_signature = "(model, *, external_data=None, initializers=None, threads=None, pool=None, cache_dir=None, \
             cache_mode=None, cache_per_model=None, precision=None, numerics=None, max_isa=None, tune=None, \
             rehearse=None, profile=None, error_on_cache_miss=None, memory_bytes=None, buffer_bytes=None, time_limit=None, \
             load_time_limit=None, taps=None, remote=None, remote_read_only=None)"
@@ -143,6 +146,7 @@ impl Session {
         py: Python<'_>,
         model: &Bound<'_, PyAny>,
         external_data: Option<&Bound<'_, PyDict>>,
+        initializers: Option<&Bound<'_, PyDict>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Session> {
         let kept = PyDict::new(py);
@@ -152,7 +156,11 @@ impl Session {
             }
         }
         let model = Model::of(model)?;
-        let external = external_data.map(models::external).transpose()?;
+        let mut external = external_data.map(models::external).transpose()?;
+        if let Some(initializers) = initializers {
+            models::replace(initializers, external.get_or_insert_default())?;
+            kept.set_item("initializers", initializers.copy()?)?;
+        }
         if let Some(files) = external_data {
             // A copy: what the caller adds later was not handed over.
             kept.set_item("external_data", files.copy()?)?;
@@ -162,9 +170,10 @@ impl Session {
         let mut options = options::parse(py, options)?;
         options.load_cancel = Some(watch.cancel());
         let loaded = match (&model, external) {
-            (Model::Path(_), Some(_)) => {
+            (Model::Path(_), Some(_)) if external_data.is_some() => {
                 return Err(errors::option(py, "external_data", "a model that is a path has its files beside it"));
             }
+            (Model::Path(path), Some(external)) => py.detach(|| kiln::Session::load_with(path, external, &options)),
             (Model::Path(path), None) => py.detach(|| kiln::Session::load(path, &options)),
             (Model::Bytes(bytes), external) => {
                 let bytes = models::shared(bytes);

@@ -151,13 +151,18 @@ fn take_map<'py>(py: Python<'py>, port: &kiln::Port, keys: DType, given: &Bound<
             true => errors::input(py, &port.name, format!("no map can be made of that: {error}"), Some(error)),
             false => error,
         })?;
-        take_array(py, port, array.cast::<PyUntypedArray>()?)
+        let array = array.cast::<PyUntypedArray>()?;
+        if dtype == DType::String { take_strings(py, port, array) } else { take_array(py, port, array) }
     };
     let (keys, values) = (typed(dict.keys(), keys)?, typed(dict.values(), port.dtype.unwrap_or(DType::F32))?);
     Map::new(keys, values).map_err(|error| errors::input(py, &port.name, error, None))
 }
 
 fn take_tensor<'py>(py: Python<'py>, port: &kiln::Port, given: &Bound<'py, PyAny>) -> PyResult<Tensor> {
+    if given.is_none() {
+        let expected = port.dtype.map_or("an array", type_name);
+        return Err(errors::input(py, &port.name, format!("expected {expected}, got None"), None));
+    }
     if let Ok(array) = given.cast::<PyUntypedArray>() {
         return take_array(py, port, array);
     }
@@ -198,7 +203,14 @@ fn as_array<'py>(py: Python<'py>, declared: Option<DType>, given: &Bound<'py, Py
 fn take_array<'py>(py: Python<'py>, port: &kiln::Port, array: &Bound<'py, PyUntypedArray>) -> PyResult<Tensor> {
     let descr = array.dtype();
     if matches!(descr.kind(), b'U' | b'S' | b'O') {
-        return take_strings(py, port, array);
+        return match port.dtype {
+            Some(declared) if declared != DType::String => {
+                let found = if descr.kind() == b'O' { "an array of objects" } else { "string" };
+                let reason = format!("expected {}, got {found}", type_name(declared));
+                Err(errors::input(py, &port.name, reason, None))
+            }
+            _ => take_strings(py, port, array),
+        };
     }
     let Some(dtype) = element_type(&descr)? else {
         return Err(errors::input(py, &port.name, format!("there are no tensors of numpy's {descr}"), None));

@@ -56,6 +56,74 @@ def test_files_of_a_model_are_handed_over_by_options(tmp_path: Path) -> None:
             options.add_external_initializers_from_files_in_memory(names, [raw], lengths)
 
 
+def test_initializers_are_replaced_by_options(tmp_path: Path) -> None:
+    w = np.float32([1, 2, 3])
+    weighted = make_model(
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        [tensor("x")],
+        [tensor("y")],
+        [helper.make_tensor("w", TensorProto.FLOAT, [3], [7, 7, 7])],
+    )
+    outside = apart(w)
+    for model, x in ((weighted, X), (outside, w)):
+        # The file of the second one's weights does not exist.
+        path = tmp_path / "model.onnx"
+        path.write_bytes(model)
+        for given in (model, path):
+            options = ort.SessionOptions()
+            options.add_initializer("w", ort.OrtValue.ortvalue_from_numpy(w))
+            [y] = ort.InferenceSession(given, options).run(None, {"x": x})
+            np.testing.assert_array_equal(y, x + w)
+    options = ort.SessionOptions()
+    options.add_external_initializers(["w"], [ort.OrtValue.ortvalue_from_numpy(w[:2].copy())])
+    with pytest.raises(state.InvalidGraph, match="w.*handed over to replace it"):
+        ort.InferenceSession(outside, options)
+    with pytest.raises(ValueError, match="1 names for 0 values"):
+        options.add_external_initializers(["w"], [])
+
+
+def test_names_that_are_unknown_are_refused_where_they_are_bound(session: ort.InferenceSession) -> None:
+    binding = session.io_binding()
+    value = ort.OrtValue.ortvalue_from_numpy(X)
+    for bind in (
+        lambda: binding.bind_cpu_input("z", X),
+        lambda: binding.bind_ortvalue_input("z", value),
+        lambda: binding.bind_input("z", "cpu", 0, np.float32, X.shape, value.data_ptr()),
+    ):
+        with pytest.raises(RuntimeError, match="name: z"):
+            bind()
+
+
+def test_feeds_that_are_none_say_what_is_expected(session: ort.InferenceSession) -> None:
+    with pytest.raises(TypeError, match=r"input_feed is a dict of the inputs by name \(\['x'\]\), not list"):
+        session.run(None, [X])
+    for value, found in ((None, "None"), (np.array([[None] * 3]), "an array of objects"), (np.array([["a"] * 3]), "string")):
+        with pytest.raises(state.InvalidArgument, match=f"expected float32, got {found}"):
+            session.run(None, {"x": value})
+
+
+def test_lists_of_values_are_served(session: ort.InferenceSession) -> None:
+    fetches: list[ort.OrtValue] = []
+    value = ort.OrtValue.ortvalue_from_numpy(X)
+    session.run_with_ortvaluevector(None, ["x"], [value], ["y"], fetches, [ort.OrtDevice.make()])
+    np.testing.assert_array_equal(fetches[0].numpy(), Y)
+
+
+def test_containers_hold_what_they_are_made_of() -> None:
+    assert ort.OrtArenaCfg(1, 2, 3, 4).max_dead_bytes_per_chunk == 4
+    with pytest.raises(RuntimeError, match="Invalid OrtArenaCfg option: bad"):
+        ort.OrtArenaCfg({"bad": 1})
+    with pytest.raises(state.InvalidArgument, match="no device Cuda"):
+        ort.OrtMemoryInfo("Cuda", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    values, device = np.float32([1, 2]), ort.OrtDevice.make()
+    rows = ort.SparseTensor.sparse_csr_from_numpy([2, 3], values, [0, 2], [0, 1, 2], device)
+    assert rows.as_csrc_view().outer().tolist() == [0, 1, 2] and rows.data_type() == "sparse_tensor(float)"
+    with pytest.raises(RuntimeError, match="layout csr, not coo"):
+        rows.as_coo_view()
+    with pytest.raises(state.InvalidArgument, match="2 values have no coordinates"):
+        ort.SparseTensor.sparse_coo_from_numpy([2, 3], values, [0, 1, 2], device)
+
+
 def test_types_have_onnxruntimes_names() -> None:
     for number, name in (
         (TensorProto.INT64, "int64"),

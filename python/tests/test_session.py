@@ -258,13 +258,13 @@ BAD_INPUTS: list[tuple[dict[Any, Any], type[Exception], str]] = [
     ({"x": X.astype(np.complex64)}, kiln.InputError, "no tensors of numpy's complex64"),
     ({"x": np.zeros((2, 3), "datetime64[s]")}, kiln.InputError, "no tensors of numpy's"),
     ({"x": np.array([["a", "b", "c"]])}, kiln.InputError, "float32, got string"),
-    ({"x": np.array([[None, 1, 2]], object)}, kiln.InputError, "expected texts, got NoneType"),
+    ({"x": np.array([[None, 1, 2]], object)}, kiln.InputError, "expected float32, got an array of objects"),
     ({"x": X[0]}, kiln.InputError, r"expected shape \[n, 3\], got \[3\]"),
     ({"x": X[:, :2]}, kiln.InputError, r"expected shape \[n, 3\], got \[2, 2\]"),
     ({"x": [[1, 2], [3]]}, kiln.InputError, "no array can be made of list"),
     ({"x": "text"}, kiln.InputError, "no array can be made of str"),
     ({"x": object()}, kiln.InputError, "'x'"),
-    ({"x": None}, kiln.InputError, "'x'"),
+    ({"x": None}, kiln.InputError, "'x': expected float32, got None"),
     ({1: X}, TypeError, "str"),
 ]
 

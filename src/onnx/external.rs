@@ -15,7 +15,7 @@ use super::error::shown;
 use super::folders::{Folders, Identity};
 use super::handed::ExternalData;
 use super::source::Inline;
-use crate::tensor::Backing;
+use crate::tensor::{Backing, Tensor};
 
 /// All tensors together may read a file this many times over. Tied weights are stored once and read about twice; more
 /// than this is a small model that makes much memory of one file.
@@ -87,6 +87,8 @@ pub(super) struct External {
     read: HashMap<FileKey, u64>,
     /// Fields that stayed in the model file.
     pub(super) inline: Inline,
+    /// Initialisers that take the place of the model's, by name.
+    pub(super) initialisers: HashMap<String, Tensor>,
     /// What tensors claim of memory.
     pub(super) claims: Claims,
     /// All files that were opened.
@@ -94,8 +96,9 @@ pub(super) struct External {
 }
 
 impl External {
-    pub(super) fn new(beside: Beside, inline: Inline) -> External {
-        External { beside, inline, ..External::default() }
+    /// What is beside a model, and what takes the place of its initialisers.
+    pub(super) fn of(beside: Beside, initialisers: HashMap<String, Tensor>) -> External {
+        External { beside, initialisers, ..External::default() }
     }
 
     /// All files that tensors may still be read from.

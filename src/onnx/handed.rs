@@ -1,8 +1,10 @@
-//! Files beside a model that a program has in memory.
+//! What a program hands over with a model: files that the model names, and initialisers to take the place of its own.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
+
+use crate::tensor::Tensor;
 
 /// The files that a model in memory names, by their locations in the model.
 ///
@@ -20,6 +22,7 @@ use bytes::Bytes;
 #[derive(Clone, Debug, Default)]
 pub struct ExternalData {
     files: HashMap<String, Bytes>,
+    pub(super) initialisers: HashMap<String, Tensor>,
 }
 
 impl ExternalData {
@@ -32,6 +35,13 @@ impl ExternalData {
     /// Adds the file of a location. One of the same location is replaced.
     pub fn insert(&mut self, location: &str, bytes: impl Into<Bytes>) {
         self.files.insert(normal(location), bytes.into());
+    }
+
+    /// Replaces the model's initialiser of a name by a tensor of the same type and shape, which is not copied. What the
+    /// model says of its data, in a file that may not exist, is not looked at. A name that the model does not have does
+    /// no harm; another type or shape is an error when the model is read.
+    pub fn replace(&mut self, initialiser: &str, tensor: Tensor) {
+        self.initialisers.insert(initialiser.to_owned(), tensor);
     }
 
     /// How many files there are.

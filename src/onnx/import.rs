@@ -16,9 +16,11 @@ use super::claims::Claims;
 use super::function::Functions;
 use super::opsets::{Opsets, normal, opsets};
 use super::proto::attribute_proto::AttributeType as Kind;
-use super::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto, ValueInfoProto};
+use super::proto::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto,
+};
 use super::tensor::import_tensor;
-use super::{External, Limits, ModelError, declared_dims, declared_type, order, place_of, shown};
+use super::{External, Limits, ModelError, declared_dims, declared_type, dtype_of, order, place_of, shown};
 use crate::graph::ir::{Attr, CAPTURES, Graph, Metadata, NodeDesc, ValueId, ValueInfo, ValueKind};
 use crate::graph::operators::{self, Refusal};
 use crate::tensor::{Tensor, TensorError};
@@ -145,7 +147,7 @@ impl Importer<'_> {
         }
         let mut scope = Scope::default();
         proto.name().clone_into(&mut scope.graph.name);
-        self.initialisers(&proto, &mut scope)?;
+        self.initialisers(&proto, &mut scope, depth)?;
         let mut defaults = HashSet::new();
         for info in &proto.input {
             self.name(info.name(), "an input of the graph")?;
@@ -198,12 +200,26 @@ impl Importer<'_> {
         Ok(Body { graph: scope.graph, free: scope.free })
     }
 
-    fn initialisers(&mut self, proto: &GraphProto, scope: &mut Scope) -> Result<(), ModelError> {
+    /// The constants of a graph. Those of the outermost one may have been replaced.
+    fn initialisers(&mut self, proto: &GraphProto, scope: &mut Scope, depth: usize) -> Result<(), ModelError> {
         for tensor in &proto.initializer {
             self.name(tensor.name(), "an initialiser")?;
             let id = scope.define("initialiser", tensor.name())?;
             let place = || format!("initialiser {}", shown(tensor.name()));
-            let value = import_tensor(tensor, self.limits, &mut self.external, &place)?;
+            let given = self.external.initialisers.get(tensor.name()).filter(|_| depth == 0);
+            let value = match given {
+                Some(given) => replaced(tensor, given).ok_or_else(|| ModelError::Malformed {
+                    place: place(),
+                    reason: format!(
+                        "it has dimensions {:?} of type {}, and {} {:?} was handed over to replace it",
+                        tensor.dims,
+                        dtype_of(tensor.data_type()).map_or_else(|name| name, |dtype| dtype.to_string()),
+                        given.dtype(),
+                        given.shape()
+                    ),
+                })?,
+                None => import_tensor(tensor, self.limits, &mut self.external, &place)?,
+            };
             scope.graph.set_constant(id, value);
         }
         Ok(())
@@ -216,6 +232,13 @@ impl Importer<'_> {
         }
         self.limits.check_name(name, || what.to_owned())
     }
+}
+
+/// What takes the place of an initialiser, if it is of the same type and shape.
+fn replaced(declared: &TensorProto, given: &Tensor) -> Option<Tensor> {
+    let same_type = dtype_of(declared.data_type()).is_ok_and(|dtype| dtype == given.dtype());
+    let same_shape = declared.dims.iter().copied().eq(given.shape().iter().map(|&size| size as i64));
+    (same_type && same_shape).then(|| given.clone())
 }
 
 /// Imports one node into `scope`, whose names for node outputs are already defined.

@@ -37,7 +37,15 @@ from kiln.onnxruntime._process import (
     set_seed,
 )
 from kiln.onnxruntime._session import InferenceSession, ModelMetadata, NodeArg
-from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtValue, SessionIOBinding
+from kiln.onnxruntime._values import (
+    IOBinding,
+    OrtArenaCfg,
+    OrtDevice,
+    OrtMemoryInfo,
+    OrtValue,
+    SessionIOBinding,
+    SparseTensor,
+)
 
 __all__ = [
     "ExecutionMode",
@@ -48,12 +56,15 @@ __all__ = [
     "ModelMetadata",
     "NodeArg",
     "OrtAllocatorType",
+    "OrtArenaCfg",
     "OrtDevice",
     "OrtMemType",
+    "OrtMemoryInfo",
     "OrtValue",
     "RunOptions",
     "SessionIOBinding",
     "SessionOptions",
+    "SparseTensor",
     "__version__",
     "disable_telemetry_events",
     "enable_telemetry_events",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import kiln
 from kiln.onnxruntime._log import once
+
+if TYPE_CHECKING:
+    from kiln.onnxruntime._values import OrtValue
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -124,6 +127,7 @@ class SessionOptions:
         self.__dict__.update(_DEFAULTS)
         self.__dict__["_config"] = {}
         self.__dict__["_external_data"] = {}
+        self.__dict__["_initializers"] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _DEFAULTS:
@@ -148,6 +152,26 @@ class SessionOptions:
             if not 0 <= length <= len(data):
                 raise ValueError(f"the buffer of {name} has {len(data)} bytes, not {length}")
             self.__dict__["_external_data"][str(name)] = data[:length]
+
+    def add_initializer(self, name: str, ort_value: OrtValue) -> None:
+        """Replaces the model's initializer of that name by a value of the same type and shape, which is not copied.
+
+        >>> options = SessionOptions()
+        >>> options.add_initializer("w", ort.OrtValue.ortvalue_from_numpy(np.ones(3, np.float32)))
+        """
+        self.__dict__["_initializers"][str(name)] = ort_value.numpy()
+
+    def add_external_initializers(self, names: Sequence[str], ort_values: Sequence[OrtValue]) -> None:
+        """As :meth:`add_initializer`, for several: of initializers whose data the model has in other files, these are
+        not looked for.
+
+        >>> options = SessionOptions()
+        >>> options.add_external_initializers(["w"], [ort.OrtValue.ortvalue_from_numpy(np.ones(3, np.float32))])
+        """
+        if len(names) != len(ort_values):
+            raise ValueError(f"{len(names)} names for {len(ort_values)} values")
+        for name, value in zip(names, ort_values, strict=True):
+            self.add_initializer(name, value)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Keeps the entry; no key means anything to Kiln."""

@@ -21,7 +21,7 @@ from kiln.onnxruntime._log import LOGGER, once
 from kiln.onnxruntime._options import RunOptions, SessionOptions
 from kiln.onnxruntime._process import get_available_providers
 from kiln.onnxruntime._types import element_name
-from kiln.onnxruntime._values import IOBinding, OrtValue
+from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtValue
 
 
 class NodeArg:
@@ -69,7 +69,11 @@ class ModelMetadata:
         self.version = metadata.version
 
 
-class InferenceSession:
+class Session:
+    """What onnxruntime's sessions are: :class:`InferenceSession` is the only one."""
+
+
+class InferenceSession(Session):
     """One model, ready to run.
 
     Takes what onnxruntime's class of that name takes. Kiln computes on the processor; other providers are passed over
@@ -104,6 +108,7 @@ class InferenceSession:
             self._session = kiln.Session(
                 _model(path_or_bytes, external),
                 external_data=external,
+                initializers=self._options.__dict__["_initializers"] or None,
                 threads=self._options.intra_op_num_threads or None,
                 profile=self._options.enable_profiling or None,
             )
@@ -189,6 +194,9 @@ class InferenceSession:
         """The same, with arrays that outputs of these names are written to."""
         if self._real is not None:
             return self._serve_by_real(list(output_names or []), input_feed, out or {})
+        if not isinstance(input_feed, dict):
+            kind = type(input_feed).__name__
+            raise TypeError(f"input_feed is a dict of the inputs by name ({self._needed}), not {kind}")
         for name in self._needed:
             if name not in input_feed:
                 missing = [name for name in self._needed if name not in input_feed]
@@ -226,6 +234,21 @@ class InferenceSession:
     ) -> list[OrtValue]:
         """The same over values."""
         return [OrtValue(array) for array in self.run(output_names, dict(input_dict_ort_values), run_options)]
+
+    def run_with_ortvaluevector(
+        self,
+        run_options: RunOptions | None,
+        feed_names: Sequence[str],
+        feeds: Sequence[OrtValue],
+        fetch_names: Sequence[str],
+        fetches: list[OrtValue],
+        fetch_devices: Sequence[OrtDevice],
+    ) -> None:
+        """The same over lists: the outputs of ``fetch_names`` are appended to ``fetches``."""
+        if len(feed_names) != len(feeds):
+            raise ValueError(f"{len(feed_names)} names of inputs for {len(feeds)} values")
+        feed = dict(zip(feed_names, feeds, strict=True))
+        fetches.extend(self.run_with_ort_values(fetch_names, feed, run_options))
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Serves one request of what is bound."""
@@ -302,6 +325,8 @@ def _real_options(real: Any, options: SessionOptions) -> Any:
     theirs.inter_op_num_threads = options.inter_op_num_threads
     theirs.enable_profiling = options.enable_profiling
     theirs.graph_optimization_level = real.GraphOptimizationLevel(int(options.graph_optimization_level))
+    for name, array in options.__dict__["_initializers"].items():
+        theirs.add_initializer(name, real.OrtValue.ortvalue_from_numpy(array))
     external = options.__dict__["_external_data"]
     if external:
         sizes = [len(data) for data in external.values()]
@@ -310,4 +335,4 @@ def _real_options(real: Any, options: SessionOptions) -> Any:
     return theirs
 
 
-__all__ = ["InferenceSession", "ModelMetadata", "NodeArg"]
+__all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Session"]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kiln.onnxruntime._errors import InvalidArgument
+from kiln.onnxruntime._options import OrtAllocatorType, OrtMemType
 from kiln.onnxruntime._types import dtype_of_number, number_of_dtype, type_of_value
 
 if TYPE_CHECKING:
@@ -142,6 +143,146 @@ class OrtValue:
         np.copyto(self.numpy(), data, casting="no")
 
 
+class OrtMemoryInfo:
+    """Which memory is meant: the processor's.
+
+    >>> info = OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, OrtMemType.DEFAULT)
+    >>> info.name, info.device_id
+    ('Cpu', 0)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        allocator_type: OrtAllocatorType = OrtAllocatorType.ORT_DEVICE_ALLOCATOR,
+        device_id: int = 0,
+        mem_type: OrtMemType = OrtMemType.DEFAULT,
+    ) -> None:
+        _on_processor(name)
+        self.name = name
+        self.allocator_type = allocator_type
+        self.device_id = device_id
+        self.mem_type = mem_type
+
+
+#: The settings of onnxruntime's arena, with what stands for its own choice.
+_ARENA = {
+    "max_mem": 0,
+    "arena_extend_strategy": -1,
+    "initial_chunk_size_bytes": -1,
+    "max_dead_bytes_per_chunk": -1,
+    "initial_growth_chunk_size_bytes": -1,
+    "max_power_of_two_extend_bytes": -1,
+}
+
+
+class OrtArenaCfg:
+    """Settings of onnxruntime's arena, which are kept and mean nothing here: memory is each session's pool.
+
+    Made of a dict of them, or of the first four in order.
+
+    >>> OrtArenaCfg({"max_mem": 1 << 20}).max_mem
+    1048576
+    """
+
+    max_mem: int
+    arena_extend_strategy: int
+    initial_chunk_size_bytes: int
+    max_dead_bytes_per_chunk: int
+    initial_growth_chunk_size_bytes: int
+    max_power_of_two_extend_bytes: int
+
+    def __init__(self, *settings: Any) -> None:
+        given = settings[0] if settings and isinstance(settings[0], dict) else dict(zip(_ARENA, settings, strict=False))
+        for name in given:
+            if name not in _ARENA:
+                raise RuntimeError(f"Invalid OrtArenaCfg option: {name}")
+        self.__dict__.update(_ARENA, **given)
+
+
+class _Indices:
+    """Where the values of a sparse tensor are."""
+
+    def __init__(self, **arrays: Array) -> None:
+        self._arrays = arrays
+
+    def indices(self) -> Array:
+        """The places, or the coordinates, of the values."""
+        return self._arrays["indices"]
+
+    def inner(self) -> Array:
+        """The column of each value."""
+        return self._arrays["inner"]
+
+    def outer(self) -> Array:
+        """Where each row begins among the values, and the end."""
+        return self._arrays["outer"]
+
+
+class SparseTensor:
+    """A tensor of which only some elements are stored. Models take none; it is a container, as in onnxruntime.
+
+    >>> sparse = SparseTensor.sparse_coo_from_numpy([3, 3], np.float32([1, 2]), np.int64([0, 5]), OrtDevice.make())
+    >>> sparse.dense_shape(), sparse.as_coo_view().indices()
+    ([3, 3], array([0, 5]))
+    """
+
+    def __init__(self, dense_shape: Sequence[int], values: Any, view: _Indices, layout: str) -> None:
+        self._shape = [int(size) for size in dense_shape]
+        self._values: Array = np.asarray(values)
+        self._view = view
+        self._layout = layout
+
+    @classmethod
+    def sparse_coo_from_numpy(
+        cls, dense_shape: Sequence[int], values: Any, coo_indices: Any, ort_device: OrtDevice
+    ) -> SparseTensor:
+        """Of values at places in the order of rows, or at pairs of coordinates."""
+        indices, count = np.asarray(coo_indices, np.int64), len(values)
+        if indices.shape not in ((count,), (count, 2), (2 * count,)):
+            raise InvalidArgument(f"{count} values have no coordinates in an array of shape {list(indices.shape)}")
+        return cls(dense_shape, values, _Indices(indices=indices), "coo")
+
+    @classmethod
+    def sparse_csr_from_numpy(
+        cls, dense_shape: Sequence[int], values: Any, inner_indices: Any, outer_indices: Any, ort_device: OrtDevice
+    ) -> SparseTensor:
+        """Of the values of each row, and their columns."""
+        inner, outer = np.asarray(inner_indices, np.int64), np.asarray(outer_indices, np.int64)
+        if inner.shape != (len(values),) or outer.shape != (int(dense_shape[0]) + 1,):
+            raise InvalidArgument(f"{len(values)} values in {dense_shape[0]} rows have other numbers of indices")
+        return cls(dense_shape, values, _Indices(inner=inner, outer=outer), "csr")
+
+    def dense_shape(self) -> list[int]:
+        """The shape with all elements."""
+        return list(self._shape)
+
+    def values(self) -> Array:
+        """The elements that are stored."""
+        return self._values
+
+    def _view_of(self, layout: str) -> _Indices:
+        if self._layout != layout:
+            raise RuntimeError(f"the sparse tensor is of layout {self._layout}, not {layout}")
+        return self._view
+
+    def as_coo_view(self) -> _Indices:
+        """The places of the values of one made of places."""
+        return self._view_of("coo")
+
+    def as_csrc_view(self) -> _Indices:
+        """The columns and rows of one made of those."""
+        return self._view_of("csr")
+
+    def data_type(self) -> str:
+        """What it is, as in ``sparse_tensor(float)``."""
+        return f"sparse_{type_of_value(self._values)}"
+
+    def device_name(self) -> str:
+        """``"cpu"``."""
+        return "cpu"
+
+
 class IOBinding:
     """Inputs and outputs of requests, by name.
 
@@ -160,6 +301,7 @@ class IOBinding:
     """
 
     def __init__(self, session: InferenceSession) -> None:
+        self._inputs_of = [port.name for port in session.get_inputs() + session.get_overridable_initializers()]
         self._outputs_of = [port.name for port in session.get_outputs()]
         self._inputs: dict[str, Any] = {}
         self._bound: dict[str, Array | None] = {}
@@ -167,18 +309,18 @@ class IOBinding:
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
         """Gives an input."""
-        self._inputs[name] = arr_on_cpu
+        self._bind_input(name, arr_on_cpu)
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Gives an input."""
-        self._inputs[name] = ortvalue._value
+        self._bind_input(name, ortvalue._value)
 
     def bind_input(
         self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int
     ) -> None:
         """Gives an input that lies at that address, and stays there until the request has run."""
         _on_processor(device_type)
-        self._inputs[name] = _array_at(buffer_ptr, element_type, shape)
+        self._bind_input(name, _array_at(buffer_ptr, element_type, shape))
 
     def bind_output(
         self,
@@ -197,6 +339,11 @@ class IOBinding:
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Asks for an output, to be written into that value."""
         self._bind_output(name, ortvalue.numpy())
+
+    def _bind_input(self, name: str, value: Any) -> None:
+        if name not in self._inputs_of:
+            raise RuntimeError(f"Failed to find NodeArg in all the inputs with name: {name}")
+        self._inputs[name] = value
 
     def _bind_output(self, name: str, at: Array | None) -> None:
         if name not in self._outputs_of:

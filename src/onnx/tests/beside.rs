@@ -219,3 +219,21 @@ fn files_that_are_handed_over_are_read_where_they_are() {
     let result = load_bytes_with(message.encode_to_vec().into(), data, &Limits::default());
     assert!(matches!(problem(result), ExternalProblem::Repeated(_)));
 }
+
+#[test]
+fn an_initialiser_is_replaced_without_a_look_at_its_own_data() {
+    let bytes = Bytes::from(model_with(&[("location", "nowhere")]).encode_to_vec());
+    let load = |tensor: Tensor| {
+        let mut data = ExternalData::new();
+        data.replace("w", tensor);
+        data.replace("no such name", Tensor::scalar(1f32));
+        load_bytes_with(bytes.clone(), data, &Limits::default())
+    };
+    let graph = load(Tensor::from_slice([4], &[1f32, 2.0, 3.0, 4.0]).unwrap()).unwrap();
+    let tensor = graph.constant_input(&graph.nodes[0], 1).unwrap();
+    assert_eq!(tensor.as_slice::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+    for other in [Tensor::from_slice([3], &[1f32; 3]).unwrap(), Tensor::from_slice([4], &[1i32; 4]).unwrap()] {
+        let Err(ModelError::Malformed { place, reason }) = load(other) else { panic!("it is of another spec") };
+        assert!(place.contains("\"w\"") && reason.contains("[4] of type float32"), "{place}: {reason}");
+    }
+}

@@ -1,6 +1,6 @@
 """Sessions and values, where programs look for them."""
 
-from kiln.onnxruntime._session import InferenceSession
-from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtValue
+from kiln.onnxruntime._session import InferenceSession, Session
+from kiln.onnxruntime._values import IOBinding, OrtDevice, OrtValue, SparseTensor
 
-__all__ = ["IOBinding", "InferenceSession", "OrtDevice", "OrtValue"]
+__all__ = ["IOBinding", "InferenceSession", "OrtDevice", "OrtValue", "Session", "SparseTensor"]

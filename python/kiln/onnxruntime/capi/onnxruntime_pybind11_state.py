@@ -27,7 +27,7 @@ from kiln.onnxruntime._options import (
 )
 from kiln.onnxruntime._process import get_all_providers, get_available_providers, get_device
 from kiln.onnxruntime._session import ModelMetadata, NodeArg
-from kiln.onnxruntime._values import OrtDevice, SessionIOBinding
+from kiln.onnxruntime._values import OrtArenaCfg, OrtDevice, OrtMemoryInfo, SessionIOBinding, SparseTensor
 
 __all__ = [
     "EPFail",
@@ -49,12 +49,15 @@ __all__ = [
     "NotFound",
     "NotImplemented",
     "OrtAllocatorType",
+    "OrtArenaCfg",
     "OrtDevice",
     "OrtMemType",
+    "OrtMemoryInfo",
     "RunOptions",
     "RuntimeException",
     "SessionIOBinding",
     "SessionOptions",
+    "SparseTensor",
     "get_all_providers",
     "get_available_providers",
     "get_device",
