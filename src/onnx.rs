@@ -10,7 +10,7 @@
 //!   `draft` is what these write; `order` sorts.
 //! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model,
 //!   which `folders` opens and `handed` has in memory; `claims` holds their sizes against what may be taken.
-//! - `url` is what a model may be named by. `data` reads the values of test cases.
+//! - `weigh` says what a model's messages take before they are decoded. `url` is what a model may be named by. `data` reads the values of test cases.
 //! - `write` writes models: for tests, the demonstration and fuzzing.
 //! - `proto` is generated from `onnx.proto` (a test compares them).
 
@@ -35,6 +35,7 @@ mod source;
 mod standard;
 mod tensor;
 mod url;
+mod weigh;
 mod write;
 
 #[cfg(test)]
@@ -66,6 +67,7 @@ use external::{Beside, External};
 use folders::Folders;
 use source::Source;
 use tensor::{import_tensor, tensor_proto};
+use weigh::From;
 
 /// The newest operator set of ONNX's own domain that is supported (ONNX 1.23).
 pub const NEWEST_OPSET: i64 = 28;
@@ -113,8 +115,9 @@ fn load_file(path: &Path, external: ExternalData, limits: &Limits) -> Result<Gra
         true => Folders::of_model(path, &file).map_or(Beside::Nowhere, Beside::Folders),
         false => Beside::Handed(external),
     };
-    let source = Source::file(Backing::new(path, file), size);
-    read_model(source, External::of(beside, initialisers), limits)
+    let backing = Backing::new(path, file);
+    limits.check_weight(From::File(&backing, info.len()), || path.display().to_string())?;
+    read_model(Source::file(backing, size), External::of(beside, initialisers), limits)
 }
 
 /// Reads a model from memory. Files that it names are looked for in `folder`; without a folder such names are errors.
@@ -124,6 +127,7 @@ fn load_file(path: &Path, external: ExternalData, limits: &Limits) -> Result<Gra
 /// As [`load`].
 pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check_size(bytes.len() as u64, || "the model".to_owned())?;
+    limits.check_weight(From::Memory(&bytes), || "the model".to_owned())?;
     let beside = folder.map_or(Beside::Nowhere, |folder| Beside::Folders(Folders::one(folder)));
     let external = External::of(beside, HashMap::new());
     refusable(|| read_model(Source::memory(bytes), external, limits))
@@ -142,6 +146,7 @@ fn refusable<T>(work: impl FnOnce() -> Result<T, ModelError>) -> Result<T, Model
 /// As [`load`].
 pub fn load_bytes_with(bytes: Bytes, external: ExternalData, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check_size(bytes.len() as u64, || "the model".to_owned())?;
+    limits.check_weight(From::Memory(&bytes), || "the model".to_owned())?;
     let mut external = external;
     let initialisers = std::mem::take(&mut external.initialisers);
     let external = External::of(Beside::Handed(external), initialisers);

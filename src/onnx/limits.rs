@@ -1,6 +1,9 @@
 //! Limits for models: far above real models and far below what a machine can bear.
 
+use kiln_kernels::memory::unclaimed_bytes;
+
 use super::ModelError;
+use super::weigh::{From, weigh};
 use crate::tensor::installed_bytes;
 
 /// Bounds on a model, checked while it is read.
@@ -20,6 +23,9 @@ pub struct Limits {
     pub rank: usize,
     /// Bytes of all tensors that are stored in files or bytes, counted before any are read. Equal ranges count once.
     pub tensor_bytes: u64,
+    /// Bytes of memory that the messages of the file take at most when they are decoded, without the raw elements of
+    /// tensors.
+    pub message_bytes: u64,
     /// Bytes of one name.
     pub name_bytes: usize,
 }
@@ -34,6 +40,8 @@ impl Default for Limits {
             depth: 16,
             rank: 32,
             tensor_bytes: installed_bytes() as u64,
+            // A million nodes of the usual size.
+            message_bytes: 4 << 30,
             name_bytes: 1 << 16,
         }
     }
@@ -55,6 +63,12 @@ impl Limits {
     pub(super) fn check_size(&self, bytes: u64, place: impl FnOnce() -> String) -> Result<(), ModelError> {
         let limit = self.file_bytes;
         if bytes <= limit { Ok(()) } else { Err(ModelError::TooLarge { place: place(), bytes, limit }) }
+    }
+
+    /// An error if decoding takes too much memory.
+    pub(super) fn check_weight(&self, from: From<'_>, place: impl FnOnce() -> String) -> Result<(), ModelError> {
+        let limit = self.message_bytes.min(unclaimed_bytes() as u64);
+        self.check("the memory of its messages in bytes", weigh(from, limit), limit, place)
     }
 
     /// An error if a name is too long.

@@ -213,7 +213,11 @@ impl SessionOptions {
     /// The limits of a model's file: its tensors take no more than those of requests may.
     pub(super) fn onnx_limits(&self) -> onnx::Limits {
         let memory = u64::try_from(self.memory_bytes).unwrap_or(u64::MAX);
-        onnx::Limits { tensor_bytes: self.limits.tensor_bytes.min(memory), ..self.limits.clone() }
+        onnx::Limits {
+            tensor_bytes: self.limits.tensor_bytes.min(memory),
+            message_bytes: self.limits.message_bytes.min(memory),
+            ..self.limits.clone()
+        }
     }
 
     /// The level in force: the machine's, or a lower one.

@@ -8,6 +8,7 @@
 mod operators;
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln::cache::Limits;
@@ -16,7 +17,7 @@ use kiln::session::{Session, SessionOptions};
 
 use operators::{OPERATORS, Operator};
 
-/// What a process is told, in a file of the folder that it is started in: operator, limit, first shapes, all shapes, plans.
+/// What a process is told, in a file of the folder that it is started in: operator, limit, first shapes, all shapes, plans, callers.
 const JOB: &str = "job";
 /// Where it writes its memory after the first shapes and the most after them.
 const TOLD: &str = "told";
@@ -39,6 +40,8 @@ struct Job<'a> {
     first: usize,
     shapes: usize,
     plans: bool,
+    /// Threads that make requests at the same time.
+    callers: usize,
 }
 
 /// Not a test: what the processes do that the tests start. Without a job it does nothing.
@@ -47,8 +50,9 @@ struct Job<'a> {
 fn server() {
     let Ok(job) = std::fs::read_to_string(JOB) else { return };
     let parts: Vec<&str> = job.lines().collect();
-    let [name, limit, first, shapes, plans] = parts[..] else { panic!("a job has five lines: {job}") };
-    let [limit, first, shapes] = [limit, first, shapes].map(|number| number.parse::<usize>().expect("a number"));
+    let [name, limit, first, shapes, plans, callers] = parts[..] else { panic!("a job has six lines: {job}") };
+    let [limit, first, shapes, callers] =
+        [limit, first, shapes, callers].map(|number| number.parse::<usize>().expect("a number"));
     let operator = OPERATORS.iter().find(|operator| operator.name == name).expect("a known operator");
     let cache_limits = Limits { bytes: limit, ..SessionOptions::default().cache_limits };
     // Free memory of tensors has a bound of its own. Without any, a long run would mostly wait for fresh pages.
@@ -64,34 +68,50 @@ fn server() {
     let session = Session::from_graph(operator.graph(), &options).expect("the graph is supported");
     // The smaller ones make tensors of less than 64 KiB, which do not come from reserved memory.
     let side = if shapes > 11usize.pow(3) { 47 } else { 11 };
-    let (mut early, mut most) = (0, 0);
-    for number in 0..shapes {
-        session
-            .run(&operator.request(number, side))
-            .unwrap_or_else(|error| panic!("{name}, request {number}: {error}"));
-        if number < first {
-            early = if number % 16 == 0 || number + 1 == first { early.max(in_memory()) } else { early };
-        } else if number % 64 == 0 || number + 1 == shapes {
-            most = most.max(in_memory());
+    let (early, most, next) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let call = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= shapes {
+                return;
+            }
+            session
+                .run(&operator.request(number, side))
+                .unwrap_or_else(|error| panic!("{name}, request {number}: {error}"));
+            if number < first {
+                if number % 16 == 0 || number + 1 == first {
+                    early.fetch_max(in_memory(), Ordering::Relaxed);
+                }
+            } else if number % 64 == 0 || number + 1 == shapes {
+                most.fetch_max(in_memory(), Ordering::Relaxed);
+            }
         }
+    };
+    match callers {
+        1 => call(),
+        _ => std::thread::scope(|scope| (0..callers).for_each(|_| drop(scope.spawn(call)))),
     }
+    let [early, most] = [early, most].map(AtomicUsize::into_inner);
     std::fs::write(TOLD, format!("{early} {most}")).expect("the folder is the test's");
 }
 
 impl Job<'_> {
     /// The caller's own lists of numbers, of ever other sizes, would leave holes in glibc's heap that are no business of ours: they
     /// get mappings of their own. In a short run so do small tensors, whose holes are more than all that is looked for.
-    fn environment(&self) -> [(&'static str, &'static str); 2] {
-        [("MALLOC_MMAP_THRESHOLD_", if self.limit < MIB { "16384" } else { "65536" }), ("MALLOC_ARENA_MAX", "1")]
+    /// glibc's threshold would grow with the largest list that a caller frees. Several callers have as many arenas of the heap as
+    /// glibc gives them, one has one.
+    fn environment(&self) -> Vec<(&'static str, &'static str)> {
+        let mapped = ("MALLOC_MMAP_THRESHOLD_", if self.limit < MIB { "16384" } else { "65536" });
+        if self.callers == 1 { vec![mapped, ("MALLOC_ARENA_MAX", "1")] } else { vec![mapped] }
     }
 }
 
 /// Has a process do that: its memory after the first shapes, and the most after them.
 fn serve(job: &Job<'_>) -> (usize, usize) {
     let home = tempfile::tempdir().unwrap();
-    let Job { operator, limit, first, shapes, plans } = job;
+    let Job { operator, limit, first, shapes, plans, callers } = job;
     let name = operator.name;
-    std::fs::write(home.path().join(JOB), format!("{name}\n{limit}\n{first}\n{shapes}\n{plans}")).unwrap();
+    std::fs::write(home.path().join(JOB), format!("{name}\n{limit}\n{first}\n{shapes}\n{plans}\n{callers}")).unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "server", "--nocapture"])
         .current_dir(home.path())
@@ -134,7 +154,7 @@ fn each(check: impl Fn(&Operator, bool) -> Result<(), String> + Sync) {
 fn a_full_cache_grows_no_more() {
     let (first, shapes) = (400, 1300);
     each(|operator, plans| {
-        let (early, most) = serve(&Job { operator, limit: MIB / 4, first, shapes, plans });
+        let (early, most) = serve(&Job { operator, limit: MIB / 4, first, shapes, plans, callers: 1 });
         let grown = most.saturating_sub(early);
         // 870 bytes a shape: less than an executor takes with its key and plan.
         if grown <= MIB * 3 / 4 { Ok(()) } else { Err(format!("{early} bytes, then {grown} more")) }
@@ -146,9 +166,24 @@ fn a_full_cache_grows_no_more() {
 #[allow(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn a_hundred_thousand_shapes() {
     each(|operator, plans| {
-        let (early, most) = serve(&Job { operator, limit: 16 * MIB, first: 10, shapes: 100_000, plans });
+        let (early, most) = serve(&Job { operator, limit: 16 * MIB, first: 10, shapes: 100_000, plans, callers: 1 });
         let mib = |bytes: usize| bytes as f64 / MIB as f64;
         println!("{}, plans {plans}: {:.1} MiB at first, {:.1} at most", operator.name, mib(early), mib(most));
         if most <= (16 + 32) * MIB { Ok(()) } else { Err(format!("{most} bytes")) }
     });
+}
+
+/// A convolution network that eight threads ask at the same time, each with a heap of its own as glibc gives it: together
+/// they take what one may.
+#[test]
+#[allow(clippy::print_stdout, reason = "the figures are what it is run for")]
+fn eight_callers_share_the_bound() {
+    let operator = OPERATORS.iter().find(|operator| operator.name == "conv").expect("there are convolutions");
+    for plans in [true, false] {
+        let job = Job { operator, limit: 16 * MIB, first: 10, shapes: 12_000, plans, callers: 8 };
+        let (early, most) = serve(&job);
+        let mib = |bytes: usize| bytes as f64 / MIB as f64;
+        println!("plans {plans}: {:.1} MiB at first, {:.1} at most", mib(early), mib(most));
+        assert!(most <= (16 + 32) * MIB, "plans {plans}: {:.1} MiB", mib(most));
+    }
 }
