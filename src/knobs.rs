@@ -87,7 +87,8 @@ macro_rules! knobs {
 knobs! {
     /// The highest instruction-set level that kernels are emitted for; what the processor lacks is never used.
     max_isa: Isa = "KILN_MAX_ISA", "avx512";
-    /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones.
+    /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones; or
+    /// these with the same bits for a row alone and in any batch.
     numerics: Numerics = "KILN_NUMERICS", "default";
     /// What weights of matrix products are kept in: f32 as they are, or bf16, which is smaller, faster and less exact.
     precision: Precision = "KILN_PRECISION", "f32";
@@ -170,7 +171,7 @@ impl Value for Isa {
 }
 
 impl Value for Numerics {
-    const ALLOWED: &'static str = "strict, precise or default";
+    const ALLOWED: &'static str = "strict, precise, default or invariant";
 
     fn parse(text: &str) -> Option<Numerics> {
         text.parse().ok()

@@ -34,7 +34,7 @@ pub mod transpose;
 pub mod vecmath;
 
 pub(crate) use code_parts::Emitted;
-pub use code_parts::{CodeParts, CodeSource, EmitEach, MOST_PARTS, PartSet};
+pub use code_parts::{CodeParts, CodeSource, EmitEach, MOST_PARTS, Ordered, PartSet};
 pub use numerics::{Numerics, NumericsError};
 pub use packed::{PackedElement, PackedWeights, PackedWeightsMut};
 pub use precision::{Elements, Precision, PrecisionError};

@@ -147,8 +147,20 @@ impl Extension {
 }
 
 /// Extensions that code may use beside its level: plain data, as keys hold it.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Extensions(u8);
+
+// By hand, because not every number is a set.
+impl Mutate for Extensions {
+    fn sample() -> Extensions {
+        Extensions::default().with(Extension::Bf16)
+    }
+
+    /// The sets with one more or one less.
+    fn mutants(&self) -> Vec<(String, Extensions)> {
+        Extension::ALL.map(|extension| (String::new(), Extensions(self.0 ^ 1 << extension as u8))).into()
+    }
+}
 
 impl Extensions {
     /// Those that this machine has beside a level. An emulated level has none of the machine's.
@@ -162,6 +174,18 @@ impl Extensions {
     #[must_use]
     pub const fn with(self, extension: Extension) -> Extensions {
         Extensions(self.0 | 1 << extension as u8)
+    }
+
+    /// The set of these bits, as [`Extensions::bits`] gives them.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Extensions {
+        Extensions(bits)
+    }
+
+    /// A bit for each, in the order of [`Extension::ALL`].
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
     }
 
     /// Whether it is one of them.

@@ -26,7 +26,7 @@ pub mod memory;
 pub mod parallel;
 pub mod reference;
 
-pub use cpu::{CodeKey, CodeParts, CodeSource, EmitEach, PartSet};
+pub use cpu::{CodeKey, CodeParts, CodeSource, EmitEach, Ordered, PartSet};
 pub use error::{KernelError, Result};
 pub use isa::{Extension, Extensions, Isa};
 pub use kiln_fork as fork;

@@ -83,7 +83,7 @@ class Session:
         cache_mode: Literal["off", "memory", "read", "read-write"] | None = None,
         cache_per_model: bool | None = None,
         precision: Literal["f32", "bf16"] | None = None,
-        numerics: Literal["strict", "precise", "default"] | None = None,
+        numerics: Literal["strict", "precise", "default", "invariant"] | None = None,
         max_isa: Literal["portable", "avx2", "avx512"] | None = None,
         tune: Literal["off", "fast", "full"] | None = None,
         rehearse: bool | None = None,

@@ -73,13 +73,17 @@ impl BuildCx {
     /// What executors are built for.
     #[must_use]
     pub fn target(&self) -> Target {
-        Target::new(self.isa, self.threads)
+        Target { in_order: self.numerics == Numerics::Invariant, ..Target::new(self.isa, self.threads) }
     }
 
     /// What packed weights consist of.
     #[must_use]
     pub fn elements(&self) -> Elements {
-        self.precision.elements(self.isa)
+        match self.precision.elements(self.isa) {
+            // AMX computes products of two rows and more alone.
+            Elements::Bf16Tiles if self.numerics == Numerics::Invariant => Elements::Bf16,
+            elements => elements,
+        }
     }
 
     /// The value of that key, from the cache or built. Where the records are taken as complete, a value whose choice a

@@ -48,6 +48,14 @@ pub(super) fn table_bytes(shape: &ConvShape) -> Option<u64> {
     taps.checked_add(phases.checked_mul(PHASE)?)?.checked_add(shape.channels.checked_mul(CHANNEL)?)
 }
 
+impl ConvProblem {
+    /// Whether the policy lets these blocks add as they do: where the order must not depend on the batch, the strategy
+    /// is the model's, and no record or tuner chooses another.
+    fn keeps_order(&self, blocks: &ConvBlocks, target: &Target) -> bool {
+        self.numerics != Numerics::Invariant || blocks.strategy == self.choose(target).strategy
+    }
+}
+
 impl Problem for ConvProblem {
     const FAMILY: &'static str = "conv";
     const REVISION: u32 = 9;
@@ -67,7 +75,7 @@ impl Problem for ConvProblem {
         // A node has packed its weights once, in the layout that fits them.
         let layout = blocks.layout() == self.shape.weights().layout(target.isa, self.elements);
         let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy, blocks.elements, target.isa);
-        layout && suits && blocks.fits(&self.shape, target.isa)
+        layout && suits && blocks.fits(&self.shape, target.isa) && self.keeps_order(blocks, target)
     }
 
     fn build(&self, blocks: &ConvBlocks, target: &Target, source: &dyn CodeSource) -> KernelResult<Conv> {
@@ -87,7 +95,9 @@ impl Problem for ConvProblem {
     fn candidates(&self, target: &Target, most: usize) -> Vec<ConvBlocks> {
         let (isa, threads) = (target.isa, target.threads());
         let mut found = ConvBlocks::candidates(isa, &self.shape, self.elements, self.numerics, threads, most);
-        found.retain(|blocks| self.stored.suits(blocks.strategy, blocks.elements, isa));
+        found.retain(|blocks| {
+            self.stored.suits(blocks.strategy, blocks.elements, isa) && self.keeps_order(blocks, target)
+        });
         found
     }
 
@@ -186,5 +196,49 @@ mod tests {
         assert!(!key(&shape, Numerics::Default).accepts(&ConvBlocks { vectors: 1, ..four }, &cx), "other panels");
         let absurd = ConvBlocks { row_block: u32::MAX, row_tasks: u32::MAX, ..four };
         assert!(!key(&shape, Numerics::Default).accepts(&absurd, &cx));
+    }
+
+    #[test]
+    fn where_a_row_has_one_order_no_record_chooses_another_strategy() {
+        let target = Target { in_order: true, ..Target::new(Isa::Avx2, 2) };
+        let problem = |batch: u64, size: u64, channels: u64| ConvProblem {
+            shape: ConvShape {
+                batch,
+                channels,
+                filters: 64,
+                groups: 1,
+                input: [1, size, size],
+                output: [1, size, size],
+                kernel: [1, 3, 3],
+                strides: [1; 3],
+                dilations: [1; 3],
+                pads: [0, 1, 1],
+                transposed: false,
+            },
+            elements: Elements::F32,
+            stored: ConvStored::default(),
+            numerics: Numerics::Invariant,
+            activation: None,
+        };
+        let mut by_default = Vec::new();
+        for [size, channels] in [[28, 64], [7, 256], [4, 256], [2, 512], [9, 8], [14, 32]] {
+            let strategy = problem(1, size, channels).choose(&target).strategy;
+            for batch in [1, 2, 8, 64] {
+                let problem = problem(batch, size, channels);
+                assert_eq!(problem.choose(&target).strategy, strategy, "{batch} images of {size}");
+                let candidates = problem.candidates(&target, 64);
+                assert!(!candidates.is_empty() && candidates.iter().all(|found| found.strategy == strategy));
+                let others = ConvProblem { numerics: Numerics::Default, ..problem }.candidates(&target, 64);
+                assert!(others.iter().any(|other| other.strategy != strategy), "{batch} images of {size}");
+                for other in others {
+                    assert_eq!(problem.accepts(&other, &target), other.strategy == strategy, "{other:?}");
+                }
+            }
+            by_default.push([1, 64].map(|batch| {
+                let problem = ConvProblem { numerics: Numerics::Default, ..problem(batch, size, channels) };
+                problem.choose(&target).strategy
+            }));
+        }
+        assert!(by_default.iter().any(|[alone, many]| alone != many), "this shows nothing: {by_default:?}");
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use kiln_kernels::{CodeSource, Parallel, Result as KernelResult};
+use kiln_kernels::{CodeSource, Ordered, Parallel, Result as KernelResult};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -121,7 +121,9 @@ impl<P: Problem> Family for ExecutorKey<P> {
     }
 
     fn build(&self, choice: &P::Choice, cx: &BuildCx) -> KernelResult<P::Value> {
-        self.problem.build(choice, &self.target, cx)
+        // The key says it, not the context: a cache serves contexts of both kinds.
+        let source = Ordered { source: cx, in_order: self.target.in_order };
+        self.problem.build(choice, &self.target, &source)
     }
 
     fn fits(&self, cx: &BuildCx) -> bool {

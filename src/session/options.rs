@@ -35,7 +35,8 @@ pub struct SessionOptions {
     pub pool: Option<Threads>,
     /// The highest instruction-set level that may be used; `None` is that of the machine.
     pub max_isa: Option<Isa>,
-    /// How far rounding may go: whether convolutions may use Winograd transforms.
+    /// How far rounding may go: whether convolutions may use Winograd transforms, and whether a row has the same bits
+    /// alone and in any batch.
     pub numerics: Numerics,
     /// The precision that weights may be rounded to for speed.
     pub precision: Precision,

@@ -115,6 +115,12 @@ pub trait CodeSource {
     /// The code of `key` with at least the wanted parts, emitted now or before.
     fn parts(&self, key: &CodeKey, wanted: PartSet) -> Result<Arc<CodeParts>>;
 
+    /// Whether kernels that get their code here add the terms of a row in one order, however many rows, images and
+    /// threads there are ([`Numerics::Invariant`](super::Numerics)).
+    fn in_order(&self) -> bool {
+        false
+    }
+
     /// One part of a key's code.
     fn part(&self, key: &CodeKey, part: usize) -> Result<Arc<Code>> {
         let emitted = self.parts(key, PartSet::default().and(part))?;
@@ -125,6 +131,25 @@ pub trait CodeSource {
     /// The code of a key that has one part.
     fn code(&self, key: &CodeKey) -> Result<Arc<Code>> {
         self.part(key, 0)
+    }
+}
+
+/// Another source, of kernels that add in one order, or need not.
+#[derive(Clone, Copy)]
+pub struct Ordered<'a> {
+    /// Where code comes from.
+    pub source: &'a dyn CodeSource,
+    /// [`CodeSource::in_order`]
+    pub in_order: bool,
+}
+
+impl CodeSource for Ordered<'_> {
+    fn parts(&self, key: &CodeKey, wanted: PartSet) -> Result<Arc<CodeParts>> {
+        self.source.parts(key, wanted)
+    }
+
+    fn in_order(&self) -> bool {
+        self.in_order
     }
 }
 

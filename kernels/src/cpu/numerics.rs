@@ -1,5 +1,5 @@
 //! The numerics policy: how far a result may be from the plain sum of products, which decides whether kernels may use
-//! transforms.
+//! transforms, and whether the order of additions may depend on what else a request holds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-/// A policy on rounding, strictest first. Under each, arithmetic is in `f32` and equal inputs give equal results.
+/// A policy on rounding. The first three rise, strictest first. Under each, arithmetic is in `f32` and equal inputs give equal results.
 ///
 /// A transformed convolution (see [`winograd`](super::conv::winograd)) multiplies less and rounds differently. It also
 /// mixes the positions of a small square: an infinity in the input makes all outputs of its square NaN.
@@ -21,11 +21,15 @@ pub enum Numerics {
     /// Also transforms that lose one to two bits more: up to about 2e-5 of the output's root mean square.
     #[default]
     Default,
+    /// The transforms of `Default`, and one order of additions for a row in any company: no choice that changes the
+    /// arithmetic of a row or an image looks at how many of them there are, or at the number of threads. So a row alone
+    /// has the bits that it has in any batch.
+    Invariant,
 }
 
 /// A text that names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: expected strict, precise or default")]
+#[error("{0}: expected strict, precise, default or invariant")]
 pub struct NumericsError(String);
 
 impl FromStr for Numerics {
@@ -36,6 +40,7 @@ impl FromStr for Numerics {
             "strict" => Ok(Numerics::Strict),
             "precise" => Ok(Numerics::Precise),
             "default" => Ok(Numerics::Default),
+            "invariant" => Ok(Numerics::Invariant),
             other => Err(NumericsError(other.to_owned())),
         }
     }
@@ -47,6 +52,7 @@ impl fmt::Display for Numerics {
             Numerics::Strict => "strict",
             Numerics::Precise => "precise",
             Numerics::Default => "default",
+            Numerics::Invariant => "invariant",
         })
     }
 }

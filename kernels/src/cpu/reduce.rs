@@ -53,7 +53,10 @@ impl Reduce {
             return Err(KernelError::Unsupported { family: FAMILY, reason: format!("{collapsed:?} is too large") });
         }
         let (input_len, output_len, tasks) = (collapsed.input_len(), collapsed.output_len(), tasks.max(1));
-        let steps = if input_len == 0 { SmallVec::new() } else { geometry::steps(reduction, collapsed, tasks) };
+        let steps = match input_len {
+            0 => SmallVec::new(),
+            _ => geometry::steps(reduction, collapsed, tasks, source.in_order()),
+        };
         let coded = |step: Step| {
             let code = if isa.is_jit() { Some(source.code(&code_key(&step, isa))?) } else { None };
             Ok((step, code))

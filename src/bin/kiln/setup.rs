@@ -43,7 +43,8 @@ pub(crate) struct SessionArgs {
     /// Neither remember the shapes of requests nor have those that are remembered planned, and one run on zeros, at load
     #[arg(long, help_heading = "Session")]
     no_rehearsal: bool,
-    /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones
+    /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones; or
+    /// these with the same bits for a row alone and in any batch
     #[arg(long, value_name = "POLICY", help_heading = "Session")]
     numerics: Option<Policy>,
     /// What weights of matrix products are kept in: f32 as they are, or bf16, which is smaller, faster and less exact
@@ -96,6 +97,8 @@ pub(crate) enum Policy {
     Precise,
     /// ... and transforms that lose one to two bits more
     Default,
+    /// ... and a row has the same bits alone and in any batch
+    Invariant,
 }
 
 impl From<Policy> for Numerics {
@@ -104,6 +107,7 @@ impl From<Policy> for Numerics {
             Policy::Strict => Numerics::Strict,
             Policy::Precise => Numerics::Precise,
             Policy::Default => Numerics::Default,
+            Policy::Invariant => Numerics::Invariant,
         }
     }
 }

@@ -228,11 +228,29 @@ impl AttentionBlocks {
     pub fn pick(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
         // Packing a key takes about as long as using it for two queries.
         let stream = isa.is_jit() && !shape.key_columns && shape.queries() < 4 && shape.keys() > 0;
+        let keys = if shape.keys() <= 2 * KEY_BLOCK { shape.keys().max(1) } else { KEY_BLOCK };
+        AttentionBlocks::cut(isa, shape, threads, stream, keys)
+    }
+
+    /// The choice where a query has one order of additions, however many there are. Blocks of keys start at the same
+    /// keys for any number of them, so that the keys behind those that a causal query sees change nothing either.
+    #[must_use]
+    pub fn in_order(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
+        AttentionBlocks::cut(isa, shape, threads, false, shape.keys().clamp(1, KEY_BLOCK))
+    }
+
+    /// Whether the additions of a query are those of [`AttentionBlocks::in_order`].
+    #[must_use]
+    pub fn is_in_order(&self, shape: &AttentionShape) -> bool {
+        !self.stream && self.keys() == shape.keys().clamp(1, KEY_BLOCK)
+    }
+
+    /// Blocks of that many keys.
+    fn cut(isa: Isa, shape: &AttentionShape, threads: usize, stream: bool, keys: usize) -> AttentionBlocks {
         let (tall, worth) = match shape.is_paired() {
             true => (TALLEST * TILE_ROWS, WORTH_A_THREAD_ON_AMX),
             false => (most_rows(isa, panel_vectors(isa, shape.keys())).max(1), WORTH_A_THREAD),
         };
-        let keys = if shape.keys() <= 2 * KEY_BLOCK { shape.keys().max(1) } else { KEY_BLOCK };
         let rows = (SCORES / keys / tall * tall).clamp(tall, 16 * tall).min(shape.queries().max(1));
         let threads = threads.min(shape.work() / worth).max(1);
         let units = shape.units().max(1);

@@ -154,7 +154,8 @@ impl BlockProduct {
             return refuse(format!("{blocks:?} do not fit {shape:?}"));
         }
         let panels = shape.panels(isa);
-        let kernels = if shape.reads_codes(isa) {
+        // Codes are multiplied in another order than numbers.
+        let kernels = if shape.reads_codes(isa) && !source.in_order() {
             Kernels::Rows(Row::new(isa, panels, source)?)
         } else {
             let vectors = panels.width / isa.lanes();

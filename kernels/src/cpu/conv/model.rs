@@ -30,7 +30,16 @@ impl ConvBlocks {
         if elements == Elements::Bf16Tiles {
             return on_amx(isa, shape, threads);
         }
-        let transformed = cost::pick(isa, shape, elements, numerics, busy_threads(shape, threads));
+        let transformed = match numerics {
+            // The tile is that of one image on one thread, whatever the batch; how it is cut changes no sum.
+            Numerics::Invariant => match cost::pick(isa, &ConvShape { batch: 1, ..*shape }, elements, numerics, 1) {
+                Some(ConvBlocks { strategy: Strategy::Winograd(tile), .. }) => {
+                    ConvBlocks::winograd(isa, shape, elements, tile, threads)
+                }
+                _ => None,
+            },
+            _ => cost::pick(isa, shape, elements, numerics, busy_threads(shape, threads)),
+        };
         transformed.unwrap_or_else(|| ConvBlocks::untransformed(isa, shape, elements, threads))
     }
 

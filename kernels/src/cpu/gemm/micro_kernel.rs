@@ -33,6 +33,7 @@ impl MicroKernel {
         if !key.isa.is_jit() {
             return Ok(MicroKernel::Portable(key));
         }
+        let key = TileCode { in_order: key.in_order || source.in_order(), ..key };
         let heights = cuts.into_iter().flat_map(|tiles| tiles.heights());
         let wanted = heights.fold(PartSet::default(), |parts, height| parts.and(height - 1));
         if wanted.is_empty() {

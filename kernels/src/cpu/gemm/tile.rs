@@ -77,8 +77,9 @@ pub struct TileCode {
     pub residual: Stored,
     /// Type of C, rounded once, when it is stored.
     pub output: Stored,
-    /// Whether terms are added in one order for every number of rows: that of the kernel of one row, whose last panels
-    /// this one computes. Otherwise equal columns would have different sums.
+    /// Whether terms are added in one order for every number of rows: that of the kernel of one row. So it is for the
+    /// last panels of that kernel's product, which this one computes (otherwise equal columns would have different
+    /// sums), and where all kernels are asked to ([`CodeSource::in_order`](crate::cpu::CodeSource::in_order)).
     pub in_order: bool,
 }
 

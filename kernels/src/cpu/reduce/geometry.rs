@@ -122,8 +122,9 @@ impl Step {
         part(self.reduce, self.parts, index)
     }
 
-    /// Parts of the middle axis for accuracy, and for `tasks` tasks where `outer` gives less than one part a task.
-    fn split(&self, tasks: usize) -> usize {
+    /// Parts of the middle axis for accuracy, and for `tasks` tasks where `outer` gives less than one part a task; `in
+    /// order`, for accuracy alone.
+    fn split(&self, tasks: usize, in_order: bool) -> usize {
         let accurate = match self.pass.fold {
             // Long rows are shared between tasks whole, as those of sums are: memory delivers a third less when tasks
             // read halves of rows.
@@ -133,13 +134,13 @@ impl Step {
         // At most half of the axis, so that every pass makes it shorter.
         let shares = (self.reduce * self.inner / SHARE).min(self.reduce / 2);
         let units = self.outer * self.inner.div_ceil(LINE);
-        let shared = if units < tasks { tasks.div_ceil(units.max(1)).min(shares) } else { 1 };
+        let shared = if units < tasks && !in_order { tasks.div_ceil(units.max(1)).min(shares) } else { 1 };
         accurate.max(shared).max(1)
     }
 }
 
 /// The passes of a reduction whose input is not empty.
-pub(super) fn steps(reduction: Reduction, collapsed: &Collapsed, tasks: usize) -> SmallVec<[Step; 2]> {
+pub(super) fn steps(reduction: Reduction, collapsed: &Collapsed, tasks: usize, in_order: bool) -> SmallVec<[Step; 2]> {
     let Pass { map, fold, post_op } = reduction.pass();
     let mut steps = SmallVec::<[Step; 2]>::new();
     let mut push = |outer: usize, mut reduce: usize, inner: usize| {
@@ -147,7 +148,7 @@ pub(super) fn steps(reduction: Reduction, collapsed: &Collapsed, tasks: usize) -
             let map = if steps.is_empty() { map } else { Map::Identity };
             let pass = Pass { map, fold, post_op: PostOp::None };
             let mut step = Step { outer, reduce, inner, parts: 1, pass, scale: 1.0 };
-            step.parts = step.split(tasks);
+            step.parts = step.split(tasks, in_order);
             steps.push(step);
             if step.parts == 1 {
                 return;
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn long_sums_are_summed_in_parts_and_the_inner_axis_goes_first() {
         let collapsed = Collapsed { dims: SmallVec::from_slice(&[10_000, 3, 100_000]), reduced_first: true };
-        let steps = steps(Reduction::Mean, &collapsed, 4);
+        let steps = steps(Reduction::Mean, &collapsed, 4, false);
         let sizes: Vec<_> = steps.iter().map(|step| (step.outer, step.reduce, step.inner, step.parts)).collect();
         assert_eq!(sizes, [(30_000, 100_000, 1, 25), (30_000, 25, 1, 1), (1, 10_000, 3, 40), (1, 40, 3, 1)]);
         assert_eq!(steps.iter().filter(|step| step.scale != 1.0).count(), 1, "divided once");

@@ -27,7 +27,7 @@ pub(in crate::cpu::conv) fn allowed(numerics: Numerics) -> &'static [WinogradTil
     match numerics {
         Numerics::Strict => &[],
         Numerics::Precise => &[WinogradTile::Two],
-        Numerics::Default => &[WinogradTile::Two, WinogradTile::Four],
+        Numerics::Default | Numerics::Invariant => &[WinogradTile::Two, WinogradTile::Four],
     }
 }
 
