@@ -27,7 +27,7 @@ mod system;
 use std::sync::Arc;
 
 use kiln_kernels::extent::{Foreign, ForeignMut};
-use kiln_kernels::memory::{Refused, try_with_capacity};
+use kiln_kernels::memory::{Refused, copied, filled};
 use smallvec::SmallVec;
 
 pub use backing::Backing;
@@ -311,13 +311,21 @@ impl Tensor {
         Tensor { spec: TensorSpec::new(T::DTYPE, []), data: Data::Bytes(Arc::new(buffer), 0) }
     }
 
+    /// The elements of a tensor of strings, copied if they are shared. Raises [`Refused`] where there is no memory for
+    /// a copy.
+    pub(crate) fn into_strings(self) -> Result<Vec<String>, TensorError> {
+        match self.data {
+            Data::Strings(texts) => Ok(Arc::try_unwrap(texts).unwrap_or_else(|shared| copied(&shared))),
+            _ => Err(TensorError::Type { expected: DType::String, found: self.spec.dtype }),
+        }
+    }
+
     /// A tensor of zeros (`false`, empty strings).
     pub fn zeros(spec: TensorSpec) -> Result<Tensor, TensorError> {
         let count = spec.elements()?;
         spec.fits(installed_bytes())?;
         let data = if spec.dtype == DType::String {
-            let mut texts = try_with_capacity(count)?;
-            texts.resize(count, String::new());
+            let texts = Refused::catch(|| filled(String::new(), count))?;
             Data::Strings(Arc::new(texts))
         } else {
             Data::Bytes(Arc::new(Buffer::zeroed(count * spec.dtype.size())?), 0)

@@ -80,6 +80,13 @@ pub fn until<T>(asked: Option<&IsOver>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Runs a part of the work of a thread that asks `asked`, on this thread or another: one that asks nothing asks the
+/// same meanwhile.
+pub fn beside<T>(asked: Option<&IsOver>, work: impl FnOnce() -> T) -> T {
+    let own = ASKED.with_borrow(Option::is_some);
+    if own || asked.is_none() { work() } else { until(asked, work) }
+}
+
 /// What this thread asks, for other threads that take part in its work.
 #[must_use]
 pub fn asked() -> Option<IsOver> {
@@ -168,22 +175,153 @@ pub fn zeroed<T: Zeroable>(count: usize) -> Vec<T> {
 #[must_use]
 pub fn filled<T: Clone>(value: T, count: usize) -> Vec<T> {
     let mut elements = with_capacity(count);
-    elements.resize(count, value);
+    while elements.len() < count {
+        elements.resize(count.min(elements.len() + piece_of::<T>()), value.clone());
+        if elements.len() < count {
+            raise_if_over(count.saturating_mul(size_of::<T>()));
+        }
+    }
     elements
 }
 
-/// Whatever `elements` yields, whose number a model decides. Raises [`Refused`] where there is no memory for as many as
-/// it announces, or the work of this thread is over before all of them are there.
+/// Makes room for `more` elements behind those that are there, and for half as many again as are there, so that a list
+/// that grows is seldom moved. Raises [`Refused::System`] where there is none.
+pub fn reserve<T>(elements: &mut Vec<T>, more: usize) {
+    let (length, free) = (elements.len(), elements.capacity() - elements.len());
+    if more > free {
+        let more = more.max(length / 2);
+        let bytes = length.saturating_add(more).saturating_mul(size_of::<T>());
+        let fits = check_limits(bytes).is_ok() && elements.try_reserve_exact(more).is_ok();
+        if !fits {
+            Refused::System { bytes }.raise();
+        }
+    }
+}
+
+/// Holds `bytes` bytes of many small pieces against the limits of the process before the first of them is taken. Raises
+/// [`Refused::System`] where they are too many.
+pub fn hold(bytes: usize) {
+    check_limits(bytes).unwrap_or_else(|refused| refused.raise());
+}
+
+/// A copy of `elements`, whose number a model decides. Raises [`Refused`] where there is no memory for it, or the work
+/// of this thread is over before all of them are there.
 #[must_use]
-pub fn collected<T>(elements: impl ExactSizeIterator<Item = T>) -> Vec<T> {
-    const PIECE: usize = 1 << 16;
+pub fn copied<T: Clone>(elements: &[T]) -> Vec<T> {
     let mut all = with_capacity(elements.len());
-    let mut elements = elements;
-    while elements.len() > 0 {
-        all.extend(elements.by_ref().take(PIECE));
-        raise_if_over(size_of::<T>().saturating_mul(elements.len()));
+    for piece in elements.chunks(PIECE) {
+        all.extend_from_slice(piece);
+        raise_if_over(size_of_val(elements));
     }
     all
+}
+
+/// Elements that are gathered between two questions whether the work of the thread is over.
+const PIECE: usize = 1 << 16;
+
+/// Iterators whose elements become a list of a length that a model decides.
+pub trait Collect: Iterator + Sized {
+    /// As [`Iterator::collect`] into a list. Raises [`Refused`] where there is no memory for it, or the work of this
+    /// thread is over before all elements are there.
+    #[must_use]
+    fn collected(self) -> Vec<Self::Item> {
+        let mut all = Vec::new();
+        self.collected_into(&mut all);
+        all
+    }
+
+    /// Puts the elements behind those of a list, and raises as [`Collect::collected`] does.
+    fn collected_into(mut self, all: &mut Vec<Self::Item>) {
+        let (least, most) = self.size_hint();
+        reserve(all, least);
+        if most == Some(least) && least <= PIECE {
+            return all.extend(self);
+        }
+        loop {
+            let (before, piece) = (all.len(), (all.capacity() - all.len()).min(PIECE));
+            all.extend(self.by_ref().take(piece));
+            if all.len() < before + piece {
+                return;
+            }
+            raise_if_over(size_of_val(all.as_slice()));
+            if all.len() == all.capacity() {
+                let Some(next) = self.next() else { return };
+                reserve(all, 1);
+                all.push(next);
+            }
+        }
+    }
+
+    /// As [`Collect::collected`] of the values, up to the first error.
+    ///
+    /// # Errors
+    ///
+    /// The first error.
+    fn try_collected<T, E>(self) -> Result<Vec<T>, E>
+    where
+        Self: Iterator<Item = Result<T, E>>,
+    {
+        let (mut all, mut failed) = (Vec::new(), None);
+        // Errors are seldom, so that the length that is announced is the one to be had.
+        reserve(&mut all, self.size_hint().0);
+        let mut elements = self;
+        let values = std::iter::from_fn(|| match elements.next()? {
+            Ok(value) => Some(value),
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        });
+        values.collected_into(&mut all);
+        failed.map_or(Ok(all), Err)
+    }
+}
+
+impl<I: Iterator> Collect for I {}
+
+/// Counts what a loop does, and asks now and then whether its work is over: so seldom that loops over single elements
+/// can count theirs line by line, and so often that some milliseconds are the most between two questions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    done: usize,
+}
+
+impl Pace {
+    /// Units between two questions, of some nanoseconds each: elements that are computed, or cache lines that are
+    /// copied.
+    pub const UNITS: usize = 1 << 18;
+
+    /// Notes `units` of work. Raises [`Refused::Over`] where the work of this thread is no longer wanted.
+    #[inline]
+    pub fn step(&mut self, units: usize) {
+        self.done += units;
+        if self.done >= Pace::UNITS {
+            self.done = 0;
+            raise_if_over(0);
+        }
+    }
+}
+
+/// Fills `to`, however much it is. Raises [`Refused::Over`] where the work of this thread is over before it is done.
+pub fn fill<T: Clone>(to: &mut [T], value: &T) {
+    let piece = piece_of::<T>();
+    for to in to.chunks_mut(piece) {
+        to.fill(value.clone());
+        if to.len() == piece {
+            raise_if_over(0);
+        }
+    }
+}
+
+/// Elements whose copying takes a few milliseconds at most. What has memory of its own may be a text of some KiB.
+#[must_use]
+pub const fn piece_of<T>() -> usize {
+    let bytes = if std::mem::needs_drop::<T>() { 1 << 14 } else { size_of::<T>() };
+    match (8usize << 20).checked_div(bytes) {
+        Some(0) => 1,
+        Some(elements) => elements,
+        None => usize::MAX,
+    }
 }
 
 #[cfg(test)]
@@ -201,9 +339,48 @@ mod tests {
         assert_eq!(Refused::catch(|| zeroed::<u8>(TOO_MANY)), refused);
         assert_eq!(Refused::catch(|| filled(1u8, TOO_MANY)), refused);
         assert_eq!(Refused::catch(|| with_capacity::<u8>(TOO_MANY)), refused);
-        assert_eq!(Refused::catch(|| collected([0u8; 3].into_iter())), Ok(vec![0; 3]));
+        assert_eq!(Refused::catch(|| [0u8; 3].into_iter().collected()), Ok(vec![0; 3]));
+        assert_eq!(
+            Refused::catch(|| reserve(&mut Vec::<u8>::new(), TOO_MANY)),
+            Err(Refused::System { bytes: TOO_MANY })
+        );
         assert!(Refused::catch(|| zeroed::<u64>(usize::MAX)).is_err());
         assert_eq!((zeroed::<u32>(3), filled(7u8, 2)), (vec![0; 3], vec![7; 2]));
+    }
+
+    #[test]
+    fn lists_of_any_length_are_gathered_whether_it_is_announced_or_not() {
+        for count in [0, 1, 7, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 5] {
+            let all: Vec<usize> = (0..count).collect();
+            assert_eq!((0..count).collected(), all);
+            assert_eq!((0..count).filter(|_| true).collected(), all, "nothing is announced");
+            assert_eq!((0..count).map(Ok::<usize, ()>).try_collected(), Ok(all.clone()));
+            assert_eq!(copied(&all), all);
+            let mut behind = vec![9];
+            (0..count).collected_into(&mut behind);
+            assert_eq!(behind[1..], all);
+            assert_eq!(filled(7u64, count), vec![7; count]);
+            let mut to = vec![0u16; count];
+            fill(&mut to, &3);
+            assert_eq!(to, vec![3; count]);
+        }
+        let failing = (0..9).map(|place| if place < 4 { Ok(place) } else { Err(place) });
+        assert_eq!(failing.try_collected(), Err(4));
+    }
+
+    #[test]
+    fn long_loops_ask_now_and_then() {
+        let always: IsOver = Arc::new(|| true);
+        until(Some(&always), || {
+            let mut pace = Pace::default();
+            pace.step(Pace::UNITS - 1);
+            let ended = Refused::catch(|| pace.step(1));
+            assert_eq!(ended, Err(Refused::Over { bytes: 0 }));
+            assert!(Refused::catch(|| (0..2 * PIECE).filter(|_| true).collected()).is_err());
+            let asked = asked();
+            let there = std::thread::scope(|scope| scope.spawn(|| beside(asked.as_ref(), is_over)).join().unwrap());
+            assert!(there && beside(None, is_over), "a thread keeps its own question");
+        });
     }
 
     #[test]

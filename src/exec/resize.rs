@@ -8,6 +8,7 @@ pub mod axis;
 mod blend;
 mod nearest;
 
+use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::{CodeSource, KernelError, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -260,10 +261,12 @@ impl Resize {
     }
 
     fn fill_outside<T: Clone>(&self, output: &mut [T], value: &T) {
+        let mut pace = Pace::default();
         for (places, width) in &self.outside {
             for (place, part) in output.chunks_exact_mut(*width).enumerate() {
+                pace.step(1);
                 if places[place % places.len()] {
-                    part.fill(value.clone());
+                    memory::fill(part, value);
                 }
             }
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kiln_kernels::memory::IsOver;
+use kiln_kernels::memory::{self, IsOver};
 use kiln_kernels::parallel::Parallel;
 
 /// Cancels requests from any thread; clones are the same handle. A request with a handle that was used before ends at
@@ -154,9 +154,11 @@ impl Parallel for Watched<'_> {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        // Plain loops ask as the caller's thread does, on whichever thread they are.
+        let asked = memory::asked();
         self.threads.run(tasks, &|index| {
             if !self.is_stopped() {
-                task(index);
+                memory::beside(asked.as_ref(), || task(index));
             }
         });
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kiln_kernels::memory;
+use kiln_kernels::memory::{self, Collect};
 
 use super::external::Reference;
 use super::proto::tensor_proto::{DataLocation, DataType};
@@ -88,7 +88,7 @@ fn from_packed(spec: TensorSpec, count: usize, bytes: &[u8]) -> Result<Tensor, T
         if signed { ((high as i8) >> unused) as u8 } else { high >> unused }
     };
     let count = if bytes.len() == count.div_ceil(each) { count } else { 0 };
-    let elements: Vec<u8> = memory::collected((0..count).map(element));
+    let elements: Vec<u8> = (0..count).map(element).collected();
     Tensor::from_bytes(spec, &elements)
 }
 
@@ -96,14 +96,14 @@ fn from_packed(spec: TensorSpec, count: usize, bytes: &[u8]) -> Result<Tensor, T
 fn packed(tensor: &Tensor) -> Vec<u8> {
     let bits = tensor.dtype().packed_bits();
     if bits >= 8 {
-        return tensor.bytes().to_vec();
+        return memory::copied(tensor.bytes());
     }
     let mask = (1u8 << bits) - 1;
     let join = |elements: &[u8]| {
         let shifted = elements.iter().enumerate().map(|(place, element)| (element & mask) << (place * bits));
         shifted.fold(0, |byte, element| byte | element)
     };
-    tensor.bytes().chunks(8 / bits).map(join).collect()
+    tensor.bytes().chunks(8 / bits).map(join).collected()
 }
 
 fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &mut External) -> Result<Tensor, TensorProblem> {

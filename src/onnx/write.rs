@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use kiln_kernels::memory;
 use prost::Message;
 
 use super::declare::declaration;
@@ -22,8 +23,12 @@ const IR_VERSION: i64 = 8;
 /// # Errors
 ///
 /// [`ModelError::Unsupported`] for what ONNX has no message for, [`ModelError::Malformed`] for nodes of one domain with
-/// different versions.
+/// different versions, [`ModelError::Memory`] where there is no memory for them.
 pub fn write(graph: &Graph) -> Result<Vec<u8>, ModelError> {
+    super::refusable(|| whole(graph))
+}
+
+fn whole(graph: &Graph) -> Result<Vec<u8>, ModelError> {
     let mut versions = BTreeMap::new();
     let proto = graph_proto(graph, 0, &mut versions)?;
     versions.entry(String::new()).or_insert(super::NEWEST_OPSET);
@@ -46,13 +51,21 @@ pub fn write(graph: &Graph) -> Result<Vec<u8>, ModelError> {
         metadata_props: about.properties.iter().map(property).collect(),
         ..Default::default()
     };
-    Ok(model.encode_to_vec())
+    Ok(encoded(&model))
 }
 
 /// The bytes of one tensor, such as an input or output of a test case.
 #[must_use]
 pub fn write_tensor(name: &str, tensor: &Tensor) -> Vec<u8> {
-    tensor_proto(name, tensor).encode_to_vec()
+    encoded(&tensor_proto(name, tensor))
+}
+
+/// The bytes of a message. Raises [`Refused`](memory::Refused) where there is no memory for them.
+fn encoded(message: &impl Message) -> Vec<u8> {
+    let mut bytes = memory::with_capacity(message.encoded_len());
+    // A vector takes any length.
+    message.encode_raw(&mut bytes);
+    bytes
 }
 
 type Versions = BTreeMap<String, i64>;

@@ -13,6 +13,7 @@ use std::sync::Mutex;
 
 use half::{bf16, f16};
 use kiln_kernels::Parallel;
+use kiln_kernels::memory::{self, Collect};
 
 use self::mask::Mask;
 use super::wide::{narrow, widened};
@@ -161,7 +162,7 @@ impl Attention {
 /// The cache with the new positions behind it, heads first.
 fn joined(past: Option<&Tensor>, new: &Tensor, heads: Heads, past_positions: usize) -> Result<Vec<f32>, NodeError> {
     let (old, new) = (past.map(widened::<f32>).transpose()?.unwrap_or_default(), widened::<f32>(new)?);
-    let mut all = Vec::with_capacity(old.len() + new.len());
+    let mut all = memory::with_capacity(old.len() + new.len());
     let block = past_positions * heads.size;
     for line in 0..heads.batch * heads.heads {
         all.extend_from_slice(&old[line * block..][..block]);
@@ -240,7 +241,7 @@ impl Shared<'_> {
         let mut factor = [scale.abs().sqrt()];
         round(self.dtype, &mut factor);
         let scaled = |row: &[f32]| {
-            let mut row: Vec<f32> = row.iter().map(|value| value * factor[0]).collect();
+            let mut row: Vec<f32> = row.iter().map(|value| value * factor[0]).collected();
             round(self.dtype, &mut row);
             row
         };
@@ -252,8 +253,8 @@ impl Shared<'_> {
             }
             let query = scaled(plan.query.row(&self.query, batch, head, position));
             let mut scores: Vec<f32> = match plan.key.size {
-                0 => vec![0.0; plan.keys()],
-                size => keys.chunks_exact(size).map(|key| dot(&query, key)).collect(),
+                0 => memory::zeroed(plan.keys()),
+                size => keys.chunks_exact(size).map(|key| dot(&query, key)).collected(),
             };
             if scale < 0.0 {
                 scores.iter_mut().for_each(|score| *score = -*score);
@@ -264,7 +265,7 @@ impl Shared<'_> {
                 round(self.dtype, &mut scores);
             }
             self.weigh(&mut scores, [batch, head, position], &mut result);
-            let mut row = vec![0f32; plan.value.size];
+            let mut row = memory::zeroed::<f32>(plan.value.size);
             if plan.value.size > 0 {
                 for (weight, value) in scores.iter().zip(values.chunks_exact(plan.value.size)) {
                     row.iter_mut().zip(value).for_each(|(to, value)| *to += weight * value);
@@ -335,21 +336,21 @@ impl Node for Attention {
             mask: Mask::of(self, &plan, &io.inputs())?,
         };
         let heads = plan.query.batch * plan.query.heads;
-        let results: Vec<Mutex<Head>> = (0..heads).map(|_| Mutex::default()).collect();
+        let results: Vec<Mutex<Head>> = (0..heads).map(|_| Mutex::default()).collected();
         cx.parallel.run(heads, &|number| {
             if let Ok(mut slot) = results[number].lock() {
                 *slot = shared.head(number, cx.parallel);
             }
         });
         cx.check_whole()?;
-        let results: Vec<Head> = results.into_iter().map(|slot| slot.into_inner().unwrap_or_default()).collect();
+        let results: Vec<Head> = results.into_iter().map(|slot| slot.into_inner().unwrap_or_default()).collected();
         let rows: Vec<f32> = match plan.query.packed {
-            false => results.iter().flat_map(|head| head.rows.iter().copied()).collect(),
+            false => results.iter().flat_map(|head| head.rows.iter().copied()).collected(),
             true => packed(&results, &plan),
         };
         let output = narrow(&rows, io.alloc(0)?)?;
         io.push(output);
-        let scores = || results.iter().flat_map(|head| head.scores.iter().copied()).collect::<Vec<_>>();
+        let scores = || results.iter().flat_map(|head| head.scores.iter().copied()).collected();
         for index in 1..self.outputs.min(4) {
             let values = match index {
                 1 => narrow(&shared.key, io.alloc(1)?)?,
@@ -365,7 +366,7 @@ impl Node for Attention {
 /// Rows with the heads of a position beside each other.
 fn packed(heads: &[Head], plan: &Plan) -> Vec<f32> {
     let (query, size) = (plan.query, plan.value.size);
-    let mut rows = Vec::with_capacity(heads.iter().map(|head| head.rows.len()).sum());
+    let mut rows = memory::with_capacity(heads.iter().map(|head| head.rows.len()).sum());
     for batch in 0..query.batch {
         for position in 0..query.positions {
             let own = &heads[batch * query.heads..][..query.heads];

@@ -8,6 +8,7 @@
 mod source;
 
 use kiln_kernels::cpu::blockwise::{BlockFormat, BlockProduct, BlockProductShape, BlockSource, Codes, ZeroPoints};
+use kiln_kernels::memory::Collect;
 
 use self::source::{Given, ZeroPointBytes};
 use super::convert::narrow_through_f32;
@@ -124,7 +125,7 @@ fn make_bnb4(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     }
     let given = Given { node, graph: cx.graph, k, n, block };
     // The first of two codes is in the higher bits.
-    let bytes: Vec<u8> = given.bytes(1, k * n / 2)?.iter().map(|pair| pair.rotate_left(4)).collect();
+    let bytes: Vec<u8> = given.bytes(1, k * n / 2)?.iter().map(|pair| pair.rotate_left(4)).collected();
     let source = BlockSource {
         codes: given.columns_of(&bytes, codes),
         signed: false,

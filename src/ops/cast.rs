@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use kiln_kernels::memory::{Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
 
 use super::wide::{CHUNK, Wide, Width, dispatch, widened};
@@ -80,7 +81,11 @@ impl Small {
             DType::F8E8M0 => minifloat::encode_power(value, self.saturate, self.powers),
             _ => minifloat::encode(dtype, value, self.saturate),
         });
-        to.bytes_mut().iter_mut().zip(encoded).for_each(|(to, bits)| *to = bits);
+        let mut pace = Pace::default();
+        to.bytes_mut().iter_mut().zip(encoded).for_each(|(to, bits)| {
+            pace.step(2);
+            *to = bits;
+        });
         Ok(())
     }
 }
@@ -225,9 +230,11 @@ fn convert_through<W: Wide>(source: DType, from: &[u8], target: DType, to: &mut 
 /// Numbers from text: floats in any of the usual forms, integers in decimal.
 fn parse(texts: &[String], to: &mut Tensor) -> Result<(), NodeError> {
     let dtype = to.dtype();
+    let mut pace = Pace::default();
     let error = |text: &str| refused(format!("{text:?} is no {dtype}"));
     let bytes = to.bytes_mut().chunks_exact_mut(dtype.size());
     for (text, bytes) in texts.iter().map(|text| text.trim()).zip(bytes) {
+        pace.step(16 + text.len());
         // Integers are parsed as such first: a float would lose the low digits of large ones.
         match text.parse::<i128>() {
             Ok(value) if dtype == DType::U64 && value > i128::from(i64::MAX) => {
@@ -248,12 +255,12 @@ fn parse(texts: &[String], to: &mut Tensor) -> Result<(), NodeError> {
 /// Text from numbers: the shortest digits that read back as the same value.
 fn print(from: &Tensor) -> Result<Vec<String>, NodeError> {
     Ok(match from.dtype() {
-        DType::F32 => from.as_slice::<f32>()?.iter().map(|v| print_float(*v, f64::from(*v))).collect(),
-        DType::F64 => from.as_slice::<f64>()?.iter().map(|v| print_float(*v, *v)).collect(),
-        DType::F16 => from.as_slice::<half::f16>()?.iter().map(|v| print_float(*v, f64::from(*v))).collect(),
-        DType::BF16 => from.as_slice::<half::bf16>()?.iter().map(|v| print_float(*v, f64::from(*v))).collect(),
-        DType::U64 => from.as_slice::<u64>()?.iter().map(u64::to_string).collect(),
-        _ => widened::<i64>(from)?.iter().map(i64::to_string).collect(),
+        DType::F32 => from.as_slice::<f32>()?.iter().map(|v| print_float(*v, f64::from(*v))).collected(),
+        DType::F64 => from.as_slice::<f64>()?.iter().map(|v| print_float(*v, *v)).collected(),
+        DType::F16 => from.as_slice::<half::f16>()?.iter().map(|v| print_float(*v, f64::from(*v))).collected(),
+        DType::BF16 => from.as_slice::<half::bf16>()?.iter().map(|v| print_float(*v, f64::from(*v))).collected(),
+        DType::U64 => from.as_slice::<u64>()?.iter().map(u64::to_string).collected(),
+        _ => widened::<i64>(from)?.iter().map(i64::to_string).collected(),
     })
 }
 

@@ -1,5 +1,7 @@
 //! Values that come from attributes: Constant and ConstantOfShape.
 
+use kiln_kernels::memory;
+
 use super::{LoadCx, Movement, OpError, Operator, rearrange};
 use crate::graph::node::InferByValue;
 use crate::graph::node::Specs;
@@ -73,7 +75,7 @@ struct Fill;
 impl Movement for Fill {
     fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
         if let Some(value) = from.first().and_then(|values| values.first()) {
-            to.fill(value.clone());
+            memory::fill(to, value);
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Running sums and products along an axis: CumSum, CumProd.
 
+use kiln_kernels::memory::{self, Pace};
+
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, around, axis_of, integer, required};
@@ -28,19 +30,21 @@ fn accumulate<W: Arithmetic>(node: &Cumulative, input: &Tensor, axis: usize, to:
     let mut values = widened::<W>(input)?;
     let (_, count, inner) = around(input.shape(), axis);
     let start = widened::<W>(&Tensor::scalar(node.start))?[0];
-    let mut sum = vec![start; inner];
+    let mut sum = memory::filled(start, inner);
+    let mut pace = Pace::default();
     // Nothing to do where there are no elements, and chunks of none do not exist.
     for block in values.chunks_exact_mut((count * inner).max(1)) {
         sum.fill(start);
         for step in 0..count {
+            pace.step(1 + inner);
             let place = if node.reverse { count - 1 - step } else { step };
             let line = &mut block[place * inner..][..inner];
             if node.exclusive {
-                let before = sum.clone();
-                W::binary(node.step, &mut sum, line)?;
+                let before = memory::copied(&sum);
+                W::long_binary(node.step, &mut sum, line)?;
                 line.copy_from_slice(&before);
             } else {
-                W::binary(node.step, &mut sum, line)?;
+                W::long_binary(node.step, &mut sum, line)?;
                 line.copy_from_slice(&sum);
             }
         }

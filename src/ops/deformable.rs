@@ -1,5 +1,7 @@
 //! DeformConv: a convolution whose window's elements are each moved by an offset, and weighed by a mask.
 
+use kiln_kernels::memory;
+
 use super::sliding::{Slide, Sliding};
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
@@ -86,7 +88,7 @@ impl Node for DeformConv {
         let (window, positions) = (slide.kernel.iter().product::<usize>(), slide.positions());
         let (each, own_filters) = (channels / self.groups, filters / self.groups);
         let (size, area) = ([slide.input[0], slide.input[1]], slide.input[0] * slide.input[1]);
-        let mut output = vec![0f64; to.len()];
+        let mut output = memory::zeroed::<f64>(to.len());
         for (index, sum) in output.iter_mut().enumerate() {
             let (line, position) = (index / positions, index % positions);
             let (image, filter) = (line / filters, line % filters);

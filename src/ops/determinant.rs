@@ -1,5 +1,7 @@
 //! Det: determinants of stacks of square matrices.
 
+use kiln_kernels::memory;
+
 use super::wide::{narrow, widened};
 use super::{Operator, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -51,7 +53,7 @@ impl Node for Det {
         let (input, to) = (io.input(0)?, io.alloc(0)?);
         let size = input.shape().last().copied().unwrap_or(0);
         let mut values = widened::<f64>(input)?;
-        let mut results = vec![1.0; to.len()];
+        let mut results = memory::filled(1.0, to.len());
         // A matrix without rows has the determinant of an empty product.
         for (result, matrix) in results.iter_mut().zip(values.chunks_exact_mut((size * size).max(1))) {
             *result = determinant(matrix, size, cx)?;

@@ -1,5 +1,7 @@
 //! Matrices by their diagonals: Trilu keeps one side of it, EyeLike has ones on it.
 
+use kiln_kernels::memory::{self, Pace};
+
 use super::wide::{Width, narrow};
 use super::{LoadCx, OpError, Operator, integer, optional, refused, required, type_attribute};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -43,8 +45,10 @@ impl Node for Trilu {
             return Err(refused("no matrices"));
         };
         let size = matrices.dtype().size();
+        let mut pace = Pace::default();
         // Zero is all bits clear in every element type.
         for (number, row) in matrices.bytes_mut().chunks_exact_mut((columns * size).max(1)).enumerate() {
+            pace.step(1 + columns / 16);
             if self.upper {
                 row[..crossing(number % rows, offset, columns) * size].fill(0);
             } else {
@@ -80,8 +84,10 @@ impl Node for EyeLike {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let output = io.alloc(0)?;
         let columns = output.shape()[1];
-        let mut ones = vec![0i64; output.len()];
+        let mut ones = memory::zeroed::<i64>(output.len());
+        let mut pace = Pace::default();
         for (number, row) in ones.chunks_exact_mut(columns.max(1)).enumerate() {
+            pace.step(4);
             let place = (number as i64).saturating_add(self.offset);
             if let Some(element) = usize::try_from(place).ok().and_then(|place| row.get_mut(place)) {
                 *element = 1;

@@ -4,6 +4,8 @@
 //! Which ones is left to the runtime by the standard. Here it follows from the seed, by the reference implementation's
 //! generator, or from the node's name where there is no seed.
 
+use kiln_kernels::memory::{self, Collect};
+
 use super::wide::{narrow, widened};
 use super::{LoadCx, Numbers, OpError, Operator, optional, refused, seed_of_name};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -48,7 +50,7 @@ impl Node for Dropout {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let ratio = ratio(&io.inputs())?;
-        let mut kept = vec![1i64; io.input(0)?.len()];
+        let mut kept = memory::filled(1i64, io.input(0)?.len());
         if ratio == 0.0 {
             let input = io.take(0)?;
             io.push(input);
@@ -57,7 +59,8 @@ impl Node for Dropout {
             kept.iter_mut().for_each(|kept| *kept = i64::from(numbers.fraction() >= ratio));
             let grown = 1.0 / (1.0 - ratio);
             let values = widened::<f64>(io.input(0)?)?;
-            let values: Vec<f64> = values.iter().zip(&kept).map(|(value, &kept)| value * kept as f64 * grown).collect();
+            let values: Vec<f64> =
+                values.iter().zip(&kept).map(|(value, &kept)| value * kept as f64 * grown).collected();
             let output = narrow(&values, io.alloc(0)?)?;
             io.push(output);
         }

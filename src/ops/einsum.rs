@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use kiln_kernels::memory;
+
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, Run, refused, strides};
@@ -65,9 +67,9 @@ impl Einsum {
         all.sort_unstable();
         all.dedup();
         loops.extend(all.into_iter().filter(|name| !loops[..kept].contains(name)).collect::<Vec<_>>());
-        let mut plan = Plan { sizes: vec![1; loops.len()], output: Shape::new(), strides: Vec::new() };
+        let mut plan = Plan { sizes: memory::filled(1, loops.len()), output: Shape::new(), strides: Vec::new() };
         for (tensor, names) in operands.iter().zip(&names) {
-            let mut own = vec![0; loops.len()];
+            let mut own = memory::zeroed(loops.len());
             for ((name, &size), stride) in names.iter().zip(tensor.shape()).zip(strides(tensor.shape())) {
                 let at = loops.iter().position(|other| other == name).ok_or_else(error)?;
                 match (plan.sizes[at], size) {
@@ -89,15 +91,15 @@ impl Einsum {
 fn sum<W: Arithmetic>(plan: &Plan, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
     let to = io.alloc(0)?;
     let operands = io.inputs().into_iter().flatten().map(widened::<W>).collect::<Result<Vec<_>, _>>()?;
-    let mut output = vec![W::default(); to.len()];
+    let mut output = memory::zeroed(to.len());
     let kept = plan.output.len();
     let (outer, inner) = plan.sizes.split_at(plan.sizes.len().saturating_sub(1));
     let length = inner.first().copied().unwrap_or(1);
     // Whether the rows are summed up, or are rows of the output.
     let summed = kept < plan.sizes.len() || plan.sizes.is_empty();
     let output_strides = strides(&plan.output);
-    let mut index = vec![0; outer.len()];
-    let (mut row, mut other) = (vec![W::default(); length], vec![W::default(); length]);
+    let mut index = memory::zeroed(outer.len());
+    let (mut row, mut other) = (memory::zeroed(length), memory::zeroed(length));
     if plan.sizes.contains(&0) {
         return narrow(&output, to);
     }
@@ -110,7 +112,7 @@ fn sum<W: Arithmetic>(plan: &Plan, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Tensor
                 run.read(values, &mut row);
             } else {
                 run.read(values, &mut other);
-                W::binary(Binary::Mul, &mut row, &other)?;
+                W::long_binary(Binary::Mul, &mut row, &other)?;
             }
         }
         let place: usize = index.iter().zip(&output_strides).map(|(at, stride)| at * stride).sum();
@@ -118,7 +120,7 @@ fn sum<W: Arithmetic>(plan: &Plan, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Tensor
             let total = [W::fold(Binary::Add, &mut row)?.unwrap_or_default()];
             W::binary(Binary::Add, &mut output[place..=place], &total)?;
         } else {
-            W::binary(Binary::Add, &mut output[place..place + length], &row)?;
+            W::long_binary(Binary::Add, &mut output[place..place + length], &row)?;
         }
         let Some(moving) = (0..outer.len()).rev().find(|&at| index[at] + 1 < outer[at]) else {
             return narrow(&output, to);

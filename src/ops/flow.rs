@@ -11,6 +11,8 @@ mod scan;
 
 use std::collections::BTreeMap;
 
+use kiln_kernels::memory::Collect;
+
 use super::{FlowOperator, OpError, axis_of, counted, join, joined_spec, refused};
 use crate::graph::{Body, FlowCx, Graph, NodeDesc, NodeError, Value};
 use crate::tensor::{Shape, Tensor, TensorSpec};
@@ -112,7 +114,7 @@ pub(crate) fn stack(parts: &[Tensor], axis: i64, cx: &FlowCx<'_>) -> Result<Tens
         shape.insert(axis_of(axis, shape.len() + 1)?, 1);
         Ok(part.reshaped(shape)?)
     };
-    let wider: Vec<Tensor> = parts.iter().map(widened).collect::<Result<_, _>>()?;
-    let wider: Vec<&Tensor> = wider.iter().collect();
+    let wider: Vec<Tensor> = parts.iter().map(widened).try_collected()?;
+    let wider: Vec<&Tensor> = wider.iter().collected();
     join(&wider, axis, cx.alloc(joined_spec(&wider, axis)?)?, cx.parallel())
 }

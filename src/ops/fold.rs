@@ -1,5 +1,7 @@
 //! Col2Im: blocks of an image added back at the places that they were taken from.
 
+use kiln_kernels::memory::{self, Pace};
+
 use super::sliding::{Slide, Sliding};
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, dimensions, integers, refused, required};
@@ -53,11 +55,13 @@ impl Node for Col2Im {
         let (columns, to) = (widened::<f64>(io.input(0)?)?, io.alloc(0)?);
         let (window, positions) = (slide.kernel.iter().product::<usize>(), slide.positions());
         let area: usize = slide.input.iter().product();
-        let mut image = vec![0f64; to.len()];
+        let mut image = memory::zeroed::<f64>(to.len());
+        let mut pace = Pace::default();
         for element in 0..if to.is_empty() { 0 } else { window } {
             let taps = slide.taps(element);
             for plane in 0..batch * channels {
                 let row = &columns[(plane * window + element) * positions..][..positions];
+                pace.step(taps.len());
                 for &(from, place) in &taps {
                     image[plane * area + place] += row[from];
                 }

@@ -17,6 +17,7 @@ mod stated;
 use std::borrow::Cow;
 use std::ops::Range;
 
+use kiln_kernels::memory::{self, Collect};
 use kiln_kernels::parallel::for_each_chunk;
 
 use self::layout::{LANES, Layout, Rows, Split};
@@ -176,7 +177,7 @@ impl<W: Real + Send + Sync> Ensemble<W> {
                 let values = match x.dtype() {
                     DType::F32 => Cow::Borrowed(x.as_slice::<f32>()?),
                     DType::F16 | DType::BF16 => Cow::Owned(widened(x)?),
-                    _ => Cow::Owned(widened(x)?.into_iter().map(|value| compared_as(value, *is_strict)).collect()),
+                    _ => Cow::Owned(widened(x)?.into_iter().map(|value| compared_as(value, *is_strict)).collected()),
                 };
                 self.run_on(layout, Rows { values: &values, features }, scores, labels, finish, cx)
             }
@@ -201,7 +202,7 @@ impl<W: Real + Send + Sync> Ensemble<W> {
             let (parts, labels) = (scores.chunks_exact_mut(targets), labels.chunks_exact_mut(1));
             for (row, (scores, labels)) in parts.zip(labels).enumerate() {
                 let row = rows.part(row..row + 1);
-                let mut ends = vec![0; layout.trees().len()];
+                let mut ends = memory::zeroed(layout.trees().len());
                 let each = ends.len().div_ceil(threads).next_multiple_of(LANES);
                 for_each_chunk(cx.parallel, &mut ends, each, &|part, to| layout.descend_row(&row, part * each, to));
                 cx.check_whole()?;
@@ -236,7 +237,7 @@ impl<W: Real + Send + Sync> Ensemble<W> {
         layout.descend_rows(&rows.part(0..whole), |first, leaves| {
             leaves.iter().zip(first..).for_each(|(&leaf, row)| self.add(leaf, row, &mut sums));
         });
-        let mut ends = vec![0; if whole < rows.count() { layout.trees().len() } else { 0 }];
+        let mut ends = memory::zeroed(if whole < rows.count() { layout.trees().len() } else { 0 });
         for row in whole..rows.count() {
             layout.descend_row(&rows.part(row..row + 1), 0, &mut ends);
             ends.iter().for_each(|&leaf| self.add(leaf, row, &mut sums));
@@ -249,7 +250,7 @@ impl<W: Real + Send + Sync> Ensemble<W> {
     /// Sums before the first weight.
     fn sums<'a>(&self, values: &'a mut [W]) -> Sums<'a, W> {
         values.fill(self.aggregate.start());
-        let mut has = vec![false; values.len()];
+        let mut has = memory::filled(false, values.len());
         if let Some(target) = self.only_target {
             has.iter_mut().skip(target).step_by(self.targets.max(1)).for_each(|has| *has = true);
         }

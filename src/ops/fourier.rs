@@ -3,6 +3,8 @@
 use std::f64::consts::TAU;
 use std::ops::{Add, Mul, Sub};
 
+use kiln_kernels::memory::{self, Collect, Pace};
+
 use super::wide::{Wide, Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, axis_of, integer, lines, optional, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -101,8 +103,8 @@ impl Chirp {
         let there = Transform::new(padded, false);
         // The square is reduced first: its angle would lose all digits.
         let angle = |index: usize| sign * TAU * (index * index % (2 * length)) as f64 / (2 * length) as f64;
-        let chirp: Vec<Complex<f64>> = (0..length).map(|index| [angle(index).cos(), angle(index).sin()]).collect();
-        let mut around = vec![[0.0; 2]; padded];
+        let chirp: Vec<Complex<f64>> = (0..length).map(|index| [angle(index).cos(), angle(index).sin()]).collected();
+        let mut around = memory::zeroed(padded);
         for (index, &[re, im]) in chirp.iter().enumerate() {
             around[index] = [re, -im];
             around[(padded - index) % padded] = [re, -im];
@@ -112,7 +114,7 @@ impl Chirp {
     }
 
     fn run<T: Real>(&self, values: &mut [Complex<T>]) {
-        let mut padded = vec![[0.0; 2]; self.spectrum.len()];
+        let mut padded = memory::zeroed(self.spectrum.len());
         for ((to, value), &factor) in padded.iter_mut().zip(&*values).zip(&self.chirp) {
             *to = times(value.map(T::wide), factor);
         }
@@ -170,17 +172,18 @@ impl<T: Real> Transform<T> {
         let factors = factors(length);
         let large = factors.last().copied().filter(|&factor| factor > BY_DEFINITION);
         let chirp = large.map(|factor| Box::new(Chirp::new(factor, sign)));
-        Transform { roots: (0..length).map(root).collect(), factors, chirp, sign }
+        Transform { roots: (0..length).map(root).collected(), factors, chirp, sign }
     }
 
     fn run(&self, values: &[Complex<T>]) -> Vec<Complex<T>> {
-        let (mut from, mut to) = (values.to_vec(), vec![[T::default(); 2]; values.len()]);
+        let (mut from, mut to) = (memory::copied(values), memory::zeroed(values.len()));
         let mut done = 1;
-        let mut group = Vec::new();
+        let (mut group, mut pace) = (Vec::new(), Pace::default());
         for &factor in &self.factors {
             let inner = values.len() / (done * factor);
             for block in 0..done {
                 for index in 0..inner {
+                    pace.step(factor * factor.min(BY_DEFINITION));
                     group.clear();
                     group.extend((0..factor).map(|part| from[index + inner * (part + factor * block)]));
                     self.butterfly(&mut group);
@@ -261,8 +264,9 @@ impl<T: Real> Transform<T> {
 /// The spectrum of a real signal is its own mirror image, conjugated: rounding shall not break that. The first value
 /// and the one in the middle are real by it.
 fn mirror<T: Real>(spectrum: &mut [Complex<T>]) {
-    let (count, half) = (spectrum.len(), T::of(0.5));
+    let (count, half, mut pace) = (spectrum.len(), T::of(0.5), Pace::default());
     for low in 0..=count / 2 {
+        pace.step(1);
         let high = (count - low) % count;
         let ([a, b], [c, d]) = (spectrum[low], spectrum[high]);
         let [re, im] = [(a + c) * half, (b - d) * half];
@@ -307,13 +311,13 @@ impl Dft {
     fn prepare<T: Real>(&self, line: &[Complex<T>], length: usize) -> Vec<Complex<T>> {
         let at = |index: usize| line.get(index).copied().unwrap_or_default();
         if !(self.inverse && self.one_sided) {
-            return (0..length).map(at).collect();
+            return (0..length).map(at).collected();
         }
         let mirrored = |index: usize| {
             let [re, im] = at(length - index);
             [re, T::default() - im]
         };
-        (0..length).map(|index| if index <= length / 2 { at(index) } else { mirrored(index) }).collect()
+        (0..length).map(|index| if index <= length / 2 { at(index) } else { mirrored(index) }).collected()
     }
 }
 
@@ -352,18 +356,21 @@ impl Dft {
         let transform = Transform::new(length, self.inverse);
         // Lines of pairs or single numbers, with the last axis taken away.
         let without_last = |shape: &[usize]| Shape::from_slice(&shape[..shape.len() - 1]);
-        let mut output = vec![T::default(); to.len()];
+        let mut output = memory::zeroed(to.len());
+        let mut pace = Pace::default();
         let runs = lines(&without_last(input.shape()), axis).zip(lines(&without_last(to.shape()), axis));
         for (run, out) in runs {
+            pace.step(64 + length);
             let line: Vec<Complex<T>> = (0..run.count)
                 .map(|index| run.at(index) * parts)
                 .map(|at| [values[at], if parts == 2 { values[at + 1] } else { T::default() }])
-                .collect();
+                .collected();
             let mut spectrum = transform.run(&self.prepare(&line, length));
             if parts == 1 && !self.inverse {
                 mirror(&mut spectrum);
             }
             for (index, value) in spectrum.into_iter().enumerate().take(out.count) {
+                pace.step(1);
                 output[out.at(index) * out_parts..][..out_parts].copy_from_slice(&value[..out_parts]);
             }
         }
@@ -418,13 +425,15 @@ impl Stft {
         let (values, samples) = (widened::<T>(input)?, input.shape()[1]);
         let window = match io.optional(2) {
             Some(window) => widened::<T>(window)?,
-            None => vec![T::of(1.0); length],
+            None => memory::filled(T::of(1.0), length),
         };
         let transform = Transform::new(length, false);
-        let mut output = Vec::with_capacity(to.len());
+        let mut output = memory::with_capacity(to.len());
+        let mut pace = Pace::default();
         for frame in 0..batches * count {
+            pace.step(64 + length);
             let start = (frame / count * samples + frame % count * step) * parts;
-            let mut weighted = vec![[T::default(); 2]; length];
+            let mut weighted = memory::zeroed(length);
             for (index, (value, &weight)) in weighted.iter_mut().zip(&window).enumerate() {
                 let at = start + index * parts;
                 *value = [values[at] * weight, if parts == 2 { values[at + 1] * weight } else { T::default() }];

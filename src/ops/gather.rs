@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
 
 use super::{
@@ -30,11 +31,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 /// Every index as a place along an axis of that size.
 fn places(indices: &Tensor, size: usize) -> Result<Vec<usize>, NodeError> {
-    let mut places = Vec::with_capacity(indices.len());
-    for &index in whole_numbers(indices)?.iter() {
-        places.push(index_of(index, size)?);
-    }
-    Ok(places)
+    whole_numbers(indices)?.iter().map(|&index| index_of(index, size)).try_collected()
 }
 
 /// The elements of a tensor of integers, copied only where they are of another type.
@@ -180,8 +177,10 @@ pub(crate) fn element_places(data: &[usize], indices: &Tensor, axis: usize) -> R
     let (&length, outer) = indices.shape().split_last().unwrap_or((&1, &[]));
     let last = data.len() - 1;
     // Rows along the last axis: what stands before it moves once a row.
-    let mut coordinates = vec![0; outer.len()];
+    let mut coordinates = memory::zeroed(outer.len());
+    let mut pace = Pace::default();
     for row in places.chunks_exact_mut(length.max(1)) {
+        pace.step(length);
         let others = coordinates.iter().zip(&steps).enumerate().filter(|(at, _)| *at != axis);
         let start: usize = others.map(|(_, (at, step))| at * step).sum();
         let along = if axis == last { 0 } else { 1 };
@@ -257,7 +256,7 @@ pub(crate) fn tuple_places(shape: &[usize], indices: &Tensor) -> Result<Vec<usiz
         let axes = tuple.iter().zip(shape).zip(&strides);
         axes.map(|((&index, &size), stride)| Ok(index_of(index, size)? * stride)).sum::<Result<usize, NodeError>>()
     };
-    whole_numbers(indices)?.chunks_exact(shape.len()).map(place).collect()
+    whole_numbers(indices)?.chunks_exact(shape.len()).map(place).try_collected()
 }
 
 #[cfg(test)]

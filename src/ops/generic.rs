@@ -21,6 +21,7 @@ pub(crate) use reduce::reduced_axes;
 use select::{Text, Where};
 
 use kiln_kernels::Parallel;
+use kiln_kernels::memory::Pace;
 
 use super::view::Cursor;
 use super::wide::{CHUNK, Width};
@@ -97,7 +98,11 @@ impl Elementwise {
         let bounds = self.bounds::<W>(io)?;
         let share = share(output.len(), WORK, parallel);
         try_each_chunk(parallel, output.bytes_mut(), share * dtype.size(), &|index, bytes| {
-            let reader = |(view, &tensor)| Reader { tensor, cursor: View::cursor_at(view, index * share) };
+            let reader = |(view, &tensor)| Reader {
+                tensor,
+                cursor: View::cursor_at(view, index * share),
+                pace: Pace::default(),
+            };
             let mut readers: Vec<Reader<'_>> = views.iter().zip(operands).map(reader).collect();
             self.compute_part::<W>(&mut readers, bounds, dtype, bytes)
         })?;
@@ -117,7 +122,9 @@ impl Elementwise {
             return Err(refused("an operator without operands"));
         };
         let (mut left, mut right) = ([W::default(); CHUNK], [W::default(); CHUNK]);
+        let mut pace = Pace::default();
         for bytes in part.chunks_mut(CHUNK * dtype.size()) {
+            pace.step(CHUNK * operands);
             let count = bytes.len() / dtype.size();
             let (left, right) = (&mut left[..count], &mut right[..count]);
             first.read(left)?;
@@ -187,14 +194,16 @@ const WORK: usize = 16;
 struct Reader<'t> {
     tensor: &'t Tensor,
     cursor: Cursor<'t>,
+    pace: Pace,
 }
 
 impl Reader<'_> {
     fn read<W: Arithmetic>(&mut self, to: &mut [W]) -> Result<(), NodeError> {
         let mut filled = 0;
-        while let Some(run) = self.cursor.next(to.len() - filled) {
+        while let Some(run) = self.cursor.next((to.len() - filled).min(Pace::UNITS)) {
             W::load(self.tensor.dtype(), self.tensor.bytes(), run, &mut to[filled..filled + run.count])?;
             filled += run.count;
+            self.pace.step(run.count);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use kiln_kernels::Parallel;
+use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::parallel::for_each_chunk;
 use smallvec::SmallVec;
 
@@ -56,8 +57,10 @@ impl Node for AffineGrid {
         let (batch, spatial) = self.sizes(&io.inputs())?;
         let (theta, to) = (widened::<f64>(io.input(0)?)?, io.alloc(0)?);
         let (rank, area) = (spatial.len(), spatial.iter().product::<usize>());
-        let mut grid = Vec::with_capacity(to.len());
+        let mut grid = memory::with_capacity(to.len());
+        let mut pace = Pace::default();
         for number in 0..if to.is_empty() { 0 } else { batch * area } {
+            pace.step(8);
             let (matrix, mut rest) = (&theta[number / area * rank * (rank + 1)..][..rank * (rank + 1)], number % area);
             // The first coordinate runs along the last axis.
             let mut place: SmallVec<[f64; 4]> = SmallVec::new();

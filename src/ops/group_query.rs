@@ -11,6 +11,7 @@ mod sizes;
 use kiln_kernels::Parallel;
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operands, Strides};
+use kiln_kernels::memory::{self, Collect};
 use kiln_kernels::parallel::{copy, for_each_chunk};
 
 use self::sizes::{Sequence, Sizes};
@@ -320,7 +321,7 @@ impl GroupQuery {
         let bias = optional(inputs, input::BIAS);
         let [batches, heads, rows] = bias.map_or([1, 1, 1], |bias| [bias.shape()[0], bias.shape()[1], sizes.new]);
         let bias = bias.map(Tensor::as_slice::<f32>).transpose()?;
-        let mut mask = Vec::with_capacity(batches * self.heads * rows * (1 + sizes.total));
+        let mut mask = memory::with_capacity(batches * self.heads * rows * (1 + sizes.total));
         for line in 0..batches * self.heads * rows {
             let (batch, head, row) = (line / rows / self.heads, line / rows % self.heads, line % rows);
             mask.push(sink.map_or(0.0, |sink| sink[head]));
@@ -372,7 +373,7 @@ fn lines_of_angles(
         };
         index_of(id, known)
     };
-    (0..sizes.batch * sizes.new).map(line).collect()
+    (0..sizes.batch * sizes.new).map(line).try_collected()
 }
 
 impl Node for GroupQuery {

@@ -10,6 +10,7 @@ mod between;
 mod conv;
 mod product;
 
+use kiln_kernels::memory::{self, Collect, Pace};
 use smallvec::SmallVec;
 
 use super::wide::{limits, narrow, widened};
@@ -87,23 +88,26 @@ impl Product {
 
     /// The sums, matrix by matrix.
     fn run(&self, left: &[i32], right: &[i32]) -> Result<Vec<i32>, NodeError> {
-        let mut sums = vec![0i32; self.stack.iter().product::<usize>() * self.rows * self.columns];
+        let mut sums = memory::zeroed::<i32>(self.stack.iter().product::<usize>() * self.rows * self.columns);
         if sums.is_empty() || self.inner == 0 {
             return Ok(sums);
         }
         let places = |own: &[usize]| -> Result<Vec<usize>, NodeError> {
             let view = View::broadcast(own, &self.stack)?;
-            let numbers: Vec<usize> = (0..own.iter().product()).collect();
-            let mut places = vec![0; self.stack.iter().product()];
+            let numbers: Vec<usize> = (0..own.iter().product()).collected();
+            let mut places = memory::zeroed(self.stack.iter().product());
             view.copy(&numbers, &mut places);
             Ok(places)
         };
         let matrices = places(&self.left)?.into_iter().zip(places(&self.right)?);
+        let mut pace = Pace::default();
         for ((a, b), sums) in matrices.zip(sums.chunks_exact_mut(self.rows * self.columns)) {
             let a = &left[a * self.rows * self.inner..][..self.rows * self.inner];
             let b = &right[b * self.inner * self.columns..][..self.inner * self.columns];
+            pace.step(1);
             for (row, sums) in a.chunks_exact(self.inner).zip(sums.chunks_exact_mut(self.columns)) {
                 for (&factor, line) in row.iter().zip(b.chunks_exact(self.columns)) {
+                    pace.step(1 + self.columns / 8);
                     let pairs = sums.iter_mut().zip(line);
                     pairs.for_each(|(sum, &value)| *sum = sum.wrapping_add(factor.wrapping_mul(value)));
                 }
@@ -130,14 +134,14 @@ fn against(parameter: &Tensor, shape: &[usize], along: Along) -> Shape {
 }
 
 fn spread<T: Clone + Default>(values: &[T], own: &[usize], shape: &[usize]) -> Result<Vec<T>, NodeError> {
-    let mut all = vec![T::default(); shape.iter().product()];
+    let mut all = memory::filled(T::default(), shape.iter().product());
     View::broadcast(own, shape)?.copy(values, &mut all);
     Ok(all)
 }
 
 /// Elements less their zero points.
 fn centred(tensor: &Tensor, zero: Option<&Tensor>, along: Along) -> Result<Vec<i32>, NodeError> {
-    let mut values: Vec<i32> = widened::<i64>(tensor)?.into_iter().map(|value| value as i32).collect();
+    let mut values: Vec<i32> = widened::<i64>(tensor)?.into_iter().map(|value| value as i32).collected();
     if let Some(zero) = zero {
         let own = against(zero, tensor.shape(), along);
         let zeros = spread(&widened::<i64>(zero)?, &own, tensor.shape())?;
@@ -164,8 +168,9 @@ fn requantiser(left: f32, right: f32, to: f32) -> f32 {
 /// Real values as quantised ones: rounded to even, shifted, clamped to the type.
 fn requantised(real: impl Iterator<Item = f32>, zero: i64, to: Tensor) -> Result<Tensor, NodeError> {
     let (least, greatest) = limits(to.dtype()).unwrap_or((0, 255));
-    let values: Vec<i64> =
-        real.map(|value| (value.round_ties_even() as i64).saturating_add(zero).clamp(least, greatest as i64)).collect();
+    let values: Vec<i64> = real
+        .map(|value| (value.round_ties_even() as i64).saturating_add(zero).clamp(least, greatest as i64))
+        .collected();
     narrow(&values, to)
 }
 
@@ -216,7 +221,7 @@ impl Node for MatMul {
             let factors = rows.into_iter().zip(columns).map(|(row, column)| requantiser(row, column, scale));
             requantised(sums.into_iter().zip(factors).map(|(sum, factor)| sum as f32 * factor), zero, to)?
         } else {
-            let sums: Vec<i64> = sums.into_iter().map(i64::from).collect();
+            let sums: Vec<i64> = sums.into_iter().map(i64::from).collected();
             narrow(&sums, to)?
         };
         io.push(output);

@@ -1,5 +1,7 @@
 //! Losses: NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss.
 
+use kiln_kernels::memory::{self, Collect, Pace};
+
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -40,8 +42,10 @@ fn make(cx: &LoadCx<'_>, softmax: bool) -> Result<Box<dyn Node>, OpError> {
 
 /// Replaces scores by their logarithm of the softmax over the classes.
 fn log_softmax(scores: &mut [f64], classes: usize, inner: usize) {
+    let mut pace = Pace::default();
     for image in scores.chunks_exact_mut((classes * inner).max(1)) {
         for place in 0..inner {
+            pace.step(8 * classes);
             let along = || (0..classes).map(move |class| class * inner + place);
             let greatest = along().map(|at| image[at]).fold(f64::NEG_INFINITY, f64::max);
             let sum: f64 = along().map(|at| (image[at] - greatest).exp()).sum();
@@ -66,7 +70,7 @@ impl Loss {
 
     /// Loss and weight of each target.
     fn each(&self, io: &Io<'_>, logarithms: &[f64], classes: usize, inner: usize) -> Result<Vec<[f64; 2]>, NodeError> {
-        let weights = io.optional(2).map(widened::<f64>).transpose()?.unwrap_or_else(|| vec![1.0; classes]);
+        let weights = io.optional(2).map(widened::<f64>).transpose()?.unwrap_or_else(|| memory::filled(1.0, classes));
         let one = |(number, target): (usize, i64)| {
             if Some(target) == self.ignored {
                 return Ok([0.0, 0.0]);
@@ -76,7 +80,7 @@ impl Loss {
             let at = (number / inner * classes + class) * inner + number % inner;
             Ok([-logarithms[at] * weights[class], weights[class]])
         };
-        io.input(1)?.to_i64_vec()?.into_iter().enumerate().map(one).collect()
+        io.input(1)?.to_i64_vec()?.into_iter().enumerate().map(one).try_collected()
     }
 }
 
@@ -103,7 +107,7 @@ impl Node for Loss {
         let each = self.each(io, &logarithms, classes, inner)?;
         let sum = |part: usize| each.iter().map(|both| both[part]).sum::<f64>();
         let losses = match self.reduction {
-            Reduction::None => each.iter().map(|[loss, _]| *loss).collect(),
+            Reduction::None => each.iter().map(|[loss, _]| *loss).collected(),
             Reduction::Sum => vec![sum(0)],
             Reduction::Mean => vec![sum(0) / sum(1)],
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use kiln_kernels::memory::{self, Collect};
 
 use super::{FlowOperator, OpError, refused};
 use crate::graph::{Attr, Flow, FlowCx, Map, NodeDesc, NodeError, Value};
@@ -54,7 +55,7 @@ impl Flow for Zip {
             let values = rows.part(row * width, [width])?;
             Map::new(keys.clone(), values.ok_or_else(|| refused("rows that are not in memory"))?)
         });
-        Ok(vec![Value::Maps(Arc::new(maps.collect::<Result<_, _>>()?))])
+        Ok(vec![Value::Maps(Arc::new(maps.try_collected()?))])
     }
 }
 
@@ -96,23 +97,23 @@ impl Flow for Vectorizer {
         // Where each value of the map goes.
         let (places, count): (Vec<Option<usize>>, usize) = match self {
             Vectorizer::Texts(known, count) => {
-                (map.keys().as_strings()?.iter().map(|key| known.get(key).copied()).collect(), *count)
+                (map.keys().as_strings()?.iter().map(|key| known.get(key).copied()).collected(), *count)
             }
             Vectorizer::Numbers(known, count) => {
-                (map.keys().as_slice::<i64>()?.iter().map(|key| known.get(key).copied()).collect(), *count)
+                (map.keys().as_slice::<i64>()?.iter().map(|key| known.get(key).copied()).collected(), *count)
             }
         };
         let (values, placed) = (map.values(), places.iter().enumerate());
         let placed = placed.filter_map(|(from, to)| to.map(|to| (from, to)));
         let row = match values.as_strings() {
             Ok(texts) => {
-                let mut row = vec![String::new(); count];
+                let mut row = memory::filled(String::new(), count);
                 placed.for_each(|(from, to)| row[to].clone_from(&texts[from]));
                 Tensor::from_strings([1, count], row)?
             }
             Err(_) => {
                 let size = values.dtype().size();
-                let mut row = vec![0u8; count * size];
+                let mut row = memory::zeroed::<u8>(count * size);
                 placed.for_each(|(from, to)| {
                     row[to * size..][..size].copy_from_slice(&values.bytes()[from * size..][..size])
                 });

@@ -1,5 +1,7 @@
 //! AttentionMask: which keys are shown, as ONNX Runtime's operators say it, as what is added to scores.
 
+use kiln_kernels::memory::{self, Collect, Pace};
+
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -51,14 +53,16 @@ impl Node for Mask {
         let (mask, to) = (io.input(0)?, io.alloc(0)?);
         let given = widened::<i64>(mask)?;
         let (batch, rows, keys) = (to.shape()[0], to.shape()[2], to.shape()[3]);
-        let mut made = Vec::with_capacity(to.len());
+        let mut made = memory::with_capacity(to.len());
+        let mut pace = Pace::default();
         let of = |shown: bool| if shown { 0.0 } else { self.fill };
         match *mask.shape() {
             // Lengths, and behind all of them the first positions that are shown.
             [count] => (0..batch).for_each(|line| {
                 let end = given[line];
                 let start = if count == batch { 0 } else { given[batch + line] };
-                made.extend((0..keys as i64).map(|key| of(key >= start && key < end)));
+                (0..keys as i64).map(|key| of(key >= start && key < end)).collected_into(&mut made);
+                pace.step(keys);
             }),
             // Whole, for as many positions as there may ever be.
             [_, _, most, _] => {
@@ -66,9 +70,10 @@ impl Node for Mask {
                 for line in 0..batch * rows {
                     let row = line / rows * most + past + line % rows;
                     made.extend(given[row * most..][..keys].iter().map(|&shown| of(shown > 0)));
+                    pace.step(keys);
                 }
             }
-            _ => made.extend(given.iter().map(|&shown| of(shown > 0))),
+            _ => given.iter().map(|&shown| of(shown > 0)).collected_into(&mut made),
         }
         let output = narrow(&made, to)?;
         io.push(output);

@@ -1,6 +1,7 @@
 //! A few operators of the domain `ai.onnx.ml`: ArrayFeatureExtractor, Binarizer, CategoryMapper, LabelEncoder.
 
 use hashbrown::HashMap;
+use kiln_kernels::memory::{Collect, Pace};
 
 use super::wide::{Width, narrow, widened};
 use super::{Blocks, LoadCx, Movement, OpError, Operator, index_of, rearrange, required};
@@ -29,7 +30,7 @@ impl Node for Extractor {
         let input = io.input(0)?;
         let size = input.shape().last().copied().unwrap_or(0);
         let places = io.input(1)?.to_i64_vec()?.into_iter().map(|index| index_of(index, size));
-        let blocks = Blocks { places: places.collect::<Result<_, _>>()?, size, inner: 1 };
+        let blocks = Blocks { places: places.try_collected()?, size, inner: 1 };
         let output = rearrange(&blocks.copied(cx.parallel), &[input], io.alloc(0)?)?;
         io.push(output);
         Ok(())
@@ -50,7 +51,7 @@ impl Node for Binarizer {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let above: Vec<i64> =
-            widened::<f64>(io.input(0)?)?.into_iter().map(|value| i64::from(value > self.0)).collect();
+            widened::<f64>(io.input(0)?)?.into_iter().map(|value| i64::from(value > self.0)).collected();
         let output = narrow(&above, io.alloc(0)?)?;
         io.push(output);
         Ok(())
@@ -68,9 +69,9 @@ enum Label {
 fn labels(tensor: &Tensor) -> Result<Vec<Label>, NodeError> {
     let float = |value: f64| Label::Float(if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() });
     Ok(match tensor.dtype() {
-        DType::String => tensor.as_strings()?.iter().cloned().map(Label::Text).collect(),
-        dtype if dtype.is_float() => widened::<f64>(tensor)?.into_iter().map(float).collect(),
-        _ => widened::<i64>(tensor)?.into_iter().map(Label::Number).collect(),
+        DType::String => tensor.as_strings()?.iter().cloned().map(Label::Text).collected(),
+        dtype if dtype.is_float() => widened::<f64>(tensor)?.into_iter().map(float).collected(),
+        _ => widened::<i64>(tensor)?.into_iter().map(Label::Number).collected(),
     })
 }
 
@@ -138,7 +139,7 @@ impl Encoder {
     }
 
     fn encode(&self, io: &mut Io<'_>) -> Result<(), NodeError> {
-        let found = labels(io.input(0)?)?.iter().map(|label| self.places.get(label).copied()).collect();
+        let found = labels(io.input(0)?)?.iter().map(|label| self.places.get(label).copied()).collected();
         let output = rearrange(&Pick(found), &[&self.values, &self.default], io.alloc(0)?)?;
         io.push(output);
         Ok(())
@@ -186,7 +187,9 @@ struct Pick(Vec<Option<usize>>);
 
 impl Movement for Pick {
     fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let mut pace = Pace::default();
         for (to, place) in to.iter_mut().zip(&self.0) {
+            pace.step(if std::mem::needs_drop::<T>() { 64 } else { 1 });
             *to = place.map_or(&from[1][0], |place| &from[0][place]).clone();
         }
         Ok(())

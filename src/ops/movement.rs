@@ -4,6 +4,7 @@
 //! for four widths and for strings instead of for fourteen types. Arithmetic has no place here.
 
 use kiln_kernels::Parallel;
+use kiln_kernels::memory::{self, Pace, raise_if_over};
 use kiln_kernels::parallel::{copy, for_each_chunk};
 
 use super::View;
@@ -45,9 +46,10 @@ pub(crate) fn rearrange(movement: &impl Movement, from: &[&Tensor], mut to: Tens
                     limit: TEXT_BYTES as u64,
                 });
             }
-            let mut values = to.as_strings()?.to_vec();
+            let spec = to.spec().clone();
+            let mut values = to.into_strings()?;
             movement.run(&sources, &mut values)?;
-            Ok(Tensor::from_strings(to.shape().iter().copied(), values)?)
+            Ok(Tensor::from_strings(spec.shape, values)?)
         }
         1 => run_as::<u8>(movement, from, &mut to).map(|()| to),
         2 => run_as::<u16>(movement, from, &mut to).map(|()| to),
@@ -96,8 +98,10 @@ fn copy_run<T: Clone, const RUN: usize>(from: &[T], to: &mut [T]) {
 pub(crate) fn spread<T: Clone>(from: &[T], run: usize, to: &mut [T], stride: usize) {
     fn each<T: Clone, const RUN: usize>(from: &[T], run: usize, to: &mut [T], stride: usize) {
         let run = if RUN == 0 { run } else { RUN };
+        let mut pace = Pace::default();
         for (from, to) in from.chunks_exact(run).zip(to.chunks_mut(stride)) {
             copy_run::<T, RUN>(from, &mut to[..run]);
+            pace.step(run);
         }
     }
     with_run!(run, each(from, run, to, stride));
@@ -107,8 +111,14 @@ pub(crate) fn spread<T: Clone>(from: &[T], run: usize, to: &mut [T], stride: usi
 fn pick<T: Clone>(from: &[T], places: &[usize], inner: usize, to: &mut [T]) {
     fn each<T: Clone, const RUN: usize>(from: &[T], places: &[usize], run: usize, to: &mut [T]) {
         let run = if RUN == 0 { run } else { RUN };
-        for (&place, to) in places.iter().zip(to.chunks_exact_mut(run)) {
-            copy_run::<T, RUN>(&from[place * run..][..run], to);
+        let piece = (memory::piece_of::<T>() / run).max(1);
+        for (places, to) in places.chunks(piece).zip(to.chunks_mut(piece * run)) {
+            for (&place, to) in places.iter().zip(to.chunks_exact_mut(run)) {
+                copy_run::<T, RUN>(&from[place * run..][..run], to);
+            }
+            if places.len() == piece {
+                raise_if_over(size_of_val(to));
+            }
         }
     }
     with_run!(inner, each(from, places, inner, to));

@@ -1,6 +1,7 @@
 //! TfIdfVectorizer: how often known n-grams occur in lists of words or numbers.
 
 use hashbrown::HashMap;
+use kiln_kernels::memory::{self, Collect};
 
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, required, size_attribute};
@@ -70,7 +71,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     made.index(node, &pool, &indexes)?;
     // By column, as the counts are.
     made.weights = weights.map(|weights| {
-        let mut by_column = vec![0.0; width];
+        let mut by_column = memory::zeroed(width);
         indexes.iter().zip(weights).for_each(|(&column, weight)| by_column[column] = weight);
         by_column
     });
@@ -155,11 +156,11 @@ impl Node for Vectorizer {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, to) = (io.input(0)?, io.alloc(0)?);
         let entries: Vec<Option<u32>> = match input.dtype() {
-            DType::String => input.as_strings()?.iter().map(|word| self.words.get(word).copied()).collect(),
-            _ => widened::<i64>(input)?.iter().map(|number| self.numbers.get(number).copied()).collect(),
+            DType::String => input.as_strings()?.iter().map(|word| self.words.get(word).copied()).collected(),
+            _ => widened::<i64>(input)?.iter().map(|number| self.numbers.get(number).copied()).collected(),
         };
         let length = input.shape().last().copied().unwrap_or(0);
-        let mut counts = vec![0f32; to.len()];
+        let mut counts = memory::zeroed::<f32>(to.len());
         for (row, list) in counts.chunks_exact_mut(self.width.max(1)).zip(entries.chunks_exact(length.max(1))) {
             self.count(list, row, cx)?;
         }

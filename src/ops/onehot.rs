@@ -1,5 +1,7 @@
 //! OneHot: an index becomes a row of the value for "off" with the one for "on" at its place.
 
+use kiln_kernels::memory::{self, Collect, Pace};
+
 use super::wide::{Width, widened};
 use super::{Movement, Operator, around, axis_of, rearrange, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -18,8 +20,10 @@ struct Mark(Vec<usize>);
 
 impl Movement for Mark {
     fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
-        to.fill(from[0][0].clone());
+        memory::fill(to, &from[0][0]);
+        let mut pace = Pace::default();
         for &place in &self.0 {
+            pace.step(1);
             to[place] = from[0][1].clone();
         }
         Ok(())
@@ -46,14 +50,13 @@ impl Node for OneHot {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let output = io.alloc(0)?;
         let (_, depth, inner) = around(output.shape(), axis_of(self.axis, output.shape().len())?);
-        let mut on = Vec::new();
-        for (number, index) in widened::<i64>(io.input(0)?)?.into_iter().enumerate() {
+        let place = |(number, index): (usize, i64)| {
             let index = if index < 0 { index.saturating_add(depth as i64) } else { index };
             // An index that is out of range leaves its row at "off".
-            if let Some(index) = usize::try_from(index).ok().filter(|&index| index < depth) {
-                on.push((number / inner * depth + index) * inner + number % inner);
-            }
-        }
+            let index = usize::try_from(index).ok().filter(|&index| index < depth)?;
+            Some((number / inner * depth + index) * inner + number % inner)
+        };
+        let on = widened::<i64>(io.input(0)?)?.into_iter().enumerate().filter_map(place).collected();
         let output = rearrange(&Mark(on), &[io.input(2)?], output)?;
         io.push(output);
         Ok(())

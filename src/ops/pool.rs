@@ -9,6 +9,7 @@ use kiln_kernels::cpu::pool::{Pool as Executor, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::quantized::bytes::largest;
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::pool::PoolKernel;
+use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, reference};
 
 use super::convert::through_f32;
@@ -115,7 +116,7 @@ impl Windows {
             return Err(OpError::unsupported(node, format!("windows with {axes} axes")));
         }
         let sized = |name: &str, length: usize, default: u64| match list(node, name)? {
-            None => Ok(vec![default; length]),
+            None => Ok(memory::filled(default, length)),
             Some(list) if list.len() == length => Ok(list),
             Some(list) => Err(OpError::invalid(node, format!("{name} {list:?} for {axes} axes"))),
         };

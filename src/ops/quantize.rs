@@ -8,6 +8,7 @@ use half::{bf16, f16};
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::linear::{self, Bounds};
 use kiln_kernels::cpu::quantized::prepare;
+use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
 
 use super::cast::convert_part;
@@ -68,7 +69,7 @@ impl Settings {
 /// The zero points, as many as scales; zeros where there are none.
 fn zero_points<W: Wide>(zero: Option<&Tensor>, scale: &Tensor) -> Result<Vec<W>, NodeError> {
     match zero {
-        None => Ok(vec![W::default(); scale.len()]),
+        None => Ok(memory::zeroed(scale.len())),
         Some(zero) if zero.len() == scale.len() => widened(zero),
         Some(zero) => {
             Err(refused(format!("zero points of shape {:?} for scales of {:?}", zero.shape(), scale.shape())))
@@ -202,7 +203,8 @@ impl Node for Quantize {
         let scales = widened::<f32>(scale)?;
         let small = limits(output.dtype()).map(|(least, greatest)| (i32::try_from(least), i32::try_from(greatest)));
         if let Some((Ok(least), Ok(greatest))) = small.filter(|_| rounds_nothing(precision)) {
-            let zeros: Vec<i32> = zero_points::<i64>(io.optional(2), scale)?.iter().map(|&zero| zero as i32).collect();
+            let zeros: Vec<i32> =
+                zero_points::<i64>(io.optional(2), scale)?.iter().map(|&zero| zero as i32).collected();
             let steps = Steps { isa: self.1, grain, scales, zeros, bounds: Bounds { least, greatest } };
             steps.quantize(input, &mut output, cx.parallel)?;
             io.push(output);
@@ -218,13 +220,15 @@ impl Node for Quantize {
                 let quantised: Vec<i64> = quotients
                     .map(|(place, value)| (value.round_ties_even() as i64).saturating_add(zeros[place]))
                     .map(|value| value.clamp(least, greatest as i64))
-                    .collect();
+                    .collected();
                 narrow(&quantised, output)?
             }
             None => {
                 let (dtype, zeros) = (output.dtype(), zero_points::<f32>(io.optional(2), scale)?);
                 let bytes = output.bytes_mut().iter_mut();
+                let mut pace = Pace::default();
                 bytes.zip(quotients).for_each(|(to, (place, value))| {
+                    pace.step(2);
                     *to = minifloat::encode(dtype, value + zeros[place], self.0.saturate);
                 });
                 output
@@ -265,7 +269,7 @@ impl Node for Dequantize {
             let fewer = || refused(format!("{} scales for {} elements", scale.len(), input.len()));
             let factors = |values: Vec<f32>| Factors::new(values, grain, input.len()).ok_or_else(fewer);
             let shifts = zeros.iter().any(|&zero| zero != 0.0);
-            let zero = shifts.then(|| factors(zeros.iter().map(|&zero| zero as f32).collect())).transpose()?;
+            let zero = shifts.then(|| factors(zeros.iter().map(|&zero| zero as f32).collected())).transpose()?;
             let expansion = Expansion { zero, scale: Some(factors(scales)?) };
             dequantize(input, &expansion, &mut output, cx.parallel)?;
             io.push(output);
@@ -276,7 +280,7 @@ impl Node for Dequantize {
             .map(|(index, value)| (grain.place(index), value))
             // The difference of two integers is exact in `f64`, and rounded once.
             .map(|(place, value)| (value - zeros[place]) as f32 * scales[place])
-            .collect();
+            .collected();
         let output = narrow(&real, output)?;
         io.push(output);
         Ok(())

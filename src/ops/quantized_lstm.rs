@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use kiln_kernels::cpu::conv::{ConvShape, Weights};
 use kiln_kernels::cpu::quantized::bytes::Added;
 use kiln_kernels::cpu::quantized::{Output, Quantized, Steps, Terms, WeightSource, prepare};
+use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, Serial};
 
 use super::wide::widened;
@@ -122,7 +123,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let peepholes = lists(P, "P", 3 * units)?;
     let directions = reverses.iter().enumerate().map(|(direction, &reverse)| {
         let bias = match &bias {
-            None => vec![0.0; columns],
+            None => memory::zeroed(columns),
             Some(all) => {
                 let (own, state) = all[direction * 2 * columns..][..2 * columns].split_at(columns);
                 own.iter().zip(state).map(|(own, state)| own + state).collect()
@@ -294,19 +295,21 @@ impl Layer {
         let own = &self.directions[number];
         let (units, columns, batch) = (self.units, own.input.columns, operands.lengths.len());
         let [of_input, of_state] = executors;
-        let sums = vec![0i32; of_input.scratch_len().max(of_state.scratch_len())];
-        let mut scratch = Scratch { sums, scale: Vec::with_capacity(columns) };
+        let sums = memory::zeroed::<i32>(of_input.scratch_len().max(of_state.scratch_len()));
+        let mut scratch = Scratch { sums, scale: memory::with_capacity(columns) };
         own.input.multiply(of_input, &operands.x, gates, &mut scratch, parallel)?;
-        let mut bytes = vec![0u8; units];
+        let mut bytes = memory::zeroed::<u8>(units);
         let mut made = Made {
-            y: vec![0.0; operands.steps * batch * units],
-            h: vec![0.0; batch * units],
-            c: vec![0.0; batch * units],
+            y: memory::zeroed(operands.steps * batch * units),
+            h: memory::zeroed(batch * units),
+            c: memory::zeroed(batch * units),
         };
-        let mut added = vec![0f32; columns];
+        let mut added = memory::zeroed::<f32>(columns);
         for (sequence, &length) in operands.lengths.iter().enumerate().filter(|(_, length)| **length > 0) {
             let first = (number * batch + sequence) * units;
-            let of = |given: Option<&[f32]>| given.map_or(vec![0.0; units], |all| all[first..][..units].to_vec());
+            let of = |given: Option<&[f32]>| {
+                given.map_or(memory::zeroed(units), |all| memory::copied(&all[first..][..units]))
+            };
             let (mut h, mut c) = (of(operands.h), of(operands.c));
             for step in 0..length {
                 if parallel.is_stopped() {
@@ -402,7 +405,7 @@ impl Node for Layer {
         let x = io.input(X)?;
         let (steps, batch) = (x.shape()[0], x.shape()[1]);
         let lengths = match io.optional(LENGTHS) {
-            None => vec![steps; batch],
+            None => memory::filled(steps, batch),
             Some(lengths) => {
                 let fits = |&length: &i32| usize::try_from(length).ok().filter(|&length| length <= steps);
                 let lengths = lengths.as_slice::<i32>()?.iter().map(fits).collect::<Option<_>>();

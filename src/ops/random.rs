@@ -4,6 +4,8 @@
 //! twice gives the same results twice, and two nodes do not give the same numbers. The standard leaves the generator
 //! open; the one here is the reference implementation's, so that uniform and normal numbers with a seed are the same.
 
+use kiln_kernels::memory::Collect;
+
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, dimensions, required, type_attribute};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
@@ -165,7 +167,7 @@ impl Node for Bernoulli {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let mut numbers = Numbers::new(self.seed);
         let chances = widened::<f64>(io.input(0)?)?;
-        let drawn: Vec<i64> = chances.into_iter().map(|chance| i64::from(numbers.fraction() < chance)).collect();
+        let drawn: Vec<i64> = chances.into_iter().map(|chance| i64::from(numbers.fraction() < chance)).collected();
         let output = narrow(&drawn, io.alloc(0)?)?;
         io.push(output);
         Ok(())
@@ -187,7 +189,7 @@ impl Node for Random {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let to = io.alloc(0)?;
         let mut numbers = Numbers::new(self.seed);
-        let drawn: Vec<f64> = (0..to.len()).map(|_| numbers.draw(self.distribution)).collect();
+        let drawn: Vec<f64> = (0..to.len()).map(|_| numbers.draw(self.distribution)).collected();
         let output = narrow(&drawn, to)?;
         io.push(output);
         Ok(())

@@ -2,6 +2,8 @@
 
 use half::{bf16, f16};
 
+use kiln_kernels::memory::{Pace, raise_if_over};
+
 use super::{Operator, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{DType, Element, Tensor, TensorSpec};
@@ -27,8 +29,10 @@ fn fill<T: Element>(
     value: impl Fn(T, usize, T) -> T,
 ) -> Result<(), NodeError> {
     let (start, delta) = (scalar(inputs, 0)?, scalar(inputs, 2)?);
-    let elements = output.as_mut_slice::<T>()?.iter_mut();
-    elements.enumerate().for_each(|(index, to)| *to = value(start, index, delta));
+    for (number, piece) in output.as_mut_slice::<T>()?.chunks_mut(Pace::UNITS).enumerate() {
+        piece.iter_mut().zip(number * Pace::UNITS..).for_each(|(to, index)| *to = value(start, index, delta));
+        raise_if_over(0);
+    }
     Ok(())
 }
 

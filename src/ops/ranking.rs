@@ -7,8 +7,9 @@
 use std::cmp::Ordering;
 
 use kiln_kernels::Parallel;
+use kiln_kernels::memory::{self, Collect, Pace};
 
-use super::wide::{CHUNK, Wide, Width, dispatch, narrow};
+use super::wide::{CHUNK, Wide, Width, dispatch, load_long, narrow};
 use super::{
     Elements, LoadCx, OpError, Operator, Run, Side, around, axis_of, integer, lines, rearrange, refused, required,
     sides, task_count, try_each_chunk,
@@ -82,9 +83,9 @@ fn place<W: Wide>(line: &[W], wanted: Ordering, last: bool) -> usize {
 
 /// Calls `visit` with each line along an axis, widened.
 fn for_lines<W: Wide>(input: &Tensor, axis: usize, mut visit: impl FnMut(Run, &[W])) -> Result<(), NodeError> {
-    let mut line = vec![W::default(); input.shape()[axis]];
+    let mut line = memory::zeroed(input.shape()[axis]);
     for run in lines(input.shape(), axis) {
-        W::load(input.dtype(), input.bytes(), run, &mut line)?;
+        load_long(input, run, &mut line)?;
         visit(run, &line);
     }
     Ok(())
@@ -106,10 +107,12 @@ impl Arg {
     fn find<W: Wide>(&self, input: &Tensor, axis: usize, first: usize, found: &mut [i64]) -> Result<(), NodeError> {
         if input.shape()[axis + 1..].iter().product::<usize>() == 1 {
             let count = input.shape()[axis];
-            let mut line = vec![W::default(); count];
+            let mut line = memory::zeroed::<W>(count);
+            let mut pace = Pace::default();
             for (number, found) in found.iter_mut().enumerate() {
+                pace.step(count);
                 let run = Run { start: (first + number) * count, count, stride: 1 };
-                W::load(input.dtype(), input.bytes(), run, &mut line)?;
+                load_long(input, run, &mut line)?;
                 *found = self.place(&line) as i64;
             }
             return Ok(());
@@ -155,7 +158,7 @@ impl Columns<'_> {
         };
         let (mut best, mut row) = ([W::default(); CHUNK], [W::default(); CHUNK]);
         let lines = self.first..self.first + found.len();
-        let mut rest = found;
+        let (mut rest, mut pace) = (found, Pace::default());
         for Side { block, columns } in sides(lines, inner) {
             for start in columns.clone().step_by(CHUNK) {
                 let (found, later) = rest.split_at_mut(CHUNK.min(columns.end - start));
@@ -164,6 +167,7 @@ impl Columns<'_> {
                 load(block * count * inner + start, best)?;
                 found.fill(0);
                 for place in 1..count {
+                    pace.step(row.len());
                     load((block * count + place) * inner + start, row)?;
                     for ((&value, best), found) in row.iter().zip(&mut *best).zip(&mut *found) {
                         let replaces = replaces(value, *best);
@@ -267,6 +271,26 @@ struct Entry {
     place: usize,
 }
 
+/// Puts the first `count` entries of a line to its start, in order.
+fn order_first(entries: &mut [Entry], count: usize) {
+    if entries.len() < Pace::UNITS {
+        if count < entries.len() {
+            entries.select_nth_unstable(count);
+        }
+        return entries[..count].sort_unstable();
+    }
+    // Of so many, ordering takes seconds.
+    let mut pace = Pace::default();
+    let mut compare = |a: &Entry, b: &Entry| {
+        pace.step(1);
+        a.cmp(b)
+    };
+    if count < entries.len() {
+        entries.select_nth_unstable_by(count, &mut compare);
+    }
+    entries[..count].sort_unstable_by(&mut compare);
+}
+
 /// For the first `count` of each line their places in the line, line by line.
 fn top<W: Ordinal>(
     input: &Tensor,
@@ -276,21 +300,21 @@ fn top<W: Ordinal>(
     parallel: &dyn Parallel,
 ) -> Result<Vec<usize>, NodeError> {
     let (blocks, length, inner) = around(input.shape(), axis);
-    let mut places = vec![0; blocks * inner * count];
+    let mut places = memory::zeroed(blocks * inner * count);
     let lines = (blocks * inner).div_ceil(task_count(input.len().saturating_mul(RANKING), parallel));
     try_each_chunk(parallel, &mut places, lines * count, &|index, places| {
-        let (mut line, mut entries) = (vec![W::default(); length], Vec::with_capacity(length));
+        let (mut line, mut entries) = (memory::zeroed(length), memory::with_capacity(length));
+        let mut pace = Pace::default();
         for (number, places) in places.chunks_exact_mut(count).enumerate() {
             let (block, column) = ((index * lines + number) / inner, (index * lines + number) % inner);
             let run = Run { start: block * length * inner + column, count: length, stride: inner as isize };
-            W::load(input.dtype(), input.bytes(), run, &mut line)?;
+            load_long(input, run, &mut line)?;
             let ordinal = |value: W| if largest { !value.ordinal() } else { value.ordinal() };
             entries.clear();
-            entries.extend(line.iter().enumerate().map(|(place, &value)| Entry { ordinal: ordinal(value), place }));
-            if count < length {
-                entries.select_nth_unstable(count);
-            }
-            entries[..count].sort_unstable();
+            let ranked = line.iter().enumerate().map(|(place, &value)| Entry { ordinal: ordinal(value), place });
+            ranked.collected_into(&mut entries);
+            pace.step(length);
+            order_first(&mut entries, count);
             places.iter_mut().zip(&entries).for_each(|(to, entry)| *to = entry.place);
         }
         Ok(())
@@ -317,13 +341,15 @@ impl Node for TopK {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (axis, count) = self.count(&io.inputs())?;
         let (input, values, mut indices) = (io.input(0)?, io.alloc(0)?, io.alloc(1)?);
-        let mut places = vec![0; indices.len()];
+        let mut places = memory::zeroed(indices.len());
         if !indices.is_empty() {
             let found = dispatch!(Width::of(input.dtype())?, top(input, axis, count, self.largest, cx.parallel))?;
             let numbers = indices.as_mut_slice::<i64>()?;
             let runs = lines(input.shape(), axis).zip(lines(values.shape(), axis));
+            let mut pace = Pace::default();
             for ((from, to), found) in runs.zip(found.chunks_exact(count)) {
                 for (number, &place) in found.iter().enumerate() {
+                    pace.step(1);
                     numbers[to.at(number)] = place as i64;
                     places[to.at(number)] = from.at(place);
                 }
@@ -347,7 +373,7 @@ fn hard<W: Wide>(node: &Hardmax, input: &Tensor) -> Result<Vec<i64>, NodeError> 
     let axis = axis_of(node.axis, input.shape().len())?;
     let whole = [input.shape()[..axis].iter().product(), input.shape()[axis..].iter().product()];
     let (shape, axis) = if node.flat { (&whole[..], 1) } else { (input.shape(), axis) };
-    let mut output = vec![0; input.len()];
+    let mut output = memory::zeroed(input.len());
     for_lines::<W>(&input.reshaped(shape.iter().copied())?, axis, |run, line| {
         output[run.at(place(line, Ordering::Greater, false))] = 1;
     })?;

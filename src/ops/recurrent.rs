@@ -7,6 +7,7 @@ use kiln_kernels::cpu::chain::Bits;
 use kiln_kernels::cpu::recurrent::{
     Activation, Cell, Direction, DirectionWeights, Operands, Outputs, Recurrent, RecurrentShape,
 };
+use kiln_kernels::memory;
 use smallvec::SmallVec;
 
 use super::convert::through_f32;
@@ -97,7 +98,7 @@ fn directions(node: &NodeDesc, cell: Cell, reverses: &[bool]) -> Result<SmallVec
     };
     let mut alphas = node.floats("activation_alpha").unwrap_or_default().iter().copied();
     let mut betas = node.floats("activation_beta").unwrap_or_default().iter().copied();
-    let mut functions = Vec::with_capacity(names.len());
+    let mut functions = memory::with_capacity(names.len());
     for name in names {
         let function = activation(name, &mut alphas, &mut betas);
         functions.push(function.ok_or_else(|| OpError::unsupported(node, format!("activation '{name}'")))?);

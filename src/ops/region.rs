@@ -1,6 +1,7 @@
 //! Regions of images: RoiAlign pools each.
 
 use kiln_kernels::Parallel;
+use kiln_kernels::memory::{Collect, Pace};
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::gather::whole_numbers;
@@ -89,7 +90,7 @@ impl RoiAlign {
                 columns: self.along([edges[0], edges[2]], self.bins[1])?,
             })
         };
-        edges.chunks_exact(4).zip(whole_numbers(batches)?.iter()).map(region).collect()
+        edges.chunks_exact(4).zip(whole_numbers(batches)?.iter()).map(region).try_collected()
     }
 
     /// Pools planes of bins from number `first` of all planes on: each region has one for each channel.
@@ -168,11 +169,13 @@ impl Extent {
             let high = (low + 1.0).min(last);
             Some([(low as usize, 1.0 - (place - low)), (high as usize, place - low)])
         };
+        let mut pace = Pace::default();
         let of_bin = |number: usize| {
+            pace.step(4 * self.samples as usize);
             let place = |index: usize| self.start + self.bin * (number as f64 + (index as f64 + 0.5) / self.samples);
-            (0..self.samples as usize).map(|index| sample(place(index))).collect()
+            (0..self.samples as usize).map(|index| sample(place(index))).collected()
         };
-        (0..bins).map(of_bin).collect()
+        (0..bins).map(of_bin).collected()
     }
 }
 

@@ -5,6 +5,7 @@
 mod device;
 
 use kiln_kernels::Parallel;
+use kiln_kernels::memory;
 use smallvec::SmallVec;
 
 use super::convert::through_f32;
@@ -262,7 +263,7 @@ impl Node for Resize {
         } else if dtype == DType::F32 {
             executor.blend(input.as_slice()?, output.as_mut_slice()?, self.extrapolation, cx.parallel)?;
         } else {
-            let (wide, mut mixed) = (widened::<f32>(input)?, vec![0.0; output.len()]);
+            let (wide, mut mixed) = (widened::<f32>(input)?, memory::zeroed(output.len()));
             executor.blend(&wide, &mut mixed, self.extrapolation, cx.parallel)?;
             mixed.iter_mut().for_each(|value| *value = value.round_ties_even());
             f32::store(&mixed, dtype, output.bytes_mut())?;

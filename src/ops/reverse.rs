@@ -1,5 +1,7 @@
 //! ReverseSequence: the first steps of each batch in the opposite order.
 
+use kiln_kernels::memory::{self, Pace};
+
 use super::{Blocks, LoadCx, OpError, Operator, rearrange, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
@@ -44,8 +46,10 @@ impl Node for ReverseSequence {
             return Err(refused(format!("lengths {lengths:?} for {batches} batches of {steps} steps")));
         }
         let size = if input.is_empty() { 0 } else { outer * middle };
-        let mut places = Vec::with_capacity(size);
+        let mut places = memory::with_capacity(size);
+        let mut pace = Pace::default();
         for block in 0..size {
+            pace.step(2);
             let (first, second) = (block / middle, block % middle);
             let (batch, step) = if self.batch_first { (first, second) } else { (second, first) };
             let length = lengths[batch] as usize;

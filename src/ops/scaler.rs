@@ -1,5 +1,7 @@
 //! Scaler of the domain `ai.onnx.ml`: every feature less its offset, times its scale.
 
+use kiln_kernels::memory::Collect;
+
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, refused, required};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
@@ -49,7 +51,7 @@ impl Node for Scaler {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let (x, mut to) = (io.input(0)?, io.alloc(0)?);
         let features = x.shape().last().copied().unwrap_or(1).max(1);
-        let of = |list: &[f32]| -> Vec<f32> { list.iter().copied().cycle().take(features).collect() };
+        let of = |list: &[f32]| -> Vec<f32> { list.iter().copied().cycle().take(features).collected() };
         let (offset, scale) = (of(&self.offset), of(&self.scale));
         let parameters = || offset.iter().zip(&scale);
         if let Ok(values) = x.as_slice::<f32>() {

@@ -5,6 +5,7 @@
 
 mod lines;
 
+use kiln_kernels::memory::{self, Collect, Pace};
 use lines::Lines;
 
 use super::generic::{Arithmetic, Binary, compute};
@@ -97,7 +98,9 @@ struct Put {
 
 impl Movement for Put {
     fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
+        let mut pace = Pace::default();
         for (&place, update) in self.places.iter().zip(from[0].chunks_exact(self.block.max(1))) {
+            pace.step(1 + self.block / 8);
             to[place * self.block..][..self.block].clone_from_slice(update);
         }
         Ok(())
@@ -111,8 +114,10 @@ fn combine_lines<W: Arithmetic>(lines: &Lines<'_>, data: Tensor, cx: &RunCx<'_>)
 
 fn combine<W: Arithmetic>(step: Binary, put: &Put, updates: &Tensor, data: Tensor) -> Result<Tensor, NodeError> {
     let (mut values, updates) = (widened::<W>(&data)?, widened::<W>(updates)?);
+    let mut pace = Pace::default();
     for (&place, update) in put.places.iter().zip(updates.chunks_exact(put.block.max(1))) {
-        W::binary(step, &mut values[place * put.block..][..put.block], update)?;
+        pace.step(1 + put.block);
+        W::long_binary(step, &mut values[place * put.block..][..put.block], update)?;
     }
     narrow(&values, data)
 }
@@ -186,19 +191,19 @@ impl CacheUpdate {
     fn steps(&self, io: &Io<'_>, batches: usize, length: usize, size: usize) -> Result<Vec<usize>, NodeError> {
         let starts = match io.optional(2) {
             Some(tensor) => tensor.to_i64_vec()?,
-            None => vec![0; batches],
+            None => memory::zeroed(batches),
         };
         if starts.len() != batches {
             return Err(refused(format!("{} write indices for {batches} batches", starts.len())));
         }
-        let mut places = Vec::with_capacity(batches.saturating_mul(length));
+        let mut places = memory::with_capacity(batches.saturating_mul(length));
         for start in starts {
             let first = usize::try_from(start).ok().filter(|&start| start < size.max(1));
             let first = first.ok_or_else(|| refused(format!("write index {start} is outside of 0..{size}")))?;
             if !self.circular && first + length > size {
                 return Err(refused(format!("{length} steps from {start} on do not fit into {size}")));
             }
-            places.extend((first..first + length).map(|place| place % size.max(1)));
+            (first..first + length).map(|place| place % size.max(1)).collected_into(&mut places);
         }
         Ok(places)
     }
@@ -222,9 +227,11 @@ impl Node for CacheUpdate {
         let steps = self.steps(io, batches, length, size)?;
         // Every line before the axis belongs to one batch.
         let each = outer / batches.max(1);
-        let mut places = Vec::with_capacity(outer.saturating_mul(length).min(update.len()));
+        let mut places = memory::with_capacity(outer.saturating_mul(length).min(update.len()));
         if !update.is_empty() {
+            let mut pace = Pace::default();
             for line in 0..outer {
+                pace.step(length);
                 places.extend(steps[line / each * length..][..length].iter().map(|step| line * size + step));
             }
         }

@@ -6,6 +6,8 @@ mod unique;
 
 use std::sync::Arc;
 
+use kiln_kernels::memory::{self, Collect, Pace, raise_if_over};
+
 use super::{Blocks, LoadCx, OpError, Operator, around, axis_of, one, rearrange, refused, required};
 use crate::graph::node::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
@@ -24,7 +26,7 @@ fn mask(dtype: DType) -> u64 {
 }
 
 /// The bits of the elements of a tensor.
-fn elements<T: bytemuck::Pod>(tensor: &Tensor) -> impl Iterator<Item = T> {
+fn elements<T: bytemuck::Pod>(tensor: &Tensor) -> impl ExactSizeIterator<Item = T> {
     bytemuck::cast_slice(tensor.bytes()).iter().copied()
 }
 
@@ -46,8 +48,13 @@ macro_rules! with_marks {
 
 /// How many elements are not zero.
 fn count(input: &Tensor) -> Result<usize, NodeError> {
-    fn of(marks: impl Iterator<Item = bool>) -> usize {
-        marks.map(usize::from).sum()
+    fn of(mut marks: impl ExactSizeIterator<Item = bool>) -> usize {
+        let mut count = 0;
+        while marks.len() > 0 {
+            count += marks.by_ref().take(Pace::UNITS).map(usize::from).sum::<usize>();
+            raise_if_over(0);
+        }
+        count
     }
     Ok(with_marks!(input, of()))
 }
@@ -55,8 +62,10 @@ fn count(input: &Tensor) -> Result<usize, NodeError> {
 /// Places of the elements that are not zero, in order.
 fn places(input: &Tensor, count: usize) -> Result<Vec<usize>, NodeError> {
     fn of(count: usize, marks: impl Iterator<Item = bool>) -> Vec<usize> {
-        let mut places = Vec::with_capacity(count);
-        places.extend(marks.enumerate().filter(|(_, mark)| *mark).map(|(place, _)| place));
+        let mut places = memory::with_capacity(count);
+        let mut pace = Pace::default();
+        let marked = marks.inspect(|_| pace.step(1)).enumerate().filter(|(_, mark)| *mark);
+        marked.map(|(place, _)| place).collected_into(&mut places);
         places
     }
     Ok(with_marks!(input, of(count)))
@@ -88,9 +97,12 @@ impl Node for NonZero {
         let lines = output.as_mut_slice::<i64>()?.chunks_exact_mut(places.len().max(1));
         // The last axis is the remainder; what is left over counts the axes before it.
         for (line, &size) in lines.rev().zip(input.shape().iter().rev()) {
-            for (to, place) in line.iter_mut().zip(&mut places) {
-                *to = (*place % size) as i64;
-                *place /= size;
+            for (line, places) in line.chunks_mut(Pace::UNITS).zip(places.chunks_mut(Pace::UNITS)) {
+                for (to, place) in line.iter_mut().zip(places) {
+                    *to = (*place % size) as i64;
+                    *place /= size;
+                }
+                raise_if_over(0);
             }
         }
         io.push(output);
@@ -121,7 +133,7 @@ impl Compress {
             return Err(refused(format!("{} conditions for {size} elements", condition.len())));
         }
         let kept = condition.iter().enumerate().filter(|(_, condition)| condition.get());
-        let places: Vec<usize> = kept.map(|(place, _)| place).collect();
+        let places: Vec<usize> = kept.map(|(place, _)| place).collected();
         let mut shape = Shape::from_slice(shape);
         shape[axis] = places.len();
         Ok((shape, Blocks { places, size, inner }))

@@ -3,6 +3,8 @@
 //!
 //! A sequence that no other value shares is changed in place, so that a loop that inserts into one stays linear.
 
+use kiln_kernels::memory::{self, Collect};
+
 use super::{
     Blocks, FlowLoad, FlowOperator, OpError, around, axis_of, dimensions, index_of, integer, integers, join,
     joined_spec, rearrange, refused, stack,
@@ -98,7 +100,7 @@ impl Flow for Form {
         let made = match self {
             Form::Empty => Value::sequence(Vec::new()),
             Form::Construct => {
-                let tensors = inputs.0.flatten().map(Value::into_tensor).collect::<Result<Vec<_>, _>>()?;
+                let tensors = inputs.0.flatten().map(Value::into_tensor).try_collected()?;
                 of_one_type(tensors.iter())?;
                 Value::sequence(tensors)
             }
@@ -142,7 +144,7 @@ impl Flow for Form {
                 match new {
                     true => stack(&tensors, *axis, cx)?.into(),
                     false => {
-                        let parts: Vec<&Tensor> = tensors.iter().collect();
+                        let parts: Vec<&Tensor> = tensors.iter().collected();
                         join(&parts, *axis, cx.alloc(joined_spec(&parts, *axis)?)?, cx.parallel())?.into()
                     }
                 }
@@ -186,7 +188,7 @@ fn divide(
     // Slices without elements cost memory too, and a few bytes can name any number of them.
     cx.budget().gather((parts as u64).saturating_mul(size_of::<Tensor>() as u64))?;
     let sizes: Vec<usize> = match (each, split) {
-        (Some(each), _) => (0..parts).map(|part| each.min(size - part * each)).collect(),
+        (Some(each), _) => (0..parts).map(|part| each.min(size - part * each)).collected(),
         (None, split) => {
             let given = split.map(integers).transpose()?.unwrap_or_default();
             let sizes = dimensions(&given)?;
@@ -204,12 +206,12 @@ fn divide(
             true => drop(shape.remove(axis)),
             false => shape[axis] = count,
         }
-        let places = (start..start + count).collect();
+        let places = (start..start + count).collected();
         start += count;
         let to = cx.alloc(TensorSpec { dtype: tensor.dtype(), shape })?;
         rearrange(&Blocks { places, size, inner }.copied(cx.parallel()), &[tensor], to)
     };
-    sizes.into_iter().map(part).collect()
+    sizes.into_iter().map(part).try_collected()
 }
 
 struct Map {
@@ -242,7 +244,7 @@ impl Flow for Map {
         let mut outputs: Vec<Vec<Tensor>> = vec![Vec::new(); self.body.outputs.len()];
         for place in 0..length {
             cx.begin_iteration()?;
-            let mut given = Vec::with_capacity(inputs.len() + captured.len());
+            let mut given = memory::with_capacity(inputs.len() + captured.len());
             for value in &inputs {
                 given.push(match value {
                     Some(Value::Sequence(tensors)) => {

@@ -2,6 +2,8 @@
 //! output position sees. For the plain operators (integer convolutions, Col2Im, ...); families of kernels have their
 //! own.
 
+use kiln_kernels::memory::Collect;
+
 use super::{OpError, refused};
 use crate::graph::operators::spatial::positions;
 use crate::graph::{NodeDesc, NodeError};
@@ -154,12 +156,12 @@ impl Slide {
             let along: Vec<(usize, usize)> = (0..self.output[dim])
                 .filter_map(|at| (at * self.strides[dim] + offset).checked_sub(self.pads[dim]).map(|place| (at, place)))
                 .filter(|&(_, place)| place < self.input[dim])
-                .collect();
+                .collected();
             let (positions, size) = (self.output[dim], self.input[dim]);
             let join = |&(to, from): &(usize, usize)| {
-                along.iter().map(move |&(at, place)| (to * positions + at, from * size + place)).collect::<Vec<_>>()
+                along.iter().map(move |&(at, place)| (to * positions + at, from * size + place))
             };
-            taps = taps.iter().flat_map(join).collect();
+            taps = taps.iter().flat_map(join).collected();
         }
         taps
     }

@@ -1,5 +1,7 @@
 //! Operators that carry a state from one part of a sequence to the next: CausalConvWithState, LinearAttention.
 
+use kiln_kernels::memory;
+
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -69,11 +71,13 @@ impl Node for CausalConv {
         let (values, weights) = (widened::<f64>(io.input(0)?)?, widened::<f64>(io.input(1)?)?);
         let bias = io.optional(2).map(widened::<f64>).transpose()?;
         let past = io.optional(3).map(widened::<f64>).transpose()?;
-        let (mut output, mut present) = (Vec::with_capacity(values.len()), Vec::new());
+        let (mut output, mut present) = (memory::with_capacity(values.len()), Vec::new());
         for line in 0..lines {
             let channel = line % channels;
-            let mut seen =
-                past.as_ref().map_or(vec![0.0; taps - 1], |past| past[line * (taps - 1)..][..taps - 1].to_vec());
+            let mut seen = past
+                .as_ref()
+                .map_or(memory::zeroed(taps - 1), |past| memory::copied(&past[line * (taps - 1)..][..taps - 1]));
+            memory::reserve(&mut seen, length);
             seen.extend_from_slice(&values[line * length..][..length]);
             let start = bias.as_ref().map_or(0.0, |bias| bias[channel]);
             for window in seen.windows(taps) {
@@ -82,6 +86,7 @@ impl Node for CausalConv {
                 let sum = start + products.sum::<f64>();
                 output.push(if self.gated { sum / (1.0 + (-sum).exp()) } else { sum });
             }
+            memory::reserve(&mut present, taps - 1);
             present.extend_from_slice(&seen[seen.len() - (taps - 1)..]);
         }
         let (output, present) = (narrow(&output, io.alloc(0)?)?, narrow(&present, io.alloc(1)?)?);
@@ -166,7 +171,7 @@ impl LinearAttention {
                 line.iter_mut().for_each(|entry| *entry *= factor);
             }
         }
-        let mut update = value.to_vec();
+        let mut update = memory::copied(value);
         if self.corrects {
             for (factor, line) in key.iter().zip(state.chunks_exact(value.len().max(1))) {
                 update.iter_mut().zip(line).for_each(|(update, entry)| *update -= factor * entry);
@@ -196,9 +201,11 @@ impl Node for LinearAttention {
         let [queries, heads] = self.heads;
         let area = sizes.key * sizes.value;
         let mut states = wide(3)?;
-        states.resize(sizes.batch * heads * area, 0.0);
+        if states.is_empty() {
+            states = memory::zeroed(sizes.batch * heads * area);
+        }
         let scale = self.scale.unwrap_or(1.0 / (sizes.key as f64).sqrt());
-        let mut output = vec![0f64; sizes.batch * sizes.steps * queries * sizes.value];
+        let mut output = memory::zeroed::<f64>(sizes.batch * sizes.steps * queries * sizes.value);
         for step in 0..if area == 0 { 0 } else { sizes.batch * sizes.steps } {
             for head in 0..heads {
                 cx.check_stop()?;

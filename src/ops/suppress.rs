@@ -3,6 +3,8 @@
 //! How many stay is known when the boxes have been compared, and boxes differ in each request. So this is a
 //! [`Flow`], which makes its output when it runs, and not a node, whose output's size is inferred before.
 
+use kiln_kernels::memory::{self, Collect, Pace};
+
 use super::{FlowLoad, FlowOperator, OpError, Ordinal, refused};
 use crate::graph::{Flow, FlowCx, NodeError, Value};
 use crate::tensor::Tensor;
@@ -72,6 +74,7 @@ impl Kept {
     fn push(&mut self, edges: Edges) {
         let lane = self.count % LANES;
         if lane == 0 {
+            memory::reserve(&mut self.all, 1);
             self.all.push(Boxes::default());
         }
         if let Some(last) = self.all.last_mut() {
@@ -133,14 +136,18 @@ impl Suppression {
         let mut unseen = 0;
         for batch in 0..batches {
             let corners = boxes[batch * count * 4..][..count * 4].chunks_exact(4);
-            let edges: Vec<Edges> = corners.map(|corners| self.edges(corners)).collect();
+            let edges: Vec<Edges> = corners.map(|corners| self.edges(corners)).collected();
             for class in 0..classes {
                 let scores = &scores[(batch * classes + class) * count..][..count];
                 check()?;
                 let good = |&place: &usize| least_score.is_none_or(|least| scores[place] > least);
                 let ranked = (0..count).filter(good).map(|place| (rank_of(scores[place]), place));
-                let mut order: Vec<(u64, usize)> = ranked.collect();
-                order.sort_unstable();
+                let mut order: Vec<(u64, usize)> = ranked.collected();
+                let mut pace = Pace::default();
+                order.sort_unstable_by(|a, b| {
+                    pace.step(1);
+                    a.cmp(b)
+                });
                 let mut kept = Kept::default();
                 for (_, candidate) in order {
                     if kept.count >= most {
@@ -153,6 +160,7 @@ impl Suppression {
                     }
                     if kept.spare(edges[candidate], most_overlap) {
                         kept.push(edges[candidate]);
+                        memory::reserve(&mut selected, 1);
                         selected.push([batch, class, candidate].map(|number| number as i64));
                     }
                 }

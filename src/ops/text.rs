@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use kiln_kernels::memory::{self, Collect, Pace};
+
 use super::{LoadCx, OpError, Operator, counted, one, refused, required};
 use crate::graph::node::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
@@ -33,12 +35,13 @@ impl Split {
     fn parts<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let most = self.most.unwrap_or(usize::MAX);
         if let Some(delimiter) = &self.delimiter {
-            return text.splitn(most.saturating_add(1), delimiter.as_str()).collect();
+            return text.splitn(most.saturating_add(1), delimiter.as_str()).collected();
         }
         let (mut parts, mut rest) = (Vec::new(), text.trim_start());
         while !rest.is_empty() {
             let end = rest.find(char::is_whitespace).filter(|_| parts.len() < most);
             let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+            memory::reserve(&mut parts, 1);
             parts.push(part);
             rest = after.trim_start();
         }
@@ -78,10 +81,13 @@ impl Node for Split {
         let spec = io.spec(0).clone();
         let most = spec.shape.last().copied().unwrap_or(0);
         let (mut parts, mut counts) = (Vec::new(), io.alloc(1)?);
+        let mut pace = Pace::default();
         for (text, count) in io.input(0)?.as_strings()?.iter().zip(counts.as_mut_slice::<i64>()?) {
             let own = self.parts(text);
             *count = own.len() as i64;
-            parts.extend(own.iter().copied().chain(std::iter::repeat("")).take(most).map(str::to_owned));
+            pace.step(8 + text.len() / 8 + most);
+            let padded = own.iter().copied().chain(std::iter::repeat("")).take(most);
+            padded.map(str::to_owned).collected_into(&mut parts);
         }
         io.push(Tensor::from_strings(spec.shape, parts)?);
         io.push(counts);
@@ -141,7 +147,7 @@ impl Normalizer {
             return Err(refused(format!("a list of strings is needed, found shape {:?}", input.shape())));
         }
         let kept = input.as_strings()?.iter().filter(|text| !self.is_stopword(text));
-        let mut kept: Vec<String> = kept.map(|text| self.case.apply(text)).collect();
+        let mut kept: Vec<String> = kept.map(|text| self.case.apply(text)).collected();
         if kept.is_empty() {
             kept.push(String::new());
         }

@@ -1,5 +1,7 @@
 //! MaxUnpool: maxima put back at the places that they came from.
 
+use kiln_kernels::memory::{self, Collect, Pace};
+
 use super::{
     LoadCx, Movement, OpError, Operator, dimensions, index_of, integers, optional, rearrange, refused, required,
     strides,
@@ -62,7 +64,11 @@ struct Place(Vec<usize>);
 
 impl Movement for Place {
     fn run<T: Clone>(&self, from: &[&[T]], to: &mut [T]) -> Result<(), NodeError> {
-        self.0.iter().zip(from[0]).for_each(|(&place, value)| to[place] = value.clone());
+        let mut pace = Pace::default();
+        for (&place, value) in self.0.iter().zip(from[0]) {
+            pace.step(1);
+            to[place] = value.clone();
+        }
         Ok(())
     }
 }
@@ -99,9 +105,9 @@ impl Node for MaxUnpool {
             });
             Ok::<_, NodeError>(along.sum())
         };
-        let places = io.input(1)?.to_i64_vec()?.into_iter().map(place).collect::<Result<Vec<usize>, _>>()?;
+        let places = io.input(1)?.to_i64_vec()?.into_iter().map(place).try_collected()?;
         let mut output = io.alloc(0)?;
-        output.bytes_mut().fill(0);
+        memory::fill(output.bytes_mut(), &0);
         let output = rearrange(&Place(places), &[io.input(0)?], output)?;
         io.push(output);
         Ok(())

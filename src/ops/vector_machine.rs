@@ -10,6 +10,7 @@ mod pairs;
 
 use std::borrow::Cow;
 
+use kiln_kernels::memory::{self, Collect};
 use kiln_kernels::parallel::for_each_chunk;
 
 use self::pairs::Pairs;
@@ -94,7 +95,7 @@ impl Vectors {
             return Err(OpError::invalid(node, format!("{} numbers for {count} vectors", rows.len())));
         }
         let features = rows.len() / count;
-        let columns = (0..rows.len()).map(|at| rows[at % count * features + at / count]).collect();
+        let columns = (0..rows.len()).map(|at| rows[at % count * features + at / count]).collected();
         Ok(Vectors { kernel, columns, count, features })
     }
 
@@ -133,7 +134,7 @@ impl Vectors {
         let mut blocks: Vec<Made<'_>> = parts.map(|(scores, places)| Made { scores, places }).collect();
         for_each_chunk(cx.parallel, &mut blocks, 1, &|index, block| {
             let Some(Made { scores, places }) = block.first_mut() else { return };
-            let mut values = vec![0f32; self.count];
+            let mut values = memory::zeroed::<f32>(self.count);
             let given = x[index * rows * self.features..].chunks_exact(self.features);
             for ((row, scores), place) in given.zip(scores.chunks_exact_mut(width)).zip(places.iter_mut()) {
                 if cx.parallel.is_stopped() {
@@ -245,7 +246,7 @@ impl Node for Classifier {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let mut scores = io.alloc(1)?;
-        let mut places = vec![0; scores.shape()[0]];
+        let mut places = memory::zeroed(scores.shape()[0]);
         let made = Made { scores: scores.as_mut_slice()?, places: &mut places };
         self.vectors.each_row(io.input(0)?, made, &|values, scores| self.row(values, scores), cx)?;
         self.label.push(places, io)?;
@@ -294,7 +295,7 @@ impl Node for Regressor {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let mut results = io.alloc(0)?;
-        let mut places = vec![0; results.shape()[0]];
+        let mut places = memory::zeroed(results.shape()[0]);
         let made = Made { scores: results.as_mut_slice()?, places: &mut places };
         let finish = |values: &[f32], result: &mut [f32]| {
             let sum: f32 = values.iter().zip(&self.coefficients).map(|(value, own)| value * own).sum();

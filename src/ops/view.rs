@@ -9,6 +9,8 @@
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
 use smallvec::SmallVec;
 
+use kiln_kernels::memory::{self, Pace, raise_if_over};
+
 use super::{Axes, around, refused, strides};
 use crate::graph::NodeError;
 
@@ -147,14 +149,20 @@ impl View {
         self.copy_from(0, from, to);
     }
 
-    /// As [`View::copy`] from element `first` of the view's order on, as many as there is room for.
+    /// As [`View::copy`] from element `first` of the view's order on, as many as there is room for. Raises
+    /// [`Refused::Over`](memory::Refused::Over) where the work of this thread is over before it is done.
     pub(crate) fn copy_from<T: Clone>(&self, first: usize, from: &[T], to: &mut [T]) {
-        let mut cursor = self.cursor_at(first);
-        let mut rest = to;
-        while let Some(run) = cursor.next(rest.len()) {
+        let (mut cursor, piece) = (self.cursor_at(first), memory::piece_of::<T>());
+        let (mut rest, mut until_asked) = (to, piece);
+        while let Some(run) = cursor.next(rest.len().min(until_asked)) {
             let (now, later) = rest.split_at_mut(run.count);
             run.read(from, now);
             rest = later;
+            until_asked -= run.count;
+            if until_asked == 0 {
+                until_asked = piece;
+                raise_if_over(size_of_val(rest));
+            }
         }
     }
 }
@@ -194,26 +202,29 @@ impl Run {
     }
 }
 
-/// The lines of a dense tensor along an axis, in order of their first elements. None where it has no elements.
+/// The lines of a dense tensor along an axis, in order of their first elements. None where it has no elements. Between
+/// lines it asks whether the work of this thread is over, and raises [`Refused::Over`](memory::Refused::Over) then.
 pub(crate) fn lines(shape: &[usize], axis: usize) -> impl Iterator<Item = Run> + use<> {
-    let (before, count, after) = around(shape, axis);
+    let ((before, count, after), mut pace) = (around(shape, axis), Pace::default());
     let before = if count == 0 || after == 0 { 0 } else { before };
-    (0..before).flat_map(move |outer| {
+    let all = (0..before).flat_map(move |outer| {
         (0..after).map(move |inner| Run { start: outer * count * after + inner, count, stride: after as isize })
-    })
+    });
+    all.inspect(move |run| pace.step(run.count))
 }
 
 /// Iterates over two views of one length: the place in their common order, and the next run of each, equally long.
 pub(crate) fn in_step(views: [&View; 2], mut visit: impl FnMut(usize, [Run; 2])) {
     let (mut first, mut second) = (views[0].cursor(), views[1].cursor());
-    let mut at = 0;
+    let (mut at, mut pace) = (0, Pace::default());
     loop {
-        let most = first.row_left().min(second.row_left());
+        let most = first.row_left().min(second.row_left()).min(Pace::UNITS);
         let (Some(a), Some(b)) = (first.next(most), second.next(most)) else {
             return;
         };
         visit(at, [a, b]);
         at += a.count;
+        pace.step(a.count);
     }
 }
 

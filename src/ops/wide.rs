@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 
 use half::{bf16, f16};
+use kiln_kernels::memory::{raise_if_over, zeroed};
 
 use super::{Run, refused};
 use crate::graph::NodeError;
@@ -18,7 +19,9 @@ use crate::tensor::{BoolByte, DType, Element, Tensor, minifloat};
 pub(crate) const CHUNK: usize = 256;
 
 /// One of the four types that are computed in.
-pub(crate) trait Wide: Copy + Default + PartialEq + PartialOrd + Send + Sync + 'static {
+pub(crate) trait Wide:
+    Copy + Default + bytemuck::Zeroable + PartialEq + PartialOrd + Send + Sync + 'static
+{
     /// Reads a run of elements of type `dtype`; `to` has the run's length.
     fn load(dtype: DType, bytes: &[u8], run: Run, to: &mut [Self]) -> Result<(), NodeError>;
 
@@ -156,10 +159,27 @@ pub(crate) fn limits(dtype: DType) -> Option<(i64, u64)> {
     })
 }
 
-/// A whole tensor widened.
+/// Elements that are widened or narrowed between two questions whether the request is over.
+const PIECE: usize = 1 << 18;
+
+/// As [`Wide::load`] for a run of any length. Raises [`Refused::Over`](kiln_kernels::memory::Refused::Over) where the
+/// request is over before it is read.
+pub(crate) fn load_long<W: Wide>(tensor: &Tensor, run: Run, to: &mut [W]) -> Result<(), NodeError> {
+    for (number, piece) in to.chunks_mut(PIECE).enumerate() {
+        if number > 0 {
+            raise_if_over(tensor.len() * size_of::<W>());
+        }
+        let run = Run { start: run.at(number * PIECE), count: piece.len(), stride: run.stride };
+        W::load(tensor.dtype(), tensor.bytes(), run, piece)?;
+    }
+    Ok(())
+}
+
+/// A whole tensor widened. Raises [`Refused`](kiln_kernels::memory::Refused) where there is no memory for it, or the
+/// request is over.
 pub(crate) fn widened<W: Wide>(tensor: &Tensor) -> Result<Vec<W>, NodeError> {
-    let mut values = vec![W::default(); tensor.len()];
-    W::load(tensor.dtype(), tensor.bytes(), Run { start: 0, count: values.len(), stride: 1 }, &mut values)?;
+    let mut values = zeroed(tensor.len());
+    load_long(tensor, Run { start: 0, count: values.len(), stride: 1 }, &mut values)?;
     Ok(values)
 }
 
@@ -181,7 +201,7 @@ pub(crate) fn filled<W: Wide + Element>(
         fill(to.as_mut_slice()?)?;
         return Ok(to);
     }
-    let mut values = vec![W::default(); to.len()];
+    let mut values = zeroed(to.len());
     fill(&mut values)?;
     narrow(&values, to)
 }
@@ -191,8 +211,14 @@ pub(crate) fn narrow<W: Wide>(values: &[W], mut to: Tensor) -> Result<Tensor, No
     if values.len() != to.len() {
         return Err(refused(format!("{} elements for shape {:?}", values.len(), to.shape())));
     }
-    let dtype = to.dtype();
-    W::store(values, dtype, to.bytes_mut())?;
+    let (dtype, width) = (to.dtype(), to.dtype().size());
+    let bytes = to.bytes_mut();
+    for (number, piece) in values.chunks(PIECE).enumerate() {
+        if number > 0 {
+            raise_if_over(values.len() * width);
+        }
+        W::store(piece, dtype, &mut bytes[number * PIECE * width..][..piece.len() * width])?;
+    }
     Ok(to)
 }
 

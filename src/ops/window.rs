@@ -3,6 +3,8 @@
 
 use std::f64::consts::PI;
 
+use kiln_kernels::memory::{self, Collect, Pace};
+
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, named_type, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -57,7 +59,7 @@ impl Node for Window {
             let angle = 2.0 * PI * index as f64 / period;
             constant - first * angle.cos() + second * (2.0 * angle).cos()
         };
-        let output = narrow(&(0..count).map(value).collect::<Vec<_>>(), to)?;
+        let output = narrow(&(0..count).map(value).collected(), to)?;
         io.push(output);
         Ok(())
     }
@@ -87,7 +89,7 @@ impl Mel {
                 Err(refused(format!("an edge at bin {bin} of {bins}")))
             }
         };
-        (0..bands + 2).map(edge).collect()
+        (0..bands + 2).map(edge).try_collected()
     }
 }
 
@@ -108,11 +110,13 @@ impl Node for Mel {
         let to = io.alloc(0)?;
         let (bins, bands) = (to.shape()[0], to.shape()[1]);
         let edges = Mel::edges(&io.inputs(), bins, bands)?;
-        let mut weights = vec![0f64; to.len()];
+        let mut weights = memory::zeroed::<f64>(to.len());
+        let mut pace = Pace::default();
         for (band, edge) in edges.windows(3).enumerate() {
             let &[begin, peak, end] = edge else { continue };
             // A band whose rising side has no width still has its peak.
             weights[peak * bands + band] = 1.0;
+            pace.step(1 + end.saturating_sub(begin));
             for bin in begin..peak {
                 weights[bin * bands + band] = (bin - begin) as f64 / (peak - begin) as f64;
             }

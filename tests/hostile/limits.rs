@@ -25,6 +25,9 @@ const FOUND: &str = "found";
 /// What a server may give a request and a load.
 const LIMIT: Duration = Duration::from_millis(20);
 
+/// How much later than its limit a case has ended that a reader of the log should look at.
+const SLACK: Duration = Duration::from_millis(50);
+
 /// Numbers that look random and are the same for the same seed.
 struct Numbers(u64);
 
@@ -58,7 +61,8 @@ fn changed(tensor: &Tensor, numbers: &mut Numbers) -> Tensor {
         });
         return Tensor::from_vec(tensor.shape().to_vec(), values).unwrap();
     }
-    if tensor.dtype() != DType::F32 || numbers.below(3) > 0 {
+    // Those of other sizes have the same type, and zeros or empty texts.
+    if numbers.below(3) > 0 {
         return tensor.clone();
     }
     let mut left = 1 << 20;
@@ -69,7 +73,7 @@ fn changed(tensor: &Tensor, numbers: &mut Numbers) -> Tensor {
     });
     let sizes: Vec<usize> = sizes.collect();
     // The test has no more memory than what it tests.
-    let zeros = Tensor::zeros(TensorSpec::new(DType::F32, sizes));
+    let zeros = Tensor::zeros(TensorSpec::new(tensor.dtype(), sizes));
     zeros.unwrap_or_else(|_| tensor.clone())
 }
 
@@ -100,9 +104,9 @@ fn options() -> SessionOptions {
     SessionOptions { threads: 2, time_limit: Some(LIMIT), load_time_limit: Some(LIMIT), ..SessionOptions::default() }
 }
 
-fn attempt(case: &Case) -> Result<(), SessionError> {
-    let Ok(bytes) = onnx::write(&case.graph) else { return Ok(()) };
-    let session = Session::load_bytes(bytes, &options())?;
+/// Loads a model's file and makes a request of it.
+fn attempt(case: &Case, file: Vec<u8>) -> Result<(), SessionError> {
+    let session = Session::load_bytes(file, &options())?;
     let inputs: Vec<(&str, Tensor)> = case.inputs.iter().map(|(name, tensor)| (&**name, tensor.clone())).collect();
     session.run(&inputs).map(|_| ())
 }
@@ -137,10 +141,11 @@ fn child() {
     let (mut ran, mut refused, mut stopped, mut other) = (0, 0, 0, 0);
     let (mut longest, mut faults) = ((Duration::ZERO, String::new()), Vec::new());
     for case in corpus().into_iter().chain(mutated) {
+        let Ok(file) = onnx::write(&case.graph) else { continue };
         let started = Instant::now();
-        let ending = catch_unwind(AssertUnwindSafe(|| attempt(&case)));
+        let ending = catch_unwind(AssertUnwindSafe(|| attempt(&case, file)));
         let time = started.elapsed();
-        if time > 10 * LIMIT {
+        if time > LIMIT + SLACK {
             eprintln!("{time:?} {}: {}", case.name, describe(&case));
         }
         longest = longest.max((time, case.name.clone()));
@@ -195,19 +200,16 @@ fn tail(log: &Path) -> String {
 }
 
 #[test]
-#[ignore = "tables of some operators do not ask for their memory yet"]
-fn no_model_ends_a_process_of_2_gibibytes_of_addresses() {
-    survive(1 << 21, 1, 2000);
+fn no_model_ends_a_process_of_half_a_gibibyte_of_addresses() {
+    survive(1 << 19, 1, 2000);
 }
 
 #[test]
-#[ignore = "tables of some operators do not ask for their memory yet"]
 fn no_model_ends_a_process_of_a_gibibyte_of_addresses() {
     survive(1 << 20, 2, 2000);
 }
 
 #[test]
-#[ignore = "tables of some operators do not ask for their memory yet"]
 fn no_model_ends_a_process_of_4_gibibytes_of_addresses() {
     survive(1 << 22, 3, 2000);
 }

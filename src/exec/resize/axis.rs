@@ -2,6 +2,7 @@
 //!
 //! Coordinates are computed in double precision, so that a coordinate exactly between two elements is seen as such.
 
+use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::{KernelError, Result};
 
 use super::{Mode, ResizeAxis, ResizeProblem, Rounding, Transform};
@@ -51,12 +52,7 @@ pub(super) fn table_bytes(axis: &ResizeAxis, key: &ResizeProblem) -> Option<u64>
 
 /// An empty list with room for so many elements.
 fn room<T>(elements: usize) -> Result<Vec<T>> {
-    let mut list = Vec::new();
-    list.try_reserve_exact(elements).map_err(|error| {
-        let reason = format!("no memory for a table of {elements} elements: {error}");
-        KernelError::Unsupported { family: "resize", reason }
-    })?;
-    Ok(list)
+    memory::try_with_capacity(elements).map_err(KernelError::Memory)
 }
 
 impl Table {
@@ -74,8 +70,9 @@ impl Table {
         outside.resize(output, false);
         let mut table = Table { taps, places, weights, outside };
         let last = axis.input as i64 - 1;
-        let mut weights = vec![0.0; taps];
+        let (mut weights, mut pace) = (memory::zeroed(taps), Pace::default());
         for place in 0..output {
+            pace.step(4 + taps);
             let at = coordinate(axis, key.transform, place as f64);
             let crop = key.transform == Transform::TfCropAndResize;
             table.outside[place] = crop && !(0.0..=last as f64).contains(&at);

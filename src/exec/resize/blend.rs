@@ -5,6 +5,7 @@
 //! row. Elements that keep their place innermost (channels, where those come last) are mixed as one.
 
 use kiln_kernels::Parallel;
+use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::ResizeAxis;
@@ -84,7 +85,7 @@ impl Blend {
         };
         let mut between: Option<Vec<f32>> = None;
         for pass in first {
-            let mut next = vec![0.0; pass.output];
+            let mut next = memory::zeroed(pass.output);
             pass.run(between.as_deref().unwrap_or(input), &mut next, tasks, parallel);
             between = Some(next);
         }
@@ -106,8 +107,10 @@ impl Pass {
         let rows = (output.len() / row_out).div_ceil(tasks);
         for_each_chunk(parallel, output, rows * row_out, &|index, chunk| {
             let both = self.rows.is_some() && self.columns.is_some();
-            let mut mixed = vec![0.0; if both { row_in } else { 0 }];
+            let mut mixed = memory::zeroed(if both { row_in } else { 0 });
+            let mut pace = Pace::default();
             for (place, out) in chunk.chunks_exact_mut(row_out).enumerate() {
+                pace.step(row_out);
                 let row = index * rows + place;
                 let (group, between) = (row / self.between, row % self.between);
                 let (outer, at) = (group / self.rows_out, group % self.rows_out);
@@ -149,7 +152,9 @@ impl Pass {
             mix_pairs(columns, row, out, 0..start);
             mix_pairs(columns, row, out, end..out.len());
         } else {
+            let mut pace = Pace::default();
             for (place, out) in out.iter_mut().enumerate() {
+                pace.step(columns.taps);
                 *out = columns.at(place).map(|(column, weight)| row[column] * weight).sum();
             }
         }
@@ -176,8 +181,8 @@ impl Period {
         if table.taps != 2 {
             return None;
         }
-        let places: Vec<&[u32]> = table.places.chunks_exact(2).collect();
-        let weights: Vec<&[f32]> = table.weights.chunks_exact(2).collect();
+        let places: Vec<&[u32]> = table.places.chunks_exact(2).collected();
+        let weights: Vec<&[f32]> = table.weights.chunks_exact(2).collected();
         let lead = places.iter().position(|&pair| pair == [0, 1])?;
         let times = places[lead..].iter().take_while(|&&pair| pair == [0, 1]).count();
         let regular = |&at: &usize| {

@@ -1,6 +1,7 @@
 //! Picking the nearest neighbour: elements of any type, a row of the output at a time.
 
 use kiln_kernels::Parallel;
+use kiln_kernels::memory::{Pace, raise_if_over};
 use kiln_kernels::parallel::{copy, for_each_chunk};
 
 use super::ResizeAxis;
@@ -56,8 +57,10 @@ impl Pick {
         }
         let rows = (output.len() / length).div_ceil(tasks);
         for_each_chunk(parallel, output, rows * length, &|index, chunk| {
+            let mut pace = Pace::default();
             let mut before: Option<(usize, &mut [T])> = None;
             for (place, out) in chunk.chunks_exact_mut(length).enumerate() {
+                pace.step(self.row.len());
                 let start = self.start(index * rows + place);
                 match &before {
                     // An enlarged image repeats its rows.
@@ -88,11 +91,16 @@ impl Pick {
                 Some(4) => return repeat::<4, T>(from, out),
                 _ => {}
             }
-            out.iter_mut().zip(&self.row).for_each(|(out, &place)| *out = from[place as usize].clone());
+            for (out, row) in out.chunks_mut(Pace::UNITS).zip(self.row.chunks(Pace::UNITS)) {
+                out.iter_mut().zip(row).for_each(|(out, &place)| *out = from[place as usize].clone());
+                if out.len() == Pace::UNITS {
+                    raise_if_over(size_of_val(out));
+                }
+            }
             return;
         }
         for (out, &place) in out.chunks_exact_mut(self.unit).zip(&self.row) {
-            out.clone_from_slice(&from[place as usize * self.unit..][..self.unit]);
+            copy(&from[place as usize * self.unit..][..self.unit], out);
         }
     }
 

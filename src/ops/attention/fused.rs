@@ -6,6 +6,7 @@
 
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operands, Strides};
+use kiln_kernels::memory;
 
 use crate::exec::attention::AttentionKey;
 use crate::graph::heads::Heads;
@@ -204,7 +205,7 @@ fn along_keys<T: Copy + Default>(tensor: &Tensor, elements: &[T], keys: usize) -
     let mut wide = Shape::from_slice(shape);
     wide.pop();
     wide.push(keys);
-    let mut all = vec![T::default(); wide.iter().product()];
+    let mut all = memory::filled(T::default(), wide.iter().product());
     View::broadcast(shape, &wide)?.copy(elements, &mut all);
     Ok(Some(all))
 }

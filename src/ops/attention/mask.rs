@@ -1,5 +1,7 @@
 //! Which keys a query attends to: the model's mask, causality, a window, and how much of the cache is filled.
 
+use kiln_kernels::memory::{self, Collect};
+
 use super::{Attention, Plan};
 use crate::graph::NodeError;
 use crate::ops::wide::widened;
@@ -48,15 +50,15 @@ impl Mask {
         Mask::check(node, plan, inputs)?;
         let filled = optional(inputs, 6).map(Tensor::to_i64_vec).transpose()?;
         let offsets = match &filled {
-            Some(filled) => filled.iter().map(|filled| filled.saturating_sub(plan.query.positions as i64)).collect(),
-            None => vec![plan.past as i64; plan.query.batch],
+            Some(filled) => filled.iter().map(|filled| filled.saturating_sub(plan.query.positions as i64)).collected(),
+            None => memory::filled(plan.past as i64, plan.query.batch),
         };
         let mut covered = plan.keys();
         let mut given = None;
         if let Some(tensor) = optional(inputs, 3) {
             covered = tensor.shape().last().copied().unwrap_or(1);
             let shape = whole(plan, covered);
-            let mut all = vec![0f32; shape.iter().product()];
+            let mut all = memory::zeroed::<f32>(shape.iter().product());
             View::broadcast(tensor.shape(), &shape)?.copy(&added(tensor)?, &mut all);
             given = Some(all);
         }
@@ -104,5 +106,5 @@ fn added(mask: &Tensor) -> Result<Vec<f32>, NodeError> {
         return widened::<f32>(mask);
     }
     let seen = mask.as_slice::<BoolByte>()?.iter();
-    Ok(seen.map(|seen| if seen.get() { 0.0 } else { f32::NEG_INFINITY }).collect())
+    Ok(seen.map(|seen| if seen.get() { 0.0 } else { f32::NEG_INFINITY }).collected())
 }

@@ -1,6 +1,7 @@
 //! Block-quantised weights as a model's constants have them.
 
 use kiln_kernels::cpu::blockwise::{CodeBytes, Codes, Offsets, ZeroPoints};
+use kiln_kernels::memory::{self, Collect};
 
 use super::super::OpError;
 use crate::graph::{Graph, NodeDesc};
@@ -119,13 +120,13 @@ impl<'a> Given<'a> {
         }
         zeros.bytes = match (self.node.input(index), stored) {
             // Unsigned integers without zero points are what they are.
-            (None, ZeroPointBytes::Apart { signed: false }) => vec![0; count],
+            (None, ZeroPointBytes::Apart { signed: false }) => memory::zeroed(count),
             (None, _) => return Ok(zeros),
             (Some(_), ZeroPointBytes::Packed) => self.unpacked(index, codes)?,
             (Some(_), ZeroPointBytes::Apart { signed }) => {
                 let dtype = constant(self.node, self.graph, 1)?.dtype();
                 let bytes = self.sized(index, dtype, count)?.bytes().iter();
-                bytes.map(|zero| if signed { zero.wrapping_add(middle) } else { *zero }).collect()
+                bytes.map(|zero| if signed { zero.wrapping_add(middle) } else { *zero }).collected()
             }
         };
         if zeros.bytes.iter().all(|&zero| zero == middle) {
@@ -141,6 +142,6 @@ impl<'a> Given<'a> {
         let bytes = self.bytes(index, stride.saturating_mul(self.n))?;
         let zero =
             |column: &[u8], block: usize| column[block * bits / 8] >> (block * bits % 8) & (u8::MAX >> (8 - bits));
-        Ok(bytes.chunks_exact(stride).flat_map(|column| (0..blocks).map(move |block| zero(column, block))).collect())
+        Ok(bytes.chunks_exact(stride).flat_map(|column| (0..blocks).map(move |block| zero(column, block))).collected())
     }
 }

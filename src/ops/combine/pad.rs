@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::Parallel;
-use kiln_kernels::memory;
+use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::{copy, for_each_chunk};
 
 use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
@@ -216,7 +216,7 @@ impl Plan {
         let table = |axis: usize| -> Vec<usize> {
             let border = &borders[axis];
             let from = |place| border.source(place, mode).map_or(CONSTANT, |source| source * strides[axis]);
-            memory::collected((0..border.size().unwrap_or(0)).map(from))
+            (0..border.size().unwrap_or(0)).map(from).collected()
         };
         match last {
             None => Plan { outer: vec![], row: vec![0], middle: 0..1, unit: shape.iter().product() },
@@ -257,9 +257,11 @@ impl Movement for Padded<'_> {
         let length = plan.row.len() * plan.unit;
         let rows = share(to.len(), self.width, self.parallel).div_ceil(length);
         for_each_chunk(self.parallel, to, rows * length, &|index, chunk| {
+            let mut pace = Pace::default();
             for (row, out) in chunk.chunks_exact_mut(length).enumerate() {
+                pace.step(plan.row.len());
                 let Some(start) = plan.start(index * rows + row) else {
-                    out.fill(constant.clone());
+                    memory::fill(out, constant);
                     continue;
                 };
                 let (before, rest) = out.split_at_mut(plan.middle.start * plan.unit);
@@ -268,9 +270,10 @@ impl Movement for Padded<'_> {
                     [(before, &plan.row[..plan.middle.start]), (after, &plan.row[plan.middle.end..])]
                 {
                     for (unit, &place) in border.chunks_exact_mut(plan.unit).zip(places) {
+                        pace.step(1 + plan.unit / 16);
                         match place {
-                            CONSTANT => unit.fill(constant.clone()),
-                            place => unit.clone_from_slice(&input[start + place..start + place + plan.unit]),
+                            CONSTANT => memory::fill(unit, constant),
+                            place => copy(&input[start + place..start + place + plan.unit], unit),
                         }
                     }
                 }

@@ -7,6 +7,8 @@
 //! the children. A leaf leads to itself, because no value is at most a split that is no number, so that descents of
 //! different lengths may go on together.
 
+use kiln_kernels::memory;
+
 use super::stated::{Depth, Next, Stated, Test};
 
 /// Descents that are made together.
@@ -110,10 +112,10 @@ impl<S: Split> Layout<S> {
     /// Lays out trees; `depths` are those of their branches. None if there are more records than can be numbered.
     pub(super) fn of(stated: &Stated, depths: &[Option<Depth>]) -> Option<Layout<S>> {
         let mut made = Layout {
-            records: Vec::with_capacity(2 * stated.branches.len() + stated.roots.len()),
+            records: memory::with_capacity(2 * stated.branches.len() + stated.roots.len()),
             kinds: Vec::new(),
             leaves: Vec::new(),
-            trees: Vec::with_capacity(stated.roots.len()),
+            trees: memory::with_capacity(stated.roots.len()),
             steps: [Steps::Plain; 2],
         };
         // Where the children of each branch are, once they have a place.

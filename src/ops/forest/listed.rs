@@ -1,6 +1,8 @@
 //! TreeEnsemble, the operator of later versions: branches and leaves in lists, each leaf with one weight. Weights are
 //! added in `f64`.
 
+use kiln_kernels::memory;
+
 use super::scores::{After, Aggregate};
 use super::stated::{Branch, Next, Stated, Test};
 use super::{Ensemble, Leaves, Weight};
@@ -84,7 +86,7 @@ fn stated(node: &NodeDesc, leaves: usize) -> Result<Stated, OpError> {
     let (yes, no) = (side(node, "true", count, leaves)?, side(node, "false", count, leaves)?);
     let missing = match node.ints("nodes_missing_value_tracks_true") {
         Some(flags) => flags.iter().map(|&flag| flag != 0).collect(),
-        None => vec![false; count],
+        None => memory::filled(false, count),
     };
     if [splits.len(), features.len(), missing.len()] != [count; 3] {
         return Err(invalid("every node needs a mode, a split and a feature"));
@@ -93,7 +95,7 @@ fn stated(node: &NodeDesc, leaves: usize) -> Result<Stated, OpError> {
     let members =
         if node.attrs.contains_key("membership_values") { floats(node, "membership_values")? } else { vec![] };
     let mut lists = members.split(|value| value.is_nan());
-    let (mut branches, mut further) = (Vec::with_capacity(count), Vec::new());
+    let (mut branches, mut further) = (memory::with_capacity(count), Vec::new());
     for index in 0..count {
         let branch = |test: Test, split: f64, no: Next| Branch {
             feature: features[index],
@@ -152,7 +154,7 @@ impl Node for Trees {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (x, to) = (io.input(0)?, io.alloc(0)?);
-        let (mut sums, mut labels) = (vec![0f64; to.len()], vec![0; x.shape()[0]]);
+        let (mut sums, mut labels) = (memory::zeroed::<f64>(to.len()), memory::zeroed(x.shape()[0]));
         let finish = |sums: &mut [f64], _: &[bool]| {
             self.after.apply(sums);
             0

@@ -2,6 +2,7 @@
 //! them. Weights are added in `f32`.
 
 use hashbrown::HashMap;
+use kiln_kernels::memory;
 
 use super::scores::Finish;
 use super::stated::{Branch, Next, Stated, Test, floats};
@@ -43,7 +44,7 @@ impl Nodes {
             return Err(OpError::invalid(node, format!("{count} nodes")));
         }
         let ids: Vec<Id> = trees.iter().zip(nodes).map(|(&tree, &node)| Id { tree, node }).collect();
-        let (mut places, mut nexts) = (HashMap::with_capacity(count), Vec::with_capacity(count));
+        let (mut places, mut nexts) = (HashMap::with_capacity(count), memory::with_capacity(count));
         let (mut branches, mut leaves) = (0, 0);
         for (&id, mode) in ids.iter().zip(modes) {
             let counted = if mode == "LEAF" { &mut leaves } else { &mut branches };
@@ -76,7 +77,7 @@ pub(super) fn make(cx: &LoadCx<'_>, of: &str) -> Result<Box<dyn Node>, OpError> 
     let list = |name: &str| ints(node, &format!("{of}_{name}"), values.len());
     let (trees, ids, targets) = (list("treeids")?, list("nodeids")?, list("ids")?);
     let finish = Finish::read(node, targets, &values, stated.roots.len())?;
-    let mut weights: Vec<(u32, Weight<f32>)> = Vec::with_capacity(values.len());
+    let mut weights: Vec<(u32, Weight<f32>)> = memory::with_capacity(values.len());
     for (index, &value) in values.iter().enumerate() {
         let id = Id { tree: trees[index], node: ids[index] };
         let target = usize::try_from(targets[index]).ok().filter(|&target| target < finish.targets);
@@ -88,7 +89,7 @@ pub(super) fn make(cx: &LoadCx<'_>, of: &str) -> Result<Box<dyn Node>, OpError> 
     }
     // The weights of a leaf stand side by side, in their order.
     weights.sort_by_key(|(leaf, _)| *leaf);
-    let mut ends = vec![0u32; nodes.leaves];
+    let mut ends = memory::zeroed::<u32>(nodes.leaves);
     weights.iter().for_each(|(leaf, _)| ends[*leaf as usize] += 1);
     let mut end = 0;
     for own in &mut ends {
@@ -139,7 +140,7 @@ fn stated(node: &NodeDesc, modes: &[String], nodes: &Nodes) -> Result<Stated, Op
 
 /// Finds the nodes that no other leads to, one of each tree. Refuses trees of which every node has one.
 fn roots(node: &NodeDesc, nodes: &Nodes, stated: &mut Stated) -> Result<(), OpError> {
-    let mut has_parent = [vec![false; stated.branches.len()], vec![false; nodes.leaves]];
+    let mut has_parent = [memory::filled(false, stated.branches.len()), memory::filled(false, nodes.leaves)];
     let place = |next: Next| match next {
         Next::Branch(place) => [0, place as usize],
         Next::Leaf(place) => [1, place as usize],
@@ -182,7 +183,7 @@ impl Node for Forest {
         let x = io.input(0)?;
         // First of all, because a model may ask for any number of targets.
         let mut to = io.alloc(usize::from(self.finish.label.is_some()))?;
-        let mut places = vec![0; to.shape()[0]];
+        let mut places = memory::zeroed(to.shape()[0]);
         let finish = |sums: &mut [f32], has: &[bool]| self.finish.row(sums, has);
         self.ensemble.run(x, to.as_mut_slice()?, &mut places, &finish, cx)?;
         if let Some(label) = &self.finish.label {

@@ -3,6 +3,8 @@
 //! Two classes may have the weights of one alone. What stands for the other, and which label is given, the standard does
 //! not say; here it is what ONNX Runtime does.
 
+use kiln_kernels::memory::Collect;
+
 use super::stated::floats;
 use crate::graph::operators::float::{Real, sigmoid};
 use crate::graph::{Attr, Io, NodeDesc, NodeError};
@@ -97,7 +99,7 @@ impl Label {
                 io.push(labels);
             }
             Label::Texts(texts) => {
-                let picked: Vec<String> = places.into_iter().map(|place| texts[place].clone()).collect();
+                let picked: Vec<String> = places.into_iter().map(|place| texts[place].clone()).collected();
                 io.push(Tensor::from_strings([picked.len()], picked)?);
             }
         }

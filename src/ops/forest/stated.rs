@@ -2,6 +2,8 @@
 //!
 //! A model's trees are untrusted: a branch that leads back into itself would never end a descent.
 
+use kiln_kernels::memory;
+
 use crate::graph::{Attr, NodeDesc};
 use crate::ops::OpError;
 use crate::ops::wide::widened;
@@ -57,7 +59,7 @@ impl Stated {
     /// The depth below each branch that a root leads to, none for others.
     pub(super) fn depths(&self) -> Result<Vec<Option<Depth>>, Circle> {
         let mut depths: Vec<Option<Depth>> = vec![None; self.branches.len()];
-        let mut is_open = vec![false; self.branches.len()];
+        let mut is_open = memory::filled(false, self.branches.len());
         let branch = |next: &Next| if let Next::Branch(place) = *next { Some(place as usize) } else { None };
         let mut path: Vec<usize> = Vec::new();
         for root in self.roots.iter().filter_map(branch) {

@@ -2,9 +2,14 @@
 //!
 //! Integers wrap and never trap: a division by zero gives zero. Nothing is known here of shapes.
 
+use kiln_kernels::memory::raise_if_over;
+
 use crate::graph::NodeError;
 pub(crate) use crate::graph::operators::{Binary, Unary};
 use crate::ops::wide::Wide;
+
+/// Elements that are computed between two questions whether the request is over.
+const LONG: usize = 1 << 17;
 
 /// What can be computed in a wide type. Operators that a type does not have are refused.
 pub(crate) trait Arithmetic: Wide {
@@ -14,6 +19,19 @@ pub(crate) trait Arithmetic: Wide {
     /// Replaces each left value by the function's result.
     fn binary(function: Binary, left: &mut [Self], right: &[Self]) -> Result<(), NodeError>;
 
+    /// As [`Arithmetic::binary`] for any number of values. Raises
+    /// [`Refused::Over`](kiln_kernels::memory::Refused::Over) where the request is over before all are replaced.
+    fn long_binary(function: Binary, left: &mut [Self], right: &[Self]) -> Result<(), NodeError> {
+        if left.len() <= LONG {
+            return Self::binary(function, left, right);
+        }
+        for (left, right) in left.chunks_mut(LONG).zip(right.chunks(LONG)) {
+            Self::binary(function, left, right)?;
+            raise_if_over(size_of_val(left));
+        }
+        Ok(())
+    }
+
     /// Combines all values, which are used up; nothing where there are none. By halves: rounding errors stay small,
     /// and each step is one loop over neighbours in memory.
     fn fold(function: Binary, values: &mut [Self]) -> Result<Option<Self>, NodeError> {
@@ -21,7 +39,7 @@ pub(crate) trait Arithmetic: Wide {
         while length > 1 {
             let half = length / 2;
             let (left, right) = values[..length].split_at_mut(length - half);
-            Self::binary(function, &mut left[..half], right)?;
+            Self::long_binary(function, &mut left[..half], right)?;
             length -= half;
         }
         Ok(values.first().copied())

@@ -2,6 +2,8 @@
 //!
 //! The reduced axes are read innermost through a [`View`], a row of them at a time.
 
+use kiln_kernels::memory::{self, Pace};
+
 use super::arithmetic::{Arithmetic, Binary, Unary};
 use super::{LoadCx, OpError, Reader};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
@@ -97,8 +99,8 @@ impl Kind {
         match self {
             Kind::L1 => W::unary(Unary::Abs, row)?,
             Kind::L2 | Kind::SumSquare => {
-                let same = row.to_vec();
-                W::binary(Binary::Mul, row, &same)?;
+                let same = memory::copied(row);
+                W::long_binary(Binary::Mul, row, &same)?;
             }
             _ => {}
         }
@@ -132,10 +134,12 @@ impl Reduce {
         let axes = self.axes(&io.inputs())?;
         let count: usize = axes.iter().map(|&axis| input.shape()[axis]).product();
         let view = View::with_inner(input.shape(), &axes);
-        let mut reader = Reader { tensor: input, cursor: view.cursor() };
-        let (mut row, empty) = (vec![W::default(); count], of_nothing::<W>(self.kind, input.dtype())?);
+        let mut reader = Reader { tensor: input, cursor: view.cursor(), pace: Pace::default() };
+        let (mut row, empty) = (memory::zeroed(count), of_nothing::<W>(self.kind, input.dtype())?);
         let dtype = output.dtype();
+        let mut pace = Pace::default();
         for to in output.bytes_mut().chunks_exact_mut(dtype.size()) {
+            pace.step(1 + count);
             reader.read(&mut row)?;
             W::store(&[self.finish(&mut row, empty)?], dtype, to)?;
         }

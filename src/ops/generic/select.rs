@@ -1,5 +1,7 @@
 //! Element-wise work that looks at no number: Where on any type, and comparing and joining strings.
 
+use kiln_kernels::memory::{self, Pace};
+
 use crate::graph::NodeError;
 use crate::ops::{Movement, View, in_step, refused};
 use crate::tensor::{BoolByte, Tensor};
@@ -51,14 +53,20 @@ impl Text {
                 Ok(to)
             }
             Text::Concat => {
-                let mut joined = Vec::with_capacity(to.len());
+                let mut joined = memory::with_capacity(to.len());
                 let length = |values: &[String]| values.iter().map(String::len).max().unwrap_or(0);
                 // Bounded, because broadcasting two long strings against many would multiply them.
                 if to.len().saturating_mul(length(left).saturating_add(length(right))) > 1 << 30 {
                     return Err(refused("the joined strings would exceed a gibibyte"));
                 }
+                memory::hold(to.len() * (length(left) + length(right)));
+                let mut pace = Pace::default();
                 in_step([&views[0], &views[1]], |_, [a, b]| {
-                    joined.extend((0..a.count).map(|i| [left[a.at(i)].as_str(), &right[b.at(i)]].concat()));
+                    joined.extend((0..a.count).map(|i| {
+                        let text = [left[a.at(i)].as_str(), &right[b.at(i)]].concat();
+                        pace.step(8 + text.len() / 64);
+                        text
+                    }));
                 });
                 Ok(Tensor::from_strings(shape, joined)?)
             }

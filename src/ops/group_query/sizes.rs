@@ -1,5 +1,7 @@
 //! Sizes of a request to GroupQueryAttention, checked, and how far each of its sequences is filled.
 
+use kiln_kernels::memory::Collect;
+
 use super::{GroupQuery, input};
 use crate::graph::NodeError;
 use crate::ops::{integer, optional, refused, required};
@@ -115,6 +117,6 @@ impl Sizes {
                 refused(format!("a sequence up to position {last} of {total}, with {new} new ones behind {past}"))
             })
         };
-        last.to_i64_vec()?.into_iter().map(sequence).collect()
+        last.to_i64_vec()?.into_iter().map(sequence).try_collected()
     }
 }

@@ -5,6 +5,7 @@
 
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::quantized::bytes::{Addend, Rounding, add, means};
+use kiln_kernels::memory;
 
 use super::{bounds, eight_bits, single};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -91,7 +92,7 @@ fn spread(operand: &Tensor, shape: &[usize]) -> Result<Option<Vec<u8>>, NodeErro
     if operand.shape() == shape {
         return Ok(None);
     }
-    let mut bytes = vec![0; shape.iter().product()];
+    let mut bytes = memory::zeroed(shape.iter().product());
     View::broadcast(operand.shape(), shape)?.copy(operand.bytes(), &mut bytes);
     Ok(Some(bytes))
 }

@@ -1,5 +1,7 @@
 //! Convolutions of integers, element of the window by element: plain, for models that were quantised with them.
 
+use kiln_kernels::memory::{self, Collect};
+
 use super::{eight_bits, requantised, requantiser, single};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::sliding::{Slide, Sliding};
@@ -50,7 +52,7 @@ impl Conv {
         let (each, filters) = (sizes.channels / self.groups, sizes.filters / self.groups);
         let (area, positions) = (sizes.slide.input.iter().product::<usize>(), sizes.slide.positions());
         let window: usize = sizes.slide.kernel.iter().product();
-        let mut sums = vec![0i32; sizes.batch * sizes.filters * positions];
+        let mut sums = memory::zeroed::<i32>(sizes.batch * sizes.filters * positions);
         if sums.is_empty() {
             return Ok(sums);
         }
@@ -83,9 +85,9 @@ fn centred(tensor: &Tensor, zero: Option<&Tensor>) -> Result<Vec<i32>, NodeError
     let each = (values.len() / lines.max(1)).max(1);
     let line = |(number, values): (usize, &[i64])| {
         let zero = zeros[if zeros.len() == 1 { 0 } else { number }];
-        values.iter().map(|value| (value - zero) as i32).collect::<Vec<_>>()
+        values.iter().map(|value| (value - zero) as i32).collected()
     };
-    Ok(values.chunks_exact(each).enumerate().flat_map(line).collect())
+    Ok(values.chunks_exact(each).enumerate().flat_map(line).collected())
 }
 
 impl Node for Conv {
@@ -106,12 +108,12 @@ impl Node for Conv {
         let (image, weights, to) = (io.input(image)?, io.input(weights)?, io.alloc(0)?);
         let sizes = self.sizes(image.shape(), weights.shape())?;
         let zero = io.optional(image_zero).map(single::<i64>).transpose()?.unwrap_or(0);
-        let centred_image: Vec<i32> = widened::<i64>(image)?.into_iter().map(|value| (value - zero) as i32).collect();
+        let centred_image: Vec<i32> = widened::<i64>(image)?.into_iter().map(|value| (value - zero) as i32).collected();
         let sums = self.sums(&sizes, &centred_image, &centred(weights, io.optional(weights_zero))?, cx)?;
         let output = if self.requantised {
             let filter = |index: usize| index / sizes.slide.positions() % sizes.filters;
             let scales = widened::<f32>(io.input(4)?)?;
-            let bias = io.optional(8).map(widened::<i64>).transpose()?.unwrap_or_else(|| vec![0; sizes.filters]);
+            let bias = io.optional(8).map(widened::<i64>).transpose()?.unwrap_or_else(|| memory::zeroed(sizes.filters));
             if scales.len() != 1 && scales.len() != sizes.filters || bias.len() != sizes.filters {
                 return Err(refused(format!(
                     "{} scales and {} biases for {} filters",
@@ -128,7 +130,7 @@ impl Node for Conv {
             });
             requantised(real, single::<i64>(io.input(7)?)?, to)?
         } else {
-            let sums: Vec<i64> = sums.into_iter().map(i64::from).collect();
+            let sums: Vec<i64> = sums.into_iter().map(i64::from).collected();
             narrow(&sums, to)?
         };
         io.push(output);

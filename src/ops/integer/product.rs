@@ -13,6 +13,7 @@ use kiln_kernels::cpu::quantized::{
     Form, Output, PackedIntegers, PackedIntegersMut, Quantized, Steps, Terms, WeightSource,
 };
 use kiln_kernels::cpu::transpose::Transpose;
+use kiln_kernels::memory::Collect;
 
 use super::{Product, bounds, eight_bits, requantiser, single};
 use crate::exec::quantized::QuantizedProblem;
@@ -337,7 +338,7 @@ impl ByteProduct {
 /// Zero points of weights; zero where there are none.
 fn zero_points(tensor: Option<&Tensor>) -> Result<Vec<i32>, NodeError> {
     let Some(tensor) = tensor else { return Ok(vec![0]) };
-    Ok(widened::<i64>(tensor)?.into_iter().map(|zero| zero as i32).collect())
+    Ok(widened::<i64>(tensor)?.into_iter().map(|zero| zero as i32).collected())
 }
 
 impl Node for ByteProduct {

@@ -1,5 +1,7 @@
 //! Matrix products of elements that no kernel is emitted for: `f64` and integers, which wrap around as in C.
 
+use kiln_kernels::memory;
+
 use super::dims::Problem;
 use crate::exec::matmul::Stored;
 use crate::graph::{NodeError, RunCx};
@@ -122,7 +124,7 @@ pub(super) fn product(
             c.iter_mut().for_each(|value| *value = value.scaled(factors.alpha));
         }
         if let Some(third) = third {
-            let mut whole = vec![T::ZERO; c.len()];
+            let mut whole = memory::filled(T::ZERO, c.len());
             spread_by(third.as_slice::<T>()?, third.shape(), &problem.output, &mut whole, |v| v.scaled(factors.beta));
             c.iter_mut().zip(whole).for_each(|(value, other)| *value = value.add(other));
         }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::cpu::reduce::{Reduce, Reduction};
+use kiln_kernels::memory::{self, Pace};
 
 use super::floats;
 use crate::exec::reduce::{ReduceKey, ReduceProblem};
@@ -71,7 +72,9 @@ impl OverAxes {
         let view = View::broadcast(&kept, shape)?;
         let mut cursor = view.cursor();
         let (mut from, mut to) = (from, to);
-        while let Some(run) = cursor.next(usize::MAX) {
+        let mut pace = Pace::default();
+        while let Some(run) = cursor.next(Pace::UNITS) {
+            pace.step(run.count);
             let (here, rest) = from.split_at(run.count);
             let (there, later) = to.split_at_mut(run.count);
             for (index, (to, &x)) in there.iter_mut().zip(here).enumerate() {
@@ -130,7 +133,7 @@ impl Node for OverAxes {
             self.apply(shape, means.as_slice()?, values, to, |x, mean| x - mean)?;
             let norms = reduced(norm, to, count, cx)?;
             let root = (each as f32).sqrt();
-            let centred = to.to_vec();
+            let centred = memory::copied(to);
             self.apply(shape, norms.as_slice()?, &centred, to, |x, norm| x / (norm / root + DEVIATION_EPSILON))?;
         } else {
             let norms = reduced(norm, values, count, cx)?;

@@ -2,6 +2,7 @@
 //! looks across channels.
 
 use kiln_kernels::cpu::norm::{Channels as Images, GroupOperands, Local};
+use kiln_kernels::memory::{self, Collect};
 use kiln_kernels::reference::norm::moments;
 
 use super::{by_channel, floats, images, of_channels};
@@ -114,7 +115,7 @@ impl Channels {
     /// The numbers of each group for each of its channels, where they are given by group.
     fn spread(&self, values: &[f32], channels: u64) -> Vec<f32> {
         let each = channels as usize / values.len().max(1);
-        values.iter().flat_map(|&value| std::iter::repeat_n(value, each)).collect()
+        values.iter().flat_map(|&value| std::iter::repeat_n(value, each)).collected()
     }
 
     /// The result, and in training the running moments.
@@ -230,7 +231,7 @@ impl Node for Channels {
 fn batch_moments(images: &Images, input: &[f32]) -> (Vec<f32>, Vec<f32>) {
     let [_, channels, spatial] = images.sizes();
     if input.is_empty() {
-        return (vec![0.0; channels], vec![0.0; channels]);
+        return (memory::zeroed(channels), memory::zeroed(channels));
     }
     let one = |channel: usize| {
         let values = (0..input.len())

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::norm::{RowForm, RowNorm as Executor, RowOperands, RowResults};
+use kiln_kernels::memory;
 
 use super::floats;
 #[cfg(feature = "device")]
@@ -50,7 +51,7 @@ fn stretched<'t>(operand: &'t Tensor, shape: &[usize], axis: usize) -> Result<Co
     }
     let to = if own.len() <= row.len() { row } else { shape };
     let view = View::broadcast(own, to)?;
-    let mut whole = vec![0.0; to.iter().product()];
+    let mut whole = memory::zeroed(to.iter().product());
     if !whole.is_empty() {
         view.copy(values, &mut whole);
     }

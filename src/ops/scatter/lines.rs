@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use kiln_kernels::Parallel;
+use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::parallel::part;
 
 use crate::graph::NodeError;
@@ -65,12 +66,13 @@ impl<'a> Lines<'a> {
             *results[task].lock().unwrap_or_else(PoisonError::into_inner) = combined;
         });
         let (dtype, width) = (data.dtype(), data.dtype().size());
-        let bytes = data.bytes_mut();
+        let (bytes, mut pace) = (data.bytes_mut(), Pace::default());
         for (task, result) in results.into_iter().enumerate() {
             let values = result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
             let mut rest = values.as_slice();
             for Side { block, columns } in sides(part(lines, tasks, task), self.inner) {
                 for row in 0..self.size {
+                    pace.step(columns.len());
                     // A task that was skipped because the request has ended has left nothing.
                     let Some((now, later)) = rest.split_at_checked(columns.len()) else { break };
                     let start = (block * self.size + row) * self.inner + columns.start;
@@ -89,9 +91,10 @@ impl<'a> Lines<'a> {
         lines: Range<usize>,
         parallel: &dyn Parallel,
     ) -> Result<Vec<W>, NodeError> {
-        let mut all = vec![W::default(); lines.len() * self.size];
+        let mut all = memory::zeroed(lines.len() * self.size);
         let mut rest = all.as_mut_slice();
-        let (mut update, mut unseen) = (vec![W::default(); lines.len().min(self.inner)], 0);
+        let (mut update, mut unseen) = (memory::zeroed(lines.len().min(self.inner)), 0);
+        let mut pace = Pace::default();
         for Side { block, columns } in sides(lines, self.inner) {
             let count = columns.len();
             let (values, later) = rest.split_at_mut(count * self.size);
@@ -101,6 +104,7 @@ impl<'a> Lines<'a> {
                 Run { start, count, stride: 1 }
             };
             for (row, to) in values.chunks_exact_mut(count).enumerate() {
+                pace.step(count);
                 W::load(data.dtype(), data.bytes(), run(row, self.size), to)?;
             }
             let update = &mut update[..count];

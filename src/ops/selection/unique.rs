@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use kiln_kernels::memory::{self, Collect, Pace};
+
 use crate::graph::node::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -35,17 +37,26 @@ struct Found {
     counts: Vec<i64>,
 }
 
-/// Groups equals among `count` things.
-fn group(count: usize, sorted: bool, compare: impl Fn(usize, usize) -> Ordering) -> Found {
-    let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by(|&a, &b| compare(a, b));
+/// Groups equals among `count` things, each of so many elements.
+fn group([count, length]: [usize; 2], sorted: bool, compare: impl Fn(usize, usize) -> Ordering) -> Found {
+    let mut order: Vec<usize> = (0..count).collected();
+    let mut pace = Pace::default();
+    order.sort_by(|&a, &b| {
+        pace.step(1 + length / 8);
+        compare(a, b)
+    });
     // The sort is stable, so the first of each group is the first of all.
-    let mut groups: Vec<&[usize]> = order.chunk_by(|&a, &b| compare(a, b) == Ordering::Equal).collect();
+    let mut groups: Vec<&[usize]> = order.chunk_by(|&a, &b| compare(a, b) == Ordering::Equal).collected();
     if !sorted {
-        groups.sort_unstable_by_key(|group| group[0]);
+        groups.sort_unstable_by(|a, b| {
+            pace.step(1);
+            a[0].cmp(&b[0])
+        });
     }
-    let mut found = Found { which: vec![0; count], ..Found::default() };
+    let (first, counts) = (memory::with_capacity(groups.len()), memory::with_capacity(groups.len()));
+    let mut found = Found { first, which: memory::zeroed(count), counts };
     for (number, group) in groups.into_iter().enumerate() {
+        pace.step(group.len());
         found.first.push(group[0]);
         found.counts.push(group.len() as i64);
         group.iter().for_each(|&member| found.which[member] = number as i64);
@@ -58,7 +69,7 @@ fn group_numbers<W: Wide>(slices: &Tensor, count: usize, length: usize, sorted: 
     let values = widened::<W>(slices)?;
     let slice = |index: usize| &values[index * length..][..length];
     let compare = |a: &[W], b: &[W]| a.iter().zip(b).map(|(&a, &b)| rank(a, b)).find(|order| order.is_ne());
-    Ok(group(count, sorted, |a, b| compare(slice(a), slice(b)).unwrap_or(Ordering::Equal)))
+    Ok(group([count, length], sorted, |a, b| compare(slice(a), slice(b)).unwrap_or(Ordering::Equal)))
 }
 
 struct Copy(View);
@@ -90,7 +101,7 @@ impl Unique {
         if input.dtype() == DType::String {
             let texts = slices.as_strings()?;
             let slice = |index: usize| &texts[index * length..][..length];
-            return Ok(group(count, self.sorted, |a, b| slice(a).cmp(slice(b))));
+            return Ok(group([count, length], self.sorted, |a, b| slice(a).cmp(slice(b))));
         }
         dispatch!(Width::of(input.dtype())?, group_numbers(&slices, count, length, self.sorted))
     }
@@ -140,10 +151,10 @@ impl Node for Unique {
         let input = io.input(0)?;
         let (shape, axis) = self.seen(input)?;
         let (_, size, inner) = around(&shape, axis);
-        let blocks = Blocks { places: found.first.clone(), size, inner };
+        let blocks = Blocks { places: memory::copied(&found.first), size, inner };
         let values = rearrange(&blocks.copied(cx.parallel), &[input], io.alloc(0)?)?;
         io.push(values);
-        let first: Vec<i64> = found.first.iter().map(|&place| place as i64).collect();
+        let first: Vec<i64> = found.first.iter().map(|&place| place as i64).collected();
         for (index, list) in [&first, &found.which, &found.counts].into_iter().enumerate().take(self.outputs - 1) {
             let output = narrow(list, io.alloc(index + 1)?)?;
             io.push(output);

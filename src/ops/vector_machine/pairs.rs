@@ -1,5 +1,7 @@
 //! A machine for every pair of classes: signed distances, votes, and probabilities coupled from those of pairs.
 
+use kiln_kernels::memory;
+
 use super::{floats, greatest};
 use crate::graph::NodeDesc;
 use crate::ops::OpError;
@@ -72,7 +74,7 @@ impl Pairs {
     /// class with the most votes.
     pub(super) fn row(&self, values: &[f32], scores: &mut [f32]) -> usize {
         let classes = self.classes;
-        let (mut votes, mut between) = (vec![0u32; classes], vec![0f64; classes * classes]);
+        let (mut votes, mut between) = (memory::zeroed::<u32>(classes), memory::zeroed::<f64>(classes * classes));
         let mut machine = 0;
         for first in 0..classes {
             for second in first + 1..classes {
@@ -103,7 +105,7 @@ impl Pairs {
 /// it.
 fn couple(between: &[f64], to: &mut [f32]) {
     let classes = to.len();
-    let mut weights = vec![0f64; classes * classes];
+    let mut weights = memory::zeroed::<f64>(classes * classes);
     for one in 0..classes {
         for other in (0..classes).filter(|&other| other != one) {
             let loses = between[other * classes + one];
@@ -111,7 +113,7 @@ fn couple(between: &[f64], to: &mut [f32]) {
             weights[one * classes + other] = -loses * between[one * classes + other];
         }
     }
-    let mut chances = vec![1.0 / classes as f64; classes];
+    let mut chances = memory::filled(1.0 / classes as f64, classes);
     let enough = 0.005 / classes as f64;
     for _ in 0..classes.max(100) {
         let rows = weights.chunks_exact(classes);

@@ -29,7 +29,11 @@ use crate::cpu::{Activations, ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Code, Extents};
+use crate::memory;
 use crate::parallel::{Disjoint, Parallel};
+
+/// Taps from on which a position takes some microseconds, and the request's end is asked for between positions.
+const LARGE_WINDOW: usize = 1 << 10;
 
 /// What shapes the instructions of a depthwise kernel: one blob serves all sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -197,10 +201,10 @@ impl Depthwise {
             let units = part(vectors, unit_tasks, task % unit_tasks);
             let end = if units.end == vectors { self.shape.channels() } else { units.end * lanes };
             let channels = units.start * lanes..end;
-            let mut taps = Vec::with_capacity(self.shape.taps());
+            let mut taps = memory::with_capacity(self.shape.taps());
             let mut lines = part(lines, row_tasks, task / unit_tasks);
             while !lines.is_empty() && !units.is_empty() && !parallel.is_stopped() {
-                let rows = self.group(&buffers, lines.clone(), &channels, &mut taps);
+                let rows = self.group(&buffers, lines.clone(), &channels, &mut taps, parallel);
                 lines.start += rows;
             }
         });
@@ -213,10 +217,16 @@ impl Depthwise {
         lines: Range<usize>,
         channels: &Range<usize>,
         taps: &mut Vec<RowTap>,
+        parallel: &dyn Parallel,
     ) -> usize {
         let (line, width) = (lines.start, self.shape.output()[2]);
+        // Of so many taps each, the positions of one line take long.
+        let is_over = || self.shape.taps() >= LARGE_WINDOW && parallel.is_stopped();
         let Some(slide) = self.slide.as_ref().filter(|_| buffers.extras.residual.is_none()) else {
             for at in (0..self.inner.start).chain(self.inner.end..width) {
+                if is_over() {
+                    return 1;
+                }
                 self.stretch(buffers, line, at..at + 1, channels, taps);
             }
             if !self.inner.is_empty() {
@@ -242,6 +252,9 @@ impl Depthwise {
         let covered = slide.positions();
         for line in line..line + rows {
             for at in (0..covered.start).chain(covered.end..width) {
+                if is_over() {
+                    return rows;
+                }
                 self.stretch(buffers, line, at..at + 1, channels, taps);
             }
         }

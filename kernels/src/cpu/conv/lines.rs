@@ -104,8 +104,9 @@ impl Lines {
         let unit_tasks = blocks.unit_tasks().min(panels.count()).max(1);
         let inner_lines = inside(&shape, 1);
         let columns = inside(&shape, 2);
-        let end = (0..tiles.count()).take_while(|&tile| tiles.start(tile + 1) <= columns.end).count();
-        let start = (0..end).take_while(|&tile| tiles.start(tile) < columns.start).count();
+        // A line may be millions of tiles long.
+        let end = tiles.leading(|tile| tiles.start(tile + 1) <= columns.end);
+        let start = tiles.leading(|tile| tiles.start(tile) < columns.start).min(end);
         let inner_tiles = start..end;
         Ok(Lines { shape, isa, code, tile, tiles, panels, inner_lines, inner_tiles, block, row_tasks, unit_tasks })
     }

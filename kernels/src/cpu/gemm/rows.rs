@@ -49,6 +49,17 @@ impl Tiles {
         tile * (self.total / count) + tile.min(self.total % count)
     }
 
+    /// How many of the first tiles something holds of that holds of none behind the first of which it does not.
+    #[must_use]
+    pub fn leading(&self, holds: impl Fn(usize) -> bool) -> usize {
+        let (mut least, mut most) = (0, self.count);
+        while least < most {
+            let middle = least.midpoint(most);
+            if holds(middle) { least = middle + 1 } else { most = middle }
+        }
+        least
+    }
+
     /// The heights that occur: none, one or two.
     pub fn heights(self) -> impl Iterator<Item = usize> + use<> {
         self.runs(0..self.count).map(|run| run.height)
@@ -81,6 +92,15 @@ pub(crate) fn part_sizes(total: usize, parts: usize) -> impl Iterator<Item = usi
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn leading_tiles_are_found_by_halves() {
+        let tiles = Tiles::new(100, 7);
+        for end in 0..=101 {
+            let one_by_one = (0..tiles.count()).take_while(|&tile| tiles.start(tile + 1) <= end).count();
+            assert_eq!(tiles.leading(|tile| tiles.start(tile + 1) <= end), one_by_one);
+        }
+    }
 
     #[test]
     fn no_tile_is_lower_than_the_least_nor_higher_than_needed() {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::window::{PoolKind, PoolShape, Taps, Window};
 use crate::Isa;
 use crate::cpu::multiversion::multiversion;
+use crate::memory::{self, Collect};
 use crate::parallel::{Parallel, for_each_chunk};
 
 /// Most taps of a row that are folded without a check whether they are used: the check costs as much as a few of them.
@@ -87,11 +88,11 @@ impl RowWindows {
     fn new(kind: PoolKind, axes: &[Window; 3]) -> RowWindows {
         let [depth, height, width] = *axes;
         let taps = [depth, height]
-            .map(|axis| (0..axis.output as usize).map(|index| (axis.taps(index), axis.padded_taps(index))).collect());
+            .map(|axis| (0..axis.output as usize).map(|index| (axis.taps(index), axis.padded_taps(index))).collected());
         let interior = width.interior();
         let edges = (0..interior.start).chain(interior.end..width.output as usize);
-        let edges = edges.map(|index| (index, width.taps(index))).collect();
-        let row = vec![0.0; width.input as usize];
+        let edges = edges.map(|index| (index, width.taps(index))).collected();
+        let row = memory::zeroed(width.input as usize);
         RowWindows { kind, width, taps, interior, edges, row, scales: Vec::new(), counts: [0; 2] }
     }
 
@@ -105,6 +106,7 @@ impl RowWindows {
         // Interior windows have the same number of taps.
         let inside = if self.interior.is_empty() { 1.0 } else { scale(self.interior.start) };
         self.scales.clear();
+        memory::reserve(&mut self.scales, width.output as usize);
         self.scales.resize(width.output as usize, inside);
         self.edges.iter().for_each(|&(index, _)| self.scales[index] = scale(index));
         self.counts = counts;
