@@ -12,7 +12,7 @@ use crate::exec::Share;
 use crate::tensor::trim_slabs;
 
 /// Requests of new shapes between two searches for free pages, which take milliseconds: a few microseconds a request.
-const SHAPES: u32 = 1024;
+const SHAPES: u32 = 512;
 
 /// Counts requests of new shapes.
 #[derive(Debug, Default)]
