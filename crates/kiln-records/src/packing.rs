@@ -125,8 +125,8 @@ mod tests {
         // A digest and a number of threads, as requests have them: all of it is in the common prefix but its last zeros.
         let key = [&[9, 8, 7, 6, 5, 4, 3, 2][..], &[16, 0, 0, 0]].concat();
         assert_eq!(prefix_of_all(&key), [0x09, 9, 8, 7, 6, 5, 4, 3, 2, 16]);
-        assert_eq!(prefix_of_all(&[]), []);
-        assert_eq!(prefix_of_all(&[0; 15]), []);
+        assert_eq!(prefix_of_all(&[]), [0u8; 0]);
+        assert_eq!(prefix_of_all(&[0; 15]), [0u8; 0]);
     }
 
     #[test]
