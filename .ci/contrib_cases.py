@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 
+import contrib_blockwise
 import contrib_decoder
 import contrib_fused
 import contrib_learn
@@ -65,7 +66,7 @@ OTHERWISE = {
 }
 
 # Each adds its cases to GENERATORS.
-GRIDS = (contrib_decoder, contrib_fused, contrib_quantized, contrib_learn)
+GRIDS = (contrib_blockwise, contrib_decoder, contrib_fused, contrib_quantized, contrib_learn)
 
 
 def type_of(value):

@@ -175,6 +175,7 @@ const GROUPS: &[&[Operator]] = &[
     forest::OPERATORS,
     fourier::OPERATORS,
     gather::OPERATORS,
+    gather::QUANTIZED,
     grid::OPERATORS,
     group_query::OPERATORS,
     integer::OPERATORS,

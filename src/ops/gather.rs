@@ -22,6 +22,10 @@ use crate::tensor::{Compact, Tensor, TensorSpec};
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::gather::GatherKernel;
 
+mod quantized;
+
+pub(super) use quantized::OPERATORS as QUANTIZED;
+
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
     ("", "Gather", |cx| Ok(Box::new(Gather::new(cx)))),

@@ -3,8 +3,9 @@
 use super::error::{Open, ShapeError};
 use super::shapes::differ;
 use super::size::{Size, Sizes};
-use super::view::{Dims, Outputs, View};
+use super::view::{Dims, Outputs, View, axis_of};
 use crate::graph::ir::Attr;
+use crate::tensor::DType;
 
 /// What is added to scores [batch, heads, queries, keys]. A mask of rank 1 has lengths, one of rank 2 a number for every
 /// key, of rank 3 and 4 one for every query and key.
@@ -37,6 +38,18 @@ pub(super) fn stated_columns(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Ope
         }
         _ => Err(ShapeError::input(0, &dims, "its last dimension is not K")),
     }
+}
+
+/// Elements of the data by index; bytes hold several along the last axis.
+pub(super) fn gather_block_quantized(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let (mut data, indices) = (view.dims(0)?, view.dims(1)?);
+    let at = axis_of(view.int("gather_axis"), data.len())?;
+    let dtype = view.dtype(0).ok_or(Open::Unknown)?;
+    let bits = view.int("bits");
+    if let (DType::U8, Some(last), 1..=8) = (dtype, data.last_mut(), bits) {
+        *last = sizes.mul(*last, Size::Known(8 / bits));
+    }
+    Ok(data[..at].iter().chain(&indices).chain(&data[at + 1..]).copied().collect())
 }
 
 /// X is [steps, batch, size], the weights of the states are [directions, units, gates * units].

@@ -111,6 +111,7 @@ const MOVES: &[&str] = &[
     "EyeLike",
     "Flatten",
     "Gather",
+    "GatherBlockQuantized",
     "GatherElements",
     "GatherND",
     "Identity",

@@ -46,6 +46,17 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
+        types: Types::Input(2),
+        shapes: Shapes::First(contrib::gather_block_quantized),
+        ..Operator::new(
+            "com.microsoft",
+            "GatherBlockQuantized",
+            &[1],
+            between(3, 4),
+            &[int("bits", 4), int("block_size", 128), int("gather_axis", 0), int("quantize_axis", 1)],
+        )
+    },
+    Operator {
         types: Types::Input(0),
         shapes: Shapes::First(contrib::stated_columns),
         ..Operator::new(

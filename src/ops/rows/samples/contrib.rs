@@ -81,6 +81,22 @@ pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
             }
             Sample::new(inputs, attrs).of_version(1)
         }
+        "GatherBlockQuantized" => {
+            let (bits, block) = (r.pick(&[2usize, 4, 8]), 16 << r.below(2));
+            let (count, per_byte) = (8 * (1 + r.below(6)), 8 / bits);
+            let lead = if r.flag() { vec![size] } else { vec![size, steps] };
+            let shape = |last: usize| [&lead[..], &[last]].concat();
+            let blocks = count.div_ceil(block);
+            let indices = if r.flag() { vec![rows] } else { vec![rows, steps] };
+            let ints = [("bits", bits), ("block_size", block), ("quantize_axis", lead.len())];
+            let attrs = ints.map(|(name, value)| (name, Attr::Int(value as i64))).to_vec();
+            let data = zeros(DType::U8, &shape(count / per_byte))?;
+            let mut inputs = vec![data, given(DType::I64, &indices), zeros(DType::F32, &shape(blocks))?];
+            if r.flag() {
+                inputs.push(zeros(DType::U8, &shape(blocks.div_ceil(per_byte)))?);
+            }
+            Sample::new(inputs, attrs).of_version(1)
+        }
         "MatMulBnb4" => {
             let (k, n) = (16 * (1 + r.below(4)), 1 + r.below(9));
             let ints = [("K", k), ("N", n), ("quant_type", r.below(2)), ("block_size", 16)];
