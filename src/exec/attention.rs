@@ -14,7 +14,7 @@ pub type AttentionKey = ExecutorKey<AttentionShape>;
 
 impl Problem for AttentionShape {
     const FAMILY: &'static str = "attention";
-    const REVISION: u32 = 4;
+    const REVISION: u32 = 5;
     type Value = Attention;
     type Choice = AttentionBlocks;
 
@@ -45,7 +45,7 @@ impl Problem for AttentionShape {
 #[cfg(test)]
 mod tests {
     use kiln_kernels::Isa;
-    use kiln_kernels::cpu::attention::Strides;
+    use kiln_kernels::cpu::attention::{KeyRange, Strides};
 
     use super::*;
 
@@ -72,6 +72,7 @@ mod tests {
             scale: 1.0.into(),
             cap: None,
             causal: None,
+            range: KeyRange::Shape,
             blind_is_zero: false,
             stored: Default::default(),
             written: Default::default(),

@@ -2,15 +2,19 @@
 //! rotary embeddings, norms of heads, a window and a sink.
 //!
 //! The cache is [batch, heads of keys, positions, head size]. New positions are written behind those that each sequence
-//! has, rotated on their way, and attention reads them there. Which keys a query sees is a condition [batch, new
-//! positions, keys] where causality alone does not say it. A sink is a key of zeros in front of all others, with a
-//! value of zeros, whose score is the mask's.
+//! has, rotated on their way, and attention reads them there. How long sequences are is an argument of the run, so that
+//! one executor serves a cache for as long as it has room. A single new position is a query of each head; the heads that
+//! share keys are queries over them, which read those together.
+//!
+//! Where there is more than causality and a window, executors are for one length: which keys a query sees is a condition
+//! [batch, new positions, keys] there, and a sink is a key of zeros in front of all others, with a value of zeros, whose
+//! score is the mask's.
 
 mod sizes;
 
 use kiln_kernels::Parallel;
-use kiln_kernels::cpu::Stored;
-use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Operands, Strides};
+use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Cache, KeyRange, Operands, Strides};
+use kiln_kernels::cpu::{Elements, Stored};
 use kiln_kernels::memory::{self, Collect};
 use kiln_kernels::parallel::{copy, for_each_chunk};
 
@@ -48,6 +52,9 @@ mod input {
     pub(super) const QUERY_LENGTHS: usize = 16;
 }
 
+/// The least keys that an executor over a cache takes: caches that grow from nothing need no executor for each length.
+const LEAST_ROOM: usize = 1 << 10;
+
 /// Places of the outputs.
 const OUTPUT: usize = 0;
 const PRESENT_KEY: usize = 1;
@@ -67,6 +74,8 @@ struct GroupQuery {
     interleaved: bool,
     /// Whether softmax has a sink of score 0.
     smooth: bool,
+    /// Whether the cache is written where it is, and what lies behind its sequences does not matter.
+    shared_buffer: bool,
     /// Of the norms of queries and of keys.
     epsilons: [f32; 2],
 }
@@ -122,6 +131,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         rotary: attributes.flag("do_rotary"),
         interleaved: attributes.flag("rotary_interleaved"),
         smooth: attributes.int("smooth_softmax") > 0,
+        shared_buffer: attributes.flag("past_present_share_buffer"),
         epsilons,
     }))
 }
@@ -201,7 +211,56 @@ impl GroupQuery {
         !sizes.is_prompt() || !self.causal || self.window.is_some_and(|window| window < sizes.total)
     }
 
-    /// The key of the executor.
+    /// Whether lengths are arguments of the run.
+    fn is_cached(&self, inputs: &[Option<&Tensor>]) -> bool {
+        self.causal && !self.has_sink(inputs) && optional(inputs, input::BIAS).is_none()
+    }
+
+    /// The key of an executor that takes lengths when it runs, of caches with up to twice the room.
+    fn cached_key(&self, sizes: &Sizes, inputs: &[Option<&Tensor>], cx: &PrepareCx<'_>) -> AttentionKey {
+        let &Sizes { batch, new, size, query_width, .. } = sizes;
+        let (shared, is_step) = (self.heads / self.kv_heads, new == 1);
+        let keys = sizes.room.max(LEAST_ROOM).checked_next_power_of_two().unwrap_or(sizes.room);
+        let rows = |width: usize| match is_step {
+            true => [new * width, shared * size, size],
+            false => [new * width, size, width],
+        };
+        let strides = |width: usize| {
+            let [batch, head, row] = rows(width).map(|elements| elements as u64);
+            Strides { batch, head, row }
+        };
+        let output = strides(self.heads * size);
+        let cache = Strides { batch: 0, head: 0, row: size as u64 };
+        let (heads, shared, queries) = if is_step { (self.kv_heads, 1, shared) } else { (self.heads, shared, new) };
+        cx.key(AttentionShape {
+            batch: batch as u64,
+            heads: heads as u64,
+            shared: shared as u64,
+            queries: queries as u64,
+            keys: keys as u64,
+            size: size as u64,
+            value_size: size as u64,
+            query: if self.turns(inputs) { output } else { strides(query_width) },
+            key: cache,
+            key_columns: false,
+            value: cache,
+            output,
+            mask: None,
+            keep: None,
+            inverted: false,
+            fill: f32::NEG_INFINITY.into(),
+            scale: self.scale.unwrap_or(1.0 / (size as f32).sqrt()).into(),
+            cap: (self.cap > 0.0).then(|| self.cap.into()),
+            causal: (!is_step).then_some(0),
+            range: if self.window.is_some_and(|window| window < keys) { KeyRange::Window } else { KeyRange::Cache },
+            blind_is_zero: true,
+            elements: Elements::F32,
+            stored: Stored::F32,
+            written: Stored::F32,
+        })
+    }
+
+    /// The key of an executor for these lengths.
     fn key(&self, sizes: &Sizes, inputs: &[Option<&Tensor>], cx: &PrepareCx<'_>) -> AttentionKey {
         let &Sizes { batch, new, size, total, .. } = sizes;
         let (has_sink, turned) = (self.has_sink(inputs), self.turns(inputs));
@@ -250,6 +309,7 @@ impl GroupQuery {
             cap: (self.cap > 0.0).then(|| self.cap.into()),
             // The longest sequence's; the condition says it of the others.
             causal: self.causal.then_some((front + total - new) as u64),
+            range: KeyRange::Shape,
             blind_is_zero: true,
             elements: cx.computed_elements(),
             stored: Stored::F32,
@@ -269,7 +329,8 @@ impl GroupQuery {
         Ok(Rows { elements: io.input(index)?.as_slice()?, width, first, size })
     }
 
-    /// The cache of keys or values with the new positions of each sequence behind its own; zeros follow.
+    /// The cache of keys or values with the new positions of each sequence behind its own. Zeros follow unless the
+    /// buffer is shared, when a step touches no row but its own.
     fn present(
         &self,
         io: &mut Io<'_>,
@@ -295,7 +356,9 @@ impl GroupQuery {
                 to.copy_from_slice(rows.head(line, head));
                 turn.apply(to, line);
             }
-            rest.fill(0.0);
+            if !self.shared_buffer {
+                rest.fill(0.0);
+            }
         });
         Ok(present)
     }
@@ -402,7 +465,12 @@ impl Node for GroupQuery {
         inputs: &[Option<&Tensor>],
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        Ok(Prepared::new(cx.executor(&self.key(&Sizes::of(self, inputs)?, inputs, cx))?))
+        let sizes = Sizes::of(self, inputs)?;
+        let key = match self.is_cached(inputs) {
+            true => self.cached_key(&sizes, inputs, cx),
+            false => self.key(&sizes, inputs, cx),
+        };
+        Ok(Prepared::new(cx.executor(&key)?))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
@@ -450,6 +518,23 @@ impl Node for GroupQuery {
             });
             queries = Some(turned);
         }
+        let query = queries.as_ref().map_or(Ok(given.elements), Tensor::as_slice::<f32>)?;
+        if executor.shape().is_cached() {
+            let ends: Vec<usize> = sequences.iter().map(|sequence| sequence.before + sizes.new).collected();
+            let cache = Cache {
+                keys: &ends,
+                batch: self.kv_heads * sizes.room * sizes.size,
+                head: sizes.room * sizes.size,
+                window: self.window.unwrap_or(0),
+            };
+            let operands = Operands { query, key: keys.as_slice()?, value: values.as_slice()?, mask: None, keep: None };
+            let (mut output, mut scratch) = (io.alloc(OUTPUT)?, cx.scratch::<f32>(executor.scratch_len())?);
+            executor.run_cached(&operands, &cache, output.as_mut_slice()?, scratch.as_mut_slice()?, cx.parallel)?;
+            io.push(output);
+            io.push(keys);
+            io.push(values);
+            return Ok(());
+        }
         let has_sink = self.has_sink(&io.inputs());
         let front = usize::from(has_sink);
         let keep = match self.has_condition(&sizes) {
@@ -473,7 +558,7 @@ impl Node for GroupQuery {
         };
         let (all_keys, all_values) = (joined(&keys)?, joined(&values)?);
         let operands = Operands {
-            query: queries.as_ref().map_or(Ok(given.elements), Tensor::as_slice::<f32>)?,
+            query,
             key: all_keys.as_slice()?,
             value: all_values.as_slice()?,
             mask: mask.as_deref().or(bias),

@@ -6,6 +6,9 @@
 //! [`gemm`](super::gemm)'s micro-kernel. A few queries over many keys, as in text generation, are bound by memory
 //! instead, and stream keys and values once, in place.
 //!
+//! Over a cache, the batches of a run have their own numbers of keys ([`cached`]): neither they nor the room of the
+//! cache are in the shape, so that one executor serves every length up to the shape's.
+//!
 //! Where the shape says so, both products are computed by AMX on bf16 pairs; the steps between them are the same, in
 //! `f32`.
 //!
@@ -13,6 +16,7 @@
 //! the products of `f32`, [`pack`] packs keys into panels, [`paired`] has the products on AMX. The oracle is
 //! [`reference::attention`](crate::reference::attention).
 
+mod cached;
 pub mod emit;
 mod kernel;
 mod pack;
@@ -31,8 +35,9 @@ use std::sync::Arc;
 use kiln_key::F32Bits;
 use smallvec::SmallVec;
 
+pub use cached::Cache;
 pub use emit::{Adjust, AttentionCode, Form};
-pub use shape::{AttentionBlocks, AttentionShape, Strides};
+pub use shape::{AttentionBlocks, AttentionShape, KeyRange, Strides};
 
 use crate::cpu::amx::PANEL;
 use crate::cpu::gemm::rows::part_sizes;
@@ -42,6 +47,7 @@ use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, part};
+use cached::Seen;
 use emit::stream::StreamArgs;
 use emit::{RowState, STATE, ScaleArgs, WeighArgs};
 use kernel::Kernels;
@@ -103,6 +109,8 @@ struct ScratchLayout {
 /// The buffers of a run, for all tasks.
 struct Buffers<'a> {
     operands: &'a Operands<'a, Activations<'a>>,
+    /// The cache that keys and values are in, where the shape says so.
+    cache: Option<&'a Cache<'a>>,
     output: Disjoint<'a, u8>,
     scratch: Disjoint<'a, f32>,
     given: Given,
@@ -122,6 +130,8 @@ struct Unit<'a> {
     key: *const u8,
     value: *const u8,
     output: *mut u8,
+    /// The keys that its queries see.
+    seen: Seen,
     /// Offsets of its mask and of its condition.
     mask: usize,
     keep: usize,
@@ -160,7 +170,8 @@ impl Attention {
         let rows = if elsewhere { SmallVec::new() } else { block_rows(&shape, &blocks) };
         let scores = Product::new(isa, [shape.size(), shape.keys()], !shape.key_columns, &rows, source)?;
         let context = Product::new(isa, [shape.keys(), shape.value_size()], blocks.pack_values, &rows, source)?;
-        let adjust = Adjust { cap: shape.cap.is_some(), select: shape.keep.is_some(), mask: shape.mask.is_some() };
+        let select = shape.keep.is_some() || shape.range == KeyRange::Window;
+        let adjust = Adjust { cap: shape.cap.is_some(), select, mask: shape.mask.is_some() };
         let key_packer = match elsewhere || shape.key_columns {
             true => None,
             false => Some(KeyPacker::new(isa, scores.panels.width, source)?),
@@ -231,9 +242,13 @@ impl Attention {
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
+        if self.shape.is_cached() {
+            let reason = "a run without a cache over a shape with one".to_owned();
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
         self.check(operands, &output, scratch)?;
         match self.around {
-            [Stored::F32, Stored::F32] => self.run_as_stored(operands, output, scratch, parallel),
+            [Stored::F32, Stored::F32] => self.run_as_stored(operands, None, output, scratch, parallel),
             _ => self.run_widened(operands, output, scratch, parallel),
         }
     }
@@ -242,6 +257,7 @@ impl Attention {
     fn run_as_stored(
         &self,
         operands: &Operands<'_, Activations<'_>>,
+        cache: Option<&Cache<'_>>,
         mut output: ActivationsMut<'_>,
         scratch: &mut [f32],
         parallel: &dyn Parallel,
@@ -254,7 +270,7 @@ impl Attention {
         let given = Given::new().read("queries", query.bytes()).read("keys", key.bytes()).read("values", value.bytes());
         let given = given.maybe("mask", *mask).write("output", output.bytes_mut()).write("scratch", scratch);
         let output = Disjoint::new(output.bytes_mut());
-        let buffers = Buffers { operands, output, scratch: Disjoint::new(scratch), given };
+        let buffers = Buffers { operands, cache, output, scratch: Disjoint::new(scratch), given };
         parallel.run(self.tasks(), &|task| {
             let (heads, queries) = (task / self.blocks.query_tasks(), task % self.blocks.query_tasks());
             let heads = part(shape.units(), self.blocks.head_tasks(), heads);
@@ -332,12 +348,17 @@ impl Attention {
         let at = |steps: Strides, head: usize| batch * steps.batch() + head * steps.head();
         let own = head / shape.shared();
         let (read, written) = (shape.stored.bytes(), shape.written.bytes());
+        let in_cache = |steps: Strides| match buffers.cache {
+            Some(cache) => batch * cache.batch + own * cache.head,
+            None => at(steps, own),
+        };
         Unit {
             given: &buffers.given,
             query: buffers.operands.query.as_ptr().wrapping_add(at(shape.query, head) * read),
-            key: buffers.operands.key.as_ptr().wrapping_add(at(shape.key, own) * read),
-            value: buffers.operands.value.as_ptr().wrapping_add(at(shape.value, own) * read),
+            key: buffers.operands.key.as_ptr().wrapping_add(in_cache(shape.key) * read),
+            value: buffers.operands.value.as_ptr().wrapping_add(in_cache(shape.value) * read),
             output: buffers.output.at(at(shape.output, head) * written),
+            seen: Seen::of(shape, buffers.cache, batch),
             mask: shape.mask.map_or(0, |steps| at(steps, head)),
             keep: shape.keep.map_or(0, |steps| at(steps, head)),
         }
@@ -359,11 +380,11 @@ impl Attention {
             }
             match &self.key_packer {
                 Some(packer) => {
-                    packer.pack(unit.key.cast(), shape.key.row(), [shape.keys(), shape.size()], scratch, unit.given);
+                    packer.pack(unit.key.cast(), shape.key.row(), [unit.seen.keys, shape.size()], scratch, unit.given);
                 }
-                None => self.scores.pack(unit.key.cast(), shape.key.row(), scratch),
+                None => self.scores.pack(unit.key.cast(), shape.key.row(), shape.size(), scratch),
             }
-            self.context.pack(unit.value.cast(), shape.value.row(), values);
+            self.context.pack(unit.value.cast(), shape.value.row(), unit.seen.keys, values);
         }
     }
 
@@ -387,22 +408,25 @@ impl Attention {
             // SAFETY: `check` made sure of the queries, and the scratch layout has a block of them.
             unsafe { paired.round_queries(query, rows, scratch.wrapping_add(self.layout.queries), unit.given) };
         }
-        let seen = |query: usize| shape.causal().map_or(shape.keys(), |before| shape.keys().min(query + before + 1));
-        let keys = seen(first + rows - 1);
-        for start in (0..keys).step_by(self.blocks.keys()) {
+        let keys = unit.seen.end(first + rows - 1);
+        // Blocks start at the same keys whatever a window leaves out.
+        let from = unit.seen.start(first) / self.blocks.keys() * self.blocks.keys();
+        for start in (from..keys).step_by(self.blocks.keys()) {
             let count = self.blocks.keys().min(keys - start);
             self.score(unit, scratch, first..first + rows, start..start + count);
             self.weigh(buffers, unit, scratch, first..first + rows, start..start + count);
-            if start > 0 {
+            if start > from {
                 // SAFETY: sums are in scratch, or in the output that `check` made sure of and that is this task's own.
                 unsafe {
                     self.kernels.scale(&self.scaling(sums, sums.first.cast(), sums.stride * 4, state, rows), unit.given)
                 };
             }
-            self.blend(unit, scratch, sums.first, rows, start..start + count);
+            let sums = Rows { count: rows, left: scratch.wrapping_add(self.layout.scores), to: sums.first };
+            self.blend(unit, scratch, sums, start..start + count, start > from);
         }
         if keys == 0 {
-            self.blend(unit, scratch, sums.first, rows, 0..0);
+            let sums = Rows { count: rows, left: scratch.wrapping_add(self.layout.scores), to: sums.first };
+            self.blend(unit, scratch, sums, 0..0, false);
             return;
         }
         for row in 0..rows {
@@ -470,6 +494,15 @@ impl Attention {
         let (mask_row, keep_row) =
             (shape.mask.map_or(0, |steps| steps.row()), shape.keep.map_or(0, |steps| steps.row()));
         let keep = scratch.wrapping_add(layout.keep);
+        if shape.range == KeyRange::Window {
+            for row in 0..queries.len() {
+                // SAFETY: `ScratchLayout` has a row of a block's keys for each of its queries.
+                let to = unsafe { std::slice::from_raw_parts_mut(keep.add(row * layout.row), keys.len()) };
+                let hidden = unit.seen.start(queries.start + row).saturating_sub(keys.start).min(keys.len());
+                to[..hidden].fill(0.0);
+                to[hidden..].fill(f32::from_bits(u32::MAX));
+            }
+        }
         if let Some(bytes) = buffers.operands.keep.filter(|_| shape.keep.is_some()) {
             let rows = if keep_row == 0 { 1 } else { queries.len() };
             for row in 0..rows {
@@ -482,7 +515,7 @@ impl Attention {
             }
         }
         let mask = buffers.operands.mask.map_or(std::ptr::null(), <[f32]>::as_ptr);
-        let visible = match shape.causal() {
+        let visible = match unit.seen.before {
             None => isize::MAX,
             Some(before) => (queries.start + before + 1) as isize - keys.start as isize,
         };
@@ -497,7 +530,7 @@ impl Attention {
             mask: mask.wrapping_add(unit.mask + queries.start * mask_row + keys.start),
             mask_stride: mask_row * 4,
             keep,
-            keep_stride: if keep_row == 0 { 0 } else { layout.row * 4 },
+            keep_stride: if keep_row == 0 && shape.range != KeyRange::Window { 0 } else { layout.row * 4 },
             fill: shape.fill.get(),
             cap: shape.cap.map_or(1.0, F32Bits::get),
             cap_inverse: 1.0 / shape.cap.map_or(1.0, F32Bits::get),
@@ -515,11 +548,11 @@ impl Attention {
         ScaleArgs { from, from_stride: stride * 4, to, to_stride, rows, columns: self.shape.value_size(), state }
     }
 
-    /// Adds the weighted sums of values to those of earlier keys.
-    fn blend(&self, unit: &Unit<'_>, scratch: *mut f32, output: *mut f32, rows: usize, keys: Range<usize>) {
+    /// The sums of values, weighted by the rows on the left; added to those of earlier keys where `resume` says so.
+    fn blend(&self, unit: &Unit<'_>, scratch: *mut f32, sums: Rows, keys: Range<usize>, resume: bool) {
         let (shape, layout) = (&self.shape, &self.layout);
-        let weights = scratch.wrapping_add(layout.scores).cast_const();
-        let resume = usize::from(keys.start > 0);
+        let Rows { count: rows, left: weights, to: output } = sums;
+        let resume = usize::from(resume);
         if let Some([_, blend]) = &self.stream {
             for row in 0..rows {
                 let args = StreamArgs {
@@ -581,7 +614,8 @@ impl ScratchLayout {
         part(keys);
         let values = part(values);
         let scores = part(rows * row);
-        let keep = part(if shape.keep.is_some() { rows * row } else { 0 });
+        let is_selected = shape.keep.is_some() || shape.range == KeyRange::Window;
+        let keep = part(if is_selected { rows * row } else { 0 });
         let state = part(rows * STATE);
         let queries = part(queries);
         let context = part(rows * context.unwrap_or(0));

@@ -1,6 +1,6 @@
 //! Families whose heart is the matrix product: products, attention, recurrent layers.
 
-use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, Operands, Strides};
+use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, KeyRange, Operands, Strides};
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::gemm::{
     BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Panels, Right, Source,
@@ -168,6 +168,7 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
         scale: 0.25.into(),
         cap: draw.flag().then_some(3.0.into()),
         causal: draw.flag().then_some(draw.below(3) as u64),
+        range: KeyRange::Shape,
         blind_is_zero: false,
         stored: Stored::F32,
         written: Stored::F32,

@@ -69,13 +69,14 @@ impl Product {
         (self.panels.count() - self.packed_from) * self.panels.panel_len()
     }
 
-    /// Packs the panels that are not read in place, from rows `stride` apart.
+    /// Packs the first `rows` rows, which are `stride` apart, of the panels that are not read in place.
     ///
     /// # Safety
     ///
-    /// The matrix is readable, and `to` has [`Product::packed_len`] elements that no other task touches.
-    pub(super) unsafe fn pack(&self, from: *const f32, stride: usize, to: *mut f32) {
-        let Panels { rows, width, .. } = self.panels;
+    /// The rows are readable and no more than the panels have, and `to` has [`Product::packed_len`] elements that no
+    /// other task touches.
+    pub(super) unsafe fn pack(&self, from: *const f32, stride: usize, rows: usize, to: *mut f32) {
+        let width = self.panels.width;
         for panel in self.packed_from..self.panels.count() {
             let count = self.panels.columns_of(panel);
             for row in 0..rows {

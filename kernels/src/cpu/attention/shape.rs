@@ -23,6 +23,18 @@ pub struct Strides {
     pub row: u64,
 }
 
+/// Where a run learns which keys its batches have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum KeyRange {
+    /// From the shape: all batches have its keys.
+    #[default]
+    Shape,
+    /// From each run ([`Cache`](super::Cache)): batches have their own numbers of keys, of which the shape has the most.
+    Cache,
+    /// As `Cache`, and queries see the last of their keys only.
+    Window,
+}
+
 /// Attention: softmax(scale Q K^T, adjusted) V, for each batch and head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct AttentionShape {
@@ -65,6 +77,9 @@ pub struct AttentionShape {
     /// For causal attention, the keys before the first query's own: query i sees keys 0 to i + that number. `None`: all
     /// keys.
     pub causal: Option<u64>,
+    /// Where a run learns which keys its batches have. From a cache, the number in `causal` means nothing: the last
+    /// query sees all keys of its batch, each one before it one less.
+    pub range: KeyRange,
     /// Whether a query that sees no key gives zeros instead of NaN.
     pub blind_is_zero: bool,
     /// Element type of queries, keys and values.
@@ -124,6 +139,11 @@ const SCORES: usize = 24 << 10;
 /// Keys of a block where there are more than fit one block: whole panels of any width.
 const KEY_BLOCK: usize = 384;
 
+/// The most queries of a head that are computed one by one over a cache, and bytes of the keys of a block: several
+/// queries read those in turns, out of L1.
+const STREAMED_QUERIES: usize = 16;
+const STREAMED_KEYS: usize = 16 << 10;
+
 impl AttentionShape {
     /// Heads of all batches.
     #[must_use]
@@ -145,8 +165,14 @@ impl AttentionShape {
         if self.is_paired() { PANEL } else { panel_vectors(isa, self.keys()) * isa.lanes() }
     }
 
+    /// Whether the keys of batches are those of a cache.
+    #[must_use]
+    pub fn is_cached(&self) -> bool {
+        self.range != KeyRange::Shape
+    }
+
     /// The elements that each operand must have: query, key, value, output, mask, condition. `None` where a count
-    /// overflows.
+    /// overflows. Of keys and values in a cache, the run says it.
     #[must_use]
     pub fn needs(&self) -> Option<[usize; 6]> {
         let shared = self.heads() / self.shared().max(1);
@@ -164,10 +190,14 @@ impl AttentionShape {
             Some(steps) => span(self.heads(), steps, self.queries(), self.keys()),
             None => Some(0),
         };
+        let cached = |steps: Strides, rows: usize, run: usize| match self.is_cached() {
+            true => Some(0),
+            false => span(shared, steps, rows, run),
+        };
         Some([
             span(self.heads(), self.query, self.queries(), self.size())?,
-            span(shared, self.key, key_rows, key_run)?,
-            span(shared, self.value, self.keys(), self.value_size())?,
+            cached(self.key, key_rows, key_run)?,
+            cached(self.value, self.keys(), self.value_size())?,
             span(self.heads(), self.output, self.queries(), self.value_size())?,
             beside(self.mask)?,
             beside(self.keep)?,
@@ -192,8 +222,15 @@ impl AttentionShape {
             && self.causal().is_none_or(|before| before < MOST)
             && self.cap.is_none_or(|cap| cap.get() > 0.0)
             && matches!(self.elements, Elements::F32 | Elements::Bf16Tiles)
+            && (!self.is_cached() || self.suits_cache())
             && self.needs().is_some()
             && self.rows_are_apart()
+    }
+
+    /// Whether the driver takes it over a cache.
+    fn suits_cache(&self) -> bool {
+        let is_plain = [self.stored, self.written] == [Stored::F32; 2] && self.elements == Elements::F32;
+        self.mask.is_none() && self.keep.is_none() && !self.key_columns && is_plain
     }
 
     /// Whether no two rows of results overlap, so that tasks may write them at the same time.
@@ -226,9 +263,17 @@ impl AttentionBlocks {
     /// The cost model's choice.
     #[must_use]
     pub fn pick(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
-        // Packing a key takes about as long as using it for two queries.
-        let stream = isa.is_jit() && !shape.key_columns && shape.queries() < 4 && shape.keys() > 0;
-        let keys = if shape.keys() <= 2 * KEY_BLOCK { shape.keys().max(1) } else { KEY_BLOCK };
+        // Packing a key takes about as long as using it for two queries. The queries of heads that share keys are
+        // multiplied by keys that the first of them has brought to L1.
+        let is_step = shape.is_cached() && shape.causal.is_none();
+        let most = if is_step { STREAMED_QUERIES } else { 3 };
+        let stream = isa.is_jit() && !shape.key_columns && shape.queries() <= most && shape.keys() > 0;
+        let panel = shape.panel(isa).max(1);
+        let keys = match shape.keys() {
+            keys if stream && is_step => (STREAMED_KEYS / (4 * shape.size().max(1))).next_multiple_of(panel).min(keys),
+            keys if keys <= 2 * KEY_BLOCK => keys.max(1),
+            _ => KEY_BLOCK,
+        };
         AttentionBlocks::cut(isa, shape, threads, stream, keys)
     }
 

@@ -37,9 +37,9 @@ impl Attention {
             operands = Operands { query, key, value, mask, keep };
         }
         let ActivationsMut::Bf16(halves) = output else {
-            return self.run_as_stored(&operands, output, scratch, parallel);
+            return self.run_as_stored(&operands, None, output, scratch, parallel);
         };
-        self.run_as_stored(&operands, ActivationsMut::F32(wide_output), scratch, parallel)?;
+        self.run_as_stored(&operands, None, ActivationsMut::F32(wide_output), scratch, parallel)?;
         // What lies between rows does not belong to this output.
         let (shape, steps) = (&self.shape, self.shape.output);
         for (batch, head) in (0..shape.batch()).flat_map(|batch| (0..shape.heads()).map(move |head| (batch, head))) {

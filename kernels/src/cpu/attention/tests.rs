@@ -50,6 +50,7 @@ fn plain(batch: u64, heads: u64, queries: u64, keys: u64, size: u64) -> Attentio
         scale: 0.125.into(),
         cap: None,
         causal: None,
+        range: KeyRange::Shape,
         blind_is_zero: false,
         stored: Stored::F32,
         written: Stored::F32,

@@ -117,6 +117,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
                 required("num_heads"),
                 optional("q_norm_epsilon"),
                 number("qk_norm_epsilon", 1e-6),
+                int("past_present_share_buffer", 0),
                 int("qk_output", 0),
                 int("rotary_interleaved", 0),
                 optional("scale"),
