@@ -4,14 +4,17 @@
 //!
 //! `cargo test --release --test fork -- --ignored` makes a thousand children instead of a few dozen.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln::cache::{Cache, Limits};
 use kiln::graph::{Graph, GraphBuilder};
 use kiln::session::{Session, SessionOptions, Tune};
 use kiln::tensor::{DType, Tensor};
+
+/// Held by each test: a child has what its parent's other threads had.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A convolution, a few element-wise operators that depend on `form`, so that forms have code of their own, and a softmax.
 fn graph(form: usize) -> Graph {
@@ -166,13 +169,79 @@ fn children_end(count: usize) {
     }
 }
 
+/// Bytes of this process that are in memory and are no file's.
+fn in_memory() -> Result<usize, String> {
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let kilobytes = status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.split_whitespace().next());
+    kilobytes.and_then(|number| number.parse::<usize>().ok()).map(|number| number << 10).ok_or("no number".to_owned())
+}
+
+/// Waits until this process has no more than so many bytes in memory.
+fn await_bytes(most: usize) -> Result<(), String> {
+    let begun = Instant::now();
+    while in_memory()? > most {
+        if begun.elapsed() > Duration::from_secs(30) {
+            return Err(format!("{} bytes stay", in_memory()?));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+#[test]
+fn memory_on_its_way_back_to_the_system_gets_there_in_children_too() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let large = || {
+        let mut graph = GraphBuilder::new("large", 17);
+        let shape = graph.input("x", DType::I64, [1.into()]);
+        let made = graph.op("ConstantOfShape", &[shape], &[]);
+        let bounded = graph.op("Exp", &[made], &[]);
+        let y = graph.op("ReduceMax", &[bounded], &[("keepdims", 0.into())]);
+        graph.output("y", y);
+        let options = SessionOptions { threads: 2, buffer_bytes: 1 << 20, ..SessionOptions::default() };
+        Session::from_graph(graph.finish(), &options).unwrap()
+    };
+    let floats = |count: i64| [("x", Tensor::from_slice([1], &[count]).expect("one number"))];
+    let serve = |session: &Session| session.run(&floats(64 << 20)).map(drop).map_err(|error| error.to_string());
+    let session = large();
+    serve(&session).unwrap();
+    let (piece, before) = (96 << 20, in_memory().unwrap());
+    await_bytes(piece).unwrap_or_else(|error| panic!("of {before}: {error}"));
+    for round in 0..10 {
+        serve(&session).unwrap();
+        if round % 2 == 1 {
+            // A mapping on its way as a whole.
+            let other = large();
+            serve(&other).unwrap();
+            drop(other);
+        }
+        let end = forked(|| match round % 5 {
+            // What the child needs makes what its parent left go on.
+            0 | 1 => {
+                serve(&session)?;
+                await_bytes(piece)
+            }
+            2 => {
+                session.trim();
+                await_bytes(piece)
+            }
+            // Of a child that gives nothing back itself, its memory stays as it was.
+            _ => session.run(&floats(3)).map(drop).map_err(|error| error.to_string()),
+        });
+        assert_eq!(end, End::Good, "child {round}");
+    }
+    await_bytes(piece).unwrap();
+}
+
 #[test]
 fn children_of_a_busy_process_end_with_right_results() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     children_end(40);
 }
 
 #[test]
 #[ignore = "a minute"]
 fn a_thousand_children_of_a_busy_process_end() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     children_end(1000);
 }

@@ -6,11 +6,14 @@
 //! belongs to exactly one extent, as each byte of a slice does after `split_at_mut`. Depends on none of its users.
 
 mod foreign;
+pub mod leaving;
 mod pace;
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
@@ -18,6 +21,7 @@ use rustix::mm::{MprotectFlags, mprotect};
 use rustix::param::page_size;
 
 pub use foreign::{Foreign, ForeignMut};
+use leaving::Leaving;
 use pace::Pace;
 
 use crate::memory::{self, Refused};
@@ -49,11 +53,55 @@ pub enum Flush {
 /// Reserved address space, unmapped with its last extent.
 #[derive(Debug)]
 struct Region {
-    map: MmapMut,
+    /// Taken by `drop` alone.
+    map: ManuallyDrop<MmapMut>,
     /// Whether huge pages were requested.
     huge: bool,
     /// The mapping's first byte.
     base: NonNull<u8>,
+    /// About how many bytes have been populated and not discarded.
+    present: AtomicUsize,
+}
+
+impl Region {
+    fn of(map: MmapMut, base: NonNull<u8>, huge: bool) -> Arc<Region> {
+        Arc::new(Region { map: ManuallyDrop::new(map), huge, base, present: AtomicUsize::new(0) })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: taken once, and the region is not used after this.
+        let map = unsafe { ManuallyDrop::take(&mut self.map) };
+        if *self.present.get_mut() >= leaving::LEAST {
+            leaving::leave(Box::new(Unused { map, given: 0 }));
+        }
+    }
+}
+
+/// A mapping without extents, to be unmapped once its pages have been given back.
+struct Unused {
+    map: MmapMut,
+    /// Bytes from its first on that have been given back.
+    given: usize,
+}
+
+impl Leaving for Unused {
+    fn give_piece(&mut self) -> bool {
+        let piece = leaving::PIECE.min(self.bytes());
+        // SAFETY: nothing has an address in the mapping any more.
+        let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, self.given, piece) };
+        self.given += piece;
+        self.bytes() > 0
+    }
+
+    fn bytes(&self) -> usize {
+        self.map.len() - self.given
+    }
+
+    fn takes_addresses(&self) -> bool {
+        true
+    }
 }
 
 // SAFETY: `base` is the address of the mapping, which the region owns; only extents, whose ranges are disjoint, read or
@@ -100,7 +148,7 @@ impl Extent {
             // Only for speed: if it is refused, pages are small.
             let _ = map.advise(Advice::HugePage);
         }
-        Ok(Extent { region: Arc::new(Region { map, huge, base }), start, len })
+        Ok(Extent { region: Region::of(map, base, huge), start, len })
     }
 
     /// Exactly so many zeros between two pages whose every access faults. The bytes are flush with the page at one end;
@@ -122,7 +170,7 @@ impl Extent {
             unsafe { mprotect(base.add(guard).as_ptr().cast(), page, MprotectFlags::empty())? };
         }
         let slack = if flush == Flush::End { inside - bytes } else { 0 };
-        Ok(Extent { region: Arc::new(Region { map, huge: false, base }), start: page + slack, len: bytes })
+        Ok(Extent { region: Region::of(map, base, false), start: page + slack, len: bytes })
     }
 
     /// How many bytes there are.
@@ -195,12 +243,19 @@ impl Extent {
     ///
     /// [`Refused::Over`] if they are not; some pages are present then.
     pub fn populate(&mut self) -> Result<(), Refused> {
+        let bytes = self.len;
+        if self.populate_wanted() < bytes { Err(Refused::Over { bytes }) } else { Ok(()) }
+    }
+
+    /// Makes pages present as [`Extent::populate`] does, as long as they are wanted. Returns how many bytes there are
+    /// from the first one on whose pages are present: all, if they are wanted still.
+    pub fn populate_wanted(&mut self) -> usize {
         let (mut at, end) = (self.start, self.start + self.len);
         let mut ask = at + PIECE;
         while at < end {
             if at >= ask {
                 if memory::is_over() {
-                    return Err(Refused::Over { bytes: self.len });
+                    break;
                 }
                 ask = at + PIECE;
             }
@@ -218,7 +273,8 @@ impl Extent {
             PACE.note(began.elapsed(), len == HUGE_PAGE);
             at += len;
         }
-        Ok(())
+        self.region.present.fetch_add(at - self.start, Ordering::Relaxed);
+        at - self.start
     }
 
     fn populate_small(&self, at: usize, len: usize) {
@@ -237,6 +293,13 @@ impl Extent {
         let _ = self.region.map.advise_range(advice, at, len);
     }
 
+    /// Drops it. Where it is the last of its address space, that is unmapped before this returns.
+    pub fn unmap(self) {
+        if Arc::strong_count(&self.region) == 1 {
+            self.region.present.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Gives the pages that are entirely inside back to the system; their bytes read as zeros then. At each end, less
     /// than a page stays.
     pub fn discard(&mut self) {
@@ -246,6 +309,8 @@ impl Extent {
         if let Some(inside) = end.checked_sub(first).filter(|&inside| inside > 0) {
             // SAFETY: the pages belong to this extent alone, which is borrowed exclusively, and any bytes are valid.
             let _ = unsafe { self.region.map.unchecked_advise_range(UncheckedAdvice::DontNeed, first, inside) };
+            let less = |present: usize| Some(present.saturating_sub(inside));
+            let _always = self.region.present.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 }

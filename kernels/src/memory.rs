@@ -209,15 +209,16 @@ pub fn hold(bytes: usize) {
 #[must_use]
 pub fn copied<T: Clone>(elements: &[T]) -> Vec<T> {
     let mut all = with_capacity(elements.len());
-    for piece in elements.chunks(PIECE) {
+    for piece in elements.chunks(piece_of::<T>()) {
         all.extend_from_slice(piece);
         raise_if_over(size_of_val(elements));
     }
     all
 }
 
-/// Elements that are gathered between two questions whether the work of the thread is over.
-const PIECE: usize = 1 << 16;
+/// Elements that are gathered between two questions whether the work of the thread is over: what makes one may take
+/// some microseconds.
+const PIECE: usize = 1 << 12;
 
 /// Iterators whose elements become a list of a length that a model decides.
 pub trait Collect: Iterator + Sized {

@@ -61,9 +61,12 @@ impl Node for Col2Im {
             let taps = slide.taps(element);
             for plane in 0..batch * channels {
                 let row = &columns[(plane * window + element) * positions..][..positions];
-                pace.step(taps.len());
-                for &(from, place) in &taps {
-                    image[plane * area + place] += row[from];
+                pace.step(1);
+                for taps in taps.chunks(Pace::UNITS / 8) {
+                    pace.step(8 * taps.len());
+                    for &(from, place) in taps {
+                        image[plane * area + place] += row[from];
+                    }
                 }
             }
         }

@@ -119,9 +119,33 @@ impl RoiAlign {
                         return;
                     }
                 }
-                *to = narrowed(if self.max { greatest(plane, samples) } else { mean(plane, samples) });
+                let Some(pooled) = self.pooled(plane, samples, parallel) else { return };
+                *to = narrowed(pooled);
             }
         }
+    }
+
+    /// Pools the samples of a bin; `None` where the request has ended before all are read.
+    fn pooled<W: Copy + Into<f64>>(
+        &self,
+        plane: Plane<'_, W>,
+        [rows, columns]: [&[Neighbours]; 2],
+        parallel: &dyn Parallel,
+    ) -> Option<f64> {
+        let piece = (UNSEEN / columns.len().max(1)).max(1);
+        let (mut sum, mut most) = (0.0, None);
+        for (number, rows) in rows.chunks(piece).enumerate() {
+            if number > 0 && parallel.is_stopped() {
+                return None;
+            }
+            if self.max {
+                most = greatest(plane, [rows, columns], most);
+            } else {
+                sum = total(plane, [rows, columns], sum);
+            }
+        }
+        let count = (rows.len() * columns.len()).max(1) as f64;
+        Some(if self.max { most.unwrap_or(0.0) } else { sum / count })
     }
 
     /// Pools all regions, their planes shared out between threads; `narrowed` makes elements of results.
@@ -230,21 +254,25 @@ struct Pooling<'a, W> {
     narrowed: fn(f64) -> W,
 }
 
-/// The mean of a bin's samples, of which those outside are zero.
-fn mean<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[Neighbours]; 2]) -> f64 {
-    let mut sum = 0.0;
+/// The sum of samples and of those before them. Those outside are zero.
+fn total<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[Neighbours]; 2], before: f64) -> f64 {
+    let mut sum = before;
     for &row in rows.iter().flatten() {
         for &column in columns.iter().flatten() {
             let [a, b, c, d] = plane.parts(row, column);
             sum += a + b + c + d;
         }
     }
-    sum / (rows.len() * columns.len()).max(1) as f64
+    sum
 }
 
-/// The greatest of the weighted neighbours of a bin's samples, not of their sums: so ONNX defines it.
-fn greatest<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[Neighbours]; 2]) -> f64 {
-    let mut greatest = None::<f64>;
+/// The greatest of the weighted neighbours of samples and of those before them, not of their sums: so ONNX defines it.
+fn greatest<W: Copy + Into<f64>>(
+    plane: Plane<'_, W>,
+    [rows, columns]: [&[Neighbours]; 2],
+    before: Option<f64>,
+) -> Option<f64> {
+    let mut greatest = before;
     for &row in rows {
         for &column in columns {
             // What is outside counts as zero.
@@ -252,7 +280,7 @@ fn greatest<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[Neighb
             greatest = parts.into_iter().chain(greatest).reduce(f64::max);
         }
     }
-    greatest.unwrap_or(0.0)
+    greatest
 }
 
 impl Node for RoiAlign {

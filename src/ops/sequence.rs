@@ -208,6 +208,7 @@ fn divide(
         }
         let places = (start..start + count).collected();
         start += count;
+        cx.check_stop()?;
         let to = cx.alloc(TensorSpec { dtype: tensor.dtype(), shape })?;
         rearrange(&Blocks { places, size, inner }.copied(cx.parallel()), &[tensor], to)
     };

@@ -153,11 +153,12 @@ impl Slide {
             inner /= self.kernel[dim];
             let offset = rest / inner * self.dilations[dim];
             rest %= inner;
-            let along: Vec<(usize, usize)> = (0..self.output[dim])
-                .filter_map(|at| (at * self.strides[dim] + offset).checked_sub(self.pads[dim]).map(|place| (at, place)))
-                .filter(|&(_, place)| place < self.input[dim])
-                .collected();
             let (positions, size) = (self.output[dim], self.input[dim]);
+            let (pad, stride) = (self.pads[dim], self.strides[dim]);
+            // Those inside, however many lie in the padding.
+            let first = pad.saturating_sub(offset).div_ceil(stride);
+            let end = (size + pad).saturating_sub(offset).div_ceil(stride).min(positions);
+            let along: Vec<(usize, usize)> = (first..end).map(|at| (at, at * stride + offset - pad)).collected();
             let join = |&(to, from): &(usize, usize)| {
                 along.iter().map(move |&(at, place)| (to * positions + at, from * size + place))
             };

@@ -1,6 +1,6 @@
 //! Operators that carry a state from one part of a sequence to the next: CausalConvWithState, LinearAttention.
 
-use kiln_kernels::memory;
+use kiln_kernels::memory::{self, Collect, Pace};
 
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
@@ -10,6 +10,9 @@ use crate::tensor::{Tensor, TensorSpec};
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =
     &[("", "CausalConvWithState", make_conv), ("", "LinearAttention", make_linear)];
+
+/// Products that are summed between two steps of a loop's pace.
+const LINE: usize = 1 << 12;
 
 struct CausalConv {
     /// Whether the result x becomes x sigmoid(x).
@@ -66,28 +69,30 @@ impl Node for CausalConv {
         floats(inputs)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let [lines, channels, length, taps] = self.sizes(&io.inputs())?;
         let (values, weights) = (widened::<f64>(io.input(0)?)?, widened::<f64>(io.input(1)?)?);
         let bias = io.optional(2).map(widened::<f64>).transpose()?;
         let past = io.optional(3).map(widened::<f64>).transpose()?;
         let (mut output, mut present) = (memory::with_capacity(values.len()), Vec::new());
+        let mut pace = Pace::default();
         for line in 0..lines {
             let channel = line % channels;
             let mut seen = past
                 .as_ref()
                 .map_or(memory::zeroed(taps - 1), |past| memory::copied(&past[line * (taps - 1)..][..taps - 1]));
-            memory::reserve(&mut seen, length);
-            seen.extend_from_slice(&values[line * length..][..length]);
+            values[line * length..][..length].iter().copied().collected_into(&mut seen);
             let start = bias.as_ref().map_or(0.0, |bias| bias[channel]);
             for window in seen.windows(taps) {
-                cx.check_stop()?;
-                let products = window.iter().zip(&weights[channel * taps..]).map(|(a, b)| a * b);
-                let sum = start + products.sum::<f64>();
+                let mut products = 0.0;
+                for (values, weights) in window.chunks(LINE).zip(weights[channel * taps..].chunks(LINE)) {
+                    pace.step(1 + values.len());
+                    values.iter().zip(weights).for_each(|(a, b)| products += a * b);
+                }
+                let sum = start + products;
                 output.push(if self.gated { sum / (1.0 + (-sum).exp()) } else { sum });
             }
-            memory::reserve(&mut present, taps - 1);
-            present.extend_from_slice(&seen[seen.len() - (taps - 1)..]);
+            seen[seen.len() - (taps - 1)..].iter().copied().collected_into(&mut present);
         }
         let (output, present) = (narrow(&output, io.alloc(0)?)?, narrow(&present, io.alloc(1)?)?);
         io.push(output);

@@ -67,6 +67,9 @@ impl Node for Window {
 
 struct Mel;
 
+/// Units of a loop's pace that the first access to a page takes.
+const FAULT: usize = 128;
+
 impl Mel {
     /// The bins at which the bands begin, peak and end: evenly spaced in mel, band `i` peaking where band `i + 1`
     /// begins.
@@ -116,11 +119,13 @@ impl Node for Mel {
             let &[begin, peak, end] = edge else { continue };
             // A band whose rising side has no width still has its peak.
             weights[peak * bands + band] = 1.0;
-            pace.step(1 + end.saturating_sub(begin));
+            pace.step(1);
             for bin in begin..peak {
+                pace.step(FAULT);
                 weights[bin * bands + band] = (bin - begin) as f64 / (peak - begin) as f64;
             }
             for bin in peak..end {
+                pace.step(FAULT);
                 weights[bin * bands + band] = (end - bin) as f64 / (end - peak) as f64;
             }
         }

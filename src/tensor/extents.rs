@@ -6,9 +6,9 @@
 //! address, so that equal requests get equal addresses. Depends on no tensor.
 
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
-use kiln_kernels::memory::{Refused, unclaimed_bytes};
+use kiln_kernels::memory::unclaimed_bytes;
 
-use super::system::{make_present, reserve};
+use super::system::{Missing, make_present, reserve};
 
 /// Address space that is reserved at once: more than most models need; it costs nothing until it is present.
 const RESERVED: usize = 1 << 30;
@@ -76,24 +76,27 @@ impl FreeExtents {
     fn unmap_free(&mut self) {
         self.present_bytes -= self.bytes;
         self.bytes = 0;
-        self.present.0.clear();
-        self.absent.0.clear();
-    }
-
-    /// Takes an extent back whose pages were to be present and are not.
-    pub(super) fn insert_discarded(&mut self, extent: Extent) {
-        self.present_bytes = self.present_bytes.saturating_sub(extent.len());
-        self.absent.insert(extent);
-    }
-
-    /// Takes memory back of which only the first extent has present pages.
-    pub(super) fn insert_half(&mut self, found: Found) {
-        let Found { present, fresh } = found;
-        self.insert(present);
-        if let Some(fresh) = fresh {
-            self.present_bytes -= fresh.len();
-            self.absent.insert(fresh);
+        for extent in self.present.0.drain(..).chain(self.absent.0.drain(..)) {
+            extent.unmap();
         }
+    }
+
+    /// Takes an extent back whose pages were to be present, of which only the first are.
+    pub(super) fn insert_missing(&mut self, mut extent: Extent, present: usize) {
+        let absent = extent.split_off(present);
+        self.present_bytes = self.present_bytes.saturating_sub(absent.len());
+        self.insert(extent);
+        self.absent.insert(absent);
+    }
+
+    /// Whether there is an extent of that many bytes whose pages are present.
+    pub(super) fn has(&self, bytes: usize) -> bool {
+        self.present.0.iter().any(|extent| extent.len() >= bytes)
+    }
+
+    /// Bytes that are present, free or taken.
+    pub(super) fn present_bytes(&self) -> usize {
+        self.present_bytes
     }
 
     /// A free extent, with the missing pages after it.
@@ -221,16 +224,17 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// All of its memory, and why not all of its pages are present.
-    pub(super) fn populate_part(self, bytes: usize) -> Result<(Extent, Option<Extent>), (Found, Refused)> {
+    /// All of its memory, of which only the first bytes are present, and why.
+    pub(super) fn populate_part(self, bytes: usize) -> Result<(Extent, Option<Extent>), (Extent, Missing)> {
         let Found { mut present, fresh } = self;
         let Some(mut fresh) = fresh else { return Ok((present, None)) };
-        if let Err(refused) = make_present(&mut fresh) {
-            fresh.discard();
-            return Err((Found { present, fresh: Some(fresh) }, refused));
-        }
+        let before = present.len();
+        let made = make_present(&mut fresh);
         // Cannot fail: it follows.
         let _ = present.join(fresh);
+        if let Err(missing) = made {
+            return Err((present, Missing { present: before + missing.present, ..missing }));
+        }
         let rest = present.split_off(bytes);
         Ok((present, Some(rest)))
     }

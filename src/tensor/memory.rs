@@ -89,7 +89,7 @@ impl Memory {
         let mut extent = reserve(len)?;
         // The rest of the last page is never touched, and is unmapped with the mapping.
         drop(extent.split_off(len));
-        make_present(&mut extent)?;
+        make_present(&mut extent).map_err(|missing| missing.refused)?;
         Ok(Memory::Piece(extent))
     }
 

@@ -4,20 +4,24 @@
 //! memory is kept because fresh pages cost more than most operators take to fill them. Large buffers are cut out of
 //! [free extents](super::extents), which join when they are freed. Small ones come from the heap or from slots, in
 //! classes of about an eighth of a power of two; the least recently used is freed first.
+//!
+//! Much large memory beyond the bound goes back to the system on [another thread](leaving). Until then it is free
+//! memory of the pool as the rest, and the first to be lent.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 
 use kiln_kernels::Parallel;
+use kiln_kernels::extent::leaving::{self, Leaving};
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
-use kiln_kernels::memory::Refused;
+use kiln_kernels::memory::{Refused, is_over};
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::extents::FreeExtents;
 use super::memory::{LINE, Memory};
-use super::system::{installed_bytes, make_present};
-use crate::fork::{Mutex, MutexGuard};
+use super::system::{Missing, installed_bytes, make_present};
+use crate::fork::{Mutex, MutexGuard, stay};
 use crate::knobs;
 
 /// Free memory, bounded in bytes.
@@ -28,6 +32,27 @@ pub struct BufferPool {
     lent: AtomicUsize,
     /// The most that may be lent at once.
     most: usize,
+    /// About how many bytes are on their way back to the system.
+    leaving: Arc<AtomicUsize>,
+    /// This pool, for who gives its memory back.
+    this: Weak<BufferPool>,
+}
+
+/// What a pool has beyond its bound.
+struct Excess {
+    pool: Weak<BufferPool>,
+    /// As the pool's `leaving`, to be read without owning the pool.
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Leaving for Excess {
+    fn give_piece(&mut self) -> bool {
+        self.pool.upgrade().is_some_and(|pool| pool.give_piece())
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +67,8 @@ struct Free {
     bytes: usize,
     /// Counts buffers that are given back.
     clock: u64,
+    /// Whether what is beyond the limit is on its way back to the system.
+    is_leaving: bool,
 }
 
 #[derive(Debug)]
@@ -68,7 +95,8 @@ impl BufferPool {
     #[must_use]
     pub fn bounded(limit: usize, most: usize) -> Arc<BufferPool> {
         let free = Mutex::new(Free { limit, ..Free::default() });
-        Arc::new(BufferPool { free, lent: AtomicUsize::new(0), most })
+        let (lent, leaving) = (AtomicUsize::new(0), Arc::default());
+        Arc::new_cyclic(|this| BufferPool { free, lent, most, leaving, this: this.clone() })
     }
 
     /// Bytes that may still be lent. Requests at the same time may together get a little more.
@@ -94,6 +122,7 @@ impl BufferPool {
     }
 
     fn lend_close(&self, bytes: usize) -> Result<Memory, Refused> {
+        self.await_room(bytes)?;
         let mut free = self.lock();
         let found = free.extents.take(bytes).ok_or(Refused::System { bytes })?;
         let (mut extent, rest) = found.divide(bytes);
@@ -103,11 +132,7 @@ impl BufferPool {
         self.bound(free);
         match make_present(&mut extent) {
             Ok(()) => Ok(Memory::Piece(extent)),
-            Err(refused) => {
-                extent.discard();
-                self.lock().extents.insert_discarded(extent);
-                Err(refused)
-            }
+            Err(missing) => Err(self.take_back(extent, missing)),
         }
     }
 
@@ -150,6 +175,7 @@ impl BufferPool {
     }
 
     fn lend_large(&self, bytes: usize) -> Result<Memory, Refused> {
+        self.await_room(bytes)?;
         let found = self.lock().extents.take(bytes).ok_or(Refused::System { bytes })?;
         // Outside of the lock: fresh pages take long.
         match found.populate_part(bytes) {
@@ -160,10 +186,38 @@ impl BufferPool {
                 self.bound(free);
                 Ok(Memory::Piece(extent))
             }
-            Err((found, refused)) => {
-                self.lock().extents.insert_half(found);
-                Err(refused)
+            Err((extent, missing)) => Err(self.take_back(extent, missing)),
+        }
+    }
+
+    /// Takes memory back that was not lent because pages are missing.
+    fn take_back(&self, extent: Extent, missing: Missing) -> Refused {
+        let mut free = self.lock();
+        free.extents.insert_missing(extent, missing.present);
+        self.bound(free);
+        missing.refused
+    }
+
+    /// Gives memory that is on its way back to the system at once where this pool would else have more at a time than
+    /// it may lend.
+    ///
+    /// # Errors
+    ///
+    /// Where the work of this thread is over before there is room.
+    fn await_room(&self, bytes: usize) -> Result<(), Refused> {
+        loop {
+            if self.leaving.load(Ordering::Relaxed) == 0 {
+                return Ok(());
             }
+            let free = self.lock();
+            if !free.is_leaving || free.extents.has(bytes) || free.extents.present_bytes() + bytes <= self.most {
+                return Ok(());
+            }
+            drop(free);
+            if is_over() {
+                return Err(Refused::Over { bytes });
+            }
+            self.give_piece();
         }
     }
 
@@ -201,16 +255,17 @@ impl BufferPool {
         self.bound(free);
     }
 
-    /// Gives all free memory back to the system. What is lent is kept again once it comes back.
+    /// Gives all free memory back to the system before it returns. What is lent is kept again once it comes back.
     pub fn trim(&self) {
         self.shrink(self.lock(), 0);
+        leaving::go_on();
     }
 
     fn lock(&self) -> MutexGuard<'_, Free> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes held for reuse.
+    /// Bytes held for reuse, or on their way back to the system.
     #[must_use]
     pub fn free_bytes(&self) -> usize {
         let free = self.lock();
@@ -239,30 +294,80 @@ impl BufferPool {
 
     fn bound(&self, free: MutexGuard<'_, Free>) {
         if free.bytes + free.extents.bytes() > free.limit {
-            let limit = free.limit;
-            self.shrink(free, limit);
+            self.give_excess(free);
         }
+    }
+
+    /// Frees what is beyond the limit; of large memory, much is left to another thread.
+    #[cold]
+    fn give_excess(&self, mut free: MutexGuard<'_, Free>) {
+        let limit = free.limit;
+        let excess = free.excess();
+        if excess < leaving::LEAST && !free.is_leaving {
+            return self.shrink(free, limit);
+        }
+        let victims = free.beyond(limit);
+        self.leaving.store(excess, Ordering::Relaxed);
+        let goes_on = std::mem::replace(&mut free.is_leaving, true);
+        drop(free);
+        drop(victims);
+        if goes_on {
+            return leaving::go_on();
+        }
+        leaving::leave(Box::new(Excess { pool: self.this.clone(), bytes: self.leaving.clone() }));
+    }
+
+    /// Gives a piece of what is beyond the limit back to the system. Whether there is more.
+    fn give_piece(&self) -> bool {
+        // A child of a fork that happened meanwhile would have lost the piece.
+        let _whole = stay();
+        let mut free = self.lock();
+        let most = free.extents.bytes() - free.excess().min(leaving::PIECE);
+        let piece = free.extents.excess(most);
+        drop(free);
+        let mut free = self.discard(piece);
+        let excess = free.excess();
+        self.leaving.store(excess, Ordering::Relaxed);
+        free.is_leaving = excess > 0;
+        free.is_leaving
     }
 
     /// Frees what is beyond `limit`: large memory first.
     #[cold]
     fn shrink(&self, mut free: MutexGuard<'_, Free>, limit: usize) {
         let most = limit.saturating_sub(free.bytes);
-        let mut excess = free.extents.excess(most);
-        let mut victims = Vec::new();
-        while free.bytes > limit {
-            victims.extend(free.oldest());
-        }
+        let excess = free.extents.excess(most);
+        let victims = free.beyond(limit);
         // Outside of the lock: giving memory back takes long.
         drop(free);
         drop(victims);
-        excess.iter_mut().for_each(Extent::discard);
+        drop(self.discard(excess));
+    }
+
+    /// Gives the pages of extents of this pool back to the system.
+    fn discard(&self, mut extents: Vec<Extent>) -> MutexGuard<'_, Free> {
+        extents.iter_mut().for_each(Extent::discard);
         let mut free = self.lock();
-        excess.into_iter().for_each(|extent| free.extents.insert_absent(extent));
+        extents.into_iter().for_each(|extent| free.extents.insert_absent(extent));
+        free
     }
 }
 
 impl Free {
+    /// Bytes of large memory beyond the limit.
+    fn excess(&self) -> usize {
+        self.extents.bytes().saturating_sub(self.limit.saturating_sub(self.bytes))
+    }
+
+    /// Removes small memory beyond `limit` bytes.
+    fn beyond(&mut self, limit: usize) -> Vec<Memory> {
+        let mut victims = Vec::new();
+        while self.bytes > limit {
+            victims.extend(self.oldest());
+        }
+        victims
+    }
+
     /// The smallest free small memory of `least` to `most` bytes.
     fn find(&mut self, least: usize, most: usize) -> Option<Memory> {
         let (&found, kept) = self.sizes.range_mut(least..=most).next()?;
@@ -297,6 +402,9 @@ fn rounded(lines: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::tensor::Buffer;
 
@@ -454,5 +562,119 @@ mod tests {
         assert_eq!(pool.free_bytes(), 0);
         drop(lent(&pool, 2 << 20));
         assert_eq!(pool.free_bytes(), 0, "nothing is kept any more");
+    }
+
+    /// Work of the thread that gives memory back, which takes until the test lets it end.
+    struct Gate(mpsc::Receiver<()>);
+
+    impl Leaving for Gate {
+        fn give_piece(&mut self) -> bool {
+            self.0.recv().is_ok()
+        }
+
+        fn bytes(&self) -> usize {
+            0
+        }
+    }
+
+    /// Keeps all that is left to the thread meanwhile from being given back, until the sender is dropped.
+    fn closed() -> mpsc::Sender<()> {
+        let (open, gate) = mpsc::channel();
+        leaving::leave(Box::new(Gate(gate)));
+        open
+    }
+
+    /// Waits until the pool has so much free memory and none on its way.
+    fn await_free(pool: &BufferPool, bytes: usize) {
+        let begun = Instant::now();
+        while pool.free_bytes() > bytes || leaving_bytes(pool) > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{} bytes stay", pool.free_bytes());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(pool.free_bytes(), bytes);
+    }
+
+    fn leaving_bytes(pool: &BufferPool) -> usize {
+        pool.leaving.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn much_memory_beyond_the_limit_is_on_its_way_when_it_has_been_given_back() {
+        let pool = BufferPool::new(3 << 20);
+        let buffer = lent(&pool, 256 << 20);
+        let place = address(&buffer);
+        let open = closed();
+        drop(buffer);
+        assert_eq!((pool.free_bytes(), leaving_bytes(&pool)), (256 << 20, 253 << 20), "it is on its way");
+        let again = lent(&pool, 200 << 20);
+        assert_eq!((address(&again), pool.free_bytes()), (place, 56 << 20), "and is lent before it is gone");
+        drop(again);
+        assert_eq!((pool.free_bytes(), pool.most_present()), (256 << 20, 256 << 20));
+        drop(open);
+        await_free(&pool, 3 << 20);
+        assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn memory_on_its_way_is_given_back_at_once_by_who_trims_and_by_who_needs_the_room() {
+        let pool = BufferPool::bounded(0, 300 << 20);
+        let open = closed();
+        for _ in 0..3 {
+            drop(lent(&pool, 200 << 20));
+            drop(lent(&pool, 280 << 20));
+            drop(lent_to_keep(&pool, 290 << 20));
+        }
+        assert!(pool.most_present() <= 300 << 20, "memory on its way counts: {}", pool.most_present());
+        drop([lent(&pool, 100 << 20), lent(&pool, 100 << 20)]);
+        assert!(pool.free_bytes() >= 200 << 20);
+        pool.trim();
+        assert_eq!(pool.free_bytes(), 0);
+        drop(open);
+        await_free(&pool, 0);
+    }
+
+    #[test]
+    fn work_that_is_over_leaves_what_it_had_got_and_returns() {
+        let pool = BufferPool::bounded(0, 2 << 30);
+        let asked = AtomicUsize::new(0);
+        let after = move || asked.fetch_add(1, Ordering::Relaxed) >= 20;
+        let is_over: kiln_kernels::memory::IsOver = Arc::new(after);
+        let open = closed();
+        let ended = kiln_kernels::memory::until(Some(&is_over), || pool.lend(1 << 30, 1).map(drop));
+        assert_eq!(ended, Err(Refused::Over { bytes: 1 << 30 }));
+        let left = pool.free_bytes();
+        assert!((100 << 20..512 << 20).contains(&left), "{left} bytes were present, and are on their way");
+        assert_eq!((pool.lent.load(Ordering::Relaxed), leaving_bytes(&pool)), (0, left));
+        // Nor does it give back what it would need the room of.
+        let tight = BufferPool::bounded(0, 300 << 20);
+        drop(lent(&tight, 200 << 20));
+        let ended = kiln_kernels::memory::until(Some(&is_over), || tight.lend(280 << 20, 1).map(drop));
+        assert_eq!((ended, tight.free_bytes()), (Err(Refused::Over { bytes: 280 << 20 }), 200 << 20));
+        drop(open);
+        await_free(&pool, 0);
+        await_free(&tight, 0);
+    }
+
+    #[test]
+    fn eight_callers_have_no_more_at_a_time_than_the_pool_may_lend() {
+        let (each, callers) = (72 << 20, 8);
+        let pool = BufferPool::bounded(0, callers * each);
+        std::thread::scope(|scope| {
+            for caller in 0..callers {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        let mut buffer = lent(pool, each - (((caller + round) % 3) << 20));
+                        buffer.bytes_mut()[..100].fill(caller as u8);
+                        std::thread::yield_now();
+                        assert!(buffer.bytes()[..100].iter().all(|&byte| byte == caller as u8));
+                    }
+                });
+            }
+        });
+        // Each may be a huge page larger, and callers that ask at the same time may each find the same room.
+        assert!(pool.most_present() <= 2 * callers * each, "{}", pool.most_present());
+        await_free(&pool, 0);
+        assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
     }
 }

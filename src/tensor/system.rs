@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use kiln_kernels::extent::Extent;
-use kiln_kernels::memory::{Refused, unclaimed_bytes};
+use kiln_kernels::extent::{Extent, leaving};
+use kiln_kernels::memory::{Refused, is_over, unclaimed_bytes};
 
 use crate::fork::stay;
 
@@ -13,14 +13,33 @@ use crate::fork::stay;
 /// a thousandth of that time.
 const HELD_AGAINST_MACHINE: usize = 64 << 20;
 
+/// Part of the memory to be had that may be on its way back while more is taken.
+const SHARE: usize = 2;
+
 /// Reserves address space, of which some is always left for what is not a tensor.
 ///
 /// # Errors
 ///
 /// Where there is not as much.
 pub(super) fn reserve(bytes: usize) -> Result<Extent, Refused> {
-    let refused = Refused::System { bytes };
-    if bytes > unclaimed_bytes() { Err(refused) } else { Extent::reserve(bytes).map_err(|_| refused) }
+    loop {
+        let fits = bytes <= unclaimed_bytes();
+        match fits.then(|| Extent::reserve(bytes)) {
+            Some(Ok(extent)) => return Ok(extent),
+            // Mappings that are on their way back still take addresses.
+            _ if leaving::unmap() => {}
+            _ => return Err(Refused::System { bytes }),
+        }
+    }
+}
+
+/// Pages that were to be present and are not.
+#[derive(Debug)]
+pub(super) struct Missing {
+    /// Bytes from the first on whose pages are present.
+    pub(super) present: usize,
+    /// Why the others are not.
+    pub(super) refused: Refused,
 }
 
 /// Makes all pages of an extent present.
@@ -28,12 +47,30 @@ pub(super) fn reserve(bytes: usize) -> Result<Extent, Refused> {
 /// # Errors
 ///
 /// Where they are more than the machine has left, or the work of this thread is over before they are present.
-pub(super) fn make_present(extent: &mut Extent) -> Result<(), Refused> {
+pub(super) fn make_present(extent: &mut Extent) -> Result<(), Missing> {
     let bytes = extent.len();
-    if bytes >= HELD_AGAINST_MACHINE && bytes > available_bytes() {
-        return Err(Refused::System { bytes });
+    if bytes >= HELD_AGAINST_MACHINE {
+        check_machine(bytes).map_err(|refused| Missing { present: 0, refused })?;
     }
-    extent.populate()
+    match extent.populate_wanted() {
+        present if present < bytes => Err(Missing { present, refused: Refused::Over { bytes } }),
+        _ => Ok(()),
+    }
+}
+
+/// Holds much memory against what the machine has left. What is on its way back counts as taken: as much of it as has
+/// to be there before is given back by this thread.
+fn check_machine(bytes: usize) -> Result<(), Refused> {
+    let is_early = || {
+        let leaving = leaving::bytes();
+        leaving > 0 && (bytes + leaving > installed_bytes() / SHARE || bytes > available_bytes())
+    };
+    while is_early() && leaving::give_piece() {
+        if is_over() {
+            return Err(Refused::Over { bytes });
+        }
+    }
+    if bytes > available_bytes() { Err(Refused::System { bytes }) } else { Ok(()) }
 }
 
 /// Bytes that the machine can give without taking them from other programs; `usize::MAX` if it does not say.

@@ -294,3 +294,40 @@ fn taking_much_memory_ends_with_the_time_of_the_request() {
     let small = Tensor::from_slice([1], &[3i64]).unwrap();
     assert_eq!(session.run(&[("shape", small)]).unwrap()[0].1.len(), 3);
 }
+
+/// How late requests end that ask for so many bytes and have no time for them: in a session's first request, and later.
+fn lateness(bytes: usize, limit: Duration) -> Vec<Duration> {
+    let mut build = GraphBuilder::new("large", 17);
+    let shape = build.input("shape", DType::I64, [1.into()]);
+    let made = build.op("ConstantOfShape", &[shape], &[]);
+    let last = (0..20).fold(made, |last, _| build.op("Exp", &[last], &[]));
+    build.output("y", last);
+    let graph = build.finish();
+    let options = SessionOptions { threads: 2, ..SessionOptions::default() };
+    let run = kiln::session::RunOptions { time_limit: Some(limit), ..Default::default() };
+    let shape = Tensor::from_slice([1], &[(bytes / 4) as i64]).unwrap();
+    let mut late = Vec::new();
+    for round in 0..3 {
+        let session = Session::from_graph(graph.clone(), &options).unwrap();
+        for _ in 0..(if round == 0 { 3 } else { 1 }) {
+            let started = Instant::now();
+            let ended = session.run_with(&[("shape", shape.clone())], &run);
+            late.push(started.elapsed().saturating_sub(limit));
+            assert!(ended.is_err(), "it has no time for its work");
+        }
+    }
+    late.sort();
+    late
+}
+
+#[test]
+#[ignore = "takes up to 14 GB; prints how late requests end: run it alone, with --nocapture"]
+fn requests_that_hold_gigabytes_end_with_their_time() {
+    for gigabytes in [4, 8, 14] {
+        for limit in [100, 1000].map(Duration::from_millis) {
+            let late = lateness(gigabytes << 30, limit);
+            let (median, worst) = (late[late.len() / 2], late[late.len() - 1]);
+            println!("{gigabytes} GiB within {limit:?}: {median:?} late in the median, {worst:?} at worst");
+        }
+    }
+}

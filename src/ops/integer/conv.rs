@@ -1,6 +1,6 @@
 //! Convolutions of integers, element of the window by element: plain, for models that were quantised with them.
 
-use kiln_kernels::memory::{self, Collect};
+use kiln_kernels::memory::{self, Collect, Pace};
 
 use super::{eight_bits, requantised, requantiser, single};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -48,29 +48,33 @@ impl Conv {
     }
 
     /// The sums for every image and filter.
-    fn sums(&self, sizes: &Sizes, input: &[i32], weights: &[i32], cx: &RunCx<'_>) -> Result<Vec<i32>, NodeError> {
+    fn sums(&self, sizes: &Sizes, input: &[i32], weights: &[i32]) -> Vec<i32> {
         let (each, filters) = (sizes.channels / self.groups, sizes.filters / self.groups);
         let (area, positions) = (sizes.slide.input.iter().product::<usize>(), sizes.slide.positions());
         let window: usize = sizes.slide.kernel.iter().product();
         let mut sums = memory::zeroed::<i32>(sizes.batch * sizes.filters * positions);
         if sums.is_empty() {
-            return Ok(sums);
+            return sums;
         }
+        let mut pace = Pace::default();
         for element in 0..window {
             let taps = sizes.slide.taps(element);
             for (line, sums) in sums.chunks_exact_mut(positions).enumerate() {
                 let (image, filter) = (line / sizes.filters, line % sizes.filters);
                 for channel in 0..each {
-                    cx.check_stop()?;
                     let factor = weights[(filter * each + channel) * window + element];
                     let plane = (image * sizes.channels + filter / filters * each + channel) * area;
-                    for &(to, from) in &taps {
-                        sums[to] = sums[to].wrapping_add(factor.wrapping_mul(input[plane + from]));
+                    pace.step(1);
+                    for taps in taps.chunks(Pace::UNITS / 8) {
+                        pace.step(8 * taps.len());
+                        for &(to, from) in taps {
+                            sums[to] = sums[to].wrapping_add(factor.wrapping_mul(input[plane + from]));
+                        }
                     }
                 }
             }
         }
-        Ok(sums)
+        sums
     }
 }
 
@@ -103,13 +107,13 @@ impl Node for Conv {
         self.sizes(image.shape(), weights.shape()).map(drop)
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let [image, weights, image_zero, weights_zero] = self.places();
         let (image, weights, to) = (io.input(image)?, io.input(weights)?, io.alloc(0)?);
         let sizes = self.sizes(image.shape(), weights.shape())?;
         let zero = io.optional(image_zero).map(single::<i64>).transpose()?.unwrap_or(0);
         let centred_image: Vec<i32> = widened::<i64>(image)?.into_iter().map(|value| (value - zero) as i32).collected();
-        let sums = self.sums(&sizes, &centred_image, &centred(weights, io.optional(weights_zero))?, cx)?;
+        let sums = self.sums(&sizes, &centred_image, &centred(weights, io.optional(weights_zero))?);
         let output = if self.requantised {
             let filter = |index: usize| index / sizes.slide.positions() % sizes.filters;
             let scales = widened::<f32>(io.input(4)?)?;
