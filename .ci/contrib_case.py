@@ -15,6 +15,8 @@ class Case:
     def __init__(self, name, op, domain, inputs, outputs=1, constant=(), atol=None, version=1, **attributes):
         self.name, self.op, self.domain, self.inputs, self.outputs = name, op, domain, inputs, outputs
         self.constant, self.atol, self.version = set(constant), atol, version
+        # A network in the place of the one node.
+        self.model = None
         self.attributes = {key: value for key, value in attributes.items() if value is not None}
 
 

@@ -3,7 +3,7 @@
     contrib_cases.py FOLDER [NAME...]     writes a folder for each case: model.onnx, test_data_set_*, tolerance.json
     contrib_cases.py --compare CHECK.json     holds what `kiln check --json` found against REFUSED
 
-A case is one node. Its first data set has the sizes that the case names, the second has others, because shapes are
+A case is one node, or a network that onnxruntime has optimised. Its first data set has the sizes that the case names, the second has others, because shapes are
 symbolic. What onnxruntime refuses is no case: its count is printed.
 """
 
@@ -18,6 +18,7 @@ import contrib_blockwise
 import contrib_decoder
 import contrib_fused
 import contrib_learn
+import contrib_nchwc
 import contrib_quantized
 import numpy as np
 from contrib_case import F16, GENERATORS
@@ -66,7 +67,7 @@ OTHERWISE = {
 }
 
 # Each adds its cases to GENERATORS.
-GRIDS = (contrib_blockwise, contrib_decoder, contrib_fused, contrib_quantized, contrib_learn)
+GRIDS = (contrib_blockwise, contrib_decoder, contrib_fused, contrib_nchwc, contrib_quantized, contrib_learn)
 
 
 def type_of(value):
@@ -80,6 +81,8 @@ def type_of(value):
 def model_of(case):
     from onnx import helper, numpy_helper
 
+    if case.model is not None:
+        return case.model, [info.name for info in case.model.graph.input]
     names, infos, constants = [], [], []
     for index, values in enumerate(zip(*case.inputs)):
         if values[0] is None:
@@ -150,6 +153,8 @@ def write(folder, case):
             continue
         array = np.asarray(value)
         info.CopyFrom(helper.make_tensor_value_info(info.name, type_of(array), [None] * array.ndim))
+    if case.model is not None:
+        model = contrib_nchwc.optimised(model)
     os.makedirs(place)
     onnx.save(model, f"{place}/model.onnx")
     for number, (feed, outputs) in enumerate(made):

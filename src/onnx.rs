@@ -7,7 +7,7 @@
 //!
 //! - `import` reads graphs and their nodes, `opsets` the versions that they are written for. `function` expands functions
 //!   that the model defines, `standard` those that ONNX defines, `contrib` operators of ONNX Runtime that others compute;
-//!   `draft` is what these write; `order` sorts.
+//!   `draft` is what these write; `order` sorts. `nchwc` rewrites what ONNX Runtime has optimised for a processor.
 //! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model,
 //!   which `folders` opens and `handed` has in memory; `claims` holds their sizes against what may be taken.
 //! - `weigh` says what a model's messages take before they are decoded. `url` is what a model may be named by. `data` reads the values of test cases.
@@ -26,6 +26,7 @@ mod function;
 mod handed;
 mod import;
 mod limits;
+mod nchwc;
 mod opsets;
 mod order;
 #[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
@@ -53,7 +54,6 @@ use crate::graph::Graph;
 use crate::tensor::Backing;
 
 pub use bytes::Bytes;
-pub use contrib::all as expanded;
 pub use data::{read_tensor, read_value};
 pub use error::{ExternalProblem, ModelError, TensorProblem};
 pub use handed::ExternalData;
@@ -68,6 +68,11 @@ use folders::Folders;
 use source::Source;
 use tensor::{import_tensor, tensor_proto};
 use weigh::From;
+
+/// Domains and names of the operators that are expanded when a model is read.
+pub fn expanded() -> impl Iterator<Item = (&'static str, &'static str)> {
+    contrib::all().chain(nchwc::all())
+}
 
 /// The newest operator set of ONNX's own domain that is supported (ONNX 1.23).
 pub const NEWEST_OPSET: i64 = 28;

@@ -79,7 +79,7 @@ fn renamed(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
 }
 
 /// Domains and names of the operators that are expanded when a model is read.
-pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     GROUPS.iter().copied().flatten().map(|operator| (operator.domain, operator.name))
 }
 

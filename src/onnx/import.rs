@@ -20,7 +20,7 @@ use super::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto, ValueInfoProto,
 };
 use super::tensor::import_tensor;
-use super::{External, Limits, ModelError, declared_dims, declared_type, dtype_of, order, place_of, shown};
+use super::{External, Limits, ModelError, declared_dims, declared_type, dtype_of, nchwc, order, place_of, shown};
 use crate::graph::ir::{Attr, CAPTURES, Graph, Metadata, NodeDesc, ValueId, ValueInfo, ValueKind};
 use crate::graph::operators::{self, Refusal};
 use crate::tensor::{Tensor, TensorError};
@@ -103,7 +103,8 @@ pub(super) fn import(mut model: ModelProto, mut external: External, limits: &Lim
     let functions = Functions::new(model.functions, limits)?;
     let defaults = model.ir_version.unwrap_or(DEFAULTS_SINCE) >= DEFAULTS_SINCE;
     let mut importer = Importer { limits, external, functions, nodes: 0, defaults };
-    let body = importer.graph(graph, &opsets, 0)?;
+    let mut body = importer.graph(graph, &opsets, 0)?;
+    nchwc::rewrite(&mut body.graph, &mut importer.external.claims)?;
     match body.free.first() {
         None => Ok(Graph { backings: importer.external.into_backings(), metadata: Arc::new(metadata), ..body.graph }),
         Some((name, id)) => {

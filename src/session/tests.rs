@@ -2,6 +2,7 @@
 
 mod contrib;
 mod maps;
+mod nchwc;
 
 use super::*;
 use crate::graph::node::{Node, Prepared, RunCx};
