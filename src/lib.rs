@@ -75,6 +75,7 @@ pub use onnx::ModelError;
 pub use record::{
     CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,
 };
+pub use session::decoder::{Decoder, DecoderCache, DecoderError};
 pub use session::{
     Cancel, Numerics, Port, Precision, Profile, RunOptions, Session, SessionError, SessionOptions, Trace, Tune,
     TuneReport, Verbose,

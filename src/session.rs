@@ -4,9 +4,11 @@
 //! Then executors for the shapes of the model's earlier requests are rebuilt from records, so that the first request of
 //! a known shape builds nothing: [`rehearsal`]. [`options`] are a caller's settings; [`records`] imports and exports
 //! records; [`profile`], [`trace`] and [`verbose`] observe runs; [`taps`] makes any value an output, and `outputs` makes
-//! outputs in memory of the caller's. [`overrides`] serves requests that replace defaults of the model.
+//! outputs in memory of the caller's. [`overrides`] serves requests that replace defaults of the model. [`decoder`] runs
+//! language models a step at a time.
 
 pub mod compile;
+pub mod decoder;
 #[cfg(feature = "device")]
 mod device;
 mod evaluate;
@@ -521,6 +523,13 @@ impl Session {
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 
+    /// Runs one request whose inputs have been bound.
+    fn serve_bound(&self, ordered: Vec<Option<Value>>, options: &RunOptions) -> Result<Vec<Value>, SessionError> {
+        let watch = Watch { session: self };
+        let observer = self.is_watched().then_some(&watch as &dyn Observer);
+        self.serve(ordered, &[], options, observer)
+    }
+
     fn serve(
         &self,
         mut ordered: Vec<Option<Value>>,
@@ -590,14 +599,21 @@ impl Session {
 
     /// Puts a request's tensors into the model's order and checks them against what the model declares.
     fn bind<V: Clone + Into<Value>>(&self, given: &[(&str, V)]) -> Result<Vec<Option<Value>>, SessionError> {
+        self.bind_owned(given.iter().map(|(name, value)| (*name, value.clone().into())))
+    }
+
+    /// As [`Session::bind`], of values that nobody else has: a step may write over them.
+    fn bind_owned<'n>(
+        &self,
+        given: impl IntoIterator<Item = (&'n str, Value)>,
+    ) -> Result<Vec<Option<Value>>, SessionError> {
         let mut ordered = vec![None; self.inputs.len()];
         for (name, value) in given {
-            let Some(place) = self.inputs.iter().position(|port| port.name == *name) else {
+            let Some(place) = self.inputs.iter().position(|port| port.name == name) else {
                 let known: Vec<&str> = self.inputs.iter().map(|port| port.name.as_str()).collect();
                 let reason = format!("the model has no such input; it has {}", known.join(", "));
-                return Err(SessionError::Input { name: (*name).to_owned(), reason });
+                return Err(SessionError::Input { name: name.to_owned(), reason });
             };
-            let value = value.clone().into();
             self.inputs[place].check(&value)?;
             ordered[place] = Some(value);
         }

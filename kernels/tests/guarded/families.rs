@@ -13,7 +13,7 @@ use kiln_kernels::jit::interpreted;
 use kiln_kernels::{Isa, Parallel};
 
 pub(crate) use places::{chain, transpose};
-pub(crate) use products::{attention, matmul, recurrent};
+pub(crate) use products::{attention, cached, matmul, recurrent};
 pub(crate) use rows::{groups, local, reduce, rows, softmax};
 pub(crate) use weights::blockwise;
 pub(crate) use windows::{conv, pool, quantized};
@@ -24,9 +24,9 @@ use draw::Draw;
 pub(crate) type Family = fn(&mut Draw<'_>, Isa);
 
 /// All of them.
-pub(crate) const FAMILIES: [Family; 14] = [
+pub(crate) const FAMILIES: [Family; 15] = [
     attention, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rows, softmax, transpose,
-    blockwise,
+    blockwise, cached,
 ];
 
 /// Sizes where instructions are interpreted: more than two vectors.

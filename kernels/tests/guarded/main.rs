@@ -78,7 +78,7 @@ macro_rules! each {
 }
 
 each! {
-    attention, blockwise, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rows, softmax,
+    attention, blockwise, cached, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rows, softmax,
     transpose
 }
 

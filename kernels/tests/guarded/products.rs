@@ -1,6 +1,6 @@
 //! Families whose heart is the matrix product: products, attention, recurrent layers.
 
-use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, KeyRange, Operands, Strides};
+use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, Cache, KeyRange, Operands, Strides};
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::gemm::{
     BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Panels, Right, Source,
@@ -205,6 +205,101 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
     scratch.open();
     let allowed = if shape.elements == Elements::F32 || blocks.stream { 1e-5 } else { 2e-2 };
     close(output.open(), &want, |_| allowed, &|| format!("{isa}, {blocks:?}, {shape:?}"));
+}
+
+/// Attention over a cache: batches of different lengths, whose rows end where the cache does or long before.
+pub(crate) fn cached(draw: &mut Draw<'_>, isa: Isa) {
+    let (batch, queries) = (draw.size(3), draw.reach(4, 40));
+    let (size, shared, own) = (draw.reach(40, 160), draw.size(8), draw.size(2));
+    let room = draw.reach(50, 700).max(queries);
+    let is_step = queries == 1;
+    let lengths: Vec<usize> = (0..batch).map(|_| queries + draw.wide(room) % (room - queries + 1)).collect();
+    let window = draw.flag().then(|| draw.wide(room));
+    let width = own * shared * size;
+    let steps = |rows: [usize; 3]| {
+        let [batch, head, row] = rows.map(|elements| elements as u64);
+        Strides { batch, head, row }
+    };
+    // A step's queries are those of the heads that share keys.
+    let (heads, share, rows) = if is_step { (own, 1, shared) } else { (own * shared, shared, queries) };
+    let query = steps(if is_step { [width, shared * size, size] } else { [queries * width, size, width] });
+    let row = steps([0, 0, size]);
+    let shape = AttentionShape {
+        batch: batch as u64,
+        heads: heads as u64,
+        shared: share as u64,
+        queries: rows as u64,
+        keys: room as u64,
+        size: size as u64,
+        value_size: size as u64,
+        query,
+        key: row,
+        key_columns: false,
+        value: row,
+        output: query,
+        mask: None,
+        keep: None,
+        inverted: false,
+        fill: f32::NEG_INFINITY.into(),
+        scale: 0.25.into(),
+        cap: draw.flag().then_some(3.0.into()),
+        causal: (!is_step).then_some(0),
+        range: if window.is_some() { KeyRange::Window } else { KeyRange::Cache },
+        blind_is_zero: true,
+        stored: Stored::F32,
+        written: Stored::F32,
+        elements: Elements::F32,
+    };
+    let (threads, at_end) = (draw.size(4), draw.flag());
+    let blocks = match draw.flag() {
+        true => AttentionBlocks::pick(isa, &shape, threads),
+        false => AttentionBlocks::in_order(isa, &shape, threads),
+    };
+    // The rows of some batch are the last of the cache.
+    let (per_head, per_batch) = (room * size, own * room * size);
+    let ends = lengths.iter().enumerate().map(|(at, keys)| at * per_batch + (own - 1) * per_head + keys * size);
+    let end = ends.max().unwrap_or(0);
+    let [query, key, value] =
+        [batch * queries * width, end, end].map(|elements| Guarded::of(&draw.floats(elements), at_end));
+    let mut want = vec![0.0; batch * queries * width];
+    for (at, &keys) in lengths.iter().enumerate() {
+        let sees = |query: usize, key: usize| {
+            let last = keys - queries + query;
+            key <= last && window.is_none_or(|window| last - key < window)
+        };
+        let keep: Vec<u8> = (0..queries * keys).map(|at| u8::from(sees(at / keys, at % keys))).collect();
+        let alone = AttentionShape {
+            batch: 1,
+            heads: (own * shared) as u64,
+            shared: shared as u64,
+            queries: queries as u64,
+            keys: keys as u64,
+            query: steps([0, size, width]),
+            output: steps([0, size, width]),
+            key: steps([0, per_head, size]),
+            value: steps([0, per_head, size]),
+            keep: Some(steps([0, 0, keys])),
+            causal: None,
+            range: KeyRange::Shape,
+            ..shape
+        };
+        let operands = Operands {
+            query: &query[at * queries * width..],
+            key: &key[at * per_batch..],
+            value: &value[at * per_batch..],
+            mask: None,
+            keep: Some(&keep[..]),
+        };
+        reference::attention::attention(&alone, &operands, &mut want[at * queries * width..][..queries * width]);
+    }
+    let attention = Attention::new(isa, shape, blocks, &EmitEach).unwrap();
+    let mut scratch = Guarded::blank(attention.scratch_len(), at_end);
+    let mut output = Guarded::blank(want.len(), at_end);
+    let operands = Operands { query: &*query, key: &*key, value: &*value, mask: None, keep: None };
+    let cache = Cache { keys: &lengths, batch: per_batch, head: per_head, window: window.unwrap_or(0) };
+    attention.run_cached(&operands, &cache, &mut output, &mut scratch, &InTurn(threads)).unwrap();
+    scratch.open();
+    close(output.open(), &want, |_| 1e-5, &|| format!("{isa}, {blocks:?}, {lengths:?}, {window:?}, {shape:?}"));
 }
 
 const CELLS: [Cell; 6] = [

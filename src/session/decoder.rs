@@ -1,0 +1,271 @@
+//! Language models a step at a time: a session over a graph that is rewritten for it, and caches that grow in place.
+//!
+//! A [`Decoder`] loads a model as onnxruntime-genai's builder writes it. A [`DecoderCache`] holds the keys and values of
+//! some sequences, each of its own length. [`Decoder::step`] appends tokens to them: the step writes its own rows of the
+//! cache, which is lent to the request and comes back when it ends, also where it fails. Every step of as many tokens has
+//! the same shapes, whatever the lengths: after the first one nothing is planned, chosen or emitted.
+
+mod rewrite;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kiln_kernels::memory;
+
+use self::rewrite::{LAST, Pair, ROWS, Roles};
+use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
+use crate::graph::{Graph, Value};
+use crate::onnx;
+use crate::tensor::destination::Destination;
+use crate::tensor::{Tensor, TensorError, TensorSpec};
+
+/// Why a decoder could not be made, or a step not be served. A step that fails leaves the lengths of its cache as they
+/// were.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecoderError {
+    /// The model is none that can be run a step at a time.
+    #[error("the model is no decoder: {0}")]
+    Model(String),
+    /// The tokens of a step are none that its cache takes.
+    #[error("tokens: {0}")]
+    Tokens(String),
+    /// The cache has no room for a step and may not have more, or is another model's.
+    #[error("cache: {0}")]
+    Cache(String),
+    /// The cache could not have its memory.
+    #[error("cache: {0}")]
+    Memory(#[from] TensorError),
+    /// The session refused it.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// A language model that is run a step at a time.
+pub struct Decoder {
+    session: Session,
+    roles: Roles,
+}
+
+/// The keys and values of some sequences.
+pub struct DecoderCache {
+    /// For each part of the cache, [sequences, heads, room, size].
+    parts: Vec<Arc<Destination>>,
+    lengths: Vec<usize>,
+    room: usize,
+    most: usize,
+}
+
+impl Decoder {
+    /// Loads an ONNX file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::load`], and [`DecoderError::Model`] for a model whose cache is not read and written by
+    /// GroupQueryAttention of com.microsoft.
+    pub fn load(path: &Path, options: &SessionOptions) -> Result<Decoder, DecoderError> {
+        let begun = LoadClock::now(options);
+        let name = path.display().to_string();
+        let graph = attempt(&name, &begun, || Ok(onnx::load(path, &options.onnx_limits())?))?;
+        Decoder::make(graph, name, options, &begun)
+    }
+
+    /// Makes a decoder of a graph built in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::load`].
+    pub fn from_graph(graph: Graph, options: &SessionOptions) -> Result<Decoder, DecoderError> {
+        let begun = LoadClock::now(options);
+        let name = graph.name.clone();
+        Decoder::make(graph, name, options, &begun)
+    }
+
+    fn make(
+        mut graph: Graph,
+        name: String,
+        options: &SessionOptions,
+        begun: &LoadClock,
+    ) -> Result<Decoder, DecoderError> {
+        let roles = rewrite::rewrite(&mut graph)?;
+        let session = attempt(&name, begun, || Session::make(graph, name.clone(), options, begun))?;
+        Ok(Decoder { session, roles })
+    }
+
+    /// The session that serves the steps.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// An empty cache for so many sequences, with room for `room` positions of each. It doubles where a step needs more,
+    /// up to `most` positions.
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Memory`] where the session has not as much memory left.
+    pub fn cache(&self, sequences: usize, room: usize, most: usize) -> Result<DecoderCache, DecoderError> {
+        if sequences == 0 {
+            return Err(DecoderError::Cache("it is for no sequence".to_owned()));
+        }
+        let room = room.clamp(1, most.max(1));
+        let parts = self.parts(sequences, room)?;
+        let parts = parts.into_iter().map(Destination::of).collect::<Result<_, _>>()?;
+        Ok(DecoderCache { parts, lengths: vec![0; sequences], room, most })
+    }
+
+    fn parts(&self, sequences: usize, room: usize) -> Result<Vec<Tensor>, TensorError> {
+        let part = |pair: &Pair| {
+            let spec = pair.spec(sequences, room);
+            let mut part = Tensor::from_pool(&self.session.buffers, spec)?;
+            // Rows that no sequence has may be multiplied by weights of zero.
+            memory::fill(part.bytes_mut(), &0);
+            Ok(part)
+        };
+        self.roles.cache.iter().map(part).collect()
+    }
+
+    /// Appends as many tokens to every sequence of the cache, and gives the logits behind the last one:
+    /// [sequences, words].
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Tokens`] for other numbers of sequences or for tokens that are not as many for each,
+    /// [`DecoderError::Cache`] where a sequence would be longer than the cache may be or the cache is of another model,
+    /// and what the session refuses. Lengths are then as they were.
+    pub fn step(
+        &self,
+        cache: &mut DecoderCache,
+        tokens: &[&[i64]],
+        options: &RunOptions,
+    ) -> Result<Tensor, DecoderError> {
+        let sequences = cache.lengths.len();
+        let new = tokens.first().map_or(0, |tokens| tokens.len());
+        if tokens.len() != sequences {
+            return Err(DecoderError::Tokens(format!("{} lists of them for {sequences} sequences", tokens.len())));
+        }
+        if new == 0 || tokens.iter().any(|tokens| tokens.len() != new) {
+            let counts: Vec<usize> = tokens.iter().map(|tokens| tokens.len()).collect();
+            return Err(DecoderError::Tokens(format!("sequences get {counts:?} of them, not as many each and some")));
+        }
+        let longest = cache.lengths.iter().copied().max().unwrap_or(0).saturating_add(new);
+        self.reserve(cache, longest)?;
+        let inputs = self.inputs(cache, tokens, new, longest)?;
+        let inputs = self.session.bind_owned(inputs)?;
+        let mut outputs = self.session.serve_bound(inputs, options)?;
+        let logits = outputs.swap_remove(0).into_tensor();
+        let logits = logits.map_err(|error| DecoderError::Model(error.to_string()))?;
+        drop(outputs);
+        cache.lengths.iter_mut().for_each(|length| *length += new);
+        let words = logits.shape().last().copied().unwrap_or(0);
+        Ok(logits.reshaped([sequences, words])?)
+    }
+
+    /// The inputs of a step by name.
+    fn inputs(
+        &self,
+        cache: &DecoderCache,
+        tokens: &[&[i64]],
+        new: usize,
+        longest: usize,
+    ) -> Result<Vec<(&str, Value)>, DecoderError> {
+        let (roles, sequences) = (&self.roles, tokens.len());
+        let all = tokens.iter().flat_map(|tokens| tokens.iter().copied()).collect();
+        let mut inputs = vec![(roles.tokens.as_str(), Tensor::from_vec([sequences, new], all)?)];
+        // The operator counts from 0.
+        let last = cache.lengths.iter().map(|&length| (length + new - 1) as i32).collect();
+        inputs.push((LAST, Tensor::from_vec([sequences], last)?));
+        let rows = (1..=sequences).map(|sequence| (sequence * new - 1) as i64).collect();
+        inputs.push((ROWS, Tensor::from_vec([sequences], rows)?));
+        if let Some(name) = &roles.mask {
+            let filled = |&length: &usize| (0..longest).map(move |at| i64::from(at < length + new));
+            inputs
+                .push((name, Tensor::from_vec([sequences, longest], cache.lengths.iter().flat_map(filled).collect())?));
+        }
+        if let Some(name) = &roles.positions {
+            let own = |&length: &usize| (length..length + new).map(|position| position as i64);
+            inputs.push((name, Tensor::from_vec([sequences, new], cache.lengths.iter().flat_map(own).collect())?));
+        }
+        for (pair, part) in roles.cache.iter().zip(&cache.parts) {
+            let lent = part.lend(part.spec());
+            let lent = lent.ok_or_else(|| DecoderError::Cache(format!("'{}' is in use by another step", pair.past)))?;
+            inputs.push((&pair.past, lent));
+        }
+        Ok(inputs.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor))).collect())
+    }
+
+    /// Makes room for sequences of that length.
+    fn reserve(&self, cache: &mut DecoderCache, longest: usize) -> Result<(), DecoderError> {
+        let sizes = |pair: &rewrite::Pair| {
+            TensorSpec::new(pair.dtype, [cache.lengths.len(), pair.heads, cache.room, pair.size])
+        };
+        let specs = self.roles.cache.iter().map(sizes);
+        if !specs.eq(cache.parts.iter().map(|part| part.spec().clone())) {
+            return Err(DecoderError::Cache("it is another model's".to_owned()));
+        }
+        if longest > cache.most || i32::try_from(longest).is_err() {
+            let DecoderCache { most, lengths, .. } = cache;
+            return Err(DecoderError::Cache(format!(
+                "{longest} positions, where {most} are the most; it has {lengths:?}"
+            )));
+        }
+        if longest <= cache.room {
+            return Ok(());
+        }
+        let room = longest.max(cache.room.saturating_mul(2)).min(cache.most);
+        let mut parts = self.parts(cache.lengths.len(), room)?;
+        for (part, to) in cache.parts.iter().zip(&mut parts) {
+            let from = part.lend(part.spec());
+            let from = from.ok_or_else(|| DecoderError::Cache("it is in use by another step".to_owned()))?;
+            // Heads of all sequences follow each other.
+            let bytes = |tensor: &Tensor| tensor.shape()[2..].iter().product::<usize>() * tensor.dtype().size();
+            let (narrow, wide) = (bytes(&from), bytes(to));
+            if narrow > 0 {
+                let heads = from.bytes().chunks_exact(narrow).zip(to.bytes_mut().chunks_exact_mut(wide));
+                heads.for_each(|(from, to)| to[..narrow].copy_from_slice(from));
+            }
+        }
+        cache.parts = parts.into_iter().map(Destination::of).collect::<Result<_, _>>()?;
+        cache.room = room;
+        Ok(())
+    }
+}
+
+impl DecoderCache {
+    /// The positions of each sequence.
+    #[must_use]
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// Positions that each sequence has room for.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Bytes of keys and values.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let bytes = |part: &Arc<Destination>| part.spec().elements().unwrap_or(0) * part.spec().dtype.size();
+        self.parts.iter().map(bytes).sum()
+    }
+
+    /// Forgets the positions of a sequence from `length` on.
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Cache`] for a sequence that it has not, or one that is shorter.
+    pub fn rewind(&mut self, sequence: usize, length: usize) -> Result<(), DecoderError> {
+        match self.lengths.get_mut(sequence) {
+            Some(old) if *old >= length => *old = length,
+            Some(old) => {
+                return Err(DecoderError::Cache(format!("sequence {sequence} has {old} positions, not {length}")));
+            }
+            None => return Err(DecoderError::Cache(format!("there is no sequence {sequence}"))),
+        }
+        Ok(())
+    }
+}

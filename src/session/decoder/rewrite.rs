@@ -1,0 +1,273 @@
+//! The graph of a language model, rewritten for steps over a cache.
+//!
+//! Models of onnxruntime-genai's builder compute the lengths of sequences from `attention_mask`, whose shape changes in
+//! every step. The operator that reads the lengths says what they are, so that they become inputs of their own, which
+//! have the same shape in all steps: one plan serves them all. What then reads the mask no more is dropped. Logits are
+//! computed of one position of each sequence.
+
+use std::collections::BTreeSet;
+
+use super::DecoderError;
+use crate::graph::facts::Facts;
+use crate::graph::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId, ValueInfo};
+use crate::tensor::{DType, Tensor, TensorSpec};
+
+/// Names of the inputs that a rewritten graph has beside the model's. Models do not use such names.
+pub(super) const LAST: &str = "kiln.last_positions";
+pub(super) const ROWS: &str = "kiln.rows_of_logits";
+
+/// Inputs of GroupQueryAttention.
+const PAST: [usize; 2] = [3, 4];
+const LAST_INPUT: usize = 5;
+const TOTAL_INPUT: usize = 6;
+
+/// What the inputs and outputs of a rewritten graph are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Roles {
+    /// The tokens [sequences, positions].
+    pub(super) tokens: String,
+    /// One for each position that is filled [sequences, longest], where the graph reads it.
+    pub(super) mask: Option<String>,
+    /// The number of each new position [sequences, positions], where the graph reads it.
+    pub(super) positions: Option<String>,
+    /// Inputs and outputs that are one buffer each: keys and values of every layer.
+    pub(super) cache: Vec<Pair>,
+    /// The logits [sequences, 1, vocabulary].
+    pub(super) logits: String,
+}
+
+/// A part of the cache, [sequences, heads, room, size].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) past: String,
+    pub(super) heads: usize,
+    pub(super) size: usize,
+    pub(super) dtype: DType,
+}
+
+impl Pair {
+    /// For so many sequences, with room for so many positions.
+    pub(super) fn spec(&self, sequences: usize, room: usize) -> TensorSpec {
+        TensorSpec::new(self.dtype, [sequences, self.heads, room, self.size])
+    }
+}
+
+fn refused(reason: impl Into<String>) -> DecoderError {
+    DecoderError::Model(reason.into())
+}
+
+/// Rewrites a model's graph.
+///
+/// # Errors
+///
+/// Where it is not the graph of a decoder with a cache that GroupQueryAttention reads.
+pub(super) fn rewrite(graph: &mut Graph) -> Result<Roles, DecoderError> {
+    let facts = Facts::of(graph, true);
+    let layers: Vec<usize> = (0..graph.nodes.len()).filter(|&at| is_attention(&graph.nodes[at])).collect();
+    if layers.is_empty() {
+        return Err(refused("no node is a GroupQueryAttention: its cache is not known"));
+    }
+    let batch = batch_of(graph, layers[0]);
+    let last = input(graph, LAST, DType::I32, batch.clone());
+    let (mut cache, mut presents) = (Vec::new(), Vec::new());
+    let mut lengths = Vec::new();
+    for at in layers {
+        let node = &graph.nodes[at];
+        for (own, past_input) in PAST.into_iter().enumerate() {
+            let (past, present) = pair(graph, node, past_input, 1 + own)?;
+            let (info, (heads, size)) = (graph.value(past), heads_of(node, &facts)?);
+            let dtype = info.dtype.unwrap_or(DType::F32);
+            cache.push(Pair { past: info.name.clone(), heads, size, dtype });
+            presents.push(present);
+        }
+        let past = graph.nodes[at].input(PAST[0]);
+        // The cache has room for the longest sequence, and that is all that this length decides.
+        let room = graph.fresh("room");
+        let attrs = Attrs::from([("start".to_owned(), Attr::Int(2)), ("end".to_owned(), Attr::Int(3))]);
+        lengths.push((at, NodeDesc { version: 15, ..step("Shape", attrs, [past, None], room) }));
+        let node = &mut graph.nodes[at];
+        node.inputs[LAST_INPUT] = Some(last);
+        node.inputs[TOTAL_INPUT] = Some(room);
+        node.attrs.insert("past_present_share_buffer".to_owned(), Attr::Int(1));
+        // A window says which positions are read, and the whole cache is there.
+        node.attrs.remove("sliding_window_cache");
+    }
+    for (at, node) in lengths.into_iter().rev() {
+        graph.nodes.insert(at, node);
+    }
+    let logits = logits_of(graph, &presents)?;
+    let logits = at_rows(graph, logits, batch, &facts)?;
+    graph.outputs = std::iter::once(logits).chain(presents).collect();
+    drop_unread(graph);
+    let mut roles = Roles { cache, logits: graph.value(logits).name.clone(), ..Roles::default() };
+    for &value in &graph.inputs {
+        let info = graph.value(value);
+        let name = info.name.clone();
+        let is_known = [LAST, ROWS].contains(&name.as_str()) || graph.constants.contains_key(&value);
+        if is_known || roles.cache.iter().any(|pair| pair.past == name) {
+            continue;
+        }
+        match name.as_str() {
+            _ if info.dims.as_ref().is_none_or(|dims| dims.len() != 2) || info.dtype != Some(DType::I64) => {
+                return Err(refused(format!("input '{name}' is none that a decoder is known to have")));
+            }
+            "attention_mask" => roles.mask = Some(name),
+            "position_ids" => roles.positions = Some(name),
+            _ if roles.tokens.is_empty() => roles.tokens = name,
+            _ => return Err(refused(format!("inputs '{}' and '{name}' may both be the tokens", roles.tokens))),
+        }
+    }
+    if roles.tokens.is_empty() {
+        return Err(refused("no input has the tokens"));
+    }
+    Ok(roles)
+}
+
+fn is_attention(node: &NodeDesc) -> bool {
+    node.domain == "com.microsoft" && node.op == "GroupQueryAttention"
+}
+
+/// The number of sequences, as the model declares it.
+fn batch_of(graph: &Graph, layer: usize) -> Dim {
+    let past = graph.nodes[layer].input(PAST[0]);
+    let dims = past.and_then(|past| graph.value(past).dims.as_deref());
+    dims.and_then(|dims| dims.first().cloned()).unwrap_or(Dim::Any)
+}
+
+/// Adds an input of one number for each sequence.
+fn input(graph: &mut Graph, name: &str, dtype: DType, batch: Dim) -> ValueId {
+    let info = ValueInfo { name: name.to_owned(), dtype: Some(dtype), dims: Some(vec![batch]), ..ValueInfo::default() };
+    let value = graph.add_value(info);
+    graph.inputs.push(value);
+    value
+}
+
+/// A part of the cache as it comes in and as it goes out.
+fn pair(graph: &Graph, node: &NodeDesc, past: usize, present: usize) -> Result<(ValueId, ValueId), DecoderError> {
+    let given = node.input(past).filter(|past| graph.inputs.contains(past));
+    let given = given.ok_or_else(|| refused(format!("node '{}': input {past} is no input of the model", node.name)))?;
+    let made = node.output(present).filter(|present| graph.outputs.contains(present));
+    let made =
+        made.ok_or_else(|| refused(format!("node '{}': output {present} is no output of the model", node.name)))?;
+    Ok((given, made))
+}
+
+/// Heads of keys and values, and the elements of one.
+fn heads_of(node: &NodeDesc, facts: &Facts) -> Result<(usize, usize), DecoderError> {
+    let count = |name: &str| match node.attrs.get(name) {
+        Some(Attr::Int(count)) => usize::try_from(*count).ok().filter(|count| (1..1 << 20).contains(count)),
+        _ => None,
+    };
+    let width = |input: usize| {
+        let dims = facts.dims(node.input(input)?)?;
+        usize::try_from(dims.last()?.known()?).ok()
+    };
+    let sizes = count("num_heads").zip(count("kv_num_heads")).and_then(|(queries, heads)| {
+        // Without keys, queries, keys and values are one tensor.
+        let size = match node.input(1) {
+            Some(_) => width(1)? / heads,
+            None => width(0)? / (queries + 2 * heads),
+        };
+        Some((heads, size))
+    });
+    sizes.ok_or_else(|| refused(format!("node '{}': it is not known how large a head is", node.name)))
+}
+
+/// The output that is no part of the cache.
+fn logits_of(graph: &Graph, presents: &[ValueId]) -> Result<ValueId, DecoderError> {
+    let others: Vec<ValueId> = graph.outputs.iter().copied().filter(|output| !presents.contains(output)).collect();
+    let named = others.iter().copied().find(|&output| graph.value(output).name == "logits");
+    named.or(others.first().copied()).ok_or_else(|| refused("no output has the logits"))
+}
+
+/// The logits of one position of each sequence: the rows that the last product reads are picked before it, or else those
+/// of the logits.
+fn at_rows(graph: &mut Graph, logits: ValueId, batch: Dim, facts: &Facts) -> Result<ValueId, DecoderError> {
+    let rows = input(graph, ROWS, DType::I64, batch);
+    let (from, reader) = match head(graph, logits) {
+        Some((product, left)) if facts.rank(left) == Some(3) => (left, Some(product)),
+        _ if facts.rank(logits) == Some(3) => (logits, None),
+        _ => {
+            return Err(refused(format!("output '{}' is not [sequences, positions, words]", graph.value(logits).name)));
+        }
+    };
+    let axes = Tensor::from_vec([1], vec![1i64]).map_err(|error| refused(error.to_string()))?;
+    let axes = graph.add_constant("axes", axes);
+    let [flat, picked, row] = ["flat", "picked", "row"].map(|name| graph.fresh(name));
+    let axis = |axis: i64| Attrs::from([("axis".to_owned(), Attr::Int(axis))]);
+    // Positions of all sequences as rows, of which one is picked for each sequence.
+    let steps = [
+        step("Flatten", axis(2), [Some(from), None], flat),
+        step("Gather", axis(0), [Some(flat), Some(rows)], picked),
+        step("Unsqueeze", Attrs::new(), [Some(picked), Some(axes)], row),
+    ];
+    let place = reader.unwrap_or(graph.nodes.len());
+    graph.nodes.splice(place..place, steps);
+    let Some(reader) = reader.map(|reader| reader + 3) else { return Ok(row) };
+    graph.nodes[reader].inputs[0] = Some(row);
+    // What the model declares of all positions is true no more.
+    for value in graph.nodes[reader..].iter().flat_map(|node| node.outputs.iter().flatten()) {
+        graph.values[value.index()].dims = None;
+    }
+    Ok(logits)
+}
+
+/// A node of the steps that pick rows.
+fn step(op: &str, attrs: Attrs, inputs: [Option<ValueId>; 2], output: ValueId) -> NodeDesc {
+    NodeDesc {
+        name: format!("{ROWS}/{op}"),
+        op: op.to_owned(),
+        version: 13,
+        attrs,
+        inputs: inputs.into_iter().filter(Option::is_some).collect(),
+        outputs: vec![Some(output)],
+        ..NodeDesc::default()
+    }
+}
+
+/// The product that the logits follow from, element by element, and its left-hand side. `None` where others read what
+/// lies between.
+fn head(graph: &Graph, logits: ValueId) -> Option<(usize, ValueId)> {
+    let (producers, counts) = (graph.producers(), graph.use_counts());
+    let mut value = logits;
+    loop {
+        let place = producers[value.index()].filter(|_| counts[value.index()] == 1)?;
+        let node = &graph.nodes[place];
+        let left = node.input(0)?;
+        if is_product(node) {
+            return Some((place, left));
+        }
+        value = Some(left).filter(|_| is_elementwise(graph, node))?;
+    }
+}
+
+fn is_product(node: &NodeDesc) -> bool {
+    let products = ["MatMulNBits", "MatMulBnb4"];
+    node.is("MatMul") || node.domain == "com.microsoft" && products.contains(&node.op.as_str())
+}
+
+/// Whether a node computes each element from one of its first input and from constants that have one number for all.
+fn is_elementwise(graph: &Graph, node: &NodeDesc) -> bool {
+    let functions = ["Mul", "Div", "Add", "Sub", "Tanh", "Cast", "Identity"];
+    let single = |value: &Option<ValueId>| {
+        value
+            .and_then(|value| graph.constant(value))
+            .is_some_and(|constant| constant.len() == 1 && constant.shape().len() <= 1)
+    };
+    functions.iter().any(|op| node.is(op)) && node.inputs[1..].iter().all(single)
+}
+
+/// Drops nodes and inputs that no output needs.
+fn drop_unread(graph: &mut Graph) {
+    let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+    let mut kept = Vec::with_capacity(graph.nodes.len());
+    for node in std::mem::take(&mut graph.nodes).into_iter().rev() {
+        if node.outputs.iter().flatten().any(|value| needed.contains(value)) {
+            needed.extend(node.inputs.iter().flatten());
+            kept.push(node);
+        }
+    }
+    kept.reverse();
+    graph.nodes = kept;
+    graph.inputs.retain(|value| needed.contains(value));
+}

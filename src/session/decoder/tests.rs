@@ -1,0 +1,263 @@
+//! A small language model as onnxruntime-genai's builder writes them: what it says a token at a time is what it says of
+//! whole prompts, and what a step touches.
+
+use std::time::Duration;
+
+use super::*;
+use crate::graph::GraphBuilder;
+use crate::graph::ir::{Attr, Dim, ValueId};
+use crate::tensor::DType;
+
+const WORDS: usize = 13;
+const HIDDEN: usize = 16;
+const HEADS: usize = 2;
+const SIZE: usize = 8;
+/// Positions that the tables of angles have.
+const ANGLES: usize = 64;
+
+fn weights(build: &mut GraphBuilder, shape: &[usize], seed: usize) -> ValueId {
+    let count: usize = shape.iter().product();
+    let values = (0..count).map(|at| ((at * 7919 + seed * 611) % 1009) as f32 / 504.5 - 1.0).collect();
+    build.constant(Tensor::from_vec(shape.to_vec(), values).unwrap())
+}
+
+fn numbers(build: &mut GraphBuilder, values: &[i64]) -> ValueId {
+    build.constant(Tensor::from_vec([values.len()], values.to_vec()).unwrap())
+}
+
+/// The lengths of sequences, as builders compute them from the mask.
+fn lengths(build: &mut GraphBuilder, mask: ValueId) -> [ValueId; 2] {
+    let to_i32 = [("to", Attr::Int(6))];
+    let (one, axis) = (numbers(build, &[1]), numbers(build, &[1]));
+    let sums = build.op("ReduceSum", &[mask, axis], &[("keepdims", 0i64.into())]);
+    let last = build.op("Sub", &[sums, one], &[]);
+    let shape = build.op("Shape", &[mask], &[]);
+    let place = build.constant(Tensor::scalar(1i64));
+    let total = build.op("Gather", &[shape, place], &[]);
+    [last, total].map(|value| build.op("Cast", &[value], &to_i32))
+}
+
+/// Two layers, the second of which has a window where `window` says so.
+fn model(window: Option<i64>, positions: bool) -> Graph {
+    let mut build = GraphBuilder::new("small", 21);
+    let dims = |names: [&str; 2]| names.map(Dim::from);
+    let tokens = build.input("input_ids", DType::I64, dims(["batch", "new"]));
+    let mask = build.input("attention_mask", DType::I64, dims(["batch", "total"]));
+    let ids = positions.then(|| build.input("position_ids", DType::I64, dims(["batch", "new"])));
+    let parts = [0, 1].map(|layer| {
+        ["key", "value"].map(|part| {
+            let dims = ["batch".into(), 1usize.into(), "past".into(), "size".into()];
+            build.input(&format!("past_key_values.{layer}.{part}"), DType::F32, dims)
+        })
+    });
+    let [last, total] = lengths(&mut build, mask);
+    let table = weights(&mut build, &[WORDS, HIDDEN], 1);
+    let mut hidden = build.op("Gather", &[table, tokens], &[]);
+    let angles = [2, 3].map(|seed| weights(&mut build, &[ANGLES, SIZE / 2], seed));
+    let mut presents = Vec::new();
+    for (layer, [key, value]) in parts.into_iter().enumerate() {
+        let packed = weights(&mut build, &[HIDDEN, (HEADS + 2) * SIZE], 4 + layer);
+        let packed = build.op("MatMul", &[hidden, packed], &[]);
+        let inputs = [Some(packed), None, None, Some(key), Some(value), Some(last), Some(total)];
+        let inputs: Vec<_> = inputs.into_iter().chain([Some(angles[0]), Some(angles[1]), ids]).collect();
+        let mut attrs = vec![("num_heads", (HEADS as i64).into()), ("kv_num_heads", 1i64.into())];
+        attrs.push(("do_rotary", 1i64.into()));
+        if let Some(window) = window.filter(|_| layer == 1) {
+            attrs.extend([("local_window_size", window.into()), ("sliding_window_cache", 1i64.into())]);
+        }
+        let made = build.op_many("GroupQueryAttention", &inputs, 3, &attrs);
+        presents.extend([made[1], made[2]]);
+        let back = weights(&mut build, &[HEADS * SIZE, HIDDEN], 6 + layer);
+        let back = build.op("MatMul", &[made[0], back], &[]);
+        let sum = build.op("Add", &[hidden, back], &[]);
+        hidden = build.op("Tanh", &[sum], &[]);
+    }
+    let head = weights(&mut build, &[HIDDEN, WORDS], 9);
+    let logits = build.op("MatMul", &[hidden, head], &[]);
+    build.output("logits", logits);
+    for (at, present) in presents.into_iter().enumerate() {
+        build.output(&format!("present.{}.{}", at / 2, ["key", "value"][at % 2]), present);
+    }
+    let mut graph = build.finish();
+    for node in graph.nodes.iter_mut().filter(|node| node.op == "GroupQueryAttention") {
+        (node.domain, node.version) = ("com.microsoft".to_owned(), 1);
+    }
+    graph
+}
+
+fn decoder(window: Option<i64>, threads: usize) -> Decoder {
+    Decoder::from_graph(model(window, false), &SessionOptions { threads, ..SessionOptions::default() }).unwrap()
+}
+
+fn step(decoder: &Decoder, cache: &mut DecoderCache, tokens: &[&[i64]]) -> Vec<f32> {
+    let logits = decoder.step(cache, tokens, &RunOptions::default()).unwrap();
+    assert_eq!(logits.shape(), [tokens.len(), WORDS]);
+    logits.as_slice::<f32>().unwrap().to_vec()
+}
+
+fn close(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() < 1e-4, "{what}: {found}, expected {expected}");
+    }
+}
+
+fn text(count: usize, seed: usize) -> Vec<i64> {
+    (0..count).map(|at| ((at * 7 + seed * 5) * (at + 3) % WORDS) as i64).collect()
+}
+
+/// The logits behind a text that the session computes as a whole, without a cache, on the graph as the model has it.
+fn whole(window: Option<i64>, text: &[i64]) -> Vec<f32> {
+    let mut graph = model(window, false);
+    graph.nodes.iter_mut().for_each(|node| drop(node.attrs.remove("sliding_window_cache")));
+    let session = Session::from_graph(graph, &SessionOptions { threads: 1, ..SessionOptions::default() }).unwrap();
+    let row = |values: Vec<i64>| Tensor::from_vec([1, text.len()], values).unwrap();
+    let mut inputs = vec![("input_ids", row(text.to_vec())), ("attention_mask", row(vec![1; text.len()]))];
+    let names: Vec<String> =
+        session.inputs().iter().map(|port| port.name.clone()).filter(|name| name.starts_with("past")).collect();
+    inputs.extend(names.iter().map(|name| (name.as_str(), Tensor::from_vec([1, 1, 0, SIZE], vec![0f32; 0]).unwrap())));
+    let outputs = session.run(&inputs).unwrap();
+    outputs[0].1.as_slice::<f32>().unwrap()[(text.len() - 1) * WORDS..].to_vec()
+}
+
+#[test]
+fn tokens_one_by_one_and_in_chunks_say_what_the_whole_text_says() {
+    for window in [None, Some(1), Some(4)] {
+        for threads in [1, 2] {
+            let decoder = decoder(window, threads);
+            let text = text(23, 1);
+            for chunks in [vec![1; 23], vec![23], vec![5, 1, 1, 16], vec![3, 20]] {
+                let mut cache = decoder.cache(1, 4, 40).unwrap();
+                let mut filled = 0;
+                for chunk in chunks {
+                    let logits = step(&decoder, &mut cache, &[&text[filled..filled + chunk]]);
+                    filled += chunk;
+                    close(&logits, &whole(window, &text[..filled]), &format!("{window:?}, {filled} in chunks"));
+                }
+                assert_eq!(cache.lengths(), [23]);
+                assert!((23..=40).contains(&cache.room()), "{}", cache.room());
+            }
+        }
+    }
+}
+
+#[test]
+fn sequences_of_a_batch_have_lengths_of_their_own_and_are_rewound() {
+    let decoder = decoder(Some(6), 2);
+    let texts = [text(12, 1), text(12, 2), text(12, 3)];
+    let mut cache = decoder.cache(3, 16, 16).unwrap();
+    let all: Vec<&[i64]> = texts.iter().map(Vec::as_slice).collect();
+    step(&decoder, &mut cache, &all);
+    for (sequence, length) in [(1, 5), (2, 1)] {
+        cache.rewind(sequence, length).unwrap();
+    }
+    let logits = step(&decoder, &mut cache, &[&[4], &[7], &[2]]);
+    assert_eq!(cache.lengths(), [13, 6, 2]);
+    for (sequence, (length, token)) in [(12, 4), (5, 7), (1, 2)].into_iter().enumerate() {
+        let text = [&texts[sequence][..length], &[token]].concat();
+        close(&logits[sequence * WORDS..][..WORDS], &whole(Some(6), &text), &format!("sequence {sequence}"));
+    }
+    assert!(matches!(cache.rewind(0, 14), Err(DecoderError::Cache(_))), "it has no such position");
+    assert!(matches!(cache.rewind(3, 0), Err(DecoderError::Cache(_))), "there is no such sequence");
+}
+
+#[test]
+fn steps_of_any_length_plan_and_build_nothing_and_write_their_own_rows() {
+    let decoder = decoder(None, 1);
+    let mut cache = decoder.cache(1, 60, 60).unwrap();
+    step(&decoder, &mut cache, &[&text(3, 1)]);
+    step(&decoder, &mut cache, &[&[1]]);
+    let made = || (decoder.session().plan_stats().misses, decoder.session().cache_stats().misses);
+    let addresses = |cache: &DecoderCache| -> Vec<(usize, Vec<u8>)> {
+        let look = |part: &Arc<Destination>| {
+            let tensor = part.lend(part.spec()).unwrap();
+            (tensor.bytes().as_ptr().addr(), tensor.bytes().to_vec())
+        };
+        cache.parts.iter().map(look).collect()
+    };
+    let (first, row) = (made(), SIZE * 4);
+    let mut before = addresses(&cache);
+    for token in text(50, 3) {
+        let length = cache.lengths()[0];
+        step(&decoder, &mut cache, &[&[token]]);
+        let after = addresses(&cache);
+        for ((place, old), (now, new)) in before.iter().zip(&after) {
+            assert_eq!(place, now, "the cache stays where it is");
+            let differs = |at: &usize| old[*at] != new[*at];
+            let outside = (0..old.len()).filter(|at| !(length * row..(length + 1) * row).contains(at)).find(differs);
+            assert_eq!(outside, None, "position {length}");
+        }
+        before = after;
+    }
+    assert_eq!(made(), first, "plans and executors of the first step served all");
+    assert_eq!(cache.bytes(), 4 * 60 * row);
+}
+
+#[test]
+fn positions_are_given_to_models_that_read_them() {
+    let decoder = Decoder::from_graph(model(None, true), &SessionOptions::default()).unwrap();
+    let mut cache = decoder.cache(1, 8, 8).unwrap();
+    for (at, token) in text(8, 2).into_iter().enumerate() {
+        let logits = step(&decoder, &mut cache, &[&[token]]);
+        close(&logits, &whole(None, &text(8, 2)[..=at]), &format!("position {at}"));
+    }
+}
+
+#[test]
+fn a_step_that_fails_changes_no_sequence() {
+    let decoder = decoder(None, 1);
+    let mut cache = decoder.cache(1, 8, 8).unwrap();
+    let text = text(7, 4);
+    step(&decoder, &mut cache, &[&text[..6]]);
+    let unknown = decoder.step(&mut cache, &[&[WORDS as i64]], &RunOptions::default());
+    assert!(matches!(unknown, Err(DecoderError::Session(SessionError::Run(_)))), "a word that the table has not");
+    let late = RunOptions { time_limit: Some(Duration::ZERO), ..RunOptions::default() };
+    assert!(matches!(decoder.step(&mut cache, &[&[1]], &late), Err(DecoderError::Session(SessionError::Run(_)))));
+    let long = decoder.step(&mut cache, &[&[1, 2, 3]], &RunOptions::default());
+    assert!(matches!(long, Err(DecoderError::Cache(_))), "nine positions in a cache of eight");
+    for tokens in [&[][..], &[&[][..]], &[&[1][..], &[2]], &[&[1, 2][..], &[3]]] {
+        let refused = decoder.step(&mut cache, tokens, &RunOptions::default());
+        assert!(matches!(refused, Err(DecoderError::Tokens(_))), "{tokens:?}");
+    }
+    assert_eq!(cache.lengths(), [6]);
+    close(&step(&decoder, &mut cache, &[&text[6..]]), &whole(None, &text), "as if nothing had been");
+}
+
+#[test]
+fn caches_and_models_that_do_not_fit_are_refused() {
+    let decoder = decoder(None, 1);
+    assert!(matches!(decoder.cache(0, 8, 8), Err(DecoderError::Cache(_))));
+    let huge = decoder.cache(1 << 20, 1 << 40, 1 << 40);
+    assert!(matches!(huge, Err(DecoderError::Memory(_))), "more than any memory");
+    let mut graph = model(None, false);
+    let other = graph.nodes.iter().position(|node| node.op == "GroupQueryAttention").unwrap();
+    let why = |graph: Graph| match Decoder::from_graph(graph, &SessionOptions::default()) {
+        Err(DecoderError::Model(reason)) => reason,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was taken"),
+    };
+    graph.outputs.retain(|&output| Some(output) != graph.nodes[other].output(1));
+    assert!(why(graph).contains("output 1 is no output of the model"));
+    let mut plain = model(None, false);
+    plain.nodes.iter_mut().for_each(|node| node.domain.clear());
+    assert!(why(plain).contains("no node is a GroupQueryAttention"));
+    let mut build = GraphBuilder::new("none", 21);
+    let x = build.input("x", DType::F32, [Dim::from("n")]);
+    build.output("x", x);
+    assert!(why(build.finish()).contains("GroupQueryAttention"));
+    let mut two = model(None, true);
+    let ids = two.values.iter_mut().find(|value| value.name == "position_ids").unwrap();
+    ids.name = "other_ids".to_owned();
+    assert!(why(two).contains("may both be the tokens"));
+}
+
+#[test]
+fn a_cache_of_another_model_is_refused() {
+    let (decoder, other) =
+        (decoder(None, 1), Decoder::from_graph(model(None, true), &SessionOptions::default()).unwrap());
+    let mut cache = other.cache(1, 8, 8).unwrap();
+    step(&decoder, &mut cache, &[&[1]]);
+    cache.parts.pop();
+    let refused = decoder.step(&mut cache, &[&[1]], &RunOptions::default());
+    assert!(matches!(refused, Err(DecoderError::Cache(reason)) if reason.contains("another model's")));
+}
