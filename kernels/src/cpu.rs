@@ -134,6 +134,10 @@ kinds! {
     /// A product of one row by block-quantised weights.
     BlockRow(blockwise::BlockRowCode) of blockwise::FAMILY,
         emit |code, _, asm| code.emit(asm);
+    /// A product of rows of bytes by block-quantised weights.
+    BlockDot(blockwise::BlockDotCode) of blockwise::FAMILY,
+        extension |_| Some(Extension::Vnni),
+        emit |code, _, asm| code.emit(asm);
     /// Blocks of quantised weights as numbers.
     BlockExpand(blockwise::BlockExpandCode) of blockwise::FAMILY,
         emit |code, _, asm| code.emit(asm);

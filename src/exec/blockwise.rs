@@ -12,16 +12,18 @@ pub type BlockwiseKey = ExecutorKey<BlockProductShape>;
 
 impl Problem for BlockProductShape {
     const FAMILY: &'static str = "blockwise";
-    const REVISION: u32 = 1;
+    const REVISION: u32 = 2;
     type Value = BlockProduct;
     type Choice = BlockProductBlocks;
 
     fn choose(&self, target: &Target) -> BlockProductBlocks {
-        BlockProductBlocks::pick(target.isa, self, target.threads())
+        BlockProductBlocks::pick(target.isa, target.extensions, self, target.threads())
     }
 
     fn accepts(&self, blocks: &BlockProductBlocks, target: &Target) -> bool {
-        self.is_valid() && target.has_tasks(blocks.tasks) && blocks.fits(self, target.isa)
+        // Whether rows are bytes follows from the target alone: no record changes what is computed.
+        let dots = self.takes_bytes(target.isa, target.extensions);
+        self.is_valid() && blocks.dots == dots && target.has_tasks(blocks.tasks) && blocks.fits(self, target.isa)
     }
 
     fn build(

@@ -2,12 +2,14 @@
 //! that DequantizeLinear would dequantise by blocks (the pass `blockwise`).
 //!
 //! Weights, scales and zero points have to be constants: they are packed as they are when the node is made. Results are
-//! those of dequantised weights in `f32`, up to the order of additions: activations are never quantised, whatever
-//! `accuracy_level` allows.
+//! those of dequantised weights in `f32`, up to the order of additions. Where a model's `accuracy_level` is 4, rows are
+//! quantised to bytes by blocks, as in ONNX Runtime, on processors that multiply bytes.
 
 mod source;
 
-use kiln_kernels::cpu::blockwise::{BlockFormat, BlockProduct, BlockProductShape, BlockSource, Codes, ZeroPoints};
+use kiln_kernels::cpu::blockwise::{
+    BlockFormat, BlockProduct, BlockProductShape, BlockSource, Codes, LeftElements, ZeroPoints,
+};
 use kiln_kernels::memory::Collect;
 
 use self::source::{Given, ZeroPointBytes};
@@ -98,7 +100,11 @@ fn make_nbits(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         zeros: zeros.floats,
         at: given.by_columns(),
     };
-    finish(cx, &given, codes, &source, node.input(5).map(|_| 5), zeros.of())
+    // As there, floats as zero points keep rows as they are.
+    let as_bytes = node.attributes().int("accuracy_level") == 4 && zeros.of() != ZeroPoints::F32;
+    let left = if as_bytes { LeftElements::Bytes } else { LeftElements::Floats };
+    let format = BlockFormat { codes, zeros: zeros.of(), block: given.block };
+    finish(cx, &given, format, left, &source, node.input(5).map(|_| 5))
 }
 
 fn make_bnb4(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -134,7 +140,8 @@ fn make_bnb4(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         zeros: &[],
         at: given.by_columns(),
     };
-    finish(cx, &given, codes, &source, None, ZeroPoints::Middle)
+    let format = BlockFormat { codes, zeros: ZeroPoints::Middle, block: given.block };
+    finish(cx, &given, format, LeftElements::Floats, &source, None)
 }
 
 /// Weights as DequantizeLinear reads them: `k` by `n`, or `n` by `k` if `trans_b`.
@@ -164,20 +171,20 @@ fn make_blockwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         zeros: &[],
         at: if trans_b { given.by_columns() } else { given.by_rows() },
     };
-    finish(cx, &given, codes, &source, node.input(4).map(|_| 4), zeros.of())
+    let format = BlockFormat { codes, zeros: zeros.of(), block: given.block };
+    finish(cx, &given, format, LeftElements::Floats, &source, node.input(4).map(|_| 4))
 }
 
 /// Packs the weights.
 fn finish(
     cx: &LoadCx<'_>,
     given: &Given<'_>,
-    codes: Codes,
+    format: BlockFormat,
+    left: LeftElements,
     source: &BlockSource<'_>,
     bias: Option<usize>,
-    zeros: ZeroPoints,
 ) -> Result<Box<dyn Node>, OpError> {
-    let format = BlockFormat { codes, zeros, block: given.block };
-    let shape = BlockProductShape { m: 1, n: given.n as u64, k: given.k as u64, format, bias: bias.is_some() };
+    let shape = BlockProductShape { m: 1, n: given.n as u64, k: given.k as u64, format, bias: bias.is_some(), left };
     let weights = weights::blockwise(&shape.panels(cx.build.isa), source)
         .map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
     let kept = (0..cx.node.inputs.len().min(4)).fold(0, |kept, index| kept | 1 << index) & PACKED_INPUTS;

@@ -12,18 +12,22 @@
 //! into scratch that stays in L2 ([`expand`]), and the micro-kernel of `f32` ([`gemm`](super::gemm)) multiplies it with
 //! all rows.
 //!
+//! Where the shape lets rows be quantised to bytes, by blocks as the weights are ([`bytes`]), and the processor multiplies
+//! bytes, codes are multiplied as integers ([`dots`]): a few rows at a time, out of a panel that stays in L1 or L2.
+//!
 //! - [`format`]: what codes mean, and how they become numbers in registers. [`layout`]: packed panels, and packing.
 //! - [`driver`]: the product, and how it is cut.
-//!
-//! Activations are never quantised.
 
+mod bytes;
+mod dots;
 mod driver;
 mod expand;
 mod format;
 mod layout;
 mod row;
 
-pub use driver::{BlockProduct, BlockProductBlocks, BlockProductShape};
+pub use dots::BlockDotCode;
+pub use driver::{BlockProduct, BlockProductBlocks, BlockProductShape, LeftElements};
 pub use expand::BlockExpandCode;
 pub use format::{BlockFormat, Codes, ZeroPoints};
 pub use layout::{BlockPanels, BlockSource, CodeBytes, Offsets};

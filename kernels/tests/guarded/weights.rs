@@ -1,10 +1,10 @@
 //! Products by block-quantised weights.
 
 use kiln_kernels::cpu::blockwise::{
-    BlockFormat, BlockProduct, BlockProductBlocks, BlockProductShape, BlockSource, CodeBytes, Codes, Offsets,
-    ZeroPoints,
+    BlockFormat, BlockProduct, BlockProductBlocks, BlockProductShape, BlockSource, CodeBytes, Codes, LeftElements,
+    Offsets, ZeroPoints,
 };
-use kiln_kernels::{EmitEach, Isa, reference};
+use kiln_kernels::{EmitEach, Extension, Extensions, Isa, reference};
 
 use super::draw::Draw;
 use super::page::Guarded;
@@ -20,7 +20,8 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     let (m, n, k) = (draw.of(&[1, 1, 2, 3, 4, 5, 13, 40]), draw.reach(130, 1600), draw.reach(100, 4200));
     let k = k.min((1 << 21) / (m * n)).max(1);
     let (threads, at_end, signed) = (draw.of(&[1, 2, 3, 64]), draw.flag(), draw.flag());
-    let shape = BlockProductShape { m: m as u64, n: n as u64, k: k as u64, format, bias: draw.flag() };
+    let left = draw.of(&[LeftElements::Floats, LeftElements::Bytes]);
+    let shape = BlockProductShape { m: m as u64, n: n as u64, k: k as u64, format, bias: draw.flag(), left };
     let blocks = k.div_ceil(format.block());
     let stride = blocks * format.block() * codes.bits() / 8;
     let bytes = draw.raw(n * stride.max(k));
@@ -41,7 +42,7 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     let numbers = reference::blockwise::weights(&panels, &source);
     let mut want = reference::gemm::matmul(m, n, k, &left, &numbers);
     want.iter_mut().enumerate().for_each(|(at, sum)| *sum += if shape.bias { bias[at % n] } else { 0.0 });
-    let picked = BlockProductBlocks::pick(isa, &shape, threads);
+    let picked = BlockProductBlocks::pick(isa, Extensions::default().with(Extension::Vnni), &shape, threads);
     let cut = BlockProductBlocks { k_blocks: if draw.flag() { 1 } else { picked.k_blocks }, ..picked };
     let product = BlockProduct::new(isa, shape, cut, &EmitEach).unwrap();
     let (left, bias) = (Guarded::of(&left, at_end), Guarded::of(&bias, at_end));
@@ -49,6 +50,7 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     product.run(&left, &weights, shape.bias.then_some(&*bias), &mut c, &mut scratch, &InTurn(threads)).unwrap();
     scratch.open();
     // What terms of at most 4 times 256 times 16 may be off by, were every sum rounded.
-    let off = k as f32 * 16384.0 * f32::EPSILON;
+    // Rows of bytes are off by half a step of 127 each.
+    let off = k as f32 * 16384.0 * if cut.dots { 1.0 / 254.0 } else { f32::EPSILON };
     close(c.open(), &want, |_| off, &|| format!("{isa} {cut:?} {shape:?}"));
 }

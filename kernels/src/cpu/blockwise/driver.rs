@@ -1,6 +1,6 @@
 //! The driver of products by block-quantised weights.
 //!
-//! A few rows are multiplied with codes as they are; of more rows, each task dequantises a part of a panel into scratch
+//! A few rows are multiplied with codes as they are, and so are rows that may be bytes, however many; of more rows, each task dequantises a part of a panel into scratch
 //! of its own and multiplies it with all rows before it goes on.
 
 use std::ops::Range;
@@ -9,6 +9,7 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::FAMILY;
+use super::dots::{DotOperands, Dots, STREAMS};
 use super::expand::Expand;
 use super::format::{BlockFormat, ZeroPoints};
 use super::layout::BlockPanels;
@@ -20,9 +21,9 @@ use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use crate::cpu::gemm::{Tiles, most_rows, panel_vectors};
 use crate::error::{KernelError, Result};
-use crate::isa::Isa;
+use crate::isa::{Extension, Extensions, Isa};
 use crate::jit::Given;
-use crate::parallel::{Disjoint, Parallel};
+use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 
 /// Most rows whose products read codes: for more of them, numbers are stored and loaded in less time than they are made
 /// again for each row.
@@ -30,6 +31,22 @@ const FEW_ROWS: usize = 3;
 
 /// Panels that all rows see before the next panels are begun: rows of C stay in L2 while the reduction goes on.
 const PANEL_BLOCK: usize = 4;
+
+/// Bytes of quantised rows that are multiplied with all panels before the next rows are begun: they stay in L2.
+const ROW_BYTES: usize = 512 << 10;
+
+/// Bytes of a panel that all of those rows see before its next blocks: they stay in L1.
+const PANEL_BYTES: usize = 16 << 10;
+
+/// What left-hand rows may be multiplied as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum LeftElements {
+    /// As the `f32` that they are.
+    #[default]
+    Floats,
+    /// As bytes, by blocks with steps of their own (`accuracy_level` 4), where that is faster.
+    Bytes,
+}
 
 /// What is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -44,6 +61,8 @@ pub struct BlockProductShape {
     pub format: BlockFormat,
     /// Whether a row is added to every row.
     pub bias: bool,
+    /// What rows may be multiplied as.
+    pub left: LeftElements,
 }
 
 sizes!(BlockProductShape { m: usize, n: usize, k: usize });
@@ -55,6 +74,8 @@ pub struct BlockProductBlocks {
     pub k_blocks: u32,
     /// Tasks, each with some panels.
     pub tasks: u32,
+    /// Whether rows are multiplied as bytes.
+    pub dots: bool,
 }
 
 sizes!(BlockProductBlocks { k_blocks: usize, tasks: usize });
@@ -81,6 +102,13 @@ impl BlockProductShape {
             && self.k.checked_next_multiple_of(u64::from(self.format.block)).is_some_and(|k| fits(k, n))
     }
 
+    /// Whether rows can be multiplied as bytes by code of that level with these extensions.
+    #[must_use]
+    pub fn takes_bytes(&self, isa: Isa, extensions: Extensions) -> bool {
+        let vnni = isa == Isa::Avx512 && extensions.contains(Extension::Vnni);
+        self.left == LeftElements::Bytes && vnni && Dots::takes(&self.format)
+    }
+
     /// Whether rows are so few that products read codes.
     fn reads_codes(&self, isa: Isa) -> bool {
         isa.is_jit() && self.m() <= FEW_ROWS
@@ -88,21 +116,30 @@ impl BlockProductShape {
 }
 
 impl BlockProductBlocks {
-    /// The cost model's pick: numbers of a part of a panel take an eighth of L2, and every task has a panel at least.
+    /// The cost model's pick: numbers of a part of a panel take an eighth of L2, every task has a panel at least, and rows
+    /// are bytes where they can.
     #[must_use]
-    pub fn pick(isa: Isa, shape: &BlockProductShape, threads: usize) -> BlockProductBlocks {
+    pub fn pick(isa: Isa, extensions: Extensions, shape: &BlockProductShape, threads: usize) -> BlockProductBlocks {
         const NUMBERS: usize = 1 << 17;
         let panels = shape.panels(isa);
         let rows = NUMBERS / (panels.width * 4);
         let k_blocks = (rows / shape.format.block()).clamp(1, panels.blocks().max(1));
-        BlockProductBlocks { k_blocks: count(k_blocks), tasks: count(threads.clamp(1, panels.count().max(1))) }
+        BlockProductBlocks {
+            k_blocks: count(k_blocks),
+            tasks: count(threads.clamp(1, panels.count().max(1))),
+            dots: shape.takes_bytes(isa, extensions),
+        }
     }
 
     /// Whether a driver can take them for that shape and level: a choice may come from a file.
     #[must_use]
     pub fn fits(&self, shape: &BlockProductShape, isa: Isa) -> bool {
         let panels = shape.panels(isa);
-        (1..=panels.blocks().max(1)).contains(&self.k_blocks()) && (1..=panels.count().max(1)).contains(&self.tasks())
+        let usable = Extension::ALL.into_iter().filter(|extension| extension.usable());
+        let usable = usable.fold(Extensions::default(), Extensions::with);
+        (!self.dots || shape.takes_bytes(isa, usable))
+            && (1..=panels.blocks().max(1)).contains(&self.k_blocks())
+            && (1..=panels.count().max(1)).contains(&self.tasks())
     }
 }
 
@@ -120,8 +157,16 @@ pub struct BlockProduct {
 enum Kernels {
     /// Of rows that are multiplied with codes.
     Rows(Row),
+    /// Of rows of bytes: groups of rows side by side, and what is left of them.
+    Bytes { groups: Dots, rest: Option<Dots> },
     /// Of rows that are multiplied with numbers.
     Tiles { expand: Expand, tile: MicroKernel, tiles: Tiles },
+}
+
+/// Rows and panels of C.
+struct Part {
+    rows: Range<usize>,
+    panels: Range<usize>,
 }
 
 /// The operands of one run, as tasks see them.
@@ -154,8 +199,14 @@ impl BlockProduct {
             return refuse(format!("{blocks:?} do not fit {shape:?}"));
         }
         let panels = shape.panels(isa);
-        // Codes are multiplied in another order than numbers.
-        let kernels = if shape.reads_codes(isa) && !source.in_order() {
+        // Codes are multiplied in another order than numbers, and bytes in the same one in any company.
+        let kernels = if blocks.dots {
+            let rows = Dots::rows_of(isa, &panels, shape.m());
+            let groups = Dots::new(isa, panels, [rows, STREAMS], source)?;
+            let rest = shape.m() % rows;
+            let rest = (rest > 0).then(|| Dots::new(isa, panels, [rest, groups.streams], source)).transpose()?;
+            Kernels::Bytes { groups, rest }
+        } else if shape.reads_codes(isa) && !source.in_order() {
             Kernels::Rows(Row::new(isa, panels, source)?)
         } else {
             let vectors = panels.width / isa.lanes();
@@ -196,6 +247,11 @@ impl BlockProduct {
         match &self.kernels {
             // The last panel's bias and sums.
             Kernels::Rows(_) => self.copied_len() + self.sums_len() + 2 * self.panels.width,
+            Kernels::Bytes { groups, rest } => {
+                let groups_len = self.shape.m() / groups.rows.rows * groups.rows.len();
+                let last = (1 + groups.rows.rows) * self.panels.width;
+                groups_len + rest.as_ref().map_or(0, |rest| rest.rows.len()) + last
+            }
             Kernels::Tiles { .. } => self.blocks.tasks() * self.expanded_rows() * self.panels.width,
         }
     }
@@ -242,6 +298,28 @@ impl BlockProduct {
                 let (scratch, c) = (Disjoint::new(scratch), Disjoint::new(c));
                 let buffers = Buffers { left, weights, bias, scratch, c, given };
                 self.tasks(parallel, &|_, panels| self.few_rows(row, sums, &buffers, panels));
+            }
+            Kernels::Bytes { groups, rest } => {
+                let last = scratch.len() - (1 + groups.rows.rows) * self.panels.width;
+                let (rows, scratch) = scratch.split_at_mut(last);
+                let rows = self.quantised(groups, rest.as_ref(), &left[..m * k], rows, parallel);
+                let (scratch, c) = (Disjoint::new(scratch), Disjoint::new(c));
+                let buffers = Buffers { left, weights, bias, scratch, c, given };
+                self.tasks(parallel, &|_, panels| {
+                    let chunk = (ROW_BYTES / (4 * groups.rows.len())).max(1) * groups.rows.rows;
+                    for first in (0..m).step_by(chunk) {
+                        if parallel.is_stopped() {
+                            return;
+                        }
+                        self.rows_of_bytes(
+                            groups,
+                            rest.as_ref(),
+                            rows,
+                            &buffers,
+                            Part { rows: first..m.min(first + chunk), panels: panels.clone() },
+                        );
+                    }
+                });
             }
             Kernels::Tiles { expand, tile, tiles } => {
                 let given = expand.given(given);
@@ -354,6 +432,109 @@ impl BlockProduct {
         unsafe { row.run(operands, weights, 1, &buffers.given) };
         // SAFETY: columns of this task's panel.
         unsafe { buffers.c.part(at..at + columns) }.copy_from_slice(&sums[..columns]);
+    }
+
+    /// Left-hand rows as bytes, group after group.
+    fn quantised<'a>(
+        &self,
+        groups: &Dots,
+        rest: Option<&Dots>,
+        left: &[f32],
+        scratch: &'a mut [f32],
+        parallel: &dyn Parallel,
+    ) -> &'a [u32] {
+        let (each, k) = (groups.rows, self.shape.k());
+        let whole = self.shape.m() / each.rows;
+        let words: &mut [u32] = bytemuck::cast_slice_mut(scratch);
+        let (of_groups, of_rest) = words.split_at_mut(whole * each.len());
+        for_each_chunk(parallel, of_groups, each.len(), &|group, to| {
+            each.quantise(self.isa, &left[group * each.rows * k..][..each.rows * k], to);
+        });
+        if let Some(rest) = rest {
+            rest.rows.quantise(self.isa, &left[whole * each.rows * k..], of_rest);
+        }
+        words
+    }
+
+    /// Some rows by some panels: a panel is multiplied with all of these rows before the next ones.
+    fn rows_of_bytes(&self, groups: &Dots, rest: Option<&Dots>, rows: &[u32], buffers: &Buffers<'_>, part: Part) {
+        let (n, width, each) = (self.shape.n(), self.panels.width, groups.rows.rows);
+        let whole = part.panels.end.min(n / width);
+        // A single group reads each panel once.
+        let blocks = match part.rows.len() > each {
+            true => (PANEL_BYTES / self.panels.block_bytes()).max(1),
+            false => self.panels.blocks(),
+        };
+        let mut panel = part.panels.start;
+        while panel < part.panels.end {
+            let streams = if panel + groups.streams <= whole { groups.streams } else { 1 };
+            for start in (0..self.panels.blocks()).step_by(blocks) {
+                let blocks = start..self.panels.blocks().min(start + blocks);
+                for first in part.rows.clone().step_by(each) {
+                    let dots = rest.filter(|_| self.shape.m() - first < each).unwrap_or(groups);
+                    let operands = DotOperands {
+                        rows: rows[first / each * groups.rows.len()..].as_ptr(),
+                        panels: buffers.weights[panel * self.panels.panel_bytes()..].as_ptr(),
+                        bias: buffers.bias.map_or(std::ptr::null(), |bias| bias[panel * width..].as_ptr()),
+                        c: buffers.c.at(first * n + panel * width),
+                        ldc: n * 4,
+                    };
+                    // SAFETY: `run` has checked all operands against the shape: quantised rows span all words, the
+                    // weights all panels, bias and C whole panels. Tasks have panels of their own, so that one task
+                    // alone has the narrower one.
+                    unsafe {
+                        match panel < whole {
+                            true => dots.run(operands, blocks.clone(), streams, &buffers.given),
+                            false => self.last_panel_of_bytes(dots, operands, blocks.clone(), first, buffers),
+                        }
+                    }
+                }
+            }
+            panel += streams;
+        }
+    }
+
+    /// The last panel of rows from `first` on, which has fewer columns than kernels write: its bias and its sums are in
+    /// scratch.
+    ///
+    /// # Safety
+    ///
+    /// That of [`Dots::run`], with bias and C over the columns that there are. No other task uses scratch.
+    unsafe fn last_panel_of_bytes(
+        &self,
+        dots: &Dots,
+        operands: DotOperands,
+        blocks: Range<usize>,
+        first: usize,
+        buffers: &Buffers<'_>,
+    ) {
+        let (n, width, rows) = (self.shape.n(), self.panels.width, dots.rows.rows);
+        let columns = n % width;
+        // SAFETY: scratch holds a row of a panel and the sums of a group, which this task alone uses.
+        let (bias, sums) = unsafe { buffers.scratch.part(0..(1 + rows) * width) }.split_at_mut(width);
+        let mut operands = DotOperands { c: sums.as_mut_ptr(), ldc: width * 4, ..operands };
+        if let Some(from) = buffers.bias {
+            bias.fill(0.0);
+            bias[..columns].copy_from_slice(&from[n - columns..]);
+            operands.bias = bias.as_ptr();
+        }
+        let place = |row: usize| {
+            let at = (first + row) * n + n - columns;
+            at..at + columns
+        };
+        if blocks.start > 0 {
+            sums.fill(0.0);
+            for (row, sums) in sums.chunks_exact_mut(width).enumerate() {
+                // SAFETY: columns of this task's panel.
+                sums[..columns].copy_from_slice(unsafe { buffers.c.part(place(row)) });
+            }
+        }
+        // SAFETY: the caller's contract; bias and sums span a whole panel.
+        unsafe { dots.run(operands, blocks, 1, &buffers.given) };
+        for (row, sums) in sums.chunks_exact(width).enumerate() {
+            // SAFETY: columns of this task's panel.
+            unsafe { buffers.c.part(place(row)) }.copy_from_slice(&sums[..columns]);
+        }
     }
 
     /// Some panels of many rows, a part of the reduction after another.

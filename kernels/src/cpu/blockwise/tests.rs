@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
-use crate::isa::Isa;
+use crate::isa::{Extension, Extensions, Isa};
 use crate::parallel::Serial;
 use crate::{EmitEach, reference};
+
+/// What the tests' processors have: emulated where they have not.
+const VNNI: Extensions = Extensions::from_bits(1 << Extension::Vnni as u8);
 
 /// Bits that look random.
 struct Random(u64);
@@ -126,9 +129,9 @@ fn every_format_gives_the_product_of_the_dequantised_weights() {
                 for m in [1, 2, 5, 11] {
                     seed += 1;
                     let bias = seed % 2 == 0;
-                    let shape = BlockProductShape { m, n, k, format, bias };
+                    let shape = BlockProductShape { m, n, k, format, bias, left: LeftElements::Floats };
                     let case = Case::new(shape, seed);
-                    let picked = BlockProductBlocks::pick(isa, &shape, 2);
+                    let picked = BlockProductBlocks::pick(isa, VNNI, &shape, 2);
                     let blocks = match seed % 3 {
                         0 => BlockProductBlocks { k_blocks: 1, ..picked },
                         _ => picked,
@@ -145,10 +148,10 @@ fn panels_side_by_side_and_single_ones_make_one_row() {
     for isa in levels() {
         for n in [64, 128, 320, 448, 1000] {
             for format in [formats(32)[1], formats(32)[3], formats(32)[9]] {
-                let shape = BlockProductShape { m: 1, n, k: 96, format, bias: true };
+                let shape = BlockProductShape { m: 1, n, k: 96, format, bias: true, left: LeftElements::Floats };
                 for threads in [1, 3] {
                     let case = Case::new(shape, n);
-                    case.check(isa, BlockProductBlocks::pick(isa, &shape, threads), &case.source(true, false));
+                    case.check(isa, BlockProductBlocks::pick(isa, VNNI, &shape, threads), &case.source(true, false));
                 }
             }
         }
@@ -161,13 +164,13 @@ fn a_row_has_the_same_numbers_among_many() {
     for isa in levels() {
         for format in formats(32).into_iter().filter(|format| format.codes.are_integers()) {
             let of = |m: u64| {
-                let shape = BlockProductShape { m, n: 70, k: 64, format, bias: false };
+                let shape = BlockProductShape { m, n: 70, k: 64, format, bias: false, left: LeftElements::Floats };
                 let mut case = Case::new(shape, 9);
                 case.scales.iter_mut().enumerate().for_each(|(at, scale)| *scale = [0.5, 1.0, 2.0][at % 3]);
                 case.zeros.iter_mut().for_each(|zero| *zero = zero.round());
                 case.left = (0..m as usize * 64).map(|at| ((at % 64) as f32 % 7.0) - 3.0).collect();
                 let product =
-                    BlockProduct::new(isa, shape, BlockProductBlocks::pick(isa, &shape, 1), &EmitEach).unwrap();
+                    BlockProduct::new(isa, shape, BlockProductBlocks::pick(isa, VNNI, &shape, 1), &EmitEach).unwrap();
                 let (mut c, mut scratch) = (vec![0.0; m as usize * 70], vec![0.0; product.scratch_len()]);
                 let packed = case.pack(isa, &case.source(true, false));
                 product.run(&case.left, &packed, None, &mut c, &mut scratch, &Serial).unwrap();
@@ -179,12 +182,125 @@ fn a_row_has_the_same_numbers_among_many() {
     }
 }
 
+/// What rows of bytes give, operation by operation in the kernel's order.
+fn of_bytes(case: &Case, source: &BlockSource<'_>) -> Vec<f32> {
+    let BlockProductShape { format, bias, .. } = case.shape;
+    let (m, n, k, block) = (case.shape.m(), case.shape.n(), case.shape.k(), format.block());
+    let (bits, middle) = (format.codes.bits(), format.codes.middle());
+    let code = |inner: usize, column: usize| {
+        let CodeBytes::Packed { bytes, stride } = source.codes else { panic!("packed codes") };
+        let code = bytes[column * stride + inner * bits / 8] >> (inner * bits % 8) & (u8::MAX >> (8 - bits));
+        i32::from(if source.signed { code ^ middle } else { code })
+    };
+    let mut c = Vec::new();
+    for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
+        let mut total = if bias { case.bias[column] } else { 0.0 };
+        for (at, left) in case.left[row * k..][..k].chunks(block).enumerate() {
+            let most = left.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+            let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
+            let bytes: Vec<i32> = left.iter().map(|value| (value * inverse).round_ties_even() as i32).collect();
+            let sum: i32 = bytes.iter().sum();
+            let products = bytes.iter().enumerate().map(|(inner, byte)| byte * code(at * block + inner, column));
+            let (products, place) = (products.sum::<i32>(), source.at.inner * at + source.at.column * column);
+            let part = match format.zeros {
+                ZeroPoints::Middle => (products - i32::from(middle) * sum) as f32,
+                ZeroPoints::Bytes => (-f32::from(source.zero_bytes[place])).mul_add(sum as f32, products as f32),
+                ZeroPoints::F32 => (-source.zeros[place]).mul_add(sum as f32, products as f32),
+            };
+            total = part.mul_add(most / 127.0 * source.scales[place], total);
+        }
+        c.push(total);
+    }
+    c
+}
+
+#[test]
+fn rows_of_bytes_have_the_bits_of_exact_sums_over_blocks() {
+    let (mut compared, mut seed) = (0, 100);
+    for isa in levels().into_iter().filter(|&isa| isa == Isa::Avx512) {
+        for (block, k, n) in [(16, 48, 40), (32, 61, 7), (64, 200, 300), (256, 300, 33), (32, 2000, 448), (128, 4, 64)]
+        {
+            for format in formats(block).into_iter().filter(|format| format.codes.are_integers()) {
+                for m in [1u64, 2, 3, 4, 8, 11] {
+                    seed += 1;
+                    let shape = BlockProductShape { m, n, k, format, bias: seed % 2 == 0, left: LeftElements::Bytes };
+                    let mut case = Case::new(shape, seed);
+                    // A block of zeros, one with an outlier, and one whose bytes are all the largest there is.
+                    for (at, value) in case.left.iter_mut().enumerate() {
+                        match at / block as usize % 5 {
+                            1 => *value = 0.0,
+                            2 if at % block as usize == 3 => *value = 1e6,
+                            3 => *value = if at % 3 == 0 { -2.5 } else { 2.5 },
+                            _ => {}
+                        }
+                    }
+                    let source = case.source(true, seed % 4 < 2);
+                    let blocks = BlockProductBlocks::pick(isa, VNNI, &shape, 1 + seed as usize % 3);
+                    assert!(blocks.dots);
+                    let product = BlockProduct::new(isa, shape, blocks, &EmitEach).unwrap();
+                    let mut c = Canaried::new(case.shape.m() * case.shape.n());
+                    let mut scratch = vec![f32::NAN; product.scratch_len()];
+                    let packed = case.pack(isa, &source);
+                    let (left, bias) = (Poisoned::new(&case.left), shape.bias.then_some(&case.bias[..]));
+                    product.run(left.inside(), &packed, bias, c.inside(), &mut scratch, &Scoped).unwrap();
+                    let expected = of_bytes(&case, &source);
+                    for (at, (found, wanted)) in c.open().iter().zip(&expected).enumerate() {
+                        assert_eq!(found.to_bits(), wanted.to_bits(), "{shape:?} at {at}: {found}, not {wanted}");
+                    }
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared >= 6 * 9 * 6, "{compared}");
+}
+
+#[test]
+fn numbers_that_are_none_stay_in_their_rows() {
+    let format = BlockFormat { codes: Codes::Int4, zeros: ZeroPoints::Middle, block: 32 };
+    let shape = BlockProductShape { m: 3, n: 40, k: 96, format, bias: false, left: LeftElements::Bytes };
+    for isa in levels().into_iter().filter(|&isa| isa == Isa::Avx512) {
+        let run = |case: &Case| {
+            let blocks = BlockProductBlocks::pick(isa, VNNI, &shape, 1);
+            let product = BlockProduct::new(isa, shape, blocks, &EmitEach).unwrap();
+            let (mut c, mut scratch) = (vec![0.0; 3 * 40], vec![0.0; product.scratch_len()]);
+            let packed = case.pack(isa, &case.source(true, false));
+            product.run(&case.left, &packed, None, &mut c, &mut scratch, &Serial).unwrap();
+            c
+        };
+        let mut case = Case::new(shape, 3);
+        let clean = run(&case);
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE / 4.0] {
+            case.left[96 + 40] = value;
+            let found = run(&case);
+            assert_eq!(found[..40], clean[..40], "{value}");
+            assert_eq!(found[80..], clean[80..], "{value}");
+        }
+    }
+}
+
+#[test]
+fn bytes_are_refused_where_no_instruction_multiplies_them() {
+    let format = |codes, block| BlockFormat { codes, zeros: ZeroPoints::Middle, block };
+    let shape = |format| BlockProductShape { m: 2, n: 40, k: 96, format, bias: false, left: LeftElements::Bytes };
+    let int4 = shape(format(Codes::Int4, 32));
+    assert!(int4.takes_bytes(Isa::Avx512, VNNI));
+    assert!(!int4.takes_bytes(Isa::Avx512, Extensions::default()));
+    assert!(!int4.takes_bytes(Isa::Avx2, VNNI));
+    assert!(!shape(format(Codes::Nf4, 32)).takes_bytes(Isa::Avx512, VNNI), "numbers that are no integers");
+    assert!(!shape(format(Codes::Int4, 512)).takes_bytes(Isa::Avx512, VNNI), "sums that are no exact f32");
+    let floats = BlockProductShape { left: LeftElements::Floats, ..int4 };
+    let dots = BlockProductBlocks::pick(Isa::Avx512, VNNI, &int4, 1);
+    assert!(dots.dots && !dots.fits(&floats, Isa::Avx512) && !dots.fits(&int4, Isa::Avx2));
+    assert!(BlockProduct::new(Isa::Avx512, floats, dots, &EmitEach).is_err());
+}
+
 #[test]
 fn what_is_no_product_is_refused() {
     let format = BlockFormat { codes: Codes::Int4, zeros: ZeroPoints::Bytes, block: 32 };
-    let shape = BlockProductShape { m: 4, n: 20, k: 64, format, bias: true };
+    let shape = BlockProductShape { m: 4, n: 20, k: 64, format, bias: true, left: LeftElements::Floats };
     let isa = Isa::Portable;
-    let picked = BlockProductBlocks::pick(isa, &shape, 1);
+    let picked = BlockProductBlocks::pick(isa, VNNI, &shape, 1);
     for wrong in [
         BlockProductShape { k: 0, ..shape },
         BlockProductShape { k: u64::MAX, ..shape },

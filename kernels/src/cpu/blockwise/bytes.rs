@@ -1,0 +1,160 @@
+//! Left-hand rows as signed bytes: each block of a row is divided by a step of its own, as ONNX Runtime does at
+//! `accuracy_level` 4.
+//!
+//! A step is the largest magnitude of a block over 127, and a byte the element over the step, rounded to even. Rows that
+//! one call multiplies lie side by side, in the order in which the kernel reads them:
+//!
+//! ```text
+//! heads  for each block: its start or its sum [rows] | its step  f32 [rows]
+//! bytes  for each word: for each code of a byte: the elements of the word that are that code of their bytes, 4 [rows]
+//! ```
+//!
+//! where the start of a block is what an integer sum begins with if all zero points are the middle of the codes: the sum
+//! of its bytes, times the middle, less than 0. Where there are zero points, its sum is an `f32`.
+
+use super::format::ZeroPoints;
+use super::layout::BlockPanels;
+use crate::cpu::multiversion::multiversion;
+use crate::isa::Isa;
+
+/// The largest byte.
+const MOST: f32 = 127.0;
+
+/// Adding it to a number of at most 2^22 rounds to an integer, in the lowest bits: 1.5 times 2^23.
+const ROUND: f32 = 12_582_912.0;
+
+/// Where the parts of a group of rows are, in 32-bit words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByteRows {
+    pub(super) panels: BlockPanels,
+    /// Rows side by side.
+    pub(super) rows: usize,
+}
+
+impl ByteRows {
+    /// Words of the heads.
+    pub(super) fn heads_len(&self) -> usize {
+        2 * self.rows * self.panels.blocks()
+    }
+
+    /// Words of heads and bytes.
+    pub(super) fn len(&self) -> usize {
+        self.heads_len() + self.rows * self.panels.words() * self.panels.format.codes.per_word() / 4
+    }
+
+    /// Quantises rows of `k` elements each, as many as lie side by side.
+    pub(super) fn quantise(&self, isa: Isa, left: &[f32], to: &mut [u32]) {
+        let (heads, words) = to.split_at_mut(self.heads_len());
+        let parts = self.panels.format.codes.per_word() / 4;
+        let step = self.panels.block_words() * parts * self.rows;
+        for (row, left) in left.chunks_exact(self.panels.k).take(self.rows).enumerate() {
+            let side_by_side = SideBySide { row, rows: self.rows, parts };
+            quantise_row(isa, left, &self.panels, side_by_side, heads, words.chunks_mut(step.max(1)));
+        }
+    }
+}
+
+/// Elements of the longest block.
+const LONGEST: usize = 256;
+
+/// Lanes that are computed together.
+const LANES: usize = 16;
+
+/// A row among those that lie side by side, and the codes of a byte.
+#[derive(Clone, Copy)]
+struct SideBySide {
+    row: usize,
+    rows: usize,
+    parts: usize,
+}
+
+impl SideBySide {
+    /// Writes the bytes of a block in the order in which the kernel reads them.
+    #[inline(always)]
+    fn write(self, bytes: &[i8], to: &mut [u32]) {
+        let SideBySide { row, rows, parts } = self;
+        match parts {
+            1 => {
+                let words = bytes.as_chunks::<4>().0.iter().zip(to.chunks_exact_mut(rows));
+                words.for_each(|(four, to)| to[row] = u32::from_le_bytes(bytemuck::cast(*four)));
+            }
+            2 => {
+                for (eight, to) in bytes.as_chunks::<8>().0.iter().zip(to.chunks_exact_mut(2 * rows)) {
+                    let eight = u64::from_le_bytes(bytemuck::cast(*eight));
+                    (to[row], to[rows + row]) = (every_other(eight), every_other(eight >> 8));
+                }
+            }
+            _ => {
+                for (bytes, to) in bytes.chunks_exact(4 * parts).zip(to.chunks_exact_mut(parts * rows)) {
+                    for (part, to) in to.chunks_exact_mut(rows).enumerate() {
+                        let four = [0, 1, 2, 3].map(|byte| bytes[byte * parts + part].cast_unsigned());
+                        to[row] = u32::from_le_bytes(four);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Bytes 0, 2, 4 and 6.
+#[inline(always)]
+fn every_other(bytes: u64) -> u32 {
+    let pairs = bytes & 0x00FF_00FF_00FF_00FF;
+    let fours = (pairs | pairs >> 8) & 0x0000_FFFF_0000_FFFF;
+    (fours | fours >> 16) as u32
+}
+
+/// The bytes of a block that is padded with zeros, its step and the sum of its bytes.
+#[inline(always)]
+fn quantised(elements: &[[f32; LANES]], bytes: &mut [[i8; LANES]]) -> (f32, i32) {
+    // Magnitudes are in the order of their bits. A NaN is larger than all: the step of its block is none either.
+    let mut largest = [0u32; LANES];
+    for elements in elements {
+        let each = largest.iter_mut().zip(elements);
+        for (largest, element) in each {
+            *largest = (*largest).max(element.abs().to_bits());
+        }
+    }
+    let most = f32::from_bits(largest.into_iter().fold(0, u32::max));
+    let inverse = if most > 0.0 { MOST / most } else { 0.0 };
+    let mut sums = [0i32; LANES];
+    for (elements, bytes) in elements.iter().zip(bytes) {
+        for ((byte, element), sum) in bytes.iter_mut().zip(elements).zip(&mut sums) {
+            let rounded = (element * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()).cast_signed();
+            *sum += rounded;
+            *byte = rounded as i8;
+        }
+    }
+    (most / MOST, sums.into_iter().sum())
+}
+
+multiversion! {
+    /// One row: the blocks of all words are in `words`.
+    fn quantise_row(
+        left: &[f32],
+        panels: &BlockPanels,
+        at: SideBySide,
+        heads: &mut [u32],
+        words: std::slice::ChunksMut<'_, u32>
+    ) {
+        let (block, format) = (panels.format.block(), panels.format);
+        let (mut padded, mut bytes) = ([[0f32; LANES]; LONGEST / LANES], [[0i8; LANES]; LONGEST / LANES]);
+        let blocks = left.chunks(block).zip(words).zip(heads.chunks_exact_mut(2 * at.rows));
+        for ((elements, words), head) in blocks {
+            let lanes = elements.len().div_ceil(LANES);
+            let (whole, rest) = elements.as_chunks::<LANES>();
+            padded[..whole.len()].copy_from_slice(whole);
+            if !rest.is_empty() {
+                padded[lanes - 1] = [0.0; LANES];
+                padded[lanes - 1][..rest.len()].copy_from_slice(rest);
+            }
+            let (step, sum) = quantised(&padded[..lanes], &mut bytes[..lanes]);
+            head[at.row] = match format.zeros {
+                ZeroPoints::Middle => (-i32::from(format.codes.middle()) * sum).cast_unsigned(),
+                ZeroPoints::Bytes | ZeroPoints::F32 => (sum as f32).to_bits(),
+            };
+            head[at.rows + at.row] = step.to_bits();
+            at.write(&bytes.as_flattened()[..lanes * LANES], words);
+        }
+    }
+}
