@@ -25,6 +25,10 @@ test:
 bench NAME:
     cargo bench --bench {{NAME}}
 
+# The Python package's release wheel, as a repository that pip takes it from: `just wheels FOLDER`.
+wheels *ARGS:
+    .ci/wheels {{ARGS}}
+
 # Licences, sources, versions and, where their list can be had, vulnerabilities of all dependencies.
 deny:
     .ci/deny

@@ -1,7 +1,7 @@
 //! What records cost: `cargo bench --bench records`.
 //!
 //! A small model's load beside 100,000 records: executors of other models, their requests and its own, each as files are
-//! written and in no order (`-- beside` measures this alone). Loading 100,000, saving 10,000, looking one up, and
+//! written, in no order, in shards and of schema 2 (`-- beside` measures this alone). Loading 100,000, saving 10,000, looking one up, and
 //! inserting one; with keys as large as a convolution's. Then executors of products rebuilt from their records, by one
 //! thread as fast as it can, and the whole way of a process from a file of 1,000 to executors that are ready. Each
 //! figure but the first ones, which are medians, is the least of several rounds. The targets are 5 ms more for the
@@ -19,7 +19,7 @@ use kiln::exec::matmul::{MatMulKey, MatMulProblem, Stored};
 use kiln::exec::request::{InputShape, RequestKey};
 use kiln::exec::{BuildCx, Family, Target};
 use kiln::graph::GraphBuilder;
-use kiln::record::{CacheMode, Evidence, Fingerprint, Recorded, Store};
+use kiln::record::{CacheMode, Evidence, Fingerprint, Record, Recorded, Store, encode, inspect_file};
 use kiln::session::{Session, SessionError, SessionOptions};
 use kiln::tensor::{DType, Tensor};
 use kiln_kernels::cpu::Elements;
@@ -186,42 +186,100 @@ fn folder_with(beside: Beside, foreign: u64) -> Result<tempfile::TempDir, Box<dy
     Ok(folder)
 }
 
-/// Puts the records of the folder's file into another order; all checksums are right.
-fn shuffle(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+/// How the records lie in the folder.
+#[derive(Clone, Copy, Debug)]
+enum Layout {
+    /// In a file, in order.
+    InOrder,
+    /// In a file, in no order.
+    InNoOrder,
+    /// In three shards, which are as long as they may be.
+    InShards,
+    /// In a file of schema 2.
+    OfSchema2,
+}
+
+/// A file of that header and those payloads.
+fn laid_out<'a>(header: &[u8], payloads: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let (mut file, mut count) = (header.to_vec(), 0_u32);
+    for payload in payloads {
+        let length = (payload.len() as u32).to_le_bytes();
+        file.extend([length, crc32fast::hash(&[&length, payload].concat()).to_le_bytes()].concat());
+        file.extend(payload);
+        count += 1;
+    }
+    file.extend([u32::MAX.to_le_bytes(), count.to_le_bytes()].concat());
+    file.extend(crc32fast::hash(&file).to_le_bytes());
+    file
+}
+
+/// Lays the records of the folder's file out anew; all checksums are right.
+fn lay_out(folder: &Path, layout: Layout) -> Result<(), Box<dyn std::error::Error>> {
     const HEADER: usize = 64;
     const FOOTER: usize = 12;
     let ours = |path: &PathBuf| path.extension().is_some_and(|end| end == "kiln");
     let path = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).find(ours).ok_or("there is no file")?;
     let bytes = std::fs::read(&path)?;
-    let mut frames: Vec<&[u8]> = Vec::new();
+    let mut payloads: Vec<&[u8]> = Vec::new();
     let mut rest = &bytes[HEADER..bytes.len() - FOOTER];
     while let Some(&length) = rest.first_chunk() {
         let (frame, after) = rest.split_at(8 + u32::from_le_bytes(length) as usize);
-        frames.push(frame);
+        payloads.push(&frame[8..]);
         rest = after;
     }
-    let mut random = 1_u64;
-    for place in (1..frames.len()).rev() {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        frames.swap(place, (random >> 33) as usize % (place + 1));
+    match layout {
+        Layout::InOrder => {}
+        Layout::InShards => {
+            for (number, payloads) in payloads.chunks(40_000).enumerate() {
+                let shard = path.with_extension(format!("{number}.00ff.shard"));
+                std::fs::write(shard, laid_out(&bytes[..HEADER], payloads.iter().copied()))?;
+            }
+            std::fs::remove_file(path)?;
+        }
+        Layout::InNoOrder => {
+            let mut random = 1_u64;
+            for place in (1..payloads.len()).rev() {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                payloads.swap(place, (random >> 33) as usize % (place + 1));
+            }
+            std::fs::write(path, laid_out(&bytes[..HEADER], payloads.into_iter()))?;
+        }
+        Layout::OfSchema2 => {
+            let mut header = bytes[..HEADER - 4].to_vec();
+            header[8] = 2;
+            header.extend(crc32fast::hash(&header).to_le_bytes());
+            let mut payloads = Vec::new();
+            for Record { family, revision, key, choice, evidence } in inspect_file(&path)?.records {
+                let Evidence { kind, nanos, samples, created, against, .. } = evidence;
+                payloads.push(encode(&(
+                    family,
+                    revision,
+                    key,
+                    choice,
+                    (kind as u32, nanos, samples, created, against),
+                ))?);
+            }
+            std::fs::write(path, laid_out(&header, payloads.iter().map(Vec::as_slice)))?;
+        }
     }
-    let mut file = [&bytes[..HEADER], &frames.concat(), &bytes[bytes.len() - FOOTER..bytes.len() - 4]].concat();
-    file.extend(crc32fast::hash(&file).to_le_bytes());
-    Ok(std::fs::write(path, file)?)
+    Ok(())
 }
 
 /// How much longer a small model loads beside so many records, in milliseconds: the difference of the least times and of
 /// the medians of loads in turn with and without them. The medians have in them what else the machine does.
-fn beside(what: Beside, shuffled: bool, foreign: u64) -> Result<[f64; 2], Box<dyn std::error::Error>> {
+fn beside(what: Beside, layout: Layout, foreign: u64) -> Result<[f64; 2], Box<dyn std::error::Error>> {
     let (alone, shared) = (folder_with(what, 0)?, folder_with(what, foreign)?);
-    if shuffled {
-        shuffle(shared.path())?;
-    }
+    lay_out(shared.path(), layout)?;
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..101 {
         for (folder, times) in [&alone, &shared].into_iter().zip(&mut times) {
-            let options =
-                SessionOptions { threads: 1, cache_dir: Some(folder.path().into()), ..SessionOptions::default() };
+            // Nothing is written, so that what is in no order stays so.
+            let options = SessionOptions {
+                threads: 1,
+                cache_dir: Some(folder.path().into()),
+                cache_mode: CacheMode::Read,
+                ..SessionOptions::default()
+            };
             let started = Instant::now();
             let session = small(&options)?;
             times.push(started.elapsed().as_secs_f64() * 1e3);
@@ -238,11 +296,10 @@ fn beside(what: Beside, shuffled: bool, foreign: u64) -> Result<[f64; 2], Box<dy
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     for what in [Beside::Executors, Beside::Requests, Beside::Own] {
-        for shuffled in [false, true] {
-            let order = if shuffled { "in no order" } else { "in order" };
-            let [least, median] = beside(what, shuffled, 100_000)?;
+        for layout in [Layout::InOrder, Layout::InNoOrder, Layout::InShards, Layout::OfSchema2] {
+            let [least, median] = beside(what, layout, 100_000)?;
             println!(
-                "load a small model beside 100,000 records ({what:?}, {order}): \
+                "load a small model beside 100,000 records ({what:?}, {layout:?}): \
                  {median:.2} ms more by the median, {least:.2} by the least (target 5)"
             );
         }

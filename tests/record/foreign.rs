@@ -11,7 +11,7 @@ use kiln::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Transform};
 use kiln::exec::softmax::{SoftmaxKey, SoftmaxProblem};
 use kiln::exec::{Family, Target, Tasks};
 use kiln::graph::{Graph, GraphBuilder};
-use kiln::record::{Evidence, Fingerprint, Record, Recorded, SOURCES, Store, encode, host_fingerprint};
+use kiln::record::{Evidence, Fingerprint, Record, Recorded, SOURCES, Store, encode, host_fingerprint, inspect_file};
 use kiln::session::{Session, SessionOptions};
 use kiln::tensor::{DType, Tensor};
 use kiln_kernels::Isa;
@@ -126,26 +126,73 @@ fn folder_beside(beside: Beside) -> tempfile::TempDir {
     folder
 }
 
-/// Turns the order of the records in the folder's file round; all checksums are right.
-fn turn_round(folder: &Path) {
+/// What is done to a file of records before it is loaded; all checksums are right.
+#[derive(Clone, Copy, Debug)]
+enum Layout {
+    AsWritten,
+    /// The order of the records is turned round.
+    TurnedRound,
+    /// It is in three shards, which are as long as they may be, and there is no other file.
+    Shards,
+    /// It is of schema 2.
+    Older,
+}
+
+/// A file of that header and those payloads.
+fn laid_out<'a>(header: &[u8], payloads: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let (mut file, mut count) = (header.to_vec(), 0_u32);
+    for payload in payloads {
+        let length = (payload.len() as u32).to_le_bytes();
+        let mut checksum = crc32fast::Hasher::new();
+        checksum.update(&length);
+        checksum.update(payload);
+        file.extend([length, checksum.finalize().to_le_bytes()].concat());
+        file.extend(payload);
+        count += 1;
+    }
+    file.extend([u32::MAX.to_le_bytes(), count.to_le_bytes()].concat());
+    file.extend(crc32fast::hash(&file).to_le_bytes());
+    file
+}
+
+fn lay_out(folder: &Path, layout: Layout) {
     let ours = |path: &PathBuf| path.extension().is_some_and(|end| end == "kiln");
     let path = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(ours).unwrap();
     let bytes = std::fs::read(&path).unwrap();
-    let (header, rest) = bytes.split_at(64);
-    let (mut rest, footer) = rest.split_at(rest.len() - 12);
-    let mut frames: Vec<&[u8]> = Vec::new();
+    let mut rest = &bytes[64..bytes.len() - 12];
+    let mut payloads: Vec<&[u8]> = Vec::new();
     while let Some(&length) = rest.first_chunk() {
         let (frame, after) = rest.split_at(8 + u32::from_le_bytes(length) as usize);
-        frames.push(frame);
+        payloads.push(&frame[8..]);
         rest = after;
     }
-    frames.reverse();
-    let mut file = [header, &frames.concat(), &footer[..8]].concat();
-    file.extend(crc32fast::hash(&file).to_le_bytes());
-    std::fs::write(path, file).unwrap();
+    match layout {
+        Layout::AsWritten => {}
+        Layout::TurnedRound => std::fs::write(path, laid_out(&bytes[..64], payloads.into_iter().rev())).unwrap(),
+        Layout::Shards => {
+            for (number, payloads) in payloads.chunks(40_000).enumerate() {
+                let shard = path.with_extension(format!("{number}.00ff.shard"));
+                std::fs::write(shard, laid_out(&bytes[..64], payloads.iter().copied())).unwrap();
+            }
+            std::fs::remove_file(path).unwrap();
+        }
+        Layout::Older => {
+            let mut header = bytes[..60].to_vec();
+            header[8] = 2;
+            header.extend(crc32fast::hash(&header).to_le_bytes());
+            let payload = |Record { family, revision, key, choice, evidence }: Record| {
+                let Evidence { kind, nanos, samples, created, against, .. } = evidence;
+                encode(&(family, revision, key, choice, (kind as u32, nanos, samples, created, against))).unwrap()
+            };
+            let records = inspect_file(&path).unwrap().records;
+            let payloads: Vec<Vec<u8>> = records.into_iter().map(payload).collect();
+            std::fs::write(path, laid_out(&header, payloads.iter().map(Vec::as_slice))).unwrap();
+        }
+    }
 }
 
-/// A load once read all requests of a file to find its own, and all records where they were in no order.
+/// A load once read all requests of a file to find its own, and all records where they were in no order, in a shard or of
+/// an older schema. What is found out of order is put in order when the session ends.
 #[test]
 fn a_load_decodes_what_its_model_can_ask_for_whatever_lies_beside_it() {
     let load = |folder: &Path| {
@@ -155,13 +202,11 @@ fn a_load_decodes_what_its_model_can_ask_for_whatever_lies_beside_it() {
     assert!((1..20).contains(&alone), "{alone}");
     for beside in [Beside::Executors, Beside::Requests, Beside::OwnRequests] {
         let folder = folder_beside(beside);
-        for round in [false, true] {
-            if round {
-                turn_round(folder.path());
-            }
+        for layout in [Layout::AsWritten, Layout::TurnedRound, Layout::Shards, Layout::Older] {
+            lay_out(folder.path(), layout);
             let session = load(folder.path());
             let stats = session.record_stats();
-            let what = format!("{beside:?}, turned round: {round}; {stats:?}");
+            let what = format!("{beside:?}, {layout:?}; {stats:?}");
             assert!(stats.loaded > 100_000 && stats.records == stats.loaded && stats.rejected_checksum == 0, "{what}");
             let most = match beside {
                 // Sixteen times as many as it takes, and what 256 requests ask for.

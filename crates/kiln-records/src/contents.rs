@@ -7,9 +7,10 @@ use std::time::Instant;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable, hash_table};
 
 use super::arena::{Arena, Location};
-use super::entry::{Kept, State};
+use super::entry::{self, Kept, State};
 use super::frame::{self, Frames, Rejected};
 use super::image::{self, Image};
+use super::older::Older;
 use crate::warning::warning;
 
 /// What a store counts.
@@ -62,11 +63,12 @@ pub struct StoreStats {
 /// is no end. What is chosen for further keys is not kept; what is found to be better for known ones is.
 pub(super) const MOST_FOUND: usize = 16 << 20;
 
-/// Records under their names: those of the file as it was read, and those that are not there or that something better
-/// stands for here.
+/// Records under their names: those of the files as they were read, and those that are not there or that something
+/// better stands for here. What is still in a file of an older schema is brought here before it is asked for.
 #[derive(Default)]
 pub(super) struct Contents {
     image: Image,
+    older: Vec<Older>,
     arena: Arena,
     /// Bytes of records of keys that were new when something was chosen for them.
     found: usize,
@@ -77,8 +79,8 @@ pub(super) struct Contents {
     refused: HashMap<Box<[u8]>, Vec<u8>>,
     /// Whether some record is [`State::New`].
     news: bool,
-    /// Whether the file should be written anew though no record is new: it is damaged, of an older schema, holds what
-    /// was refused, or has shards beside it.
+    /// Whether the file should be written anew though no record is new: it is damaged, of an older schema, in no order,
+    /// holds what was refused, or has shards beside it.
     pub(super) heal: bool,
     /// When something was last worth saving, and when first since the last save.
     pub(super) changed: Option<(Instant, Instant)>,
@@ -90,17 +92,35 @@ impl Contents {
         self.hasher.hash_one(name)
     }
 
-    /// Takes the file as it was read, if there is nothing yet.
-    pub(super) fn adopt(&mut self, image: Image) -> bool {
-        let empty = self.len() == 0 && self.refused.is_empty();
-        if empty {
-            self.image = image;
+    /// Takes files as they were read, of a store that has nothing yet.
+    pub(super) fn adopt(&mut self, image: Image, older: Vec<Older>) {
+        self.image = image;
+        self.older = older;
+    }
+
+    /// Merges what files of older schemas have of that name.
+    fn bring(&mut self, name: &[u8]) {
+        if self.older.is_empty() {
+            return;
         }
-        empty
+        if let Some((family, key)) = entry::problem_of(name) {
+            self.bring_those(|older, found| found.extend(older.take(family, &key)));
+        }
+    }
+
+    /// Merges what `take` takes out of each file of an older schema.
+    fn bring_those(&mut self, mut take: impl FnMut(&mut Older, &mut Vec<Kept>)) {
+        let mut found = Vec::new();
+        self.older.iter_mut().for_each(|older| take(older, &mut found));
+        self.older.retain(|older| older.len() > 0);
+        for kept in &found {
+            self.merge(kept.view());
+        }
     }
 
     /// The record of that name.
-    pub(super) fn find(&self, name: &[u8]) -> Option<Kept<&[u8]>> {
+    pub(super) fn find(&mut self, name: &[u8]) -> Option<Kept<&[u8]>> {
+        self.bring(name);
         match self.index.find(self.hash(name), |location| self.arena.get(*location).name() == name) {
             Some(location) => Some(self.arena.get(*location)),
             None => self.image.get(self.image.find(name)?),
@@ -109,25 +129,40 @@ impl Contents {
 
     /// How many records there are.
     pub(super) fn len(&self) -> usize {
-        self.image.len() + self.index.len()
+        self.image.len() + self.index.len() + self.older.iter().map(Older::len).sum::<usize>()
     }
 
     /// All records, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Kept<&[u8]>> {
+    pub(super) fn iter(&mut self) -> impl Iterator<Item = Kept<&[u8]>> {
+        self.bring_those(|older, found| found.extend(older.take_all()));
         self.image.iter().chain(self.own())
     }
 
-    /// The records of a family whose keys begin with those bytes, those of this process first; among those of the file
-    /// may be some whose keys do not.
-    pub(super) fn of_family<'a>(&'a self, family: &str, key: &'a [u8]) -> impl Iterator<Item = Kept<&'a [u8]>> {
+    /// The records of a family whose keys begin with those bytes, so many at most, those of this process first; among
+    /// those of the file may be some whose keys do not.
+    pub(super) fn of_family<'a>(
+        &'a mut self,
+        family: &str,
+        key: &'a [u8],
+        most: usize,
+    ) -> impl Iterator<Item = Kept<&'a [u8]>> {
+        self.bring_those(|older, found| {
+            found.extend(older.take_family(family, key).take(most - found.len()));
+        });
         let prefix = image::family_prefix(family);
         let own = self.own().filter(move |kept| kept.name().starts_with(&prefix) && kept.key_begins(key));
-        own.chain(self.image.of_family(family, key))
+        own.chain(self.image.of_family(family, key)).take(most)
     }
 
     /// Those that are not in the file as it was read.
     fn own(&self) -> impl Iterator<Item = Kept<&[u8]>> {
         self.index.iter().map(|location| self.arena.get(*location))
+    }
+
+    /// How many are no longer where they were read.
+    #[cfg(test)]
+    pub(super) fn copied(&self) -> usize {
+        self.index.len()
     }
 
     /// Takes a record in place of the one of its name, if `better` says so of that.
@@ -137,6 +172,7 @@ impl Contents {
         has_room: bool,
         better: impl FnOnce(Kept<&[u8]>, Kept<&[u8]>) -> bool,
     ) -> bool {
+        self.bring(record.name());
         let hash = self.hash(record.name());
         let full = !has_room || self.len() >= frame::MOST_RECORDS;
         let Contents { image, arena, index, hasher, .. } = self;
@@ -226,6 +262,7 @@ impl Contents {
     /// Drops a record whose choice did not pass validation.
     pub(super) fn refuse(&mut self, name: &[u8]) {
         self.stats.rejected_semantic += 1;
+        self.bring(name);
         let hash = self.hash(name);
         let Contents { image, arena, index, .. } = self;
         if let Some(place) = image.find(name) {

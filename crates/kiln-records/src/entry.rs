@@ -210,6 +210,13 @@ impl<'a> Kept<Cow<'a, [u8]>> {
     }
 }
 
+impl Kept<Cow<'_, [u8]>> {
+    /// The same in bytes of its own.
+    pub(super) fn into_owned(self) -> Kept {
+        Kept { bytes: self.bytes.into_owned(), name_len: self.name_len, state: self.state }
+    }
+}
+
 impl<'a> Kept<&'a [u8]> {
     /// The record of a file of the newest schema with those bytes, if they are one.
     pub(super) fn of_payload(bytes: &'a [u8], state: State) -> Option<Kept<&'a [u8]>> {
@@ -303,10 +310,18 @@ impl<B: AsRef<[u8]>> Kept<B> {
 
 /// The name that a payload of the newest schema begins with: the family behind its length, and the packed key behind
 /// its.
+#[inline]
 pub(super) fn name_at(payload: &[u8]) -> Option<&[u8]> {
     let key = 1 + usize::from(*payload.first()?);
     let length = payload.get(key..)?.first_chunk().copied().map(u16::from_le_bytes)?;
     payload.get(..key + 2 + usize::from(length))
+}
+
+/// The family of a name and its key's own bytes.
+pub(super) fn problem_of(name: &[u8]) -> Option<(&[u8], Vec<u8>)> {
+    let (&length, rest) = name.split_first()?;
+    let (family, key) = rest.split_at_checked(usize::from(length))?;
+    Some((family, packing::unpack(key.get(2..)?, LIMIT)?))
 }
 
 /// Packed bytes behind their length, and what comes after them.

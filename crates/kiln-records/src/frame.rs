@@ -86,10 +86,12 @@ pub(super) struct Header {
 }
 
 /// The `N` bytes at `at`, if they are there.
+#[inline]
 fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
+#[inline]
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes_at(bytes, at).map(u32::from_le_bytes)
 }
@@ -171,12 +173,11 @@ fn frame_checksum(length: [u8; 4], payload: &[u8]) -> u32 {
 }
 
 /// How many records a file holds of which these are all bytes, if it ends with the footer that it should have.
-pub(super) fn count_of_whole(header: &Header, bytes: &[u8]) -> Option<usize> {
+pub(super) fn count_of_whole(bytes: &[u8]) -> Option<usize> {
     let footer = bytes.len().checked_sub(FOOTER)?;
     let count = u32_at(bytes, footer + 4)? as usize;
     // Before it is believed: no record is shorter than its frame. The checksum comes last, because it takes longest.
-    (header.schema == SCHEMA
-        && u32_at(bytes, footer)? == END
+    (u32_at(bytes, footer)? == END
         && count <= MOST_RECORDS.min(bytes.len() / FRAME)
         && u32_at(bytes, footer + 8)? == crc32fast::hash(bytes.get(..footer + 8)?))
     .then_some(count)
@@ -184,6 +185,7 @@ pub(super) fn count_of_whole(header: &Header, bytes: &[u8]) -> Option<usize> {
 
 /// The payload of the frame at that place of a file of which these are all bytes. None where there is none: no
 /// payload is as long as the end mark says.
+#[inline]
 pub(super) fn payload_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     let length = u32_at(bytes, at)? as usize;
     bytes.get(at + FRAME..(at + FRAME).checked_add(length)?).filter(|_| length <= LONGEST)

@@ -1,29 +1,34 @@
-//! A record file in memory as it was read, of the newest schema. No record is decoded before it is looked up: a file
-//! that many models share costs each of them little more than reading it.
+//! A record file in memory as it was read, of the newest schema, and the shards beside it if they are long. No record is
+//! decoded before it is looked up: a file that many models share costs each of them little more than reading it.
 //!
 //! Where the records are in order of their names, as every build writes them, one is found by binary search, and so are
 //! those of a family whose keys begin alike. Where they are not, a table of hashes says where each is, and keys that
 //! begin alike are found by going over all names once.
 //!
-//! It begins with the checksum of the whole file. Where that is not right, each record is held against its own, and what
-//! is damaged is passed over. A file of an older schema has no image and is read frame by frame.
+//! Each begins with the checksum of the whole file. Where that is not right, each record is held against its own, and
+//! what is damaged is passed over. A file of an older schema is for `older`.
 
 use std::cmp::Ordering;
 use std::io::{self, Read};
 use std::ops::Range;
 
 use super::entry::{Kept, State, name_at};
-use super::frame::{self, Header};
+use super::frame::{self, Frames, Header};
 use super::packing;
 use super::pages::Pages;
 use super::places::Places;
 
-/// The records of a file.
+/// The records of a file and of shards beside it.
 #[derive(Debug, Default)]
 pub(super) struct Image {
+    /// The files, one behind the other.
     bytes: Pages,
+    /// Where the last one ends.
+    end: usize,
     /// Where each record's frame begins.
     frames: Vec<u32>,
+    /// The names of neighbours that are in no order.
+    disordered: bool,
     /// Places by names where the records are not in order of these.
     places: Option<Places>,
     /// Records that something better stands for, or that were refused, by bit; as long as it has to be.
@@ -31,8 +36,6 @@ pub(super) struct Image {
     left: usize,
     /// The index after the one that was looked up last: merging another file looks up in this order.
     next: usize,
-    /// Parts of the file that were passed over because they are damaged.
-    pub(super) damaged: u64,
 }
 
 /// Frames of a file.
@@ -45,62 +48,86 @@ struct Walked {
     end: usize,
 }
 
-/// As many bytes as that, if the source has just as many.
-fn read_whole(mut source: impl Read, length: usize) -> io::Result<Option<Pages>> {
-    let (mut bytes, mut at) = (Pages::zeros(length), 0);
-    while at < length {
-        match source.read(&mut bytes[at..])? {
-            0 => return Ok(None),
+/// Whether the source has just as many bytes as there is room for, which are then there.
+pub(super) fn fill(mut source: impl Read, room: &mut [u8]) -> io::Result<bool> {
+    let mut at = 0;
+    while at < room.len() {
+        match source.read(&mut room[at..])? {
+            0 => return Ok(false),
             read => at += read,
         }
     }
     // A file that has grown is another file.
-    Ok((source.read(&mut [0])? == 0).then_some(bytes))
+    Ok(source.read(&mut [0])? == 0)
 }
 
 impl Image {
-    /// The image of a file of that length, for that fingerprint; none where the header is another than that of files
-    /// that this build writes, or the length is.
-    pub(super) fn read(source: impl Read, length: usize, fingerprint: [u8; 32]) -> io::Result<Option<Image>> {
-        Ok(read_whole(source, length)?.and_then(|bytes| Image::of(bytes, fingerprint)))
+    /// Room for files of so many bytes in all.
+    pub(super) fn with_room(length: usize) -> Image {
+        Image { bytes: Pages::zeros(length), ..Image::default() }
     }
 
-    fn of(bytes: Pages, fingerprint: [u8; 32]) -> Option<Image> {
-        let header = Header::read(&bytes).ok().filter(|header| *header == Header::new(fingerprint))?;
-        let whole = frame::count_of_whole(&header, &bytes).and_then(|count| {
-            let walked = walk(&bytes, count, |_, _| true);
-            let ends = walked.end + frame::FOOTER == bytes.len();
-            (ends && walked.damaged == 0 && walked.frames.len() == count).then_some(walked)
-        });
-        let Walked { frames, in_order, damaged, .. } = whole.unwrap_or_else(|| {
-            let sound = |at: usize, payload: &[u8]| {
-                frame::is_sound(&bytes, at) && Kept::of_payload(payload, State::Saved).is_some()
-            };
-            let walked = walk(&bytes, 0, sound);
-            // If nothing else is, the footer is damaged.
-            Walked { damaged: walked.damaged.max(1), ..walked }
-        });
-        let mut image = Image { bytes, left: frames.len(), frames, damaged, ..Image::default() };
-        if !in_order {
-            image.find_places();
+    /// Reads a file of that length, for that fingerprint, behind those that are there. None, and nothing is read, where
+    /// the header is another than that of files that this build writes, the length is, or there is no room.
+    pub(super) fn add(
+        &mut self,
+        source: impl Read,
+        length: usize,
+        fingerprint: [u8; 32],
+    ) -> io::Result<Option<Frames>> {
+        let from = self.end;
+        let Some(room) = self.bytes.get_mut(from..).and_then(|room| room.get_mut(..length)) else { return Ok(None) };
+        if !fill(source, room)? {
+            return Ok(None);
         }
-        Some(image)
+        let file = &self.bytes[from..from + length];
+        let Some(mut walked) = walked(file, fingerprint) else { return Ok(None) };
+        if self.frames.len() + walked.frames.len() > frame::MOST_RECORDS {
+            return Ok(None);
+        }
+        let frames = Frames { sound: walked.frames.len() as u64, damaged: walked.damaged };
+        self.disordered |= !walked.in_order;
+        if from > 0 {
+            walked.frames.iter_mut().for_each(|at| *at += from as u32);
+        }
+        let first = self.frames.len();
+        if first == 0 {
+            self.frames = walked.frames;
+        } else {
+            self.frames.append(&mut walked.frames);
+            self.disordered |= first < self.frames.len() && self.name(first - 1) >= self.name(first);
+        }
+        self.end = from + length;
+        Ok(Some(frames))
     }
 
-    /// Makes the table of places. Of records of one name, which nobody writes, the first counts.
+    /// Makes what records are found by, once all files are read. Whether they were in order.
+    pub(super) fn complete(&mut self) -> bool {
+        self.left = self.frames.len();
+        if self.disordered {
+            self.find_places();
+        }
+        !self.disordered
+    }
+
+    /// Makes the table of places. Of records of one name the best counts, and the first of those that are as good.
     fn find_places(&mut self) {
-        let mut places = Places::for_names(self.frames.len());
-        for place in 0..self.frames.len() {
-            if !places.insert(self.name(place), place, |known| self.name(known)) {
-                self.forget(place);
-            }
-        }
+        let mut gone = Vec::new();
+        let places = Places::of_names(
+            self.frames.len(),
+            |place| self.name(place),
+            |known, place| {
+                let is_better = match (self.get(place), self.get(known)) {
+                    (Some(record), Some(known)) => record.beats(&known),
+                    (record, known) => record.is_some() && known.is_none(),
+                };
+                mark(&mut gone, if is_better { known } else { place });
+                is_better
+            },
+        );
+        self.left -= gone.iter().map(|word: &u64| word.count_ones() as usize).sum::<usize>();
+        self.gone = gone;
         self.places = Some(places);
-    }
-
-    /// Records that were read.
-    pub(super) fn sound(&self) -> u64 {
-        self.frames.len() as u64
     }
 
     /// Records that are left.
@@ -108,6 +135,7 @@ impl Image {
         self.left
     }
 
+    #[inline]
     fn name(&self, place: usize) -> &[u8] {
         self.payload(place).and_then(name_at).unwrap_or_default()
     }
@@ -178,9 +206,7 @@ impl Image {
     /// Says that the record at a place is none any more.
     pub(super) fn forget(&mut self, place: usize) {
         if place < self.frames.len() && !self.is_gone(place) {
-            let word = place / 64;
-            self.gone.resize(self.gone.len().max(word + 1), 0);
-            self.gone[word] |= 1 << (place % 64);
+            mark(&mut self.gone, place);
             self.left -= 1;
         }
     }
@@ -230,9 +256,33 @@ impl Image {
     }
 }
 
+/// Sets a bit, in as many words as it takes.
+fn mark(words: &mut Vec<u64>, bit: usize) {
+    let word = bit / 64;
+    words.resize(words.len().max(word + 1), 0);
+    words[word] |= 1 << (bit % 64);
+}
+
 /// What the names of a family begin with.
 pub(super) fn family_prefix(family: &str) -> Vec<u8> {
     [&[family.len() as u8], family.as_bytes()].concat()
+}
+
+/// The frames of a file of which these are all bytes, if its header is that of files that this build writes.
+fn walked(bytes: &[u8], fingerprint: [u8; 32]) -> Option<Walked> {
+    Header::read(bytes).ok().filter(|header| *header == Header::new(fingerprint))?;
+    let whole = frame::count_of_whole(bytes).and_then(|count| {
+        let walked = walk(bytes, count, |_, _| true);
+        let ends = walked.end + frame::FOOTER == bytes.len();
+        (ends && walked.damaged == 0 && walked.frames.len() == count).then_some(walked)
+    });
+    Some(whole.unwrap_or_else(|| {
+        let sound =
+            |at: usize, payload: &[u8]| frame::is_sound(bytes, at) && Kept::of_payload(payload, State::Saved).is_some();
+        let walked = walk(bytes, 0, sound);
+        // If nothing else is, the footer is damaged.
+        Walked { damaged: walked.damaged.max(1), ..walked }
+    }))
 }
 
 /// Goes from frame to frame as far as there are any, and takes those that are `sound`, given where they are and what
@@ -280,8 +330,17 @@ mod tests {
         frame::write(Header::new(FINGERPRINT), kept.iter().map(Kept::bytes), 0)
     }
 
+    /// The image of those files, and what is damaged in them.
+    fn joined(files: &[&[u8]]) -> Option<(Image, u64)> {
+        let mut image = Image::with_room(files.iter().map(|file| file.len()).sum());
+        let added = files.iter().map(|file| image.add(*file, file.len(), FINGERPRINT).unwrap());
+        let damaged = added.map(|frames| frames.map(|frames| frames.damaged)).sum::<Option<u64>>()?;
+        image.complete();
+        Some((image, damaged))
+    }
+
     fn image(bytes: &[u8]) -> Option<Image> {
-        Image::read(bytes, bytes.len(), FINGERPRINT).unwrap()
+        joined(&[bytes]).map(|(image, _)| image)
     }
 
     #[test]
@@ -319,7 +378,7 @@ mod tests {
         let twice = [&shuffled[..], &shuffled[..50]].concat();
         for (numbers, read) in [(&shuffled, 200), (&twice, 250)] {
             let mut image = image(&file(numbers)).unwrap();
-            assert_eq!((image.damaged, image.sound(), image.len(), image.iter().count()), (0, read, 200, 200));
+            assert_eq!((image.frames.len(), image.len(), image.iter().count()), (read, 200, 200));
             for number in 0..210 {
                 let kept = Kept::of_record(&record(number, 3), State::Saved).unwrap();
                 let place = shuffled.iter().position(|known| *known == number);
@@ -330,6 +389,25 @@ mod tests {
             image.forget(7);
             assert_eq!((image.len(), image.find(name.name()), image.find_next(name.name())), (199, None, None));
         }
+    }
+
+    #[test]
+    fn files_are_one_behind_the_other_and_the_best_record_of_a_name_counts() {
+        let of = |numbers: &[u16], samples: u32| {
+            let record = |number: &u16| Kept::of_record(&record(*number, samples), State::Saved).unwrap();
+            let kept: Vec<Kept> = numbers.iter().map(record).collect();
+            frame::write(Header::new(FINGERPRINT), kept.iter().map(Kept::bytes), 0)
+        };
+        let samples = |image: &Image, number: u16| {
+            let name = Kept::of_record(&record(number, 3), State::Saved).unwrap();
+            image.find(name.name()).and_then(|place| Some(image.get(place)?.claim()?.evidence.samples))
+        };
+        let (image, _) = joined(&[&of(&[0, 2, 1], 3), &of(&[2, 4, 1], 5), &of(&[0, 4], 2), &of(&[], 1)]).unwrap();
+        assert_eq!([0, 1, 2, 3, 4].map(|number| samples(&image, number)), [Some(3), Some(5), Some(5), None, Some(5)]);
+        assert_eq!((image.len(), image.iter().count(), image.frames.len()), (4, 4, 8));
+        let (image, _) = joined(&[&of(&[], 1), &of(&[0, 2], 3), &of(&[4], 5), &of(&[1], 2)]).unwrap();
+        assert!(image.places.is_none(), "they follow each other");
+        assert_eq!([0, 1, 2, 3, 4].map(|number| samples(&image, number)), [Some(3), Some(2), Some(3), None, Some(5)]);
     }
 
     /// Records of one family with keys that are like requests of a few models: some bytes alike, then some more.
@@ -373,21 +451,26 @@ mod tests {
     fn a_file_that_is_not_as_it_should_be_gives_what_is_sound_in_it() {
         let sound = file(&[0, 2, 1]);
         let all: Vec<_> = image(&sound).unwrap().iter().map(|kept| kept.to_record().unwrap()).collect();
-        assert!(image(&sound).is_some_and(|image| image.damaged == 0 && image.len() == 3));
-        assert!(image(&file(&[])).is_some_and(|image| image.damaged == 0));
-        assert!(Image::read(&sound[..], sound.len(), [8; 32]).unwrap().is_none(), "another machine");
-        assert!(Image::read(&sound[..], sound.len() - 1, FINGERPRINT).unwrap().is_none(), "it has grown");
-        assert!(Image::read(&sound[..], sound.len() + 1, FINGERPRINT).unwrap().is_none(), "it has shrunk");
+        assert!(joined(&[&sound]).is_some_and(|(image, damaged)| damaged == 0 && image.len() == 3));
+        assert!(joined(&[&file(&[])]).is_some_and(|(_, damaged)| damaged == 0));
+        let is_read = |length: usize, room: usize, fingerprint: [u8; 32]| {
+            Image::with_room(room).add(&sound[..], length, fingerprint).unwrap().is_some()
+        };
+        let all_of_it = sound.len();
+        assert!(is_read(all_of_it, all_of_it, FINGERPRINT) && !is_read(all_of_it, all_of_it - 1, FINGERPRINT));
+        assert!(!is_read(all_of_it, all_of_it, [8; 32]), "another machine");
+        assert!(!is_read(all_of_it - 1, all_of_it, FINGERPRINT), "it has grown");
+        assert!(!is_read(all_of_it + 1, all_of_it + 1, FINGERPRINT), "it has shrunk");
         for bit in 0..sound.len() * 8 {
             let mut flipped = sound.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            let Some(image) = image(&flipped) else { continue };
-            assert!(image.damaged > 0 && bit / 8 >= frame::HEADER, "bit {bit}");
+            let Some((image, damaged)) = joined(&[&flipped]) else { continue };
+            assert!(damaged > 0 && bit / 8 >= frame::HEADER, "bit {bit}");
             assert!(image.iter().all(|kept| kept.to_record().is_some_and(|record| all.contains(&record))), "bit {bit}");
         }
         for length in 0..sound.len() {
-            let Some(image) = image(&sound[..length]) else { continue };
-            assert!(image.damaged == 1 && image.iter().all(|kept| all.contains(&kept.to_record().unwrap())));
+            let Some((image, damaged)) = joined(&[&sound[..length]]) else { continue };
+            assert!(damaged == 1 && image.iter().all(|kept| all.contains(&kept.to_record().unwrap())));
         }
     }
 

@@ -10,9 +10,10 @@
 //! - `fingerprint` says which machine and which program a file is for; each has one file in the folder;
 //! - `folder` says what may be read and written, and refuses what another user could have put there; `disk` is the file
 //!   system itself, which tests replace by one that fails (`faults`);
-//! - `evidence` says which of two records is better, `contents` is what a store holds: the file as an `image` in `pages`, in which
-//!   records are found in order or by `places`, and what is not there in an `arena`; `store` puts all of it together, `saving` writes it and `writer` does so in the
-//!   background;
+//! - `evidence` says which of two records is better, `contents` is what a store holds: the file and long shards
+//!   as an `image` in `pages`, in which records are found in order or by `places`, files of `older` schemas, and what is
+//!   in neither in an `arena`; `store` puts all of it together, `shared` reads the files, `saving` writes them and
+//!   `writer` does so in the background;
 //! - `remote` shares the records of many machines through a store elsewhere;
 //! - `blob` and `engine` are for callers with a storage of their own;
 //! - `inspect` reads a folder for tools and `tools` writes for them, `laws` is what the tests demand of every key type.
@@ -35,6 +36,7 @@ mod frame;
 mod image;
 mod inspect;
 pub mod laws;
+mod older;
 mod packing;
 mod pages;
 mod places;

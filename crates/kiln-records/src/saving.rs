@@ -113,18 +113,23 @@ impl Core {
     fn snapshot(&self, place: &Place, wanted: impl Fn(&Kept<&[u8]>) -> bool, most: usize) -> (Vec<u8>, u64) {
         let mut contents = self.lock();
         contents.begin();
-        lay_out(&contents, place, wanted, most)
+        lay_out(&mut contents, place, wanted, most)
     }
 
     /// The bytes of a file with all records, or as many as fit.
     pub(super) fn image(&self, place: &Place, most: usize) -> Vec<u8> {
-        lay_out(&self.lock(), place, |_| true, most).0
+        lay_out(&mut self.lock(), place, |_| true, most).0
     }
 }
 
 /// The bytes of a file with the records that `wanted` takes, in order of family and key, so that equal contents are
 /// equal files; and as many as a file may hold, the best proven first.
-fn lay_out(contents: &Contents, place: &Place, wanted: impl Fn(&Kept<&[u8]>) -> bool, most: usize) -> (Vec<u8>, u64) {
+fn lay_out(
+    contents: &mut Contents,
+    place: &Place,
+    wanted: impl Fn(&Kept<&[u8]>) -> bool,
+    most: usize,
+) -> (Vec<u8>, u64) {
     let mut records: Vec<Kept<&[u8]>> = contents.iter().filter(|kept| wanted(kept)).collect();
     let mut room: usize = records.iter().map(frame::room).sum();
     if room > most - frame::FRAMELESS {

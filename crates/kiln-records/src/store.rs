@@ -104,6 +104,11 @@ impl Store {
         Store::with_place(None, CacheMode::Off)
     }
 
+    #[cfg(test)]
+    pub(super) fn core(&self) -> &Core {
+        &self.core
+    }
+
     fn with_place(place: Option<Place>, mode: CacheMode) -> Store {
         let (contents, saving, origin) = (Mutex::default(), std::sync::Mutex::default(), Origin::here());
         let core = Core { mode, place, contents, saving, origin };
@@ -326,8 +331,8 @@ impl Store {
 
     /// Every key of a family that has a record.
     pub fn keys<K: Recorded>(&self) -> Vec<K> {
-        let contents = self.core.lock();
-        let of_family = contents.of_family(K::FAMILY, &[]);
+        let mut contents = self.core.lock();
+        let of_family = contents.of_family(K::FAMILY, &[], usize::MAX);
         let known = of_family.filter(|kept| kept.claim().is_some_and(|claim| claim.revision == K::REVISION));
         known.filter_map(|kept| codec::decode(&kept.key()?).ok()).collect()
     }
@@ -339,7 +344,7 @@ impl Store {
         let Ok(fields) = codec::encode(fields) else { return Vec::new() };
         let mut contents = self.core.lock();
         let mut decoded = 0;
-        let candidates = contents.of_family(K::FAMILY, &fields).take(most.saturating_mul(MOST_OLDER));
+        let candidates = contents.of_family(K::FAMILY, &fields, most.saturating_mul(MOST_OLDER));
         let claimed = candidates.inspect(|_| decoded += 1).filter(|kept| kept.key_begins(&fields)).filter_map(|kept| {
             let claim = kept.claim().filter(|claim| claim.revision == K::REVISION)?;
             Some((claim.evidence, kept))

@@ -11,6 +11,7 @@ refuses is refused, or runs on the real onnxruntime where :func:`set_fallback` h
 
 from __future__ import annotations
 
+from kiln.onnxruntime._compiler import ModelCompiler, OrtCompileApiFlags
 from kiln.onnxruntime._install import install, is_installed, set_fallback
 from kiln.onnxruntime._options import (
     ExecutionMode,
@@ -53,10 +54,12 @@ __all__ = [
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",
+    "ModelCompiler",
     "ModelMetadata",
     "NodeArg",
     "OrtAllocatorType",
     "OrtArenaCfg",
+    "OrtCompileApiFlags",
     "OrtDevice",
     "OrtMemType",
     "OrtMemoryInfo",

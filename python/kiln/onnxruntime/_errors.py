@@ -61,7 +61,8 @@ class NotFound(Exception):
     """Something is not there."""
 
 
-def _of(code: int, name: str, kind: type[Exception], error: Exception) -> Exception:
+def of_code(code: int, name: str, kind: type[Exception], error: Exception | str) -> Exception:
+    """An exception with onnxruntime's number and name of it."""
     return kind(f"[ONNXRuntimeError] : {code} : {name} : {error}")
 
 
@@ -69,16 +70,16 @@ def translated(error: kiln.KilnError) -> Exception:
     """onnxruntime's exception of the same meaning."""
     match error:
         case kiln.ModelNotFoundError():
-            return _of(3, "NO_SUCHFILE", NoSuchFile, error)
+            return of_code(3, "NO_SUCHFILE", NoSuchFile, error)
         case kiln.ModelError() if "not an ONNX file" in str(error):
-            return _of(7, "INVALID_PROTOBUF", InvalidProtobuf, error)
+            return of_code(7, "INVALID_PROTOBUF", InvalidProtobuf, error)
         case kiln.ModelError():
-            return _of(10, "INVALID_GRAPH", InvalidGraph, error)
+            return of_code(10, "INVALID_GRAPH", InvalidGraph, error)
         case kiln.UnsupportedError():
-            return _of(9, "NOT_IMPLEMENTED", NotImplemented, error)
+            return of_code(9, "NOT_IMPLEMENTED", NotImplemented, error)
         case kiln.InputError() | kiln.OutputError() | kiln.OptionError():
-            return _of(2, "INVALID_ARGUMENT", InvalidArgument, error)
+            return of_code(2, "INVALID_ARGUMENT", InvalidArgument, error)
         case kiln.RunError():
-            return _of(6, "RUNTIME_EXCEPTION", RuntimeException, error)
+            return of_code(6, "RUNTIME_EXCEPTION", RuntimeException, error)
         case _:
-            return _of(1, "FAIL", Fail, error)
+            return of_code(1, "FAIL", Fail, error)

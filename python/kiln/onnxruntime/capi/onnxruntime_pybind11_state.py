@@ -1,5 +1,6 @@
 """The exceptions, where programs look for them."""
 
+from kiln.onnxruntime._compiler import OrtCompileApiFlags
 from kiln.onnxruntime._errors import (
     EngineError,
     EPFail,
@@ -50,6 +51,7 @@ __all__ = [
     "NotImplemented",
     "OrtAllocatorType",
     "OrtArenaCfg",
+    "OrtCompileApiFlags",
     "OrtDevice",
     "OrtMemType",
     "OrtMemoryInfo",
