@@ -28,7 +28,7 @@ fn outputs(drawn: &draw::Drawn, options: &SessionOptions) -> Vec<Vec<Tensor>> {
 fuzz_target!(|bytes: &[u8]| {
     let choices: Vec<u16> =
         bytes.chunks_exact(2).take(160).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-    let drawn = draw::draw(&choices);
+    let drawn = draw::draw(&choices, draw::Form::default());
     let fast = SessionOptions { threads: 1, ..SessionOptions::default() };
     let plain = SessionOptions { passes: PassOptions::none(), max_isa: Some(Isa::Portable), ..fast.clone() };
     for (expected, found) in outputs(&drawn, &plain).iter().flatten().zip(outputs(&drawn, &fast).iter().flatten()) {

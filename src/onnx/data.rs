@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::proto::TensorProto;
 use super::source::Source;
-use super::{External, Limits, ModelError, import_tensor, shown};
+use super::{External, Limits, ModelError, import_tensor, refusable, shown};
 use crate::graph::ir::ValueKind;
 use crate::graph::{Map, Value};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
@@ -66,10 +66,12 @@ const STRING_KEYS: i32 = 8;
 ///
 /// # Errors
 ///
-/// [`ModelError::Wire`] for bytes that are not a tensor, [`ModelError::Tensor`] for an invalid tensor. Sequences and
-/// optional values are other messages ([`read_value`]).
+/// [`ModelError::Wire`] for bytes that are not a tensor, [`ModelError::Tensor`] for an invalid tensor,
+/// [`ModelError::Memory`] where there is no memory for it. Sequences and optional values are other messages
+/// ([`read_value`]).
 pub fn read_tensor(bytes: impl Into<Bytes>) -> Result<Tensor, ModelError> {
-    tensor(&decode::<TensorProto>(bytes.into())?)
+    let bytes = bytes.into();
+    refusable(|| tensor(&decode::<TensorProto>(bytes)?))
 }
 
 /// Reads one serialised value of that kind, which the file does not state.
@@ -80,8 +82,12 @@ pub fn read_tensor(bytes: impl Into<Bytes>) -> Result<Tensor, ModelError> {
 /// says.
 pub fn read_value(bytes: impl Into<Bytes>, kind: ValueKind) -> Result<Value, ModelError> {
     let bytes = bytes.into();
+    refusable(|| value_of(bytes, kind))
+}
+
+fn value_of(bytes: Bytes, kind: ValueKind) -> Result<Value, ModelError> {
     match kind {
-        ValueKind::Tensor => read_tensor(bytes).map(Value::Tensor),
+        ValueKind::Tensor => tensor(&decode::<TensorProto>(bytes)?).map(Value::Tensor),
         ValueKind::Sequence => sequence(&decode::<SequenceProto>(bytes)?),
         ValueKind::Map(_) => map(&decode::<MapProto>(bytes)?).map(|map| Value::Map(Arc::new(map))),
         ValueKind::Maps(_) => {
@@ -160,10 +166,21 @@ fn of_kind(what: &str, kind: i32, name: &str) -> ModelError {
 
 #[cfg(test)]
 mod tests {
+    use kiln_kernels::memory::{self, IsOver, Refused};
+
     use super::*;
 
     fn scalar(value: f32) -> TensorProto {
         super::super::tensor_proto("t", &Tensor::scalar(value))
+    }
+
+    #[test]
+    fn a_tensor_that_is_refused_memory_is_not_said_to_be_wrong() {
+        let large = Tensor::zeros(TensorSpec::new(DType::F32, [16 << 20])).unwrap();
+        let bytes = super::super::write_tensor("large", &large);
+        let is_over: IsOver = Arc::new(|| true);
+        let read = memory::until(Some(&is_over), || read_tensor(bytes));
+        assert!(matches!(read, Err(ModelError::Memory(Refused::Over { .. }))), "{:?}", read.map(|_| ()));
     }
 
     #[test]

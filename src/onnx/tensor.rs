@@ -92,6 +92,15 @@ fn from_packed(spec: TensorSpec, count: usize, bytes: &[u8]) -> Result<Tensor, T
     Tensor::from_bytes(spec, &elements)
 }
 
+/// What is wrong with a tensor whose elements make none. That there is no memory for them is not a fault of the tensor,
+/// and is raised.
+fn unless_refused(error: TensorError, wrong: TensorProblem) -> TensorProblem {
+    match error {
+        TensorError::Refused(refused) => refused.raise(),
+        _ => wrong,
+    }
+}
+
 /// The bytes of a tensor as in files.
 fn packed(tensor: &Tensor) -> Vec<u8> {
     let bits = tensor.dtype().packed_bits();
@@ -113,7 +122,7 @@ fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &mut External
         if need == raw.len() as u64 {
             external.claims.add(need)?;
         }
-        return from_packed(spec, count, raw).map_err(|_| wrong);
+        return from_packed(spec, count, raw).map_err(|error| unless_refused(error, wrong));
     };
     if need != length as u64 {
         return Err(TensorProblem::Length { need, found: length as u64, unit: "bytes" });
@@ -122,7 +131,8 @@ fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &mut External
     if spec.dtype.packed_bits() < 8 {
         let mut bytes = memory::zeroed(length);
         backing.read(offset, &mut bytes);
-        return from_packed(spec, count, &bytes).map_err(|_| TensorProblem::Dims(Vec::new()));
+        return from_packed(spec, count, &bytes)
+            .map_err(|error| unless_refused(error, TensorProblem::Dims(Vec::new())));
     }
     deferred(spec, backing, offset, length)
 }
@@ -130,7 +140,8 @@ fn read_raw(spec: TensorSpec, count: usize, raw: &Bytes, external: &mut External
 /// A tensor that stays in its file until its elements are needed.
 fn deferred(spec: TensorSpec, backing: &Arc<Backing>, offset: u64, length: usize) -> Result<Tensor, TensorProblem> {
     let buffer = Buffer::deferred(backing.clone(), offset, length);
-    Tensor::from_buffer(spec, Arc::new(buffer), length).map_err(|_| TensorProblem::Dims(Vec::new()))
+    Tensor::from_buffer(spec, Arc::new(buffer), length)
+        .map_err(|error| unless_refused(error, TensorProblem::Dims(Vec::new())))
 }
 
 fn read_external(
@@ -151,7 +162,7 @@ fn read_external(
     }
     let mut bytes = memory::zeroed(need as usize);
     region.read(&mut bytes)?;
-    from_packed(spec, count, &bytes).map_err(|_| TensorProblem::Dims(Vec::new()))
+    from_packed(spec, count, &bytes).map_err(|error| unless_refused(error, TensorProblem::Dims(Vec::new())))
 }
 
 fn read_typed(
@@ -195,7 +206,7 @@ fn read_typed(
         }
         DType::String => {
             let values = proto.string_data.iter().map(|bytes| String::from_utf8(bytes.clone()));
-            let values: Vec<String> = values.collect::<Result<_, _>>().map_err(|_| TensorProblem::Text)?;
+            let values: Vec<String> = values.try_collected().map_err(|_| TensorProblem::Text)?;
             counted(shape, count, values.len(), |shape| Tensor::from_strings(shape, values))
         }
         // The smallest types are there too, by their bytes, packed if they are less than a byte.
@@ -207,8 +218,9 @@ fn read_typed(
                 .map(|&value| {
                     u8::try_from(value).map_err(|_| TensorProblem::Element { value: value.into(), dtype: small.name() })
                 })
-                .collect();
-            from_packed(spec, count, &bytes?).map_err(|_| TensorProblem::Length { need, found, unit: "bytes" })
+                .try_collected();
+            let wrong = TensorProblem::Length { need, found, unit: "bytes" };
+            from_packed(spec, count, &bytes?).map_err(|error| unless_refused(error, wrong))
         }
     };
     // A tensor with data in another type's field gets here with too few elements.
@@ -222,7 +234,7 @@ fn counted(
     make: impl FnOnce(Shape) -> Result<Tensor, TensorError>,
 ) -> Result<Tensor, TensorProblem> {
     let short = TensorProblem::Length { need: need as u64, found: found as u64, unit: "elements" };
-    if need == found { make(shape).map_err(|_| short) } else { Err(short) }
+    if need == found { make(shape).map_err(|error| unless_refused(error, short)) } else { Err(short) }
 }
 
 fn narrowed<Wide: Copy + TryInto<i64>, Narrow: Element>(
@@ -235,7 +247,7 @@ fn narrowed<Wide: Copy + TryInto<i64>, Narrow: Element>(
     let values = wide.iter().map(|&value| {
         narrow(value).ok_or_else(|| TensorProblem::Element { value: value.try_into().unwrap_or(i64::MAX), dtype })
     });
-    let values: Vec<Narrow> = values.collect::<Result<_, _>>()?;
+    let values: Vec<Narrow> = values.try_collected()?;
     counted(shape, need, values.len(), |shape| Tensor::from_vec(shape, values))
 }
 

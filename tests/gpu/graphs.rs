@@ -173,7 +173,7 @@ proptest! {
 
     #[test]
     fn graphs_drawn_at_random_give_the_same(choices in prop::collection::vec(any::<u16>(), 8..120)) {
-        let drawn = draw::draw(&choices);
+        let drawn = draw::draw(&choices, draw::Form::default());
         let on = |device| {
             let session = session(&drawn.graph, device)?;
             drawn.requests.iter().map(|request| run(&session, request)).collect::<Result<Vec<_>, String>>()

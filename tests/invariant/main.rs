@@ -2,7 +2,13 @@
 //! batch and any number of threads, at every level that runs here. Under `Numerics::Default` some have not, or this
 //! would show nothing.
 
+#![allow(clippy::print_stdout, reason = "what was compared is what a reader of the log wants")]
+
 mod cases;
+#[path = "../passes/draw.rs"]
+mod draw;
+mod drawn;
+mod zoo;
 
 use cases::{CASES, Case, numbers};
 use kiln::graph::{Graph, GraphBuilder};

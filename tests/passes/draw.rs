@@ -39,6 +39,15 @@ impl Drawn {
     }
 }
 
+/// What kind of graphs is drawn: by default of any.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Form {
+    /// Axes at the front that no node mixes, moves or cuts: with 1, an item of a batch never sees the others.
+    pub(crate) kept: usize,
+    /// Factors that layers may be wider by.
+    pub(crate) wider: &'static [usize],
+}
+
 /// A size: its number in the first request and in the second.
 type Size = [usize; 2];
 
@@ -53,14 +62,16 @@ struct Draw<'a> {
     build: GraphBuilder,
     values: Vec<Value>,
     seed: u32,
+    form: Form,
 }
 
 /// More elements than this are not drawn: the cases are many and small.
 const MOST_ELEMENTS: usize = 6000;
 
 /// Draws a graph. Without choices it is the smallest one.
-pub(crate) fn draw(choices: &[u16]) -> Drawn {
-    let mut draw = Draw { choices: choices.iter(), build: GraphBuilder::new("drawn", 17), values: Vec::new(), seed: 1 };
+pub(crate) fn draw(choices: &[u16], form: Form) -> Drawn {
+    let build = GraphBuilder::new("drawn", 17);
+    let mut draw = Draw { choices: choices.iter(), build, values: Vec::new(), seed: 1, form };
     let inputs = draw.inputs();
     while draw.choices.len() > 0 && draw.values.len() < 40 {
         draw.node();
@@ -97,6 +108,19 @@ impl Draw<'_> {
         usize::from(self.choices.next().copied().unwrap_or(0)) % count.max(1)
     }
 
+    /// An axis that a node may do something along.
+    fn axis(&mut self, rank: usize) -> usize {
+        self.form.kept + self.below(rank - self.form.kept)
+    }
+
+    /// How wide a layer is that is at least so wide.
+    fn width(&mut self, least: usize) -> usize {
+        match self.form.wider {
+            [] => least,
+            factors => least * factors[self.below(factors.len())],
+        }
+    }
+
     fn any(&mut self) -> Value {
         // Newer values are likelier, so that graphs are deep.
         let (a, b) = (self.below(self.values.len()), self.below(self.values.len()));
@@ -131,6 +155,7 @@ impl Draw<'_> {
     fn inputs(&mut self) -> Vec<Value> {
         // No images in the second request, or always one, now and then.
         let n = [[1, 2], [1, 2], [2, 0], [1, 1]][self.below(4)];
+        let n = if self.form.kept > 0 { [1, 2] } else { n };
         let (h, w) = ([6, 5], [7, 8]);
         let shapes: [Vec<Size>; 3] = [vec![n, [4, 4], h, w], vec![n, [4, 4], h, w], vec![n, h, [8, 8]]];
         for (number, shape) in shapes.into_iter().enumerate() {
@@ -158,6 +183,7 @@ impl Draw<'_> {
     fn node(&mut self) {
         let x = self.any();
         match self.below(27) {
+            _ if x.shape.len() <= self.form.kept => self.function(x),
             0 | 1 => self.convolution(x),
             2 => self.pool(x),
             3 => self.normalisation(x),
@@ -194,7 +220,7 @@ impl Draw<'_> {
             4 => channels.max(1),
             _ => 1,
         };
-        let outputs = if self.below(2) == 0 || groups > 2 { channels } else { 4 * groups };
+        let outputs = if self.below(2) == 0 || groups > 2 { channels } else { self.width(4) * groups };
         let pad = kernel / 2;
         let places = |size: usize| (size + 2 * pad).checked_sub(kernel).map(|free| free / stride + 1);
         let mut shape = x.shape.clone();
@@ -394,7 +420,7 @@ impl Draw<'_> {
 
     /// Arithmetic with a number, or with one for each place along an axis.
     fn with_constant(&mut self, x: Value) {
-        let axis = self.below(x.shape.len() + 1);
+        let axis = self.axis(x.shape.len() + 1);
         let constant = match x.shape.get(axis) {
             Some(size) if size[0] == size[1] => {
                 let rest = x.shape.len() - axis - 1;
@@ -444,14 +470,15 @@ impl Draw<'_> {
         if last[0] != last[1] {
             return self.function(x);
         }
-        shape[rank - 1] = [8, 8];
+        let width = self.width(8);
+        shape[rank - 1] = [width; 2];
         if elements(&shape) > MOST_ELEMENTS {
             return self.function(x);
         }
-        let w = self.weights(&[last[0], 8]);
+        let w = self.weights(&[last[0], width]);
         self.op("MatMul", &[x.id, w], &[], shape.clone());
         if self.below(2) == 0 {
-            let (product, bias) = (self.values[self.values.len() - 1].id, self.weights(&[8]));
+            let (product, bias) = (self.values[self.values.len() - 1].id, self.weights(&[width]));
             self.op("Add", &[product, bias], &[], shape);
         }
     }
@@ -480,7 +507,7 @@ impl Draw<'_> {
     fn reduce(&mut self, x: Value) {
         let rank = x.shape.len();
         let keep = self.below(2);
-        let mut axes: Vec<usize> = (0..rank).filter(|_| self.below(2) == 1).collect();
+        let mut axes: Vec<usize> = (self.form.kept..rank).filter(|_| self.below(2) == 1).collect();
         if axes.is_empty() || (keep == 0 && axes.len() == rank) {
             axes = vec![rank - 1];
         }
@@ -505,7 +532,7 @@ impl Draw<'_> {
     }
 
     fn softmax(&mut self, x: Value) {
-        let axis = self.below(x.shape.len()) as i64 - self.below(2) as i64 * x.shape.len() as i64;
+        let axis = self.axis(x.shape.len()) as i64 - self.below(2) as i64 * x.shape.len() as i64;
         self.op("Softmax", &[x.id], &[("axis", axis.into())], x.shape);
     }
 }

@@ -82,7 +82,7 @@ proptest! {
 
     #[test]
     fn passes_keep_results(choices in prop::collection::vec(any::<u16>(), 8..160)) {
-        let drawn = draw::draw(&choices);
+        let drawn = draw::draw(&choices, draw::Form::default());
         let expected = outputs(&drawn.graph, PassOptions::none(), &drawn.requests);
         let expected = expected.map_err(|error| TestCaseError::fail(format!("no pass: {error}\n{}", drawn.told())))?;
         compare(&drawn, "all passes", PassOptions::default(), &expected)?;

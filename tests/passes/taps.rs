@@ -6,7 +6,7 @@ use kiln::record::CacheMode;
 use kiln::session::{Session, SessionError, SessionOptions, taps};
 use kiln::tensor::Tensor;
 
-use crate::draw::draw;
+use crate::draw::{Form, draw};
 use crate::{TOLERANCE, distance};
 
 type Request = Vec<(String, Tensor)>;
@@ -57,7 +57,7 @@ fn choices(seed: u32) -> Vec<u16> {
 fn any_value_is_what_a_graph_computes_that_ends_there() {
     let mut values = 0;
     for seed in 0..12 {
-        let drawn = draw(&choices(seed));
+        let drawn = draw(&choices(seed), Form::default());
         let (graph, all) = (&drawn.graph, names(&drawn.graph));
         for passes in [PassOptions::none(), PassOptions::default()] {
             let exact = passes == PassOptions::none();
@@ -87,7 +87,7 @@ fn any_value_is_what_a_graph_computes_that_ends_there() {
 fn what_passes_leave_is_tapped_without_another_node_but_transposes() {
     let mut fused = 0;
     for seed in 0..24 {
-        let drawn = draw(&choices(seed));
+        let drawn = draw(&choices(seed), Form::default());
         let plain = session(&drawn.graph, &PassOptions::default(), &[]);
         let left = taps::left_by_passes(&drawn.graph, plain.describe());
         fused += names(&drawn.graph).len() - left.len();
@@ -114,7 +114,7 @@ fn what_passes_leave_is_tapped_without_another_node_but_transposes() {
 
 #[test]
 fn a_value_that_does_not_exist_is_refused_whatever_the_passes() {
-    let drawn = draw(&choices(1));
+    let drawn = draw(&choices(1), Form::default());
     for passes in [PassOptions::none(), PassOptions::default()] {
         let options = SessionOptions { passes, taps: vec!["last one".to_owned()], ..SessionOptions::default() };
         let error = Session::from_graph(drawn.graph.clone(), &options).err().unwrap();

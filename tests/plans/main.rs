@@ -56,7 +56,7 @@ proptest! {
 
     #[test]
     fn plans_give_what_nodes_give(choices in prop::collection::vec(any::<u16>(), 8..120), narrow in any::<bool>()) {
-        let drawn = draw::draw(&choices);
+        let drawn = draw::draw(&choices, draw::Form::default());
         // A bound of one plan has shapes that take turns push each other out.
         let limits = if narrow { Limits { entries: 1, bytes: 1 << 20 } } else { SessionOptions::default().plan_limits };
         let (planned, plain) = (session(&drawn.graph, limits), session(&drawn.graph, NO_PLANS));

@@ -5,8 +5,9 @@ use super::{Draw, MOST_ELEMENTS, Size, Value, elements};
 impl Draw<'_> {
     pub(super) fn transpose(&mut self, x: Value) {
         let mut perm: Vec<usize> = (0..x.shape.len()).collect();
-        for place in (1..perm.len()).rev() {
-            perm.swap(place, self.below(place + 1));
+        for place in (self.form.kept + 1..perm.len()).rev() {
+            let other = self.axis(place + 1);
+            perm.swap(place, other);
         }
         let shape = perm.iter().map(|&axis| x.shape[axis]).collect();
         let perm: Vec<i64> = perm.into_iter().map(|axis| axis as i64).collect();
@@ -16,7 +17,7 @@ impl Draw<'_> {
     /// Two neighbouring axes joined, or one taken apart, sizes computed at run time or written down.
     pub(super) fn reshape(&mut self, x: Value) {
         let rank = x.shape.len();
-        let axis = self.below(rank);
+        let axis = self.axis(rank);
         let mut shape = x.shape.clone();
         if self.below(2) == 0 && axis + 1 < rank {
             let inner = shape.remove(axis + 1);
@@ -45,7 +46,7 @@ impl Draw<'_> {
 
     pub(super) fn concat(&mut self, x: Value) {
         let y = self.any();
-        let axis = self.below(x.shape.len());
+        let axis = self.axis(x.shape.len());
         let others_agree = |(place, (x, y)): (usize, (&Size, &Size))| place == axis || x == y;
         let fits = x.shape.len() == y.shape.len() && x.shape.iter().zip(&y.shape).enumerate().all(others_agree);
         let y = if fits { y } else { x.clone() };
@@ -58,7 +59,7 @@ impl Draw<'_> {
     }
 
     pub(super) fn split(&mut self, x: Value) {
-        let axis = self.below(x.shape.len());
+        let axis = self.axis(x.shape.len());
         let size = x.shape[axis];
         if size[0] != size[1] || size[0] < 2 {
             return self.function(x);
@@ -76,7 +77,10 @@ impl Draw<'_> {
 
     pub(super) fn pad(&mut self, x: Value) {
         let rank = x.shape.len();
-        let pads: Vec<usize> = (0..2 * rank).map(|_| self.below(3) / 2).collect();
+        let mut pads: Vec<usize> = (0..2 * rank).map(|_| self.below(3) / 2).collect();
+        for axis in 0..self.form.kept {
+            (pads[axis], pads[rank + axis]) = (0, 0);
+        }
         let sizes = x.shape.iter().enumerate();
         let shape: Vec<Size> =
             sizes.map(|(axis, size)| size.map(|size| size + pads[axis] + pads[rank + axis])).collect();
@@ -89,7 +93,7 @@ impl Draw<'_> {
     }
 
     pub(super) fn slice(&mut self, x: Value) {
-        let axis = self.below(x.shape.len());
+        let axis = self.axis(x.shape.len());
         let size = x.shape[axis];
         if size.iter().any(|&size| size < 2) {
             return self.function(x);
@@ -110,7 +114,7 @@ impl Draw<'_> {
             let axes = self.ints(&[axis as i64]);
             self.op("Squeeze", &[x.id, axes], &[], shape);
         } else if rank < 5 {
-            let axis = self.below(rank + 1);
+            let axis = self.axis(rank + 1);
             shape.insert(axis, [1, 1]);
             let axes = self.ints(&[axis as i64]);
             self.op("Unsqueeze", &[x.id, axes], &[], shape);
