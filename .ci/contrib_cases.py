@@ -44,7 +44,7 @@ REFUSED = {
     },
     **{
         f"GroupQueryAttention__formstep_refused{name}": f"attribute {name}"
-        for name in ("k_quant_type", "qk_output", "sliding_window_cache")
+        for name in ("k_quant_type", "qk_output")
     },
     **{
         f"LinearRegressor__targets{targets}_intercepts{intercepts}_post{post}_": f"post_transform {post}"

@@ -37,7 +37,12 @@ FORMS = {
     "batch": [([6, 3, 1], 1, 5), ([2, 4], 1, 3)],
     "room": [([6, 3], 1, 9), ([2, 4], 1, 7)],
     "steps": [([7], 3, 4), ([4], 2, 2)],
+    "slide": [([12, 7], 1, 4), ([5, 16], 1, 4)],
+    "slides": [([9], 3, 4), ([17], 6, 4)],
 }
+
+# Forms of a cache that grows or has room.
+GROWS = [form for form in FORMS if not form.startswith("slide")]
 
 
 def case(g, extra=None, **attributes):
@@ -58,20 +63,23 @@ def case(g, extra=None, **attributes):
 
 @cases
 def group_query():
-    for g in grid(form=list(FORMS), packed=[0, 1], rotary=[0, 1], dtype=[F32, F16]):
+    for g in grid(form=GROWS, packed=[0, 1], rotary=[0, 1], dtype=[F32, F16]):
         yield case(g)
-    for g in grid(form=list(FORMS), rotary=[0, 1], window=[-1, 1, 3]):
+    for g in grid(form=GROWS, rotary=[0, 1], window=[-1, 1, 3]):
         yield case(g, local_window_size=g["window"])
-    for g in grid(form=list(FORMS), softcap=[0.0, 0.5, 20.0], scale=[0.0, 0.3]):
+    for g in grid(form=GROWS, softcap=[0.0, 0.5, 20.0], scale=[0.0, 0.3]):
         yield case(g, softcap=g["softcap"], scale=g["scale"])
-    for g in grid(form=list(FORMS), smooth=[0, 1], sink=[0, 1], window=[-1, 2], bias=[0, "one", "batch"]):
+    for g in grid(form=GROWS, smooth=[0, 1], sink=[0, 1], window=[-1, 2], bias=[0, "one", "batch"]):
         yield case(g, smooth_softmax=g["smooth"], local_window_size=g["window"])
-    for g in grid(form=list(FORMS), rotary=[1], interleaved=[0, 1], part=[0, 1], ids=[0, 1]):
+    for g in grid(form=GROWS, rotary=[1], interleaved=[0, 1], part=[0, 1], ids=[0, 1]):
         yield case(g, rotary_interleaved=g["interleaved"])
     for g in grid(form=["prompt", "step", "batch"], causal=[0, 1]):
         yield case(g, causal=g["causal"])
-    for g in grid(form=["step"], refused=["k_quant_type", "qk_output", "sliding_window_cache"]):
-        value = {"k_quant_type": "PER_TENSOR", "qk_output": 1, "sliding_window_cache": 1}[g["refused"]]
+    # A cache as long as its window is always full; what lies behind the rows of a longer one may be anything.
+    for g in grid(form=["slide", "slides"], rotary=[0, 1], packed=[0, 1], dtype=[F32, F16]):
+        yield case(g, local_window_size=4, sliding_window_cache=1)
+    for g in grid(form=["step"], refused=["k_quant_type", "qk_output"]):
+        value = {"k_quant_type": "PER_TENSOR", "qk_output": 1}[g["refused"]]
         yield case(g, **{g["refused"]: value})
 
 

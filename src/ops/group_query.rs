@@ -11,6 +11,7 @@
 //! score is the mask's.
 
 mod sizes;
+mod window;
 
 use kiln_kernels::Parallel;
 use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Cache, KeyRange, Operands, Strides};
@@ -74,6 +75,8 @@ struct GroupQuery {
     interleaved: bool,
     /// Whether softmax has a sink of score 0.
     smooth: bool,
+    /// Whether the cache has the last positions alone.
+    slides: bool,
     /// Whether the cache is written where it is, and what lies behind its sequences does not matter.
     shared_buffer: bool,
     /// Of the norms of queries and of keys.
@@ -83,7 +86,7 @@ struct GroupQuery {
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let (node, attributes): (&NodeDesc, _) = (cx.node, cx.node.attributes());
     let unsupported = |what: String| Err(OpError::unsupported(node, what));
-    for name in ["qk_output", "sliding_window_cache", "kv_cache_bit_width"] {
+    for name in ["qk_output", "kv_cache_bit_width"] {
         if attributes.int(name) != 0 {
             return unsupported(format!("attribute {name} = {}", attributes.int(name)));
         }
@@ -118,6 +121,11 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if window.is_some() && !causal {
         return unsupported("a window without causality".to_owned());
     }
+    let (slides, smooth) = (attributes.flag("sliding_window_cache"), attributes.int("smooth_softmax") > 0);
+    if slides && (window.is_none() || smooth) {
+        let what = if smooth { "and smooth_softmax" } else { "without local_window_size" };
+        return unsupported(format!("attribute sliding_window_cache = 1 {what}"));
+    }
     let epsilon = attributes.float("qk_norm_epsilon");
     let epsilons = ["q_norm_epsilon", "k_norm_epsilon"].map(|name| attributes.number(name).unwrap_or(epsilon));
     Ok(Box::new(GroupQuery {
@@ -130,7 +138,8 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         window,
         rotary: attributes.flag("do_rotary"),
         interleaved: attributes.flag("rotary_interleaved"),
-        smooth: attributes.int("smooth_softmax") > 0,
+        smooth,
+        slides,
         shared_buffer: attributes.flag("past_present_share_buffer"),
         epsilons,
     }))
@@ -220,7 +229,7 @@ impl GroupQuery {
     fn cached_key(&self, sizes: &Sizes, inputs: &[Option<&Tensor>], cx: &PrepareCx<'_>) -> AttentionKey {
         let &Sizes { batch, new, size, query_width, .. } = sizes;
         let (shared, is_step) = (self.heads / self.kv_heads, new == 1);
-        let keys = sizes.room.max(LEAST_ROOM).checked_next_power_of_two().unwrap_or(sizes.room);
+        let keys = sizes.reach().max(LEAST_ROOM).checked_next_power_of_two().unwrap_or(sizes.reach());
         let rows = |width: usize| match is_step {
             true => [new * width, shared * size, size],
             false => [new * width, size, width],
@@ -369,7 +378,7 @@ impl GroupQuery {
         let keys = front + sizes.total;
         to.fill(0);
         for (line, to) in to.chunks_exact_mut(keys.max(1)).enumerate() {
-            let Sequence { before, filled } = request.sequences[line / sizes.new.max(1)];
+            let Sequence { before, filled, .. } = request.sequences[line / sizes.new.max(1)];
             let own = before + line % sizes.new.max(1) + 1;
             let end = if self.causal { own.min(filled) } else { filled };
             let start = self.window.map_or(0, |window| own.saturating_sub(window)).min(end);
@@ -497,8 +506,19 @@ impl Node for GroupQuery {
             Ok(Turn { norm, epsilon: self.epsilons[which], angles: angles.as_ref() })
         };
         let (of_queries, of_keys) = (turn(0)?, turn(1)?);
-        let keys = self.present(io, PRESENT_KEY, &request, &of_keys)?;
-        let values = self.present(io, PRESENT_VALUE, &request, &Turn::NOTHING)?;
+        let [of_key, of_value] = [(PRESENT_KEY, &of_keys), (PRESENT_VALUE, &Turn::NOTHING)];
+        let (keys, values, staged) = match sizes.sliding {
+            None => (
+                self.present(io, of_key.0, &request, of_key.1)?,
+                self.present(io, of_value.0, &request, of_value.1)?,
+                None,
+            ),
+            Some(_) => {
+                let (keys, staged_keys) = self.slid(io, of_key.0, &request, of_key.1, cx)?;
+                let (values, staged_values) = self.slid(io, of_value.0, &request, of_value.1, cx)?;
+                (keys, values, staged_keys.zip(staged_values))
+            }
+        };
 
         let given = Rows {
             elements: io.input(input::QUERY)?.as_slice()?,
@@ -520,14 +540,15 @@ impl Node for GroupQuery {
         }
         let query = queries.as_ref().map_or(Ok(given.elements), Tensor::as_slice::<f32>)?;
         if executor.shape().is_cached() {
-            let ends: Vec<usize> = sequences.iter().map(|sequence| sequence.before + sizes.new).collected();
-            let cache = Cache {
-                keys: &ends,
-                batch: self.kv_heads * sizes.room * sizes.size,
-                head: sizes.room * sizes.size,
-                window: self.window.unwrap_or(0),
+            let rows = |sequence: &Sequence| match &staged {
+                Some(_) => sequence.rows + sizes.new,
+                None => sequence.kept,
             };
-            let operands = Operands { query, key: keys.as_slice()?, value: values.as_slice()?, mask: None, keep: None };
+            let ends: Vec<usize> = sequences.iter().map(rows).collected();
+            let (key, value) = staged.as_ref().map_or((&keys, &values), |(keys, values)| (keys, values));
+            let head = key.len() / (sizes.batch * self.kv_heads).max(1);
+            let cache = Cache { keys: &ends, batch: self.kv_heads * head, head, window: self.window.unwrap_or(0) };
+            let operands = Operands { query, key: key.as_slice()?, value: value.as_slice()?, mask: None, keep: None };
             let (mut output, mut scratch) = (io.alloc(OUTPUT)?, cx.scratch::<f32>(executor.scratch_len())?);
             executor.run_cached(&operands, &cache, output.as_mut_slice()?, scratch.as_mut_slice()?, cx.parallel)?;
             io.push(output);

@@ -80,6 +80,8 @@ pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs,
         let past = view.dims(3)?;
         let &[_, _, past, _] = &past[..] else { return Err(ShapeError::input(3, &past, "expected rank 4")) };
         room = match (past, room) {
+            // A cache that slides has as much room as it had.
+            (past, _) if view.int("sliding_window_cache") != 0 => past,
             (Size::Known(past), Size::Known(total)) => Size::Known(past.max(total)),
             (past, total) => sizes.other("max", past, total),
         };

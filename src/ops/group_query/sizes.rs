@@ -1,4 +1,9 @@
 //! Sizes of a request to GroupQueryAttention, checked, and how far each of its sequences is filled.
+//!
+//! A cache that slides holds the last positions of a sequence alone. With room for C positions and a window of W, it
+//! drops C - W + 1 of them at a time when it is full, so that a sequence of T positions has
+//! L(T) = T - (C - W + 1) ceil((T - C) / (C - W + 1)) of them, all of them up to C; the first is in row 0. Callers rely on
+//! that, as it is how ONNX Runtime does it.
 
 use kiln_kernels::memory::Collect;
 
@@ -22,6 +27,8 @@ pub(super) struct Sizes {
     /// Whether queries, keys and values are one tensor, and the elements of a position in that of the queries.
     pub(super) is_packed: bool,
     pub(super) query_width: usize,
+    /// The window, where the cache slides.
+    pub(super) sliding: Option<usize>,
 }
 
 /// A sequence of the batch.
@@ -31,6 +38,15 @@ pub(super) struct Sequence {
     pub(super) before: usize,
     /// Positions that are filled, the new ones among them; behind them a prompt is padded.
     pub(super) filled: usize,
+    /// Rows of the cache that have the last positions before the new ones, and rows that have the last of all.
+    pub(super) rows: usize,
+    pub(super) kept: usize,
+}
+
+/// How many of the last positions of a sequence a cache that slides has.
+fn resident(positions: usize, room: usize, window: usize) -> usize {
+    let dropped_at_once = room - window + 1;
+    positions - dropped_at_once * positions.saturating_sub(room).div_ceil(dropped_at_once)
 }
 
 impl Sizes {
@@ -94,7 +110,25 @@ impl Sizes {
             holds(input::SINES, cosines)?;
             holds(input::IDS, &[batch, new])?;
         }
-        Ok(Sizes { batch, new, size, past, room: past.max(total), total, is_packed, query_width })
+        let mut room = past.max(total);
+        let mut sliding = None;
+        if let Some(window) = node.window.filter(|_| node.slides) {
+            for index in [input::BIAS, input::SINK] {
+                if shape(index).is_some() {
+                    return Err(NodeError::Unsupported(format!("input {index} over a cache that slides")));
+                }
+            }
+            if past < window {
+                return Err(refused(format!("a cache of {past} positions that slides over a window of {window}")));
+            }
+            (room, sliding) = (past, Some(window));
+        }
+        Ok(Sizes { batch, new, size, past, room, total, is_packed, query_width, sliding })
+    }
+
+    /// Keys that a query may see at most, those among them that a step drops.
+    pub(super) fn reach(&self) -> usize {
+        if self.sliding.is_some() { self.room + self.new } else { self.room }
     }
 
     /// Whether all positions are new.
@@ -109,14 +143,35 @@ impl Sizes {
             let filled = filled.filter(|filled| (1..=self.total).contains(filled));
             let before = match self.is_prompt() {
                 true => Some(0),
-                false => filled.and_then(|filled| filled.checked_sub(self.new)).filter(|&before| before <= self.past),
+                false => filled.and_then(|filled| filled.checked_sub(self.new)),
             };
-            let sequence = filled.zip(before).map(|(filled, before)| Sequence { before, filled });
+            let before = before.filter(|&before| self.sliding.is_some() || before <= self.past);
+            let sequence = filled.zip(before).map(|(filled, before)| {
+                let rows = |positions| self.sliding.map_or(positions, |window| resident(positions, self.room, window));
+                Sequence { before, filled, rows: rows(before), kept: rows(before + self.new) }
+            });
             sequence.ok_or_else(|| {
                 let Sizes { new, past, total, .. } = self;
                 refused(format!("a sequence up to position {last} of {total}, with {new} new ones behind {past}"))
             })
         };
         last.to_i64_vec()?.into_iter().map(sequence).try_collected()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_that_slides_is_full_or_drops_what_no_later_query_sees() {
+        for (room, window) in [(4, 4), (6, 4), (7, 1), (12, 5), (1, 1)] {
+            let mut rows = 0;
+            for positions in 1..60 {
+                // A position at a time: when it is full, as many are dropped as leave a window with the new one.
+                rows = if rows == room { window - 1 } else { rows } + 1;
+                assert_eq!(resident(positions, room, window), rows, "{positions} in {room}, window {window}");
+            }
+        }
     }
 }

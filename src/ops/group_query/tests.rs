@@ -5,7 +5,7 @@ use half::f16;
 use crate::graph::Attr;
 use crate::ops::rows::samples::Random;
 use crate::ops::trial::Trial;
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
@@ -232,6 +232,60 @@ fn windows_caps_biases_and_sinks_change_what_is_weighed() {
     }
 }
 
+/// A step of new positions behind those that caches hold; sequences have these lengths then.
+fn step(heads: &[Tensor; 3], caches: [Tensor; 2], filled: [usize; 2], window: i64, slides: bool) -> Vec<Tensor> {
+    let mut trial = Trial::new("GroupQueryAttention").outputs(3);
+    trial = trial.int("num_heads", HEADS as i64).int("kv_num_heads", KV_HEADS as i64).int("local_window_size", window);
+    trial = trial.int("sliding_window_cache", i64::from(slides));
+    for tensor in heads.iter().chain(&caches) {
+        trial = trial.tensor(tensor.clone());
+    }
+    let last = filled.map(|filled| filled as i32 - 1);
+    let total = *filled.iter().max().expect("two") as i32;
+    trial.input(&[2], &last).input(&[], &[total]).run().expect("the step is valid")
+}
+
+#[test]
+fn a_cache_that_slides_gives_what_the_whole_cache_gives() {
+    let mut random = Random::new("GroupQueryAttention");
+    let mut dropped = 0;
+    for (room, window) in [(4, 4), (6, 4), (9, 3), (5, 1)] {
+        let empty =
+            |room: usize| [(); 2].map(|()| Tensor::zeros(TensorSpec::new(DType::F32, [2, KV_HEADS, room, SIZE])));
+        let (mut whole, mut slid) = (empty(64).map(Result::unwrap), empty(room).map(Result::unwrap));
+        let mut filled = [0; 2];
+        // Prompts that the cache has room for and has not, steps of one position and of several.
+        for new in [if room == 9 { 20 } else { 3 }, 1, 1, 1, 5, 1, 2, 1, 1, 1, 1, 13, 1] {
+            // The second sequence was rewound behind its prompt, which a cache that dropped nothing allows.
+            if filled == [3, 3] && room > 4 {
+                filled[1] = 2;
+            }
+            filled = filled.map(|filled| filled + new);
+            let heads = [HEADS, KV_HEADS, KV_HEADS].map(|heads| random.floats(&[2, new, heads * SIZE]));
+            let of_whole = step(&heads, whole, filled, window as i64, false);
+            let of_slid = step(&heads, slid, filled, window as i64, true);
+            for (found, expected) in elements(&of_slid[0]).iter().zip(elements(&of_whole[0])) {
+                assert!((found - expected).abs() < 1e-5, "{room}, {window}, {filled:?}: {found} for {expected}");
+            }
+            let kept = filled.map(|mut filled| {
+                while filled > room {
+                    filled -= room - window + 1;
+                }
+                filled
+            });
+            for (part, line) in (1..3).flat_map(|part| (0..2 * KV_HEADS).map(move |line| (part, line))) {
+                let (sequence, kept) = (line / KV_HEADS, kept[line / KV_HEADS]);
+                let first = line * 64 + filled[sequence] - kept;
+                let rows = &elements(&of_whole[part])[first * SIZE..][..kept * SIZE];
+                assert_eq!(&elements(&of_slid[part])[line * room * SIZE..][..kept * SIZE], rows, "{room}, {window}");
+                dropped += usize::from(kept < filled[sequence]);
+            }
+            (whole, slid) = ([1, 2].map(|at| of_whole[at].clone()), [1, 2].map(|at| of_slid[at].clone()));
+        }
+    }
+    assert!(dropped > 100, "{dropped}");
+}
+
 #[test]
 fn half_precision_is_computed_in_whole_and_rounded() {
     let given = Given { past: 3, filled: &[4, 2], ..PLAIN };
@@ -259,7 +313,12 @@ fn what_is_not_done_is_refused_by_name() {
     let trial = || given.trial(&given.draw());
     trial().text("k_quant_type", "PER_TENSOR").is_refused("attribute k_quant_type = \"PER_TENSOR\"");
     trial().int("qk_output", 1).is_refused("attribute qk_output = 1");
-    trial().int("sliding_window_cache", 1).is_refused("attribute sliding_window_cache = 1");
+    trial().int("sliding_window_cache", 1).is_refused("without local_window_size");
+    let slides = |given: Given<'_>| given.trial(&given.draw()).int("sliding_window_cache", 1);
+    slides(Given { window: Some(4), ..given }).is_refused("a cache of 3 positions that slides over a window of 4");
+    slides(Given { window: Some(2), sink: true, ..given }).is_refused("input 11 over a cache that slides");
+    slides(Given { window: Some(2), bias: true, ..given }).is_refused("input 10 over a cache that slides");
+    slides(Given { window: Some(2), ..given }).int("smooth_softmax", 1).is_refused("smooth_softmax");
     trial().int("local_window_size", 0).is_refused("local_window_size = 0");
     trial().int("num_heads", 3).is_refused("3 heads of queries for 2 of keys");
     let long = Given { past: 3, filled: &[6], ..PLAIN };
