@@ -75,7 +75,9 @@ pub use onnx::ModelError;
 pub use record::{
     CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,
 };
+pub use session::decoder::choose::{ChoiceError, Chooser, Sampling};
 pub use session::decoder::{Decoder, DecoderCache, DecoderError};
+pub use session::generate::{Ended, GenerateOptions, Generator};
 pub use session::{
     Cancel, Numerics, Port, Precision, Profile, RunOptions, Session, SessionError, SessionOptions, Trace, Tune,
     TuneReport, Verbose,

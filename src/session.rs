@@ -13,6 +13,7 @@ pub mod decoder;
 mod device;
 mod evaluate;
 mod footprint;
+pub mod generate;
 mod heap;
 mod idle;
 mod names;

@@ -5,15 +5,17 @@
 //! cache, which is lent to the request and comes back when it ends, also where it fails. Every step of as many tokens has
 //! the same shapes, whatever the lengths: after the first one nothing is planned, chosen or emitted.
 
+pub mod choose;
 mod rewrite;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use kiln_kernels::memory;
 
+use self::choose::ChoiceError;
 use self::rewrite::{LAST, Pair, ROWS, Roles};
 use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
 use crate::graph::{Graph, Value};
@@ -38,6 +40,9 @@ pub enum DecoderError {
     /// The cache could not have its memory.
     #[error("cache: {0}")]
     Memory(#[from] TensorError),
+    /// No token could be chosen by the logits.
+    #[error("choosing a token: {0}")]
+    Choice(#[from] ChoiceError),
     /// The session refused it.
     #[error(transparent)]
     Session(#[from] SessionError),

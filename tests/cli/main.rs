@@ -7,6 +7,8 @@ mod command;
 mod crash;
 mod demo;
 mod diff;
+#[cfg(feature = "generate")]
+mod generate;
 mod inspect;
 mod mistakes;
 mod observe;

@@ -1,6 +1,6 @@
 //! The `kiln` command: arguments become validated objects, which run and return an exit code.
 //!
-//! Each subcommand is a file ([`demo`], [`run`], [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`lists`]); what they
+//! Each subcommand is a file ([`demo`], [`run`], `generate`, [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`lists`]); what they
 //! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
 //! that is handed down, so that a closed pipe ends a command quietly.
 
@@ -20,6 +20,8 @@ mod diff;
 mod dump;
 mod failure;
 mod feed;
+#[cfg(feature = "generate")]
+mod generate;
 mod inspect;
 mod invocation;
 mod last_words;
@@ -74,6 +76,10 @@ enum Command {
     /// Runs a model once, on given or random inputs
     #[command(after_help = CONTRACT)]
     Run(run::Args),
+    /// Has a language model continue a text, from a folder as onnxruntime-genai's builder writes it
+    #[cfg(feature = "generate")]
+    #[command(after_help = CONTRACT)]
+    Generate(generate::Args),
     /// Measures a model over requests of changing shapes
     #[command(after_help = CONTRACT)]
     Bench(bench::Args),
@@ -135,6 +141,8 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
     match command {
         Command::Demo(args) => demo::run(&args, screen),
         Command::Run(args) => run::run(&args, screen),
+        #[cfg(feature = "generate")]
+        Command::Generate(args) => generate::run(&args, screen),
         Command::Bench(args) => bench::run(&args, screen),
         Command::Report(args) => report::run(&args, screen),
         Command::Tune(args) => tune::run(&args, screen),

@@ -1,89 +1,15 @@
 //! A small language model as onnxruntime-genai's builder writes them: what it says a token at a time is what it says of
 //! whole prompts, and what a step touches.
 
+pub(in crate::session) mod small;
+
 use std::time::Duration;
 
+use self::small::{SIZE, WORDS, model};
 use super::*;
 use crate::graph::GraphBuilder;
-use crate::graph::ir::{Attr, Dim, ValueId};
+use crate::graph::ir::Dim;
 use crate::tensor::DType;
-
-const WORDS: usize = 13;
-const HIDDEN: usize = 16;
-const HEADS: usize = 2;
-const SIZE: usize = 8;
-/// Positions that the tables of angles have.
-const ANGLES: usize = 64;
-
-fn weights(build: &mut GraphBuilder, shape: &[usize], seed: usize) -> ValueId {
-    let count: usize = shape.iter().product();
-    let values = (0..count).map(|at| ((at * 7919 + seed * 611) % 1009) as f32 / 504.5 - 1.0).collect();
-    build.constant(Tensor::from_vec(shape.to_vec(), values).unwrap())
-}
-
-fn numbers(build: &mut GraphBuilder, values: &[i64]) -> ValueId {
-    build.constant(Tensor::from_vec([values.len()], values.to_vec()).unwrap())
-}
-
-/// The lengths of sequences, as builders compute them from the mask.
-fn lengths(build: &mut GraphBuilder, mask: ValueId) -> [ValueId; 2] {
-    let to_i32 = [("to", Attr::Int(6))];
-    let (one, axis) = (numbers(build, &[1]), numbers(build, &[1]));
-    let sums = build.op("ReduceSum", &[mask, axis], &[("keepdims", 0i64.into())]);
-    let last = build.op("Sub", &[sums, one], &[]);
-    let shape = build.op("Shape", &[mask], &[]);
-    let place = build.constant(Tensor::scalar(1i64));
-    let total = build.op("Gather", &[shape, place], &[]);
-    [last, total].map(|value| build.op("Cast", &[value], &to_i32))
-}
-
-/// Two layers, the second of which has a window where `window` says so.
-fn model(window: Option<i64>, positions: bool) -> Graph {
-    let mut build = GraphBuilder::new("small", 21);
-    let dims = |names: [&str; 2]| names.map(Dim::from);
-    let tokens = build.input("input_ids", DType::I64, dims(["batch", "new"]));
-    let mask = build.input("attention_mask", DType::I64, dims(["batch", "total"]));
-    let ids = positions.then(|| build.input("position_ids", DType::I64, dims(["batch", "new"])));
-    let parts = [0, 1].map(|layer| {
-        ["key", "value"].map(|part| {
-            let dims = ["batch".into(), 1usize.into(), "past".into(), "size".into()];
-            build.input(&format!("past_key_values.{layer}.{part}"), DType::F32, dims)
-        })
-    });
-    let [last, total] = lengths(&mut build, mask);
-    let table = weights(&mut build, &[WORDS, HIDDEN], 1);
-    let mut hidden = build.op("Gather", &[table, tokens], &[]);
-    let angles = [2, 3].map(|seed| weights(&mut build, &[ANGLES, SIZE / 2], seed));
-    let mut presents = Vec::new();
-    for (layer, [key, value]) in parts.into_iter().enumerate() {
-        let packed = weights(&mut build, &[HIDDEN, (HEADS + 2) * SIZE], 4 + layer);
-        let packed = build.op("MatMul", &[hidden, packed], &[]);
-        let inputs = [Some(packed), None, None, Some(key), Some(value), Some(last), Some(total)];
-        let inputs: Vec<_> = inputs.into_iter().chain([Some(angles[0]), Some(angles[1]), ids]).collect();
-        let mut attrs = vec![("num_heads", (HEADS as i64).into()), ("kv_num_heads", 1i64.into())];
-        attrs.push(("do_rotary", 1i64.into()));
-        if let Some(window) = window.filter(|_| layer == 1) {
-            attrs.extend([("local_window_size", window.into()), ("sliding_window_cache", 1i64.into())]);
-        }
-        let made = build.op_many("GroupQueryAttention", &inputs, 3, &attrs);
-        presents.extend([made[1], made[2]]);
-        let back = weights(&mut build, &[HEADS * SIZE, HIDDEN], 6 + layer);
-        let back = build.op("MatMul", &[made[0], back], &[]);
-        let sum = build.op("Add", &[hidden, back], &[]);
-        hidden = build.op("Tanh", &[sum], &[]);
-    }
-    let head = weights(&mut build, &[HIDDEN, WORDS], 9);
-    let logits = build.op("MatMul", &[hidden, head], &[]);
-    build.output("logits", logits);
-    for (at, present) in presents.into_iter().enumerate() {
-        build.output(&format!("present.{}.{}", at / 2, ["key", "value"][at % 2]), present);
-    }
-    let mut graph = build.finish();
-    for node in graph.nodes.iter_mut().filter(|node| node.op == "GroupQueryAttention") {
-        (node.domain, node.version) = ("com.microsoft".to_owned(), 1);
-    }
-    graph
-}
 
 fn decoder(window: Option<i64>, threads: usize) -> Decoder {
     Decoder::from_graph(model(window, false), &SessionOptions { threads, ..SessionOptions::default() }).unwrap()

@@ -1,0 +1,295 @@
+//! `kiln generate`: a language model continues a text, from a folder as onnxruntime-genai's builder writes it.
+//!
+//! [`folder`] reads what the folder says, [`chat`] makes a prompt of a template, and [`stream`] makes text of tokens. The
+//! text goes to the screen token by token, and what it took to standard error.
+
+mod chat;
+mod folder;
+mod stream;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kiln::{ChoiceError, Decoder, DecoderError, Ended, GenerateOptions, Generator, RunOptions, Sampling};
+use tokenizers::Tokenizer;
+
+use self::folder::{Folder, Search};
+use self::stream::{Pieces, Stops};
+use crate::failure::{Code, Failure, Outcome, WithCode};
+use crate::progress::Progress;
+use crate::setup::{self, DefaultCacheMode, SessionArgs};
+use crate::table::milliseconds;
+
+/// What was typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The folder: genai_config.json, the ONNX file that it names, and tokenizer.json
+    model: PathBuf,
+    /// The text that the model continues
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    prompt: String,
+    /// Most tokens to generate; the text also ends with the model's context
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    max_tokens: usize,
+    /// End before this text; may be given several times
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    stop: Vec<String>,
+    /// Take the prompt for a message of a user, by the folder's chat template
+    #[arg(long)]
+    chat: bool,
+    #[command(flatten)]
+    choice: ChoiceArgs,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// How tokens are chosen.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Choosing tokens")]
+struct ChoiceArgs {
+    /// Always take the likeliest token, which is the default where neither a flag below nor the folder says otherwise
+    #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "min_p", "seed"])]
+    greedy: bool,
+    /// Draw tokens by their probabilities after dividing logits by this; 0 is --greedy
+    #[arg(long, value_name = "T")]
+    temperature: Option<f32>,
+    /// Draw from so many of the likeliest tokens; 0 is from all
+    #[arg(long, value_name = "K")]
+    top_k: Option<usize>,
+    /// Draw from the likeliest tokens that have this part of the probability
+    #[arg(long, value_name = "P")]
+    top_p: Option<f32>,
+    /// Draw from tokens that have at least this part of the likeliest one's probability
+    #[arg(long, value_name = "P")]
+    min_p: Option<f32>,
+    /// Divide the positive logits of tokens that the text has by this, and multiply the others
+    #[arg(long, value_name = "R")]
+    repetition_penalty: Option<f32>,
+    /// The same seed draws the same text [default: 0]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl ChoiceArgs {
+    /// The flags, and what the folder says where there are none.
+    fn sampling(&self, search: &Search) -> Sampling {
+        let asked = self.temperature.is_some()
+            || self.top_k.is_some()
+            || self.top_p.is_some()
+            || self.min_p.is_some()
+            || self.seed.is_some();
+        let repetition_penalty = self.repetition_penalty.or(search.repetition_penalty).unwrap_or(1.0);
+        if self.greedy || !(asked || search.do_sample) {
+            return Sampling { repetition_penalty, ..Sampling::default() };
+        }
+        Sampling {
+            temperature: self.temperature.or(search.temperature).unwrap_or(1.0),
+            top_k: self.top_k.or(search.top_k).unwrap_or(0),
+            top_p: self.top_p.or(search.top_p).unwrap_or(1.0),
+            min_p: self.min_p.or(search.min_p).unwrap_or(0.0),
+            repetition_penalty,
+            seed: self.seed.unwrap_or(0),
+        }
+    }
+}
+
+/// The exit code depends on the cause.
+impl From<DecoderError> for Failure {
+    fn from(error: DecoderError) -> Failure {
+        let code = match error {
+            DecoderError::Session(error) => return Failure::from(error),
+            DecoderError::Model(_) => Code::Unsupported,
+            DecoderError::Tokens(_) | DecoderError::Choice(ChoiceError::Setting { .. }) => Code::Usage,
+            _ => Code::Failed,
+        };
+        Failure::new(code, error)
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
+    let options = args.session.options(DefaultCacheMode::Records)?;
+    if args.stop.iter().any(String::is_empty) {
+        return Err(Failure::usage("--stop: an empty text would end everything"));
+    }
+    let folder = Folder::read(&args.model)?;
+    let path = args.model.join("tokenizer.json");
+    let tokenizer = read_tokenizer(&path)?;
+    let prompt = prompt(args, &folder, &tokenizer)?;
+    let generate = GenerateOptions {
+        sampling: args.choice.sampling(&folder.search),
+        ends: folder.ends.clone(),
+        max_tokens: args.max_tokens,
+        context: folder.context,
+        run: RunOptions::default(),
+    };
+
+    let failed = |error: DecoderError| Failure::from(error).context(folder.model.display().to_string());
+    let spinner = Progress::spinner(format!("loading {}", folder.model.display()));
+    let start = Instant::now();
+    let decoder = Decoder::load(&folder.model, &options);
+    drop(spinner);
+    let decoder = decoder.map_err(failed)?;
+    let load_ms = start.elapsed().as_secs_f64() * 1e3;
+
+    let mut generator = Generator::new(&decoder, generate).map_err(failed)?;
+    generator.append(&prompt).map_err(|error| Failure::from(error).context("--prompt"))?;
+    let mut timing = Timing { load_ms, prompt: prompt.len(), begun: Instant::now(), first: None, tokens: 0 };
+    let ended = continued(args, &tokenizer, &mut generator, &mut timing, screen);
+    // What was said so far has a line of its own, also where an error follows.
+    if timing.tokens > 0 || ended.is_ok() {
+        writeln!(screen)?;
+        screen.flush()?;
+    }
+    let ended = ended.map_err(|failure| failure.context(folder.model.display().to_string()))?;
+    let mut notes = std::io::stderr().lock();
+    writeln!(notes, "{}", timing.line(ended))?;
+    setup::save(decoder.session(), &mut notes)
+}
+
+fn read_tokenizer(path: &Path) -> Outcome<Tokenizer> {
+    let bytes = std::fs::read(path).usage(|| format!("cannot read {}", path.display()))?;
+    let tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| anyhow::anyhow!("{error}"));
+    let mut tokenizer = tokenizer.usage(|| format!("{} is no tokenizer", path.display()))?;
+    // Those are for batches of one length.
+    tokenizer.with_padding(None);
+    tokenizer.with_truncation(None).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    Ok(tokenizer)
+}
+
+/// The prompt's tokens.
+fn prompt(args: &Args, folder: &Folder, tokenizer: &Tokenizer) -> Outcome<Vec<i64>> {
+    // A template writes the tokens that begin a text; else the tokenizer adds them.
+    let encoded = match args.chat {
+        true => tokenizer.encode(chat::prompt(&args.model, &args.prompt)?, false),
+        false => tokenizer.encode(args.prompt.as_str(), true),
+    };
+    let encoded = encoded.map_err(|error| Failure::usage(format!("--prompt: {error}")))?;
+    let mut tokens: Vec<i64> = encoded.get_ids().iter().copied().map(i64::from).collect();
+    if tokens.is_empty() {
+        // An empty prompt of a tokenizer that adds nothing.
+        tokens.extend(folder.begin);
+    }
+    if tokens.is_empty() {
+        return Err(Failure::usage("--prompt has no tokens, and the model none that a text begins with"));
+    }
+    Ok(tokens)
+}
+
+/// Why the text ended.
+#[derive(Clone, Copy)]
+enum End {
+    Stop,
+    Ended(Option<Ended>),
+}
+
+/// Writes what the model says.
+fn continued(
+    args: &Args,
+    tokenizer: &Tokenizer,
+    generator: &mut Generator<'_>,
+    timing: &mut Timing,
+    screen: &mut dyn Write,
+) -> Outcome<End> {
+    let (mut pieces, mut stops) = (Pieces::default(), Stops::new(&args.stop));
+    let decode = |tokens: &[u32]| {
+        tokenizer.decode(tokens, true).map_err(|error| Failure::new(Code::Failed, anyhow::anyhow!("{error}")))
+    };
+    let show = |text: &str, screen: &mut dyn Write| -> Outcome {
+        screen.write_all(text.as_bytes())?;
+        Ok(screen.flush()?)
+    };
+    for token in &mut *generator {
+        let token = token?;
+        timing.token();
+        let token = u32::try_from(token).failed(|| format!("token {token}"))?;
+        let piece = pieces.push(token, decode)?;
+        show(&stops.push(&piece), screen)?;
+        if stops.found() {
+            return Ok(End::Stop);
+        }
+    }
+    let rest = pieces.finish(decode)?;
+    let rest = stops.push(&rest);
+    show(&rest, screen)?;
+    if stops.found() {
+        return Ok(End::Stop);
+    }
+    show(&stops.finish(), screen)?;
+    Ok(End::Ended(generator.ended()))
+}
+
+/// When what was there.
+struct Timing {
+    load_ms: f64,
+    prompt: usize,
+    begun: Instant,
+    /// Milliseconds until the first token.
+    first: Option<f64>,
+    tokens: usize,
+}
+
+impl Timing {
+    /// A token is there.
+    fn token(&mut self) {
+        self.tokens += 1;
+        if self.first.is_none() {
+            self.first = Some(self.begun.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+
+    fn line(&self, end: End) -> String {
+        let end = match end {
+            End::Stop => "a stop text".to_owned(),
+            End::Ended(Some(Ended::Token(token))) => format!("token {token}"),
+            End::Ended(Some(Ended::MaxTokens)) => "--max-tokens".to_owned(),
+            End::Ended(Some(Ended::Context)) => "the model's context".to_owned(),
+            End::Ended(_) => "an error".to_owned(),
+        };
+        let first = self.first.unwrap_or(0.0);
+        let later = self.tokens.saturating_sub(1);
+        let rest = self.begun.elapsed().as_secs_f64() - first / 1e3;
+        let rate = if later > 0 { format!(", then {:.1} tokens/s", later as f64 / rest) } else { String::new() };
+        format!(
+            "loaded in {} ms; {} tokens of the prompt, first token after {} ms; {} tokens{rate}; ended by {end}",
+            milliseconds(self.load_ms),
+            self.prompt,
+            milliseconds(first),
+            self.tokens,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice() -> ChoiceArgs {
+        ChoiceArgs {
+            greedy: false,
+            temperature: None,
+            top_k: None,
+            top_p: None,
+            min_p: None,
+            repetition_penalty: None,
+            seed: None,
+        }
+    }
+
+    #[test]
+    fn flags_come_before_what_the_folder_says() {
+        let search =
+            Search { temperature: Some(0.7), top_k: Some(50), repetition_penalty: Some(1.1), ..Search::default() };
+        let greedy = Sampling { repetition_penalty: 1.1, ..Sampling::default() };
+        assert_eq!(choice().sampling(&search), greedy);
+        let sampling = ChoiceArgs { seed: Some(3), top_k: Some(4), ..choice() }.sampling(&search);
+        let expected = Sampling { temperature: 0.7, top_k: 4, repetition_penalty: 1.1, seed: 3, ..Sampling::default() };
+        assert_eq!(sampling, expected);
+        let drawn = Search { do_sample: true, ..search };
+        assert_eq!(choice().sampling(&drawn), Sampling { top_k: 50, seed: 0, ..expected });
+        assert_eq!(ChoiceArgs { greedy: true, ..choice() }.sampling(&drawn), greedy);
+        let penalty = ChoiceArgs { repetition_penalty: Some(2.0), ..choice() };
+        assert_eq!(penalty.sampling(&Search::default()), Sampling { repetition_penalty: 2.0, ..Sampling::default() });
+    }
+}

@@ -1,0 +1,174 @@
+//! What a folder's genai_config.json says. Reads no other file.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::failure::{Code, Failure, Outcome, WithCode};
+
+/// A folder, checked.
+#[derive(Debug)]
+pub(super) struct Folder {
+    /// The ONNX file.
+    pub(super) model: PathBuf,
+    /// Tokens that end a text.
+    pub(super) ends: Vec<i64>,
+    /// The token that begins one.
+    pub(super) begin: Option<i64>,
+    /// Tokens that a text may have.
+    pub(super) context: usize,
+    /// How tokens are chosen.
+    pub(super) search: Search,
+}
+
+/// The part `search`.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Search {
+    /// Whether tokens are drawn.
+    pub(super) do_sample: bool,
+    pub(super) temperature: Option<f32>,
+    pub(super) top_k: Option<usize>,
+    pub(super) top_p: Option<f32>,
+    pub(super) min_p: Option<f32>,
+    pub(super) repetition_penalty: Option<f32>,
+    pub(super) max_length: Option<usize>,
+    pub(super) num_beams: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    model: Model,
+    #[serde(default)]
+    search: Search,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    decoder: Stage,
+    bos_token_id: Option<Tokens>,
+    eos_token_id: Option<Tokens>,
+    context_length: usize,
+    /// Parts of other kinds of models.
+    encoder: Option<serde_json::Value>,
+    vision: Option<serde_json::Value>,
+    speech: Option<serde_json::Value>,
+    embedding: Option<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct Stage {
+    filename: Option<PathBuf>,
+    /// A decoder in several files.
+    pipeline: Option<serde_json::Value>,
+}
+
+/// A token or a list of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Tokens {
+    One(i64),
+    Many(Vec<i64>),
+}
+
+impl Tokens {
+    fn list(tokens: Option<Tokens>) -> Vec<i64> {
+        match tokens {
+            Some(Tokens::One(token)) => vec![token],
+            Some(Tokens::Many(tokens)) => tokens,
+            None => Vec::new(),
+        }
+    }
+}
+
+impl Folder {
+    /// Reads and checks it.
+    pub(super) fn read(folder: &Path) -> Outcome<Folder> {
+        let path = folder.join("genai_config.json");
+        let text = std::fs::read_to_string(&path).usage(|| format!("cannot read {}", path.display()))?;
+        let config = serde_json::from_str(&text).usage(|| format!("{} is no configuration", path.display()))?;
+        Folder::of(folder, config).map_err(|failure| failure.context(path.display().to_string()))
+    }
+
+    fn of(folder: &Path, Config { model, search }: Config) -> Outcome<Folder> {
+        let unsupported = |what: &str| Err(Failure::new(Code::Unsupported, anyhow::anyhow!("{what}")));
+        let parts = [
+            ("encoder", &model.encoder),
+            ("vision", &model.vision),
+            ("speech", &model.speech),
+            ("embedding", &model.embedding),
+            ("decoder.pipeline", &model.decoder.pipeline),
+        ];
+        if let Some((name, _)) = parts.iter().find(|(_, part)| part.is_some()) {
+            return unsupported(&format!("model.{name}: only models of one decoder are run"));
+        }
+        if let Some(beams @ 2..) = search.num_beams {
+            return unsupported(&format!("search.num_beams is {beams}: there is no beam search"));
+        }
+        let Some(file) = model.decoder.filename else {
+            return Err(Failure::usage("model.decoder.filename is missing"));
+        };
+        if file.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return Err(Failure::usage(format!(
+                "model.decoder.filename: {} may be outside of the folder",
+                file.display()
+            )));
+        }
+        // The part `search` may only make it shorter.
+        let context = search.max_length.map_or(model.context_length, |most| most.min(model.context_length));
+        if context == 0 {
+            return Err(Failure::usage("the context has no tokens"));
+        }
+        Ok(Folder {
+            model: folder.join(file),
+            ends: Tokens::list(model.eos_token_id),
+            begin: Tokens::list(model.bos_token_id).first().copied(),
+            context,
+            search,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(text: &str) -> Outcome<Folder> {
+        Folder::of(Path::new("dir"), serde_json::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn a_folder_says_its_model_ends_and_context() {
+        let text = r#"{"model": {"type": "x", "bos_token_id": 1, "eos_token_id": [2, 7], "context_length": 100,
+            "decoder": {"filename": "model.onnx", "head_size": 8}}, "search": {"max_length": 60, "top_k": 50,
+            "temperature": 0.5, "do_sample": true, "early_stopping": true}}"#;
+        let read = folder(text).unwrap();
+        assert_eq!((read.model, read.ends, read.begin), ("dir/model.onnx".into(), vec![2, 7], Some(1)));
+        assert_eq!((read.context, read.search.do_sample, read.search.top_k), (60, true, Some(50)));
+        let plain = r#"{"model": {"eos_token_id": 3, "context_length": 100, "decoder": {"filename": "m.onnx"}}}"#;
+        let read = folder(plain).unwrap();
+        assert_eq!((read.ends, read.begin, read.context), (vec![3], None, 100));
+    }
+
+    #[test]
+    fn other_kinds_of_models_and_paths_out_of_the_folder_are_refused() {
+        let model = |inside: &str, search: &str| {
+            let text = format!(r#"{{"model": {{"context_length": 9, {inside}}}, "search": {{{search}}}}}"#);
+            let failure = folder(&text).unwrap_err();
+            (failure.code(), failure.line().unwrap())
+        };
+        let decoder = r#""decoder": {"filename": "m.onnx"}"#;
+        for part in ["encoder", "vision", "speech", "embedding"] {
+            let (code, line) = model(&format!(r#"{decoder}, "{part}": {{}}"#), "");
+            assert!(code == Code::Unsupported && line.contains(&format!("model.{part}")), "{line}");
+        }
+        assert_eq!(model(r#""decoder": {"pipeline": []}"#, "").0, Code::Unsupported);
+        assert_eq!(model(decoder, r#""num_beams": 4"#).0, Code::Unsupported);
+        for file in ["/etc/m.onnx", "../m.onnx", "a/../../m.onnx"] {
+            let (code, line) = model(&format!(r#""decoder": {{"filename": "{file}"}}"#), "");
+            assert!(code == Code::Usage && line.contains("outside of the folder"), "{line}");
+        }
+        assert!(model(r#""decoder": {}"#, "").1.contains("filename is missing"));
+        assert!(model(decoder, r#""max_length": 0"#).1.contains("no tokens"));
+    }
+}

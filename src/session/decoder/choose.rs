@@ -1,0 +1,261 @@
+//! Choosing the next token by the logits behind a text. Knows neither models nor caches.
+//!
+//! What is applied, and its order, is that of Hugging Face's generation and of onnxruntime-genai: the repetition penalty,
+//! the temperature, the `top_k` largest, the smallest set that has `top_p` of the probability, and what has at least
+//! `min_p` of the likeliest token's. A token is then drawn of those that are left.
+//!
+//! The same logits, settings and seed choose the same token on every machine. Logarithms and powers of a system's library
+//! have other last bits elsewhere, therefore [`exp`] is made of sums and products, and the generator of random numbers
+//! ([`Random`]) of integers.
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+/// How the next token is chosen. The default is the likeliest one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// What logits are divided by before a token is drawn. At 0 none is drawn: the likeliest is taken, of equals the one
+    /// with the smallest number, and all below but the penalty is without effect.
+    pub temperature: f32,
+    /// Only as many of the largest logits are kept, and those that equal the last of them; 0 keeps all.
+    pub top_k: usize,
+    /// The likeliest tokens are kept until they have this part of the probability; 1 keeps all.
+    pub top_p: f32,
+    /// Tokens are kept that have at least this part of the likeliest token's probability; 0 keeps all.
+    pub min_p: f32,
+    /// Logits of tokens that the text has are divided by it where they are positive, and multiplied where not; 1 changes
+    /// none.
+    pub repetition_penalty: f32,
+    /// Where the random numbers begin.
+    pub seed: u64,
+}
+
+impl Default for Sampling {
+    fn default() -> Sampling {
+        Sampling { temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, repetition_penalty: 1.0, seed: 0 }
+    }
+}
+
+/// Why no token was chosen.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChoiceError {
+    /// A setting is outside of what it may be.
+    #[error("{name} is {value}, which is not {expected}")]
+    Setting {
+        /// The field of [`Sampling`].
+        name: &'static str,
+        /// What it is.
+        value: f32,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// A logit is NaN or positive infinity.
+    #[error("the logit of token {token} is {value}")]
+    Logit {
+        /// The token.
+        token: usize,
+        /// Its logit.
+        value: f32,
+    },
+    /// There are no logits, or all of them are negative infinity.
+    #[error("none of {0} tokens is possible")]
+    Nothing(usize),
+}
+
+/// Chooses tokens of one text.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    sampling: Sampling,
+    random: Random,
+    /// Logits after the penalty.
+    scores: Vec<f32>,
+    /// Tokens that the penalty was applied to; all false between two calls.
+    penalised: Vec<bool>,
+}
+
+impl Chooser {
+    /// One that begins at the seed.
+    ///
+    /// # Errors
+    ///
+    /// [`ChoiceError::Setting`].
+    pub fn new(sampling: Sampling) -> Result<Chooser, ChoiceError> {
+        let Sampling { temperature, top_p, min_p, repetition_penalty, seed, .. } = sampling;
+        let finite = |value: f32| value.is_finite();
+        let settings = [
+            ("temperature", temperature, finite(temperature) && temperature >= 0.0, "0 or a positive number"),
+            ("top_p", top_p, top_p > 0.0 && top_p <= 1.0, "above 0 and at most 1"),
+            ("min_p", min_p, (0.0..=1.0).contains(&min_p), "between 0 and 1"),
+            (
+                "repetition_penalty",
+                repetition_penalty,
+                finite(repetition_penalty) && repetition_penalty > 0.0,
+                "a positive number",
+            ),
+        ];
+        if let Some(&(name, value, _, expected)) = settings.iter().find(|(_, _, fits, _)| !fits) {
+            return Err(ChoiceError::Setting { name, value, expected });
+        }
+        Ok(Chooser { sampling, random: Random(seed), scores: Vec::new(), penalised: Vec::new() })
+    }
+
+    /// The token behind `text`, which counts for the penalty alone.
+    ///
+    /// # Errors
+    ///
+    /// [`ChoiceError::Logit`] and [`ChoiceError::Nothing`]. No random number is then used up.
+    pub fn choose(&mut self, logits: &[f32], text: &[i64]) -> Result<i64, ChoiceError> {
+        let refused = logits.iter().position(|&logit| logit.is_nan() || logit == f32::INFINITY);
+        if let Some(token) = refused {
+            return Err(ChoiceError::Logit { token, value: logits[token] });
+        }
+        let mut scores = std::mem::take(&mut self.scores);
+        scores.clear();
+        scores.extend_from_slice(logits);
+        self.penalise(&mut scores, text);
+        let likeliest = likeliest(&scores).ok_or(ChoiceError::Nothing(scores.len()));
+        let chosen = likeliest.map(|first| match self.sampling.temperature {
+            0.0 => first,
+            temperature => self.draw(&scores, scores[first], temperature),
+        });
+        self.scores = scores;
+        Ok(chosen? as i64)
+    }
+
+    fn penalise(&mut self, scores: &mut [f32], text: &[i64]) {
+        let penalty = self.sampling.repetition_penalty;
+        if penalty == 1.0 {
+            return;
+        }
+        self.penalised.resize(scores.len(), false);
+        let known = || text.iter().filter_map(|&token| usize::try_from(token).ok().filter(|&at| at < scores.len()));
+        let known: Vec<usize> = known().collect();
+        for &token in &known {
+            if !std::mem::replace(&mut self.penalised[token], true) {
+                let score = &mut scores[token];
+                // Within the numbers, so that a large logit and a small penalty make no infinity.
+                *score = if *score < 0.0 { *score * penalty } else { (*score / penalty).min(f32::MAX) };
+            }
+        }
+        known.iter().for_each(|&token| self.penalised[token] = false);
+    }
+
+    /// One of the tokens, the largest of whose scores is `largest`.
+    fn draw(&mut self, scores: &[f32], largest: f32, temperature: f32) -> usize {
+        let Sampling { top_k, top_p, min_p, .. } = self.sampling;
+        let weight = |score: f32| exp((f64::from(score) - f64::from(largest)) / f64::from(temperature));
+        let possible = scores.iter().enumerate().filter(|(_, score)| **score > f32::NEG_INFINITY);
+        let mut kept: Vec<Candidate> =
+            possible.map(|(token, &score)| Candidate { token, score, weight: weight(score) }).collect();
+        if top_k > 0 && top_k < kept.len() {
+            let (_, last, _) = kept.select_nth_unstable_by(top_k - 1, Candidate::likelier);
+            let least = last.score;
+            kept.retain(|candidate| candidate.score >= least);
+            kept.sort_unstable_by_key(|candidate| candidate.token);
+        }
+        if top_p < 1.0 {
+            keep_mass(&mut kept, f64::from(top_p));
+        }
+        // The likeliest one's weight is 1.
+        kept.retain(|candidate| candidate.weight >= f64::from(min_p));
+        kept.sort_unstable_by_key(|candidate| candidate.token);
+        let total: f64 = kept.iter().map(|candidate| candidate.weight).sum();
+        let place = self.random.unit() * total;
+        let mut passed = 0.0;
+        let drawn = kept.iter().find(|candidate| {
+            passed += candidate.weight;
+            place < passed
+        });
+        // A product that is rounded up may be the total, which no sum before the last one exceeds.
+        drawn.or(kept.last()).map_or(0, |candidate| candidate.token)
+    }
+}
+
+/// A token that may be drawn.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    token: usize,
+    score: f32,
+    /// Its probability, the likeliest one's being 1.
+    weight: f64,
+}
+
+impl Candidate {
+    /// The order of falling scores, and of rising numbers of those that are equal.
+    fn likelier(&self, other: &Candidate) -> Ordering {
+        other.score.total_cmp(&self.score).then(self.token.cmp(&other.token))
+    }
+}
+
+/// Keeps the likeliest candidates: a candidate stays where those before it have less than that part of all weight. They
+/// come in the order of their numbers.
+fn keep_mass(kept: &mut Vec<Candidate>, part: f64) {
+    let enough = part * kept.iter().map(|candidate| candidate.weight).sum::<f64>();
+    // Few tokens have most of the probability: these alone are sorted, and more of them where they do not suffice.
+    let mut sorted = 256;
+    loop {
+        if sorted < kept.len() {
+            kept.select_nth_unstable_by(sorted - 1, Candidate::likelier);
+        }
+        let head = sorted.min(kept.len());
+        kept[..head].sort_unstable_by(Candidate::likelier);
+        let mut before = 0.0;
+        let beyond = kept[..head].iter().position(|candidate| {
+            let ends = before >= enough;
+            before += candidate.weight;
+            ends
+        });
+        match beyond {
+            Some(end) => return kept.truncate(end),
+            None if head == kept.len() => return,
+            None => sorted *= 8,
+        }
+    }
+}
+
+/// The token with the largest logit, of equals the one with the smallest number; none where none is possible.
+fn likeliest(logits: &[f32]) -> Option<usize> {
+    let mut best: Option<(usize, f32)> = None;
+    for (token, &logit) in logits.iter().enumerate() {
+        if logit > best.map_or(f32::NEG_INFINITY, |(_, largest)| largest) {
+            best = Some((token, logit));
+        }
+    }
+    best.map(|(token, _)| token)
+}
+
+/// The power of e, for numbers that are not positive. Its error is below 1e-15 of the result.
+fn exp(x: f64) -> f64 {
+    // Smaller than any share that a sum of tokens' weights could show.
+    if x < -700.0 {
+        return 0.0;
+    }
+    let powers = (x * std::f64::consts::LOG2_E).round();
+    // The logarithm of 2 in two parts, the first of which has few bits: its product with a whole number is exact.
+    let rest = (x - powers * 0.693_147_180_369_123_8) - powers * 1.908_214_929_270_587_7e-10;
+    // At most 0.347 in size: the term after the last one is below 1e-17.
+    let series = (1..=14).rev().fold(1.0, |sum, term| 1.0 + sum * rest / f64::from(term));
+    series * f64::from_bits(((1023 + powers as i64) as u64) << 52)
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014).
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 to 1, and less than 1.
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}

@@ -1,0 +1,198 @@
+//! One text that a language model continues: an iterator of tokens over a decoder, its cache and a way to choose.
+
+#[cfg(test)]
+mod tests;
+
+use super::RunOptions;
+use super::decoder::choose::{Chooser, Sampling};
+use super::decoder::{Decoder, DecoderCache, DecoderError};
+use crate::tensor::compact::{widen, widens};
+use crate::tensor::{DType, Tensor};
+
+/// Tokens of a prompt that a step takes at most.
+const CHUNK: usize = 256;
+
+/// Positions that a cache has room for at first. It doubles from there.
+const ROOM: usize = 512;
+
+/// How a text is continued.
+#[derive(Clone, Debug)]
+pub struct GenerateOptions {
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+    /// Tokens that end the text. They are no part of what the iterator gives.
+    pub ends: Vec<i64>,
+    /// Tokens that are chosen at most behind what was appended last.
+    pub max_tokens: usize,
+    /// Tokens of the whole text at most: those that the model was made for.
+    pub context: usize,
+    /// Limits of each step. A step takes one token, or up to 256 of a prompt.
+    pub run: RunOptions,
+}
+
+impl Default for GenerateOptions {
+    fn default() -> GenerateOptions {
+        GenerateOptions {
+            sampling: Sampling::default(),
+            ends: Vec::new(),
+            max_tokens: 256,
+            context: 4096,
+            run: RunOptions::default(),
+        }
+    }
+}
+
+/// Why a text ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The model chose that token, one of [`GenerateOptions::ends`].
+    Token(i64),
+    /// [`GenerateOptions::max_tokens`] were chosen.
+    MaxTokens,
+    /// The text has as many tokens as its context.
+    Context,
+    /// A step failed.
+    Failed,
+}
+
+/// Continues one text, a token for each call of [`Iterator::next`].
+///
+/// ```no_run
+/// use kiln::{Decoder, GenerateOptions, Generator, SessionOptions};
+///
+/// let decoder = Decoder::load("model.onnx".as_ref(), &SessionOptions::default())?;
+/// let mut generator = Generator::new(&decoder, GenerateOptions { ends: vec![2], ..GenerateOptions::default() })?;
+/// generator.append(&[1, 450, 7483, 310, 3444, 338])?;
+/// for token in &mut generator {
+///     println!("{}", token?);
+/// }
+/// # Ok::<(), kiln::DecoderError>(())
+/// ```
+pub struct Generator<'a> {
+    decoder: &'a Decoder,
+    cache: DecoderCache,
+    chooser: Chooser,
+    options: GenerateOptions,
+    text: Vec<i64>,
+    /// Tokens that were chosen since the last call of `append`.
+    chosen: usize,
+    /// A text without a token has ended.
+    ended: Option<Ended>,
+    logits: Vec<f32>,
+}
+
+impl<'a> Generator<'a> {
+    /// An empty text.
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Choice`] for settings that cannot be, and as [`Decoder::cache`].
+    pub fn new(decoder: &'a Decoder, options: GenerateOptions) -> Result<Generator<'a>, DecoderError> {
+        let chooser = Chooser::new(options.sampling)?;
+        let cache = decoder.cache(1, ROOM.min(options.context), options.context)?;
+        Ok(Generator { decoder, cache, chooser, options, text: Vec::new(), chosen: 0, ended: None, logits: Vec::new() })
+    }
+
+    /// Appends tokens to the text and lets it go on, also behind its end and after a step that failed: that step is then
+    /// tried again. The model reads them when the next token is asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Tokens`] where the text would be longer than its context. It is then as it was.
+    pub fn append(&mut self, tokens: &[i64]) -> Result<(), DecoderError> {
+        let (length, context) = (self.text.len().saturating_add(tokens.len()), self.options.context);
+        if length > context {
+            return Err(DecoderError::Tokens(format!("{length} in all, where the context has {context}")));
+        }
+        self.text.extend_from_slice(tokens);
+        (self.chosen, self.ended) = (0, None);
+        Ok(())
+    }
+
+    /// All tokens: those that were appended, those that were chosen, and the last of these also where it ended the text.
+    #[must_use]
+    pub fn text(&self) -> &[i64] {
+        &self.text
+    }
+
+    /// Why the text ended, once it has.
+    #[must_use]
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended
+    }
+
+    /// The next token, or why there is none.
+    fn advance(&mut self) -> Result<Result<i64, Ended>, DecoderError> {
+        if self.chosen >= self.options.max_tokens {
+            return Ok(Err(Ended::MaxTokens));
+        }
+        if self.text.len() >= self.options.context {
+            return Ok(Err(Ended::Context));
+        }
+        self.read()?;
+        let token = self.chooser.choose(&self.logits, &self.text)?;
+        self.text.push(token);
+        self.chosen += 1;
+        Ok(if self.options.ends.contains(&token) { Err(Ended::Token(token)) } else { Ok(token) })
+    }
+
+    /// Has the model read what it has not read of the text.
+    fn read(&mut self) -> Result<(), DecoderError> {
+        if self.text.is_empty() {
+            return Err(DecoderError::Tokens("there is none to go on from".to_owned()));
+        }
+        // A choice that failed has left logits that are still those behind the text.
+        while self.cache.lengths()[0] < self.text.len() {
+            let unread = &self.text[self.cache.lengths()[0]..];
+            let tokens = &unread[..chunk(unread.len())];
+            let logits = self.decoder.step(&mut self.cache, &[tokens], &self.options.run)?;
+            keep(&logits, &mut self.logits)?;
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for Generator<'_> {
+    type Item = Result<i64, DecoderError>;
+
+    fn next(&mut self) -> Option<Result<i64, DecoderError>> {
+        if self.ended.is_some() {
+            return None;
+        }
+        match self.advance() {
+            Ok(Ok(token)) => Some(Ok(token)),
+            Ok(Err(ended)) => {
+                self.ended = Some(ended);
+                None
+            }
+            Err(error) => {
+                self.ended = Some(Ended::Failed);
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+impl std::iter::FusedIterator for Generator<'_> {}
+
+/// How many tokens a step takes of so many, which are not none: a power of two, so that prompts of all lengths have nine
+/// shapes.
+fn chunk(unread: usize) -> usize {
+    1 << unread.min(CHUNK).ilog2()
+}
+
+/// Keeps logits as `f32`.
+fn keep(logits: &Tensor, kept: &mut Vec<f32>) -> Result<(), DecoderError> {
+    kept.clear();
+    let dtype = logits.dtype();
+    if dtype == DType::F32 {
+        kept.extend_from_slice(logits.as_slice::<f32>()?);
+    } else if widens(dtype) {
+        kept.resize(logits.shape().iter().product(), 0.0);
+        widen(dtype, logits.bytes(), kept);
+    } else {
+        return Err(DecoderError::Model(format!("its logits are of {dtype}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! Texts that a small model continues: what is chosen, in which steps prompts are read, and how texts end.
+
+use std::time::Duration;
+
+use super::*;
+use crate::graph::{NodeError, Stopped};
+use crate::session::decoder::choose::ChoiceError;
+use crate::session::decoder::tests::small::{WORDS, model};
+use crate::session::{Cancel, SessionError, SessionOptions};
+
+fn decoder() -> Decoder {
+    let options = SessionOptions { threads: 1, ..SessionOptions::default() };
+    Decoder::from_graph(model(None, false), &options).unwrap()
+}
+
+fn prompt(count: usize) -> Vec<i64> {
+    (0..count).map(|at| (at * (at + 3) % WORDS) as i64).collect()
+}
+
+/// What the model says, a step at a time and by hand.
+fn expected(decoder: &Decoder, prompt: &[i64], count: usize) -> Vec<i64> {
+    let mut cache = decoder.cache(1, 64, 64).unwrap();
+    let (mut read, mut said) = (prompt.to_vec(), Vec::new());
+    for _ in 0..count {
+        let logits = decoder.step(&mut cache, &[&read], &RunOptions::default()).unwrap();
+        let logits = logits.as_slice::<f32>().unwrap();
+        let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let token = logits.iter().position(|&logit| logit == largest).unwrap() as i64;
+        said.push(token);
+        read = vec![token];
+    }
+    said
+}
+
+fn options() -> GenerateOptions {
+    GenerateOptions { max_tokens: 12, context: 64, ..GenerateOptions::default() }
+}
+
+fn all(generator: &mut Generator<'_>) -> Vec<i64> {
+    generator.map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_text_goes_on_as_by_steps_of_ones_own_until_it_ends() {
+    let decoder = decoder();
+    for length in [1, 3, 11, 40] {
+        let prompt = prompt(length);
+        let said = expected(&decoder, &prompt, 12);
+        let mut generator = Generator::new(&decoder, options()).unwrap();
+        generator.append(&prompt).unwrap();
+        assert_eq!(generator.ended(), None);
+        assert_eq!(all(&mut generator), said, "{length}");
+        assert_eq!(generator.ended(), Some(Ended::MaxTokens));
+        assert_eq!(generator.text(), [prompt.clone(), said.clone()].concat());
+        // The end is a token that is said: what is before its first place is given.
+        let end = said[7];
+        let before = said.iter().position(|&token| token == end).unwrap();
+        let mut generator = Generator::new(&decoder, GenerateOptions { ends: vec![99, end], ..options() }).unwrap();
+        generator.append(&prompt).unwrap();
+        assert_eq!(all(&mut generator), said[..before]);
+        assert_eq!(generator.ended(), Some(Ended::Token(end)));
+        assert_eq!(generator.text().last(), Some(&end));
+        assert!(generator.next().is_none(), "an ended text stays so");
+    }
+}
+
+#[test]
+fn a_text_fills_its_context_and_no_more() {
+    let decoder = decoder();
+    let full = GenerateOptions { max_tokens: 99, context: 10, ..GenerateOptions::default() };
+    let mut generator = Generator::new(&decoder, full).unwrap();
+    assert!(matches!(generator.append(&prompt(11)), Err(DecoderError::Tokens(_))));
+    assert_eq!(generator.text(), [0i64; 0]);
+    generator.append(&prompt(4)).unwrap();
+    assert_eq!(all(&mut generator), expected(&decoder, &prompt(4), 6));
+    assert_eq!(generator.ended(), Some(Ended::Context));
+    assert_eq!(generator.text().len(), 10);
+    generator.append(&[]).unwrap();
+    assert!(generator.next().is_none());
+}
+
+#[test]
+fn a_text_is_taken_up_behind_its_end() {
+    let decoder = decoder();
+    let mut generator = Generator::new(&decoder, GenerateOptions { max_tokens: 3, ..options() }).unwrap();
+    generator.append(&prompt(5)).unwrap();
+    let first = all(&mut generator);
+    generator.append(&[1, 2]).unwrap();
+    let second = all(&mut generator);
+    assert_eq!(second, expected(&decoder, &[prompt(5), first, vec![1, 2]].concat(), 3));
+}
+
+#[test]
+fn prompts_of_all_lengths_are_read_in_steps_of_nine_shapes() {
+    let mut sizes = std::collections::BTreeSet::new();
+    for length in 1..3000 {
+        let (mut left, mut steps) = (length, Vec::new());
+        while left > 0 {
+            steps.push(chunk(left));
+            left -= steps[steps.len() - 1];
+        }
+        assert!(steps.len() <= length / CHUNK + 8, "{length}: {steps:?}");
+        sizes.extend(steps);
+    }
+    assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 128, 256]);
+    let decoder = decoder();
+    let read = |length: usize| {
+        let mut generator = Generator::new(&decoder, options()).unwrap();
+        generator.append(&prompt(length)).unwrap();
+        all(&mut generator);
+    };
+    read(31);
+    let planned = decoder.session().plan_stats().misses;
+    (1..=31).for_each(read);
+    assert_eq!(decoder.session().plan_stats().misses, planned, "shapes that were there");
+}
+
+#[test]
+fn a_step_that_fails_ends_the_text_until_it_is_tried_again() {
+    let decoder = decoder();
+    let cancel = Cancel::new();
+    let run = RunOptions { cancel: Some(cancel.clone()), ..RunOptions::default() };
+    let mut generator = Generator::new(&decoder, GenerateOptions { run, ..options() }).unwrap();
+    generator.append(&prompt(6)).unwrap();
+    let first = generator.next().unwrap().unwrap();
+    cancel.cancel();
+    let refused = generator.next().unwrap();
+    let Err(DecoderError::Session(SessionError::Run(error))) = &refused else { panic!("{refused:?}") };
+    assert!(matches!(error.error, NodeError::Stopped(Stopped::Cancelled)), "{error}");
+    assert_eq!((generator.ended(), generator.next().is_none()), (Some(Ended::Failed), true));
+    generator.options.run.cancel = None;
+    generator.append(&[]).unwrap();
+    assert_eq!([vec![first], all(&mut generator)].concat()[..12], expected(&decoder, &prompt(6), 12));
+
+    let run = RunOptions { time_limit: Some(Duration::ZERO), ..RunOptions::default() };
+    let mut late = Generator::new(&decoder, GenerateOptions { run, ..options() }).unwrap();
+    late.append(&prompt(6)).unwrap();
+    assert!(matches!(late.next(), Some(Err(DecoderError::Session(SessionError::Run(_))))));
+    let mut empty = Generator::new(&decoder, options()).unwrap();
+    assert!(matches!(empty.next(), Some(Err(DecoderError::Tokens(_)))), "a text without a token");
+    let sampling = Sampling { top_p: 2.0, ..Sampling::default() };
+    let refused = Generator::new(&decoder, GenerateOptions { sampling, ..options() }).map(|_| ());
+    assert!(matches!(refused, Err(DecoderError::Choice(ChoiceError::Setting { .. }))));
+}
+
+#[test]
+fn drawn_texts_are_those_of_their_seed() {
+    let decoder = decoder();
+    let said = |seed: u64| {
+        let sampling = Sampling { temperature: 5.0, seed, ..Sampling::default() };
+        let mut generator = Generator::new(&decoder, GenerateOptions { sampling, ..options() }).unwrap();
+        generator.append(&prompt(4)).unwrap();
+        all(&mut generator)
+    };
+    assert_eq!(said(1), said(1));
+    assert_ne!(said(1), said(2));
+    assert!(said(1).iter().all(|&token| token < WORDS as i64));
+}
+
+#[test]
+fn logits_of_half_precision_are_widened_and_those_of_other_types_refused() {
+    let mut kept = vec![7.0];
+    let half = Tensor::from_vec([1, 2], vec![half::f16::from_f32(0.5), half::f16::from_f32(-2.0)]).unwrap();
+    keep(&half, &mut kept).unwrap();
+    assert_eq!(kept, [0.5, -2.0]);
+    let texts = keep(&Tensor::from_vec([1, 1], vec![1i64]).unwrap(), &mut kept);
+    assert!(matches!(texts, Err(DecoderError::Model(_))));
+}

@@ -1,0 +1,259 @@
+//! `kiln generate` end to end, on a model that says the alphabet: after each byte the next one, after `z` the two bytes
+//! of a letter with dots, an exclamation mark, and the token that ends a text.
+
+use std::fs;
+use std::path::Path;
+
+use kiln::graph::GraphBuilder;
+use kiln::{Attr, DType, Dim, Tensor};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::command::{Finished, arg, kiln};
+use crate::onnx_file;
+
+/// Three special tokens, and all bytes.
+const WORDS: usize = 3 + 256;
+const END: usize = 2;
+const SIZE: usize = 8;
+
+fn byte(byte: u8) -> usize {
+    3 + usize::from(byte)
+}
+
+/// What follows each token.
+fn follower(token: usize) -> usize {
+    let said: Vec<u8> = (b'a'..=b'z').chain("\u{e4}!".bytes()).collect();
+    match said.iter().position(|&one| byte(one) == token) {
+        Some(at) => said.get(at + 1).map_or(END, |&next| byte(next)),
+        None => byte(b'a'),
+    }
+}
+
+/// The logit of a token behind another one: letters are what may be drawn instead.
+fn logit(before: usize, token: usize) -> f32 {
+    match token {
+        _ if token == follower(before) => 8.0,
+        _ if (byte(b'a')..=byte(b'z')).contains(&token) => 4.0,
+        _ => -100.0,
+    }
+}
+
+/// One layer of attention, whose result is multiplied by zeros.
+fn model() -> Vec<u8> {
+    let mut build = GraphBuilder::new("alphabet", 21);
+    let dims = |names: [&str; 2]| names.map(Dim::from);
+    let tokens = build.input("input_ids", DType::I64, dims(["batch", "new"]));
+    let mask = build.input("attention_mask", DType::I64, dims(["batch", "total"]));
+    let [key, value] = ["key", "value"].map(|part| {
+        let dims = ["batch".into(), 1usize.into(), "past".into(), SIZE.into()];
+        build.input(&format!("past_key_values.0.{part}"), DType::F32, dims)
+    });
+    let [one, axis] = [1i64; 2].map(|number| build.constant(Tensor::from_vec([1], vec![number]).unwrap()));
+    let sums = build.op("ReduceSum", &[mask, axis], &[("keepdims", 0i64.into())]);
+    let last = build.op("Sub", &[sums, one], &[]);
+    let shape = build.op("Shape", &[mask], &[]);
+    let place = build.constant(Tensor::scalar(1i64));
+    let total = build.op("Gather", &[shape, place], &[]);
+    let [last, total] = [last, total].map(|value| build.op("Cast", &[value], &[("to", Attr::Int(6))]));
+    let mut numbers = |shape: [usize; 2], number: &dyn Fn(usize) -> f32| {
+        let values = (0..shape[0] * shape[1]).map(number).collect();
+        build.constant(Tensor::from_vec(shape, values).unwrap())
+    };
+    let table = numbers([WORDS, 3 * SIZE], &|at| (at % 17) as f32 / 17.0);
+    let next = numbers([WORDS, WORDS], &|at| logit(at / WORDS, at % WORDS));
+    let zeros = numbers([SIZE, WORDS], &|_| 0.0);
+    let packed = build.op("Gather", &[table, tokens], &[]);
+    let inputs = [Some(packed), None, None, Some(key), Some(value), Some(last), Some(total)];
+    let made =
+        build.op_many("GroupQueryAttention", &inputs, 3, &[("num_heads", 1i64.into()), ("kv_num_heads", 1i64.into())]);
+    let nothing = build.op("MatMul", &[made[0], zeros], &[]);
+    let said = build.op("Gather", &[next, tokens], &[]);
+    let logits = build.op("Add", &[said, nothing], &[]);
+    build.output("logits", logits);
+    build.output("present.0.key", made[1]);
+    build.output("present.0.value", made[2]);
+    let mut graph = build.finish();
+    for node in graph.nodes.iter_mut().filter(|node| node.op == "GroupQueryAttention") {
+        (node.domain, node.version) = ("com.microsoft".to_owned(), 1);
+    }
+    kiln::onnx::write(&graph).unwrap()
+}
+
+/// Bytes as tokens, behind the token that begins a text.
+fn tokenizer() -> Value {
+    let special = ["<unk>", "<s>", "</s>"];
+    let added: Vec<Value> = special
+        .iter()
+        .enumerate()
+        .map(|(id, content)| {
+            json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+                   "normalized": false, "special": true})
+        })
+        .collect();
+    let names = special.iter().map(|&name| name.to_owned()).chain((0..256).map(|byte| format!("<0x{byte:02X}>")));
+    let vocab: serde_json::Map<String, Value> = names.enumerate().map(|(id, name)| (name, id.into())).collect();
+    json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
+        "pre_tokenizer": null,
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}},
+        },
+        "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
+        "model": {"type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null,
+                  "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": true, "vocab": vocab, "merges": []},
+    })
+}
+
+fn config() -> Value {
+    json!({
+        "model": {"type": "alphabet", "bos_token_id": 1, "eos_token_id": [300, END], "context_length": 64,
+                  "decoder": {"filename": "model.onnx"}},
+        "search": {"max_length": 48, "do_sample": false, "top_k": 50},
+    })
+}
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    write("model.onnx", &model());
+    write("tokenizer.json", tokenizer().to_string().as_bytes());
+    write("genai_config.json", config().to_string().as_bytes());
+    folder
+}
+
+fn generate(folder: &Path, flags: &[&str]) -> Finished {
+    let flags = ["--threads", "1", "--cache-mode", "memory"].iter().chain(flags);
+    kiln(["generate".to_owned(), arg(folder)].into_iter().chain(flags.map(|&flag| flag.to_owned())))
+}
+
+/// What it says, and the line about it.
+fn said(folder: &Path, flags: &[&str]) -> (String, String) {
+    let finished = generate(folder, flags);
+    assert_eq!(finished.code, 0, "{finished:?}");
+    assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
+    let text = finished.stdout.strip_suffix('\n').expect("a line");
+    (text.to_owned(), finished.stderr)
+}
+
+#[test]
+fn a_text_goes_on_until_the_model_ends_it() {
+    let folder = folder();
+    let (text, line) = said(folder.path(), &["--prompt", "v"]);
+    assert_eq!(text, "wxyz\u{e4}!");
+    for part in ["2 tokens of the prompt", "; 7 tokens, then ", "tokens/s", "ended by token 2"] {
+        assert!(line.contains(part), "'{part}' is not in {line}");
+    }
+    // An empty prompt is the token that begins a text, which the tokenizer adds.
+    assert_eq!(said(folder.path(), &["--prompt", "", "--max-tokens", "3"]).0, "abc");
+    let (text, line) = said(folder.path(), &["--prompt", "v", "--max-tokens", "0"]);
+    assert!(text.is_empty() && line.contains("ended by --max-tokens"), "{line}");
+    // A character that is not finished is shown as such.
+    assert_eq!(said(folder.path(), &["--prompt", "y", "--max-tokens", "2"]).0, "z\u{fffd}");
+}
+
+#[test]
+fn texts_end_with_the_context_and_before_stops() {
+    let folder = folder();
+    let prompt = "-".repeat(40);
+    let (text, line) = said(folder.path(), &["--prompt", &prompt]);
+    assert_eq!(text, "abcdefg", "48 tokens, of which the prompt has 41");
+    assert!(line.contains("ended by the model's context"), "{line}");
+    for (stop, expected) in [("g", "bcdef"), ("efg", "bcd"), ("efx", "bcdefghij"), ("\u{e4}", "bcdefghij")] {
+        let flags = ["--prompt", "a", "--max-tokens", "9", "--stop", stop];
+        assert_eq!(said(folder.path(), &flags).0, expected, "{stop}");
+    }
+    let (text, line) = said(folder.path(), &["--prompt", "a", "--stop", "yz", "--stop", "de"]);
+    assert_eq!(text, "bc");
+    assert!(line.contains("ended by a stop text"), "{line}");
+}
+
+#[test]
+fn tokens_are_drawn_where_flags_or_the_folder_say_so() {
+    let folder = folder();
+    let text = |flags: &[&str]| said(folder.path(), &[&["--prompt", "a", "--max-tokens", "20"], flags].concat()).0;
+    let greedy = text(&[]);
+    assert_eq!(greedy, "bcdefghijklmnopqrstu");
+    assert_eq!(text(&["--greedy"]), greedy);
+    assert_eq!(text(&["--temperature", "9", "--top-k", "1"]), greedy);
+    assert_eq!(text(&["--temperature", "9", "--top-k", "0", "--min-p", "1"]), greedy);
+    assert_eq!(text(&["--top-p", "0.01"]), greedy);
+    let drawn = |seed: &str| text(&["--temperature", "4", "--top-k", "0", "--seed", seed]);
+    assert_eq!(drawn("1"), drawn("1"));
+    assert_ne!(drawn("1"), drawn("2"));
+    let mut sampled = config();
+    sampled["search"]["do_sample"] = true.into();
+    sampled["search"]["temperature"] = 4.into();
+    fs::write(folder.path().join("genai_config.json"), sampled.to_string()).unwrap();
+    assert_ne!(text(&[]), greedy);
+    assert_eq!(text(&["--greedy"]), greedy);
+}
+
+#[test]
+fn the_penalty_takes_tokens_of_the_text_away() {
+    let folder = folder();
+    let text = |flags: &[&str]| said(folder.path(), &[&["--prompt", "ba", "--max-tokens", "1"], flags].concat()).0;
+    assert_eq!(text(&["--repetition-penalty", "1.9"]), "b", "8 / 1.9 is more than 4");
+    assert_eq!(text(&["--repetition-penalty", "2.1"]), "c", "8 / 2.1 is less, and so is 4 / 2.1 of the first letter");
+    let mut penal = config();
+    penal["search"]["repetition_penalty"] = json!(2.1);
+    fs::write(folder.path().join("genai_config.json"), penal.to_string()).unwrap();
+    assert_eq!(text(&[]), "c");
+    assert_eq!(text(&["--repetition-penalty", "1"]), "b");
+}
+
+#[test]
+fn a_chat_has_the_prompt_that_the_template_makes() {
+    let folder = folder();
+    let path = folder.path().join("tokenizer_config.json");
+    let chat = |prompt: &str| generate(folder.path(), &["--chat", "--prompt", prompt]);
+    chat("X").fails(2, &["--chat", "tokenizer_config.json"]);
+    fs::write(&path, r#"{"bos_token": "<s>"}"#).unwrap();
+    chat("X").fails(2, &["--chat", "no chat_template"]);
+    let template = "{{ bos_token }}{% for m in messages %}{{ m['role'] }}: {{ m['content'].lower() }}{% endfor %}";
+    fs::write(&path, json!({"bos_token": {"content": "<s>"}, "chat_template": template}).to_string()).unwrap();
+    let finished = chat("X");
+    assert_eq!(finished.stdout, "yz\u{e4}!\n");
+    assert!(finished.stderr.contains("8 tokens of the prompt"), "<s> and 'user: x': {finished:?}");
+    fs::write(folder.path().join("chat_template.jinja"), "{{ raise_exception('no') }}").unwrap();
+    chat("X").fails(2, &["--chat", "template", "no"]);
+}
+
+#[test]
+fn folders_and_flags_that_cannot_be_used_are_named() {
+    let damaged = |name: &str, bytes: Option<&[u8]>| {
+        let folder = folder();
+        let path = folder.path().join(name);
+        match bytes {
+            Some(bytes) => fs::write(path, bytes).unwrap(),
+            None => fs::remove_file(path).unwrap(),
+        }
+        generate(folder.path(), &["--prompt", "a"])
+    };
+    for name in ["genai_config.json", "tokenizer.json"] {
+        damaged(name, None).fails(2, &["cannot read", name]);
+        for bytes in [&b""[..], b"{", b"{}", b"[1]", b"\xff\xff"] {
+            damaged(name, Some(bytes)).fails(2, &[name]);
+        }
+    }
+    damaged("model.onnx", None).fails(2, &["model.onnx"]);
+    damaged("model.onnx", Some(&model()[..2000])).fails(2, &["model.onnx"]);
+    damaged("model.onnx", Some(&onnx_file::dense())).fails(3, &["model.onnx", "no decoder", "GroupQueryAttention"]);
+    let mut other = config();
+    other["model"]["encoder"] = json!({"filename": "encoder.onnx"});
+    damaged("genai_config.json", Some(other.to_string().as_bytes())).fails(3, &["model.encoder", "one decoder"]);
+
+    let folder = folder();
+    let run = |flags: &[&str]| generate(folder.path(), &[&["--prompt", "a"], flags].concat());
+    run(&["--top-p", "2"]).fails(2, &["top_p is 2"]);
+    run(&["--temperature=-1"]).fails(2, &["temperature is -1"]);
+    run(&["--stop", ""]).fails(2, &["--stop"]);
+    run(&["--time-limit", "0"]).fails(1, &["model.onnx", "the time limit of 0ns has passed"]);
+    generate(folder.path(), &["--prompt", &"a".repeat(48)]).fails(2, &["--prompt", "49", "48"]);
+    for flags in [&["--greedy", "--temperature", "1"][..], &["--greedy", "--seed", "1"], &["--top-k", "-3"]] {
+        assert_eq!(run(flags).code, 2, "{flags:?}");
+    }
+}
