@@ -270,7 +270,9 @@ impl AttentionBlocks {
         let stream = isa.is_jit() && !shape.key_columns && shape.queries() <= most && shape.keys() > 0;
         let panel = shape.panel(isa).max(1);
         let keys = match shape.keys() {
-            keys if stream && is_step => (STREAMED_KEYS / (4 * shape.size().max(1))).next_multiple_of(panel).min(keys),
+            keys if stream && is_step => {
+                (STREAMED_KEYS / (4 * shape.size().max(1))).max(1).next_multiple_of(panel).min(keys)
+            }
             keys if keys <= 2 * KEY_BLOCK => keys.max(1),
             _ => KEY_BLOCK,
         };

@@ -131,6 +131,16 @@ fn every_batch_sees_its_own_keys_and_its_window() {
 }
 
 #[test]
+fn heads_of_any_size_have_blocks() {
+    for size in [1, 64, 4096, 4097, 100_000] {
+        let size = AttentionShape { size, value_size: size, ..shape(&[9], 1, KeyRange::Cache, None) };
+        for isa in levels() {
+            assert!(AttentionBlocks::pick(isa, &size, 2).fits(&size, isa), "{isa} {size:?}");
+        }
+    }
+}
+
+#[test]
 fn caches_that_do_not_fit_are_refused() {
     let shape = shape(&[9, 9], 3, KeyRange::Cache, None);
     let isa = crate::isa::Isa::detect();
