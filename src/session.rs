@@ -603,7 +603,7 @@ impl Session {
         self.bind_owned(given.iter().map(|(name, value)| (*name, value.clone().into())))
     }
 
-    /// As [`Session::bind`], of values that nobody else has: a step may write over them.
+    /// As [`Session::bind`], of values that the request is the only owner of: a step may write over them.
     fn bind_owned<'n>(
         &self,
         given: impl IntoIterator<Item = (&'n str, Value)>,

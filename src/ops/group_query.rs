@@ -506,16 +506,14 @@ impl Node for GroupQuery {
             Ok(Turn { norm, epsilon: self.epsilons[which], angles: angles.as_ref() })
         };
         let (of_queries, of_keys) = (turn(0)?, turn(1)?);
-        let [of_key, of_value] = [(PRESENT_KEY, &of_keys), (PRESENT_VALUE, &Turn::NOTHING)];
         let (keys, values, staged) = match sizes.sliding {
-            None => (
-                self.present(io, of_key.0, &request, of_key.1)?,
-                self.present(io, of_value.0, &request, of_value.1)?,
-                None,
-            ),
+            None => {
+                let keys = self.present(io, PRESENT_KEY, &request, &of_keys)?;
+                (keys, self.present(io, PRESENT_VALUE, &request, &Turn::NOTHING)?, None)
+            }
             Some(_) => {
-                let (keys, staged_keys) = self.slid(io, of_key.0, &request, of_key.1, cx)?;
-                let (values, staged_values) = self.slid(io, of_value.0, &request, of_value.1, cx)?;
+                let (keys, staged_keys) = self.slid(io, PRESENT_KEY, &request, &of_keys, cx)?;
+                let (values, staged_values) = self.slid(io, PRESENT_VALUE, &request, &Turn::NOTHING, cx)?;
                 (keys, values, staged_keys.zip(staged_values))
             }
         };
@@ -541,8 +539,8 @@ impl Node for GroupQuery {
         let query = queries.as_ref().map_or(Ok(given.elements), Tensor::as_slice::<f32>)?;
         if executor.shape().is_cached() {
             let rows = |sequence: &Sequence| match &staged {
-                Some(_) => sequence.rows + sizes.new,
-                None => sequence.kept,
+                Some(_) => sequence.whole(sizes.new),
+                None => sequence.whole(sizes.new) - sequence.dropped(),
             };
             let ends: Vec<usize> = sequences.iter().map(rows).collected();
             let (key, value) = staged.as_ref().map_or((&keys, &values), |(keys, values)| (keys, values));

@@ -21,7 +21,7 @@ use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attemp
 use crate::graph::{Graph, Value};
 use crate::onnx;
 use crate::tensor::destination::Destination;
-use crate::tensor::{Tensor, TensorError, TensorSpec};
+use crate::tensor::{Tensor, TensorError};
 
 /// Why a decoder could not be made, or a step not be served. A step that fails leaves the lengths of its cache as they
 /// were.
@@ -94,7 +94,7 @@ impl Decoder {
         options: &SessionOptions,
         begun: &LoadClock,
     ) -> Result<Decoder, DecoderError> {
-        let roles = rewrite::rewrite(&mut graph)?;
+        let roles = attempt(&name, begun, || Ok(rewrite::rewrite(&mut graph)))??;
         let session = attempt(&name, begun, || Session::make(graph, name.clone(), options, begun))?;
         Ok(Decoder { session, roles })
     }
@@ -203,11 +203,10 @@ impl Decoder {
 
     /// Makes room for sequences of that length.
     fn reserve(&self, cache: &mut DecoderCache, longest: usize) -> Result<(), DecoderError> {
-        let sizes = |pair: &rewrite::Pair| {
-            TensorSpec::new(pair.dtype, [cache.lengths.len(), pair.heads, cache.room, pair.size])
-        };
-        let specs = self.roles.cache.iter().map(sizes);
-        if !specs.eq(cache.parts.iter().map(|part| part.spec().clone())) {
+        let mut pairs = self.roles.cache.iter().zip(&cache.parts);
+        let is_own =
+            |(pair, part): (&Pair, &Arc<Destination>)| *part.spec() == pair.spec(cache.lengths.len(), cache.room);
+        if self.roles.cache.len() != cache.parts.len() || !pairs.all(is_own) {
             return Err(DecoderError::Cache("it is another model's".to_owned()));
         }
         if longest > cache.most || i32::try_from(longest).is_err() {

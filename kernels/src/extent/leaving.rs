@@ -79,7 +79,7 @@ pub fn go_on() {
 /// Bytes of the thread's stack, of which it needs little.
 const STACK: usize = 256 << 10;
 
-/// Gives everything back that is on its way and in nobody's hands.
+/// Gives back everything that is on its way and that no other thread is giving back.
 fn work() {
     loop {
         while give_piece() {}

@@ -38,9 +38,26 @@ pub(super) struct Sequence {
     pub(super) before: usize,
     /// Positions that are filled, the new ones among them; behind them a prompt is padded.
     pub(super) filled: usize,
-    /// Rows of the cache that have the last positions before the new ones, and rows that have the last of all.
+    /// Rows of the cache that have the last positions before the new ones, and rows that have the last filled ones.
     pub(super) rows: usize,
     pub(super) kept: usize,
+}
+
+impl Sequence {
+    /// New positions that are filled.
+    pub(super) fn own(&self) -> usize {
+        self.filled - self.before
+    }
+
+    /// Rows that the cache had if it dropped none: padding lies behind the filled ones.
+    pub(super) fn whole(&self, new: usize) -> usize {
+        self.rows + new
+    }
+
+    /// Rows that are dropped from the front.
+    pub(super) fn dropped(&self) -> usize {
+        self.rows + self.own() - self.kept
+    }
 }
 
 /// How many of the last positions of a sequence a cache that slides has.
@@ -148,7 +165,7 @@ impl Sizes {
             let before = before.filter(|&before| self.sliding.is_some() || before <= self.past);
             let sequence = filled.zip(before).map(|(filled, before)| {
                 let rows = |positions| self.sliding.map_or(positions, |window| resident(positions, self.room, window));
-                Sequence { before, filled, rows: rows(before), kept: rows(before + self.new) }
+                Sequence { before, filled, rows: rows(before), kept: rows(filled) }
             });
             sequence.ok_or_else(|| {
                 let Sizes { new, past, total, .. } = self;

@@ -287,6 +287,29 @@ fn a_cache_that_slides_gives_what_the_whole_cache_gives() {
 }
 
 #[test]
+fn padding_behind_a_prompt_drops_nothing_of_a_cache_that_slides() {
+    let mut random = Random::new("GroupQueryAttention");
+    for (room, filled) in [(4, [6, 3]), (5, [6, 2]), (8, [6, 1])] {
+        let empty =
+            |room| [(); 2].map(|()| Tensor::zeros(TensorSpec::new(DType::F32, [2, KV_HEADS, room, SIZE])).unwrap());
+        let heads = [HEADS, KV_HEADS, KV_HEADS].map(|heads| random.floats(&[2, 6, heads * SIZE]));
+        let whole = step(&heads, empty(16), filled, 4, false);
+        let slid = step(&heads, empty(room), filled, 4, true);
+        for (sequence, &filled) in filled.iter().enumerate() {
+            let own = sequence * 6 * HEADS * SIZE..(sequence * 6 + filled) * HEADS * SIZE;
+            for (found, expected) in elements(&slid[0])[own.clone()].iter().zip(&elements(&whole[0])[own]) {
+                assert!((found - expected).abs() < 1e-5, "{room}, {filled}: {found} for {expected}");
+            }
+            let kept = if filled > room { filled - (room - 3) * (filled - room).div_ceil(room - 3) } else { filled };
+            for line in sequence * KV_HEADS..(sequence + 1) * KV_HEADS {
+                let rows = &elements(&whole[1])[(line * 16 + filled - kept) * SIZE..][..kept * SIZE];
+                assert_eq!(&elements(&slid[1])[line * room * SIZE..][..kept * SIZE], rows, "{room}, {filled}");
+            }
+        }
+    }
+}
+
+#[test]
 fn half_precision_is_computed_in_whole_and_rounded() {
     let given = Given { past: 3, filled: &[4, 2], ..PLAIN };
     let drawn = given.draw();

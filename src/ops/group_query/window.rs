@@ -5,6 +5,7 @@
 
 use kiln_kernels::parallel::{copy, for_each_chunk};
 
+use super::sizes::Sequence;
 use super::{GroupQuery, PRESENT_KEY, Request, Turn, input};
 use crate::graph::{Io, NodeError, RunCx};
 use crate::tensor::Tensor;
@@ -23,7 +24,8 @@ impl GroupQuery {
         let Request { sizes, sequences, parallel } = *request;
         let (size, new) = (sizes.size, sizes.new);
         let past_index = input::PAST_KEY + output - PRESENT_KEY;
-        let drops = sequences.iter().any(|sequence| sequence.rows + new > sequence.kept);
+        let fits = |sequence: &Sequence| sequence.dropped() == 0 && sequence.whole(new) <= sizes.room;
+        let staged = new > 1 && !sequences.iter().all(fits);
         let in_place = io.can_reuse(past_index, output);
         let mut present = if in_place { io.take(past_index)? } else { io.alloc(output)? };
         let rows = self.new_rows(io, sizes, output)?;
@@ -36,10 +38,10 @@ impl GroupQuery {
         };
         let past = io.optional(past_index).filter(|_| !in_place).map(Tensor::as_slice::<f32>).transpose()?;
         let of_head = sizes.room * size;
-        if !drops || new == 1 {
+        if !staged {
             for_each_chunk(parallel, present.as_mut_slice()?, of_head, &|line, to| {
                 let sequence = &sequences[line / self.kv_heads];
-                let first = (sequence.rows + new - sequence.kept) * size;
+                let first = sequence.dropped() * size;
                 let kept = sequence.rows * size - first;
                 match past {
                     Some(past) => copy(&past[line * of_head + first..][..kept], to),
@@ -50,7 +52,7 @@ impl GroupQuery {
             });
             return Ok((present, None));
         }
-        let most = sequences.iter().map(|sequence| sequence.rows).max().unwrap_or(0) + new;
+        let most = sequences.iter().map(|sequence| sequence.whole(new)).max().unwrap_or(0);
         let mut staged = cx.scratch::<f32>(sizes.batch * self.kv_heads * most * size)?;
         let before = past.map_or_else(|| present.as_slice::<f32>(), Ok)?;
         for_each_chunk(parallel, staged.as_mut_slice()?, most * size, &|line, to| {
@@ -61,7 +63,7 @@ impl GroupQuery {
         let all = staged.as_slice::<f32>()?;
         for_each_chunk(parallel, present.as_mut_slice()?, of_head, &|line, to| {
             let sequence = &sequences[line / self.kv_heads];
-            let first = line * most + sequence.rows + new - sequence.kept;
+            let first = line * most + sequence.dropped();
             copy(&all[first * size..][..sequence.kept * size], to);
             self.clear(&mut to[sequence.kept * size..]);
         });
