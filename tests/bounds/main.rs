@@ -49,6 +49,8 @@ struct Job<'a> {
 #[ignore = "the body of the processes that other tests here start"]
 fn server() {
     let Ok(job) = std::fs::read_to_string(JOB) else { return };
+    // The system would at times make a whole huge page of the few small ones that the pool keeps.
+    rustix::thread::disable_transparent_huge_pages(true).expect("Linux has that");
     let parts: Vec<&str> = job.lines().collect();
     let [name, limit, first, shapes, plans, callers] = parts[..] else { panic!("a job has six lines: {job}") };
     let [limit, first, shapes, callers] =
