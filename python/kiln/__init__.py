@@ -5,8 +5,9 @@
 >>> [y] = session.run(None, {"x": np.ones((2, 3), np.float32)})
 
 A :class:`Session` is one model, ready to run at any shape from any number of threads. Arrays go in and come out without
-being copied, and the interpreter's lock is free while a model loads and while a request runs. Programs that are written
-for onnxruntime find its names in :mod:`kiln.onnxruntime`.
+being copied, and the interpreter's lock is free while a model loads and while a request runs. A :class:`Decoder` runs a
+language model a token at a time, and a :class:`Generator` continues a text. Programs that are written for onnxruntime find
+its names in :mod:`kiln.onnxruntime`.
 """
 
 from kiln._errors import (
@@ -24,12 +25,16 @@ from kiln._errors import (
     TimeLimitError,
     UnsupportedError,
 )
-from kiln._kiln import Cancel, Metadata, Pool, Port, Session, __version__
+from kiln._generator import Generator
+from kiln._kiln import Cancel, Decoder, DecoderCache, Metadata, Pool, Port, Session, __version__
 
 __all__ = [
     "Cancel",
     "CancelledError",
     "ClosedError",
+    "Decoder",
+    "DecoderCache",
+    "Generator",
     "InputError",
     "InternalError",
     "KilnError",

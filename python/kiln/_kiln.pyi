@@ -1,11 +1,23 @@
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypedDict, final
+from typing import Any, Literal, Protocol, Self, SupportsIndex, TypedDict, final
 
 from numpy.typing import NDArray
 
-__all__ = ["Cancel", "Metadata", "Pool", "Port", "Session", "__version__", "command", "reopen"]
+__all__ = [
+    "Cancel",
+    "Decoder",
+    "DecoderCache",
+    "Metadata",
+    "Pool",
+    "Port",
+    "Session",
+    "_Generator",
+    "__version__",
+    "command",
+    "reopen",
+]
 
 __version__: str
 
@@ -134,6 +146,80 @@ class Session:
         traceback: TracebackType | None = None,
     ) -> None: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
+class Decoder:
+    def __new__(
+        cls,
+        model: str | PathLike[str] | bytes | bytearray | memoryview,
+        *,
+        external_data: dict[str, Any] | None = None,
+        threads: int | None = None,
+        pool: Pool | None = None,
+        cache_dir: str | PathLike[str] | None = None,
+        cache_mode: Literal["off", "memory", "read", "read-write"] | None = None,
+        cache_per_model: bool | None = None,
+        precision: Literal["f32", "bf16"] | None = None,
+        numerics: Literal["strict", "precise", "default", "invariant"] | None = None,
+        max_isa: Literal["portable", "avx2", "avx512"] | None = None,
+        tune: Literal["off", "fast", "full"] | None = None,
+        rehearse: bool | None = None,
+        profile: bool | None = None,
+        error_on_cache_miss: bool | None = None,
+        memory_bytes: int | None = None,
+        buffer_bytes: int | None = None,
+        time_limit: float | None = None,
+        load_time_limit: float | None = None,
+        remote: str | _RecordStore | None = None,
+        remote_read_only: bool | None = None,
+    ) -> Self: ...
+    def cache(self, sequences: int = 1, *, room: int = 512, most: int = 4096) -> DecoderCache: ...
+    def step(
+        self,
+        cache: DecoderCache,
+        tokens: Iterable[Iterable[SupportsIndex]],
+        *,
+        time_limit: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> NDArray[Any]: ...
+    def stats(self) -> dict[str, dict[str, int]]: ...
+    def cancel(self) -> None: ...
+
+@final
+class DecoderCache:
+    @property
+    def lengths(self) -> list[int]: ...
+    @property
+    def room(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def rewind(self, sequence: int, length: int) -> None: ...
+
+class _Generator:
+    def __new__(
+        cls,
+        decoder: Decoder,
+        *,
+        ends: Sequence[int] = ...,
+        max_tokens: int = 256,
+        context: int = 4096,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        seed: int = 0,
+        time_limit: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> Self: ...
+    def append(self, tokens: Iterable[SupportsIndex]) -> None: ...
+    @property
+    def text(self) -> list[int]: ...
+    @property
+    def ended(self) -> Literal["token", "max_tokens", "context", "failed"] | None: ...
+    def cancel(self) -> None: ...
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> int: ...
 
 def command(before: Sequence[str], arguments: Sequence[str]) -> int: ...
 def reopen(kind: type[Session], model: str | PathLike[str] | bytes, options: dict[str, Any]) -> Session: ...

@@ -1,6 +1,6 @@
 //! Which Python exception an error of Kiln's is. The classes are Python's, in `kiln/_errors.py`.
 
-use kiln::{ModelError, SessionError};
+use kiln::{DecoderError, ModelError, SessionError};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
@@ -57,6 +57,16 @@ pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
         SessionError::Run(run) => stopped(py, run.stopped(), text),
         SessionError::LoadStopped { why, .. } => stopped(py, Some(*why), text),
         _ => error(py, "RunError", text),
+    }
+}
+
+/// The exception of what a decoder has refused.
+pub(crate) fn decoder(py: Python<'_>, cause: &DecoderError) -> PyErr {
+    match cause {
+        DecoderError::Session(error) => session(py, error),
+        DecoderError::Model(_) => error(py, "ModelError", cause.to_string()),
+        DecoderError::Tokens(_) => error(py, "InputError", cause.to_string()),
+        _ => error(py, "RunError", cause.to_string()),
     }
 }
 

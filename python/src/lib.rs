@@ -1,6 +1,6 @@
 //! The native half of the Python package `kiln`: sessions over numpy arrays.
 //!
-//! [`session`] is the class that programs use, with [`options`] as it is made and [`interrupt`] as it runs; [`values`]
+//! [`session`] is the class that programs use, [`decoder`] those for language models, with [`options`] as it is made and [`interrupt`] as it runs; [`values`]
 //! turns what Python gives into what a session takes, and back, and [`outputs`] binds outputs to Python's arrays;
 //! [`arrays`] is the memory that both share, and the only file here with unsafe code; [`models`] is what a session is
 //! loaded from; [`remote`] are stores of records elsewhere; [`errors`] says which exception an error is.
@@ -10,6 +10,7 @@
 
 #[allow(unsafe_code, reason = "arrays share memory with tensors; every block says why it may")]
 mod arrays;
+mod decoder;
 mod errors;
 mod interrupt;
 mod models;
@@ -36,6 +37,9 @@ fn command(py: Python<'_>, before: Vec<OsString>, arguments: Vec<OsString>) -> u
 fn _kiln(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<session::Session>()?;
+    module.add_class::<decoder::Decoder>()?;
+    module.add_class::<decoder::DecoderCache>()?;
+    module.add_class::<decoder::Generator>()?;
     module.add_class::<options::Pool>()?;
     module.add_class::<interrupt::Cancel>()?;
     module.add_class::<ports::Port>()?;

@@ -319,49 +319,7 @@ impl Session {
     /// 1
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let session = self.open(py)?;
-        let stats = PyDict::new(py);
-        for (name, of) in [("cache", session.cache_stats()), ("plans", session.plan_stats())] {
-            let counters = [
-                ("lookups", of.lookups),
-                ("hits", of.hits),
-                ("misses", of.misses),
-                ("waits", of.waits),
-                ("record_hits", of.record_hits),
-                ("builds", of.builds),
-                ("build_nanos", of.build_nanos),
-                ("failures", of.failures),
-                ("evictions", of.evictions),
-                ("entries", of.entries),
-                ("bytes", of.bytes),
-            ];
-            stats.set_item(name, counted(py, &counters)?)?;
-        }
-        let of = session.record_stats();
-        let counters = [
-            ("records", of.records),
-            ("lookups", of.lookups),
-            ("hits", of.hits),
-            ("loaded", of.loaded),
-            ("merged", of.merged),
-            ("saved", of.saved),
-            ("failed_saves", of.failed_saves),
-            ("remote_gets", of.remote_gets),
-            ("remote_puts", of.remote_puts),
-            ("remote_taken", of.remote_taken),
-            ("remote_failures", of.remote_failures),
-        ];
-        stats.set_item("records", counted(py, &counters)?)?;
-        let of = session.share_stats();
-        let counters = [
-            ("hits", of.hits),
-            ("waits", of.waits),
-            ("record_hits", of.record_hits),
-            ("misses", of.misses),
-            ("built_bytes", of.built_bytes),
-            ("fell_apart", of.fell_apart),
-        ];
-        stats.set_item("session", counted(py, &counters)?)?;
-        Ok(stats)
+        stats(py, &session)
     }
 
     /// Times by node, where the session was made with `profile=True`.
@@ -530,6 +488,53 @@ pub(crate) fn reopen<'py>(
     options: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
     kind.call((model,), Some(options))
+}
+
+/// What `Session.stats` says.
+pub(crate) fn stats<'py>(py: Python<'py>, session: &kiln::Session) -> PyResult<Bound<'py, PyDict>> {
+    let stats = PyDict::new(py);
+    for (name, of) in [("cache", session.cache_stats()), ("plans", session.plan_stats())] {
+        let counters = [
+            ("lookups", of.lookups),
+            ("hits", of.hits),
+            ("misses", of.misses),
+            ("waits", of.waits),
+            ("record_hits", of.record_hits),
+            ("builds", of.builds),
+            ("build_nanos", of.build_nanos),
+            ("failures", of.failures),
+            ("evictions", of.evictions),
+            ("entries", of.entries),
+            ("bytes", of.bytes),
+        ];
+        stats.set_item(name, counted(py, &counters)?)?;
+    }
+    let of = session.record_stats();
+    let counters = [
+        ("records", of.records),
+        ("lookups", of.lookups),
+        ("hits", of.hits),
+        ("loaded", of.loaded),
+        ("merged", of.merged),
+        ("saved", of.saved),
+        ("failed_saves", of.failed_saves),
+        ("remote_gets", of.remote_gets),
+        ("remote_puts", of.remote_puts),
+        ("remote_taken", of.remote_taken),
+        ("remote_failures", of.remote_failures),
+    ];
+    stats.set_item("records", counted(py, &counters)?)?;
+    let of = session.share_stats();
+    let counters = [
+        ("hits", of.hits),
+        ("waits", of.waits),
+        ("record_hits", of.record_hits),
+        ("misses", of.misses),
+        ("built_bytes", of.built_bytes),
+        ("fell_apart", of.fell_apart),
+    ];
+    stats.set_item("session", counted(py, &counters)?)?;
+    Ok(stats)
 }
 
 /// Counters by name.

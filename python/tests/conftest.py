@@ -61,6 +61,58 @@ def apart(weights: Any) -> bytes:
     return bytes(model.SerializeToString())
 
 
+#: Tokens that the small language model knows.
+WORDS = 13
+
+
+def language_model() -> bytes:
+    """A language model of one layer as onnxruntime-genai's builder writes them."""
+    generator = np.random.default_rng(5)
+    weights = {
+        name: generator.standard_normal(shape, np.float32) * np.float32(0.3)
+        for name, shape in {"table": (WORDS, 16), "qkv": (16, 32), "back": (16, 16), "head": (16, WORDS)}.items()
+    }
+    numbers = {"one": np.array([1]), "axis": np.array([1]), "place": np.array(1)}
+    nodes = [
+        helper.make_node("ReduceSum", ["attention_mask", "axis"], ["sums"], keepdims=0),
+        helper.make_node("Sub", ["sums", "one"], ["last"]),
+        helper.make_node("Cast", ["last"], ["seqlens"], to=TensorProto.INT32),
+        helper.make_node("Shape", ["attention_mask"], ["shape"]),
+        helper.make_node("Gather", ["shape", "place"], ["longest"]),
+        helper.make_node("Cast", ["longest"], ["total"], to=TensorProto.INT32),
+        helper.make_node("Gather", ["table", "input_ids"], ["hidden"]),
+        helper.make_node("MatMul", ["hidden", "qkv"], ["packed"]),
+        helper.make_node(
+            "GroupQueryAttention",
+            ["packed", "", "", "past_key_values.0.key", "past_key_values.0.value", "seqlens", "total"],
+            ["attended", "present.0.key", "present.0.value"],
+            domain="com.microsoft",
+            num_heads=2,
+            kv_num_heads=1,
+        ),
+        helper.make_node("MatMul", ["attended", "back"], ["passed"]),
+        helper.make_node("Add", ["hidden", "passed"], ["sum"]),
+        helper.make_node("MatMul", ["sum", "head"], ["logits"]),
+    ]
+    cached = ["batch", 1, "past", 8]
+    graph = helper.make_graph(
+        nodes,
+        "language model",
+        [
+            tensor("input_ids", TensorProto.INT64, ["batch", "new"]),
+            tensor("attention_mask", TensorProto.INT64, ["batch", "total"]),
+            *(tensor(f"past_key_values.0.{part}", shape=cached) for part in ("key", "value")),
+        ],
+        [
+            tensor("logits", shape=["batch", "new", WORDS]),
+            *(tensor(f"present.0.{part}", shape=["batch", 1, "total", 8]) for part in ("key", "value")),
+        ],
+        [onnx.numpy_helper.from_array(array, name) for name, array in {**weights, **numbers}.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
 def looping() -> bytes:
     """A product of 256x256 matrices, n times over: a request that takes as long as it is asked to."""
     square = (256, 256)

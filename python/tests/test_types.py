@@ -49,12 +49,13 @@ EXAMPLES = """
 import doctest, sys
 import numpy as np, onnx
 import kiln, kiln.backend, kiln.onnxruntime as ort
-from conftest import unary
+from conftest import language_model, unary
 
 def named(prefix, thing):
     yield prefix, getattr(thing, "__doc__", None)
     if isinstance(thing, type):
-        for part, value in vars(thing).items():
+        private = [base for base in thing.__bases__ if base.__name__.startswith("_")]
+        for part, value in (item for part in (thing, *private) for item in vars(part).items()):
             if not part.startswith("_"):
                 yield f"{prefix}.{part}", getattr(value, "__doc__", None)
 
@@ -70,10 +71,12 @@ runner, parser = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS), doctest.Do
 bare = []
 for name, text in texts:
     names = {"kiln": kiln, "np": np, "onnx": onnx, "ort": ort, **vars(ort), "model": unary("Relu")}
+    names["language_model"] = language_model()
     test = parser.get_doctest(text or "", names, name, None, None)
     # Methods after onnxruntime's are told by their class.
     method = name.count(".") > (2 if name.startswith("kiln.onnxruntime.") else 1)
-    if not test.examples and (not method or name.startswith("kiln.Session.")):
+    told = ("kiln.Session.", "kiln.Decoder", "kiln.Generator.")
+    if not test.examples and (not method or name.startswith(told)):
         bare.append(name)
     runner.run(test)
 print(runner.tries, "examples;", "without one:", *bare)

@@ -19,7 +19,7 @@ use self::choose::ChoiceError;
 use self::rewrite::{LAST, Pair, ROWS, Roles};
 use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
 use crate::graph::{Graph, Value};
-use crate::onnx;
+use crate::onnx::{self, Bytes, ExternalData};
 use crate::tensor::destination::Destination;
 use crate::tensor::{Tensor, TensorError};
 
@@ -74,6 +74,24 @@ impl Decoder {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();
         let graph = attempt(&name, &begun, || Ok(onnx::load(path, &options.onnx_limits())?))?;
+        Decoder::make(graph, name, options, &begun)
+    }
+
+    /// Loads an ONNX model from memory, with the files that it names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::load`] and [`Session::load_bytes_with`].
+    pub fn load_bytes_with(
+        bytes: impl Into<Bytes>,
+        external: ExternalData,
+        options: &SessionOptions,
+    ) -> Result<Decoder, DecoderError> {
+        let begun = LoadClock::now(options);
+        let bytes = bytes.into();
+        let limits = options.onnx_limits();
+        let graph = attempt("in memory", &begun, || Ok(onnx::load_bytes_with(bytes, external, &limits)?))?;
+        let name = graph.name.clone();
         Decoder::make(graph, name, options, &begun)
     }
 

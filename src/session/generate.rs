@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Borrow;
+
 use super::RunOptions;
 use super::decoder::choose::{Chooser, Sampling};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
@@ -56,7 +58,8 @@ pub enum Ended {
     Failed,
 }
 
-/// Continues one text, a token for each call of [`Iterator::next`].
+/// Continues one text, a token for each call of [`Iterator::next`]. `D` is a decoder, or something that owns or borrows
+/// one: `&Decoder` and `Arc<Decoder>` let many texts share a model.
 ///
 /// ```no_run
 /// use kiln::{Decoder, GenerateOptions, Generator, SessionOptions};
@@ -69,8 +72,8 @@ pub enum Ended {
 /// }
 /// # Ok::<(), kiln::DecoderError>(())
 /// ```
-pub struct Generator<'a> {
-    decoder: &'a Decoder,
+pub struct Generator<D: Borrow<Decoder>> {
+    decoder: D,
     cache: DecoderCache,
     chooser: Chooser,
     options: GenerateOptions,
@@ -82,15 +85,15 @@ pub struct Generator<'a> {
     logits: Vec<f32>,
 }
 
-impl<'a> Generator<'a> {
+impl<D: Borrow<Decoder>> Generator<D> {
     /// An empty text.
     ///
     /// # Errors
     ///
     /// [`DecoderError::Choice`] for settings that cannot be, and as [`Decoder::cache`].
-    pub fn new(decoder: &'a Decoder, options: GenerateOptions) -> Result<Generator<'a>, DecoderError> {
+    pub fn new(decoder: D, options: GenerateOptions) -> Result<Generator<D>, DecoderError> {
         let chooser = Chooser::new(options.sampling)?;
-        let cache = decoder.cache(1, ROOM.min(options.context), options.context)?;
+        let cache = decoder.borrow().cache(1, ROOM.min(options.context), options.context)?;
         Ok(Generator { decoder, cache, chooser, options, text: Vec::new(), chosen: 0, ended: None, logits: Vec::new() })
     }
 
@@ -108,6 +111,11 @@ impl<'a> Generator<'a> {
         self.text.extend_from_slice(tokens);
         (self.chosen, self.ended) = (0, None);
         Ok(())
+    }
+
+    /// Sets the limits of the steps from now on.
+    pub fn set_run(&mut self, run: RunOptions) {
+        self.options.run = run;
     }
 
     /// All tokens: those that were appended, those that were chosen, and the last of these also where it ended the text.
@@ -146,14 +154,14 @@ impl<'a> Generator<'a> {
         while self.cache.lengths()[0] < self.text.len() {
             let unread = &self.text[self.cache.lengths()[0]..];
             let tokens = &unread[..chunk(unread.len())];
-            let logits = self.decoder.step(&mut self.cache, &[tokens], &self.options.run)?;
+            let logits = self.decoder.borrow().step(&mut self.cache, &[tokens], &self.options.run)?;
             keep(&logits, &mut self.logits)?;
         }
         Ok(())
     }
 }
 
-impl Iterator for Generator<'_> {
+impl<D: Borrow<Decoder>> Iterator for Generator<D> {
     type Item = Result<i64, DecoderError>;
 
     fn next(&mut self) -> Option<Result<i64, DecoderError>> {
@@ -174,7 +182,7 @@ impl Iterator for Generator<'_> {
     }
 }
 
-impl std::iter::FusedIterator for Generator<'_> {}
+impl<D: Borrow<Decoder>> std::iter::FusedIterator for Generator<D> {}
 
 /// How many tokens a step takes of so many, which are not none: a power of two, so that prompts of all lengths have nine
 /// shapes.

@@ -188,7 +188,7 @@ enum End {
 fn continued(
     args: &Args,
     tokenizer: &Tokenizer,
-    generator: &mut Generator<'_>,
+    generator: &mut Generator<&Decoder>,
     timing: &mut Timing,
     screen: &mut dyn Write,
 ) -> Outcome<End> {

@@ -36,7 +36,7 @@ fn options() -> GenerateOptions {
     GenerateOptions { max_tokens: 12, context: 64, ..GenerateOptions::default() }
 }
 
-fn all(generator: &mut Generator<'_>) -> Vec<i64> {
+fn all(generator: &mut Generator<&Decoder>) -> Vec<i64> {
     generator.map(Result::unwrap).collect()
 }
 

@@ -1,0 +1,332 @@
+//! The classes `kiln.Decoder`, `kiln.DecoderCache` and the native half of `kiln.Generator`: language models a token at a
+//! time. Steps run without the interpreter's lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use kiln::{Ended, GenerateOptions, RunOptions, Sampling, Value};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors;
+use crate::interrupt::{Cancel, Watch};
+use crate::models::{self, Model};
+use crate::options;
+use crate::session;
+use crate::values;
+
+/// A language model that is run a step at a time, over caches that stay where they are: a step writes its own rows, and
+/// nothing else is touched or copied. Many threads and many caches may share it.
+///
+/// `model` is what onnxruntime-genai's builder writes for processors (GroupQueryAttention over `past_key_values`): a path,
+/// a `file://` URL, or the bytes of a model, which may have the files that it names in `external_data`. The other
+/// options are those of `kiln.Session`.
+///
+/// In the examples `language_model` is a small one that knows 13 tokens.
+///
+/// >>> decoder = kiln.Decoder(language_model, threads=2)
+/// >>> cache = decoder.cache()
+/// >>> logits = decoder.step(cache, [[1, 2, 3]])
+/// >>> logits.shape, cache.lengths
+/// ((1, 13), [3])
+#[pyclass(frozen, module = "kiln")]
+pub(crate) struct Decoder {
+    decoder: Arc<kiln::Decoder>,
+    /// How often its steps were called off.
+    calls: Arc<AtomicU64>,
+}
+
+#[pymethods]
+impl Decoder {
+    #[new]
+    #[pyo3(
+        signature = (model, *, external_data=None, **options),
+        text_signature = "(model, *, external_data=None, threads=None, pool=None, cache_dir=None, cache_mode=None, \
+            cache_per_model=None, precision=None, numerics=None, max_isa=None, tune=None, rehearse=None, profile=None, \
+            error_on_cache_miss=None, memory_bytes=None, buffer_bytes=None, time_limit=None, load_time_limit=None, \
+            remote=None, remote_read_only=None)"
+    )]
+    fn new(
+        py: Python<'_>,
+        model: &Bound<'_, PyAny>,
+        external_data: Option<&Bound<'_, PyDict>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Decoder> {
+        if options.is_some_and(|options| options.get_item("taps").is_ok_and(|taps| taps.is_some())) {
+            return Err(errors::option(py, "taps", "a decoder has none"));
+        }
+        let calls = Arc::default();
+        let watch = Watch::new(&calls, None);
+        let mut options = options::parse(py, options)?;
+        options.load_cancel = Some(watch.cancel());
+        let loaded = match (Model::of(model)?, external_data) {
+            (Model::Path(_), Some(_)) => {
+                return Err(errors::option(py, "external_data", "a model that is a path has its files beside it"));
+            }
+            (Model::Path(path), None) => py.detach(|| kiln::Decoder::load(&path, &options)),
+            (Model::Bytes(bytes), files) => {
+                let external = files.map(models::external).transpose()?.unwrap_or_default();
+                let bytes = models::shared(&bytes);
+                py.detach(|| kiln::Decoder::load_bytes_with(bytes, external, &options))
+            }
+        };
+        let decoder = loaded.map_err(|error| watch.raised().unwrap_or_else(|| errors::decoder(py, &error)))?;
+        Ok(Decoder { decoder: Arc::new(decoder), calls })
+    }
+
+    /// An empty cache for that many sequences, with room for `room` positions of each. It doubles where a step needs
+    /// more, up to `most` positions.
+    ///
+    /// >>> kiln.Decoder(language_model).cache(sequences=2, room=64).lengths
+    /// [0, 0]
+    #[pyo3(signature = (sequences=1, *, room=512, most=4096))]
+    fn cache(&self, py: Python<'_>, sequences: usize, room: usize, most: usize) -> PyResult<DecoderCache> {
+        let cache = py.detach(|| self.decoder.cache(sequences, room, most));
+        cache.map(|cache| DecoderCache(Mutex::new(cache))).map_err(|error| errors::decoder(py, &error))
+    }
+
+    /// Appends tokens to every sequence of the cache, as many to each, and gives the logits behind the last one: an array
+    /// of sequences by words. A step that fails leaves the lengths of the cache as they were. `time_limit` is in seconds,
+    /// and `cancel` a `kiln.Cancel`.
+    ///
+    /// >>> decoder = kiln.Decoder(language_model)
+    /// >>> cache = decoder.cache(sequences=2)
+    /// >>> decoder.step(cache, [[1, 2], [3, 4]]).shape
+    /// (2, 13)
+    /// >>> decoder.step(cache, [[1, 2], [3]])
+    /// Traceback (most recent call last):
+    /// kiln._errors.InputError: tokens: sequences get [2, 1] of them, not as many each and some
+    #[pyo3(signature = (cache, tokens, *, time_limit=None, cancel=None))]
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        cache: &Bound<'py, DecoderCache>,
+        tokens: &Bound<'py, PyAny>,
+        time_limit: Option<f64>,
+        cancel: Option<&Bound<'py, Cancel>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let each = lists(tokens)?;
+        let tokens: Vec<&[i64]> = each.iter().map(Vec::as_slice).collect();
+        let watch = Watch::new(&self.calls, cancel.map(|cancel| cancel.get()));
+        let time_limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
+        let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
+        let mut cache = held(py, &cache.get().0, "the cache")?;
+        let logits = {
+            let cache = &mut *cache;
+            py.detach(|| self.decoder.step(cache, &tokens, &options))
+        };
+        drop(cache);
+        let logits = logits.map_err(|error| watch.raised().unwrap_or_else(|| errors::decoder(py, &error)))?;
+        values::give(py, Value::Tensor(logits))
+    }
+
+    /// Counters, as of `kiln.Session.stats`.
+    ///
+    /// >>> kiln.Decoder(language_model).stats()["plans"]["failures"]
+    /// 0
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        session::stats(py, self.decoder.session())
+    }
+
+    /// Ends every call of `step` that runs now; later ones are served as ever.
+    ///
+    /// >>> kiln.Decoder(language_model).cancel()          # usually from another thread
+    fn cancel(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The keys and values of some sequences, made by `kiln.Decoder.cache`.
+///
+/// >>> cache = kiln.Decoder(language_model).cache(room=64, most=256)
+/// >>> cache.lengths, cache.room, cache.bytes
+/// ([0], 64, 4096)
+#[pyclass(frozen, module = "kiln")]
+pub(crate) struct DecoderCache(Mutex<kiln::DecoderCache>);
+
+#[pymethods]
+impl DecoderCache {
+    /// The positions of each sequence.
+    ///
+    /// >>> kiln.Decoder(language_model).cache(3).lengths
+    /// [0, 0, 0]
+    #[getter]
+    fn lengths(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
+        Ok(held(py, &self.0, "the cache")?.lengths().to_vec())
+    }
+
+    /// Positions that each sequence has room for now.
+    ///
+    /// >>> kiln.Decoder(language_model).cache(room=100).room
+    /// 100
+    #[getter]
+    fn room(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(held(py, &self.0, "the cache")?.room())
+    }
+
+    /// Bytes of keys and values.
+    ///
+    /// >>> kiln.Decoder(language_model).cache(room=1).bytes
+    /// 64
+    #[getter]
+    fn bytes(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(held(py, &self.0, "the cache")?.bytes())
+    }
+
+    /// Forgets the positions of a sequence from `length` on.
+    ///
+    /// >>> decoder = kiln.Decoder(language_model)
+    /// >>> cache = decoder.cache()
+    /// >>> _ = decoder.step(cache, [[1, 2, 3]])
+    /// >>> cache.rewind(0, 1)
+    /// >>> cache.lengths
+    /// [1]
+    fn rewind(&self, py: Python<'_>, sequence: usize, length: usize) -> PyResult<()> {
+        let rewound = held(py, &self.0, "the cache")?.rewind(sequence, length);
+        rewound.map_err(|error| errors::decoder(py, &error))
+    }
+}
+
+/// One text that a language model continues: what `kiln.Generator` adds asyncio to.
+#[pyclass(frozen, subclass, module = "kiln", name = "_Generator")]
+pub(crate) struct Generator {
+    generator: Mutex<kiln::Generator<Arc<kiln::Decoder>>>,
+    /// How often its steps were called off.
+    calls: Arc<AtomicU64>,
+    limit: Option<std::time::Duration>,
+    cancel: Option<Py<Cancel>>,
+}
+
+#[pymethods]
+impl Generator {
+    #[new]
+    #[pyo3(signature = (
+        decoder, *, ends=Vec::new(), max_tokens=256, context=4096, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0,
+        repetition_penalty=1.0, seed=0, time_limit=None, cancel=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
+    fn new(
+        py: Python<'_>,
+        decoder: &Bound<'_, Decoder>,
+        ends: Vec<i64>,
+        max_tokens: usize,
+        context: usize,
+        temperature: f32,
+        top_k: usize,
+        top_p: f32,
+        min_p: f32,
+        repetition_penalty: f32,
+        seed: u64,
+        time_limit: Option<f64>,
+        cancel: Option<Py<Cancel>>,
+    ) -> PyResult<Generator> {
+        let sampling = Sampling { temperature, top_k, top_p, min_p, repetition_penalty, seed };
+        let options = GenerateOptions { sampling, ends, max_tokens, context, ..GenerateOptions::default() };
+        let limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
+        let made = kiln::Generator::new(decoder.get().decoder.clone(), options).map_err(|error| match error {
+            kiln::DecoderError::Choice(kiln::ChoiceError::Setting { .. }) => {
+                errors::error(py, "OptionError", error.to_string())
+            }
+            other => errors::decoder(py, &other),
+        })?;
+        Ok(Generator { generator: Mutex::new(made), calls: Arc::default(), limit, cancel })
+    }
+
+    /// Appends tokens to the text and lets it go on, also behind its end and after a step that failed: that step is then
+    /// tried again. The model reads them when the next token is asked for.
+    ///
+    /// >>> generator = kiln.Generator(kiln.Decoder(language_model), context=8)
+    /// >>> generator.append([1, 2, 3])
+    /// >>> generator.append(range(13))
+    /// Traceback (most recent call last):
+    /// kiln._errors.InputError: tokens: 16 in all, where the context has 8
+    fn append(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>) -> PyResult<()> {
+        let tokens = list(tokens)?;
+        let appended = held(py, &self.generator, "the text")?.append(&tokens);
+        appended.map_err(|error| errors::decoder(py, &error))
+    }
+
+    /// All tokens: those that were appended, those that were chosen, and the last of these also where it ended the text.
+    ///
+    /// >>> generator = kiln.Generator(kiln.Decoder(language_model), max_tokens=2)
+    /// >>> generator.append([1, 2, 3])
+    /// >>> said = list(generator)
+    /// >>> generator.text == [1, 2, 3, *said]
+    /// True
+    #[getter]
+    fn text(&self, py: Python<'_>) -> PyResult<Vec<i64>> {
+        Ok(held(py, &self.generator, "the text")?.text().to_vec())
+    }
+
+    /// Why the text ended, once it has: "token" for one of `ends`, "max_tokens", "context", or "failed".
+    ///
+    /// >>> generator = kiln.Generator(kiln.Decoder(language_model), max_tokens=2)
+    /// >>> generator.append([1])
+    /// >>> generator.ended, len(list(generator)), generator.ended
+    /// (None, 2, 'max_tokens')
+    #[getter]
+    fn ended(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
+        Ok(held(py, &self.generator, "the text")?.ended().map(|ended| match ended {
+            Ended::Token(_) => "token",
+            Ended::MaxTokens => "max_tokens",
+            Ended::Context => "context",
+            _ => "failed",
+        }))
+    }
+
+    /// Ends the step that runs now: the iterator raises `kiln.CancelledError`, and goes on after `append`.
+    ///
+    /// >>> kiln.Generator(kiln.Decoder(language_model)).cancel()          # usually from another thread
+    fn cancel(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        let watch = Watch::new(&self.calls, self.cancel.as_ref().map(|cancel| cancel.get()));
+        let mut generator = held(py, &self.generator, "the text")?;
+        let next = {
+            let generator = &mut *generator;
+            generator.set_run(RunOptions { time_limit: self.limit, cancel: Some(watch.cancel()) });
+            py.detach(|| generator.next())
+        };
+        next.transpose().map_err(|error| watch.raised().unwrap_or_else(|| errors::decoder(py, &error)))
+    }
+}
+
+/// What a lock is of; another thread's step is not waited for, because a child of a fork would wait forever.
+fn held<'a, T>(py: Python<'_>, lock: &'a Mutex<T>, name: &str) -> PyResult<MutexGuard<'a, T>> {
+    match lock.try_lock() {
+        Ok(held) => Ok(held),
+        Err(TryLockError::Poisoned(held)) => Ok(PoisonError::into_inner(held)),
+        Err(TryLockError::WouldBlock) => {
+            Err(errors::error(py, "RunError", format!("{name} is in use by a step of another thread")))
+        }
+    }
+}
+
+/// Tokens, from a list or an array of integers.
+fn list(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    let numbers: PyResult<Vec<i64>> = tokens.try_iter().and_then(|each| each.map(|token| token?.extract()).collect());
+    numbers.map_err(|cause| refused(tokens, cause))
+}
+
+/// A list of tokens for each sequence.
+fn lists(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<i64>>> {
+    let each = tokens.try_iter().map_err(|cause| refused(tokens, cause))?;
+    each.map(|tokens| list(&tokens?)).collect()
+}
+
+fn refused(tokens: &Bound<'_, PyAny>, cause: PyErr) -> PyErr {
+    let py = tokens.py();
+    if !errors::is_ordinary(py, &cause) {
+        return cause;
+    }
+    let kind = tokens.get_type().name().map_or_else(|_| "that".to_owned(), |name| name.to_string());
+    let error = errors::error(py, "InputError", format!("tokens: expected a list of integers, got {kind}"));
+    error.set_cause(py, Some(cause));
+    error
+}

@@ -1,0 +1,222 @@
+"""Language models a token at a time, and texts that go on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from conftest import WORDS, language_model, unary
+
+import kiln
+
+PROMPT = [1, 5, 2, 11, 7]
+
+
+@pytest.fixture(scope="module")
+def decoder() -> kiln.Decoder:
+    return kiln.Decoder(language_model(), threads=1, cache_mode="off")
+
+
+def said(decoder: kiln.Decoder, prompt: list[int], count: int) -> list[int]:
+    """The likeliest tokens, a step at a time."""
+    cache, read, tokens = decoder.cache(room=1), prompt, []
+    for _ in range(count):
+        tokens.append(int(decoder.step(cache, [read]).argmax()))
+        read = tokens[-1:]
+    return tokens
+
+
+def test_steps_give_what_a_request_over_the_whole_text_gives(decoder: kiln.Decoder) -> None:
+    session = kiln.Session(language_model(), threads=1, cache_mode="off")
+    past = np.zeros((1, 1, 0, 8), np.float32)
+    cache = decoder.cache(room=2, most=64)
+    for length in range(1, 20):
+        text = [(at * 5 + 1) % WORDS for at in range(length)]
+        logits = decoder.step(cache, [text[-1:]])
+        whole = session.run(
+            ["logits"],
+            {
+                "input_ids": [text],
+                "attention_mask": [[1] * length],
+                "past_key_values.0.key": past,
+                "past_key_values.0.value": past,
+            },
+        )[0]
+        assert logits.shape == (1, WORDS) and cache.lengths == [length]
+        np.testing.assert_allclose(logits, whole[:, -1], rtol=1e-4, atol=1e-5)
+    assert cache.room == 32 and cache.bytes == 2 * 32 * 8 * 4
+
+
+def test_sequences_have_lengths_of_their_own_and_forget(decoder: kiln.Decoder) -> None:
+    cache = decoder.cache(2)
+    decoder.step(cache, np.array([PROMPT, PROMPT[::-1]]))
+    cache.rewind(1, 2)
+    assert cache.lengths == [5, 2]
+    both = decoder.step(cache, [[3], [4]])
+    alone = decoder.cache()
+    decoder.step(alone, [PROMPT[::-1][:2]])
+    np.testing.assert_allclose(both[1], decoder.step(alone, [[4]])[0], rtol=1e-4, atol=1e-5)
+
+
+def test_steps_of_any_length_plan_nothing_after_the_first(decoder: kiln.Decoder) -> None:
+    cache = decoder.cache()
+    decoder.step(cache, [[1]])
+    before = decoder.stats()
+    for token in range(60):
+        decoder.step(cache, [[token % WORDS]])
+    after = decoder.stats()
+    assert after["cache"]["misses"] == before["cache"]["misses"]
+    assert after["plans"]["misses"] == before["plans"]["misses"]
+
+
+def test_a_text_goes_on_until_it_ends(decoder: kiln.Decoder) -> None:
+    expected = said(decoder, PROMPT, 12)
+    generator = kiln.Generator(decoder, max_tokens=12)
+    generator.append(np.array(PROMPT))
+    assert generator.ended is None and list(generator) == expected and generator.ended == "max_tokens"
+    assert generator.text == PROMPT + expected and next(generator, None) is None
+    generator.append([])
+    assert [next(generator)] == said(decoder, PROMPT + expected, 1)
+    end = expected[3]
+    generator = kiln.Generator(decoder, ends=[end])
+    generator.append(PROMPT)
+    assert list(generator) == expected[: expected.index(end)] and generator.ended == "token"
+    generator = kiln.Generator(decoder, context=8)
+    generator.append(PROMPT)
+    assert list(generator) == expected[:3] and generator.ended == "context"
+
+
+def test_the_same_seed_draws_the_same_text(decoder: kiln.Decoder) -> None:
+    def drawn(seed: int) -> list[int]:
+        generator = kiln.Generator(decoder, max_tokens=40, temperature=1.5, top_k=5, seed=seed)
+        generator.append(PROMPT)
+        return list(generator)
+
+    assert drawn(1) == drawn(1) != drawn(2)
+
+
+def test_texts_go_on_side_by_side_in_asyncio(decoder: kiln.Decoder) -> None:
+    async def text(prompt: list[int]) -> list[int]:
+        generator = kiln.Generator(decoder, max_tokens=9)
+        generator.append(prompt)
+        return [token async for token in generator]
+
+    async def texts() -> list[list[int]]:
+        return await asyncio.gather(*(text(PROMPT[at:]) for at in range(4)))
+
+    assert asyncio.run(texts()) == [said(decoder, PROMPT[at:], 9) for at in range(4)]
+
+
+def test_a_cancelled_task_leaves_a_text_that_goes_on(decoder: kiln.Decoder) -> None:
+    async def halted() -> kiln.Generator:
+        generator = kiln.Generator(decoder, max_tokens=1_000_000, context=1 << 20)
+        generator.append(PROMPT)
+
+        async def read() -> None:
+            async for _ in generator:
+                pass
+
+        task = asyncio.create_task(read())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return generator
+
+    generator = asyncio.run(halted())
+    text = generator.text
+    generator.append([])
+    assert isinstance(next(generator), int) and generator.text[: len(text)] == text
+
+
+def test_steps_are_called_off_and_limited(decoder: kiln.Decoder) -> None:
+    cancel = kiln.Cancel()
+    cancel.cancel()
+    cache = decoder.cache()
+    with pytest.raises(kiln.CancelledError):
+        decoder.step(cache, [PROMPT], cancel=cancel)
+    with pytest.raises(kiln.TimeLimitError):
+        decoder.step(cache, [PROMPT], time_limit=0.0)
+    assert cache.lengths == [0]
+    generator = kiln.Generator(decoder, cancel=cancel)
+    generator.append(PROMPT)
+    with pytest.raises(kiln.CancelledError):
+        next(generator)
+    assert generator.ended == "failed" and generator.text == PROMPT
+
+
+def test_one_text_is_of_one_thread_at_a_time(decoder: kiln.Decoder) -> None:
+    generator = kiln.Generator(decoder, max_tokens=2_000, context=1 << 13)
+    generator.append(PROMPT)
+    refusals: list[str] = []
+
+    def read() -> None:
+        try:
+            for _ in generator:
+                pass
+        except kiln.RunError as error:
+            refusals.append(str(error))
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(refusal == "the text is in use by a step of another thread" for refusal in refusals)
+    assert generator.ended == "max_tokens" and len(generator.text) == 2_005
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        ([[WORDS]], "index 13 is outside of 0..13"),
+        ([[1], [2]], "2 lists of them for 1 sequences"),
+        ([[]], "not as many each and some"),
+        ([["a"]], "expected a list of integers, got list"),
+        ([[0.5]], "expected a list of integers, got list"),
+        ([1, 2], "expected a list of integers, got int"),
+        (5, "expected a list of integers, got int"),
+    ],
+)
+def test_tokens_that_cannot_be_are_refused(decoder: kiln.Decoder, tokens: object, said: str) -> None:
+    cache = decoder.cache()
+    with pytest.raises(kiln.KilnError, match=said):
+        decoder.step(cache, tokens)  # type: ignore[arg-type]
+    assert cache.lengths == [0]
+
+
+def test_what_is_no_decoder_is_refused(decoder: kiln.Decoder, tmp_path: Path) -> None:
+    with pytest.raises(kiln.ModelError, match="no decoder"):
+        kiln.Decoder(unary("Relu"))
+    with pytest.raises(kiln.ModelNotFoundError):
+        kiln.Decoder(tmp_path / "missing.onnx")
+    with pytest.raises(kiln.OptionError, match="taps"):
+        kiln.Decoder(language_model(), taps=["logits"])  # type: ignore[call-arg]
+    with pytest.raises(kiln.OptionError, match="top_p"):
+        kiln.Generator(decoder, top_p=1.5)
+    with pytest.raises(kiln.RunError, match="no sequence"):
+        decoder.cache(0)
+
+
+def test_a_cache_that_is_full_says_so_and_stays(decoder: kiln.Decoder) -> None:
+    cache = decoder.cache(room=2, most=4)
+    decoder.step(cache, [[1, 2, 3, 4]])
+    with pytest.raises(kiln.RunError, match="5 positions, where 4 are the most"):
+        decoder.step(cache, [[5]])
+    assert cache.lengths == [4]
+
+
+def test_a_path_and_its_external_data(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model = onnx.load_model_from_string(language_model())
+    onnx.save_model(model, str(path), save_as_external_data=True, location="model.bin", size_threshold=0)
+    expected = said(kiln.Decoder(language_model()), PROMPT, 5)
+    assert said(kiln.Decoder(path), PROMPT, 5) == expected
+    handed = kiln.Decoder(path.read_bytes(), external_data={"model.bin": (tmp_path / "model.bin").read_bytes()})
+    assert said(handed, PROMPT, 5) == expected
+    with pytest.raises(kiln.OptionError, match="external_data"):
+        kiln.Decoder(path, external_data={"model.bin": b""})
