@@ -121,6 +121,11 @@ fn load_file(path: &Path, external: ExternalData, limits: &Limits) -> Result<Gra
         false => Beside::Handed(external),
     };
     let backing = Backing::new(path, file);
+    let mut start = [0; ARCHIVES[0].len()];
+    if size >= start.len() {
+        backing.read(0, &mut start);
+    }
+    check_archive(&start, || format!("{path:?}"))?;
     limits.check_weight(From::File(&backing, info.len()), || path.display().to_string())?;
     read_model(Source::file(backing, size), External::of(beside, initialisers), limits)
 }
@@ -132,10 +137,22 @@ fn load_file(path: &Path, external: ExternalData, limits: &Limits) -> Result<Gra
 /// As [`load`].
 pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check_size(bytes.len() as u64, || "the model".to_owned())?;
+    check_archive(&bytes, || "the model".to_owned())?;
     limits.check_weight(From::Memory(&bytes), || "the model".to_owned())?;
     let beside = folder.map_or(Beside::Nowhere, |folder| Beside::Folders(Folders::one(folder)));
     let external = External::of(beside, HashMap::new());
     refusable(|| read_model(Source::memory(bytes), external, limits))
+}
+
+/// How zip archives begin: with a member, or empty ones with the end of their list. Read as a protobuf message, the third
+/// byte is a tag of field 0, which there is none of.
+const ARCHIVES: [[u8; 4]; 2] = [*b"PK\x03\x04", *b"PK\x05\x06"];
+
+fn check_archive(bytes: &[u8], place: impl FnOnce() -> String) -> Result<(), ModelError> {
+    match bytes.first_chunk().is_some_and(|start| ARCHIVES.contains(start)) {
+        true => Err(ModelError::Archive { place: place() }),
+        false => Ok(()),
+    }
 }
 
 /// Runs work that may be refused memory.
@@ -151,6 +168,7 @@ fn refusable<T>(work: impl FnOnce() -> Result<T, ModelError>) -> Result<T, Model
 /// As [`load`].
 pub fn load_bytes_with(bytes: Bytes, external: ExternalData, limits: &Limits) -> Result<Graph, ModelError> {
     limits.check_size(bytes.len() as u64, || "the model".to_owned())?;
+    check_archive(&bytes, || "the model".to_owned())?;
     limits.check_weight(From::Memory(&bytes), || "the model".to_owned())?;
     let mut external = external;
     let initialisers = std::mem::take(&mut external.initialisers);

@@ -21,6 +21,13 @@ __all__ = [
 
 __version__: str
 
+class _Member(Protocol):
+    def open(self, mode: Literal["rb"], /) -> Any: ...
+    def joinpath(self, *parts: Any) -> Any: ...
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
 class _RecordStore(Protocol):
     def get(self, name: str, /) -> bytes | None: ...
     def put(self, name: str, data: bytes, /) -> object: ...
@@ -85,7 +92,7 @@ class Metadata:
 class Session:
     def __new__(
         cls,
-        model: str | PathLike[str] | bytes | bytearray | memoryview,
+        model: str | PathLike[str] | bytes | bytearray | memoryview | _Member | _Readable,
         *,
         external_data: dict[str, Any] | None = None,
         initializers: dict[str, Any] | None = None,
@@ -151,7 +158,7 @@ class Session:
 class Decoder:
     def __new__(
         cls,
-        model: str | PathLike[str] | bytes | bytearray | memoryview,
+        model: str | PathLike[str] | bytes | bytearray | memoryview | _Member | _Readable,
         *,
         external_data: dict[str, Any] | None = None,
         threads: int | None = None,

@@ -66,7 +66,13 @@ impl Decoder {
             (Model::Path(path), None) => py.detach(|| kiln::Decoder::load(&path, &options)),
             (Model::Bytes(bytes), files) => {
                 let external = files.map(models::external).transpose()?.unwrap_or_default();
-                let bytes = models::shared(&bytes);
+                let bytes = models::shared(bytes.bind(py));
+                py.detach(|| kiln::Decoder::load_bytes_with(bytes, external, &options))
+            }
+            (Model::Member(member), files) => {
+                let mut external = files.map(models::external).transpose()?.unwrap_or_default();
+                member.lend_files(py, &mut external);
+                let bytes = member.model(py)?;
                 py.detach(|| kiln::Decoder::load_bytes_with(bytes, external, &options))
             }
         };

@@ -1,9 +1,10 @@
 //! The native half of the Python package `kiln`: sessions over numpy arrays.
 //!
-//! [`session`] is the class that programs use, [`decoder`] those for language models, with [`options`] as it is made and [`interrupt`] as it runs; [`values`]
-//! turns what Python gives into what a session takes, and back, and [`outputs`] binds outputs to Python's arrays;
-//! [`arrays`] is the memory that both share, and the only file here with unsafe code; [`models`] is what a session is
-//! loaded from; [`remote`] are stores of records elsewhere; [`errors`] says which exception an error is.
+//! [`session`] is the class that programs use, [`decoder`] those for language models, with [`options`] as it is made and
+//! [`interrupt`] as it runs; [`values`] turns what Python gives into what a session takes, and back, and [`outputs`]
+//! binds outputs to Python's arrays; [`arrays`] is the memory that both share, and the only file here with unsafe code;
+//! [`models`] is what a session is loaded from, of which [`members`] are read by Python; [`remote`] are stores of records
+//! elsewhere; [`errors`] says which exception an error is.
 //! What needs no Rust is in `kiln/`, in Python.
 
 #![deny(unsafe_code)]
@@ -13,6 +14,7 @@ mod arrays;
 mod decoder;
 mod errors;
 mod interrupt;
+mod members;
 mod models;
 mod options;
 mod outputs;

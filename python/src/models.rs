@@ -1,4 +1,4 @@
-//! What a session is loaded from: a path, or the bytes of a model and of the files that it names.
+//! What a session is loaded from: a path, the bytes of a model and of the files that it names, or a member of an archive.
 
 use std::path::PathBuf;
 
@@ -12,40 +12,61 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyMemoryView};
 
 use crate::arrays;
 use crate::errors;
+use crate::members::{self, Member};
 use crate::values;
 
 /// What a model is given as.
-pub(crate) enum Model<'py> {
+pub(crate) enum Model {
     Path(PathBuf),
     /// A copy, unless these were bytes already.
-    Bytes(Bound<'py, PyBytes>),
+    Bytes(Py<PyBytes>),
+    Member(Member),
 }
 
-impl<'py> Model<'py> {
-    pub(crate) fn of(model: &Bound<'py, PyAny>) -> PyResult<Model<'py>> {
+impl Model {
+    pub(crate) fn of(model: &Bound<'_, PyAny>) -> PyResult<Model> {
         if let Ok(bytes) = model.cast::<PyBytes>() {
-            return Ok(Model::Bytes(bytes.clone()));
+            return Ok(Model::Bytes(bytes.clone().unbind()));
         }
         if model.is_instance_of::<PyByteArray>() || model.is_instance_of::<PyMemoryView>() {
-            return copied(model).map(Model::Bytes);
+            return Ok(Model::Bytes(copied(model)?.unbind()));
         }
-        model.extract().map(Model::Path).map_err(|cause: PyErr| {
-            let py = model.py();
-            let kind = model.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
-            let error = errors::error(py, "ModelError", format!("a model is a path or bytes, not {kind}"));
-            error.set_cause(py, Some(cause));
-            error
-        })
+        let py = model.py();
+        match model.extract() {
+            Ok(path) => Ok(Model::Path(path)),
+            Err(_) if model.hasattr("joinpath")? => Ok(Model::Member(Member::new(model))),
+            Err(_) if model.hasattr("read")? => Ok(Model::Bytes(PyBytes::new(py, &members::rest(model)?).unbind())),
+            Err(cause) => {
+                let kind = model.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
+                let text = format!("a model is a path, bytes, an open file or a member of an archive, not {kind}");
+                let error = errors::error(py, "ModelError", text);
+                error.set_cause(py, Some(cause));
+                Err(error)
+            }
+        }
     }
 
-    /// The path or the bytes, for Python.
-    pub(crate) fn object(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            Model::Path(path) => Ok(path.into_pyobject(py)?.into_any()),
-            Model::Bytes(bytes) => Ok(bytes.into_any()),
-        }
+    /// The model and options, for a pickle.
+    pub(crate) fn picklable<'py>(&self, py: Python<'py>, options: &Bound<'py, PyDict>) -> PyResult<Pickled<'py>> {
+        let options = picklable(options)?;
+        let model = match self {
+            Model::Path(path) => path.into_pyobject(py)?.into_any(),
+            Model::Bytes(bytes) => bytes.bind(py).clone().into_any(),
+            Model::Member(member) => {
+                let (model, files) = member.picklable(py)?;
+                if let Some(handed) = options.get_item("external_data")? {
+                    files.update(handed.cast()?)?;
+                }
+                options.set_item("external_data", files)?;
+                model.into_any()
+            }
+        };
+        Ok((model, options))
     }
 }
+
+/// A model and its options.
+pub(crate) type Pickled<'py> = (Bound<'py, PyAny>, Bound<'py, PyDict>);
 
 /// The bytes of an object, which are not copied.
 pub(crate) fn shared(bytes: &Bound<'_, PyBytes>) -> Bytes {
@@ -125,7 +146,7 @@ pub(crate) fn replace(arrays: &Bound<'_, PyDict>, data: &mut ExternalData) -> Py
 }
 
 /// Options as a pickle can hold them: the files among them as bytes.
-pub(crate) fn picklable<'py>(options: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
+fn picklable<'py>(options: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
     let options = options.copy()?;
     if let Some(files) = options.get_item("external_data")? {
         let kept = PyDict::new(options.py());

@@ -19,9 +19,10 @@ use crate::values;
 
 /// One ONNX model, ready to run at any shape, from any number of threads.
 ///
-/// `model` is a path, a `file://` URL, or the bytes of a model: bytes, a bytearray or a memoryview. A model of bytes
-/// may have the files that it names in `external_data`: a dictionary of buffers (bytes, mmap, arrays) by their
-/// locations in the model. They are read where they are, and must not be changed while the session lives.
+/// `model` is a path, a `file://` URL, a member of an archive (`zipfile.Path`, `importlib.resources.files`), the bytes
+/// of a model (bytes, a bytearray or a memoryview) or a file that is open for reading bytes. A model of bytes may have
+/// the files that it names in `external_data`: a dictionary of buffers (bytes, mmap, arrays) by their locations in the
+/// model. They are read where they are, and must not be changed while the session lives.
 ///
 /// `initializers` has arrays by the names of initializers whose place they take: of the same types and shapes, read
 /// where they are.
@@ -57,8 +58,8 @@ pub(crate) struct Session {
     session: Mutex<Option<Arc<kiln::Session>>>,
     /// How often its requests were called off.
     calls: Arc<AtomicU64>,
-    /// The path or the bytes that it was made of, and the options: what a pickle of it holds.
-    model: Py<PyAny>,
+    /// What it was made of, and the options: what a pickle of it holds.
+    model: Model,
     options: Py<PyDict>,
 }
 
@@ -176,20 +177,21 @@ impl Session {
             (Model::Path(path), Some(external)) => py.detach(|| kiln::Session::load_with(path, external, &options)),
             (Model::Path(path), None) => py.detach(|| kiln::Session::load(path, &options)),
             (Model::Bytes(bytes), external) => {
-                let bytes = models::shared(bytes);
+                let bytes = models::shared(bytes.bind(py));
                 match external {
                     Some(external) => py.detach(|| kiln::Session::load_bytes_with(bytes, external, &options)),
                     None => py.detach(|| kiln::Session::load_bytes(bytes.into(), &options)),
                 }
             }
+            (Model::Member(member), external) => {
+                let mut external = external.unwrap_or_default();
+                member.lend_files(py, &mut external);
+                let bytes = member.model(py)?;
+                py.detach(|| kiln::Session::load_bytes_with(bytes, external, &options))
+            }
         };
         let session = loaded.map_err(|error| watch.raised().unwrap_or_else(|| errors::session(py, &error)))?;
-        Ok(Session {
-            session: Mutex::new(Some(Arc::new(session))),
-            calls,
-            model: model.object(py)?.unbind(),
-            options: kept.unbind(),
-        })
+        Ok(Session { session: Mutex::new(Some(Arc::new(session))), calls, model, options: kept.unbind() })
     }
 
     /// Serves one request: the outputs of these names, or all for None, as a list of arrays.
@@ -463,7 +465,8 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         let reopen = py.import("kiln._kiln")?.getattr("reopen")?;
-        Ok((reopen, (slf.get_type(), this.model.bind(py).clone(), models::picklable(this.options.bind(py))?)))
+        let (model, options) = this.model.picklable(py, this.options.bind(py))?;
+        Ok((reopen, (slf.get_type(), model, options)))
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib.resources
+import io
 import mmap
 import pickle
 import weakref
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +71,65 @@ def test_a_model_of_bytes_may_have_its_files_handed_over(rows: int, tmp_path: Pa
             kiln.Session(model, external_data=wrong)
     with pytest.raises(kiln.OptionError, match="external_data"):
         kiln.Session(tmp_path / "model.onnx", external_data={"w.bin": raw})
+
+
+def archive(folder: Path, members: dict[str, bytes]) -> Path:
+    path = folder / "models.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize("rows", [3, 50_000])
+def test_a_model_is_read_where_it_lies_in_an_archive_and_so_are_its_files(rows: int, tmp_path: Path) -> None:
+    w = np.arange(rows, dtype=np.float32)
+    path = archive(tmp_path, {"a/model.onnx": apart(w), "a/w.bin": w.tobytes(), "b/model.onnx": apart(w)})
+    session = kiln.Session(zipfile.Path(path, "a/model.onnx"))
+    np.testing.assert_array_equal(one(session, w), 2 * w)
+    np.testing.assert_array_equal(one(pickle.loads(pickle.dumps(session)), w), 2 * w)
+    handed = kiln.Session(zipfile.Path(path, "b/model.onnx"), external_data={"w.bin": w})
+    np.testing.assert_array_equal(one(pickle.loads(pickle.dumps(handed)), w), 2 * w)
+    with pytest.raises(kiln.ModelError, match="w.bin"):
+        kiln.Session(zipfile.Path(path, "b/model.onnx"))
+    with pytest.raises(kiln.ModelError, match="zip archive"):
+        kiln.Session(path)
+    with pytest.raises(kiln.ModelError, match="nothing.onnx"):
+        kiln.Session(zipfile.Path(path, "nothing.onnx"))
+
+
+def test_an_archive_s_sizes_are_held_against_the_limit_of_memory(tmp_path: Path) -> None:
+    path = archive(tmp_path, {"model.onnx": apart(X), "w.bin": bytes(64 << 20)})
+    with pytest.raises(kiln.ModelError, match="more than 16777216 bytes"):
+        kiln.Session(zipfile.Path(path, "model.onnx"), memory_bytes=16 << 20)
+
+
+def test_a_model_in_a_package_that_is_an_archive_is_found_by_its_resources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = archive(tmp_path, {"packed_models/__init__.py": b"", "packed_models/relu.onnx": unary("Relu")})
+    monkeypatch.syspath_prepend(str(path))
+    resource = importlib.resources.files("packed_models") / "relu.onnx"
+    np.testing.assert_array_equal(one(kiln.Session(resource), X), Y)
+
+
+def test_a_model_is_read_from_an_open_file(tmp_path: Path) -> None:
+    model = unary("Relu")
+    packed = tmp_path / "relu.onnx.gz"
+    packed.write_bytes(gzip.compress(model))
+    (tmp_path / "relu.onnx").write_bytes(model)
+    with gzip.open(packed) as unpacked, open(tmp_path / "relu.onnx", "rb") as file:
+        for given in (unpacked, file, io.BytesIO(model)):
+            session = kiln.Session(given)
+            np.testing.assert_array_equal(one(session, X), Y)
+            np.testing.assert_array_equal(one(pickle.loads(pickle.dumps(session)), X), Y)
+    with pytest.raises(kiln.ModelError, match="mode 'rb'"):
+        kiln.Session(io.StringIO("a text"))
+    with pytest.raises(kiln.ModelError, match="an open file"):
+        kiln.Session(5)
+    with pytest.raises(ValueError, match="closed"):
+        kiln.Session(file)
+
 
 
 def test_shapes_change_from_request_to_request(relu: kiln.Session) -> None:
@@ -290,7 +353,7 @@ def test_what_is_no_model_is_an_error_that_says_so(tmp_path: Path) -> None:
         with pytest.raises(kiln.ModelError):
             kiln.Session(given)
     for given in (None, 5, X, ["a"]):
-        with pytest.raises(kiln.ModelError, match="a path or bytes"):
+        with pytest.raises(kiln.ModelError, match="a path, bytes, an open file"):
             kiln.Session(given)  # type: ignore[arg-type]
     with pytest.raises(kiln.UnsupportedError) as refused:
         kiln.Session(make_model([helper.make_node("Nonsense", ["x"], ["y"])], [tensor("x")], [tensor("y")]))

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use kiln_kernels::memory::Collect;
+
 use super::error::NodeError;
 use crate::tensor::{DType, Tensor};
 
@@ -73,11 +75,11 @@ impl Map {
 /// The elements of a list in another order.
 fn picked(list: &Tensor, order: &[usize]) -> Tensor {
     let made = match list.as_strings() {
-        Ok(texts) => Tensor::from_strings([order.len()], order.iter().map(|&place| texts[place].clone()).collect()),
+        Ok(texts) => Tensor::from_strings([order.len()], order.iter().map(|&place| texts[place].clone()).collected()),
         Err(_) => {
             let size = list.dtype().size();
             let bytes = order.iter().flat_map(|&place| &list.bytes()[place * size..][..size]).copied();
-            Tensor::from_bytes(list.spec().clone(), &bytes.collect::<Vec<u8>>())
+            Tensor::from_bytes(list.spec().clone(), &bytes.collected())
         }
     };
     // As many elements as the list has.

@@ -52,6 +52,11 @@ impl Claims {
         Claims { limit: Some(limit), ..Claims::default() }
     }
 
+    /// The most bytes of all tensors.
+    pub(super) fn most(&self) -> u64 {
+        self.limit.unwrap_or(u64::MAX)
+    }
+
     /// Adds a tensor of `length` bytes that are in memory.
     ///
     /// # Errors

@@ -27,6 +27,15 @@ pub enum ModelError {
         /// The path.
         path: PathBuf,
     },
+    /// The path names a zip archive, which may have models in it.
+    #[error(
+        "{place} is a zip archive and not a model: unpack it, or load a member of it (in Python: zipfile.Path(archive, \
+         'MODEL.onnx'))"
+    )]
+    Archive {
+        /// The file.
+        place: String,
+    },
     /// A `file://` URL that is no path of this machine.
     #[error("{url} is not the URL of a file: {reason}")]
     Url {

@@ -112,7 +112,7 @@ impl External {
         let file = match self.last.take().filter(|last| last.location == *location) {
             Some(last) => last,
             None => {
-                let file = self.beside.open(location)?;
+                let file = self.beside.open(location, self.claims.most())?;
                 self.opened.push(file.backing.clone());
                 file
             }
@@ -133,16 +133,16 @@ impl External {
 }
 
 impl Beside {
-    /// The file of a location, after a check that it is a regular one with one name.
-    fn open(&mut self, location: &str) -> Result<OpenFile, ExternalProblem> {
+    /// The file of a location, after a check that it is a regular one with one name. Tensors may take `most` bytes.
+    fn open(&mut self, location: &str, most: u64) -> Result<OpenFile, ExternalProblem> {
         let owned = location.to_owned();
         match self {
             Beside::Nowhere => Err(ExternalProblem::NoFolder(shown(location))),
             Beside::Handed(data) => {
-                let file = data.get(location).ok_or_else(|| ExternalProblem::NotHanded(shown(location)))?;
-                let backing = Backing::in_memory(Path::new(location), file.bytes.clone());
-                let key = FileKey::Handed(file.name.to_owned());
-                Ok(OpenFile { location: owned, backing, key, size: file.bytes.len() as u64 })
+                let file = data.open(location, most)?;
+                let size = file.bytes.len() as u64;
+                let backing = Backing::in_memory(Path::new(location), file.bytes);
+                Ok(OpenFile { location: owned, backing, key: FileKey::Handed(file.name), size })
             }
             Beside::Folders(folders) => {
                 let file = folders.open(location)?;

@@ -1,9 +1,14 @@
 //! What a program hands over with a model: files that the model names, and initialisers to take the place of its own.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::ExternalProblem;
+use super::error::shown;
 use crate::tensor::Tensor;
 
 /// The files that a model in memory names, by their locations in the model.
@@ -22,7 +27,20 @@ use crate::tensor::Tensor;
 #[derive(Clone, Debug, Default)]
 pub struct ExternalData {
     files: HashMap<String, Bytes>,
+    rest: Option<Fetch>,
     pub(super) initialisers: HashMap<String, Tensor>,
+}
+
+/// Fetches the file of a location, of which there are at most that many bytes.
+#[derive(Clone)]
+struct Fetch(Arc<FetchFile>);
+
+type FetchFile = dyn Fn(&str, u64) -> io::Result<Option<Bytes>> + Send + Sync;
+
+impl fmt::Debug for Fetch {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("Fetch")
+    }
 }
 
 impl ExternalData {
@@ -44,28 +62,55 @@ impl ExternalData {
         self.initialisers.insert(initialiser.to_owned(), tensor);
     }
 
-    /// How many files there are.
+    /// Has the other files, as members of an archive, fetched where a model names them, each once. `fetch` is called
+    /// with a location, a path below the model's folder without `..`, and the bytes that tensors may take in all; a
+    /// longer file is an error of its choice. It gives `None` where there is no such file.
+    ///
+    /// ```
+    /// use kiln::onnx::{Bytes, ExternalData};
+    ///
+    /// let mut data = ExternalData::new();
+    /// data.fetch_others(|location, _most| Ok((location == "w.bin").then(|| Bytes::from_static(&[0; 64]))));
+    /// assert!(!data.is_empty());
+    /// ```
+    pub fn fetch_others(&mut self, fetch: impl Fn(&str, u64) -> io::Result<Option<Bytes>> + Send + Sync + 'static) {
+        self.rest = Some(Fetch(Arc::new(fetch)));
+    }
+
+    /// How many files there are, without those that are fetched.
     #[must_use]
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are none, and none are fetched.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.files.is_empty() && self.rest.is_none()
     }
 
-    /// The file of a location.
-    pub(super) fn get(&self, location: &str) -> Option<HandedFile<'_>> {
-        self.files.get_key_value(normal(location).as_str()).map(|(name, bytes)| HandedFile { name, bytes })
+    /// The file of a location, fetched where it was not handed over. Tensors may take `most` bytes in all.
+    pub(super) fn open(&mut self, location: &str, most: u64) -> Result<HandedFile, ExternalProblem> {
+        let name = normal(location);
+        if let Some(bytes) = self.files.get(&name) {
+            return Ok(HandedFile { bytes: bytes.clone(), name });
+        }
+        let missing = || ExternalProblem::NotHanded(shown(location));
+        let Fetch(fetch) = self.rest.as_ref().ok_or_else(missing)?;
+        if name.is_empty() || name.starts_with('/') || name.split('/').any(|part| part == "..") {
+            return Err(ExternalProblem::Location(shown(location)));
+        }
+        let failed = |source| ExternalProblem::Io { location: shown(location), source };
+        let bytes = fetch(&name, most).map_err(failed)?.ok_or_else(missing)?;
+        self.files.insert(name.clone(), bytes.clone());
+        Ok(HandedFile { name, bytes })
     }
 }
 
 /// A file with its name, of which all spellings are one.
-pub(super) struct HandedFile<'a> {
-    pub(super) name: &'a str,
-    pub(super) bytes: &'a Bytes,
+pub(super) struct HandedFile {
+    pub(super) name: String,
+    pub(super) bytes: Bytes,
 }
 
 impl<Name: AsRef<str>, Data: Into<Bytes>> FromIterator<(Name, Data)> for ExternalData {

@@ -23,6 +23,7 @@ use crate::cpu::{Activations, ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
+use crate::memory;
 use crate::parallel::{Disjoint, Parallel, part};
 use crate::reference;
 
@@ -190,7 +191,7 @@ impl Pool {
         let (input, output) = (&input[..inputs], &mut output[..outputs]);
         if let Some(whole) = &self.whole {
             // Images of many positions are added up in parts, of which there are few.
-            return whole.run(input, output, &mut vec![0.0; whole.scratch_len()], parallel);
+            return whole.run(input, output, &mut memory::zeroed(whole.scratch_len()), parallel);
         }
         match self.path {
             Path::Planar => planar::pool(self.isa, self.kind, &self.shape, input, output, self.tasks, parallel),

@@ -20,6 +20,7 @@ use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
+use crate::memory;
 use crate::parallel::{Disjoint, InPlaceInput, Parallel, part};
 use crate::reference;
 
@@ -125,7 +126,7 @@ impl Softmax {
                 let input = match input {
                     Some(input) => &input[here],
                     None => {
-                        copied = output.to_vec();
+                        copied = memory::copied(output);
                         &copied
                     }
                 };

@@ -100,7 +100,8 @@ fn check_all(
     let progress = Progress::new("cases", cases.len());
     let limit = Duration::from_secs(args.limit);
     let mut runner = if args.in_process {
-        Runner::Here { crashes: case::Crashes::watch(), begins: watch::start(limit), options }
+        let begins = watch::start(limit).failed(|| "cannot start the thread that watches for cases that hang")?;
+        Runner::Here { crashes: case::Crashes::watch(), begins, options }
     } else {
         Runner::Apart(process::Launcher::new(limit))
     };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Mutex;
 
 use super::super::proto::StringStringEntryProto;
 use super::*;
@@ -218,6 +219,55 @@ fn files_that_are_handed_over_are_read_where_they_are() {
     }));
     let result = load_bytes_with(message.encode_to_vec().into(), data, &Limits::default());
     assert!(matches!(problem(result), ExternalProblem::Repeated(_)));
+}
+
+#[test]
+fn files_that_were_not_handed_over_are_fetched_once_by_paths_below_the_folder() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (seen, bytes) = (asked.clone(), Bytes::from_owner([0u8; 16]));
+    let mut data: ExternalData = [("here.bin", vec![0; 16])].into_iter().collect();
+    data.fetch_others(move |location, most| {
+        seen.lock().unwrap().push((location.to_owned(), most));
+        match location {
+            "sub/w.bin" => Ok(Some(bytes.clone())),
+            "broken" => Err(std::io::Error::other("no such luck")),
+            _ => Ok(None),
+        }
+    });
+    let limits = Limits { tensor_bytes: 1000, ..Limits::default() };
+    let load = |location: &str| {
+        let mut message = model_with(&[("location", location)]);
+        let graph = message.graph.as_mut().unwrap();
+        let again = graph.initializer[0].clone();
+        graph.initializer.push(TensorProto { name: Some("again".to_owned()), ..again });
+        load_bytes_with(message.encode_to_vec().into(), data.clone(), &limits)
+    };
+    assert!(load("./here.bin").is_ok() && load(".//sub/./w.bin").is_ok());
+    let missing = problem(load("w.bin"));
+    assert!(matches!(&missing, ExternalProblem::NotHanded(name) if name == "\"w.bin\""), "{missing}");
+    let broken = problem(load("broken"));
+    assert!(matches!(&broken, ExternalProblem::Io { source, .. } if source.to_string() == "no such luck"), "{broken}");
+    let wanted = ["sub/w.bin", "w.bin", "broken"].map(|location| (location.to_owned(), 1000));
+    assert_eq!(*asked.lock().unwrap(), wanted);
+    for outside in ["", ".", "/sub/w.bin", "../w.bin", "sub/../../w.bin"] {
+        let problem = problem(load(outside));
+        assert!(matches!(problem, ExternalProblem::Location(_)), "{outside}: {problem}");
+    }
+    assert_eq!(*asked.lock().unwrap(), wanted, "none of these is asked for");
+}
+
+#[test]
+fn an_archive_is_no_model_and_its_error_says_so() {
+    for start in [b"PK\x03\x04", b"PK\x05\x06"] {
+        let archive = [start.as_slice(), &[0; 40]].concat();
+        let loaded = load_bytes(archive.clone().into(), None, &Limits::default());
+        assert!(matches!(loaded, Err(ModelError::Archive { .. })));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), archive).unwrap();
+        let error = load(file.path(), &Limits::default()).unwrap_err().to_string();
+        let named = format!("{:?} is a zip archive", file.path());
+        assert!(error.starts_with(&named), "{error}");
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Up to version 8 everything had a batch axis, every sequence its own length, and the scanned axis was the one after;
 //! such a node scans one sequence of the batch after the other and puts the results side by side.
 
+use kiln_kernels::memory::{self, Collect};
+
 use super::{FlowLoad, Gathered, stack};
 use crate::graph::{Body, Flow, FlowCx, NodeDesc, NodeError, Value};
 use crate::ops::{Blocks, OpError, around, axis_of, integers, rearrange, refused, size_attribute};
@@ -150,14 +152,16 @@ impl Scan {
         let size = size.filter(|_| alike).ok_or_else(|| refused("the inputs are not of one batch"))?;
         let longest = scanned[0].shape().get(1).copied().unwrap_or(0);
         let lengths = match lengths {
-            None => vec![longest; size],
+            None => memory::filled(longest, size),
             Some(value) => {
                 let given = integers(&value.into_tensor()?)?;
                 let length = |&length: &i64| usize::try_from(length).ok().filter(|&length| length <= longest);
-                let lengths: Option<Vec<usize>> = given.iter().map(length).collect();
-                lengths.filter(|lengths| lengths.len() == size).ok_or_else(|| {
-                    refused(format!("{given:?} are no lengths of {size} sequences of {longest} slices"))
-                })?
+                let lengths = given.iter().map_while(length).collected();
+                if [lengths.len(), given.len()] != [size; 2] {
+                    let wanted = format!("{size} lengths of sequences, each from 0 to {longest} slices");
+                    return Err(refused(format!("sequence_lens must be {wanted}")));
+                }
+                lengths
             }
         };
         let mut results: Vec<Vec<Tensor>> = Vec::new();

@@ -42,6 +42,7 @@ use crate::cpu::{Activations, ActivationsMut, CodeSource, PackedWeights, Stored}
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
+use crate::memory::Collect;
 use crate::parallel::{Disjoint, Parallel, Serial};
 
 /// Tile rows by panels whose sums wait for their epilogue: 16 KiB of sums, which stay in L1 beside the operands.
@@ -260,7 +261,7 @@ impl Amx {
             // The first position of each line of the window stands for the whole line.
             phases
                 .iter_mut()
-                .for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel()[2]).copied().collect());
+                .for_each(|phase| phase.taps = phase.taps.iter().step_by(shape.kernel()[2]).copied().collected());
         }
         let may_stay = stored.input == Stored::Bf16 && shape.is_pointwise();
         let lies_in = step_in_place(&shape).filter(|_| may_stay);
@@ -285,7 +286,7 @@ impl Amx {
         let starts: Vec<usize> = starts.collect();
         let plan = |phase: Phase| {
             let distance = |at| (grid.tap(at, grid.region(band)) * im2col.position() * 4) as isize;
-            let taps = phase.taps.iter().map(|tap| distance(tap.at)).collect();
+            let taps = phase.taps.iter().map(|tap| distance(tap.at)).collected();
             PhasePlan { panels: class_panels[phase.class], weights: starts[phase.class], taps, phase }
         };
         let ConvStored { residual, output, .. } = stored;
@@ -422,7 +423,7 @@ impl Amx {
         }
         let plan = &self.phases[phase];
         let starts = &band.starts[phase][tiles];
-        let rows: Vec<*const u8> = starts.iter().map(|&start| self.tile_row(buffers, &band.lines, start)).collect();
+        let rows = starts.iter().map(|&start| self.tile_row(buffers, &band.lines, start)).collected();
         let taps = plan.taps.clone();
         let mut args = MultiplyArgs::empty();
         (args.row_stride, args.left_stride, args.right_stride) =

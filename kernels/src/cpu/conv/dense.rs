@@ -30,6 +30,7 @@ use crate::cpu::gemm::{Bf16Convert, Panels, Tiles};
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
+use crate::memory;
 use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 
 /// Words that a task converts from `f32` at a time: what it reads and writes stays in L1.
@@ -143,7 +144,7 @@ impl Dense {
         let blocks = ConvBlocks { row_block: count(row_block), ..blocks };
         let tile = MicroKernel::new(code, phases.iter().map(|plan| plan.tiles), source)?;
         let group_len = class_panels.iter().map(Panels::len).sum();
-        let zeros = vec![0; position * 4];
+        let zeros = memory::zeroed(position * 4);
         Ok(Dense { shape, blocks, isa, code, tile, convert, phases, position, group_words, group_len, zeros })
     }
 
@@ -308,14 +309,14 @@ impl Dense {
         let tile = |tile: usize, to: &mut Vec<*const u8>| {
             plan.tables.tile(field, run.row + tile * run.height, run.height, to);
         };
-        table.reserve(run.count * run.height * taps);
+        memory::reserve(table, run.count * run.height * taps);
         if plan.cut.most_taps() >= taps {
             (0..run.count).for_each(|index| tile(index, table));
             return;
         }
         let start = table.len();
         table.resize(start + run.count * run.height * taps, field.zeros.as_ptr());
-        let mut whole = Vec::with_capacity(taps * run.height);
+        let mut whole = memory::with_capacity(taps * run.height);
         for index in 0..run.count {
             whole.clear();
             tile(index, &mut whole);

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::cpu::description::sizes;
 use crate::error::{KernelError, Result};
+use crate::memory::{self, Collect};
 
 /// Sizes of a convolution. Spatial sizes are depth, height, width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -193,7 +194,7 @@ impl ConvShape {
             let along = |dim: usize| -> Vec<(usize, isize)> {
                 (0..self.kernel()[dim])
                     .map(|tap| (tap, (tap * self.dilations()[dim]) as isize - self.pads()[dim] as isize))
-                    .collect()
+                    .collected()
             };
             let taps = product(&along(0), &along(1), &along(2));
             let (step, count) = (self.strides(), self.output());
@@ -228,7 +229,7 @@ impl ConvShape {
                         // Exact: the tap is of this remainder's class.
                         (tap, reach / stride as isize)
                     })
-                    .collect(),
+                    .collected(),
             );
         }
         let taps = product(&along[0], &along[1], &along[2]);
@@ -247,7 +248,7 @@ pub(crate) fn class_taps(
 }
 
 fn product(depth: &[(usize, isize)], height: &[(usize, isize)], width: &[(usize, isize)]) -> Vec<Tap> {
-    let mut taps = Vec::with_capacity(depth.len() * height.len() * width.len());
+    let mut taps = memory::with_capacity(depth.len() * height.len() * width.len());
     for &(_, d) in depth {
         for &(_, h) in height {
             taps.extend(width.iter().map(|&(_, w)| Tap { at: [d, h, w] }));

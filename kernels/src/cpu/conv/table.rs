@@ -4,6 +4,7 @@
 //! from the border, which are most, need no comparison: their pointers are the origin plus the tap's offset.
 
 use super::shape::Phase;
+use crate::memory::Collect;
 
 /// What a table points into: channels-last lines, and zeros for what lies outside.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +55,7 @@ impl Tables {
     pub(crate) fn new(phase: &Phase, size: [usize; 3], channels: usize) -> Tables {
         let [_, height, width] = size.map(|size| size as isize);
         let elements = |at: [isize; 3]| ((at[0] * height + at[1]) * width + at[2]) * channels as isize;
-        let taps: Vec<Reach> = phase.taps.iter().map(|tap| Reach { at: tap.at, elements: elements(tap.at) }).collect();
+        let taps = phase.taps.iter().map(|tap| Reach { at: tap.at, elements: elements(tap.at) }).collected();
         let extreme = |pick: fn(isize, isize) -> isize| {
             [0, 1, 2].map(|dim| taps.iter().map(|tap| tap.at[dim]).reduce(pick).unwrap_or(0))
         };

@@ -16,6 +16,7 @@ use crate::cpu::gemm::{Panels, Source, panel_vectors};
 use crate::cpu::{Elements, PackedWeightsMut};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
+use crate::memory::{self, Collect};
 
 /// Sizes of convolution weights as the model has them: `[filters, channels / groups, kernel...]`, or transposed
 /// `[channels, filters / groups, kernel...]`.
@@ -207,7 +208,7 @@ impl Weights {
     fn classes(&self) -> Vec<Vec<usize>> {
         let [_, height, width] = self.kernel;
         let Some([strides, dilations]) = self.transposed else {
-            return vec![(0..self.kernel.iter().product()).collect()];
+            return vec![(0..self.kernel.iter().product()).collected()];
         };
         let mut classes = Vec::new();
         let along =
@@ -218,7 +219,7 @@ impl Weights {
                     let mut taps = Vec::new();
                     for d in along(0, rd) {
                         for h in along(1, rh) {
-                            taps.extend(along(2, rw).map(|w| (d * height + h) * width + w));
+                            along(2, rw).map(|w| (d * height + h) * width + w).collected_into(&mut taps);
                         }
                     }
                     classes.push(taps);
@@ -327,14 +328,14 @@ impl Weights {
     fn pack_lines(&self, weights: &[f32], out: &mut [u16]) -> Result<()> {
         let (taps, channels) = (self.kernel.iter().product::<usize>(), self.channels);
         // A line's elements follow each other once channels are innermost.
-        let mut turned = vec![0.0; weights.len()];
+        let mut turned = memory::zeroed::<f32>(weights.len());
         for (from, to) in weights.chunks_exact(taps * channels).zip(turned.chunks_exact_mut(taps * channels)) {
             for (index, value) in to.iter_mut().enumerate() {
                 *value = from[index % channels * taps + index / channels];
             }
         }
         let line = self.kernel[2] * channels;
-        let outer: Vec<usize> = (0..taps * channels).step_by(line).collect();
+        let outer = (0..taps * channels).step_by(line).collected();
         let source =
             Source { data: &turned, outer: &outer, inner: line, inner_stride: 1, column_stride: taps * channels };
         self.amx_panels()[0].pack_pairs(&source, 1.0, out)
@@ -357,7 +358,7 @@ impl Weights {
         for group in 0..self.groups {
             let start = group * channels * filters * taps;
             for (class, panels) in classes.iter().zip(class_panels) {
-                let outer: Vec<usize> = class.iter().map(|tap| start + tap).collect();
+                let outer = class.iter().map(|tap| start + tap).collected();
                 let source = Source { data: weights, outer: &outer, inner: channels, inner_stride, column_stride };
                 let (here, rest) = out.split_at_mut(each * panels.len());
                 pack(panels, &source, here)?;

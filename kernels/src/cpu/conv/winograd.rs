@@ -51,6 +51,7 @@ use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileCode};
 use crate::cpu::{ActivationsMut, CodeSource, Elements, PackedWeights};
 use crate::error::Result;
 use crate::isa::Isa;
+use crate::memory;
 use crate::parallel::{Disjoint, Parallel};
 
 /// A Winograd convolution.
@@ -127,7 +128,7 @@ impl Winograd {
             grid,
             panels,
             layout: Layout::new(isa, tile, &blocks, &grid, &panels),
-            zeros: vec![0; shape.channels() * input.bytes()],
+            zeros: memory::zeroed(shape.channels() * input.bytes()),
         })
     }
 

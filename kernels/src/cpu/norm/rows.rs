@@ -15,6 +15,7 @@ use crate::cpu::{ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
+use crate::memory;
 use crate::parallel::{Disjoint, InPlaceInput, Parallel, part};
 use crate::reference;
 
@@ -217,7 +218,7 @@ impl RowNorm {
         let scale = work.operands.scale.map(|values| &values[of_row(values)]);
         let bias = work.operands.bias.map(|values| &values[of_row(values)]);
         // SAFETY: the input holds the row. It is copied because it may be the output.
-        let input = unsafe { std::slice::from_raw_parts(work.input.at(first).cast::<f32>(), length) }.to_vec();
+        let input = memory::copied(unsafe { std::slice::from_raw_parts(work.input.at(first).cast::<f32>(), length) });
         // SAFETY: each row belongs to one task, and is `f32` where there is no code.
         let output = unsafe { std::slice::from_raw_parts_mut(work.output.at(first).cast::<f32>(), length) };
         let moments = Moments { centred, epsilon: work.operands.epsilon };

@@ -39,6 +39,7 @@ use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
+use crate::memory::Collect;
 use crate::parallel::{Disjoint, Parallel};
 
 /// Tile rows by panels whose sums wait for their epilogue: 8 KiB of sums, which stay in L1 beside the operands. 32 KiB
@@ -116,7 +117,7 @@ fn plan(shape: &ConvShape, lines: bool) -> (Grid, Phase) {
     let grid = if lines { Grid::of_lines(shape, &phases) } else { Grid::new(shape, &phases, false) };
     let mut phase = phases.swap_remove(0);
     if lines {
-        phase.taps = phase.taps.iter().step_by(shape.kernel()[2]).copied().collect();
+        phase.taps = phase.taps.iter().step_by(shape.kernel()[2]).copied().collected();
     }
     (grid, phase)
 }
@@ -163,7 +164,7 @@ impl Amx {
         let distance = |at| (grid.tap(at, grid.region(band)) * im2col.position()) as isize;
         let multiply = |factors| Multiply::of(MultiplyCode { isa, factors, epilogue: None }, 1..=TALLEST, source);
         Ok(Amx {
-            taps: phase.taps.iter().map(|tap| distance(tap.at)).collect(),
+            taps: phase.taps.iter().map(|tap| distance(tap.at)).collected(),
             steps: panelling.run_groups * Form::Tiles.group() / STEP_BYTES,
             weights_in_l2: weights_in_l2(isa, &panelling),
             multiply: [multiply(Factors::Bytes)?, multiply(Factors::SignedBytes)?],
@@ -264,7 +265,7 @@ impl Amx {
             return;
         }
         let starts = &band.starts[tiles];
-        let rows: Vec<*const u8> = starts.iter().map(|&start| self.tile_row(buffers, &band.lines, start)).collect();
+        let rows = starts.iter().map(|&start| self.tile_row(buffers, &band.lines, start)).collected();
         let taps = self.taps.clone();
         let mut args = MultiplyArgs::empty();
         (args.row_stride, args.left_stride) = (self.im2col.position(), STEP_BYTES);

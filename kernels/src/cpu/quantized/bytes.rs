@@ -10,6 +10,7 @@ use super::epilogue::nearest_even;
 use crate::cpu::multiversion::multiversion;
 use crate::cpu::pool::{PoolShape, Window};
 use crate::isa::Isa;
+use crate::memory;
 use crate::parallel::{Parallel, for_each_chunk};
 
 /// Elements of a task.
@@ -208,7 +209,7 @@ pub fn means(
     }
     /// Number of positions whose bytes' sum always fits 32 bits.
     const PART: usize = 1 << 20;
-    let (mut sums, mut part) = (vec![0i64; channels], vec![0i32; channels]);
+    let (mut sums, mut part) = (memory::zeroed::<i64>(channels), memory::zeroed::<i32>(channels));
     for image in 0..batch {
         let data = &x.data[image * positions * channels..][..positions * channels];
         sums.fill(0);
@@ -260,7 +261,7 @@ pub fn largest(isa: Isa, shape: &PoolShape, signed: bool, x: &[u8], y: &mut [u8]
     // The window goes down first, over whole lines, and then along what is left.
     for_each_chunk(parallel, y, width.output as usize * shape.channels(), &|index, y| {
         let [image, d, h] = [index / heights / depths, index / heights % depths, index % heights];
-        let mut down = vec![least; line];
+        let mut down = memory::filled(least, line);
         for d in places(&depth, d) {
             for h in places(&height, h) {
                 let number = (image * depth.input as usize + d) * height.input as usize + h;

@@ -3,6 +3,7 @@
 use super::epilogue::nearest_even;
 use crate::cpu::multiversion::multiversion;
 use crate::isa::Isa;
+use crate::memory;
 use crate::parallel::{Parallel, for_each_chunk};
 
 /// Elements of a task: a task is worth a wake-up from some tens of thousands on.
@@ -112,7 +113,7 @@ pub fn dequantize(isa: Isa, from: &[u8], signed: bool, zero: i32, scale: f32, to
 /// The least and the greatest of zero and all numbers; a NaN counts as nothing.
 #[must_use]
 pub fn extremes(isa: Isa, from: &[f32], parallel: &dyn Parallel) -> [f32; 2] {
-    let mut all = vec![[0f32; 2]; from.len().div_ceil(CHUNK)];
+    let mut all = memory::zeroed::<[f32; 2]>(from.len().div_ceil(CHUNK));
     for_each_chunk(parallel, &mut all, 1, &|index, to| {
         let from = &from[index * CHUNK..];
         extremes_chunk(isa, &from[..from.len().min(CHUNK)], &mut to[0]);

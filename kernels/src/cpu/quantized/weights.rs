@@ -20,6 +20,7 @@ use crate::cpu::gemm::{Panels, Source};
 use crate::cpu::{PackedElement, PackedWeights, PackedWeightsMut};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
+use crate::memory;
 
 /// Channels below which a line of the window is one run: the few elements of one position would not pay for loading its
 /// pointers.
@@ -501,7 +502,7 @@ fn pack_transformed(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSo
     // Twice the rows of the transform, of which two are halves.
     let line = |[a, b, c]: [i16; 3]| [2 * a, a + b + c, a - b + c, 2 * c];
     let all = sizes.filters * channels;
-    let mut transformed = vec![0; TRANSFORMED * all];
+    let mut transformed = memory::zeroed(TRANSFORMED * all);
     for filter in 0..sizes.filters {
         for channel in 0..channels {
             let row = |h: usize| line([0, 1, 2].map(|w| source.at(filter, channel, h * 3 + w)));

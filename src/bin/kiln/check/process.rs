@@ -4,7 +4,7 @@
 //! its standard error: what it was doing ([`kiln_kernels::crash`]). Other lines of standard error are passed on.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
@@ -57,7 +57,12 @@ impl Launcher {
         command.args(["check", "--alone"]).arg(&case.folder).args(&self.arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().failed(|| "cannot start a process for a case (--in-process needs none)")?;
-        let words = listen(&mut child);
+        let words = listen(&mut child).inspect_err(|_| {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        });
+        let words = words.failed(|| "cannot start a thread that reads what a case writes")?;
         let in_time = words.recv_timeout(self.limit).ok();
         let hangs = in_time.is_none();
         let words = in_time.unwrap_or_else(|| end(&mut child, &words));
@@ -65,7 +70,7 @@ impl Launcher {
         if hangs {
             let limit = self.limit.as_secs();
             // A closed standard error does not matter here.
-            let _ = writeln!(std::io::stderr(), "{}: hangs: more than {limit} s", case.name);
+            let _ = writeln!(io::stderr(), "{}: hangs: more than {limit} s", case.name);
             let place = words.last_line.split_once(", ").map_or(String::new(), |(_, place)| format!(", {place}"));
             return Ok((Verdict::Crashed(format!("hangs: more than {limit} s{place}")), Seen::default()));
         }
@@ -82,19 +87,20 @@ struct Words {
 }
 
 /// Reads what the child writes, to its end.
-fn listen(child: &mut Child) -> Receiver<Words> {
+fn listen(child: &mut Child) -> io::Result<Receiver<Words>> {
     let (tell, words) = mpsc::channel();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let errors = thread::spawn(move || stderr.map(|stderr| pass_on(BufReader::new(stderr))).unwrap_or_default());
-    thread::spawn(move || {
+    let read_errors = move || stderr.map(|stderr| pass_on(BufReader::new(stderr))).unwrap_or_default();
+    let errors = thread::Builder::new().spawn(read_errors)?;
+    thread::Builder::new().spawn(move || {
         let mut result = Vec::new();
         // Output that cannot be read is missing, which is reported.
         let _ = stdout.map(|mut stdout| stdout.read_to_end(&mut result));
         let last_line = errors.join().unwrap_or_default();
         // The receiver has ended if the child had to be killed.
         let _ = tell.send(Words { result, last_line });
-    });
-    words
+    })?;
+    Ok(words)
 }
 
 /// Passes lines on to standard error; returns the last line of a crash.
@@ -104,7 +110,7 @@ fn pass_on(mut lines: impl BufRead) -> String {
         match line.strip_prefix(LAST_LINE.as_bytes()) {
             Some(report) => last_line = String::from_utf8_lossy(report).trim_end().to_owned(),
             // A closed standard error does not matter here.
-            None => drop(std::io::stderr().write_all(&line)),
+            None => drop(io::stderr().write_all(&line)),
         }
         line.clear();
     }

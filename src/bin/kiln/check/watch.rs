@@ -2,7 +2,7 @@
 //!
 //! A thread cannot be stopped from outside, so the process ends.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
@@ -10,9 +10,13 @@ use std::time::Duration;
 use crate::failure::Code;
 
 /// Starts watching. Each name that is sent begins a case; dropping the sender ends the watch.
-pub(super) fn start(limit: Duration) -> Sender<String> {
+///
+/// # Errors
+///
+/// The system has no thread left.
+pub(super) fn start(limit: Duration) -> io::Result<Sender<String>> {
     let (begins, cases) = mpsc::channel::<String>();
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         let Ok(mut case) = cases.recv() else { return };
         loop {
             match cases.recv_timeout(limit) {
@@ -20,11 +24,11 @@ pub(super) fn start(limit: Duration) -> Sender<String> {
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
                     // A closed standard error does not matter here.
-                    let _ = writeln!(std::io::stderr(), "{case}: hangs: more than {} s", limit.as_secs());
+                    let _ = writeln!(io::stderr(), "{case}: hangs: more than {} s", limit.as_secs());
                     std::process::exit(Code::Failed as i32);
                 }
             }
         }
-    });
-    begins
+    })?;
+    Ok(begins)
 }

@@ -5,6 +5,8 @@
 //! pack from the small elements, and a Gather widens the rows that it picks. What would take all numbers in `f32` makes
 //! them when it first asks.
 
+use kiln_kernels::memory;
+
 use crate::graph::facts::axis;
 use crate::graph::ir::{Graph, NodeDesc};
 use crate::tensor::compact::{widen, widens};
@@ -52,13 +54,13 @@ fn dequantized(graph: &Graph, node: &NodeDesc) -> Option<Tensor> {
         None => None,
         Some(value) => {
             let zero = graph.constant(value).filter(|zero| zero.len() == scale.len() && widens(zero.dtype()))?;
-            let mut zeros = vec![0.0; zero.len()];
+            let mut zeros = memory::zeroed(zero.len());
             widen(zero.dtype(), zero.bytes(), &mut zeros);
             // Nothing changes where they are all zero.
             if zeros.iter().all(|&zero| zero == 0.0) { None } else { Some(factors(zeros)?) }
         }
     };
-    let scale = Some(factors(scale.as_slice::<f32>().ok()?.to_vec())?);
+    let scale = Some(factors(memory::copied(scale.as_slice::<f32>().ok()?))?);
     Tensor::compact(stored.clone(), Expansion { zero, scale }).ok()
 }
 
@@ -80,6 +82,6 @@ impl CompactParts {
     fn factors(&self, by: &Tensor) -> Option<Factors> {
         let grain = Grain::broadcast(self.stored.shape(), by.shape())?;
         by.compact_form().is_none().then_some(())?;
-        Factors::new(by.as_slice::<f32>().ok()?.to_vec(), grain, self.stored.len())
+        Factors::new(memory::copied(by.as_slice::<f32>().ok()?), grain, self.stored.len())
     }
 }

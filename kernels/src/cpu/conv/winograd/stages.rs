@@ -12,6 +12,7 @@ use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::tile::TileArgs;
 use crate::isa::Isa;
+use crate::memory;
 
 /// Elements of a tap that are transformed to all rows of points before the next: nine such runs stay in L1 meanwhile.
 /// A whole number of vectors; of pairs, whole rows of the panel are.
@@ -149,7 +150,7 @@ impl Winograd {
     pub(super) fn multiply(&self, buffers: &Buffers<'_>, part: &Part) {
         let Layout { panel_block, filter_point, .. } = self.layout;
         let (side, panel_len) = (self.tile.side(), self.panels.panel_len());
-        let mut table = Vec::with_capacity(part.tiles.len() * self.tile.outputs().pow(2));
+        let mut table = memory::with_capacity(part.tiles.len() * self.tile.outputs().pow(2));
         part.tiles.clone().for_each(|tile| self.outputs(buffers, tile, &mut table));
         let product = Products::new(self, buffers, part);
         let longest = if self.pairs() { RUN - RUN % (2 * self.panels.width) } else { RUN };
