@@ -16,6 +16,7 @@ pub mod conv;
 mod description;
 pub(crate) mod epilogue;
 pub mod gemm;
+pub mod halves;
 pub mod linear;
 pub(crate) mod loops;
 mod multiversion;
@@ -182,6 +183,9 @@ kinds! {
     /// Conversion of rows from `f32` to bf16 pairs.
     Bf16Convert(gemm::Bf16ConvertCode) of gemm::convert::FAMILY,
         extension |_| Some(Extension::Bf16),
+        emit |code, _, asm| { code.emit(asm); Ok(()) };
+    /// Widening of `f16` to `f32`.
+    Widen(gemm::WidenCode) of gemm::widen::FAMILY,
         emit |code, _, asm| { code.emit(asm); Ok(()) };
     /// A product with a single left-hand row.
     Row(gemm::RowCode) of gemm::row::FAMILY,

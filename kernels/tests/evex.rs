@@ -111,6 +111,7 @@ fn twin(name: &str) -> Twin {
         "VPMOVDB" => Twin { masking: Masking::Merge, rm: (false, true), ..plain(EVEX_Vpmovdb_xmmm128_k1z_zmm) },
         "VPMOVZXWD" => Twin { vectors: (Register::ZMM0, Register::YMM0), ..plain(EVEX_Vpmovzxwd_zmm_k1z_ymmm256) },
         "VPMOVDW" => Twin { masking: Masking::Merge, rm: (false, true), ..plain(EVEX_Vpmovdw_ymmm256_k1z_zmm) },
+        "VCVTPH2PS" => Twin { vectors: (Register::ZMM0, Register::YMM0), ..plain(EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae) },
         other => panic!("{other} has no twin: name its iced-x86 code here"),
     }
 }

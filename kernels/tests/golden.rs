@@ -14,7 +14,7 @@ use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp}
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
 use kiln_kernels::cpu::gemm::tile::{LeftRows, RightColumns, TileCode};
-use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right};
+use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right, RowCode, WidenCode};
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::pool::{Collect, PoolCode};
 use kiln_kernels::cpu::quantized::bytes::Added;
@@ -108,7 +108,7 @@ fn of_two_rows(key: &CodeKey) -> String {
 }
 
 /// The smallest kernel of each other family that has all that its kernels have: loops, tails, masks and constants.
-fn others(isa: Isa) -> [(&'static str, CodeKey); 10] {
+fn others(isa: Isa) -> [(&'static str, CodeKey); 12] {
     let program = Program {
         inputs: [Storage::F32].into_iter().collect(),
         steps: [Step::Unary(UnaryOp::Sigmoid, 0)].into_iter().collect(),
@@ -130,11 +130,13 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 10] {
         ("layer-norm", CodeKey::RowNorm(norm)),
         ("pool", CodeKey::Pool(PoolCode { isa, collect: Collect::Sum, stored: Stored::F32 })),
         ("reduction", CodeKey::Reduce(ReduceCode { isa, pass, order: Order::Rows, centred: false })),
+        ("row-f16", CodeKey::Row(RowCode { isa, vectors: 1, right: RightColumns::Halves, activation: None })),
         ("softmax", CodeKey::Softmax(SoftmaxCode { isa, form: softmax::Form::Softmax, columns: false })),
         (
             "transposition",
             CodeKey::Transpose(TransposeCode { isa, form: transpose::Form::Tile(transpose::Stores::Ahead) }),
         ),
+        ("widening", CodeKey::Widen(WidenCode { isa })),
         ("winograd-input", CodeKey::Winograd(winograd)),
     ]
 }

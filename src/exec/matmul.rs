@@ -119,7 +119,9 @@ impl Problem for MatMulProblem {
     }
 
     fn suits(&self, cx: &BuildCx) -> bool {
-        self.elements == Elements::F32 || self.elements == cx.elements()
+        // Weights that a model stores as `f16` or `bf16` keep their type in `f32` sessions.
+        let kept = matches!(self.elements, Elements::F32 | Elements::F16 | Elements::Bf16);
+        kept || self.elements == cx.elements()
     }
 
     const TUNED: bool = true;

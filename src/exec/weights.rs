@@ -18,12 +18,12 @@ use kiln_kernels::cpu::gemm::{Panels, Source};
 use kiln_kernels::cpu::quantized::{
     self, Form, IntegerSizes, Layout, PackedIntegers, PackedIntegersMut, Steps, WeightSource,
 };
-use kiln_kernels::cpu::{Elements, PackedWeights, PackedWeightsMut};
+use kiln_kernels::cpu::{Elements, PackedElement, PackedWeights, PackedWeightsMut};
 use kiln_kernels::{Isa, KernelError, Result as KernelResult};
 
 use crate::fork::{Mutex, stay};
 use crate::tensor::pieces::PIECE;
-use crate::tensor::{Buffer, BufferPool, Pieces};
+use crate::tensor::{Buffer, BufferPool, DType, Pieces, Tensor};
 
 /// Memory of packed weights, shared: whole 32-bit words.
 #[derive(Debug)]
@@ -109,6 +109,22 @@ const ALIKE: usize = 4;
 /// Places of packed weights that are in their trace.
 const TRACED: usize = 16;
 
+/// What the panels of a constant matrix consist of, where `asked` is what the precision asks for: a matrix that the model
+/// stores as `f16` or `bf16` keeps its type beside `f32` activations, which halves its bytes and loses nothing. A factor
+/// that goes into the panels could not be kept exactly.
+#[must_use]
+pub fn elements(asked: Elements, matrix: &Tensor, scale: f32) -> Elements {
+    let Some((form, _)) = matrix.compact_form().filter(|_| asked == Elements::F32 && scale == 1.0) else {
+        return asked;
+    };
+    let plain = form.expansion.zero.is_none() && form.expansion.scale.is_none();
+    match form.stored.dtype() {
+        DType::F16 if plain => Elements::F16,
+        DType::BF16 if plain => Elements::Bf16,
+        _ => asked,
+    }
+}
+
 /// Packs `count` matrices of `k` by `n` (`n` by `k` if `transposed`), each element times `scale`, in panels of
 /// `elements`.
 ///
@@ -126,8 +142,8 @@ pub fn matmul<'a>(
     let vectors = elements.panel_vectors(isa, n);
     let panels = Panels { rows: elements.words(k), columns: n, width: vectors * isa.lanes() };
     // The layout of bf16 pairs is the same for AMX and for vectors, except for the rows that panels are padded to.
-    let pairs = elements.in_pairs();
-    let layout = format!("matmul {count} {k} {n} {} {} {pairs}", panels.width, panels.rows);
+    let element = PackedElement::from(elements);
+    let layout = format!("matmul {count} {k} {n} {} {} {element:?}", panels.width, panels.rows);
     let mut weights = weights.into();
     let packed = find_or_pack(&layout, count * panels.len(), |out| {
         if panels.is_empty() {
@@ -155,7 +171,7 @@ fn pack_rows(
     elements: Elements,
     out: &mut [u32],
 ) -> KernelResult<()> {
-    let (n, each) = (panels.columns, if elements.in_pairs() { 2 } else { 1 });
+    let (n, each) = (panels.columns, elements.rows_of_a_word());
     let step = (PIECE / size_of::<f32>() / n).next_multiple_of(2).max(2);
     for row in (0..k).step_by(step) {
         let count = step.min(k - row);
@@ -346,6 +362,7 @@ fn trace(layout: &str, packed: &[u8]) -> Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::TensorSpec;
 
     #[test]
     fn equal_weights_in_equal_layout_are_packed_once_and_freed_with_the_last_holder() {
@@ -439,6 +456,46 @@ mod tests {
             assert!(tensor.compact_form().is_some() && tensor.pieces().unwrap().is_stored());
         }
         assert!(in_file.is_in_file(), "the bytes were read a piece at a time, too");
+    }
+
+    #[test]
+    fn a_matrix_that_is_stored_in_16_bits_keeps_its_type_where_nothing_is_lost() {
+        use crate::tensor::{Expansion, Factors, Grain};
+        let stored = |dtype: DType| Tensor::from_bytes(TensorSpec::new(dtype, [8, 3]), &[0; 48]).unwrap();
+        let compact = |dtype, expansion: Expansion| Tensor::compact(stored(dtype), expansion).unwrap();
+        let plain = |dtype| compact(dtype, Expansion::default());
+        for (dtype, kept) in [(DType::F16, Elements::F16), (DType::BF16, Elements::Bf16), (DType::I16, Elements::F32)] {
+            assert_eq!(elements(Elements::F32, &plain(dtype), 1.0), kept);
+        }
+        assert_eq!(elements(Elements::F32, &plain(DType::F16), 0.5), Elements::F32, "a factor");
+        assert_eq!(elements(Elements::Bf16Dot, &plain(DType::F16), 1.0), Elements::Bf16Dot, "asked for");
+        let scale = Factors::new(vec![0.1; 3], Grain::Axis { size: 3, inner: 1 }, 24);
+        let scaled = compact(DType::F16, Expansion { zero: None, scale });
+        assert_eq!(elements(Elements::F32, &scaled, 1.0), Elements::F32, "numbers of their own");
+        let numbers = Tensor::from_vec([8, 3], vec![0f32; 24]).unwrap();
+        assert_eq!(elements(Elements::F32, &numbers, 1.0), Elements::F32);
+    }
+
+    #[test]
+    fn halves_are_packed_as_they_were_from_any_source() {
+        let numbers: Vec<f32> = (0..301 * 75).map(|at| (at % 4001) as f32 * 0.25 - 500.0).collect();
+        let halves: Vec<half::f16> = numbers.iter().map(|&number| half::f16::from_f32(number)).collect();
+        let stored = Tensor::from_vec([301, 75], halves).unwrap();
+        let tensor = Tensor::compact(stored, crate::tensor::Expansion::default()).unwrap();
+        for isa in [Isa::Avx2, Isa::Avx512] {
+            for (transposed, [k, n]) in [(false, [301, 75]), (true, [75, 301])] {
+                let packed = matmul(isa, Elements::F16, tensor.pieces().unwrap(), [1, k, n], transposed, 1.0).unwrap();
+                let PackedWeights::F16(found) = packed.view() else { panic!("halves") };
+                let panels = Panels { rows: k.next_multiple_of(2), columns: n, width: packed.vectors * isa.lanes() };
+                for (at, &bits) in found.iter().enumerate() {
+                    let (panel, row) = (at / panels.panel_len(), at % panels.panel_len() / panels.width);
+                    let column = panel * panels.width + at % panels.width;
+                    let from = if transposed { column * k + row } else { row * n + column };
+                    let wanted = if row < k && column < n { numbers[from] } else { 0.0 };
+                    assert_eq!(half::f16::from_bits(bits).to_f32(), wanted, "{isa} {transposed} {row} {column}");
+                }
+            }
+        }
     }
 
     #[test]

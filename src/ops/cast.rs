@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::f16;
-use half::slice::HalfFloatSliceExt;
+use kiln_kernels::Isa;
+use kiln_kernels::cpu::halves;
 use kiln_kernels::memory::{Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
 
@@ -152,7 +153,7 @@ pub(super) fn convert_part(source: DType, from: &[u8], target: DType, to: &mut [
             let pairs = cast_slice_mut::<u8, f32>(to).iter_mut().zip(cast_slice::<u8, i32>(from));
             pairs.for_each(|(to, &from)| *to = from as f32);
         }
-        (DType::F32, DType::F16) => cast_slice_mut::<u8, f16>(to).convert_from_f32_slice(cast_slice(from)),
+        (DType::F32, DType::F16) => halves::narrow(Isa::detect(), cast_slice(from), cast_slice_mut::<u8, f16>(to)),
         (DType::F32, DType::BF16) => {
             let pairs = cast_slice_mut::<u8, u16>(to).iter_mut().zip(cast_slice::<u8, u32>(from));
             pairs.for_each(|(to, &from)| *to = bf16_bits(from));

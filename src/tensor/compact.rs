@@ -6,10 +6,9 @@
 //! ([`super::Pieces`]), and a look-up of rows widens those rows.
 
 use bytemuck::cast_slice;
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use kiln_kernels::Isa;
-use kiln_kernels::cpu::linear;
+use kiln_kernels::cpu::{halves, linear};
 
 use super::grain::{Grain, Place};
 use super::{BoolByte, DType, Tensor, minifloat};
@@ -107,7 +106,7 @@ pub fn widen(dtype: DType, bytes: &[u8], to: &mut [f32]) {
         to.iter_mut().zip(cast_slice::<u8, T>(bytes)).for_each(|(to, &from)| *to = number(from));
     }
     match dtype {
-        DType::F16 => cast_slice::<u8, f16>(bytes).convert_to_f32_slice(to),
+        DType::F16 => halves::widen(Isa::detect(), cast_slice::<u8, f16>(bytes), to),
         DType::BF16 => each(bytes, to, bf16::to_f32),
         DType::I8 | DType::I4 | DType::I2 => linear::widen(Isa::detect(), bytes, true, to),
         DType::U8 | DType::U4 | DType::U2 => linear::widen(Isa::detect(), bytes, false, to),

@@ -8,7 +8,7 @@
 //!
 //! - [`tile`]: what shapes the instructions of a micro-kernel, and its arguments. [`emit`] assembles it, [`portable`]
 //!   is the same contract in Rust, [`micro_kernel`] calls either. [`tile_size`] says which tiles there are. [`convert`]
-//!   rounds left-hand rows where bf16 pairs are multiplied.
+//!   rounds left-hand rows where bf16 pairs are multiplied, [`widen`] makes `f32` of parts of panels in `f16`.
 //! - [`operands`]: the table of operand types. [`reduction`]: the loops over taps and elements that the micro-kernels of
 //!   floating-point and of integer products have in common.
 //! - [`row`]: the kernel of a single row, which reads several panels side by side.
@@ -33,6 +33,7 @@ pub(crate) mod row;
 pub mod rows;
 pub mod tile;
 pub(crate) mod tile_size;
+pub(crate) mod widen;
 
 pub use convert::Bf16ConvertCode;
 pub(crate) use convert::{Bf16Convert, Bf16ConvertRows};
@@ -42,3 +43,4 @@ pub use row::RowCode;
 pub use rows::Tiles;
 pub use tile::TileCode;
 pub use tile_size::{most_rows, panel_vectors};
+pub use widen::WidenCode;

@@ -2,7 +2,7 @@
 //!
 //! How the elements follow each other is the layout's: [`Panels`](super::gemm::Panels) of a product,
 //! [`WeightLayout`](super::conv::WeightLayout) of a convolution, [`Layout`](super::quantized::Layout) of a quantised
-//! one. Sizes of layouts count 32-bit words: an element of `f32`, a bf16 pair, two or four integers.
+//! one. Sizes of layouts count 32-bit words: an element of `f32`, a bf16 pair, two of `f16`, two or four integers.
 
 /// The type of an element of packed weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum PackedElement {
     F32,
     /// The bits of `bf16`.
     Bf16,
+    /// The bits of `f16`.
+    F16,
     /// Signed 16-bit integers.
     Int16,
     /// Signed bytes.
@@ -23,7 +25,7 @@ impl PackedElement {
     pub const fn bytes(self) -> usize {
         match self {
             PackedElement::F32 => 4,
-            PackedElement::Bf16 | PackedElement::Int16 => 2,
+            PackedElement::Bf16 | PackedElement::F16 | PackedElement::Int16 => 2,
             PackedElement::Int8 => 1,
         }
     }
@@ -36,6 +38,8 @@ pub enum PackedWeights<'a> {
     F32(&'a [f32]),
     /// The bits of `bf16`, in pairs: of each column, two elements of the reduction follow each other (VNNI layout).
     Bf16(&'a [u16]),
+    /// The bits of `f16`, row after row.
+    F16(&'a [u16]),
     /// Integers in pairs.
     Int16(&'a [i16]),
     /// Bytes in pairs, or four at a time.
@@ -49,6 +53,7 @@ impl<'a> PackedWeights<'a> {
         match element.into() {
             PackedElement::F32 => PackedWeights::F32(bytemuck::cast_slice(words)),
             PackedElement::Bf16 => PackedWeights::Bf16(bytemuck::cast_slice(words)),
+            PackedElement::F16 => PackedWeights::F16(bytemuck::cast_slice(words)),
             PackedElement::Int16 => PackedWeights::Int16(bytemuck::cast_slice(words)),
             PackedElement::Int8 => PackedWeights::Int8(bytemuck::cast_slice(words)),
         }
@@ -60,6 +65,7 @@ impl<'a> PackedWeights<'a> {
         match self {
             PackedWeights::F32(_) => PackedElement::F32,
             PackedWeights::Bf16(_) => PackedElement::Bf16,
+            PackedWeights::F16(_) => PackedElement::F16,
             PackedWeights::Int16(_) => PackedElement::Int16,
             PackedWeights::Int8(_) => PackedElement::Int8,
         }
@@ -81,7 +87,7 @@ impl<'a> PackedWeights<'a> {
     pub(crate) fn bytes(&self) -> &'a [u8] {
         match self {
             PackedWeights::F32(elements) => bytemuck::cast_slice(elements),
-            PackedWeights::Bf16(elements) => bytemuck::cast_slice(elements),
+            PackedWeights::Bf16(elements) | PackedWeights::F16(elements) => bytemuck::cast_slice(elements),
             PackedWeights::Int16(elements) => bytemuck::cast_slice(elements),
             PackedWeights::Int8(elements) => bytemuck::cast_slice(elements),
         }
@@ -106,6 +112,8 @@ pub enum PackedWeightsMut<'a> {
     F32(&'a mut [f32]),
     /// Of `bf16` in pairs.
     Bf16(&'a mut [u16]),
+    /// Of `f16`, row after row.
+    F16(&'a mut [u16]),
     /// Of 16-bit integers in pairs.
     Int16(&'a mut [i16]),
     /// Of bytes, in pairs or four at a time.
@@ -119,6 +127,7 @@ impl<'a> PackedWeightsMut<'a> {
         match element.into() {
             PackedElement::F32 => PackedWeightsMut::F32(bytemuck::cast_slice_mut(words)),
             PackedElement::Bf16 => PackedWeightsMut::Bf16(bytemuck::cast_slice_mut(words)),
+            PackedElement::F16 => PackedWeightsMut::F16(bytemuck::cast_slice_mut(words)),
             PackedElement::Int16 => PackedWeightsMut::Int16(bytemuck::cast_slice_mut(words)),
             PackedElement::Int8 => PackedWeightsMut::Int8(bytemuck::cast_slice_mut(words)),
         }
@@ -129,7 +138,7 @@ impl<'a> PackedWeightsMut<'a> {
     pub fn words(&self) -> usize {
         match self {
             PackedWeightsMut::F32(elements) => elements.len(),
-            PackedWeightsMut::Bf16(elements) => elements.len() / 2,
+            PackedWeightsMut::Bf16(elements) | PackedWeightsMut::F16(elements) => elements.len() / 2,
             PackedWeightsMut::Int16(elements) => elements.len() / 2,
             PackedWeightsMut::Int8(elements) => elements.len() / 4,
         }

@@ -45,6 +45,9 @@ pub enum Elements {
     /// other operand is rounded to `bf16` too, except in products of one row, which are those of `Bf16`. AVX-512 with
     /// [`Extension::Amx`] only.
     Bf16Tiles,
+    /// As `f16`, row after row, widened to `f32` in registers: products and sums are those of `f32`. For weights that a
+    /// model stores so, which lose nothing.
+    F16,
 }
 
 impl Precision {
@@ -64,10 +67,13 @@ impl Precision {
 }
 
 impl Elements {
-    /// Whether a 32-bit word holds two rows.
+    /// Rows that take the room of one row of 32-bit words.
     #[must_use]
-    pub const fn in_pairs(self) -> bool {
-        !matches!(self, Elements::F32)
+    pub const fn rows_of_a_word(self) -> usize {
+        match self {
+            Elements::F32 => 1,
+            Elements::Bf16 | Elements::Bf16Dot | Elements::Bf16Tiles | Elements::F16 => 2,
+        }
     }
 
     /// The elements of a product of two computed matrices where a product by weights has these. Rounding both operands
@@ -76,7 +82,7 @@ impl Elements {
     pub const fn of_computed(self) -> Elements {
         match self {
             Elements::Bf16Tiles => Elements::Bf16Tiles,
-            Elements::F32 | Elements::Bf16 | Elements::Bf16Dot => Elements::F32,
+            Elements::F32 | Elements::Bf16 | Elements::Bf16Dot | Elements::F16 => Elements::F32,
         }
     }
 
@@ -85,7 +91,7 @@ impl Elements {
     pub const fn words(self, rows: usize) -> usize {
         match self {
             Elements::F32 => rows,
-            Elements::Bf16 | Elements::Bf16Dot => rows.div_ceil(2),
+            Elements::Bf16 | Elements::Bf16Dot | Elements::F16 => rows.div_ceil(2),
             Elements::Bf16Tiles => rows.div_ceil(STEP) * STEP_WORDS,
         }
     }
@@ -101,14 +107,19 @@ impl Elements {
     pub const fn suit(self, isa: Isa) -> bool {
         matches!(
             (self, isa),
-            (Elements::F32 | Elements::Bf16, _) | (Elements::Bf16Dot | Elements::Bf16Tiles, Isa::Avx512)
+            (Elements::F32 | Elements::Bf16 | Elements::F16, _)
+                | (Elements::Bf16Dot | Elements::Bf16Tiles, Isa::Avx512)
         )
     }
 }
 
 impl From<Elements> for PackedElement {
     fn from(elements: Elements) -> PackedElement {
-        if elements.in_pairs() { PackedElement::Bf16 } else { PackedElement::F32 }
+        match elements {
+            Elements::F32 => PackedElement::F32,
+            Elements::Bf16 | Elements::Bf16Dot | Elements::Bf16Tiles => PackedElement::Bf16,
+            Elements::F16 => PackedElement::F16,
+        }
     }
 }
 

@@ -221,6 +221,7 @@ forms! {
     VCVTNE2PS2BF16 = MAP_0F38 PREFIX_F2 0x72 Layout::Rvm;
     VPMOVZXWD = MAP_0F38 PREFIX_66 0x33 Layout::Rm, memory(VECTOR / 2);
     VPMOVDW = MAP_0F38 PREFIX_F3 0x33 Layout::Mr, memory(VECTOR / 2);
+    VCVTPH2PS = MAP_0F38 PREFIX_66 0x13 Layout::Rm, memory(VECTOR / 2);
 }
 
 /// An instruction as one word, and its length; the bytes after it are arbitrary.

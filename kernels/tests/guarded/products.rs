@@ -49,7 +49,7 @@ fn panels(
 
 /// What weights may consist of at that level.
 fn suiting(isa: Isa) -> Vec<Elements> {
-    let all = [Elements::F32, Elements::Bf16, Elements::Bf16Dot, Elements::Bf16Tiles];
+    let all = [Elements::F32, Elements::Bf16, Elements::Bf16Dot, Elements::Bf16Tiles, Elements::F16];
     all.into_iter().filter(|elements| elements.suit(isa)).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Products of 16-bit and 8-bit integers, and moves between their widths.
 
+use half::f16;
 use kiln_kernels::jit::{Asm, Code, Gpr, JoinedRow, Mem, Src, Vreg, verify};
 use kiln_kernels::{Extension, Isa};
 
@@ -66,6 +67,32 @@ fn quadruples_of_bytes_are_added_to_a_sum_that_wraps() {
             let products = x[lane].to_le_bytes().into_iter().zip(y[lane].to_le_bytes());
             let sum = products.map(|(u, s)| i32::from(u) * i32::from(s as i8)).sum::<i32>();
             assert_eq!([output[0][lane], output[1][lane]], [c[lane].wrapping_add(sum as u32); 2]);
+        }
+    }
+}
+
+#[test]
+fn halves_become_whole_numbers_from_any_address() {
+    for isa in LEVELS {
+        for register in [0, 7, isa.registers() - 1] {
+            let code = kernel(isa, |asm| {
+                for (at, disp) in [0, 3, 130].into_iter().enumerate() {
+                    asm.vload_f16(Vreg(register), Mem::at(INPUT, disp));
+                    asm.vstore(vector(OUTPUT, at), Vreg(register));
+                }
+            });
+            for [a, b, c] in operands() {
+                let output = call(&code, &[a, b, c], 3, &[]).vectors;
+                let bytes: Vec<u8> = [a, b, c].iter().flatten().flat_map(|lane| lane.to_le_bytes()).collect();
+                for (at, disp) in [0, 3, 130].into_iter().enumerate() {
+                    for lane in 0..isa.lanes() {
+                        let bits = u16::from_le_bytes([bytes[disp + 2 * lane], bytes[disp + 2 * lane + 1]]);
+                        let (number, found) = (f16::from_bits(bits).to_f32(), f32::from_bits(output[at][lane]));
+                        let same = found.to_bits() == number.to_bits() || found.is_nan() && number.is_nan();
+                        assert!(same, "{isa}: {bits:#x} became {found}");
+                    }
+                }
+            }
         }
     }
 }

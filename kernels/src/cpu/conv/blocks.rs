@@ -57,7 +57,9 @@ impl ConvBlocks {
             Strategy::Amx => WeightLayout::Amx,
             Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => match self.elements {
                 Elements::Bf16Dot => WeightLayout::Pairs { vectors },
-                Elements::F32 | Elements::Bf16 | Elements::Bf16Tiles => WeightLayout::Panels { vectors },
+                Elements::F32 | Elements::Bf16 | Elements::Bf16Tiles | Elements::F16 => {
+                    WeightLayout::Panels { vectors }
+                }
             },
         }
     }

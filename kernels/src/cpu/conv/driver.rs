@@ -37,7 +37,7 @@ impl ConvBlocks {
             Strategy::Pointwise | Strategy::Direct | Strategy::Winograd(_) => match self.elements {
                 Elements::F32 => true,
                 Elements::Bf16Dot => self.elements.suit(isa) && shape.weights().pairs_up(),
-                Elements::Bf16 | Elements::Bf16Tiles => false,
+                Elements::Bf16 | Elements::Bf16Tiles | Elements::F16 => false,
             },
         };
         counted

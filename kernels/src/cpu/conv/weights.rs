@@ -130,7 +130,7 @@ impl Weights {
     #[must_use]
     pub fn elements(&self, wanted: Elements) -> Elements {
         let suits = match wanted {
-            Elements::F32 | Elements::Bf16 => false,
+            Elements::F32 | Elements::Bf16 | Elements::F16 => false,
             Elements::Bf16Dot => self.pairs_up() && self.enough_for_pairs(),
             Elements::Bf16Tiles => self.suits_amx(),
         };
@@ -173,8 +173,8 @@ impl Weights {
         match elements {
             Elements::Bf16Tiles => WeightLayout::Amx,
             Elements::Bf16Dot => WeightLayout::Pairs { vectors: vectors() },
-            Elements::F32 | Elements::Bf16 if self.is_depthwise() => WeightLayout::Rows,
-            Elements::F32 | Elements::Bf16 => WeightLayout::Panels { vectors: vectors() },
+            Elements::F32 | Elements::Bf16 | Elements::F16 if self.is_depthwise() => WeightLayout::Rows,
+            Elements::F32 | Elements::Bf16 | Elements::F16 => WeightLayout::Panels { vectors: vectors() },
         }
     }
 

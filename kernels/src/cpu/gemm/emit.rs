@@ -88,10 +88,10 @@ struct Variant<'a> {
 impl<'a> Variant<'a> {
     fn new(asm: &Asm, key: &'a TileCode, rows: usize, memory: bool) -> Variant<'a> {
         let (vectors, operands) = (usize::from(key.vectors), key.right.operands());
-        let widened = operands.load == Load::Bf16Pairs;
+        let pairs = operands.load == Load::Bf16Pairs;
         let loads = match rows {
-            1 if widened => LONE_WIDENED,
-            1 => 0,
+            1 if operands.is_plain() => 0,
+            1 => LONE_WIDENED,
             _ => vectors,
         };
         let last = usize::from(asm.registers()) - 1;
@@ -110,10 +110,10 @@ impl<'a> Variant<'a> {
             sets,
             fields: FIELDS,
             ldb: plain.then_some(arg!(TileArgs.ldb)),
-            paired: widened.then_some(arg!(TileArgs.paired)),
+            paired: pairs.then_some(arg!(TileArgs.paired)),
             prefetch: (rows > 1 && key.left != LeftRows::Lines && !plain).then_some(prefetch),
             from_memory: rows == 1,
-            upper: (widened && rows * vectors * sets + loads < last).then_some(Vreg(last as u8)),
+            upper: (pairs && rows * vectors * sets + loads < last).then_some(Vreg(last as u8)),
         };
         Variant { key, reduction, memory }
     }

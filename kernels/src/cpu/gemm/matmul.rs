@@ -20,6 +20,7 @@ use super::row::{Row, RowCode, STREAMS};
 use super::rows::{Tiles, part};
 use super::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use super::tile_size::most_rows;
+use super::widen::Widen;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::description::sizes;
@@ -126,6 +127,9 @@ pub struct Matmul {
     packed_from: usize,
     /// Whether each task packs the panels that it alone needs, right before it multiplies them.
     pack_in_task: bool,
+    /// The kernel that widens parts of panels into scratch, where tasks do so before they multiply them
+    /// ([`MatmulShape::widens`]).
+    widen: Option<Widen>,
 }
 
 impl MatmulBlocks {
@@ -142,10 +146,10 @@ impl MatmulBlocks {
         let positive =
             [self.row_block, self.panel_block, self.k_block, self.batch_tasks, self.row_tasks, self.panel_tasks];
         let tasks = self.batch_tasks.checked_mul(self.row_tasks).and_then(|tasks| tasks.checked_mul(self.panel_tasks));
-        // Each part of the reduction starts with a whole pair.
-        let paired = !shape.elements().in_pairs() || self.k_block.is_multiple_of(2) || self.k_block() >= shape.k;
+        // Each part of the reduction starts with a whole row of words.
+        let whole = self.k_block().is_multiple_of(shape.elements().rows_of_a_word()) || self.k_block() >= shape.k;
         packed
-            && paired
+            && whole
             && amx::fits(shape, self, isa)
             && most_rows(isa, self.vectors()) > 0
             && !positive.contains(&0)
@@ -154,6 +158,11 @@ impl MatmulBlocks {
 }
 
 impl MatmulBlocks {
+    /// Tasks in all.
+    fn tasks(&self) -> usize {
+        self.batch_tasks() * self.row_tasks() * self.panel_tasks()
+    }
+
     /// Whether a driver with these blocks can apply this epilogue. A scale besides a bias needs packing here: the
     /// kernel adds the bias, to which the scale does not apply, before it scales, so the scale goes into the packed
     /// panels.
@@ -241,10 +250,12 @@ impl Matmul {
         let plain_panels = !matches!(shape.right, Right::Packed { .. }) && packed_from > 0;
         let plain = if plain_panels { Some(tile(RightColumns::Plain)?) } else { None };
         let any_packed = amx.is_none() && (!plain_panels || packed_from < panels.count());
-        let packed = if any_packed { Some(tile(RightColumns::packed(elements))?) } else { None };
+        let widen = shape.widens(isa, blocks.vectors()).then(|| Widen::new(isa, source)).transpose()?;
+        let columns = if widen.is_some() { RightColumns::Packed } else { RightColumns::packed(elements) };
+        let packed = if any_packed { Some(tile(columns)?) } else { None };
         let row = in_order.then(|| {
-            let (vectors, pairs) = (blocks.vectors, elements.in_pairs());
-            Row::new(RowCode { isa, vectors, pairs, activation: epilogue.activation }, panels, source)
+            let (vectors, right) = (blocks.vectors, RightColumns::packed(elements));
+            Row::new(RowCode { isa, vectors, right, activation: epilogue.activation }, panels, source)
         });
         let row = row.transpose()?;
         let pack_in_task = blocks.row_tasks == 1 && shape.right_matrices() == shape.batches();
@@ -264,13 +275,14 @@ impl Matmul {
             convert,
             packed_from,
             pack_in_task,
+            widen,
         })
     }
 
     /// Elements of scratch that [`Matmul::run`] needs.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
-        self.left_scratch() + self.shape.right_matrices() * self.packed_len() + self.widened_len()
+        self.left_scratch() + self.right_scratch() + self.widened_len()
     }
 
     /// The blocks in use.
@@ -291,6 +303,20 @@ impl Matmul {
             (None, None) => 0,
         };
         transposed + rounded
+    }
+
+    /// Elements of the panels that the driver packs, or of the parts of them that tasks widen.
+    fn right_scratch(&self) -> usize {
+        if self.widen.is_some() {
+            return self.blocks.tasks() * self.widened_block();
+        }
+        self.shape.right_matrices() * self.packed_len()
+    }
+
+    /// Elements of the panels that a task widens at a time.
+    fn widened_block(&self) -> usize {
+        let panels = self.blocks.panel_block().min(self.panels.count().div_ceil(self.blocks.panel_tasks()));
+        panels * self.blocks.k_block().min(self.shape.k) * self.panels.width
     }
 
     /// Elements of the panels that the driver packs for one right-hand matrix.
@@ -344,7 +370,7 @@ impl Matmul {
             let given = given.write("C", c.bytes_mut()).read("scratch", scratch);
             let left = self.left_for_amx(amx, left, &mut scratch[..self.left_scratch()], parallel);
             let buffers = AmxBuffers { left, right, c: Disjoint::new(c.bytes_mut()), extras, given };
-            self.tasks(parallel, &|batch, tiles, panels| {
+            self.tasks(parallel, &|_, batch, tiles, panels| {
                 self.product_on_amx(amx, &buffers, batch, tiles, panels, parallel);
             });
             return Ok(());
@@ -359,18 +385,18 @@ impl Matmul {
         Ok(())
     }
 
-    /// All tasks, each a part of one product: its batch, some tiles of rows, some panels.
-    fn tasks(&self, parallel: &dyn Parallel, product: &(dyn Fn(usize, Range<usize>, Range<usize>) + Sync)) {
+    /// All tasks, each by its number a part of one product: its batch, some tiles of rows, some panels.
+    fn tasks(&self, parallel: &dyn Parallel, product: &(dyn Fn(usize, usize, Range<usize>, Range<usize>) + Sync)) {
         let blocks = &self.blocks;
         let (batch_tasks, row_tasks, panel_tasks) = (blocks.batch_tasks(), blocks.row_tasks(), blocks.panel_tasks());
-        parallel.run(batch_tasks * row_tasks * panel_tasks, &|task| {
+        parallel.run(blocks.tasks(), &|task| {
             let (rest, panels) = (task / panel_tasks, task % panel_tasks);
             let (batches, rows) = (rest / row_tasks, rest % row_tasks);
             let batches = part(self.shape.batches(), batch_tasks, batches);
             let tiles = part(self.tiles.count(), row_tasks, rows);
             let panels = part(self.panels.count(), panel_tasks, panels);
             for batch in batches {
-                product(batch, tiles.clone(), panels.clone());
+                product(task, batch, tiles.clone(), panels.clone());
             }
         });
     }
@@ -397,7 +423,9 @@ impl Matmul {
                 self.pack(&buffers, self.shape.right_start(matrix), matrix, panel);
             });
         }
-        self.tasks(parallel, &|batch, tiles, panels| self.product(&buffers, batch, tiles, panels, parallel));
+        self.tasks(parallel, &|task, batch, tiles, panels| {
+            self.product(&buffers, [task, batch], tiles, panels, parallel);
+        });
     }
 
     /// Packs one panel of one right-hand matrix into scratch.
@@ -474,11 +502,11 @@ impl Matmul {
         });
     }
 
-    /// A part of one product: some tiles of rows, some panels.
+    /// A task's part of one product of the batch: some tiles of rows, some panels.
     fn product(
         &self,
         buffers: &Buffers<'_>,
-        batch: usize,
+        [task, batch]: [usize; 2],
         tiles: Range<usize>,
         panels: Range<usize>,
         parallel: &dyn Parallel,
@@ -534,6 +562,9 @@ impl Matmul {
                 let scaled = self.epilogue.scale != 1.0 && !self.scale_when_packed() && args.unfinished == 0;
                 args.scaled = usize::from(scaled);
                 args.summarise();
+                let widened = self.widen.as_ref();
+                let widened =
+                    widened.map(|widen| self.widen_panels(widen, buffers, &place, task, block.clone(), k..k + count));
                 for rows in tiles.clone().step_by(blocks.row_block()) {
                     if parallel.is_stopped() {
                         return;
@@ -544,6 +575,9 @@ impl Matmul {
                         let right: *const f32 = buffers.right.at(place.right).cast();
                         let next = self.next(panel, k, &block, panels.end);
                         let next = next.map(|next| right.wrapping_add(next).cast());
+                        if let Some(widened) = widened {
+                            args.b = widened.wrapping_add((panel - block.start) * count * self.panels.width).cast();
+                        }
                         args.prefetch(next, self.row_bytes(), rows.len());
                         for run in self.tiles.runs(rows.clone()) {
                             args.rows = run.height;
@@ -562,12 +596,37 @@ impl Matmul {
         }
     }
 
+    /// Widens some rows of some panels of `f16` to `f32` in the task's part of scratch, where they follow each other.
+    fn widen_panels(
+        &self,
+        widen: &Widen,
+        buffers: &Buffers<'_>,
+        place: &Place,
+        task: usize,
+        panels: Range<usize>,
+        rows: Range<usize>,
+    ) -> *const f32 {
+        let (width, room) = (self.panels.width, self.widened_block());
+        // SAFETY: scratch has as much for each task.
+        let to = unsafe { buffers.packed.part(task * room..(task + 1) * room) };
+        if let PackedWeights::F16(halves) = buffers.right {
+            for (panel, to) in panels.zip(to.chunks_exact_mut((rows.len() * width).max(1))) {
+                let first = 2 * (place.right + self.in_panels(panel, rows.start));
+                widen.run(&halves[first..first + rows.len() * width], to);
+            }
+        }
+        to.as_ptr()
+    }
+
     /// Element offset of what is multiplied after this part of a panel, if that is packed. Tiles prefetch it while they
     /// multiply this part: the hardware prefetchers look ahead only where a panel is read for the first time, and
-    /// memory would be idle in all other tiles.
+    /// memory would be idle in all other tiles. Of panels that are widened first, it is the part that is widened in this
+    /// one's place after the block.
     fn next(&self, panel: usize, k: usize, block: &Range<usize>, end: usize) -> Option<usize> {
         let packed = matches!(self.shape.right, Right::Packed { .. });
         let (panel, k) = match (panel + 1 < block.end, k + self.blocks.k_block()) {
+            _ if self.widen.is_some() && k + self.blocks.k_block() < self.shape.k => (panel, k + self.blocks.k_block()),
+            _ if self.widen.is_some() => (panel + block.len(), 0),
             (true, _) => (panel + 1, k),
             (false, next) if next < self.shape.k => (block.start, next),
             _ => (block.end, 0),

@@ -69,8 +69,8 @@ impl MatmulBlocks {
             return MatmulBlocks::on_amx(isa, shape, vectors, threads);
         }
         let cache = l2_bytes(isa);
-        let pairs = shape.elements().in_pairs();
-        let element = if pairs { 2 } else { 4 };
+        let rows_of_a_word = shape.elements().rows_of_a_word();
+        let element = if shape.widens(isa, vectors) { 4 } else { 4 / rows_of_a_word };
         let k_block = match shape.right {
             // While weights come from memory, few other reads are under way: the tiles after the first find their part
             // of the panel in L1. Storing sums and loading them again for the next part costs less.
@@ -79,8 +79,8 @@ impl MatmulBlocks {
             }
             _ => equal_parts(shape.k, (cache / 2 / (width * element)).max(256)),
         };
-        // Parts of a reduction over bf16 pairs start with a whole pair.
-        let k_block = if pairs { k_block.next_multiple_of(2) } else { k_block };
+        // Parts of a reduction start with a whole row of words.
+        let k_block = k_block.next_multiple_of(rows_of_a_word);
         let panel = k_block * width * element;
         let rows = most_rows(isa, vectors) * k_block * 4;
         let (batch_tasks, row_tasks, panel_tasks) = split(isa, shape, vectors, threads);

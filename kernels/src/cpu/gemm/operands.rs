@@ -14,6 +14,8 @@ pub(crate) enum Load {
     Whole,
     /// One element of each bf16 pair, the first in even steps, widened to `f32`.
     Bf16Pairs,
+    /// `f16`, widened to `f32`.
+    Halves,
     /// Signed bytes, widened to 16-bit integers.
     SignedBytes,
 }
@@ -53,6 +55,9 @@ pub(crate) const F32: Operands = Operands {
 
 /// `f32` by bf16 pairs that are widened.
 pub(crate) const BF16_WIDENED: Operands = Operands { right: PackedElement::Bf16, load: Load::Bf16Pairs, ..F32 };
+
+/// `f32` by `f16` that is widened.
+pub(crate) const F16_WIDENED: Operands = Operands { right: PackedElement::F16, load: Load::Halves, ..F32 };
 
 /// bf16 pairs on both sides, multiplied as pairs (`vdpbf16ps`).
 pub(crate) const BF16_PAIRS: Operands = Operands {
@@ -111,7 +116,7 @@ impl Operands {
     pub(crate) const fn column_bytes(&self, steps: usize) -> usize {
         match self.load {
             Load::Bf16Pairs => steps.div_ceil(2) * 4,
-            Load::Whole | Load::SignedBytes => steps * self.group * self.right.bytes(),
+            Load::Whole | Load::Halves | Load::SignedBytes => steps * self.group * self.right.bytes(),
         }
     }
 
@@ -136,6 +141,7 @@ impl Operands {
         match (self.load, step % 2, upper) {
             (Load::Whole, ..) => asm.vload(to, from),
             (Load::SignedBytes, ..) => asm.vload_i8_as_i16(to, from),
+            (Load::Halves, ..) => asm.vload_f16(to, from),
             (Load::Bf16Pairs, 0, _) => {
                 asm.vload(to, from);
                 asm.vishl(to, to, 16);
@@ -170,6 +176,7 @@ mod tests {
         for (operands, bytes) in [
             (F32, 32),
             (BF16_WIDENED, 16),
+            (F16_WIDENED, 16),
             (BF16_PAIRS, 16),
             (INT16_PAIRS, 16),
             (INT8_WIDENED, 8),

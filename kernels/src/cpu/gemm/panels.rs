@@ -6,13 +6,17 @@
 //!
 //! Where an instruction adds several elements of a column (KR), these follow each other: panels in `bf16` are panels of
 //! words, each of which holds two rows, the first in its lower half (VNNI layout); integers come in groups of two or
-//! four.
+//! four. Panels in `f16` have rows of half the bytes, two of which count as a row of words.
 
 use std::ops::Range;
 
+use half::slice::HalfBitsSliceExt;
+
 use crate::cpu::PackedWeightsMut;
+use crate::cpu::halves::narrow;
 use crate::cpu::precision::to_bf16;
 use crate::error::{KernelError, Result};
+use crate::isa::Isa;
 
 /// The panels of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -110,8 +114,8 @@ impl Panels {
         Ok(())
     }
 
-    /// Packs the whole matrix in the elements of `out`, each times `scale`: as [`Panels::pack`] or as
-    /// [`Panels::pack_pairs`].
+    /// Packs the whole matrix in the elements of `out`, each times `scale`: as [`Panels::pack`], [`Panels::pack_pairs`]
+    /// or [`Panels::pack_rows`].
     ///
     /// # Errors
     ///
@@ -120,12 +124,14 @@ impl Panels {
         match out {
             PackedWeightsMut::F32(out) => self.pack(source, scale, out),
             PackedWeightsMut::Bf16(out) => self.pack_pairs(source, scale, out),
+            PackedWeightsMut::F16(out) => self.pack_rows(0..self.rows, source, scale, PackedWeightsMut::F16(out)),
             PackedWeightsMut::Int16(_) | PackedWeightsMut::Int8(_) => Err(for_integers()),
         }
     }
 
     /// Packs some rows of every panel, for a matrix that comes a few rows at a time, front to back. `rows` are those of
-    /// the panels, and `source` holds them alone. Of bf16 pairs, rows are words, and the source has one group.
+    /// the panels, and `source` holds them alone. Of bf16 pairs and of `f16`, two rows of which take the room of one row
+    /// of words, rows are words, and the source has one group.
     ///
     /// # Errors
     ///
@@ -155,6 +161,14 @@ impl Panels {
                 let panels = out.as_chunks_mut::<2>().0.chunks_exact_mut(self.panel_len().max(1));
                 for (index, panel) in panels.enumerate() {
                     some.pack_groups(source, words, index, |_, value| to_bf16(value * scale), &mut panel[part.clone()]);
+                }
+            }
+            PackedWeightsMut::F16(out) => {
+                let halves = 2 * some.words(source)?;
+                let part = 2 * part.start..2 * part.end;
+                let panels = out.chunks_exact_mut((2 * self.panel_len()).max(1));
+                for (index, panel) in panels.enumerate() {
+                    some.pack_halves(source, halves, index, scale, &mut panel[part.clone()]);
                 }
             }
             PackedWeightsMut::Int16(_) | PackedWeightsMut::Int8(_) => return Err(for_integers()),
@@ -277,6 +291,25 @@ impl Panels {
                         to.iter_mut().zip(elements).for_each(|(to, element)| *to = element);
                     }
                 }
+            }
+        }
+    }
+
+    /// Packs panel `index` in `f16`, row after row. Each group of the source, which [`Panels::check`] let pass, takes
+    /// `rows` of them; rows and columns that it lacks are zeros.
+    fn pack_halves(&self, source: &Source<'_>, rows: usize, index: usize, scale: f32, panel: &mut [u16]) {
+        // One strip of rows after another is laid out, then rounded.
+        const STRIP: usize = 32;
+        let mut strip = vec![0.0; STRIP * self.width];
+        for (panel, outer) in panel.chunks_exact_mut((rows * self.width).max(1)).zip(source.outer) {
+            for (number, to) in panel.chunks_mut(STRIP * self.width).enumerate() {
+                let first = (number * STRIP).min(source.inner);
+                let count = (to.len() / self.width).min(source.inner - first);
+                let outer = [outer + first * source.inner_stride];
+                let (from, padding) = strip[..to.len()].split_at_mut(count * self.width);
+                self.pack_panel(&Source { outer: &outer, inner: count, ..*source }, index, scale, from);
+                padding.fill(0.0);
+                narrow(Isa::detect(), &strip[..to.len()], to.reinterpret_cast_mut());
             }
         }
     }

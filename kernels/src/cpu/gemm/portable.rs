@@ -1,5 +1,7 @@
 //! The micro-kernel in Rust, for machines where no code may be emitted: the contract of [`TileArgs`], loop by loop.
 
+use half::f16;
+
 use super::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use super::tile_size::MOST_ROWS;
 use crate::cpu::precision::from_bf16;
@@ -66,16 +68,22 @@ unsafe fn one<const WIDTH: usize>(key: &TileCode, args: &TileArgs, columns: usiz
         }
         for at in (args.first..args.end).step_by(4) {
             // SAFETY: a right-hand row has `WIDTH` readable elements.
-            let right = unsafe { &*b.cast::<[f32; WIDTH]>() };
+            let right: [f32; WIDTH] = unsafe {
+                match key.right {
+                    RightColumns::Halves => (*b.cast::<[u16; WIDTH]>()).map(|bits| f16::from_bits(bits).to_f32()),
+                    _ => *b.cast(),
+                }
+            };
             for (left, sums) in left[..rows].iter().zip(&mut sums) {
                 // SAFETY: left-hand rows are readable over the reduction.
                 let a = unsafe { *left.add(at).cast::<f32>() };
-                for (sum, b) in sums.iter_mut().zip(right) {
+                for (sum, b) in sums.iter_mut().zip(&right) {
                     *sum += a * b;
                 }
             }
             b = match key.right {
                 RightColumns::Packed | RightColumns::Pairs | RightColumns::Dots => b.wrapping_add(4 * WIDTH),
+                RightColumns::Halves => b.wrapping_add(2 * WIDTH),
                 RightColumns::Plain => b.wrapping_add(args.ldb),
             };
         }

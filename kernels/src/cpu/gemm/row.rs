@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::operands::UPPER;
 use super::panels::Panels;
 use super::reduction::UNROLL;
-use super::tile::TileArgs;
+use super::tile::{RightColumns, TileArgs};
 use super::tile_size::MOST_VECTORS;
 use crate::cpu::activation::{self, Place};
 use crate::cpu::chain::UnaryOp;
@@ -46,8 +46,8 @@ pub struct RowCode {
     pub isa: Isa,
     /// Vectors that a panel is wide.
     pub vectors: u8,
-    /// Whether panels hold bf16 pairs.
-    pub pairs: bool,
+    /// What panels hold: `f32`, bf16 pairs that are widened, or `f16`.
+    pub right: RightColumns,
     /// Applied before the last store.
     pub activation: Option<UnaryOp>,
 }
@@ -80,12 +80,13 @@ impl Arguments for RowArgs {
     type Kernel = RowCode;
 
     fn extents(&self, key: &RowCode, extents: &mut Extents<'_>) {
-        let row = usize::from(key.vectors) * key.isa.lanes() * 4;
-        let paired = if key.pairs { self.paired } else { 0 };
+        let columns = usize::from(key.vectors) * key.isa.lanes();
+        let paired = if key.pairs() { self.paired } else { 0 };
         let end = self.unrolled.max(paired).max(self.end);
         extents.read("the left-hand row", self.left).bytes(end);
-        let rows = end.div_ceil(if key.pairs { 8 } else { 4 });
-        extents.read("panels", self.panels).over(STREAMS, self.panel_stride).over(rows, row).bytes(row);
+        let panel = key.right.operands().column_bytes(end.div_ceil(4)) * columns;
+        extents.read("panels", self.panels).over(STREAMS, self.panel_stride).bytes(panel);
+        let row = columns * 4;
         extents.write("C", self.c).bytes(STREAMS * row);
         if !self.bias.is_null() {
             extents.read("bias", self.bias).bytes(STREAMS * row);
@@ -172,6 +173,10 @@ impl RowCode {
             let reason = format!("{STREAMS} panels of {vectors} vectors do not fit the registers of {}", self.isa);
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
+        if !matches!(self.right, RightColumns::Packed | RightColumns::Pairs | RightColumns::Halves) {
+            let reason = format!("a row by {:?}", self.right);
+            return Err(KernelError::Unsupported { family: FAMILY, reason });
+        }
         activation::check(FAMILY, self.activation)?;
         asm.prologue();
         self.start(asm);
@@ -179,6 +184,11 @@ impl RowCode {
         self.epilogue(asm);
         asm.epilogue();
         Ok(())
+    }
+
+    /// Whether panels hold bf16 pairs.
+    fn pairs(&self) -> bool {
+        self.right == RightColumns::Pairs
     }
 
     fn sums(&self) -> u8 {
@@ -213,7 +223,7 @@ impl RowCode {
         asm.lea(THREE_STRIDES, Mem::indexed(PANEL_STRIDE, PANEL_STRIDE, 2, 0));
         asm.mov_imm(AT, 0);
         let steps = [(arg!(RowArgs.unrolled), UNROLL), (arg!(RowArgs.paired), 2), (arg!(RowArgs.end), 1)];
-        for (end, elements) in steps.into_iter().filter(|&(_, elements)| elements != 2 || self.pairs) {
+        for (end, elements) in steps.into_iter().filter(|&(_, elements)| elements != 2 || self.pairs()) {
             asm.load(END, end);
             asm.while_less(AT, END, 32, |asm| self.elements(asm, elements));
         }
@@ -221,10 +231,9 @@ impl RowCode {
 
     /// The reduction over so many elements, and the move to those behind them.
     fn elements(&self, asm: &mut Asm, elements: usize) {
-        let bytes = i32::from(self.vectors) * asm.vector_bytes();
-        let rows = if self.pairs { elements.div_ceil(2) } else { elements };
+        let rows = if self.pairs() { elements.div_ceil(2) } else { elements };
         for row in 0..rows {
-            match self.pairs {
+            match self.pairs() {
                 true => self.pair(asm, row as i32, elements.min(2)),
                 false => self.element(asm, row as i32),
             }
@@ -233,13 +242,19 @@ impl RowCode {
             }
         }
         asm.add_imm(AT, elements as i32 * 4);
+        let bytes = i32::from(self.vectors) * self.right_bytes(asm);
         asm.add_imm(FIRST, rows as i32 * bytes);
+    }
+
+    /// Bytes of a panel that a vector is loaded from.
+    fn right_bytes(&self, asm: &Asm) -> i32 {
+        (self.right.operands().column_bytes(1) * asm.lanes()) as i32
     }
 
     /// Address of the vector for a sum in row `row` of its panel.
     fn column(&self, asm: &Asm, row: i32, sum: u8) -> Mem {
         let (stream, vector) = (sum / self.vectors, sum % self.vectors);
-        let at = (row * i32::from(self.vectors) + i32::from(vector)) * asm.vector_bytes();
+        let at = (row * i32::from(self.vectors) + i32::from(vector)) * self.right_bytes(asm);
         match stream {
             0 => Mem::at(FIRST, at),
             3 => Mem::indexed(FIRST, THREE_STRIDES, 1, at),
@@ -247,21 +262,29 @@ impl RowCode {
         }
     }
 
-    /// Prefetches the lines [`AHEAD`] of row `row` of each panel; a vector is one line.
+    /// Prefetches the lines [`AHEAD`] of row `row` of each panel: a vector is one line, of `f16` half of one.
     fn prefetch(&self, asm: &mut Asm, row: i32) {
+        const LINE: i32 = 64;
         for sum in 0..self.sums() {
             let at = self.column(asm, row, sum);
-            asm.prefetch(at.plus(AHEAD));
+            if at.disp % LINE == 0 {
+                asm.prefetch(at.plus(AHEAD));
+            }
         }
     }
 
     /// Multiplies one element of the left-hand row with a row of the panels.
     fn element(&self, asm: &mut Asm, row: i32) {
-        let element = Vreg(self.sums());
+        let (element, widened) = (Vreg(self.sums()), Vreg(self.sums() + 1));
         asm.vbroadcast(element, Mem::indexed(LEFT, AT, 1, row * 4));
         for sum in 0..self.sums() {
             let at = self.column(asm, row, sum);
-            asm.vfma231(Vreg(sum), element, at);
+            if self.right == RightColumns::Halves {
+                asm.vload_f16(widened, at);
+                asm.vfma231(Vreg(sum), element, widened);
+            } else {
+                asm.vfma231(Vreg(sum), element, at);
+            }
         }
     }
 

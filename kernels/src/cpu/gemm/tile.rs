@@ -36,6 +36,8 @@ pub enum RightColumns {
     /// In packed panels of bf16 pairs, multiplied as pairs (`vdpbf16ps`). Left-hand rows hold pairs too, and the
     /// reduction counts pairs.
     Dots,
+    /// In packed panels of `f16`, which is widened to `f32` in registers.
+    Halves,
 }
 
 impl RightColumns {
@@ -46,6 +48,7 @@ impl RightColumns {
             // Of products packed for AMX, only single rows are left for vectors.
             Elements::Bf16 | Elements::Bf16Tiles => RightColumns::Pairs,
             Elements::Bf16Dot => RightColumns::Dots,
+            Elements::F16 => RightColumns::Halves,
         }
     }
 
@@ -55,6 +58,7 @@ impl RightColumns {
             RightColumns::Packed | RightColumns::Plain => operands::F32,
             RightColumns::Pairs => operands::BF16_WIDENED,
             RightColumns::Dots => operands::BF16_PAIRS,
+            RightColumns::Halves => operands::F16_WIDENED,
         }
     }
 }
@@ -225,6 +229,7 @@ impl Arguments for TileArgs {
             RightColumns::Packed | RightColumns::Dots => {
                 right.over(taps, elements * width * 4).bytes(elements * width * 4)
             }
+            RightColumns::Halves => right.over(taps, elements * width * 2).bytes(elements * width * 2),
             RightColumns::Pairs => {
                 let words = elements.div_ceil(2) * width;
                 right.over(taps, words * 4).bytes(words * 4);

@@ -450,7 +450,9 @@ pub fn pack(
                 PackedWeightsMut::Int8(panels) => {
                     pack_channels(&layout_of, sizes, source, |weight| weight as i8, panels, sums);
                 }
-                PackedWeightsMut::F32(_) | PackedWeightsMut::Bf16(_) => return Err(other_room(layout)),
+                PackedWeightsMut::F32(_) | PackedWeightsMut::Bf16(_) | PackedWeightsMut::F16(_) => {
+                    return Err(other_room(layout));
+                }
             }
             Ok(())
         }

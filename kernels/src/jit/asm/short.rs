@@ -61,6 +61,16 @@ impl Asm {
         self.ops.replace(start + 2, |_| LENGTH_256);
     }
 
+    /// `lanes()` numbers of `f16` as `f32`, exactly; a signalling NaN becomes a quiet one.
+    pub fn vload_f16(&mut self, dst: Vreg, src: Mem) {
+        self.check_vectors(dst.0);
+        if self.wide() {
+            self.evex(&evex::VCVTPH2PS, Operands::of(dst.0, 0), src.into());
+        } else {
+            x64_mem!(self, src, imm 0, [vcvtph2ps Ry(dst.0), OWORD] []);
+        }
+    }
+
     /// `lanes()` bytes in memory = the lowest byte of each 32-bit lane of src. On AVX2 `src` and `scratch` are
     /// destroyed, and every lane of src must be in 0 to 255.
     pub fn vstore_u8(&mut self, dst: Mem, src: Vreg, scratch: Vreg) {

@@ -194,6 +194,7 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
             | Kind::VwidenU8
             | Kind::VwidenI8
             | Kind::VwidenU16
+            | Kind::VwidenF16
             | Kind::VstoreBytes
             | Kind::VstoreWords => m.transfer(op, memory),
         }
@@ -406,6 +407,14 @@ impl Machine {
                 for (lane, out) in out.iter_mut().enumerate().take(usize::from(op.width)) {
                     let [low, high]: [i8; 2] = memory.read(address + 2 * lane as u64);
                     *out = lanes::words(i16::from(low), i16::from(high));
+                }
+                self.put(op, &out);
+            }
+            Kind::VwidenF16 => {
+                let address = self.address(op);
+                let mut out = [0; 16];
+                for (lane, out) in out.iter_mut().enumerate().take(usize::from(op.width)) {
+                    *out = lanes::widened_f16(memory.read(address + 2 * lane as u64));
                 }
                 self.put(op, &out);
             }

@@ -90,6 +90,12 @@ pub(super) fn dot_bf16(d: u32, a: u32, b: u32) -> u32 {
     flushed(lower(a).mul_add(lower(b), sum)).to_bits()
 }
 
+/// `vcvtph2ps`: exact, a NaN becomes a quiet one.
+pub(super) fn widened_f16(bits: u16) -> u32 {
+    let quiet = if half::f16::from_bits(bits).is_nan() { 0x200 } else { 0 };
+    half::f16::from_bits(bits | quiet).to_f32().to_bits()
+}
+
 /// One `f32` as `vcvtne2ps2bf16` rounds it: to nearest even, denormals to zero, a NaN to a quiet one.
 fn round_bf16(x: u32) -> u32 {
     let value = f32::from_bits(x);

@@ -27,7 +27,7 @@ pub(super) enum Kind {
     Vcompare, VcompareMask, Vselect, VselectMask, MaskFromGpr,
     // Moves.
     Vmove, Vstore, VloadMasked, VstoreMasked, Vbroadcast, VloadOne, VstoreOne, VloadTwo, VfromGpr, VwidenU8,
-    VwidenI8, VwidenU16, VstoreBytes, VstoreWords,
+    VwidenI8, VwidenU16, VwidenF16, VstoreBytes, VstoreWords,
     // Between lanes.
     VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, VpermuteWords, VpermuteLanes, Vshuffle4,
     VpackWords, VpackBytes, VpackSigned, VaddWords, VmaxBytes, VmaxSigned,
@@ -267,6 +267,7 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vpdpbusd => Kind::VdotBytes,
         M::Vpmovsxbw => Kind::VwidenI8,
         M::Vpmovzxwd => Kind::VwidenU16,
+        M::Vcvtph2ps => Kind::VwidenF16,
         M::Vpmovdw => { operation.dst = operation.b; Kind::VstoreWords }
         M::Vpmovdb => { operation.dst = operation.b; Kind::VstoreBytes }
         M::Vpackssdw => Kind::VpackWords,

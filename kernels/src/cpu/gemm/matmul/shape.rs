@@ -3,6 +3,8 @@
 use smallvec::SmallVec;
 
 use crate::cpu::Elements;
+use crate::cpu::gemm::tile_size::most_rows;
+use crate::isa::Isa;
 
 /// How the left-hand matrix is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,6 +115,15 @@ impl MatmulShape {
             Right::Packed { elements, .. } => elements,
             Right::Rows { .. } | Right::Columns { .. } => Elements::F32,
         }
+    }
+
+    /// Whether panels of `f16` are widened in parts that all rows then read. Tiles of few rows widen them in registers: a
+    /// conversion takes both ports of multiply-adds, once for each tile, and a store once.
+    #[must_use]
+    pub fn widens(&self, isa: Isa, vectors: usize) -> bool {
+        /// Most tiles below each other that read `f16`.
+        const FEW: usize = 4;
+        self.elements() == Elements::F16 && self.m.div_ceil(most_rows(isa, vectors).max(1)) > FEW
     }
 
     /// Whether the right-hand side comes packed.

@@ -2,6 +2,7 @@
 
 mod stored;
 
+use half::f16;
 use smallvec::smallvec;
 
 use super::*;
@@ -112,7 +113,7 @@ fn pack(isa: Isa, elements: Elements, b: &[f32], k: usize, n: usize) -> Vec<f32>
 
 /// Every level with everything that its kernels multiply.
 fn forms() -> impl Iterator<Item = (Isa, Elements)> {
-    let all = [Elements::F32, Elements::Bf16, Elements::Bf16Dot, Elements::Bf16Tiles];
+    let all = [Elements::F32, Elements::Bf16, Elements::Bf16Dot, Elements::Bf16Tiles, Elements::F16];
     levels().into_iter().flat_map(move |isa| all.into_iter().filter(move |it| it.suit(isa)).map(move |it| (isa, it)))
 }
 
@@ -271,7 +272,7 @@ fn any_cut_of_the_work_gives_the_same_product() {
 }
 
 #[test]
-fn pairs_are_cut_between_pairs_alone() {
+fn a_reduction_is_cut_between_rows_of_words_alone() {
     let cuts: [fn(&mut MatmulBlocks); 5] = [
         |blocks| blocks.k_block = 64,
         |blocks| (blocks.row_block, blocks.panel_block, blocks.k_block) = (2, 3, 96),
@@ -279,7 +280,7 @@ fn pairs_are_cut_between_pairs_alone() {
         |blocks| (blocks.row_tasks, blocks.panel_tasks, blocks.k_block) = (100, 100, 32),
         |blocks| (blocks.batch_tasks, blocks.row_tasks) = (3, 2),
     ];
-    for (isa, elements) in forms().filter(|(_, elements)| elements.in_pairs()) {
+    for (isa, elements) in forms().filter(|(_, elements)| elements.rows_of_a_word() == 2) {
         for blocks in cuts.map(Some) {
             // AMX's parts of a reduction are whole steps.
             let case = Case { blocks, elements, ..Case::new(isa, 23, 75, 147) };
@@ -291,7 +292,7 @@ fn pairs_are_cut_between_pairs_alone() {
         let shape = MatmulShape { m: 3, n: 5, k: 9, batch: smallvec![], left: Left::Rows { stride: 9 }, right };
         let good = MatmulBlocks::pick(isa, &shape, &Epilogue::default(), 1);
         assert!(good.fits(&shape, isa));
-        assert!(!MatmulBlocks { k_block: 5, ..good }.fits(&shape, isa), "a part that starts inside of a pair");
+        assert!(!MatmulBlocks { k_block: 5, ..good }.fits(&shape, isa), "a part that starts inside of a row of words");
         let below = Right::Packed { vectors: good.vectors(), elements: Elements::Bf16Dot };
         let foreign = MatmulShape { right: below, ..shape };
         assert_eq!(good.fits(&foreign, isa), isa == Isa::Avx512);
@@ -319,10 +320,14 @@ fn lower_precision_rounds_what_it_says_and_nothing_else() {
             product.run(&a, packed(elements, &right), &mut c, Extras::default(), &mut scratch, &Serial).unwrap();
             let both = elements == Elements::Bf16Dot || elements == Elements::Bf16Tiles && m > 1;
             let round = |value: f32, on: bool| f64::from(if on { from_bf16(to_bf16(value)) } else { value });
+            let weight = |value: f32| match elements {
+                Elements::F32 => f64::from(value),
+                Elements::Bf16 | Elements::Bf16Dot | Elements::Bf16Tiles => round(value, true),
+                Elements::F16 => f16::from_f32(value).to_f64(),
+            };
             for (index, &found) in c.iter().enumerate() {
                 let (row, column) = (index / n, index % n);
-                let terms =
-                    (0..k).map(|at| round(a[row * k + at], both) * round(b[at * n + column], elements.in_pairs()));
+                let terms = (0..k).map(|at| round(a[row * k + at], both) * weight(b[at * n + column]));
                 let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
                 // Each of k additions, and each product that is not fused into one, is off by 2^-24 of at most all
                 // terms.
