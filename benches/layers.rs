@@ -288,7 +288,7 @@ fn convolution(isa: Isa, shape: &ConvShape, precision: Precision, pool: &Threads
     let plain = ConvBlocks::untransformed(isa, shape, elements, pool.threads());
     let (f32, residual) = (Stored::F32, Stored::F32);
     let wanted = match precision {
-        Precision::F32 => vec![],
+        Precision::F32 | Precision::Int8 | Precision::Int4 => vec![],
         Precision::Bf16 => [(Stored::Bf16, picked), (f32, plain)]
             .map(|(input, blocks)| (ConvStored { input, residual, output: Stored::Bf16 }, blocks))
             .to_vec(),

@@ -90,7 +90,8 @@ knobs! {
     /// How far rounding may go: sums of products only, also transforms as exact as those, or also slightly worse ones; or
     /// these with the same bits for a row alone and in any batch.
     numerics: Numerics = "KILN_NUMERICS", "default";
-    /// What weights of matrix products are kept in: f32 as they are, or bf16, which is smaller, faster and less exact.
+    /// What weights of matrix products are kept in: f32 as they are; or bf16, int8 or int4, which are smaller, faster and
+    /// less exact.
     precision: Precision = "KILN_PRECISION", "f32";
     /// Whether kernels are measured in the background where there is a choice: not, a few candidates, or many.
     tune: Tune = "KILN_TUNE", "off";
@@ -179,7 +180,7 @@ impl Value for Numerics {
 }
 
 impl Value for Precision {
-    const ALLOWED: &'static str = "f32 or bf16";
+    const ALLOWED: &'static str = "f32, bf16, int8 or int4";
 
     fn parse(text: &str) -> Option<Precision> {
         text.parse().ok()

@@ -35,8 +35,8 @@ use crate::values;
 /// - `cache_dir`: the folder of records; `cache_mode`: "read-write", "read", "memory" or "off"; `cache_per_model`:
 ///   whether the model has a file of records of its own; `error_on_cache_miss`: whether needing what no record knows is
 ///   an error.
-/// - `precision`: "f32" or "bf16"; `numerics`: "default", "precise", "strict" or "invariant"; `max_isa`: "portable",
-///   "avx2" or "avx512".
+/// - `precision`: "f32", "bf16", "int8" or "int4"; `numerics`: "default", "precise", "strict" or "invariant"; `max_isa`:
+///   "portable", "avx2" or "avx512".
 /// - `tune`: "off", "fast" or "full"; `rehearse`: whether plans of known shapes are made while the model loads.
 /// - `profile`: whether times by node are kept; `taps`: names of values on the way that are returned as outputs too.
 /// - `memory_bytes`: most bytes of tensors at once; `buffer_bytes`: most free bytes kept between requests.

@@ -42,6 +42,7 @@ mod quantized;
 mod report;
 mod reshape;
 mod residual;
+mod round_weights;
 mod transpose;
 mod unflatten;
 mod weights;
@@ -75,6 +76,8 @@ struct PassCx<'a> {
     folding: &'a mut fold::Budget,
     /// The element type of packed weights.
     elements: Elements,
+    /// Bits of the integers that weights of products become.
+    code_bits: Option<u8>,
 }
 
 /// A pass: rewrites the graph and returns the number of rewrites.
@@ -107,6 +110,7 @@ const GROUPS: &[Group] = &[
             ("affine", affine::run),
             ("gemm", gemm::run),
             ("matmul", matmul::run),
+            ("round_weights", round_weights::run),
             ("attention", attention::run),
             ("unflatten", unflatten::run),
             ("residual", residual::run),
@@ -178,6 +182,7 @@ fn rewrite(
                 evaluate,
                 folding: &mut *folding,
                 elements: options.elements(),
+                code_bits: options.code_bits(),
             };
             let mut changes = 0;
             for (name, run) in group.passes.iter().filter(|(name, _)| options.is_on(name)) {

@@ -1,10 +1,12 @@
 //! Products by block-quantised weights: MatMulNBits and MatMulBnb4 of ONNX Runtime, and MatMul and Gemm by constants
-//! that DequantizeLinear would dequantise by blocks (the pass `blockwise`).
+//! that DequantizeLinear would dequantise by blocks (the pass `blockwise`), or by numbers that a caller wants rounded
+//! (the pass `round_weights`).
 //!
 //! Weights, scales and zero points have to be constants: they are packed as they are when the node is made. Results are
 //! those of dequantised weights in `f32`, up to the order of additions. Where a model's `accuracy_level` is 4, rows are
 //! quantised to bytes by blocks, as in ONNX Runtime, on processors that multiply bytes.
 
+mod round;
 mod source;
 
 use kiln_kernels::cpu::blockwise::{
@@ -12,6 +14,7 @@ use kiln_kernels::cpu::blockwise::{
 };
 use kiln_kernels::memory::Collect;
 
+use self::round::{Bounds, Rounded};
 use self::source::{Given, ZeroPointBytes};
 use super::convert::narrow_through_f32;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
@@ -23,7 +26,7 @@ use crate::tensor::{DType, Tensor, TensorSpec};
 pub(super) const OPERATORS: &[Operator] = &[
     ("com.microsoft", "MatMulBnb4", |cx| narrow_through_f32(cx, make_bnb4)),
     ("com.microsoft", "MatMulNBits", |cx| narrow_through_f32(cx, make_nbits)),
-    ("kiln", "BlockwiseMatMul", make_blockwise),
+    ("kiln", "BlockwiseMatMul", |cx| narrow_through_f32(cx, make_blockwise)),
 ];
 
 /// The inputs that are packed: weights, scales, zero points.
@@ -152,6 +155,9 @@ fn make_blockwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         return Err(OpError::invalid(node, format!("weights of shape {:?}", weights.shape())));
     };
     let [k, n] = if trans_b { [columns, rows] } else { [rows, columns] };
+    if weights.dtype() == DType::F32 {
+        return make_rounded(cx, weights, [k, n], trans_b);
+    }
     let (codes, signed) = match weights.dtype() {
         DType::I2 => (Codes::Int2, true),
         DType::U2 => (Codes::Int2, false),
@@ -164,7 +170,7 @@ fn make_blockwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let given = Given { node, graph: cx.graph, k, n, block: block(node)? };
     let zeros = given.zero_points(3, codes, ZeroPointBytes::Apart { signed })?;
     let source = BlockSource {
-        codes: given.apart(weights, trans_b),
+        codes: given.apart(weights.bytes(), trans_b),
         signed,
         scales: given.factors(2)?,
         zero_bytes: &zeros.bytes,
@@ -172,6 +178,36 @@ fn make_blockwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         at: if trans_b { given.by_columns() } else { given.by_rows() },
     };
     let format = BlockFormat { codes, zeros: zeros.of(), block: given.block };
+    finish(cx, &given, format, LeftElements::Floats, &source, node.input(4).map(|_| 4))
+}
+
+/// Weights that are numbers, `k` by `n`, or `n` by `k` if `trans_b`: they are rounded to `bits` bits.
+fn make_rounded(
+    cx: &LoadCx<'_>,
+    weights: &Tensor,
+    [k, n]: [usize; 2],
+    trans_b: bool,
+) -> Result<Box<dyn Node>, OpError> {
+    let node = cx.node;
+    let codes = match node.attributes().int("bits") {
+        4 => Codes::Int4,
+        8 => Codes::Int8,
+        bits => return Err(OpError::invalid(node, format!("attribute bits = {bits}"))),
+    };
+    let given = Given { node, graph: cx.graph, k, n, block: block(node)? };
+    let mut numbers = weights.pieces().map_err(|error| OpError::invalid(node, error.to_string()))?;
+    let bounds = Bounds { k, n, block: given.block as usize, largest: f32::from(codes.middle()) };
+    let missing = || OpError::invalid(node, format!("fewer than {k} by {n} weights"));
+    let Rounded { codes: bytes, scales } = bounds.round(&mut numbers, trans_b).ok_or_else(missing)?;
+    let source = BlockSource {
+        codes: given.apart(&bytes, trans_b),
+        signed: true,
+        scales: &scales,
+        zero_bytes: &[],
+        zeros: &[],
+        at: if trans_b { given.by_columns() } else { given.by_rows() },
+    };
+    let format = BlockFormat { codes, zeros: ZeroPoints::Middle, block: given.block };
     finish(cx, &given, format, LeftElements::Floats, &source, node.input(4).map(|_| 4))
 }
 

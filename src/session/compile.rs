@@ -72,7 +72,7 @@ pub(super) fn compile(
         None => options.passes.clone(),
         Some(_) => NOT_ON_DEVICES.iter().fold(options.passes.clone(), |passes, name| passes.without(name)),
     };
-    let wanted = wanted.with_elements(build.elements());
+    let wanted = wanted.with_elements(build.elements()).with_code_bits(build.precision.code_bits());
     let passes = passes::optimise_until(stop, &mut graph, &wanted, &evaluate);
     #[cfg(feature = "device")]
     let uploads = if build.gpu.is_some() { place(&mut graph) } else { Vec::new() };

@@ -3,6 +3,9 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use kiln::graph::GraphBuilder;
+use kiln::tensor::{DType, Tensor};
+
 use crate::command::{arg, kiln};
 use crate::onnx_file;
 
@@ -77,6 +80,30 @@ fn a_dump_has_a_file_a_value_and_says_which_node_made_it() {
         assert_eq!(names, expected);
         assert_eq!(floats(file(&into, "y")), [0.0, 12.0, 25.0, 3.0, 14.0, 25.0]);
     }
+}
+
+#[test]
+fn a_lower_precision_is_measured_at_the_outputs() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut build = GraphBuilder::new("wide", 20);
+    let x = build.input("x", DType::F32, ["n".into(), 64.into()]);
+    let numbers = (0..64 * 24).map(|at| (at * 37 % 101) as f32 / 101.0 - 0.5).collect();
+    let w = build.constant(Tensor::from_vec([64, 24], numbers).unwrap());
+    let y = build.op("MatMul", &[x, w], &[]);
+    build.output("y", y);
+    let model = folder.path().join("wide.onnx");
+    std::fs::write(&model, kiln::onnx::write(&build.finish()).unwrap()).unwrap();
+    let model = arg(&model);
+    let printed = |precision: &str| kiln(["diff", &model, "--shape", "x[3,64]", "--precision", precision]).ok();
+    assert!(!printed("f32").contains("is off by"));
+    let share = |precision: &str| -> f64 {
+        let printed = printed(precision);
+        assert!(printed.contains("all agree"), "{printed}");
+        let line = printed.lines().find_map(|line| line.split_once("'y' is off by ")).unwrap().1;
+        line.split(' ').next().unwrap().parse().unwrap()
+    };
+    let (eight, four) = (share("int8"), share("int4"));
+    assert!(0.0 < eight && eight < 0.01 && 4.0 * eight < four && four < 0.2, "{eight} and {four}");
 }
 
 #[test]

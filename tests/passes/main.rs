@@ -5,6 +5,7 @@ mod apart;
 mod bf16;
 mod compact;
 mod draw;
+mod integers;
 mod pairs;
 mod parts;
 mod quantized;

@@ -28,6 +28,10 @@ pub enum Precision {
     F32,
     /// Weights known at load in `bf16`; the other side too, where the processor multiplies bf16 pairs.
     Bf16,
+    /// Weights of products known at load as integers of 8 bits, in blocks with a scale each; the rest in `f32`.
+    Int8,
+    /// Weights of products known at load as integers of 4 bits, in blocks with a scale each; the rest in `f32`.
+    Int4,
 }
 
 /// How packed weights are stored and multiplied.
@@ -58,10 +62,20 @@ impl Precision {
         let emulated = isa > Isa::detect();
         let pairs_pay = || emulated || Peaks::of_process().is_some_and(|peaks| peaks.pairs_pay());
         match self {
-            Precision::F32 => Elements::F32,
+            Precision::F32 | Precision::Int8 | Precision::Int4 => Elements::F32,
             Precision::Bf16 if isa == Isa::Avx512 && Extension::Amx.present() => Elements::Bf16Tiles,
             Precision::Bf16 if isa == Isa::Avx512 && pairs_pay() => Elements::Bf16Dot,
             Precision::Bf16 => Elements::Bf16,
+        }
+    }
+
+    /// Bits of the integers that weights of products become; `None` where they stay numbers.
+    #[must_use]
+    pub const fn code_bits(self) -> Option<u8> {
+        match self {
+            Precision::F32 | Precision::Bf16 => None,
+            Precision::Int8 => Some(8),
+            Precision::Int4 => Some(4),
         }
     }
 }
@@ -143,7 +157,7 @@ pub fn from_bf16(bits: u16) -> f32 {
 
 /// A text that names no precision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: expected f32 or bf16")]
+#[error("{0}: expected f32, bf16, int8 or int4")]
 pub struct PrecisionError(String);
 
 impl FromStr for Precision {
@@ -153,6 +167,8 @@ impl FromStr for Precision {
         match text {
             "f32" => Ok(Precision::F32),
             "bf16" => Ok(Precision::Bf16),
+            "int8" => Ok(Precision::Int8),
+            "int4" => Ok(Precision::Int4),
             other => Err(PrecisionError(other.to_owned())),
         }
     }
@@ -163,6 +179,8 @@ impl fmt::Display for Precision {
         f.write_str(match self {
             Precision::F32 => "f32",
             Precision::Bf16 => "bf16",
+            Precision::Int8 => "int8",
+            Precision::Int4 => "int4",
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use kiln::session::Precision;
 use kiln::tensor::{DType, Tensor, TensorError, TensorSpec, minifloat};
 use serde::{Deserialize, Serialize};
 
@@ -39,12 +40,17 @@ impl Tolerance {
         }
     }
 
-    /// The tolerance if weights are in `bf16`: they are off by up to 2^-9, and so is each term of a sum, however small
-    /// the sum is. So an element may be off by as much of the largest element; three such errors are allowed, for
-    /// networks of several layers.
-    pub(crate) fn lowered(self, expected: &Tensor) -> Tolerance {
-        const LOWERED: f64 = 1e-2;
-        Tolerance { rtol: self.rtol.max(LOWERED), ..self.scaled(expected, LOWERED) }
+    /// The tolerance for weights of that precision. They are off by up to 2^-9 of themselves in `bf16`, and by up to 2^-8
+    /// or 2^-4 of the largest of their block as integers; so is each term of a sum, however small the sum is. So an
+    /// element may be off by a share of the largest element: a few such errors, for networks of several layers.
+    pub(crate) fn lowered(self, expected: &Tensor, precision: Precision) -> Tolerance {
+        let share = match precision {
+            Precision::F32 => return self,
+            Precision::Bf16 => 1e-2,
+            Precision::Int8 => 2e-2,
+            Precision::Int4 => 0.25,
+        };
+        Tolerance { rtol: self.rtol.max(share), ..self.scaled(expected, share) }
     }
 
     /// The tolerance for results of sums: their rounding errors are relative to the terms, however small the sum is. So
@@ -56,20 +62,47 @@ impl Tolerance {
 
 /// The largest finite magnitude in a tensor of floats; 0 for other types.
 fn largest(tensor: &Tensor) -> f64 {
-    fn of(values: impl Iterator<Item = f64>) -> f64 {
-        values.filter(|value| value.is_finite()).fold(0.0f64, |most, value| most.max(value.abs()))
-    }
-    macro_rules! over {
-        ($element:ty, $to:expr) => {
-            tensor.as_slice::<$element>().map_or(0.0, |values| of(values.iter().map(|&value| $to(value))))
-        };
+    let values = floats(tensor).into_iter().flatten();
+    values.filter(|value| value.is_finite()).fold(0.0f64, |most, value| most.max(value.abs()))
+}
+
+/// The elements of a tensor of floats.
+fn floats(tensor: &Tensor) -> Option<Box<dyn Iterator<Item = f64> + '_>> {
+    fn wide<T: kiln::tensor::Element + Into<f64>>(tensor: &Tensor) -> Option<Box<dyn Iterator<Item = f64> + '_>> {
+        Some(Box::new(tensor.as_slice::<T>().ok()?.iter().map(|value| (*value).into())))
     }
     match tensor.dtype() {
-        DType::F32 => over!(f32, f64::from),
-        DType::F64 => over!(f64, |value: f64| value),
-        DType::F16 => over!(half::f16, f64::from),
-        DType::BF16 => over!(half::bf16, f64::from),
-        _ => 0.0,
+        DType::F32 => wide::<f32>(tensor),
+        DType::F64 => wide::<f64>(tensor),
+        DType::F16 => wide::<half::f16>(tensor),
+        DType::BF16 => wide::<half::bf16>(tensor),
+        _ => None,
+    }
+}
+
+/// How far a tensor of floats is from another one of its shape, over elements that are finite in both.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Distance {
+    /// The largest difference, as a share of the largest magnitude expected.
+    pub(crate) largest: f64,
+    /// The root of the mean square of differences, as a share of that of what is expected.
+    pub(crate) mean: f64,
+}
+
+impl Distance {
+    /// `None` for tensors of other types or of different shapes, and where nothing but zeros is expected.
+    pub(crate) fn of(expected: &Tensor, actual: &Tensor) -> Option<Distance> {
+        (expected.shape() == actual.shape()).then_some(())?;
+        let (mut most, mut squares, mut size) = (0.0f64, 0.0, 0.0);
+        for (expected, actual) in floats(expected)?.zip(floats(actual)?) {
+            if expected.is_finite() && actual.is_finite() {
+                most = most.max((expected - actual).abs());
+                squares += (expected - actual).powi(2);
+                size += expected.powi(2);
+            }
+        }
+        let largest = largest(expected);
+        (largest > 0.0).then(|| Distance { largest: most / largest, mean: (squares / size).sqrt() })
     }
 }
 
@@ -290,11 +323,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn distances_are_shares_of_what_is_expected() {
+        let tensor = |values: &[f32]| Tensor::from_slice([values.len()], values).unwrap();
+        let expected = tensor(&[3.0, -4.0, f32::INFINITY]);
+        let found = Distance::of(&expected, &tensor(&[3.0, -3.0, f32::INFINITY]));
+        assert_eq!(found, Some(Distance { largest: 0.25, mean: 0.2 }));
+        assert_eq!(Distance::of(&expected, &tensor(&[3.0])), None, "another shape");
+        assert_eq!(Distance::of(&tensor(&[0.0]), &tensor(&[1.0])), None, "nothing to be a share of");
+        let integers = Tensor::from_slice([1], &[1i32]).unwrap();
+        assert_eq!(Distance::of(&integers, &integers), None);
+    }
+
+    #[test]
     fn lower_precision_is_held_against_the_largest_element() {
         let expected = Tensor::from_vec([3], vec![-8.0f32, 0.0, f32::INFINITY]).unwrap();
-        assert_eq!(Tolerance::default().lowered(&expected), Tolerance { rtol: 1e-2, atol: 8e-2, units: 0 });
+        let lowered = |tolerance: Tolerance, precision| tolerance.lowered(&expected, precision);
+        for (precision, share) in [(Precision::Bf16, 1e-2), (Precision::Int8, 2e-2), (Precision::Int4, 0.25)] {
+            let wanted = Tolerance { rtol: share, atol: 8.0 * share, units: 0 };
+            assert_eq!(lowered(Tolerance::default(), precision), wanted);
+        }
+        assert_eq!(lowered(STRICT, Precision::F32), STRICT);
         let loose = Tolerance { rtol: 0.5, atol: 1.0, units: 2 };
-        assert_eq!(loose.lowered(&expected), loose);
+        assert_eq!(lowered(loose, Precision::Bf16), loose);
     }
 
     const STRICT: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-7, units: 0 };

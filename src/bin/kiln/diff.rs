@@ -180,6 +180,11 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
             break;
         }
     }
+    if options.precision != Precision::F32
+        && let Some(outputs) = outputs.last()
+    {
+        findings.measure(outputs, &expected);
+    }
     findings.explain(session.describe(), watch.into_runs());
     if args.json {
         let json = serde_json::to_string_pretty(&findings).failed(|| "cannot write JSON")?;

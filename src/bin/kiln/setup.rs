@@ -47,7 +47,8 @@ pub(crate) struct SessionArgs {
     /// these with the same bits for a row alone and in any batch
     #[arg(long, value_name = "POLICY", help_heading = "Session")]
     numerics: Option<Policy>,
-    /// What weights of matrix products are kept in: f32 as they are, or bf16, which is smaller, faster and less exact
+    /// What weights of matrix products are kept in: f32 as they are; or bf16, int8 or int4, which are smaller, faster and
+    /// less exact
     #[arg(long, value_name = "TYPE", help_heading = "Session")]
     precision: Option<Weights>,
     /// What is measured where kernels leave a choice, while no request runs: nothing, a few candidates, or many
@@ -119,6 +120,10 @@ pub(crate) enum Weights {
     F32,
     /// Weights in bf16
     Bf16,
+    /// Weights of products as integers of 8 bits, in blocks of 32
+    Int8,
+    /// Weights of products as integers of 4 bits, in blocks of 32
+    Int4,
 }
 
 impl From<Weights> for Precision {
@@ -126,6 +131,8 @@ impl From<Weights> for Precision {
         match weights {
             Weights::F32 => Precision::F32,
             Weights::Bf16 => Precision::Bf16,
+            Weights::Int8 => Precision::Int8,
+            Weights::Int4 => Precision::Int4,
         }
     }
 }

@@ -29,11 +29,7 @@ fn fused(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
     let bias = match is_gemm {
         false => None,
         true => {
-            let plain = node.version >= 7
-                && !attributes.flag("transA")
-                && attributes.float("alpha") == 1.0
-                && (node.input(2).is_none() || attributes.float("beta") == 1.0);
-            plain.then_some(())?;
+            plain_gemm(node)?;
             node.input(2)
         }
     };
@@ -64,7 +60,7 @@ fn fused(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
         && [scales.dtype(), output] == [DType::F32; 2]
         && facts.is(left, DType::F32)
         && facts.rank(left).is_some_and(|rank| rank >= 1)
-        && bias.is_none_or(|bias| is_row(bias, n, facts));
+        && bias.is_none_or(|bias| is_row(bias, n, DType::F32, facts));
     fits.then(|| {
         let mut attrs = Attrs::new();
         attrs.insert("block_size".to_owned(), Attr::Int(i64::from(block)));
@@ -80,8 +76,18 @@ fn fused(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
     })
 }
 
-/// Whether a value is a vector of `f32` with so many elements.
-fn is_row(value: ValueId, columns: usize, facts: &Facts) -> bool {
+/// Something if a Gemm is a product and a sum, without factors, of a left-hand side that is not transposed.
+pub(super) fn plain_gemm(node: &NodeDesc) -> Option<()> {
+    let attributes = node.attributes();
+    let plain = node.version >= 7
+        && !attributes.flag("transA")
+        && attributes.float("alpha") == 1.0
+        && (node.input(2).is_none() || attributes.float("beta") == 1.0);
+    plain.then_some(())
+}
+
+/// Whether a value is a vector of that type with so many elements.
+pub(super) fn is_row(value: ValueId, columns: usize, dtype: DType, facts: &Facts) -> bool {
     let dims = facts.dims(value).and_then(|dims| if let [size] = dims { size.known() } else { None });
-    facts.is(value, DType::F32) && dims == i64::try_from(columns).ok()
+    facts.is(value, dtype) && dims == i64::try_from(columns).ok()
 }

@@ -11,13 +11,14 @@ use kiln_kernels::cpu::Elements;
 pub struct PassOptions {
     off: BTreeSet<String>,
     elements: Elements,
+    code_bits: Option<u8>,
 }
 
 impl PassOptions {
     /// No pass.
     #[must_use]
     pub fn none() -> PassOptions {
-        PassOptions { off: super::names().into_iter().map(str::to_owned).collect(), elements: Elements::F32 }
+        PassOptions { off: super::names().into_iter().map(str::to_owned).collect(), ..PassOptions::default() }
     }
 
     /// The same without that pass. An unknown name changes nothing; [`names`](super::names) has all.
@@ -39,6 +40,19 @@ impl PassOptions {
     pub fn with_elements(mut self, elements: Elements) -> PassOptions {
         self.elements = elements;
         self
+    }
+
+    /// The same for a graph whose weights of products become integers of that many bits, 4 or 8; `None` by default.
+    #[must_use]
+    pub fn with_code_bits(mut self, bits: Option<u8>) -> PassOptions {
+        self.code_bits = bits;
+        self
+    }
+
+    /// Bits of the integers that weights of products become.
+    #[must_use]
+    pub(super) fn code_bits(&self) -> Option<u8> {
+        self.code_bits
     }
 
     /// The element type of packed weights.

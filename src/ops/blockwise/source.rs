@@ -100,12 +100,12 @@ impl<'a> Given<'a> {
     }
 
     /// Codes of a byte each, of a matrix of `k` rows, or of `n` rows if `transposed`.
-    pub(super) fn apart<'b>(&self, weights: &'b Tensor, transposed: bool) -> CodeBytes<'b> {
+    pub(super) fn apart<'b>(&self, bytes: &'b [u8], transposed: bool) -> CodeBytes<'b> {
         let at = match transposed {
             true => Offsets { inner: 1, column: self.k },
             false => Offsets { inner: self.n, column: 1 },
         };
-        CodeBytes::Apart { bytes: weights.bytes(), at }
+        CodeBytes::Apart { bytes, at }
     }
 
     /// The zero points of all blocks; none where all are the middle of the codes.

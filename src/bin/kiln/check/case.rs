@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kiln::graph::{NodeError, RunError, Value};
-use kiln::session::{Precision, Session, SessionError, SessionOptions};
+use kiln::session::{Session, SessionError, SessionOptions};
 use kiln::tensor::Tensor;
 use kiln_kernels::crash;
 use serde::{Deserialize, Serialize};
@@ -106,10 +106,7 @@ fn attempt(folder: &Path, options: &SessionOptions, seen: &mut Seen) -> Result<V
         for (index, ((name, actual), port)) in outputs.iter().zip(session.outputs()).enumerate() {
             let Some(file) = DataFile::output(set, index, port) else { continue };
             let expected = file.read().map_err(Verdict::refused)?;
-            let tolerance = |expected: &Tensor| match options.precision {
-                Precision::F32 => tolerance,
-                Precision::Bf16 => tolerance.lowered(expected),
-            };
+            let tolerance = |expected: &Tensor| tolerance.lowered(expected, options.precision);
             if let Some(difference) = difference(&expected, actual, tolerance, random)? {
                 let set = if sets.len() > 1 { format!("{}: ", data_sets::shown(set)) } else { String::new() };
                 return Ok(Verdict::Wrong(format!("{set}output '{name}': {difference}")));

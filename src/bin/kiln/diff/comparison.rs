@@ -19,11 +19,7 @@ pub(super) struct Allowed {
 
 impl Allowed {
     fn of(self, expected: &Tensor) -> Tolerance {
-        let scaled = self.tolerance.scaled(expected, self.scale);
-        match self.precision {
-            Precision::F32 => scaled,
-            Precision::Bf16 => scaled.lowered(expected),
-        }
+        self.tolerance.scaled(expected, self.scale).lowered(expected, self.precision)
     }
 }
 

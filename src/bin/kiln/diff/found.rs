@@ -11,7 +11,7 @@ use kiln::session::taps;
 use serde::Serialize;
 
 use super::comparison::{Allowed, Deviation, deviation};
-use crate::closeness::{Difference, Element};
+use crate::closeness::{Difference, Distance, Element};
 use crate::failure::{Outcome, WithCode};
 use crate::nodes::{self, NodeView, RunView};
 use crate::selection;
@@ -73,6 +73,9 @@ pub(super) struct Findings {
     isa: &'static str,
     against: String,
     compared: usize,
+    /// How far outputs are off, where a lower precision was asked for; in the order of their names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    distances: BTreeMap<String, Distance>,
     /// In the order of the graph.
     departures: Vec<Departure>,
     /// The nodes that compute the first of them from values that agree, after the passes.
@@ -91,6 +94,7 @@ impl Findings {
             isa,
             against: against.to_owned(),
             compared: names.len(),
+            distances: BTreeMap::new(),
             departures: Vec::new(),
             computed_by: Vec::new(),
             from: Vec::new(),
@@ -125,6 +129,18 @@ impl Findings {
         Ok(())
     }
 
+    /// Notes how far these outputs are off.
+    pub(super) fn measure(&mut self, actual: &BTreeMap<String, Value>, expected: &BTreeMap<String, Value>) {
+        for name in &self.names {
+            let pair = actual.get(name).zip(expected.get(name));
+            if let Some((Value::Tensor(actual), Value::Tensor(expected))) = pair
+                && let Some(distance) = Distance::of(expected, actual)
+            {
+                self.distances.insert(name.clone(), distance);
+            }
+        }
+    }
+
     /// Finds the nodes that compute the first departure; not for one that only the session without taps has.
     pub(super) fn explain(&mut self, description: &Description, runs: Vec<RunView>) {
         let Some(first) = self.departures.first().filter(|first| matches!(first.from, Source::Tapped { .. })) else {
@@ -146,6 +162,9 @@ impl Findings {
     /// Prints them.
     pub(super) fn print(&self, screen: &mut dyn Write) -> Outcome {
         writeln!(screen, "{} on {} against {}: {} values compared", self.model, self.isa, self.against, self.compared)?;
+        for (name, Distance { largest, mean }) in &self.distances {
+            writeln!(screen, "output '{name}' is off by {largest:.2e} of its largest element, {mean:.2e} in the mean")?;
+        }
         let Some(first) = self.departures.first() else {
             writeln!(screen, "all agree")?;
             return Ok(());

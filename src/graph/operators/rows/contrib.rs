@@ -77,7 +77,13 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::matmul),
-        ..Operator::new("kiln", "BlockwiseMatMul", &[1], between(3, 5), &[required("block_size"), int("trans_b", 0)])
+        ..Operator::new(
+            "kiln",
+            "BlockwiseMatMul",
+            &[1],
+            between(2, 5),
+            &[required("block_size"), int("trans_b", 0), int("bits", 0)],
+        )
     },
     Operator {
         types: Types::Input(0),
