@@ -46,6 +46,7 @@ mod round_weights;
 mod transpose;
 mod unflatten;
 mod weights;
+mod widen;
 
 #[cfg(test)]
 mod tests;
@@ -89,6 +90,7 @@ struct Group {
 }
 
 const GROUPS: &[Group] = &[
+    Group { passes: &[("widen", widen::run), ("dead", dead::run)], rounds: 1 },
     Group {
         passes: &[
             ("quantized", quantized::run),

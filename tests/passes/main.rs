@@ -10,6 +10,7 @@ mod pairs;
 mod parts;
 mod quantized;
 mod taps;
+mod widen;
 
 use kiln::graph::Graph;
 use kiln::graph::passes::{self, PassOptions};

@@ -200,7 +200,9 @@ fn failures(
             None
         }
     };
-    let expected = run(PassOptions::none(), Isa::Portable, "no pass");
+    // What lies between nodes of f16 is not rounded, by one pass alone or by all.
+    let plain = PassOptions::none().with("widen");
+    let expected = run(plain, Isa::Portable, "no pass");
     let levels = [Isa::Portable, Isa::Avx2, Isa::Avx512].into_iter().filter(|&isa| isa <= Isa::detect());
     let found: Vec<_> = levels.map(|isa| (isa, run(PassOptions::default(), isa, isa.name()))).collect();
     if !failures.is_empty() && followers.len() > 1 {
