@@ -107,22 +107,34 @@ pub enum Extension {
     Vnni,
     /// AMX-TILE, AMX-BF16 and AMX-INT8: tiles of 16 rows of 64 bytes and sums of their products. Needs [`Isa::Avx512`].
     Amx,
+    /// AVX-VNNI: sums of products of bytes on registers of [`Isa::Avx2`], which it needs.
+    AvxVnni,
 }
 
 impl Extension {
     /// Every extension, in the order of its bit in [`Extensions`], which records keep.
-    pub const ALL: [Extension; 3] = [Extension::Bf16, Extension::Vnni, Extension::Amx];
+    pub const ALL: [Extension; 4] = [Extension::Bf16, Extension::Vnni, Extension::Amx, Extension::AvxVnni];
+
+    /// The level whose code may use it: no other has it.
+    #[must_use]
+    pub const fn level(self) -> Isa {
+        match self {
+            Extension::Bf16 | Extension::Vnni | Extension::Amx => Isa::Avx512,
+            Extension::AvxVnni => Isa::Avx2,
+        }
+    }
 
     /// Whether the processor has it and the operating system, which saves its registers, permits it.
     #[must_use]
     pub fn present(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
-            Isa::detect() == Isa::Avx512
+            Isa::detect() >= self.level()
                 && match self {
                     Extension::Bf16 => std::is_x86_feature_detected!("avx512bf16"),
                     Extension::Vnni => std::is_x86_feature_detected!("avx512vnni"),
                     Extension::Amx => amx::permitted(),
+                    Extension::AvxVnni => std::is_x86_feature_detected!("avxvnni"),
                 }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -142,6 +154,7 @@ impl Extension {
             Extension::Bf16 => "avx512bf16",
             Extension::Vnni => "avx512vnni",
             Extension::Amx => "amx",
+            Extension::AvxVnni => "avxvnni",
         }
     }
 }
@@ -163,10 +176,10 @@ impl Mutate for Extensions {
 }
 
 impl Extensions {
-    /// Those that this machine has beside a level. An emulated level has none of the machine's.
+    /// Those of a level that this machine has. An emulated level has none of the machine's.
     #[must_use]
     pub fn beside(isa: Isa) -> Extensions {
-        let present = |extension: &Extension| isa == Isa::Avx512 && extension.present();
+        let present = |extension: &Extension| isa == extension.level() && extension.present();
         Extension::ALL.into_iter().filter(present).fold(Extensions(0), Extensions::with)
     }
 
@@ -212,19 +225,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_of_extensions_has_what_the_machine_has_beside_the_highest_level() {
+    fn a_set_of_extensions_has_what_the_machine_has_beside_their_level() {
         for isa in Isa::ALL {
             let beside = Extensions::beside(isa);
             for extension in Extension::ALL {
-                assert_eq!(
-                    beside.contains(extension),
-                    isa == Isa::Avx512 && extension.present(),
-                    "{isa} {extension:?}"
-                );
+                let expected = isa == extension.level() && extension.present();
+                assert_eq!(beside.contains(extension), expected, "{isa} {extension:?}");
                 assert!(beside.with(extension).contains(extension));
             }
         }
         let all = Extension::ALL.into_iter().fold(Extensions::default(), Extensions::with);
-        assert_eq!(format!("{all:?}"), "{Bf16, Vnni, Amx}");
+        assert_eq!(format!("{all:?}"), "{Bf16, Vnni, Amx, AvxVnni}");
     }
 }

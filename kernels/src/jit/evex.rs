@@ -205,12 +205,14 @@ forms! {
     VUNPCKHPD = MAP_0F PREFIX_66 0x15 Layout::Rvm, pairs();
     VPERMILPS = MAP_0F3A PREFIX_66 0x04 Layout::Rm;
     VPMADDWD = MAP_0F PREFIX_66 0xF5 Layout::Rvm, memory(VECTOR);
+    VPMADDUBSW = MAP_0F38 PREFIX_66 0x04 Layout::Rvm, memory(VECTOR);
     VPDPBUSD = MAP_0F38 PREFIX_66 0x50 Layout::Rvm;
     VPMOVSXBW = MAP_0F38 PREFIX_66 0x20 Layout::Rm, memory(VECTOR / 2);
     VPACKSSDW = MAP_0F PREFIX_66 0x6B Layout::Rvm;
     VPACKUSWB = MAP_0F PREFIX_66 0x67 Layout::Rvm, memory(VECTOR);
     VPACKSSWB = MAP_0F PREFIX_66 0x63 Layout::Rvm, memory(VECTOR);
     VPADDSW = MAP_0F PREFIX_66 0xED Layout::Rvm, memory(VECTOR);
+    VPADDW = MAP_0F PREFIX_66 0xFD Layout::Rvm, memory(VECTOR);
     VPMAXUB = MAP_0F PREFIX_66 0xDE Layout::Rvm, memory(VECTOR);
     VPMAXSB = MAP_0F38 PREFIX_66 0x3C Layout::Rvm, memory(VECTOR);
     VPMOVDB = MAP_0F38 PREFIX_F3 0x31 Layout::Mr, memory(VECTOR / 4);

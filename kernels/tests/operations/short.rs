@@ -45,28 +45,65 @@ fn pairs_of_words_and_quadruples_of_bytes_are_summed_exactly() {
 
 #[test]
 fn quadruples_of_bytes_are_added_to_a_sum_that_wraps() {
-    let mut asm = Asm::new(Isa::Avx512).unwrap();
-    asm.prologue();
-    asm.load(INPUT, Mem::at(Gpr::RDI, 0));
-    asm.load(OUTPUT, Mem::at(Gpr::RDI, 8));
-    for (output, source) in [Src::Reg(Vreg(30)), Src::Mem(vector(INPUT, 2))].into_iter().enumerate() {
-        asm.vload(Vreg(17), vector(INPUT, 0));
-        asm.vload(Vreg(4), vector(INPUT, 1));
-        asm.vload(Vreg(30), vector(INPUT, 2));
-        asm.vdot_bytes(Vreg(17), Vreg(4), source);
-        asm.vstore(vector(OUTPUT, output), Vreg(17));
+    for (isa, extension, [sum, a, b]) in
+        [(Isa::Avx512, Extension::Vnni, [17, 4, 30]), (Isa::Avx2, Extension::AvxVnni, [9, 4, 15])]
+    {
+        let mut asm = Asm::new(isa).unwrap();
+        asm.prologue();
+        asm.load(INPUT, Mem::at(Gpr::RDI, 0));
+        asm.load(OUTPUT, Mem::at(Gpr::RDI, 8));
+        for (output, source) in [Src::Reg(Vreg(b)), Src::Mem(vector(INPUT, 2))].into_iter().enumerate() {
+            asm.vload(Vreg(sum), vector(INPUT, 0));
+            asm.vload(Vreg(a), vector(INPUT, 1));
+            asm.vload(Vreg(b), vector(INPUT, 2));
+            asm.vdot_bytes(Vreg(sum), Vreg(a), source);
+            asm.vstore(vector(OUTPUT, output), Vreg(sum));
+        }
+        asm.epilogue();
+        let bytes = asm.finish("test").unwrap();
+        verify::verify_extended(isa, Some(extension), &bytes).unwrap();
+        assert!(verify::verify(isa, &bytes).is_err(), "the level alone lacks them");
+        let code = Code::seal_extended(isa, extension, "test", &bytes).unwrap();
+        for [c, x, y] in operands() {
+            let output = call(&code, &[c, x, y], 2, &[]).vectors;
+            for lane in 0..isa.lanes() {
+                let products = x[lane].to_le_bytes().into_iter().zip(y[lane].to_le_bytes());
+                let sum = products.map(|(u, s)| i32::from(u) * i32::from(s as i8)).sum::<i32>();
+                assert_eq!([output[0][lane], output[1][lane]], [c[lane].wrapping_add(sum as u32); 2], "{isa}");
+            }
+        }
     }
-    asm.epilogue();
-    let bytes = asm.finish("test").unwrap();
-    verify::verify_extended(Isa::Avx512, Some(Extension::Vnni), &bytes).unwrap();
-    assert!(verify::verify(Isa::Avx512, &bytes).is_err(), "the level alone lacks them");
-    let code = Code::seal_extended(Isa::Avx512, Extension::Vnni, "test", &bytes).unwrap();
-    for [c, x, y] in operands() {
-        let output = call(&code, &[c, x, y], 2, &[]).vectors;
-        for lane in 0..16 {
-            let products = x[lane].to_le_bytes().into_iter().zip(y[lane].to_le_bytes());
-            let sum = products.map(|(u, s)| i32::from(u) * i32::from(s as i8)).sum::<i32>();
-            assert_eq!([output[0][lane], output[1][lane]], [c[lane].wrapping_add(sum as u32); 2]);
+}
+
+#[test]
+fn pairs_of_bytes_saturate_and_sums_of_words_wrap() {
+    for isa in LEVELS {
+        let last = isa.registers() - 1;
+        for [d, a, b] in [[0, 1, 2], [last, last - 1, 9], [8, 8, last]].map(|all| all.map(Vreg)) {
+            let code = kernel(isa, |asm| {
+                for (output, source) in [Src::Reg(b), Src::Mem(vector(INPUT, 1))].into_iter().enumerate() {
+                    asm.vload(a, vector(INPUT, 0));
+                    asm.vload(b, vector(INPUT, 1));
+                    asm.vmul_bytes(d, a, source);
+                    asm.vstore(vector(OUTPUT, output), d);
+                }
+                asm.vload(a, vector(INPUT, 0));
+                asm.vadd_words(d, a, b);
+                asm.vstore(vector(OUTPUT, 2), d);
+            });
+            for [_, x, y] in operands() {
+                let output = call(&code, &[x, y], 3, &[]).vectors;
+                for lane in 0..isa.lanes() {
+                    let (u, s) = (x[lane].to_le_bytes().map(i32::from), y[lane].to_le_bytes().map(|s| s as i8));
+                    let product = |at: usize| u[at] * i32::from(s[at]);
+                    let pair = |at: usize| (product(at) + product(at + 1)).clamp(-32_768, 32_767) as u32 & 0xFFFF;
+                    let pairs = pair(0) | pair(2) << 16;
+                    let half = |shift: u32| (x[lane] >> shift).wrapping_add(y[lane] >> shift) & 0xFFFF;
+                    let sums = half(0) | half(16) << 16;
+                    let found = [0, 1, 2].map(|at| output[at][lane]);
+                    assert_eq!(found, [pairs, pairs, sums], "{isa} {:x} {:x}", x[lane], y[lane]);
+                }
+            }
         }
     }
 }
@@ -140,7 +177,7 @@ fn lanes_are_packed_to_words_and_bytes() {
             &|asm| asm.vpack_words(out, a, b),
             &|asm| asm.vpack_bytes(out, a, b, false),
             &|asm| asm.vpack_bytes(out, a, b, true),
-            &|asm| asm.vadd_words(out, a, b),
+            &|asm| asm.vadd_words_saturated(out, a, b),
             &|asm| asm.vmax_bytes(out, a, b, false),
             &|asm| asm.vmax_bytes(out, a, b, true),
         ];

@@ -40,7 +40,7 @@ pub(crate) struct Operands {
     pub(crate) load: Load,
     /// What multiplies and adds.
     pub(crate) multiply: MultiplyAdd,
-    /// What the processor has to have besides AVX2; with an extension, AVX-512.
+    /// What the processor has to have besides AVX2; with an extension, the level of that.
     pub(crate) extension: Option<Extension>,
 }
 
@@ -127,7 +127,7 @@ impl Operands {
 
     /// Whether kernels of that level can have these operands, on a processor that has what they need.
     pub(crate) fn suits(&self, isa: Isa) -> bool {
-        self.extension.is_none() || isa == Isa::Avx512
+        self.extension.is_none_or(|extension| extension.level() == isa)
     }
 
     /// Whether kernels with these operands can be made at that level on this machine.

@@ -1,7 +1,7 @@
 //! Products of 16-bit and 8-bit integers that are summed in 32 bits, and the moves between those widths.
 //!
-//! No operation here saturates before the sum: pairs of 16-bit products and quadruples of 8-bit ones are exact in 32
-//! bits, and further sums wrap.
+//! Pairs of 16-bit products and quadruples of 8-bit ones are exact in 32 bits, and further sums wrap. Pairs of 8-bit
+//! products ([`Asm::vmul_bytes`]) saturate where 16 bits do not hold them.
 
 use dynasmrt::DynasmApi;
 
@@ -32,9 +32,32 @@ impl Asm {
         }
     }
 
+    /// Each 16-bit half of a lane of dst = the sum of the products of a's two unsigned bytes and b's two signed bytes,
+    /// saturated. `b` is a register or memory.
+    pub fn vmul_bytes(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
+        let b = b.into();
+        self.check_vectors(dst.0 | a.0);
+        self.no_constant(b);
+        if self.wide() {
+            self.evex(&evex::VPMADDUBSW, Operands::of(dst.0, a.0), b);
+        } else {
+            self.vex(vex::Form::twin(&evex::VPMADDUBSW), dst.0, a.0, b);
+        }
+    }
+
+    /// dst = a + b on 16-bit integers, wrapping.
+    pub fn vadd_words(&mut self, dst: Vreg, a: Vreg, b: Vreg) {
+        self.check_vectors(dst.0 | a.0 | b.0);
+        if self.wide() {
+            self.evex(&evex::VPADDW, Operands::of(dst.0, a.0), b.into());
+        } else {
+            self.vex(vex::Form::twin(&evex::VPADDW), dst.0, a.0, b.into());
+        }
+    }
+
     /// Each 32-bit lane of dst += the sum of the products of a's four unsigned bytes and b's four signed bytes. Needs
-    /// [`Extension::Vnni`](crate::isa::Extension), which the kernel names when it is sealed. `b` is a register or
-    /// memory.
+    /// [`Extension::Vnni`](crate::isa::Extension), or on AVX2 `AvxVnni`, which the kernel names when it is sealed. `b`
+    /// is a register or memory.
     pub fn vdot_bytes(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
         let b = b.into();
         self.check_vectors(dst.0 | a.0);
@@ -42,7 +65,7 @@ impl Asm {
         if self.wide() {
             self.evex(&evex::VPDPBUSD, Operands::of(dst.0, a.0), b);
         } else {
-            self.refuse("products of bytes below AVX-512");
+            self.vex(vex::Form::twin(&evex::VPDPBUSD), dst.0, a.0, b);
         }
     }
 
@@ -106,7 +129,7 @@ impl Asm {
     }
 
     /// dst = a + b on signed 16-bit integers, saturated.
-    pub fn vadd_words(&mut self, dst: Vreg, a: Vreg, b: Vreg) {
+    pub fn vadd_words_saturated(&mut self, dst: Vreg, a: Vreg, b: Vreg) {
         self.packing(&evex::VPADDSW, dst, Operands::of(dst.0, a.0), b.into());
     }
 

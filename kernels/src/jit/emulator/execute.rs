@@ -121,6 +121,7 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
                 });
             }
             Kind::VmulPairs => bits!(op, lanes::mul_pairs),
+            Kind::VmulBytes => bits!(op, lanes::mul_bytes),
             Kind::VdotBytes => {
                 let (d, a) = (m.vectors[usize::from(op.dst)], m.vectors[usize::from(op.a)]);
                 let b = m.source(op, memory);
@@ -154,6 +155,7 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
             Kind::VpackBytes => shuffle!(op, lanes::pack_bytes),
             Kind::VpackSigned => shuffle!(op, lanes::pack_signed_bytes),
             Kind::VaddWords => bits!(op, lanes::add_words),
+            Kind::VaddSaturated => bits!(op, lanes::add_words_saturated),
             Kind::VmaxBytes => bits!(op, |a, b| lanes::larger_bytes(a, b, 0)),
             Kind::VmaxSigned => bits!(op, |a, b| lanes::larger_bytes(a, b, 0x80)),
             Kind::Vshuffle4 => shuffle!(op, |a, b| lanes::shuffle_groups(a, b, op.imm)),

@@ -126,6 +126,14 @@ pub(super) fn mul_pairs(a: u32, b: u32) -> u32 {
     product(0).wrapping_add(product(16)) as u32
 }
 
+/// `vpmaddubsw` of a lane: unsigned bytes of a, signed bytes of b; a sum that does not fit 16 bits saturates.
+#[inline(always)]
+pub(super) fn mul_bytes(a: u32, b: u32) -> u32 {
+    let product = |at: u32| i32::from((a >> at) as u8) * i32::from((b >> at) as i8);
+    let sum = |at: u32| (product(at) + product(at + 8)).clamp(i16::MIN.into(), i16::MAX.into()) as i16;
+    words(sum(0), sum(16))
+}
+
 /// `vpdpbusd`: unsigned bytes of a, signed bytes of b.
 #[inline(always)]
 pub(super) fn dot_bytes(sum: u32, a: u32, b: u32) -> u32 {
@@ -149,8 +157,15 @@ pub(super) fn pack_signed_bytes(a: &Vector, b: &Vector) -> Vector {
     packed_words(a, b, |word| word.clamp(-128, 127) as u8)
 }
 
-/// `vpaddsw` of a lane.
+/// `vpaddw` of a lane.
+#[inline(always)]
 pub(super) fn add_words(a: u32, b: u32) -> u32 {
+    let half = |at: u32| ((a >> at) as i16).wrapping_add((b >> at) as i16);
+    words(half(0), half(16))
+}
+
+/// `vpaddsw` of a lane.
+pub(super) fn add_words_saturated(a: u32, b: u32) -> u32 {
     let half = |at: u32| ((a >> at) as i16).saturating_add((b >> at) as i16);
     words(half(0), half(16))
 }

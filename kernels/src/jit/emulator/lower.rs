@@ -22,7 +22,7 @@ pub(super) enum Kind {
     VdotBf16, VroundBf16,
     // Lane by lane on bits and integers.
     Vand, Vandn, Vor, Vxor, Viadd, Visub, Vshl, Vshr, Vsar, VtoI32, VtoF32, VisGreater, VmulPairs,
-    VdotBytes,
+    VmulBytes, VdotBytes,
     // Masks.
     Vcompare, VcompareMask, Vselect, VselectMask, MaskFromGpr,
     // Moves.
@@ -30,7 +30,7 @@ pub(super) enum Kind {
     VwidenI8, VwidenU16, VwidenF16, VstoreBytes, VstoreWords,
     // Between lanes.
     VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, VpermuteWords, VpermuteLanes, Vshuffle4,
-    VpackWords, VpackBytes, VpackSigned, VaddWords, VmaxBytes, VmaxSigned,
+    VpackWords, VpackBytes, VpackSigned, VaddWords, VaddSaturated, VmaxBytes, VmaxSigned,
     // Tiles.
     TileConfig, TileRelease, TileZero, TileLoad, TileStore, TileDotBf16, TileDotBytes, TileDotSigned,
 }
@@ -264,6 +264,7 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vmovd if instruction.code() == Code::VEX_Vmovd_xmm_rm32 => Kind::VfromGpr,
         M::Vpmovzxbd => Kind::VwidenU8,
         M::Vpmaddwd => Kind::VmulPairs,
+        M::Vpmaddubsw => Kind::VmulBytes,
         M::Vpdpbusd => Kind::VdotBytes,
         M::Vpmovsxbw => Kind::VwidenI8,
         M::Vpmovzxwd => Kind::VwidenU16,
@@ -273,7 +274,8 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vpackssdw => Kind::VpackWords,
         M::Vpackuswb => Kind::VpackBytes,
         M::Vpacksswb => Kind::VpackSigned,
-        M::Vpaddsw => Kind::VaddWords,
+        M::Vpaddw => Kind::VaddWords,
+        M::Vpaddsw => Kind::VaddSaturated,
         M::Vpmaxub => Kind::VmaxBytes,
         M::Vpmaxsb => Kind::VmaxSigned,
         M::Vunpcklps => Kind::VunpackLo32,

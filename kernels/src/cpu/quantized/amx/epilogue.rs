@@ -325,8 +325,8 @@ impl QuantizedEpilogueCode {
         let [a, b, c, d] = [0, 1, 2, 3].map(value);
         asm.vpack_words(a, a, b);
         asm.vpack_words(c, c, d);
-        asm.vadd_words(a, a, ZEROS);
-        asm.vadd_words(c, c, ZEROS);
+        asm.vadd_words_saturated(a, a, ZEROS);
+        asm.vadd_words_saturated(c, c, ZEROS);
         asm.vpack_bytes(a, a, c, signed);
         asm.vmax_bytes(a, a, LOWS, signed);
         asm.vpermute_16(a, ORDERS, a);
