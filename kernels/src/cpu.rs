@@ -137,7 +137,7 @@ kinds! {
         emit |code, _, asm| code.emit(asm);
     /// A product of rows of bytes by block-quantised weights.
     BlockDot(blockwise::BlockDotCode) of blockwise::FAMILY,
-        extension |_| Some(Extension::Vnni),
+        extension |code| code.products.extension(code.isa),
         emit |code, _, asm| code.emit(asm);
     /// Blocks of quantised weights as numbers.
     BlockExpand(blockwise::BlockExpandCode) of blockwise::FAMILY,

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
 use kiln_kernels::cpu::amx::{Columns, Factors, FusedEpilogue, MultiplyCode};
 use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as AttentionForm};
+use kiln_kernels::cpu::blockwise::{BlockDotCode, Codes, Products, ZeroPoints};
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
@@ -141,6 +142,18 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 12] {
     ]
 }
 
+/// Rows of bytes by block-quantised weights: four products at a time on two panels, pairs in 16 bits, and widened pairs.
+fn rows_of_bytes(isa: Isa) -> [(&'static str, CodeKey); 3] {
+    [
+        ("block-fours", Products::Fours, 2, Codes::Int4, ZeroPoints::Bytes),
+        ("block-pairs", Products::Pairs, 1, Codes::Int4, ZeroPoints::Bytes),
+        ("block-widened", Products::Pairs, 1, Codes::Int8, ZeroPoints::Middle),
+    ]
+    .map(|(name, products, streams, codes, zeros)| {
+        (name, CodeKey::BlockDot(BlockDotCode { isa, products, rows: 2, vectors: 1, streams, codes, zeros }))
+    })
+}
+
 /// Where each listing is, and what it would be now.
 fn places() -> Vec<(PathBuf, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
@@ -151,7 +164,8 @@ fn places() -> Vec<(PathBuf, String)> {
         let text = keys.iter().map(|(key, part)| listing(key, *part) + "\n").collect();
         places.push((folder.join(format!("matmul-{isa}.asm")), text));
         // The last part does all that the others do.
-        let others = others(isa).map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
+        let others = others(isa).into_iter().chain(rows_of_bytes(isa));
+        let others = others.map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
         places.extend(others.map(|(name, text)| (folder.join(name), text)));
         let depthwise = DepthwiseCode { isa, activation: Some(UnaryOp::Relu), stored: Stored::F32 };
         // Two vectors of signed bytes: on AVX2 two rows are stored at once.

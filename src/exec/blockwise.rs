@@ -12,7 +12,7 @@ pub type BlockwiseKey = ExecutorKey<BlockProductShape>;
 
 impl Problem for BlockProductShape {
     const FAMILY: &'static str = "blockwise";
-    const REVISION: u32 = 2;
+    const REVISION: u32 = 3;
     type Value = BlockProduct;
     type Choice = BlockProductBlocks;
 
@@ -22,7 +22,7 @@ impl Problem for BlockProductShape {
 
     fn accepts(&self, blocks: &BlockProductBlocks, target: &Target) -> bool {
         // Whether rows are bytes follows from the target alone: no record changes what is computed.
-        let dots = self.takes_bytes(target.isa, target.extensions);
+        let dots = self.dots(target.isa, target.extensions);
         self.is_valid() && blocks.dots == dots && target.has_tasks(blocks.tasks) && blocks.fits(self, target.isa)
     }
 

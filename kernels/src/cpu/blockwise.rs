@@ -12,10 +12,12 @@
 //! into scratch that stays in L2 ([`expand`]), and the micro-kernel of `f32` ([`gemm`](super::gemm)) multiplies it with
 //! all rows.
 //!
-//! Where the shape lets rows be quantised to bytes, by blocks as the weights are ([`bytes`]), and the processor multiplies
-//! bytes, codes are multiplied as integers ([`dots`]): a few rows at a time, out of a panel that stays in L1 or L2.
+//! Where the shape lets rows be quantised to bytes, by blocks as the weights are ([`bytes`]), codes are multiplied as
+//! integers ([`dots`]) by the fastest instructions of the processor ([`products`]): a few rows at a time, out of a panel
+//! that stays in L1 or L2.
 //!
 //! - [`format`]: what codes mean, and how they become numbers in registers. [`layout`]: packed panels, and packing.
+//! - [`streams`]: panels that a kernel reads side by side.
 //! - [`driver`]: the product, and how it is cut.
 
 mod bytes;
@@ -24,13 +26,16 @@ mod driver;
 mod expand;
 mod format;
 mod layout;
+mod products;
 mod row;
+mod streams;
 
 pub use dots::BlockDotCode;
 pub use driver::{BlockProduct, BlockProductBlocks, BlockProductShape, LeftElements};
 pub use expand::BlockExpandCode;
 pub use format::{BlockFormat, Codes, ZeroPoints};
 pub use layout::{BlockPanels, BlockSource, CodeBytes, Offsets};
+pub use products::Products;
 pub use row::BlockRowCode;
 
 /// The family's name in errors and verbose lines.

@@ -2,9 +2,9 @@
 
 use kiln_kernels::cpu::blockwise::{
     BlockFormat, BlockProduct, BlockProductBlocks, BlockProductShape, BlockSource, CodeBytes, Codes, LeftElements,
-    Offsets, ZeroPoints,
+    Offsets, Products, ZeroPoints,
 };
-use kiln_kernels::{EmitEach, Extension, Extensions, Isa, reference};
+use kiln_kernels::{EmitEach, Extensions, Isa, reference};
 
 use super::draw::Draw;
 use super::page::Guarded;
@@ -42,8 +42,10 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     let numbers = reference::blockwise::weights(&panels, &source);
     let mut want = reference::gemm::matmul(m, n, k, &left, &numbers);
     want.iter_mut().enumerate().for_each(|(at, sum)| *sum += if shape.bias { bias[at % n] } else { 0.0 });
-    let picked = BlockProductBlocks::pick(isa, Extensions::default().with(Extension::Vnni), &shape, threads);
-    let cut = BlockProductBlocks { k_blocks: if draw.flag() { 1 } else { picked.k_blocks }, ..picked };
+    let picked = BlockProductBlocks::pick(isa, Extensions::default(), &shape, threads);
+    let products = draw.of(&[Products::Fours, Products::Pairs]);
+    let k_blocks = if draw.flag() { 1 } else { picked.k_blocks };
+    let cut = BlockProductBlocks { k_blocks, dots: picked.dots.map(|_| products), ..picked };
     let product = BlockProduct::new(isa, shape, cut, &EmitEach).unwrap();
     let (left, bias) = (Guarded::of(&left, at_end), Guarded::of(&bias, at_end));
     let (mut scratch, mut c) = (Guarded::blank(product.scratch_len(), at_end), Guarded::blank(m * n, at_end));
@@ -51,6 +53,6 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     scratch.open();
     // What terms of at most 4 times 256 times 16 may be off by, were every sum rounded.
     // Rows of bytes are off by half a step of 127 each.
-    let off = k as f32 * 16384.0 * if cut.dots { 1.0 / 254.0 } else { f32::EPSILON };
+    let off = k as f32 * 16384.0 * if cut.dots.is_some() { 1.0 / 254.0 } else { f32::EPSILON };
     close(c.open(), &want, |_| off, &|| format!("{isa} {cut:?} {shape:?}"));
 }

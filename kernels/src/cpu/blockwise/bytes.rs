@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! heads  for each block: its start or its sum [rows] | its step  f32 [rows]
-//! bytes  for each word: for each code of a byte: the elements of the word that are that code of their bytes, 4 [rows]
+//! bytes  for each word: for each code of a byte: the elements of the word that are that code of their bytes, 4 [rows];
+//!        for pairs of codes of eight bits: its elements 0 and 2, then 1 and 3, in 16 bits each, 2 [rows]
 //! ```
 //!
 //! where the start of a block is what an integer sum begins with if all zero points are the middle of the codes: the sum
@@ -14,6 +15,7 @@
 
 use super::format::ZeroPoints;
 use super::layout::BlockPanels;
+use super::products::Products;
 use crate::cpu::multiversion::multiversion;
 use crate::isa::Isa;
 
@@ -29,6 +31,8 @@ pub(super) struct ByteRows {
     pub(super) panels: BlockPanels,
     /// Rows side by side.
     pub(super) rows: usize,
+    /// What multiplies them.
+    pub(super) products: Products,
 }
 
 impl ByteRows {
@@ -39,16 +43,21 @@ impl ByteRows {
 
     /// Words of heads and bytes.
     pub(super) fn len(&self) -> usize {
-        self.heads_len() + self.rows * self.panels.words() * self.panels.format.codes.per_word() / 4
+        self.heads_len() + self.rows * self.panels.words() * self.parts()
+    }
+
+    /// Words of a row for each word of codes.
+    pub(super) fn parts(&self) -> usize {
+        self.products.parts(self.panels.format.codes)
     }
 
     /// Quantises rows of `k` elements each, as many as lie side by side.
     pub(super) fn quantise(&self, isa: Isa, left: &[f32], to: &mut [u32]) {
         let (heads, words) = to.split_at_mut(self.heads_len());
-        let parts = self.panels.format.codes.per_word() / 4;
+        let (parts, widened) = (self.parts(), self.products.widens(self.panels.format.codes));
         let step = self.panels.block_words() * parts * self.rows;
         for (row, left) in left.chunks_exact(self.panels.k).take(self.rows).enumerate() {
-            let side_by_side = SideBySide { row, rows: self.rows, parts };
+            let side_by_side = SideBySide { row, rows: self.rows, parts, widened };
             quantise_row(isa, left, &self.panels, side_by_side, heads, words.chunks_mut(step.max(1)));
         }
     }
@@ -60,20 +69,27 @@ const LONGEST: usize = 256;
 /// Lanes that are computed together.
 const LANES: usize = 16;
 
-/// A row among those that lie side by side, and the codes of a byte.
+/// A row among those that lie side by side, its words for each word of codes, and whether its elements have 16 bits.
 #[derive(Clone, Copy)]
 struct SideBySide {
     row: usize,
     rows: usize,
     parts: usize,
+    widened: bool,
 }
 
 impl SideBySide {
     /// Writes the bytes of a block in the order in which the kernel reads them.
     #[inline(always)]
     fn write(self, bytes: &[i8], to: &mut [u32]) {
-        let SideBySide { row, rows, parts } = self;
+        let SideBySide { row, rows, parts, widened } = self;
         match parts {
+            _ if widened => {
+                for (four, to) in bytes.as_chunks::<4>().0.iter().zip(to.chunks_exact_mut(2 * rows)) {
+                    let [a, b, c, d] = four.map(|byte| u32::from(i16::from(byte).cast_unsigned()));
+                    (to[row], to[rows + row]) = (a | c << 16, b | d << 16);
+                }
+            }
             1 => {
                 let words = bytes.as_chunks::<4>().0.iter().zip(to.chunks_exact_mut(rows));
                 words.for_each(|(four, to)| to[row] = u32::from_le_bytes(bytemuck::cast(*four)));

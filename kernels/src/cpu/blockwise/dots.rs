@@ -1,8 +1,10 @@
-//! The product of a few rows of bytes: codes are multiplied as the integers that they are (AVX512_VNNI, `vpdpbusd`).
+//! The product of a few rows of bytes: codes are multiplied as the integers that they are.
 //!
-//! A word of codes becomes vectors of unsigned bytes, each of which is multiplied with four bytes of every row. The sum
-//! over a block is an exact integer; its end makes it an `f32`, takes off the zero points where blocks have their own,
-//! and adds it to the sum of the row, times the step of the row's block and the scale of the weights'.
+//! A word of codes becomes vectors of unsigned bytes, each of which is multiplied with four bytes of every row
+//! ([`Products::Fours`]), or with pairs of them, and of pairs as many are added in 16 bits as fit there
+//! ([`Products::Pairs`]). The sum over a block is an exact integer; its end makes it an `f32`, takes off the zero points
+//! where blocks have their own, and adds it to the sum of the row, times the step of the row's block and the scale of
+//! the weights'.
 
 use std::ops::Range;
 
@@ -13,25 +15,27 @@ use super::FAMILY;
 use super::bytes::ByteRows;
 use super::format::{BlockFormat, Codes, ZeroPoints};
 use super::layout::BlockPanels;
+use super::products::Products;
+use super::streams::{AHEAD, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
 
-/// Panels that are read side by side at most.
-pub(super) const STREAMS: usize = 4;
-
 /// Rows that are multiplied side by side at most.
 const MOST_ROWS: usize = 6;
 
-/// Bytes from what is read to what is prefetched.
-const AHEAD: i32 = 2048;
+/// Words of codes whose pairs of products are added in 16 bits: eight pairs of up to 15 times 128 times 2 of codes of
+/// four bits, sixteen of up to 3 times 128 times 2 of two.
+const GROUP: u8 = 4;
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct BlockDotCode {
     /// Level.
     pub isa: Isa,
+    /// What multiplies.
+    pub products: Products,
     /// Rows.
     pub rows: u8,
     /// Vectors that a panel is wide.
@@ -71,21 +75,18 @@ impl Arguments for DotArgs {
     type Kernel = BlockDotCode;
 
     fn extents(&self, key: &BlockDotCode, extents: &mut Extents<'_>) {
-        let (streams, width) = (usize::from(key.streams), usize::from(key.vectors) * key.isa.lanes());
-        let rows = usize::from(key.rows);
+        let (panels, count, rows) = (key.panels(), usize::from(key.streams), usize::from(key.rows));
         let words = self.blocks.saturating_mul(self.words).saturating_add(self.last);
         let blocks = self.blocks.saturating_add(usize::from(self.last > 0));
         extents.read("heads of rows", self.heads).over(blocks, 8 * rows).bytes(8 * rows);
-        extents
-            .read("bytes of rows", self.bytes)
-            .over(words, key.codes.per_word() * rows)
-            .bytes(key.codes.per_word() * rows);
-        let head = width * (4 + key.zeros.bytes());
-        let panel = words.saturating_mul(width * 4).saturating_add(blocks.saturating_mul(head));
-        extents.read("panels", self.panels).over(streams, self.panel_stride).bytes(panel);
-        extents.write("C", self.c).over(rows, self.ldc).bytes(streams * width * 4);
+        let word = 4 * key.products.parts(key.codes) * rows;
+        extents.read("bytes of rows", self.bytes).over(words, word).bytes(word);
+        let panel = panels.panel_bytes(key.isa, words, blocks);
+        extents.read("panels", self.panels).over(count, self.panel_stride).bytes(panel);
+        let columns = count * panels.width(key.isa) * 4;
+        extents.write("C", self.c).over(rows, self.ldc).bytes(columns);
         if !self.from.is_null() {
-            extents.read("what sums begin with", self.from).over(rows, self.from_stride).bytes(streams * width * 4);
+            extents.read("what sums begin with", self.from).over(rows, self.from_stride).bytes(columns);
         }
     }
 }
@@ -120,34 +121,26 @@ impl Dots {
     }
 
     /// Rows that are multiplied side by side, of `m` rows: groups of as many or of one less are as few as can be.
-    pub(super) fn rows_of(isa: Isa, panels: &BlockPanels, m: usize) -> usize {
+    pub(super) fn rows_of(isa: Isa, products: Products, panels: &BlockPanels, m: usize) -> usize {
         let most = (1..=MOST_ROWS).rev().find(|&rows| {
-            BlockDotCode::new(isa, panels, rows, 1).is_some_and(|key| key.registers() <= usize::from(isa.registers()))
+            let rows = ByteRows { panels: *panels, rows, products };
+            BlockDotCode::new(isa, &rows, 1).is_some_and(|key| key.registers() <= usize::from(isa.registers()))
         });
         let most = most.unwrap_or(1);
         m.div_ceil(m.div_ceil(most).max(1)).max(1)
     }
 
     /// The kernels of so many rows for panels of a matrix, at most `most` of which are read side by side.
-    pub(super) fn new(
-        isa: Isa,
-        panels: BlockPanels,
-        [rows, most]: [usize; 2],
-        source: &dyn CodeSource,
-    ) -> Result<Dots> {
+    pub(super) fn new(isa: Isa, rows: ByteRows, most: usize, source: &dyn CodeSource) -> Result<Dots> {
         let key = |streams| {
-            let refused = || KernelError::Unsupported { family: FAMILY, reason: format!("{rows} rows by {panels:?}") };
-            BlockDotCode::new(isa, &panels, rows, streams).ok_or_else(refused)
+            let refused = || KernelError::Unsupported { family: FAMILY, reason: format!("{rows:?}") };
+            BlockDotCode::new(isa, &rows, streams).ok_or_else(refused)
         };
-        let streams = [STREAMS, 2].into_iter().find(|&streams| {
-            streams <= most
-                && panels.n / panels.width >= streams
-                && key(streams).is_ok_and(|key| key.registers() <= usize::from(isa.registers()))
-        });
-        let streams = streams.unwrap_or(1);
+        let fits = |streams| key(streams).is_ok_and(|key| key.registers() <= usize::from(isa.registers()));
+        let streams = Streams::most(&rows.panels, most, fits);
         let make = |streams| Emitted::new(key(streams)?, CodeKey::BlockDot, source);
         let several = (streams > 1).then(|| make(streams)).transpose()?;
-        Ok(Dots { rows: ByteRows { panels, rows }, several, one: make(1)?, streams })
+        Ok(Dots { rows, several, one: make(1)?, streams })
     }
 
     /// Computes the blocks `blocks` of the columns of `streams` panels, one or as many as the kernels read side by side.
@@ -165,10 +158,9 @@ impl Dots {
             0 => (operands.bias, 0),
             _ => (operands.c.cast_const(), operands.ldc),
         };
-        let per_word = rows * of.format.codes.per_word() / 4;
         let args = DotArgs {
             heads: operands.rows.wrapping_add(2 * rows * blocks.start),
-            bytes: operands.rows.wrapping_add(self.rows.heads_len() + per_word * first),
+            bytes: operands.rows.wrapping_add(self.rows.heads_len() + rows * self.rows.parts() * first),
             panels: operands.panels.wrapping_add(blocks.start * of.block_bytes()),
             panel_stride: of.panel_bytes(),
             blocks: words / each,
@@ -186,12 +178,6 @@ impl Dots {
 }
 
 const BYTES: Gpr = Gpr::RSI;
-/// The first panel's current words, and the offsets from them to the second and fourth panel's.
-const WORDS: Gpr = Gpr::RDX;
-const PANEL_STRIDE: Gpr = Gpr::R8;
-const THREE_STRIDES: Gpr = Gpr::R9;
-/// The scales of the current block of the first panel.
-const HEAD: Gpr = Gpr::RAX;
 /// The heads of the rows' current block.
 const HEADS: Gpr = Gpr::RCX;
 /// Blocks left, and words left of a block.
@@ -200,23 +186,32 @@ const COUNT: Gpr = Gpr::R11;
 const OTHER: Gpr = Gpr::RBX;
 
 impl BlockDotCode {
-    fn new(isa: Isa, panels: &BlockPanels, rows: usize, streams: usize) -> Option<BlockDotCode> {
-        let BlockFormat { codes, zeros, .. } = panels.format;
-        let vectors = u8::try_from(panels.width / isa.lanes()).ok()?;
-        let (rows, streams) = (u8::try_from(rows).ok()?, u8::try_from(streams).ok()?);
-        Some(BlockDotCode { isa, rows, vectors, streams, codes, zeros })
+    fn new(isa: Isa, rows: &ByteRows, streams: usize) -> Option<BlockDotCode> {
+        let BlockFormat { codes, zeros, .. } = rows.panels.format;
+        let vectors = u8::try_from(rows.panels.width / isa.lanes()).ok()?;
+        let (count, streams) = (u8::try_from(rows.rows).ok()?, u8::try_from(streams).ok()?);
+        Some(BlockDotCode { isa, products: rows.products, rows: count, vectors, streams, codes, zeros })
+    }
+
+    fn panels(&self) -> Streams {
+        Streams { vectors: self.vectors, count: self.streams, zeros: self.zeros }
     }
 
     /// Vectors of all panels.
     fn vectors(&self) -> u8 {
-        self.streams * self.vectors
+        self.panels().all()
     }
 
-    /// Registers: of each row and vector a sum and an integer sum over the block; of each vector its words; of each row
-    /// its bytes; unsigned bytes of codes, and two constants.
+    /// Registers: of each row and vector a sum and an integer sum over the block; of each row its bytes, or its sum of
+    /// pairs; unsigned bytes of codes, and two constants; words, of each vector or of one at a time. Pairs need a row's
+    /// bytes and ones besides.
     fn registers(&self) -> usize {
         let (rows, vectors) = (usize::from(self.rows), usize::from(self.streams) * usize::from(self.vectors));
-        2 * rows * vectors + vectors + rows + 3
+        let words = match self.products {
+            Products::Fours => vectors,
+            Products::Pairs => 3,
+        };
+        2 * rows * vectors + rows + 3 + words
     }
 
     fn total(&self, row: u8, vector: u8) -> Vreg {
@@ -227,16 +222,13 @@ impl BlockDotCode {
         Vreg((self.rows + row) * self.vectors() + vector)
     }
 
-    fn words(&self, vector: u8) -> Vreg {
-        Vreg(2 * self.rows * self.vectors() + vector)
-    }
-
+    /// A row's element: four bytes, or what belongs to a block.
     fn element(&self, row: u8) -> Vreg {
-        Vreg((2 * self.rows + 1) * self.vectors() + row)
+        Vreg(2 * self.rows * self.vectors() + row)
     }
 
     fn after_elements(&self, index: u8) -> Vreg {
-        Vreg((2 * self.rows + 1) * self.vectors() + self.rows + index)
+        self.element(self.rows + index)
     }
 
     fn code(&self) -> Vreg {
@@ -248,14 +240,32 @@ impl BlockDotCode {
         self.after_elements(1)
     }
 
-    /// The bits of the first code of each byte.
+    /// The bits of the first code of each byte, or of each 16 bits.
     fn lowest(&self) -> Vreg {
         self.after_elements(2)
     }
 
-    /// Codes of a byte.
+    fn words(&self, vector: u8) -> Vreg {
+        self.after_elements(3 + vector)
+    }
+
+    /// A row's bytes or words, then their products.
+    fn pairs(&self) -> Vreg {
+        self.after_elements(4)
+    }
+
+    /// Two ones of 16 bits.
+    fn ones(&self) -> Vreg {
+        self.after_elements(5)
+    }
+
+    /// Parts in which a word of codes is unpacked.
     fn parts(&self) -> u8 {
-        (8 / self.codes.bits()) as u8
+        self.products.parts(self.codes) as u8
+    }
+
+    fn widens(&self) -> bool {
+        self.products.widens(self.codes)
     }
 
     /// All rows by all vectors.
@@ -267,8 +277,7 @@ impl BlockDotCode {
     /// Assembles the kernel.
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         let fits = self.registers() <= usize::from(asm.registers());
-        let counts =
-            (1..=MOST_ROWS as u8).contains(&self.rows) && self.vectors > 0 && [1, 2, 4].contains(&self.streams);
+        let counts = (1..=MOST_ROWS as u8).contains(&self.rows) && self.panels().are_some();
         if !self.codes.are_integers() || !fits || !counts {
             return Err(KernelError::Unsupported { family: FAMILY, reason: format!("a kernel of {self:?}") });
         }
@@ -294,16 +303,17 @@ impl BlockDotCode {
 
     /// Addresses, constants, and what sums begin with.
     fn start(&self, asm: &mut Asm) {
-        let repeated = |bits: u8| Src::from(f32::from_bits(u32::from_ne_bytes([bits; 4])));
-        let each =
-            |code: u8| (0..self.parts()).fold(0, |byte, at| byte | code << (usize::from(at) * self.codes.bits()));
+        let bits = self.codes.bits();
+        let repeated = |byte: u8| Src::Const(u32::from_ne_bytes([byte; 4]));
+        let each = |code: u8| (0..8 / bits).fold(0, |byte, at| byte | code << (at * bits));
         asm.vload(self.flip(), repeated(each(self.codes.middle())));
-        asm.vload(self.lowest(), repeated(u8::MAX >> (8 - self.codes.bits())));
+        asm.vload(self.lowest(), if self.widens() { Src::Const(0x00FF_00FF) } else { repeated(u8::MAX >> (8 - bits)) });
+        if self.products == Products::Pairs && !self.widens() {
+            asm.vload(self.ones(), Src::Const(0x0001_0001));
+        }
         asm.load(BYTES, arg!(DotArgs.bytes));
         asm.load(HEADS, arg!(DotArgs.heads));
-        asm.load(WORDS, arg!(DotArgs.panels));
-        asm.load(PANEL_STRIDE, arg!(DotArgs.panel_stride));
-        asm.lea(THREE_STRIDES, Mem::indexed(PANEL_STRIDE, PANEL_STRIDE, 2, 0));
+        self.panels().begin(asm, arg!(DotArgs.panels), arg!(DotArgs.panel_stride));
         asm.load(BLOCKS, arg!(DotArgs.blocks));
         asm.load(OTHER, arg!(DotArgs.from));
         let bytes = asm.vector_bytes();
@@ -321,21 +331,9 @@ impl BlockDotCode {
         );
     }
 
-    /// Address of something `bytes` from `base` in the panel of a vector, plus `each` for each vector before it there.
-    fn of_panel(&self, base: Gpr, vector: u8, bytes: i32, each: i32) -> Mem {
-        let at = bytes + i32::from(vector % self.vectors) * each;
-        match vector / self.vectors {
-            0 => Mem::at(base, at),
-            3 => Mem::indexed(base, THREE_STRIDES, 1, at),
-            stream => Mem::indexed(base, PANEL_STRIDE, stream, at),
-        }
-    }
-
     /// A block of as many words as the register counts.
     fn block(&self, asm: &mut Asm) {
-        let (width, bytes) = (usize::from(self.vectors) * asm.lanes(), asm.vector_bytes());
-        asm.mov(HEAD, WORDS);
-        asm.add_imm(WORDS, (width * (4 + self.zeros.bytes())) as i32);
+        self.panels().begin_block(asm);
         for (row, vector) in self.sums() {
             match self.zeros {
                 ZeroPoints::Middle => asm.vbroadcast(self.part(row, vector), Mem::at(HEADS, 4 * i32::from(row))),
@@ -343,7 +341,13 @@ impl BlockDotCode {
             }
         }
         asm.align(32);
-        asm.repeat(COUNT, |asm| self.word(asm));
+        match self.products {
+            Products::Fours => asm.repeat(COUNT, |asm| self.word(asm)),
+            Products::Pairs => {
+                asm.while_at_least(COUNT, i32::from(GROUP), |asm| self.words_in_pairs(asm, GROUP));
+                asm.for_each(COUNT, 1, |asm| self.words_in_pairs(asm, 1));
+            }
+        }
         self.sums().for_each(|(row, vector)| asm.vcvt_f32(self.part(row, vector), self.part(row, vector)));
         if self.zeros != ZeroPoints::Middle {
             self.take_zero_points(asm);
@@ -352,7 +356,7 @@ impl BlockDotCode {
             asm.vbroadcast(self.element(row), Mem::at(HEADS, 4 * i32::from(self.rows + row)));
         }
         for (row, vector) in self.sums() {
-            let scales = self.of_panel(HEAD, vector, 0, bytes);
+            let scales = self.panels().scales(asm, vector);
             asm.vmul(self.code(), self.element(row), scales);
             asm.vfma231(self.total(row, vector), self.part(row, vector), self.code());
         }
@@ -361,48 +365,83 @@ impl BlockDotCode {
 
     /// Takes the zero points of a block off, times the sums of the rows' bytes.
     fn take_zero_points(&self, asm: &mut Asm) {
-        let bytes = asm.vector_bytes();
-        let scales = i32::from(self.vectors) * bytes;
         for row in 0..self.rows {
             asm.vbroadcast(self.element(row), Mem::at(HEADS, 4 * i32::from(row)));
         }
         for vector in 0..self.vectors() {
             let zeros = self.code();
-            if self.zeros == ZeroPoints::Bytes {
-                asm.vload_u8(zeros, self.of_panel(HEAD, vector, scales, asm.lanes() as i32));
-                asm.vcvt_f32(zeros, zeros);
-            } else {
-                asm.vload(zeros, self.of_panel(HEAD, vector, scales, bytes));
-            }
+            self.panels().load_zero_points(asm, vector, zeros);
             (0..self.rows).for_each(|row| asm.vfnma231(self.part(row, vector), zeros, self.element(row)));
         }
     }
 
-    /// One word of each column.
+    /// One word of each column, four products at a time.
     fn word(&self, asm: &mut Asm) {
-        let bytes = asm.vector_bytes();
-        for vector in 0..self.vectors() {
-            let at = self.of_panel(WORDS, vector, 0, bytes);
-            asm.vxor(self.words(vector), self.flip(), at);
-            asm.prefetch(at.plus(AHEAD));
-        }
+        (0..self.vectors()).for_each(|vector| self.load_words(asm, vector, 0, self.words(vector)));
         for part in 0..self.parts() {
-            for row in 0..self.rows {
-                let at = 4 * (i32::from(part) * i32::from(self.rows) + i32::from(row));
-                asm.vbroadcast(self.element(row), Mem::at(BYTES, at));
-            }
+            (0..self.rows).for_each(|row| asm.vbroadcast(self.element(row), self.bytes(0, part, row)));
             for vector in 0..self.vectors() {
-                let codes = self.unsigned(asm, part, vector);
+                let codes = self.unsigned(asm, part, self.words(vector));
                 (0..self.rows).for_each(|row| asm.vdot_bytes(self.part(row, vector), codes, self.element(row)));
             }
         }
-        asm.add_imm(BYTES, 4 * i32::from(self.parts()) * i32::from(self.rows));
-        asm.add_imm(WORDS, i32::from(self.vectors) * bytes);
+        self.advance(asm, 1);
     }
 
-    /// Code number `part` of each byte of a vector of words.
-    fn unsigned(&self, asm: &mut Asm, part: u8, vector: u8) -> Vreg {
-        let words = self.words(vector);
+    /// So many words of each column, a vector of columns after another, whose pairs of products fit their sums.
+    fn words_in_pairs(&self, asm: &mut Asm, count: u8) {
+        let pairs = self.pairs();
+        for vector in 0..self.vectors() {
+            for (word, part) in (0..count).flat_map(|word| (0..self.parts()).map(move |part| (word, part))) {
+                if part == 0 {
+                    self.load_words(asm, vector, word, self.words(0));
+                }
+                let codes = self.unsigned(asm, part, self.words(0));
+                for row in 0..self.rows {
+                    let sum = self.element(row);
+                    asm.vbroadcast(pairs, self.bytes(word, part, row));
+                    if self.widens() {
+                        asm.vmul_pairs(pairs, codes, pairs);
+                        asm.viadd(self.part(row, vector), self.part(row, vector), pairs);
+                    } else if (word, part) == (0, 0) {
+                        asm.vmul_bytes(sum, codes, pairs);
+                    } else {
+                        asm.vmul_bytes(pairs, codes, pairs);
+                        asm.vadd_words(sum, sum, pairs);
+                    }
+                }
+            }
+            for row in (0..self.rows).filter(|_| !self.widens()) {
+                asm.vmul_pairs(self.element(row), self.element(row), self.ones());
+                asm.viadd(self.part(row, vector), self.part(row, vector), self.element(row));
+            }
+        }
+        self.advance(asm, count);
+    }
+
+    /// Loads unsigned words of a vector of columns, `ahead` of the current ones.
+    fn load_words(&self, asm: &mut Asm, vector: u8, ahead: u8, to: Vreg) {
+        let at = self.panels().words(asm, vector, ahead);
+        asm.vxor(to, self.flip(), at);
+        if self.isa == Isa::Avx512 {
+            asm.prefetch(at.plus(AHEAD));
+        }
+    }
+
+    /// The address of what a row has for a part of a word, `ahead` words from the current one.
+    fn bytes(&self, ahead: u8, part: u8, row: u8) -> Mem {
+        let part = i32::from(ahead) * i32::from(self.parts()) + i32::from(part);
+        Mem::at(BYTES, 4 * (part * i32::from(self.rows) + i32::from(row)))
+    }
+
+    /// Steps over so many words.
+    fn advance(&self, asm: &mut Asm, words: u8) {
+        asm.add_imm(BYTES, 4 * i32::from(words) * i32::from(self.parts()) * i32::from(self.rows));
+        asm.add_imm(WORDS, i32::from(words) * self.panels().word_bytes(asm));
+    }
+
+    /// Code number `part` of each byte, or of each 16 bits, of a vector of words.
+    fn unsigned(&self, asm: &mut Asm, part: u8, words: Vreg) -> Vreg {
         if self.parts() == 1 {
             return words;
         }

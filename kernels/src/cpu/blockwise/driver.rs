@@ -1,7 +1,7 @@
 //! The driver of products by block-quantised weights.
 //!
-//! A few rows are multiplied with codes as they are, and so are rows that may be bytes, however many; of more rows, each task dequantises a part of a panel into scratch
-//! of its own and multiplies it with all rows before it goes on.
+//! A few rows are multiplied with codes as they are, and so are rows that may be bytes, however many; of more rows, each
+//! task dequantises a part of a panel into scratch of its own and multiplies it with all rows before it goes on.
 
 use std::ops::Range;
 
@@ -9,11 +9,14 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::FAMILY;
-use super::dots::{DotOperands, Dots, STREAMS};
+use super::bytes::ByteRows;
+use super::dots::{DotOperands, Dots};
 use super::expand::Expand;
 use super::format::{BlockFormat, ZeroPoints};
 use super::layout::BlockPanels;
+use super::products::Products;
 use super::row::{Row, RowOperands};
+use super::streams::STREAMS;
 use crate::cpu::CodeSource;
 use crate::cpu::description::{count, sizes};
 use crate::cpu::gemm::micro_kernel::MicroKernel;
@@ -21,7 +24,7 @@ use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use crate::cpu::gemm::{Tiles, most_rows, panel_vectors};
 use crate::error::{KernelError, Result};
-use crate::isa::{Extension, Extensions, Isa};
+use crate::isa::{Extensions, Isa};
 use crate::jit::Given;
 use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 
@@ -74,8 +77,8 @@ pub struct BlockProductBlocks {
     pub k_blocks: u32,
     /// Tasks, each with some panels.
     pub tasks: u32,
-    /// Whether rows are multiplied as bytes.
-    pub dots: bool,
+    /// What multiplies rows as bytes, where they are.
+    pub dots: Option<Products>,
 }
 
 sizes!(BlockProductBlocks { k_blocks: usize, tasks: usize });
@@ -102,11 +105,15 @@ impl BlockProductShape {
             && self.k.checked_next_multiple_of(u64::from(self.format.block)).is_some_and(|k| fits(k, n))
     }
 
-    /// Whether rows can be multiplied as bytes by code of that level with these extensions.
+    /// What multiplies rows as bytes in code of that level with these extensions, where they may be bytes.
     #[must_use]
-    pub fn takes_bytes(&self, isa: Isa, extensions: Extensions) -> bool {
-        let vnni = isa == Isa::Avx512 && extensions.contains(Extension::Vnni);
-        self.left == LeftElements::Bytes && vnni && Dots::takes(&self.format)
+    pub fn dots(&self, isa: Isa, extensions: Extensions) -> Option<Products> {
+        Products::pick(isa, extensions).filter(|_| self.takes_bytes())
+    }
+
+    /// Whether rows may be bytes whose products are exact.
+    fn takes_bytes(&self) -> bool {
+        self.left == LeftElements::Bytes && Dots::takes(&self.format)
     }
 
     /// Whether rows are so few that products read codes.
@@ -127,7 +134,7 @@ impl BlockProductBlocks {
         BlockProductBlocks {
             k_blocks: count(k_blocks),
             tasks: count(threads.clamp(1, panels.count().max(1))),
-            dots: shape.takes_bytes(isa, extensions),
+            dots: shape.dots(isa, extensions),
         }
     }
 
@@ -135,9 +142,7 @@ impl BlockProductBlocks {
     #[must_use]
     pub fn fits(&self, shape: &BlockProductShape, isa: Isa) -> bool {
         let panels = shape.panels(isa);
-        let usable = Extension::ALL.into_iter().filter(|extension| extension.usable());
-        let usable = usable.fold(Extensions::default(), Extensions::with);
-        (!self.dots || shape.takes_bytes(isa, usable))
+        self.dots.is_none_or(|products| shape.takes_bytes() && products.usable(isa))
             && (1..=panels.blocks().max(1)).contains(&self.k_blocks())
             && (1..=panels.count().max(1)).contains(&self.tasks())
     }
@@ -200,11 +205,12 @@ impl BlockProduct {
         }
         let panels = shape.panels(isa);
         // Codes are multiplied in another order than numbers, and bytes in the same one in any company.
-        let kernels = if blocks.dots {
-            let rows = Dots::rows_of(isa, &panels, shape.m());
-            let groups = Dots::new(isa, panels, [rows, STREAMS], source)?;
+        let kernels = if let Some(products) = blocks.dots {
+            let rows = Dots::rows_of(isa, products, &panels, shape.m());
+            let dots = |rows, streams| Dots::new(isa, ByteRows { panels, rows, products }, streams, source);
+            let groups = dots(rows, STREAMS)?;
             let rest = shape.m() % rows;
-            let rest = (rest > 0).then(|| Dots::new(isa, panels, [rest, groups.streams], source)).transpose()?;
+            let rest = (rest > 0).then(|| dots(rest, groups.streams)).transpose()?;
             Kernels::Bytes { groups, rest }
         } else if shape.reads_codes(isa) && !source.in_order() {
             Kernels::Rows(Row::new(isa, panels, source)?)

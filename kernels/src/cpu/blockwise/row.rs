@@ -10,16 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::FAMILY;
 use super::format::{BlockFormat, Codes, Decoder, ENTRIES, ZeroPoints};
 use super::layout::BlockPanels;
+use super::streams::{AHEAD, STREAMS, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
-
-/// Panels that are read side by side at most.
-const STREAMS: usize = 4;
-
-/// Bytes from what is read to what is prefetched.
-const AHEAD: i32 = 2048;
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -62,7 +57,7 @@ impl Arguments for RowArgs {
     type Kernel = BlockRowCode;
 
     fn extents(&self, key: &BlockRowCode, extents: &mut Extents<'_>) {
-        let (streams, width) = (usize::from(key.streams), usize::from(key.vectors) * key.isa.lanes());
+        let (panels, count) = (key.panels(), usize::from(key.streams));
         let words = self.blocks.saturating_mul(self.words).saturating_add(self.last);
         let heads = self.blocks.saturating_add(usize::from(self.last > 0));
         extents
@@ -72,13 +67,13 @@ impl Arguments for RowArgs {
         if key.zeros != ZeroPoints::Middle {
             extents.read("the sums of blocks", self.sums).over(heads, 4).bytes(4);
         }
-        let head = width * (4 + key.zeros.bytes());
-        let panel = words.saturating_mul(width * 4).saturating_add(heads.saturating_mul(head));
-        extents.read("panels", self.panels).over(streams, self.panel_stride).bytes(panel);
+        let panel = panels.panel_bytes(key.isa, words, heads);
+        extents.read("panels", self.panels).over(count, self.panel_stride).bytes(panel);
         extents.read("the numbers of codes", self.table).bytes(ENTRIES * 4);
-        extents.write("C", self.c).bytes(streams * width * 4);
+        let columns = count * panels.width(key.isa) * 4;
+        extents.write("C", self.c).bytes(columns);
         if !self.bias.is_null() {
-            extents.read("bias", self.bias).bytes(streams * width * 4);
+            extents.read("bias", self.bias).bytes(columns);
         }
     }
 }
@@ -109,10 +104,8 @@ impl Row {
         let BlockFormat { codes, zeros, .. } = panels.format;
         let vectors = (panels.width / isa.lanes()) as u8;
         let key = |streams: usize| BlockRowCode { isa, vectors, streams: streams as u8, codes, zeros };
-        let streams = [STREAMS, 2, 1].into_iter().find(|&streams| {
-            panels.n / panels.width >= streams && key(streams).registers() <= usize::from(isa.registers())
-        });
-        let streams = streams.unwrap_or(1);
+        let fits = |streams| key(streams).registers() <= usize::from(isa.registers());
+        let streams = Streams::most(&panels, STREAMS, fits);
         let make = |streams| Emitted::new(key(streams), CodeKey::BlockRow, source);
         let several = (streams > 1).then(|| make(streams)).transpose()?;
         Ok(Row { panels, table: codes.table(), several, one: make(1)?, streams })
@@ -155,12 +148,6 @@ impl Row {
 }
 
 const LEFT: Gpr = Gpr::RSI;
-/// The first panel's current words, and the offsets from them to the second and fourth panel's.
-const WORDS: Gpr = Gpr::RDX;
-const PANEL_STRIDE: Gpr = Gpr::R8;
-const THREE_STRIDES: Gpr = Gpr::R9;
-/// The scales of the current block of the first panel.
-const HEAD: Gpr = Gpr::RAX;
 const SUMS: Gpr = Gpr::RCX;
 /// Blocks left, and words left of a block.
 const BLOCKS: Gpr = Gpr::R10;
@@ -168,9 +155,13 @@ const COUNT: Gpr = Gpr::R11;
 const OTHER: Gpr = Gpr::RBX;
 
 impl BlockRowCode {
+    fn panels(&self) -> Streams {
+        Streams { vectors: self.vectors, count: self.streams, zeros: self.zeros }
+    }
+
     /// Vectors of all panels.
     fn vectors(&self) -> u8 {
-        self.streams * self.vectors
+        self.panels().all()
     }
 
     /// Registers: of each vector its sum, its sum over the block and its words; an element and a number; tables.
@@ -206,7 +197,7 @@ impl BlockRowCode {
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         let is_format = self.codes.are_integers() || self.zeros == ZeroPoints::Middle;
         let fits = self.registers() <= usize::from(asm.registers());
-        if !is_format || !fits || self.vectors == 0 || ![1, 2, 4].contains(&self.streams) {
+        if !is_format || !fits || !self.panels().are_some() {
             return Err(KernelError::Unsupported { family: FAMILY, reason: format!("a kernel of {self:?}") });
         }
         asm.prologue();
@@ -231,9 +222,7 @@ impl BlockRowCode {
         self.decoder().begin(asm, arg!(RowArgs.table), OTHER);
         asm.load(LEFT, arg!(RowArgs.left));
         asm.load(SUMS, arg!(RowArgs.sums));
-        asm.load(WORDS, arg!(RowArgs.panels));
-        asm.load(PANEL_STRIDE, arg!(RowArgs.panel_stride));
-        asm.lea(THREE_STRIDES, Mem::indexed(PANEL_STRIDE, PANEL_STRIDE, 2, 0));
+        self.panels().begin(asm, arg!(RowArgs.panels), arg!(RowArgs.panel_stride));
         asm.load(BLOCKS, arg!(RowArgs.blocks));
         asm.load(OTHER, arg!(RowArgs.bias));
         let bytes = asm.vector_bytes();
@@ -248,21 +237,9 @@ impl BlockRowCode {
         );
     }
 
-    /// Address of something `bytes` from `base` in the panel of a vector, plus `each` for each vector before it there.
-    fn of_panel(&self, base: Gpr, vector: u8, bytes: i32, each: i32) -> Mem {
-        let at = bytes + i32::from(vector % self.vectors) * each;
-        match vector / self.vectors {
-            0 => Mem::at(base, at),
-            3 => Mem::indexed(base, THREE_STRIDES, 1, at),
-            stream => Mem::indexed(base, PANEL_STRIDE, stream, at),
-        }
-    }
-
     /// A block of as many words as the register counts.
     fn block(&self, asm: &mut Asm) {
-        let (width, bytes) = (usize::from(self.vectors) * asm.lanes(), asm.vector_bytes());
-        asm.mov(HEAD, WORDS);
-        asm.add_imm(WORDS, (width * (4 + self.zeros.bytes())) as i32);
+        self.panels().begin_block(asm);
         (0..self.vectors()).for_each(|vector| asm.vzero(self.part(vector)));
         asm.align(32);
         asm.repeat(COUNT, |asm| self.word(asm));
@@ -275,31 +252,23 @@ impl BlockRowCode {
             }
         }
         for vector in 0..self.vectors() {
-            let scales = self.of_panel(HEAD, vector, 0, bytes);
+            let scales = self.panels().scales(asm, vector);
             asm.vfma231(BlockRowCode::total(vector), self.part(vector), scales);
         }
     }
 
     /// The zero points of a vector's columns, less the middle, as packed codes are.
     fn zero_points(&self, asm: &mut Asm, vector: u8) {
-        let (to, bytes) = (self.number(), asm.vector_bytes());
-        let scales = i32::from(self.vectors) * bytes;
-        if self.zeros == ZeroPoints::Bytes {
-            let at = self.of_panel(HEAD, vector, scales, asm.lanes() as i32);
-            asm.vload_u8(to, at);
-            asm.vcvt_f32(to, to);
-        } else {
-            let at = self.of_panel(HEAD, vector, scales, bytes);
-            asm.vload(to, at);
-        }
+        let to = self.number();
+        self.panels().load_zero_points(asm, vector, to);
         asm.vsub(to, to, Src::from(f32::from(self.codes.middle())));
     }
 
     /// One word of each column.
     fn word(&self, asm: &mut Asm) {
-        let (bytes, decoder) = (asm.vector_bytes(), self.decoder());
+        let decoder = self.decoder();
         for vector in 0..self.vectors() {
-            let at = self.of_panel(WORDS, vector, 0, bytes);
+            let at = self.panels().words(asm, vector, 0);
             asm.vload(self.words(vector), at);
             if self.isa == Isa::Avx512 {
                 asm.prefetch(at.plus(AHEAD));
@@ -313,6 +282,6 @@ impl BlockRowCode {
             }
         }
         asm.add_imm(LEFT, 4 * self.codes.per_word() as i32);
-        asm.add_imm(WORDS, i32::from(self.vectors) * bytes);
+        asm.add_imm(WORDS, self.panels().word_bytes(asm));
     }
 }

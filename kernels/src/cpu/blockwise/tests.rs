@@ -3,11 +3,18 @@
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::isa::{Extension, Extensions, Isa};
+use crate::jit::interpreted;
 use crate::parallel::Serial;
 use crate::{EmitEach, reference};
 
 /// What the tests' processors have: emulated where they have not.
-const VNNI: Extensions = Extensions::from_bits(1 << Extension::Vnni as u8);
+const VNNI: Extensions = Extensions::from_bits(1 << Extension::Vnni as u8 | 1 << Extension::AvxVnni as u8);
+
+/// Each level that code is emitted for, with each way to multiply rows of bytes.
+fn levels_of_bytes() -> Vec<(Isa, Products)> {
+    let levels = levels().into_iter().filter(|isa| isa.is_jit());
+    levels.flat_map(|isa| [Products::Fours, Products::Pairs].map(|products| (isa, products))).collect()
+}
 
 /// Bits that look random.
 struct Random(u64);
@@ -214,10 +221,24 @@ fn of_bytes(case: &Case, source: &BlockSource<'_>) -> Vec<f32> {
     c
 }
 
+/// Rows of bytes of a case, on memory that is watched.
+fn multiplied(case: &Case, isa: Isa, products: Products, threads: usize, source: &BlockSource<'_>) -> Vec<f32> {
+    let shape = case.shape;
+    let blocks = BlockProductBlocks::pick(isa, Extensions::default(), &shape, threads);
+    let product = BlockProduct::new(isa, shape, BlockProductBlocks { dots: Some(products), ..blocks }, &EmitEach);
+    let product = product.unwrap();
+    let mut c = Canaried::new(shape.m() * shape.n());
+    let mut scratch = vec![f32::NAN; product.scratch_len()];
+    let packed = case.pack(isa, source);
+    let (left, bias) = (Poisoned::new(&case.left), shape.bias.then_some(&case.bias[..]));
+    product.run(left.inside(), &packed, bias, c.inside(), &mut scratch, &Scoped).unwrap();
+    c.open().to_vec()
+}
+
 #[test]
 fn rows_of_bytes_have_the_bits_of_exact_sums_over_blocks() {
     let (mut compared, mut seed) = (0, 100);
-    for isa in levels().into_iter().filter(|&isa| isa == Isa::Avx512) {
+    for (isa, products) in levels_of_bytes() {
         for (block, k, n) in [(16, 48, 40), (32, 61, 7), (64, 200, 300), (256, 300, 33), (32, 2000, 448), (128, 4, 64)]
         {
             for format in formats(block).into_iter().filter(|format| format.codes.are_integers()) {
@@ -235,39 +256,65 @@ fn rows_of_bytes_have_the_bits_of_exact_sums_over_blocks() {
                         }
                     }
                     let source = case.source(true, seed % 4 < 2);
-                    let blocks = BlockProductBlocks::pick(isa, VNNI, &shape, 1 + seed as usize % 3);
-                    assert!(blocks.dots);
-                    let product = BlockProduct::new(isa, shape, blocks, &EmitEach).unwrap();
-                    let mut c = Canaried::new(case.shape.m() * case.shape.n());
-                    let mut scratch = vec![f32::NAN; product.scratch_len()];
-                    let packed = case.pack(isa, &source);
-                    let (left, bias) = (Poisoned::new(&case.left), shape.bias.then_some(&case.bias[..]));
-                    product.run(left.inside(), &packed, bias, c.inside(), &mut scratch, &Scoped).unwrap();
-                    let expected = of_bytes(&case, &source);
-                    for (at, (found, wanted)) in c.open().iter().zip(&expected).enumerate() {
-                        assert_eq!(found.to_bits(), wanted.to_bits(), "{shape:?} at {at}: {found}, not {wanted}");
+                    let found = multiplied(&case, isa, products, 1 + seed as usize % 3, &source);
+                    for (at, (found, wanted)) in found.iter().zip(of_bytes(&case, &source)).enumerate() {
+                        let place = || format!("{isa} {products:?} {shape:?} at {at}: {found}, not {wanted}");
+                        assert_eq!(found.to_bits(), wanted.to_bits(), "{}", place());
                     }
                     compared += 1;
                 }
             }
         }
     }
-    assert!(compared >= 6 * 9 * 6, "{compared}");
+    assert!(compared >= 4 * 6 * 9 * 6, "{compared}");
+}
+
+#[test]
+fn the_largest_codes_and_bytes_do_not_saturate() {
+    for (isa, products) in levels_of_bytes() {
+        for format in formats(64).into_iter().filter(|format| format.codes.are_integers()) {
+            for (codes, byte) in [(0xFF, 1.0), (0xFF, -1.0), (0, -1.0)] {
+                let shape = BlockProductShape { m: 3, n: 40, k: 128, format, bias: false, left: LeftElements::Bytes };
+                let mut case = Case::new(shape, 5);
+                case.codes.fill(codes);
+                case.left.fill(byte);
+                let source = case.source(true, false);
+                let (native, emulated) = (
+                    multiplied(&case, isa, products, 1, &source),
+                    interpreted(|| multiplied(&case, isa, products, 1, &source)),
+                );
+                let expected = of_bytes(&case, &source);
+                assert_eq!(native, expected, "{isa} {products:?} {format:?}");
+                assert_eq!(emulated, expected, "{isa} {products:?} {format:?}, emulated");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_bytes_have_the_same_bits_in_the_emulator() {
+    let mut seed = 0;
+    for (isa, products) in levels_of_bytes() {
+        for format in formats(32).into_iter().filter(|format| format.codes.are_integers()) {
+            for (m, k, n) in [(1, 77, 70), (3, 200, 130)] {
+                seed += 1;
+                let bias = seed % 2 == 0;
+                let shape = BlockProductShape { m, n, k, format, bias, left: LeftElements::Bytes };
+                let case = Case::new(shape, seed);
+                let source = case.source(true, false);
+                let emulated = interpreted(|| multiplied(&case, isa, products, 1, &source));
+                assert_eq!(emulated, of_bytes(&case, &source), "{isa} {products:?} {shape:?}");
+            }
+        }
+    }
 }
 
 #[test]
 fn numbers_that_are_none_stay_in_their_rows() {
     let format = BlockFormat { codes: Codes::Int4, zeros: ZeroPoints::Middle, block: 32 };
     let shape = BlockProductShape { m: 3, n: 40, k: 96, format, bias: false, left: LeftElements::Bytes };
-    for isa in levels().into_iter().filter(|&isa| isa == Isa::Avx512) {
-        let run = |case: &Case| {
-            let blocks = BlockProductBlocks::pick(isa, VNNI, &shape, 1);
-            let product = BlockProduct::new(isa, shape, blocks, &EmitEach).unwrap();
-            let (mut c, mut scratch) = (vec![0.0; 3 * 40], vec![0.0; product.scratch_len()]);
-            let packed = case.pack(isa, &case.source(true, false));
-            product.run(&case.left, &packed, None, &mut c, &mut scratch, &Serial).unwrap();
-            c
-        };
+    for (isa, products) in levels_of_bytes() {
+        let run = |case: &Case| multiplied(case, isa, products, 1, &case.source(true, false));
         let mut case = Case::new(shape, 3);
         let clean = run(&case);
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE / 4.0] {
@@ -280,19 +327,32 @@ fn numbers_that_are_none_stay_in_their_rows() {
 }
 
 #[test]
-fn bytes_are_refused_where_no_instruction_multiplies_them() {
+fn the_fastest_instructions_of_a_processor_multiply_bytes() {
     let format = |codes, block| BlockFormat { codes, zeros: ZeroPoints::Middle, block };
     let shape = |format| BlockProductShape { m: 2, n: 40, k: 96, format, bias: false, left: LeftElements::Bytes };
     let int4 = shape(format(Codes::Int4, 32));
-    assert!(int4.takes_bytes(Isa::Avx512, VNNI));
-    assert!(!int4.takes_bytes(Isa::Avx512, Extensions::default()));
-    assert!(!int4.takes_bytes(Isa::Avx2, VNNI));
-    assert!(!shape(format(Codes::Nf4, 32)).takes_bytes(Isa::Avx512, VNNI), "numbers that are no integers");
-    assert!(!shape(format(Codes::Int4, 512)).takes_bytes(Isa::Avx512, VNNI), "sums that are no exact f32");
-    let floats = BlockProductShape { left: LeftElements::Floats, ..int4 };
+    let only = |extension| Extensions::default().with(extension);
+    for (isa, extensions, products) in [
+        (Isa::Avx512, only(Extension::Vnni), Some(Products::Fours)),
+        (Isa::Avx512, only(Extension::AvxVnni), Some(Products::Pairs)),
+        (Isa::Avx2, only(Extension::AvxVnni), Some(Products::Fours)),
+        (Isa::Avx2, only(Extension::Vnni), Some(Products::Pairs)),
+        (Isa::Portable, VNNI, None),
+    ] {
+        assert_eq!(int4.dots(isa, extensions), products, "{isa} {extensions:?}");
+    }
+    let refused = [
+        (shape(format(Codes::Nf4, 32)), "numbers that are no integers"),
+        (shape(format(Codes::Int4, 512)), "sums that are no exact f32"),
+        (BlockProductShape { left: LeftElements::Floats, ..int4 }, "rows of f32"),
+    ];
     let dots = BlockProductBlocks::pick(Isa::Avx512, VNNI, &int4, 1);
-    assert!(dots.dots && !dots.fits(&floats, Isa::Avx512) && !dots.fits(&int4, Isa::Avx2));
-    assert!(BlockProduct::new(Isa::Avx512, floats, dots, &EmitEach).is_err());
+    assert!(dots.fits(&int4, Isa::Avx512) && dots.fits(&int4, Isa::Avx2) && !dots.fits(&int4, Isa::Portable));
+    for (shape, what) in refused {
+        assert_eq!(shape.dots(Isa::Avx512, VNNI), None, "{what}");
+        assert!(!BlockProductBlocks { k_blocks: 1, ..dots }.fits(&shape, Isa::Avx512), "{what}");
+        assert!(BlockProduct::new(Isa::Avx512, shape, dots, &EmitEach).is_err(), "{what}");
+    }
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! Panels that are read side by side: how many, and where what belongs to a vector of columns is.
+
+use super::format::ZeroPoints;
+use super::layout::BlockPanels;
+use crate::isa::Isa;
+use crate::jit::{Asm, Gpr, Mem, Vreg};
+
+/// Panels that are read side by side at most.
+pub(super) const STREAMS: usize = 4;
+
+/// Bytes from what is read to what is prefetched.
+pub(super) const AHEAD: i32 = 2048;
+
+/// The first panel's current words, and the offsets from them to the second and fourth panel's.
+pub(super) const WORDS: Gpr = Gpr::RDX;
+const PANEL_STRIDE: Gpr = Gpr::R8;
+const THREE_STRIDES: Gpr = Gpr::R9;
+/// The scales of the current block of the first panel.
+pub(super) const HEAD: Gpr = Gpr::RAX;
+
+/// Panels of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Streams {
+    /// Vectors that a panel is wide.
+    pub(super) vectors: u8,
+    /// Panels: 1, 2 or 4.
+    pub(super) count: u8,
+    /// Where zero points come from, which lie behind the scales.
+    pub(super) zeros: ZeroPoints,
+}
+
+impl Streams {
+    /// The most panels side by side, of at most `most`, whose kernel `fits`: those that the matrix has whole.
+    pub(super) fn most(panels: &BlockPanels, most: usize, fits: impl Fn(usize) -> bool) -> usize {
+        let whole = panels.n / panels.width;
+        [STREAMS, 2].into_iter().find(|&count| count <= most && count <= whole && fits(count)).unwrap_or(1)
+    }
+
+    /// Whether a kernel can have them.
+    pub(super) fn are_some(self) -> bool {
+        self.vectors > 0 && [1, 2, 4].contains(&self.count)
+    }
+
+    /// Vectors of all panels.
+    pub(super) fn all(self) -> u8 {
+        self.count * self.vectors
+    }
+
+    /// Columns of a panel.
+    pub(super) fn width(self, isa: Isa) -> usize {
+        usize::from(self.vectors) * isa.lanes()
+    }
+
+    /// Bytes of a block's scales and zero points.
+    pub(super) fn head_bytes(self, isa: Isa) -> usize {
+        self.width(isa) * (4 + self.zeros.bytes())
+    }
+
+    /// Bytes of a panel of so many words a column in so many blocks.
+    pub(super) fn panel_bytes(self, isa: Isa, words: usize, blocks: usize) -> usize {
+        words.saturating_mul(self.width(isa) * 4).saturating_add(blocks.saturating_mul(self.head_bytes(isa)))
+    }
+
+    /// Emits addresses: of the first panel, and the bytes from one to the next.
+    pub(super) fn begin(self, asm: &mut Asm, panels: Mem, stride: Mem) {
+        asm.load(WORDS, panels);
+        asm.load(PANEL_STRIDE, stride);
+        asm.lea(THREE_STRIDES, Mem::indexed(PANEL_STRIDE, PANEL_STRIDE, 2, 0));
+    }
+
+    /// Emits the step over a block's scales and zero points, whose address stays in [`HEAD`].
+    pub(super) fn begin_block(self, asm: &mut Asm) {
+        asm.mov(HEAD, WORDS);
+        asm.add_imm(WORDS, self.head_bytes(asm.isa()) as i32);
+    }
+
+    /// The address of a vector's words, `ahead` words of a column from the current ones.
+    pub(super) fn words(self, asm: &Asm, vector: u8, ahead: u8) -> Mem {
+        self.at(WORDS, vector, i32::from(ahead) * self.word_bytes(asm), asm.vector_bytes())
+    }
+
+    /// Bytes from a word of all columns of a panel to the next.
+    pub(super) fn word_bytes(self, asm: &Asm) -> i32 {
+        i32::from(self.vectors) * asm.vector_bytes()
+    }
+
+    /// The address of the scales of a vector's columns.
+    pub(super) fn scales(self, asm: &Asm, vector: u8) -> Mem {
+        self.at(HEAD, vector, 0, asm.vector_bytes())
+    }
+
+    /// Emits the load of the zero points of a vector's columns, as numbers.
+    pub(super) fn load_zero_points(self, asm: &mut Asm, vector: u8, to: Vreg) {
+        let behind = self.word_bytes(asm);
+        if self.zeros == ZeroPoints::Bytes {
+            asm.vload_u8(to, self.at(HEAD, vector, behind, asm.lanes() as i32));
+            asm.vcvt_f32(to, to);
+        } else {
+            asm.vload(to, self.at(HEAD, vector, behind, asm.vector_bytes()));
+        }
+    }
+
+    /// Address of something `bytes` from `base` in the panel of a vector, plus `each` for each vector before it there.
+    fn at(self, base: Gpr, vector: u8, bytes: i32, each: i32) -> Mem {
+        let at = bytes + i32::from(vector % self.vectors) * each;
+        match vector / self.vectors {
+            0 => Mem::at(base, at),
+            3 => Mem::indexed(base, THREE_STRIDES, 1, at),
+            stream => Mem::indexed(base, PANEL_STRIDE, stream, at),
+        }
+    }
+}
