@@ -1,8 +1,9 @@
-//! Products by block-quantised weights: `cargo bench --bench blockwise [-- NAME...]`; `--threads N`, `--block N`.
+//! Products by block-quantised weights: `cargo bench --bench blockwise [-- NAME...]`; `--threads N`, `--block N`,
+//! `--bits N` and `--isa LEVEL`.
 //!
-//! For each matrix and number of rows: rows as `f32`, and rows as bytes where the processor multiplies them. Weights are copies that no cache holds, as
-//! those of a language model are, and bytes a second stand beside what reading takes: the best of a plain sum over memory,
-//! in the same run. A row is the best of its repetitions.
+//! For each matrix and number of rows: rows as `f32`, and rows as bytes in each way that the processor has. Weights are
+//! copies that no cache holds, as those of a language model are, and bytes a second stand beside what reading takes: the
+//! best of a plain sum over memory, in the same run. A row is the best of its repetitions.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -13,13 +14,12 @@ use std::time::{Duration, Instant};
 
 use floats::Floats;
 use kiln::threads::Threads;
-use kiln_kernels::Extensions;
 use kiln_kernels::cpu::blockwise::{
     BlockFormat, BlockProduct, BlockProductBlocks, BlockProductShape, BlockSource, CodeBytes, Codes, LeftElements,
-    Offsets, ZeroPoints,
+    Offsets, Products, ZeroPoints,
 };
 use kiln_kernels::parallel::Parallel;
-use kiln_kernels::{EmitEach, Isa};
+use kiln_kernels::{EmitEach, Extension, Extensions, Isa};
 
 /// Reduction and columns.
 const MATRICES: [(usize, usize); 3] = [(896, 4864), (4864, 896), (4096, 11008)];
@@ -59,54 +59,78 @@ fn reading(threads: &Threads) -> f64 {
 
 fn main() {
     let mut given = std::env::args().skip(1).filter(|argument| argument != "--bench");
-    let (mut names, mut threads, mut block) = (Vec::new(), 2, 32);
+    let (mut names, mut threads, mut block, mut bits, mut isa) = (Vec::new(), 2, 32, 4, Isa::detect());
     while let Some(argument) = given.next() {
         match argument.as_str() {
             "--threads" => threads = given.next().and_then(|count| count.parse().ok()).unwrap_or(threads),
             "--block" => block = given.next().and_then(|count| count.parse().ok()).unwrap_or(block),
+            "--bits" => bits = given.next().and_then(|count| count.parse().ok()).unwrap_or(bits),
+            "--isa" => isa = given.next().and_then(|name| Isa::from_name(&name)).unwrap_or(isa).min(isa),
             _ => names.push(argument),
         }
     }
     let threads = Threads::new(threads).expect("threads start");
-    let isa = Isa::detect();
+    let codes = match bits {
+        2 => Codes::Int2,
+        8 => Codes::Int8,
+        _ => Codes::Int4,
+    };
     let limit = reading(&threads);
-    println!("{isa}, {} threads, blocks of {block}; memory is read at {:.1} GB/s", threads.threads(), limit / 1e9);
+    println!(
+        "{isa}, {} threads, {codes:?}, blocks of {block}; memory is read at {:.1} GB/s",
+        threads.threads(),
+        limit / 1e9
+    );
     for (k, n) in MATRICES {
         let wanted = |m: &&usize| {
             let name = format!("{m}x{k}x{n}");
             names.is_empty() || names.iter().any(|part| name.contains(part.as_str()))
         };
-        let mut of_one = [0.0; 2];
+        let mut of_one = [0.0; WAYS.len()];
         for &m in ROWS.iter().filter(wanted) {
-            measure([m, k, n], block, isa, &threads, limit, &mut of_one);
+            let format = BlockFormat { codes, zeros: ZeroPoints::Middle, block };
+            measure([m, k, n], format, isa, &threads, limit, &mut of_one);
         }
     }
 }
 
-/// One line of the table. `of_one` has what one row took, in both ways.
-fn measure([m, k, n]: [usize; 3], block: u32, isa: Isa, threads: &Threads, limit: f64, of_one: &mut [f64; 2]) {
-    let format = BlockFormat { codes: Codes::Int4, zeros: ZeroPoints::Middle, block };
+/// What multiplies rows as bytes; none where they are `f32`.
+const WAYS: [(&str, Option<Products>); 3] =
+    [("f32", None), ("fours", Some(Products::Fours)), ("pairs", Some(Products::Pairs))];
+
+/// One line of the table. `of_one` has what one row took, in each way.
+fn measure(
+    [m, k, n]: [usize; 3],
+    format: BlockFormat,
+    isa: Isa,
+    threads: &Threads,
+    limit: f64,
+    of_one: &mut [f64; WAYS.len()],
+) {
+    let (codes, block) = (format.codes, format.block());
     let mut line = format!("{m:>4} x {k} x {n}:");
     let mut packed: Option<(usize, Vec<Vec<u8>>)> = None;
-    for (at, left) in [LeftElements::Floats, LeftElements::Bytes].into_iter().enumerate() {
-        let shape = BlockProductShape { m: m as u64, n: n as u64, k: k as u64, format, bias: false, left };
-        let blocks = BlockProductBlocks::pick(isa, Extensions::beside(isa), &shape, threads.threads());
-        if left == LeftElements::Bytes && !blocks.dots {
-            line += " bytes are not multiplied here";
+    for (at, (name, dots)) in WAYS.into_iter().enumerate() {
+        let needs = dots.and_then(|products| products.extension(isa));
+        if !needs.is_none_or(Extension::present) || dots.is_some() && !isa.is_jit() {
             continue;
         }
+        let left = if dots.is_some() { LeftElements::Bytes } else { LeftElements::Floats };
+        let shape = BlockProductShape { m: m as u64, n: n as u64, k: k as u64, format, bias: false, left };
+        let picked = BlockProductBlocks::pick(isa, Extensions::beside(isa), &shape, threads.threads());
+        let blocks = BlockProductBlocks { dots, ..picked };
         let panels = shape.panels(isa);
         let (_, copies) = packed.get_or_insert_with(|| {
-            let stride = k.next_multiple_of(block as usize) / 2;
+            let stride = k.next_multiple_of(block) * codes.bits() / 8;
             let codes: Vec<u8> = (0..n * stride).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
-            let scales = vec![0.01; n * k.div_ceil(block as usize)];
+            let scales = vec![0.01; n * k.div_ceil(block)];
             let source = BlockSource {
                 codes: CodeBytes::Packed { bytes: &codes, stride },
                 signed: false,
                 scales: &scales,
                 zero_bytes: &[],
                 zeros: &[],
-                at: Offsets { inner: 1, column: k.div_ceil(block as usize) },
+                at: Offsets { inner: 1, column: k.div_ceil(block) },
             };
             let mut one = vec![0; panels.bytes()];
             panels.pack(&source, &mut one).expect("weights are packed");
@@ -123,7 +147,6 @@ fn measure([m, k, n]: [usize; 3], block: u32, isa: Isa, threads: &Threads, limit
             of_one[at] = seconds;
         }
         let rate = panels.bytes() as f64 / seconds;
-        let name = ["f32", "bytes"][at];
         line += &format!(" {name} {:.3} ms ({:.2} of reading", seconds * 1e3, rate / limit);
         if m > 1 && of_one[at] > 0.0 {
             line += &format!(", {:.2} of one row", seconds / of_one[at]);
