@@ -39,3 +39,33 @@ impl Problem for BlockProductShape {
         self.is_valid().then_some(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kiln_kernels::cpu::blockwise::{BlockFormat, Codes, LeftElements, Products, ZeroPoints};
+    use kiln_kernels::{Extension, Extensions, Isa};
+
+    use super::*;
+
+    #[test]
+    fn a_choice_that_multiplies_in_another_way_is_not_taken() {
+        let format = BlockFormat { codes: Codes::Int4, zeros: ZeroPoints::Middle, block: 32 };
+        let shape = BlockProductShape { m: 2, n: 40, k: 96, format, bias: false, left: LeftElements::Bytes };
+        let with = |extension| Extensions::default().with(extension);
+        for (isa, extensions, dots) in [
+            (Isa::Portable, Extensions::default(), None),
+            (Isa::Avx2, Extensions::default(), Some(Products::Pairs)),
+            (Isa::Avx2, with(Extension::AvxVnni), Some(Products::Fours)),
+            (Isa::Avx512, Extensions::default(), Some(Products::Pairs)),
+            (Isa::Avx512, with(Extension::Vnni), Some(Products::Fours)),
+        ] {
+            let target = Target { isa, extensions, threads: 2, in_order: false };
+            let chosen = shape.choose(&target);
+            assert_eq!(chosen.dots, dots, "{target:?}");
+            for other in [None, Some(Products::Pairs), Some(Products::Fours)] {
+                let accepted = shape.accepts(&BlockProductBlocks { dots: other, ..chosen }, &target);
+                assert_eq!(accepted, other == dots, "{target:?} {other:?}");
+            }
+        }
+    }
+}
