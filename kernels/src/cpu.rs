@@ -19,6 +19,7 @@ pub mod gemm;
 pub mod halves;
 pub mod linear;
 pub(crate) mod loops;
+pub mod machine;
 mod multiversion;
 pub mod norm;
 pub mod numerics;

@@ -2,7 +2,7 @@
 //!
 //! That a processor has AVX512_BF16 does not say that it gains by it: on some, `vdpbf16ps` does twice the work of
 //! multiply-adds of `f32`, on others half of it. So the choice between them is measured ([`Peaks`]), once a process or,
-//! where callers keep it, once a machine. The loops run in registers for some microseconds, in turn, and the least time
+//! where callers keep it, once a machine. [`PeakLoop::rate_on`] is for [figures](super::machine) of all threads. The loops run in registers for some microseconds, in turn, and the least time
 //! of each counts: other work on the core, or a clock that has yet to rise, makes a run longer and none shorter.
 
 use std::sync::OnceLock;
@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::gemm::operands::{self, Operands};
 use crate::error::Result;
-use crate::isa::{Extension, Isa};
+use crate::isa::{Extension, Extensions, Isa};
 use crate::jit::{Arguments, Asm, Code, Extents, Given, Gpr, Vreg, arg};
+use crate::parallel::{Parallel, Serial};
 
 const FAMILY: &str = "peak";
 
@@ -22,6 +23,9 @@ const SUMS: u8 = 12;
 
 /// Iterations of a run: some microseconds, so that most runs see no interrupt.
 const LOOPS: usize = 1000;
+
+/// The same where several threads run it: long beside what starting and joining them takes.
+const LOOPS_TOGETHER: usize = 20 * LOOPS;
 
 /// Time that [`Peaks::measure`] spends on each type in a round, and its rounds: a millisecond in all.
 const BUDGET: Duration = Duration::from_micros(100);
@@ -34,13 +38,25 @@ pub enum Multiplied {
     F32,
     /// bf16 pairs on both sides (`vdpbf16ps`). Needs [`Extension::Bf16`].
     Bf16Pairs,
+    /// Unsigned bytes by signed ones (`vpdpbusd`). Needs [`Extension::Vnni`].
+    Bytes,
+    /// Pairs of 16-bit integers (`vpmaddwd` and an addition).
+    Int16Pairs,
 }
 
 impl Multiplied {
+    /// What bytes are multiplied as at that level.
+    #[must_use]
+    pub fn of_bytes(isa: Isa) -> Multiplied {
+        if Extensions::beside(isa).contains(Extension::Vnni) { Multiplied::Bytes } else { Multiplied::Int16Pairs }
+    }
+
     fn operands(self) -> Operands {
         match self {
             Multiplied::F32 => operands::F32,
             Multiplied::Bf16Pairs => operands::BF16_PAIRS,
+            Multiplied::Bytes => operands::INT8,
+            Multiplied::Int16Pairs => operands::INT16_PAIRS,
         }
     }
 }
@@ -49,7 +65,7 @@ impl Multiplied {
 #[derive(Debug)]
 pub struct PeakLoop {
     code: Code,
-    /// Multiply-adds of a run.
+    /// Multiply-adds of an iteration.
     work: usize,
 }
 
@@ -74,13 +90,13 @@ impl PeakLoop {
     /// Where the level or the extension cannot be called here, and where the system gives no executable memory.
     pub fn new(isa: Isa, multiplied: Multiplied) -> Result<PeakLoop> {
         let operands = multiplied.operands();
-        let (loops, left, right) = (Gpr::RAX, Vreg(SUMS), Vreg(SUMS + 1));
+        let (loops, left, right, scratch) = (Gpr::RAX, Vreg(SUMS), Vreg(SUMS + 1), Vreg(SUMS + 2));
         let mut asm = Asm::new(isa)?;
         asm.prologue();
         asm.load(loops, arg!(PeakArgs.loops));
         (0..SUMS + 2).for_each(|register| asm.vzero(Vreg(register)));
         asm.repeat(loops, |asm| {
-            (0..SUMS).for_each(|sum| operands.multiply(asm, Vreg(sum), left, right.into(), right));
+            (0..SUMS).for_each(|sum| operands.multiply(asm, Vreg(sum), left, right.into(), scratch));
         });
         asm.epilogue();
         let bytes = asm.finish(FAMILY)?;
@@ -88,21 +104,39 @@ impl PeakLoop {
             None => Code::seal(isa, FAMILY, &bytes)?,
             Some(extension) => Code::seal_extended(isa, extension, FAMILY, &bytes)?,
         };
-        Ok(PeakLoop { code, work: LOOPS * usize::from(SUMS) * isa.lanes() * operands.group })
+        Ok(PeakLoop { code, work: usize::from(SUMS) * isa.lanes() * operands.group })
     }
 
-    /// Multiply-adds a second, of the fastest of the runs that begin within `budget`.
+    /// Multiply-adds a second of one thread, of the fastest of the runs that begin within `budget`.
     #[must_use]
     pub fn rate(&self, budget: Duration) -> f64 {
-        let (start, mut least) = (Instant::now(), Duration::MAX);
-        while start.elapsed() < budget || least == Duration::MAX {
-            let begin = Instant::now();
-            // SAFETY: the loop touches no memory besides its arguments.
-            unsafe { self.code.call(&PeakArgs { loops: LOOPS }, &(), &Given::new()) };
-            least = least.min(begin.elapsed());
-        }
-        self.work as f64 / least.as_secs_f64().max(1e-9)
+        self.rate_on(&Serial, budget)
     }
+
+    /// The same of all these threads together.
+    #[must_use]
+    pub fn rate_on(&self, parallel: &dyn Parallel, budget: Duration) -> f64 {
+        let threads = parallel.threads();
+        let loops = if threads == 1 { LOOPS } else { LOOPS_TOGETHER };
+        let seconds = least_seconds(budget, || {
+            let begin = Instant::now();
+            parallel.run(threads, &|_| {
+                // SAFETY: the loop touches no memory besides its arguments.
+                unsafe { self.code.call(&PeakArgs { loops }, &(), &Given::new()) };
+            });
+            begin.elapsed()
+        });
+        (self.work * loops * threads) as f64 / seconds
+    }
+}
+
+/// The least of the times that `run` returns, as often as it begins within `budget`, and once at least.
+pub(crate) fn least_seconds(budget: Duration, mut run: impl FnMut() -> Duration) -> f64 {
+    let (start, mut least) = (Instant::now(), run());
+    while start.elapsed() < budget {
+        least = least.min(run());
+    }
+    least.as_secs_f64().max(1e-9)
 }
 
 /// What one core of this machine multiplies and adds, in multiply-adds a microsecond.
@@ -169,17 +203,21 @@ mod tests {
 
     #[test]
     fn a_loop_counts_what_it_multiplies() {
-        for (isa, multiplied) in
-            [(Isa::Avx2, Multiplied::F32), (Isa::Avx512, Multiplied::F32), (Isa::Avx512, Multiplied::Bf16Pairs)]
-        {
-            if !isa.usable() {
+        for (isa, multiplied, group) in [
+            (Isa::Avx2, Multiplied::F32, 1),
+            (Isa::Avx2, Multiplied::Int16Pairs, 2),
+            (Isa::Avx512, Multiplied::F32, 1),
+            (Isa::Avx512, Multiplied::Bf16Pairs, 2),
+            (Isa::Avx512, Multiplied::Bytes, 4),
+        ] {
+            if !isa.usable() || !multiplied.operands().usable(isa) {
                 continue;
             }
             let each = PeakLoop::new(isa, multiplied).unwrap();
-            let group = if multiplied == Multiplied::F32 { 1 } else { 2 };
-            assert_eq!(each.work, LOOPS * 12 * isa.lanes() * group);
+            assert_eq!(each.work, 12 * isa.lanes() * group);
             assert!(each.rate(Duration::ZERO) > 0.0);
         }
+        assert_eq!(Multiplied::of_bytes(Isa::Avx2), Multiplied::Int16Pairs);
         assert!(PeakLoop::new(Isa::Avx2, Multiplied::Bf16Pairs).is_err(), "AVX2 has no such instruction");
     }
 

@@ -1,0 +1,148 @@
+//! What this machine does in a second at most: multiply-adds in registers, and reads of caches and of memory, on so
+//! many threads together.
+//!
+//! Items take turns in rounds, and the best of each counts, so that what else runs for a while spoils no item.
+
+mod caches;
+mod reads;
+
+use std::time::{Duration, Instant};
+
+pub use caches::Caches;
+use reads::Reads;
+use serde::{Deserialize, Serialize};
+
+use super::peak::{Multiplied, PeakLoop, Peaks};
+use crate::isa::Isa;
+use crate::parallel::Parallel;
+
+/// Time of an item in a round, and rounds: seven items take some 15 ms.
+const EACH: Duration = Duration::from_micros(300);
+const ROUNDS: usize = 6;
+
+/// No round begins later than this, so that two measurements end within 50 ms.
+const LATEST: Duration = Duration::from_millis(17);
+
+/// What so many threads do together, each item in millions a second; 0 where it was not measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Multiply-adds of `f32`.
+    pub f32: u32,
+    /// Of bf16 pairs. 0 where the processor does not multiply them.
+    pub bf16_pairs: u32,
+    /// Of bytes, with the instructions that this level has for them ([`Multiplied::of_bytes`]).
+    pub bytes: u32,
+    /// Bytes read from L1.
+    pub l1: u32,
+    /// From L2.
+    pub l2: u32,
+    /// From L3, which all threads read the same part of. 0 where there is none.
+    pub l3: u32,
+    /// From memory.
+    pub memory: u32,
+}
+
+impl Figures {
+    /// Measures, with at most `most` bytes of memory to read. `None` where no code can be emitted for that level.
+    #[must_use]
+    pub fn measure(isa: Isa, parallel: &dyn Parallel, caches: &Caches, most: usize) -> Option<Figures> {
+        let start = Instant::now();
+        let peak = |multiplied| PeakLoop::new(isa, multiplied).ok();
+        let (f32, bytes) = (peak(Multiplied::F32)?, peak(Multiplied::of_bytes(isa))?);
+        let bf16_pairs = peak(Multiplied::Bf16Pairs);
+        let reads = Reads::new(isa, parallel, caches, most);
+        let mut best = Figures::default();
+        for round in 0..ROUNDS {
+            if round > 0 && start.elapsed() > LATEST {
+                break;
+            }
+            let mut note = |item: fn(&mut Figures) -> &mut u32, rate: f64| {
+                let item = item(&mut best);
+                *item = (*item).max((rate / 1e6) as u32);
+            };
+            note(|best| &mut best.f32, f32.rate_on(parallel, EACH));
+            note(|best| &mut best.bytes, bytes.rate_on(parallel, EACH));
+            if let Some(bf16_pairs) = &bf16_pairs {
+                note(|best| &mut best.bf16_pairs, bf16_pairs.rate_on(parallel, EACH));
+            }
+            if let Some(reads) = &reads {
+                note(|best| &mut best.l1, reads.of_l1(EACH));
+                note(|best| &mut best.l2, reads.of_l2(EACH));
+                note(|best| &mut best.l3, reads.of_l3(EACH));
+                note(|best| &mut best.memory, reads.of_memory(EACH));
+            }
+        }
+        Some(best)
+    }
+
+    /// These, but no item below the other's: of all threads, where one alone did more while others were held up.
+    #[must_use]
+    pub fn at_least(&self, other: &Figures) -> Figures {
+        Figures {
+            f32: self.f32.max(other.f32),
+            bf16_pairs: self.bf16_pairs.max(other.bf16_pairs),
+            bytes: self.bytes.max(other.bytes),
+            l1: self.l1.max(other.l1),
+            l2: self.l2.max(other.l2),
+            l3: self.l3.max(other.l3),
+            memory: self.memory.max(other.memory),
+        }
+    }
+
+    /// Whether they can have been measured: a file may say anything.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.f32 > 0 && self.bytes > 0
+    }
+
+    /// What decides whether bf16 pairs are multiplied, of the figures of one thread.
+    #[must_use]
+    pub fn peaks(&self) -> Peaks {
+        Peaks { f32: self.f32, bf16_pairs: self.bf16_pairs }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isa::Extension;
+    use crate::parallel::{Pool, Serial};
+
+    #[test]
+    fn every_item_is_measured_at_every_level_that_emits() {
+        let caches = Caches { l1: 16 << 10, l2: 64 << 10, l3: 1 << 20 };
+        let pool = Pool::new(2, "machine").unwrap();
+        for isa in [Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| isa.usable()) {
+            let threads: [&dyn Parallel; 2] = [&Serial, &pool];
+            for parallel in threads {
+                let figures = Figures::measure(isa, parallel, &caches, usize::MAX).unwrap();
+                assert!(figures.is_sound(), "{figures:?}");
+                assert!([figures.l1, figures.l2, figures.l3, figures.memory].iter().all(|&rate| rate > 0));
+                assert_eq!(figures.bf16_pairs > 0, isa == Isa::Avx512 && Extension::Bf16.usable());
+                assert_eq!(figures.peaks().f32, figures.f32);
+            }
+        }
+        assert_eq!(Figures::measure(Isa::Portable, &Serial, &caches, usize::MAX), None);
+    }
+
+    #[test]
+    fn all_threads_do_no_less_than_one() {
+        let one = Figures { f32: 5, bf16_pairs: 0, bytes: 9, l1: 1, l2: 7, l3: 3, memory: 4 };
+        let all = Figures { f32: 8, bf16_pairs: 1, bytes: 2, l1: 2, l2: 6, l3: 3, memory: 5 };
+        assert_eq!(all.at_least(&one), Figures { bytes: 9, l2: 7, ..all });
+    }
+
+    #[test]
+    fn what_has_no_room_or_is_not_there_is_not_measured() {
+        let isa = Isa::Avx2;
+        if !isa.usable() {
+            return;
+        }
+        let caches = Caches { l1: 16 << 10, l2: 64 << 10, l3: 0 };
+        let small = Figures::measure(isa, &Serial, &caches, 4096).unwrap();
+        assert!(small.is_sound() && [small.l1, small.l2, small.l3, small.memory] == [0; 4], "{small:?}");
+        let without_l3 = Figures::measure(isa, &Serial, &caches, usize::MAX).unwrap();
+        assert!(without_l3.l3 == 0 && without_l3.memory > 0, "{without_l3:?}");
+        assert!(!Figures::default().is_sound());
+    }
+}
