@@ -24,6 +24,7 @@ pub mod gpu {
 }
 pub mod key;
 pub mod layout;
+pub mod machine;
 pub mod matmul;
 pub mod norm;
 pub mod peak;
@@ -85,6 +86,7 @@ families! {
         chain_keys: chain::ChainKey,
         conv_keys: conv::ConvKey,
         footprint_keys: footprint::FootprintKey,
+        machine_keys: machine::MachineKey,
         matmul_keys: matmul::MatMulKey,
         peak_keys: peak::PeakKey,
         channel_norm_keys: norm::ChannelNormKey,

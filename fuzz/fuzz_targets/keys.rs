@@ -52,6 +52,7 @@ families! {
     exec::gpu::problem::CublasLtKey,
     exec::gpu::problem::CudnnConvKey,
     exec::gpu::problem::CudnnFusionKey,
+    exec::machine::MachineKey,
     exec::matmul::MatMulKey,
     exec::norm::ChannelNormKey,
     exec::norm::RowNormKey,

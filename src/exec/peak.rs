@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::family::Family;
+use super::machine::MachineKey;
 use crate::cache::Key;
 use crate::record::{Evidence, Recorded, Store};
 
@@ -53,7 +54,7 @@ impl PeakKey {
     /// nothing to choose, and nothing is measured.
     pub(crate) fn settle(records: &Store) {
         let key = PeakKey { isa: Isa::Avx512 };
-        match records.lookup(&key).filter(Peaks::is_sound) {
+        match key.recall(records) {
             Some(known) => drop(Peaks::recall(known)),
             None => {
                 if let Some(measured) = Peaks::of_process() {
@@ -62,10 +63,19 @@ impl PeakKey {
             }
         }
     }
+
+    /// What was measured before, as peaks or among the figures of one thread.
+    fn recall(&self, records: &Store) -> Option<Peaks> {
+        let figures = || MachineKey { isa: self.isa, threads: 1 }.recall(records);
+        let known = records.lookup(self).filter(Peaks::is_sound);
+        known.or_else(|| figures().map(|figures| figures.peaks()).filter(Peaks::is_sound))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use kiln_kernels::cpu::machine::Figures;
+
     use super::*;
 
     #[test]
@@ -78,5 +88,18 @@ mod tests {
         hostile.insert(&key, &unsound, Evidence::model());
         PeakKey::settle(&hostile);
         assert_eq!(hostile.lookup(&key), Peaks::of_process().or(Some(unsound)));
+    }
+
+    #[test]
+    fn figures_of_one_thread_are_peaks_where_there_are_none() {
+        let (records, key) = (Store::in_memory(), PeakKey { isa: Isa::Avx512 });
+        let one = MachineKey { isa: key.isa, threads: 1 };
+        let figures = Figures { f32: 100, bf16_pairs: 0, bytes: 400, ..Figures::default() };
+        records.insert(&one, &figures, Evidence::measured(0, 1));
+        assert_eq!(key.recall(&records), None, "no pairs");
+        records.insert(&one, &Figures { bf16_pairs: 200, ..figures }, Evidence::measured(0, 2));
+        assert_eq!(key.recall(&records), Some(Peaks { f32: 100, bf16_pairs: 200 }));
+        records.insert(&key, &Peaks { f32: 7, bf16_pairs: 8 }, Evidence::measured(0, 1));
+        assert_eq!(key.recall(&records), Some(Peaks { f32: 7, bf16_pairs: 8 }));
     }
 }

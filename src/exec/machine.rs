@@ -1,0 +1,110 @@
+//! What this machine does in a second at most on so many threads ([`Figures`]), remembered so that the next process
+//! need not measure it.
+//!
+//! Nothing is built of it. Knows no operator.
+
+use kiln_kernels::cpu::machine::{Caches, Figures};
+use kiln_kernels::{Isa, Parallel, Result as KernelResult};
+use serde::{Deserialize, Serialize};
+
+use super::context::BuildCx;
+use super::family::Family;
+use crate::cache::Key;
+use crate::record::{Evidence, Recorded, Store};
+use crate::tensor::installed_bytes;
+
+/// The part of the installed memory that a measurement may take: one of so many.
+const MOST_PART: usize = 16;
+
+/// Figures of this machine, which is the one that the records are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
+#[key(family = "machine", value = Figures, laws = crate::record::laws::check)]
+pub struct MachineKey {
+    /// The level whose instructions multiply and read.
+    pub isa: Isa,
+    /// Threads that do so together.
+    pub threads: u32,
+}
+
+impl Recorded for MachineKey {
+    const REVISION: u32 = 1;
+    type Choice = Figures;
+}
+
+impl Family for MachineKey {
+    fn choose(&self, _: &BuildCx) -> Figures {
+        Figures::default()
+    }
+
+    fn accepts(&self, choice: &Figures, _: &BuildCx) -> bool {
+        choice.is_sound()
+    }
+
+    fn build(&self, choice: &Figures, _: &BuildCx) -> KernelResult<Figures> {
+        Ok(*choice)
+    }
+
+    /// Never: who needs figures asks for them.
+    fn fits(&self, _: &BuildCx) -> bool {
+        false
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(0)
+    }
+}
+
+impl MachineKey {
+    /// What the records say, if it can have been measured.
+    #[must_use]
+    pub fn recall(&self, records: &Store) -> Option<Figures> {
+        records.lookup(self).filter(Figures::is_sound)
+    }
+
+    /// Measures on those threads, in some 20 ms, and remembers it. `None` where no code can be emitted for that level.
+    pub fn measure(isa: Isa, parallel: &dyn Parallel, records: &Store) -> Option<Figures> {
+        let key = MachineKey { isa, threads: u32::try_from(parallel.threads()).unwrap_or(u32::MAX) };
+        let measured = Figures::measure(isa, parallel, &Caches::of_system(), installed_bytes() / MOST_PART)?;
+        // Threads that others hold up seem to do less than one alone, which they never do.
+        let one = MachineKey { threads: 1, ..key }.recall(records).filter(|_| key.threads > 1);
+        let measured = one.map_or(measured, |one| measured.at_least(&one));
+        records.insert(&key, &measured, Evidence::measured(0, 1));
+        Some(measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_kernels::Serial;
+
+    use super::*;
+    use crate::threads::Threads;
+
+    #[test]
+    fn what_was_measured_is_remembered_for_as_many_threads() {
+        let (records, isa) = (Store::in_memory(), Isa::detect());
+        let key = MachineKey { isa, threads: 1 };
+        assert_eq!(key.recall(&records), None);
+        let measured = MachineKey::measure(isa, &Serial, &records);
+        assert_eq!(measured.is_some(), isa.is_jit());
+        assert_eq!(key.recall(&records), measured);
+        assert_eq!(MachineKey { threads: 2, ..key }.recall(&records), None);
+    }
+
+    #[test]
+    fn all_threads_do_no_less_than_one() {
+        let (records, isa) = (Store::in_memory(), Isa::detect());
+        let fast = Figures { f32: u32::MAX, bytes: 1, ..Figures::default() };
+        records.insert(&MachineKey { isa, threads: 1 }, &fast, Evidence::measured(0, 1));
+        let all = MachineKey::measure(isa, &Threads::new(2).unwrap(), &records);
+        assert_eq!(all.is_some(), isa.is_jit());
+        assert!(all.is_none_or(|all| all.f32 == u32::MAX && all.bytes > 1), "{all:?}");
+    }
+
+    #[test]
+    fn what_no_processor_does_is_not_believed() {
+        let (records, key) = (Store::in_memory(), MachineKey { isa: Isa::Avx2, threads: 1 });
+        records.insert(&key, &Figures { f32: 0, bytes: 7, ..Figures::default() }, Evidence::model());
+        assert_eq!(key.recall(&records), None);
+    }
+}
