@@ -10,6 +10,7 @@ mod diff;
 #[cfg(feature = "generate")]
 mod generate;
 mod inspect;
+mod machine;
 mod mistakes;
 mod observe;
 mod onnx_file;

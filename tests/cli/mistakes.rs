@@ -5,7 +5,7 @@ use crate::onnx_file;
 
 #[test]
 fn every_subcommand_explains_itself_and_its_exit_codes() {
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 11] = [
         &[],
         &["demo"],
         &["run"],
@@ -15,6 +15,7 @@ fn every_subcommand_explains_itself_and_its_exit_codes() {
         &["cache"],
         &["cache", "stats"],
         &["devices"],
+        &["machine"],
         &["knobs"],
     ];
     for command in commands {
@@ -27,7 +28,7 @@ fn every_subcommand_explains_itself_and_its_exit_codes() {
 
 #[test]
 fn a_command_line_that_cannot_be_read_is_a_usage_error() {
-    let cases: [&[&str]; 11] = [
+    let cases: [&[&str]; 14] = [
         &[],
         &["run", "m.onnx", "--device", "toaster"],
         &["run", "m.onnx", "--device", "cuda:first"],
@@ -39,6 +40,9 @@ fn a_command_line_that_cannot_be_read_is_a_usage_error() {
         &["bench", "m.onnx", "--trace", "t.json", "--shape", "x[1]"],
         &["bench", "m.onnx", "--data", "case", "--trace", "t.json"],
         &["run", "m.onnx", "--cache-mode", "sometimes"],
+        &["machine", "--threads", "all"],
+        &["machine", "--json"],
+        &["machine", "model.onnx"],
     ];
     for arguments in cases {
         let finished = kiln(arguments);

@@ -1,6 +1,6 @@
 //! The `kiln` command: arguments become validated objects, which run and return an exit code.
 //!
-//! Each subcommand is a file ([`demo`], [`run`], `generate`, [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`lists`]); what they
+//! Each subcommand is a file ([`demo`], [`run`], `generate`, [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`machine`], [`lists`]); what they
 //! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
 //! that is handed down, so that a closed pipe ends a command quietly.
 
@@ -26,6 +26,7 @@ mod inspect;
 mod invocation;
 mod last_words;
 mod lists;
+mod machine;
 mod memory;
 mod nodes;
 mod npy;
@@ -107,6 +108,9 @@ enum Command {
     /// Shows the GPUs and the libraries for them that were found, and why something is not used
     #[command(after_help = CONTRACT)]
     Devices(devices::Args),
+    /// Shows what this machine multiplies and reads in a second at most, measured once and kept as a record
+    #[command(after_help = CONTRACT)]
+    Machine(machine::Args),
     /// Lists the environment variables that Kiln reads
     #[command(after_help = CONTRACT)]
     Knobs,
@@ -152,6 +156,7 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
         Command::Inspect(args) => inspect::run(&args, screen),
         Command::Cache(args) => cache::run(&args, screen),
         Command::Devices(args) => devices::run(&args, screen),
+        Command::Machine(args) => machine::run(&args, screen),
         Command::Knobs => lists::knobs(screen),
         Command::Ops => lists::ops(screen),
     }
