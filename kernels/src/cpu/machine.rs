@@ -112,13 +112,15 @@ mod tests {
     fn every_item_is_measured_at_every_level_that_emits() {
         let caches = Caches { l1: 16 << 10, l2: 64 << 10, l3: 1 << 20 };
         let pool = Pool::new(2, "machine").unwrap();
-        for isa in [Isa::Avx2, Isa::Avx512].into_iter().filter(|isa| isa.usable()) {
+        // Emulated code is measured too, but no item of it has to reach a million a second.
+        for isa in [Isa::Avx2, Isa::Avx512].into_iter().filter(|&isa| isa <= Isa::detect()) {
             let threads: [&dyn Parallel; 2] = [&Serial, &pool];
             for parallel in threads {
                 let figures = Figures::measure(isa, parallel, &caches, usize::MAX).unwrap();
                 assert!(figures.is_sound(), "{figures:?}");
                 assert!([figures.l1, figures.l2, figures.l3, figures.memory].iter().all(|&rate| rate > 0));
-                assert_eq!(figures.bf16_pairs > 0, isa == Isa::Avx512 && Extension::Bf16.usable());
+                let pairs = isa == Isa::Avx512 && Extension::Bf16.present();
+                assert!(figures.bf16_pairs > 0 || !pairs, "{figures:?}");
                 assert_eq!(figures.peaks().f32, figures.f32);
             }
         }
@@ -135,7 +137,7 @@ mod tests {
     #[test]
     fn what_has_no_room_or_is_not_there_is_not_measured() {
         let isa = Isa::Avx2;
-        if !isa.usable() {
+        if isa > Isa::detect() {
             return;
         }
         let caches = Caches { l1: 16 << 10, l2: 64 << 10, l3: 0 };
