@@ -107,6 +107,29 @@ fn a_lower_precision_is_measured_at_the_outputs() {
 }
 
 #[test]
+fn networks_of_16_bits_agree_with_their_reference_rounded_or_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut build = GraphBuilder::new("halves", 20);
+    let mut value = build.input("x", DType::F16, ["n".into(), 64.into()]);
+    for layer in 0..6 {
+        let numbers = (0..64 * 64).map(|at| half::f16::from_f32((at * 37 % (101 + layer)) as f32 / 400.0 - 0.125));
+        let w = build.constant(Tensor::from_vec([64, 64], numbers.collect()).unwrap());
+        let product = build.op("MatMul", &[value, w], &[]);
+        value = build.op("Tanh", &[product], &[]);
+    }
+    build.output("y", value);
+    let model = folder.path().join("halves.onnx");
+    std::fs::write(&model, kiln::onnx::write(&build.finish()).unwrap()).unwrap();
+    for against in ["reference", "portable", "without-passes"] {
+        for more in [&[][..], &["--all-values"], &["--without-pass", "widen"]] {
+            let arguments = ["diff", &arg(&model), "--shape", "x[3,64]", "--against", against];
+            let printed = kiln(arguments.iter().chain(more)).ok();
+            assert!(printed.contains("all agree"), "{printed}");
+        }
+    }
+}
+
+#[test]
 fn configurations_that_agree_are_no_failure() {
     let (folder, model, input) = dense();
     let values = folder.path().join("dump");
