@@ -104,6 +104,25 @@ fn conversions_stand_at_the_edges_alone() {
 }
 
 #[test]
+fn nothing_is_converted_beside_a_value_of_unknown_type() {
+    let mut build = GraphBuilder::new("unknown", 20);
+    let x = build.input("x", DType::F16, ["n".into()]);
+    let exact = build.op("Exp", &[x], &[]);
+    let unknown = build.op("Mystery", &[x], &[]);
+    let sum = build.op("Add", &[exact, unknown], &[]);
+    let y = build.op("Relu", &[sum], &[]);
+    let z = build.op("Tanh", &[exact], &[]);
+    build.output("y", y);
+    build.output("z", z);
+    let mut graph = build.finish();
+    let sum = |graph: &Graph| graph.nodes.iter().find(|node| node.op == "Add").unwrap().inputs.clone();
+    let before = sum(&graph);
+    optimise_until(None, &mut graph, &PassOptions::none().with("widen").with("dead"), &|_, _, _| None);
+    assert_eq!(sum(&graph), before);
+    assert!(graph.nodes.iter().any(|node| node.op == "Cast"), "the others are converted");
+}
+
+#[test]
 fn a_node_alone_stays_as_it_is() {
     let mut build = GraphBuilder::new("alone", 20);
     let x = build.input("x", DType::F16, ["n".into()]);

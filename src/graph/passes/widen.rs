@@ -186,7 +186,10 @@ fn takes_f32(graph: &Graph, node: &NodeDesc, facts: &Facts) -> bool {
         "Gather" | "GatherElements" => node.input(0).is_some_and(|data| graph.constant(data).is_none()),
         op => COMPUTE.contains(&op) || MOVE.contains(&op),
     };
-    ours && touches && kind && !types_stated
+    // Beside a value of unknown type, which may be of 16 bits, nothing is converted.
+    let values = node.inputs.iter().chain(&node.outputs).flatten();
+    let known = values.into_iter().all(|value| facts.get(*value).dtype.is_some());
+    ours && touches && kind && known && !types_stated
 }
 
 /// Whether some value of 16 bits lies between two nodes that would have it in `f32`, of which one computes.
