@@ -146,6 +146,9 @@ impl MatmulBlocks {
         let positive =
             [self.row_block, self.panel_block, self.k_block, self.batch_tasks, self.row_tasks, self.panel_tasks];
         let tasks = self.batch_tasks.checked_mul(self.row_tasks).and_then(|tasks| tasks.checked_mul(self.panel_tasks));
+        // Each task has room of its own for what it widens.
+        const MOST_WIDENED: usize = 1 << 26;
+        let room = || self.tasks().saturating_mul(self.widened_block(shape, isa));
         // Each part of the reduction starts with a whole row of words.
         let whole = self.k_block().is_multiple_of(shape.elements().rows_of_a_word()) || self.k_block() >= shape.k;
         packed
@@ -154,6 +157,7 @@ impl MatmulBlocks {
             && most_rows(isa, self.vectors()) > 0
             && !positive.contains(&0)
             && tasks.is_some_and(|tasks| tasks <= MOST_TASKS)
+            && (!shape.widens(isa, self.vectors()) || room() <= MOST_WIDENED)
     }
 }
 
@@ -161,6 +165,13 @@ impl MatmulBlocks {
     /// Tasks in all.
     fn tasks(&self) -> usize {
         self.batch_tasks() * self.row_tasks() * self.panel_tasks()
+    }
+
+    /// Elements of the panels that a task widens at a time.
+    fn widened_block(&self, shape: &MatmulShape, isa: Isa) -> usize {
+        let width = self.vectors() * isa.lanes();
+        let panels = self.panel_block().min(shape.n.div_ceil(width.max(1)).div_ceil(self.panel_tasks()));
+        panels.saturating_mul(self.k_block().min(shape.k)).saturating_mul(width)
     }
 
     /// Whether a driver with these blocks can apply this epilogue. A scale besides a bias needs packing here: the
@@ -308,15 +319,9 @@ impl Matmul {
     /// Elements of the panels that the driver packs, or of the parts of them that tasks widen.
     fn right_scratch(&self) -> usize {
         if self.widen.is_some() {
-            return self.blocks.tasks() * self.widened_block();
+            return self.blocks.tasks() * self.blocks.widened_block(&self.shape, self.isa);
         }
         self.shape.right_matrices() * self.packed_len()
-    }
-
-    /// Elements of the panels that a task widens at a time.
-    fn widened_block(&self) -> usize {
-        let panels = self.blocks.panel_block().min(self.panels.count().div_ceil(self.blocks.panel_tasks()));
-        panels * self.blocks.k_block().min(self.shape.k) * self.panels.width
     }
 
     /// Elements of the panels that the driver packs for one right-hand matrix.
@@ -606,7 +611,7 @@ impl Matmul {
         panels: Range<usize>,
         rows: Range<usize>,
     ) -> *const f32 {
-        let (width, room) = (self.panels.width, self.widened_block());
+        let (width, room) = (self.panels.width, self.blocks.widened_block(&self.shape, self.isa));
         // SAFETY: scratch has as much for each task.
         let to = unsafe { buffers.packed.part(task * room..(task + 1) * room) };
         if let PackedWeights::F16(halves) = buffers.right {

@@ -300,6 +300,21 @@ fn a_reduction_is_cut_between_rows_of_words_alone() {
 }
 
 #[test]
+fn blocks_that_would_widen_panels_into_too_much_memory_are_refused() {
+    for isa in levels() {
+        let right = Right::Packed { vectors: Elements::F16.panel_vectors(isa, 4096), elements: Elements::F16 };
+        let left = Left::Rows { stride: 4096 };
+        let shape = MatmulShape { m: 512, n: 4096, k: 4096, batch: smallvec![], left, right };
+        let picked = MatmulBlocks::pick(isa, &shape, &Epilogue::default(), 64);
+        assert!(picked.fits(&shape, isa), "{picked:?}");
+        let wide = MatmulBlocks { row_tasks: 1 << 12, panel_tasks: 1, panel_block: 64, k_block: 4096, ..picked };
+        assert!(!wide.fits(&shape, isa), "{isa}");
+        let few = MatmulShape { m: 2, ..shape };
+        assert!(wide.fits(&few, isa), "{isa}: few rows widen nothing");
+    }
+}
+
+#[test]
 fn lower_precision_rounds_what_it_says_and_nothing_else() {
     // Numbers that bf16 does not hold, of sizes that differ by up to 2^12.
     let numbers = |count: usize, seed: u32| -> Vec<f32> {
