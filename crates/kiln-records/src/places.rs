@@ -1,89 +1,125 @@
-//! Where the record of each name is in files whose records are in no order: a table of hashes, made in one pass.
+//! Where the record of each name is in files whose records are in no order: places sorted into buckets by hashes of
+//! their names.
 //!
-//! The table knows places and hashes; the names stay in the files, and one is compared only where 13 bits of its hash
-//! and its slot say that it may be the one. Hashes are keyed anew in each process, so that no file can be made in which
-//! many names meet in one slot.
+//! The table knows places and hashes; the names stay in the files, and one is compared only where its bucket and 13
+//! more bits of its hash say that it may be the one. Buckets are filled as a counting sort fills them: each name is
+//! hashed once, in the order of the files, and nothing is looked for on the way. Hashes are keyed anew in each process,
+//! so that no file can be made in which many names meet in one bucket.
 
 use std::hash::{BuildHasher, Hash};
 
 use hashbrown::DefaultHashBuilder;
 
-/// Bits of a slot that are a place and one, so that 0 is an empty slot; the others are of the name's hash.
+/// Bits of an entry that are a place and one, so that 0 is an entry that was dropped; the others are the tag.
 const PLACE: u32 = 19;
 
-/// So many names are hashed before they are noted: looking for a free slot makes the processor begin anew, and it should
-/// not lose hashes by that.
-const AT_ONCE: usize = 256;
+/// Places that a bucket has in the mean, at most.
+const BUCKET: usize = 8;
 
 const _: () = assert!(super::frame::MOST_RECORDS < 1 << PLACE);
+// Bits of a hash that choose the bucket are none of its tag.
+const _: () = assert!((super::frame::MOST_RECORDS / BUCKET) << (32 - PLACE) <= 1 << 32);
 
 /// Places by names.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// Twice as many as there are records, so that runs of full ones are short.
-    slots: Vec<u32>,
+    /// Where each bucket's entries begin, and where those of the last one end. A power of two and one.
+    starts: Vec<u32>,
+    /// Tag and place of each name, bucket by bucket, and in each in the order of places.
+    entries: Vec<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl Places {
-    /// The table of the names at so many places, at most as many as a file may hold. Where a name is noted already,
-    /// `is_better` is given the place that is known and the one that is met, and says whether the latter is noted instead.
+    /// The table of the names at so many places, at most as many as a file may hold. Where names are equal, `is_better`
+    /// is given the place that is known and a later one, and says whether the latter is noted instead.
     pub(super) fn of_names<N: Hash + Eq>(
         count: usize,
         name_of: impl Fn(usize) -> N,
         mut is_better: impl FnMut(usize, usize) -> bool,
     ) -> Places {
-        let mut places = Places { slots: vec![0; 2 * count + 1], hasher: DefaultHashBuilder::default() };
-        let mut hashes = [0; AT_ONCE];
-        for first in (0..count).step_by(AT_ONCE) {
-            let met = first..count.min(first + AT_ONCE);
-            for (hash, place) in hashes.iter_mut().zip(met.clone()) {
-                *hash = places.hasher.hash_one(name_of(place));
-            }
-            for (hash, place) in hashes.iter().zip(met) {
-                let (Probe { slot, tag }, known) = places.probe(*hash, |known| name_of(known) == name_of(place));
-                if known.is_none_or(|known| is_better(known, place))
-                    && let Some(slot) = places.slots.get_mut(slot)
-                {
-                    // A place is less than the number of records of a file.
-                    *slot = tag << PLACE | (place as u32 + 1) & ((1 << PLACE) - 1);
-                }
-            }
+        let buckets = count.div_ceil(BUCKET).next_power_of_two();
+        let mut places =
+            Places { starts: vec![0; buckets + 1], entries: vec![0; count], hasher: DefaultHashBuilder::default() };
+        // The bucket's number takes the upper bits, the tag the lower ones.
+        let mut hashes = Vec::with_capacity(count);
+        for place in 0..count {
+            let hash = places.hasher.hash_one(name_of(place)) as u32;
+            hashes.push(hash);
+            places.starts[bucket_of(hash, buckets) + 1] += 1;
+        }
+        let mut end = 0;
+        for start in &mut places.starts {
+            end += *start;
+            *start = end;
+        }
+        // A bucket's start goes up to the next one's, and back when all are in.
+        for (place, hash) in hashes.iter().enumerate() {
+            let next = &mut places.starts[bucket_of(*hash, buckets)];
+            // A place is less than the number of records of a file.
+            places.entries[*next as usize] = tag_of(*hash) | (place as u32 + 1);
+            *next += 1;
+        }
+        places.starts.rotate_right(1);
+        places.starts[0] = 0;
+        for bucket in 0..buckets {
+            places.drop_equals(bucket, &name_of, &mut is_better);
         }
         places
     }
 
-    /// The place of a name, if it is known; `name_of` says the name at a place.
-    pub(super) fn find<N: Hash + Eq>(&self, name: N, name_of: impl Fn(usize) -> N) -> Option<usize> {
-        self.probe(self.hasher.hash_one(&name), |place| name_of(place) == name).1
+    /// Leaves one place of each name in a bucket.
+    fn drop_equals<N: Eq>(
+        &mut self,
+        bucket: usize,
+        name_of: &impl Fn(usize) -> N,
+        is_better: &mut impl FnMut(usize, usize) -> bool,
+    ) {
+        let entries = &mut self.entries[self.starts[bucket] as usize..self.starts[bucket + 1] as usize];
+        for at in 1..entries.len() {
+            let (known, [entry, ..]) = entries.split_at_mut(at) else { return };
+            let place = place_of(*entry);
+            let equal = known.iter_mut().filter(|known| **known >> PLACE == *entry >> PLACE).find(|known| {
+                place_of(**known).zip(place).is_some_and(|(known, place)| name_of(known) == name_of(place))
+            });
+            if let (Some(known), Some(place)) = (equal, place) {
+                let better = place_of(*known).is_some_and(|known| is_better(known, place));
+                if better {
+                    *known = *entry;
+                }
+                *entry = 0;
+            }
+        }
     }
 
-    /// Where a name of that hash is to be put, and its place if it is known.
-    fn probe(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> (Probe, Option<usize>) {
-        let (count, tag) = (self.slots.len(), hash as u32 >> PLACE);
-        // The upper half of the hash as a part of the table; the tag is from the lower half.
-        let mut slot = (((hash >> 32) * count as u64) >> 32) as usize;
-        for _ in 0..count {
-            let Some(&found) = self.slots.get(slot).filter(|found| **found != 0) else { break };
-            let place = (found & ((1 << PLACE) - 1)) as usize - 1;
-            if found >> PLACE == tag && is_it(place) {
-                return (Probe { slot, tag }, Some(place));
-            }
-            slot = if slot + 1 == count { 0 } else { slot + 1 };
-        }
-        (Probe { slot, tag }, None)
+    /// The place of a name, if it is known; `name_of` says the name at a place.
+    pub(super) fn find<N: Hash + Eq>(&self, name: N, name_of: impl Fn(usize) -> N) -> Option<usize> {
+        let hash = self.hasher.hash_one(&name) as u32;
+        let bucket = bucket_of(hash, self.starts.len() - 1);
+        let entries = self.entries.get(*self.starts.get(bucket)? as usize..*self.starts.get(bucket + 1)? as usize)?;
+        let tagged = entries.iter().filter(|entry| *entry >> PLACE << PLACE == tag_of(hash));
+        tagged.filter_map(|entry| place_of(*entry)).find(|place| name_of(*place) == name)
     }
 }
 
-/// Where looking for a name ended.
-struct Probe {
-    slot: usize,
-    /// The upper 13 bits of the lower half of its hash.
-    tag: u32,
+/// The bucket of a hash, of so many, which are a power of two.
+fn bucket_of(hash: u32, buckets: usize) -> usize {
+    ((u64::from(hash) * buckets as u64) >> 32) as usize
+}
+
+/// What an entry says of a hash besides its place.
+fn tag_of(hash: u32) -> u32 {
+    hash << PLACE
+}
+
+/// The place of an entry, if it was not dropped.
+fn place_of(entry: u32) -> Option<usize> {
+    ((entry & ((1 << PLACE) - 1)) as usize).checked_sub(1)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame;
     use super::*;
 
     #[test]
@@ -112,12 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_ends_the_search() {
-        let names: Vec<[u8; 4]> = (0..100).map(|number: u32| number.to_le_bytes()).collect();
-        let name_of = |place: usize| &names[place][..];
-        let mut places = Places::of_names(3, name_of, |_, _| false);
-        places.slots.retain(|slot| *slot != 0);
-        assert_eq!(places.slots.len(), 3);
-        assert!((3..100).all(|place| places.find(&names[place][..], name_of).is_none()));
+    fn of_many_equal_names_one_is_noted_and_none_is_compared_with_all() {
+        let (count, compared) = (frame::MOST_RECORDS, std::cell::Cell::new(0));
+        let name_of = |place: usize| {
+            compared.set(compared.get() + 1);
+            [place / (count - 1)]
+        };
+        let places = Places::of_names(count, name_of, |_, _| false);
+        assert_eq!([0, 1, 2].map(|name| places.find([name], name_of)), [Some(0), Some(count - 1), None]);
+        assert!(compared.get() < 4 * count, "{compared:?}");
     }
 }
