@@ -5,6 +5,9 @@
 //! ([`Products::Pairs`]). The sum over a block is an exact integer; its end makes it an `f32`, takes off the zero points
 //! where blocks have their own, and adds it to the sum of the row, times the step of the row's block and the scale of
 //! the weights'.
+//!
+//! Codes are unpacked once for all rows of a call. Of one row a call reads whole panels, several side by side, because
+//! memory limits it; of more rows it reads a slice of a panel, as narrow as leaves registers for the most rows.
 
 use std::ops::Range;
 
@@ -16,14 +19,14 @@ use super::bytes::ByteRows;
 use super::format::{BlockFormat, Codes, ZeroPoints};
 use super::layout::BlockPanels;
 use super::products::Products;
-use super::streams::{AHEAD, Streams, WORDS};
+use super::streams::{AHEAD, HEAD, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
 
 /// Rows that are multiplied side by side at most.
-const MOST_ROWS: usize = 6;
+const MOST_ROWS: usize = 13;
 
 /// Words of codes whose pairs of products are added in 16 bits: eight pairs of up to 15 times 128 times 2 of codes of
 /// four bits, sixteen of up to 3 times 128 times 2 of two.
@@ -40,7 +43,9 @@ pub struct BlockDotCode {
     pub rows: u8,
     /// Vectors that a panel is wide.
     pub vectors: u8,
-    /// Panels that are read side by side: 1, 2 or 4.
+    /// Those of them that a call computes.
+    pub slice: u8,
+    /// Panels that are read side by side: 1, 2 or 4; of slices 1.
     pub streams: u8,
     /// What codes mean: integers.
     pub codes: Codes,
@@ -55,9 +60,11 @@ struct DotArgs {
     heads: *const u32,
     /// The rows' bytes.
     bytes: *const u32,
-    /// The first of the panels, and bytes from one to the next.
+    /// The slice of the first of the panels, and bytes from one panel to the next.
     panels: *const u8,
     panel_stride: usize,
+    /// Bytes from a slice's scales to where its zero points would have the panel's scales before them.
+    zeros_before: isize,
     /// Whole blocks, words of a column in each, and in the block behind them.
     blocks: usize,
     words: usize,
@@ -83,7 +90,7 @@ impl Arguments for DotArgs {
         extents.read("bytes of rows", self.bytes).over(words, word).bytes(word);
         let panel = panels.panel_bytes(key.isa, words, blocks);
         extents.read("panels", self.panels).over(count, self.panel_stride).bytes(panel);
-        let columns = count * panels.width(key.isa) * 4;
+        let columns = count * panels.columns(key.isa) * 4;
         extents.write("C", self.c).over(rows, self.ldc).bytes(columns);
         if !self.from.is_null() {
             extents.read("what sums begin with", self.from).over(rows, self.from_stride).bytes(columns);
@@ -95,10 +102,17 @@ impl Arguments for DotArgs {
 #[derive(Clone, Debug)]
 pub(super) struct Dots {
     pub(super) rows: ByteRows,
-    /// Of several panels side by side, as many as the level has registers for, and of one.
+    /// Of several panels side by side, as many as the level has registers for, and of one or a slice of it.
     several: Option<Emitted<BlockDotCode>>,
     one: Emitted<BlockDotCode>,
     pub(super) streams: usize,
+}
+
+/// Rows that are multiplied side by side, and the vectors of a panel that they are multiplied with at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tile {
+    pub(super) rows: usize,
+    pub(super) slice: usize,
 }
 
 /// Operands of a call: heads and bytes of its rows, a panel, and where results go.
@@ -120,27 +134,43 @@ impl Dots {
         format.codes.are_integers() && format.block() <= 256
     }
 
-    /// Rows that are multiplied side by side, of `m` rows: groups of as many or of one less are as few as can be.
-    pub(super) fn rows_of(isa: Isa, products: Products, panels: &BlockPanels, m: usize) -> usize {
-        let most = (1..=MOST_ROWS).rev().find(|&rows| {
-            let rows = ByteRows { panels: *panels, rows, products };
-            BlockDotCode::new(isa, &rows, 1).is_some_and(|key| key.registers() <= usize::from(isa.registers()))
+    /// The tile for `m` rows: of all slices of a panel one that unpacks codes the fewest times, the widest of these.
+    /// Groups of as many rows or of one less are as few as can be.
+    pub(super) fn tile(isa: Isa, products: Products, panels: &BlockPanels, m: usize) -> Tile {
+        let wide = (panels.width / isa.lanes()).max(1);
+        let fits = |rows: usize, slice: usize| {
+            let key = BlockDotCode::new(isa, &ByteRows { panels: *panels, rows, products }, slice, 1);
+            key.is_some_and(|key| key.registers() <= usize::from(isa.registers()))
+        };
+        // A row's element is loaded once for a slice: with one vector for each load, loads take longer than products.
+        let least = if products == Products::Fours { wide.min(2) } else { 1 };
+        let slices = (least..=wide).rev().filter(|slice| wide.is_multiple_of(*slice));
+        let groups = slices.filter_map(|slice| {
+            let most = (1..=MOST_ROWS).rev().find(|&rows| fits(rows, slice))?;
+            Some((m.div_ceil(most).max(1), slice))
         });
-        let most = most.unwrap_or(1);
-        m.div_ceil(m.div_ceil(most).max(1)).max(1)
+        // The first of the least, and so the widest.
+        let (groups, slice) = groups.min_by_key(|(groups, _)| *groups).unwrap_or((m.max(1), 1));
+        Tile { rows: m.div_ceil(groups).max(1), slice }
     }
 
-    /// The kernels of so many rows for panels of a matrix, at most `most` of which are read side by side.
-    pub(super) fn new(isa: Isa, rows: ByteRows, most: usize, source: &dyn CodeSource) -> Result<Dots> {
+    /// The kernels of so many rows for slices of the panels of a matrix, at most `most` of which are read side by side.
+    pub(super) fn new(isa: Isa, rows: ByteRows, slice: usize, most: usize, source: &dyn CodeSource) -> Result<Dots> {
         let key = |streams| {
             let refused = || KernelError::Unsupported { family: FAMILY, reason: format!("{rows:?}") };
-            BlockDotCode::new(isa, &rows, streams).ok_or_else(refused)
+            BlockDotCode::new(isa, &rows, slice, streams).ok_or_else(refused)
         };
+        let most = if slice * isa.lanes() < rows.panels.width { 1 } else { most };
         let fits = |streams| key(streams).is_ok_and(|key| key.registers() <= usize::from(isa.registers()));
         let streams = Streams::most(&rows.panels, most, fits);
         let make = |streams| Emitted::new(key(streams)?, CodeKey::BlockDot, source);
         let several = (streams > 1).then(|| make(streams)).transpose()?;
         Ok(Dots { rows, several, one: make(1)?, streams })
+    }
+
+    /// Whether a panel is read slice by slice.
+    pub(super) fn is_sliced(&self) -> bool {
+        self.one.key().slice < self.one.key().vectors
     }
 
     /// Computes the blocks `blocks` of the columns of `streams` panels, one or as many as the kernels read side by side.
@@ -158,11 +188,13 @@ impl Dots {
             0 => (operands.bias, 0),
             _ => (operands.c.cast_const(), operands.ldc),
         };
-        let args = DotArgs {
+        let panels = operands.panels.wrapping_add(blocks.start * of.block_bytes());
+        let mut args = DotArgs {
             heads: operands.rows.wrapping_add(2 * rows * blocks.start),
             bytes: operands.rows.wrapping_add(self.rows.heads_len() + rows * self.rows.parts() * first),
-            panels: operands.panels.wrapping_add(blocks.start * of.block_bytes()),
+            panels,
             panel_stride: of.panel_bytes(),
+            zeros_before: 0,
             blocks: words / each,
             words: each,
             last: words % each,
@@ -172,8 +204,17 @@ impl Dots {
             from_stride,
         };
         let kernel = self.several.as_ref().filter(|_| streams > 1).unwrap_or(&self.one);
-        // SAFETY: the caller's contract; the struct is the one that the emitter reads.
-        unsafe { kernel.call(&args, given) }
+        let key = kernel.key();
+        for first in (0..usize::from(key.vectors)).step_by(usize::from(key.slice)) {
+            let bytes = first * key.isa.lanes() * 4;
+            args.panels = panels.wrapping_add(bytes);
+            args.zeros_before = key.panels().zeros_before(key.isa, first);
+            args.c = operands.c.wrapping_byte_add(bytes);
+            args.from = if from.is_null() { from } else { from.wrapping_byte_add(bytes) };
+            // SAFETY: the caller's contract; the struct is the one that the emitter reads. Slices of a panel and of C
+            // are in them.
+            unsafe { kernel.call(&args, given) }
+        }
     }
 }
 
@@ -186,32 +227,47 @@ const COUNT: Gpr = Gpr::R11;
 const OTHER: Gpr = Gpr::RBX;
 
 impl BlockDotCode {
-    fn new(isa: Isa, rows: &ByteRows, streams: usize) -> Option<BlockDotCode> {
+    fn new(isa: Isa, rows: &ByteRows, slice: usize, streams: usize) -> Option<BlockDotCode> {
         let BlockFormat { codes, zeros, .. } = rows.panels.format;
         let vectors = u8::try_from(rows.panels.width / isa.lanes()).ok()?;
-        let (count, streams) = (u8::try_from(rows.rows).ok()?, u8::try_from(streams).ok()?);
-        Some(BlockDotCode { isa, products: rows.products, rows: count, vectors, streams, codes, zeros })
+        let [count, slice, streams] = [rows.rows, slice, streams].map(u8::try_from);
+        let (count, slice, streams) = (count.ok()?, slice.ok()?, streams.ok()?);
+        Some(BlockDotCode { isa, products: rows.products, rows: count, vectors, slice, streams, codes, zeros })
     }
 
     fn panels(&self) -> Streams {
-        Streams { vectors: self.vectors, count: self.streams, zeros: self.zeros }
+        Streams { vectors: self.vectors, slice: self.slice, count: self.streams, zeros: self.zeros }
     }
 
-    /// Vectors of all panels.
+    /// Vectors that a call computes.
     fn vectors(&self) -> u8 {
         self.panels().all()
     }
 
-    /// Registers: of each row and vector a sum and an integer sum over the block; of each row its bytes, or its sum of
-    /// pairs; unsigned bytes of codes, and two constants; words, of each vector or of one at a time. Pairs need a row's
-    /// bytes and ones besides.
+    /// Registers: of each row and vector a sum and an integer sum over the block; two constants; elements of rows and
+    /// unsigned bytes of codes; words, of each vector or of one at a time. Pairs need a sum of each row, a row's bytes
+    /// and ones besides.
     fn registers(&self) -> usize {
-        let (rows, vectors) = (usize::from(self.rows), usize::from(self.streams) * usize::from(self.vectors));
-        let words = match self.products {
-            Products::Fours => vectors,
-            Products::Pairs => 3,
+        let (rows, vectors) = (usize::from(self.rows), usize::from(self.streams) * usize::from(self.slice));
+        let others = match self.products {
+            Products::Fours => rows.min(vectors) + 1 + vectors,
+            Products::Pairs => rows + 1 + 3,
         };
-        2 * rows * vectors + rows + 3 + words
+        2 * rows * vectors + 2 + others
+    }
+
+    /// Elements of rows that are in registers at once: of products in fours all rows' with one vector of codes, or one
+    /// row's with all vectors of codes.
+    fn elements(&self) -> u8 {
+        match self.products {
+            Products::Fours if self.rows > self.vectors() => 1,
+            _ => self.rows,
+        }
+    }
+
+    /// Vectors of unsigned bytes that are in registers at once.
+    fn codes_at_once(&self) -> u8 {
+        if self.elements() < self.rows { self.vectors() } else { 1 }
     }
 
     fn total(&self, row: u8, vector: u8) -> Vreg {
@@ -227,36 +283,33 @@ impl BlockDotCode {
         Vreg(2 * self.rows * self.vectors() + row)
     }
 
-    fn after_elements(&self, index: u8) -> Vreg {
-        self.element(self.rows + index)
-    }
-
-    fn code(&self) -> Vreg {
-        self.after_elements(0)
-    }
-
     /// The highest bit of each code, which makes packed codes unsigned.
     fn flip(&self) -> Vreg {
-        self.after_elements(1)
+        self.element(self.elements())
     }
 
     /// The bits of the first code of each byte, or of each 16 bits.
     fn lowest(&self) -> Vreg {
-        self.after_elements(2)
+        self.element(self.elements() + 1)
+    }
+
+    /// Unsigned bytes of codes.
+    fn code(&self, index: u8) -> Vreg {
+        self.element(self.elements() + 2 + index)
     }
 
     fn words(&self, vector: u8) -> Vreg {
-        self.after_elements(3 + vector)
+        self.code(self.codes_at_once() + vector)
     }
 
     /// A row's bytes or words, then their products.
     fn pairs(&self) -> Vreg {
-        self.after_elements(4)
+        self.words(1)
     }
 
     /// Two ones of 16 bits.
     fn ones(&self) -> Vreg {
-        self.after_elements(5)
+        self.words(2)
     }
 
     /// Parts in which a word of codes is unpacked.
@@ -353,25 +406,33 @@ impl BlockDotCode {
             self.take_zero_points(asm);
         }
         for row in 0..self.rows {
-            asm.vbroadcast(self.element(row), Mem::at(HEADS, 4 * i32::from(self.rows + row)));
-        }
-        for (row, vector) in self.sums() {
-            let scales = self.panels().scales(asm, vector);
-            asm.vmul(self.code(), self.element(row), scales);
-            asm.vfma231(self.total(row, vector), self.part(row, vector), self.code());
+            let (step, scale) = (self.element(row % self.elements()), self.code(0));
+            asm.vbroadcast(step, Mem::at(HEADS, 4 * i32::from(self.rows + row)));
+            for vector in 0..self.vectors() {
+                let scales = self.panels().scales(asm, vector);
+                asm.vmul(scale, step, scales);
+                asm.vfma231(self.total(row, vector), self.part(row, vector), scale);
+            }
         }
         asm.add_imm(HEADS, 8 * i32::from(self.rows));
     }
 
     /// Takes the zero points of a block off, times the sums of the rows' bytes.
     fn take_zero_points(&self, asm: &mut Asm) {
-        for row in 0..self.rows {
-            asm.vbroadcast(self.element(row), Mem::at(HEADS, 4 * i32::from(row)));
+        let mut head = HEAD;
+        if self.slice < self.vectors && self.zeros == ZeroPoints::Bytes {
+            asm.mov(OTHER, HEAD);
+            asm.add_mem(OTHER, arg!(DotArgs.zeros_before));
+            head = OTHER;
         }
         for vector in 0..self.vectors() {
-            let zeros = self.code();
-            self.panels().load_zero_points(asm, vector, zeros);
-            (0..self.rows).for_each(|row| asm.vfnma231(self.part(row, vector), zeros, self.element(row)));
+            let zeros = self.code(0);
+            self.panels().load_zero_points(asm, vector, head, zeros);
+            for row in 0..self.rows {
+                let sum = self.element(row % self.elements());
+                asm.vbroadcast(sum, Mem::at(HEADS, 4 * i32::from(row)));
+                asm.vfnma231(self.part(row, vector), zeros, sum);
+            }
         }
     }
 
@@ -379,10 +440,22 @@ impl BlockDotCode {
     fn word(&self, asm: &mut Asm) {
         (0..self.vectors()).for_each(|vector| self.load_words(asm, vector, 0, self.words(vector)));
         for part in 0..self.parts() {
-            (0..self.rows).for_each(|row| asm.vbroadcast(self.element(row), self.bytes(0, part, row)));
-            for vector in 0..self.vectors() {
-                let codes = self.unsigned(asm, part, self.words(vector));
-                (0..self.rows).for_each(|row| asm.vdot_bytes(self.part(row, vector), codes, self.element(row)));
+            if self.elements() == self.rows {
+                (0..self.rows).for_each(|row| asm.vbroadcast(self.element(row), self.bytes(0, part, row)));
+                for vector in 0..self.vectors() {
+                    let codes = self.unsigned(asm, part, self.words(vector), self.code(0));
+                    (0..self.rows).for_each(|row| asm.vdot_bytes(self.part(row, vector), codes, self.element(row)));
+                }
+                continue;
+            }
+            let codes = |vector| self.code(vector);
+            let codes: Vec<Vreg> =
+                (0..self.vectors()).map(|vector| self.unsigned(asm, part, self.words(vector), codes(vector))).collect();
+            for row in 0..self.rows {
+                asm.vbroadcast(self.element(0), self.bytes(0, part, row));
+                for (vector, codes) in (0..).zip(&codes) {
+                    asm.vdot_bytes(self.part(row, vector), *codes, self.element(0));
+                }
             }
         }
         self.advance(asm, 1);
@@ -396,7 +469,7 @@ impl BlockDotCode {
                 if part == 0 {
                     self.load_words(asm, vector, word, self.words(0));
                 }
-                let codes = self.unsigned(asm, part, self.words(0));
+                let codes = self.unsigned(asm, part, self.words(0), self.code(0));
                 for row in 0..self.rows {
                     let sum = self.element(row);
                     asm.vbroadcast(pairs, self.bytes(word, part, row));
@@ -440,17 +513,17 @@ impl BlockDotCode {
         asm.add_imm(WORDS, i32::from(words) * self.panels().word_bytes(asm));
     }
 
-    /// Code number `part` of each byte, or of each 16 bits, of a vector of words.
-    fn unsigned(&self, asm: &mut Asm, part: u8, words: Vreg) -> Vreg {
+    /// Code number `part` of each byte, or of each 16 bits, of a vector of words, where they are or in `to`.
+    fn unsigned(&self, asm: &mut Asm, part: u8, words: Vreg, to: Vreg) -> Vreg {
         if self.parts() == 1 {
             return words;
         }
         let mut from = words;
         if part > 0 {
-            asm.vishr(self.code(), words, part * self.codes.bits() as u8);
-            from = self.code();
+            asm.vishr(to, words, part * self.codes.bits() as u8);
+            from = to;
         }
-        asm.vand(self.code(), from, self.lowest());
-        self.code()
+        asm.vand(to, from, self.lowest());
+        to
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FAMILY;
 use super::bytes::ByteRows;
-use super::dots::{DotOperands, Dots};
+use super::dots::{DotOperands, Dots, Tile};
 use super::expand::Expand;
 use super::format::{BlockFormat, ZeroPoints};
 use super::layout::BlockPanels;
@@ -206,8 +206,8 @@ impl BlockProduct {
         let panels = shape.panels(isa);
         // Codes are multiplied in another order than numbers, and bytes in the same one in any company.
         let kernels = if let Some(products) = blocks.dots {
-            let rows = Dots::rows_of(isa, products, &panels, shape.m());
-            let dots = |rows, streams| Dots::new(isa, ByteRows { panels, rows, products }, streams, source);
+            let Tile { rows, slice } = Dots::tile(isa, products, &panels, shape.m());
+            let dots = |rows, streams| Dots::new(isa, ByteRows { panels, rows, products }, slice, streams, source);
             let groups = dots(rows, STREAMS)?;
             let rest = shape.m() % rows;
             let rest = (rest > 0).then(|| dots(rest, groups.streams)).transpose()?;
@@ -466,8 +466,8 @@ impl BlockProduct {
     fn rows_of_bytes(&self, groups: &Dots, rest: Option<&Dots>, rows: &[u32], buffers: &Buffers<'_>, part: Part) {
         let (n, width, each) = (self.shape.n(), self.panels.width, groups.rows.rows);
         let whole = part.panels.end.min(n / width);
-        // A single group reads each panel once.
-        let blocks = match part.rows.len() > each {
+        // A single group that computes a whole panel at a time reads it once.
+        let blocks = match part.rows.len() > each || groups.is_sliced() {
             true => (PANEL_BYTES / self.panels.block_bytes()).max(1),
             false => self.panels.blocks(),
         };
