@@ -117,8 +117,7 @@ impl Facts {
     }
 
     /// The size in numbers, for these values of the names.
-    #[cfg(test)]
-    pub(crate) fn value(&self, size: Size, named: &dyn Fn(&str) -> i64) -> Option<i64> {
+    pub(crate) fn value(&self, size: Size, named: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         self.sizes.value(size, named)
     }
 

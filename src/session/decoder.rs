@@ -6,6 +6,7 @@
 //! the same shapes, whatever the lengths: after the first one nothing is planned, chosen or emitted.
 
 pub mod choose;
+mod plain;
 mod rewrite;
 #[cfg(test)]
 pub(super) mod tests;
@@ -69,7 +70,7 @@ impl Decoder {
     /// # Errors
     ///
     /// As [`Session::load`], and [`DecoderError::Model`] for a model whose cache is not read and written by
-    /// GroupQueryAttention of com.microsoft.
+    /// GroupQueryAttention of com.microsoft, and of which it is not proved that it might be: with the node, and why.
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Decoder, DecoderError> {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();
@@ -112,7 +113,11 @@ impl Decoder {
         options: &SessionOptions,
         begun: &LoadClock,
     ) -> Result<Decoder, DecoderError> {
-        let roles = attempt(&name, begun, || Ok(rewrite::rewrite(&mut graph)))??;
+        let mut rewritten = || -> Result<Roles, DecoderError> {
+            let counts_one = plain::lower(&mut graph, options, begun.stop.as_ref())?;
+            Ok(Roles { counts_one, ..rewrite::rewrite(&mut graph)? })
+        };
+        let roles = attempt(&name, begun, || Ok(rewritten()))??;
         let session = attempt(&name, begun, || Session::make(graph, name.clone(), options, begun))?;
         Ok(Decoder { session, roles })
     }
@@ -132,6 +137,9 @@ impl Decoder {
     pub fn cache(&self, sequences: usize, room: usize, most: usize) -> Result<DecoderCache, DecoderError> {
         if sequences == 0 {
             return Err(DecoderError::Cache("it is for no sequence".to_owned()));
+        }
+        if sequences > 1 && self.roles.counts_one {
+            return Err(DecoderError::Cache("the model counts positions of one sequence for all".to_owned()));
         }
         let room = room.clamp(1, most.max(1));
         let parts = self.parts(sequences, room)?;

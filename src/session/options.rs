@@ -107,6 +107,9 @@ pub struct SessionOptions {
     /// Passes keep them, so they are not fused away ([`taps`](super::taps)). An unknown name is an error when the
     /// session is made.
     pub taps: Vec<String>,
+    /// For a [`Decoder`](super::decoder::Decoder): which outputs are which inputs of the next step, as `OUTPUT -> INPUT`
+    /// with one `*` in each. `present.*` and `present_key_values.*` are `past_key_values.*` or `past.*` by themselves.
+    pub alias: Vec<String>,
     /// Bounds on models, which are untrusted.
     pub limits: onnx::Limits,
     /// Bounds on the loops of a request, which the model determines.
@@ -173,6 +176,7 @@ impl Default for SessionOptions {
             profiler: ProfilerFiles::default(),
             passes: PassOptions::default(),
             taps: Vec::new(),
+            alias: Vec::new(),
             limits: onnx::Limits::default(),
             loops: LoopLimits::default(),
             time_limit: None,

@@ -187,32 +187,36 @@ impl Sizes {
         false
     }
 
-    /// What a size is where names stand for these numbers; none where it hangs on something that nothing is known of.
-    #[cfg(test)]
-    pub(crate) fn value(&self, size: Size, named: &dyn Fn(&str) -> i64) -> Option<i64> {
+    /// What a size is where names stand for these numbers; none where it hangs on something that nothing is known of, or
+    /// on sizes that do not go together.
+    pub(crate) fn value(&self, size: Size, named: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
+        // Computations nest as deep as a graph is long; a few levels are what models have.
+        self.value_within(size, named, 64)
+    }
+
+    fn value_within(&self, size: Size, named: &dyn Fn(&str) -> Option<i64>, levels: usize) -> Option<i64> {
         let (id, plus) = match size {
             Size::Known(value) => return Some(value),
             Size::Symbol { id, plus } => (id, plus),
         };
-        let of = |size: &Size| self.value(*size, named);
+        let left = levels.checked_sub(1)?;
+        let both =
+            |a: &Size, b: &Size| Some((self.value_within(*a, named, left)?, self.value_within(*b, named, left)?));
         let value = match self.origins.get(id as usize)?.as_ref()? {
-            Origin::Named(name) => named(name),
-            Origin::Sum(a, b) => of(a)? + of(b)?,
-            Origin::Difference(a, b) => of(a)? - of(b)?,
-            Origin::Product(a, b) => of(a)? * of(b)?,
-            Origin::Quotient(a, b) => of(a)?.checked_div(of(b)?)?,
-            Origin::Broadcast(a, b) => match (of(a)?, of(b)?) {
+            Origin::Named(name) => named(name)?,
+            Origin::Sum(a, b) => both(a, b).and_then(|(a, b)| a.checked_add(b))?,
+            Origin::Difference(a, b) => both(a, b).and_then(|(a, b)| a.checked_sub(b))?,
+            Origin::Product(a, b) => both(a, b).and_then(|(a, b)| a.checked_mul(b))?,
+            Origin::Quotient(a, b) => both(a, b).and_then(|(a, b)| a.checked_div(b))?,
+            Origin::Broadcast(a, b) => match both(a, b)? {
                 (1, other) | (other, 1) => other,
-                (a, b) => {
-                    assert_eq!(a, b, "sizes that do not broadcast");
-                    a
-                }
+                (a, b) => Some(a).filter(|&a| a == b)?,
             },
-            Origin::Other("floor", a, b) => of(a)?.div_euclid(of(b)?),
-            Origin::Other("max", a, b) => of(a)?.max(of(b)?),
-            Origin::Other(name, ..) => panic!("{name} is computed in no way that is known here"),
+            Origin::Other("floor", a, b) => both(a, b).and_then(|(a, b)| a.checked_div_euclid(b))?,
+            Origin::Other("max", a, b) => both(a, b).map(|(a, b)| a.max(b))?,
+            Origin::Other(..) => return None,
         };
-        Some(value + plus)
+        value.checked_add(plus)
     }
 
     /// The product of all sizes.

@@ -34,6 +34,8 @@ pub(super) struct Roles {
     pub(super) cache: Vec<Pair>,
     /// The logits [sequences, 1, vocabulary].
     pub(super) logits: String,
+    /// Whether the graph counts positions of one sequence for all of a batch.
+    pub(super) counts_one: bool,
 }
 
 /// A part of the cache, [sequences, heads, room, size].
@@ -52,7 +54,7 @@ impl Pair {
     }
 }
 
-fn refused(reason: impl Into<String>) -> DecoderError {
+pub(super) fn refused(reason: impl Into<String>) -> DecoderError {
     DecoderError::Model(reason.into())
 }
 
@@ -123,7 +125,7 @@ pub(super) fn rewrite(graph: &mut Graph) -> Result<Roles, DecoderError> {
     Ok(roles)
 }
 
-fn is_attention(node: &NodeDesc) -> bool {
+pub(super) fn is_attention(node: &NodeDesc) -> bool {
     node.domain == "com.microsoft" && node.op == "GroupQueryAttention"
 }
 
@@ -258,7 +260,7 @@ fn is_elementwise(graph: &Graph, node: &NodeDesc) -> bool {
 }
 
 /// Drops nodes and inputs that no output needs.
-fn drop_unread(graph: &mut Graph) {
+pub(super) fn drop_unread(graph: &mut Graph) {
     let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
     let mut kept = Vec::with_capacity(graph.nodes.len());
     for node in std::mem::take(&mut graph.nodes).into_iter().rev() {

@@ -1,0 +1,536 @@
+//! Plain exports of decoders, rewritten to attention that reads and writes its cache where it is.
+//!
+//! Exporters that know no cache write `Concat(past, new)`: the result is both what attention reads and the output that
+//! the caller gives back with the next token. Every step would copy all keys and values, at shapes that no step before
+//! it had. Here each attention over such a part of the cache becomes a GroupQueryAttention, which [`super::rewrite`]
+//! knows: it appends the new rows and takes lengths as arguments.
+//!
+//! That is done where it is proved to be the same. [`attend`] matches the operators; masks are computed for a few
+//! lengths beyond all numbers that they follow from ([`trial`]) and have to show each query its own and all earlier
+//! positions, or the last ones of them. Positions that the graph counts from the length of the past become the input
+//! `position_ids`. Nothing else may read what changes with that length.
+
+mod attend;
+mod trial;
+
+use std::collections::BTreeSet;
+
+use self::attend::{Attend, Kind, Mask, Matcher, Rows};
+use self::trial::{BATCH, Follows, Given, Lengths, NEW, PAST, TOTAL, Trial};
+use super::DecoderError;
+use super::rewrite::{drop_unread, is_attention, refused};
+use crate::graph::facts::Facts;
+use crate::graph::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId, ValueInfo};
+use crate::graph::stop::Stop;
+use crate::session::{SessionOptions, structure};
+use crate::tensor::{DType, Tensor};
+use crate::threads::Threads;
+
+/// What hides a key adds no more than this to its score.
+const HIDDEN: f32 = -1e4;
+
+/// The most new positions that masks are tried with.
+const MOST_NEW: usize = 1 << 10;
+
+/// The input that has the numbers of new positions.
+const IDS: &str = "position_ids";
+
+/// Outputs and the inputs that they come back as, where nothing else is said.
+const NAMES: [&str; 3] =
+    ["present.* -> past_key_values.*", "present_key_values.* -> past_key_values.*", "present.* -> past.*"];
+
+/// A part of the cache that comes in, and goes out with the new positions.
+pub(super) struct Part {
+    past: ValueId,
+    present: ValueId,
+    /// The new rows [sequences, heads, positions, size], where Concat appends them.
+    new: Option<ValueId>,
+    heads: usize,
+    size: usize,
+}
+
+fn refused_at(node: &NodeDesc, reason: &str) -> DecoderError {
+    refused(format!("node '{}' ({}): {reason}", node.name, node.op))
+}
+
+/// Rewrites attention over joined keys and values, if there is any. Whether the graph then counts positions of one
+/// sequence for all.
+///
+/// # Errors
+///
+/// Where the graph has a cache by the names of its inputs and outputs, and it is not known how it is used.
+pub(super) fn lower(graph: &mut Graph, options: &SessionOptions, stop: Option<&Stop>) -> Result<bool, DecoderError> {
+    if graph.nodes.iter().any(is_attention) {
+        return Ok(false);
+    }
+    let pairs = pairs(graph, &options.alias)?;
+    let may_join = |node: &&NodeDesc| node.is("Concat") || node.is("Attention");
+    let reads = |node: &NodeDesc| pairs.iter().any(|pair| node.inputs.contains(&Some(pair.past)));
+    if !graph.nodes.iter().filter(may_join).any(reads) {
+        return Ok(false);
+    }
+    let parts: Result<Vec<Part>, DecoderError> = pairs.into_iter().map(|pair| part(graph, pair)).collect();
+    let mut parts = parts?;
+    let (tokens, mask) = name_dimensions(graph, &parts)?;
+    for node in &graph.nodes {
+        let joins = node.is("Concat") && [2, -2].contains(&node.attributes().int("axis"));
+        if let ([Some(past), Some(new)], [Some(present)], true) = (&node.inputs[..], &node.outputs[..], joins)
+            && let Some(part) = parts.iter_mut().find(|part| part.past == *past && part.present == *present)
+        {
+            part.new = Some(*new);
+        }
+    }
+    // What masks are computed with is no part of the session.
+    let plain = SessionOptions { threads: 1, ..SessionOptions::default() };
+    let threads = Threads::new(1).map_err(crate::session::SessionError::from)?;
+    let build = plain.build_cx(&threads, &structure::digest(&Graph::default()));
+    let fixed = |axis: usize| match graph.value(tokens).dims.as_deref().and_then(|dims| dims.get(axis)) {
+        Some(Dim::Fixed(size)) => Some(*size),
+        _ => None,
+    };
+    let grid = Grid { batch: fixed(0), new: fixed(1) };
+    let lengths = grid.lengths(5, 7);
+    let ids = |graph: &Graph| graph.inputs.iter().copied().find(|&input| graph.value(input).name == IDS);
+    let counted = {
+        let facts = Facts::of(graph, true);
+        let given = Given { mask, positions: ids(graph) };
+        positions(&mut Trial::new(graph, &facts, given, build.clone(), stop), &lengths, &parts, mask)
+    };
+    let of_one = replace_positions(graph, counted, tokens)?;
+    let given = Given { mask, positions: ids(graph) };
+    let mut used = vec![0usize; parts.len()];
+    let mut proved: Vec<(bool, Vec<Mask>, Option<usize>)> = Vec::new();
+    let mut begin = 0;
+    loop {
+        // Sizes behind a layer are known when it has been rewritten.
+        let facts = Facts::of(graph, true);
+        let mut trial = Trial::new(graph, &facts, given, build.clone(), stop);
+        let mut found = None;
+        for at in begin..graph.nodes.len() {
+            found = Matcher { trial: &mut trial, parts: &parts, lengths: &lengths }.attend(at)?;
+            if found.is_some() {
+                break;
+            }
+        }
+        let Some(attend) = found else { break };
+        let known = proved.iter().find(|(causal, masks, _)| *causal == attend.is_causal && *masks == attend.masks);
+        let window = match known {
+            Some((.., window)) => *window,
+            None => {
+                let window = window_of(&mut trial, &attend, grid)
+                    .map_err(|reason| refused_at(&graph.nodes[attend.at], &reason))?;
+                proved.push((attend.is_causal, attend.masks.clone(), window));
+                window
+            }
+        };
+        attend.parts.iter().for_each(|&part| used[part] += 1);
+        begin = rewrite(graph, &parts, &attend, window)?;
+    }
+    if let Some(place) = used.iter().position(|&count| count != 1) {
+        let name = &graph.value(parts[place].present).name;
+        return Err(refused(format!("output '{name}' is not the cache of one node of attention that is known")));
+    }
+    drop_unread(graph);
+    check_readers(graph, &parts, mask)?;
+    let is_read = |value: &ValueId| graph.nodes.iter().any(|node| node.inputs.contains(&Some(*value)));
+    Ok(of_one.iter().any(is_read))
+}
+
+/// An output and the input that it comes back as.
+#[derive(Clone, Copy)]
+struct Pair {
+    past: ValueId,
+    present: ValueId,
+}
+
+/// The pairs of outputs and inputs that the patterns name.
+fn pairs(graph: &Graph, alias: &[String]) -> Result<Vec<Pair>, DecoderError> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    for (pattern, is_given) in
+        alias.iter().map(|pattern| (pattern.as_str(), true)).chain(NAMES.map(|name| (name, false)))
+    {
+        let halves = pattern.split_once("->").map(|(output, input)| (output.trim(), input.trim()));
+        let split = |half: &'_ str| half.split_once('*').map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let sides = halves.and_then(|(output, input)| Some((split(output)?, split(input)?)));
+        let fits = sides.filter(|(output, input)| ![&output.1, &input.1].iter().any(|rest| rest.contains('*')));
+        let Some((output, input)) = fits else {
+            return Err(refused(format!("alias '{pattern}' is not OUTPUT -> INPUT with a * in each")));
+        };
+        let before = pairs.len();
+        for &present in &graph.outputs {
+            let name = &graph.value(present).name;
+            let star = name.strip_prefix(output.0.as_str()).and_then(|rest| rest.strip_suffix(output.1.as_str()));
+            let Some(star) = star else { continue };
+            let past = format!("{}{star}{}", input.0, input.1);
+            let past = graph.inputs.iter().copied().find(|&value| graph.value(value).name == past);
+            let is_new = |past: &ValueId| pairs.iter().all(|pair| pair.past != *past && pair.present != present);
+            pairs.extend(past.filter(is_new).map(|past| Pair { past, present }));
+        }
+        if is_given && pairs.len() == before {
+            return Err(refused(format!("alias '{pattern}' names no output with such an input")));
+        }
+    }
+    Ok(pairs)
+}
+
+/// A part of the cache, which declares its heads and their size.
+fn part(graph: &Graph, Pair { past, present }: Pair) -> Result<Part, DecoderError> {
+    let info = graph.value(past);
+    match info.dims.as_deref() {
+        Some(&[_, Dim::Fixed(heads), Dim::Named(_) | Dim::Any, Dim::Fixed(size)]) if heads > 0 && size > 0 => {
+            Ok(Part { past, present, new: None, heads, size })
+        }
+        _ => Err(refused(format!("input '{}' is not [sequences, N, positions, N] with two known sizes", info.name))),
+    }
+}
+
+/// Gives the dimensions of a decoder's inputs names of their own. Returns the tokens and the mask.
+fn name_dimensions(graph: &mut Graph, parts: &[Part]) -> Result<(ValueId, Option<ValueId>), DecoderError> {
+    let (mut tokens, mut mask) = (None, None);
+    let named = |dim: &Dim, name: &str| match dim {
+        Dim::Fixed(size) => Dim::Fixed(*size),
+        Dim::Named(_) | Dim::Any => Dim::from(name),
+    };
+    for value in graph.inputs.clone() {
+        let info = &mut graph.values[value.index()];
+        let Some(dims) = info.dims.as_mut() else { continue };
+        if parts.iter().any(|part| part.past == value) {
+            let (first, third) = (named(&dims[0], BATCH), named(&dims[2], PAST));
+            (dims[0], dims[2]) = (first, third);
+        } else if dims.len() == 2 && info.dtype == Some(DType::I64) {
+            let second = if info.name == "attention_mask" { TOTAL } else { NEW };
+            if second == TOTAL && matches!(dims[1], Dim::Fixed(_)) {
+                return Err(refused(format!("input '{}' has a fixed length", info.name)));
+            }
+            (dims[0], dims[1]) = (named(&dims[0], BATCH), named(&dims[1], second));
+            match info.name.as_str() {
+                "attention_mask" => mask = Some(value),
+                IDS => {}
+                _ => tokens = tokens.or(Some(value)),
+            }
+        }
+    }
+    // What the model declares of present positions is true no more.
+    parts.iter().for_each(|part| graph.values[part.present.index()].dims = None);
+    Ok((tokens.ok_or_else(|| refused("no input has the tokens"))?, mask))
+}
+
+/// The lengths that are tried, as far as the model leaves them open.
+#[derive(Clone, Copy)]
+struct Grid {
+    batch: Option<usize>,
+    new: Option<usize>,
+}
+
+impl Grid {
+    /// Some lengths with up to `past` positions before, and up to `new` new ones.
+    fn lengths(self, new: usize, past: usize) -> Vec<Lengths> {
+        let mut all = Vec::new();
+        for (batch, new, past) in [(1, 3, past), (1, 1, past + 1), (2, 2, past), (1, 4, 0), (1, 1, 0), (1, new, 1)] {
+            let lengths = Lengths { batch: self.batch.unwrap_or(batch), new: self.new.unwrap_or(new), past };
+            if !all.contains(&lengths) {
+                all.push(lengths);
+            }
+        }
+        all
+    }
+}
+
+/// The window of attention whose masks show each query its own and earlier positions: `None` for all of them.
+fn window_of(trial: &mut Trial<'_>, attend: &Attend, grid: Grid) -> Result<Option<usize>, String> {
+    let mut past = 7;
+    for mask in &attend.masks {
+        let name = &trial.graph.value(mask.value).name;
+        let beyond = trial.beyond(mask.value);
+        let beyond = beyond.ok_or_else(|| format!("its mask '{name}' follows from more than lengths"))?;
+        past = past.max(beyond);
+    }
+    let mut window = None;
+    for (at, lengths) in grid.lengths(past.min(MOST_NEW), past).into_iter().enumerate() {
+        let Lengths { batch, new, past } = lengths;
+        let mut hidden = Vec::with_capacity(attend.masks.len());
+        for mask in &attend.masks {
+            let name = &trial.graph.value(mask.value).name;
+            let tensor = trial.compute(mask.value, Follows::Comparisons, lengths);
+            let tensor = tensor.ok_or_else(|| format!("its mask '{name}' cannot be computed from lengths alone"))?;
+            let view = Hidden::of(&tensor, mask.kind, lengths);
+            hidden.push(view.ok_or_else(|| format!("its mask '{name}' is none that hides keys"))?);
+        }
+        let sees = |batch: usize, query: usize, key: usize| {
+            (!attend.is_causal || key <= past + query) && !hidden.iter().any(|mask| mask.at(batch, query, key))
+        };
+        if at == 0 {
+            let seen = (0..past + new).filter(|&key| sees(0, new - 1, key)).count();
+            window = (seen < past + new).then_some(seen);
+            if window == Some(0) {
+                return Err("its mask hides all keys of a query".to_owned());
+            }
+        }
+        for (batch, query) in (0..batch).flat_map(|batch| (0..new).map(move |query| (batch, query))) {
+            let own = past + query;
+            let first = window.map_or(0, |window| (own + 1).saturating_sub(window));
+            if (0..past + new).any(|key| sees(batch, query, key) != (first..=own).contains(&key)) {
+                return Err(format!(
+                    "with {past} positions before, new position {query} of {new} does not see its own and earlier ones"
+                ));
+            }
+        }
+    }
+    Ok(window)
+}
+
+/// A computed mask.
+struct Hidden {
+    /// Whether each of its keys is hidden.
+    keys: Vec<bool>,
+    /// Elements from one sequence, query and key to the next.
+    steps: [usize; 3],
+}
+
+impl Hidden {
+    /// `None` where it adds something else than nothing or what hides a key, or does not fit.
+    fn of(tensor: &Tensor, kind: Kind, lengths: Lengths) -> Option<Hidden> {
+        let Lengths { batch, new, past } = lengths;
+        let shape = tensor.shape();
+        let mut dims = [1; 4];
+        match (kind, shape) {
+            (Kind::Shown, &[of_batch, keys]) => dims = [of_batch, 1, 1, keys],
+            (Kind::Added | Kind::Hides, _) if shape.len() <= 4 => dims[4 - shape.len()..].copy_from_slice(shape),
+            _ => return None,
+        }
+        let [of_batch, 1, queries, keys] = dims else { return None };
+        let fits = |size: usize, whole: usize| size == 1 || size == whole;
+        if !fits(of_batch, batch) || !fits(queries, new) || !fits(keys, past + new) {
+            return None;
+        }
+        let steps = [(of_batch, queries * keys), (queries, keys), (keys, 1)];
+        let hidden: Option<Vec<bool>> = match (kind, tensor.dtype()) {
+            (Kind::Added, DType::F32) => {
+                let hides = |&added: &f32| Some(added <= HIDDEN).filter(|&hides| hides || added == 0.0);
+                tensor.as_slice::<f32>().ok()?.iter().map(hides).collect()
+            }
+            (Kind::Added | Kind::Hides, DType::Bool) => {
+                let is_hidden = kind == Kind::Hides;
+                Some(tensor.bytes().iter().map(|&byte| (byte != 0) == is_hidden).collect())
+            }
+            (Kind::Shown, _) => Some(tensor.to_i64_vec().ok()?.into_iter().map(|shown| shown == 0).collect()),
+            _ => None,
+        };
+        Some(Hidden { keys: hidden?, steps: steps.map(|(size, step)| if size == 1 { 0 } else { step }) })
+    }
+
+    fn at(&self, batch: usize, query: usize, key: usize) -> bool {
+        let [of_batch, of_query, of_key] = self.steps;
+        self.keys[batch * of_batch + query * of_query + key * of_key]
+    }
+}
+
+/// A value that has the numbers of the new positions, which follow from the length of the past.
+struct Counted {
+    value: ValueId,
+    dtype: DType,
+    rank: usize,
+    /// Whether it has a list for each sequence.
+    of_each: bool,
+}
+
+/// All values that count new positions from the length of the past or of the mask.
+fn positions(trial: &mut Trial<'_>, all: &[Lengths], parts: &[Part], mask: Option<ValueId>) -> Vec<Counted> {
+    let Trial { graph, facts, .. } = *trial;
+    // What follows from that length, and not from positions that have been found.
+    let mut follows: BTreeSet<ValueId> = parts.iter().flat_map(|part| [part.past, part.present]).chain(mask).collect();
+    let mut found = Vec::new();
+    for node in &graph.nodes {
+        if !node.inputs.iter().flatten().any(|input| follows.contains(input)) {
+            continue;
+        }
+        for &value in node.outputs.iter().flatten() {
+            let rank = facts.rank(value).filter(|rank| (1..=3).contains(rank));
+            let is_integer = facts.is(value, DType::I64) || facts.is(value, DType::I32);
+            let counted = rank.filter(|_| is_integer && !node.is("Shape")).and_then(|rank| {
+                let of_each = counts(trial, value, rank, all)?;
+                let dtype = if facts.is(value, DType::I64) { DType::I64 } else { DType::I32 };
+                Some(Counted { value, dtype, rank, of_each })
+            });
+            match counted {
+                Some(counted) => found.push(counted),
+                None => drop(follows.insert(value)),
+            }
+        }
+    }
+    found
+}
+
+/// Whether a value that counts new positions has a list of them for each sequence; `None` where it does not count them.
+fn counts(trial: &mut Trial<'_>, value: ValueId, rank: usize, all: &[Lengths]) -> Option<bool> {
+    let mut of_each = true;
+    for &lengths in all {
+        let tensor = trial.compute(value, Follows::Comparisons, lengths)?;
+        let shape = tensor.shape();
+        let first = if rank > 1 { shape[0] } else { 1 };
+        let is_row = shape[rank - 1] == lengths.new && shape[1.min(rank - 1)..rank - 1].iter().all(|&size| size == 1);
+        if shape.len() != rank || !is_row || (first != 1 && first != lengths.batch) {
+            return None;
+        }
+        of_each &= rank > 1 && first == lengths.batch;
+        let numbers = tensor.to_i64_vec().ok()?;
+        let expected = (0..first).flat_map(|_| (0..lengths.new).map(|at| (lengths.past + at) as i64));
+        if !numbers.into_iter().eq(expected) {
+            return None;
+        }
+    }
+    Some(of_each)
+}
+
+/// Takes positions that are counted from the input `position_ids` instead. Returns the values that have one list for all
+/// sequences: that of the first.
+fn replace_positions(graph: &mut Graph, counted: Vec<Counted>, tokens: ValueId) -> Result<Vec<ValueId>, DecoderError> {
+    let (mut steps, mut of_one) = (Vec::new(), Vec::new());
+    for Counted { value, dtype, rank, of_each } in counted {
+        let ids = match graph.inputs.iter().copied().find(|&input| graph.value(input).name == IDS) {
+            Some(ids) => ids,
+            None => {
+                for info in graph.values.iter_mut().filter(|info| info.name == IDS) {
+                    info.name.push_str("#counted");
+                }
+                let (name, dims) = (IDS.to_owned(), graph.value(tokens).dims.clone());
+                let ids = graph.add_value(ValueInfo { name, dtype: Some(DType::I64), dims, ..ValueInfo::default() });
+                graph.inputs.push(ids);
+                ids
+            }
+        };
+        // Nothing else may make the value.
+        let outputs = graph.nodes.iter_mut().flat_map(|node| &mut node.outputs);
+        outputs.filter(|output| **output == Some(value)).for_each(|output| *output = None);
+        let (from, first) = match of_each {
+            true => (ids, 0),
+            false => {
+                of_one.push(value);
+                let (row, zero) = (graph.fresh("positions/row"), graph.add_constant("zero", Tensor::scalar(0i64)));
+                steps.push(made("Gather", Attrs::new(), vec![Some(ids), Some(zero)], row));
+                (row, 1)
+            }
+        };
+        let shape = match rank {
+            1 => vec![-1],
+            2 => vec![first, -1],
+            _ => vec![first, 1, -1],
+        };
+        let shape = list(graph, "positions/shape", shape)?;
+        let as_is = if dtype == DType::I64 { value } else { graph.fresh("positions") };
+        steps.push(made("Reshape", Attrs::new(), vec![Some(from), Some(shape)], as_is));
+        if dtype != DType::I64 {
+            let attrs = Attrs::from([("to".to_owned(), Attr::Int(6))]);
+            steps.push(made("Cast", attrs, vec![Some(as_is)], value));
+        }
+    }
+    graph.nodes.splice(0..0, steps);
+    Ok(of_one)
+}
+
+fn list(graph: &mut Graph, stem: &str, values: Vec<i64>) -> Result<ValueId, DecoderError> {
+    let tensor = Tensor::from_vec([values.len()], values).map_err(|error| refused(error.to_string()))?;
+    Ok(graph.add_constant(stem, tensor))
+}
+
+/// A node of the rewritten graph.
+fn made(op: &str, attrs: Attrs, inputs: Vec<Option<ValueId>>, output: ValueId) -> NodeDesc {
+    let (name, op) = (format!("kiln.cached/{op}"), op.to_owned());
+    NodeDesc { name, op, version: 13, attrs, inputs, outputs: vec![Some(output)], ..NodeDesc::default() }
+}
+
+/// Puts attention over the cache in the place of what was found. Returns the place of the node behind it.
+fn rewrite(graph: &mut Graph, parts: &[Part], attend: &Attend, window: Option<usize>) -> Result<usize, DecoderError> {
+    let node = std::mem::take(&mut graph.nodes[attend.at]);
+    let steps = cached(graph, parts, &node, attend, window)?;
+    // The cache is the output of attention now.
+    let presents = attend.parts.map(|part| Some(parts[part].present));
+    for output in graph.nodes.iter_mut().flat_map(|node| &mut node.outputs) {
+        if presents.contains(output) {
+            *output = None;
+        }
+    }
+    let behind = attend.at + steps.len();
+    graph.nodes.splice(attend.at..=attend.at, steps);
+    Ok(behind)
+}
+
+/// GroupQueryAttention and what turns heads for it.
+fn cached(
+    graph: &mut Graph,
+    parts: &[Part],
+    node: &NodeDesc,
+    attend: &Attend,
+    window: Option<usize>,
+) -> Result<Vec<NodeDesc>, DecoderError> {
+    let &Attend { query, key, value, parts: own, heads, kv_heads, size, scale, cap, .. } = attend;
+    if !scale.is_finite() || scale == 0.0 {
+        return Err(refused_at(node, "its scores are scaled by no number"));
+    }
+    let Some(result) = node.output(0) else { return Err(refused_at(node, "its result is not wanted")) };
+    let turned = || Attrs::from([("perm".to_owned(), Attr::Ints(vec![0, 2, 1, 3]))]);
+    let mut steps = Vec::new();
+    let mut flat = |graph: &mut Graph, rows: Rows, heads: usize| -> Result<ValueId, DecoderError> {
+        if !rows.heads_first {
+            return Ok(rows.value);
+        }
+        let (behind, joined) = (graph.fresh("heads/behind"), graph.fresh("heads/joined"));
+        let shape = list(graph, "heads/shape", vec![0, 0, (heads * size) as i64])?;
+        steps.push(made("Transpose", turned(), vec![Some(rows.value)], behind));
+        steps.push(made("Reshape", Attrs::new(), vec![Some(behind), Some(shape)], joined));
+        Ok(joined)
+    };
+    let inputs = [flat(graph, query, heads)?, flat(graph, key, kv_heads)?, flat(graph, value, kv_heads)?];
+    let [keys, values] = own.map(|place| &parts[place]);
+    // Whoever knows lengths puts them in the place of these two.
+    let total = graph.fresh("total");
+    let of_positions = Attrs::from([("start".to_owned(), Attr::Int(2)), ("end".to_owned(), Attr::Int(3))]);
+    steps.push(NodeDesc { version: 15, ..made("Shape", of_positions, vec![Some(keys.past)], total) });
+    let inputs = inputs.into_iter().chain([keys.past, values.past]).map(Some).chain([None, Some(total)]).collect();
+    let mut attrs = Attrs::from([
+        ("num_heads".to_owned(), Attr::Int(heads as i64)),
+        ("kv_num_heads".to_owned(), Attr::Int(kv_heads as i64)),
+        ("scale".to_owned(), Attr::Float(scale)),
+        ("softcap".to_owned(), Attr::Float(cap)),
+    ]);
+    if let Some(window) = window {
+        attrs.insert("local_window_size".to_owned(), Attr::Int(window as i64));
+    }
+    let joined = if query.heads_first { graph.fresh("result/joined") } else { result };
+    steps.push(NodeDesc {
+        name: node.name.clone(),
+        domain: "com.microsoft".to_owned(),
+        op: "GroupQueryAttention".to_owned(),
+        version: 1,
+        attrs,
+        inputs,
+        outputs: vec![Some(joined), Some(keys.present), Some(values.present)],
+    });
+    if query.heads_first {
+        let behind = graph.fresh("result/behind");
+        let shape = list(graph, "result/shape", vec![0, 0, heads as i64, size as i64])?;
+        steps.push(made("Reshape", Attrs::new(), vec![Some(joined), Some(shape)], behind));
+        steps.push(made("Transpose", turned(), vec![Some(behind)], result));
+    }
+    Ok(steps)
+}
+
+/// Refuses graphs in which anything but attention reads the cache, its length or the mask.
+fn check_readers(graph: &Graph, parts: &[Part], mask: Option<ValueId>) -> Result<(), DecoderError> {
+    let is_cache = |value: ValueId| parts.iter().any(|part| part.past == value || part.present == value);
+    let is_total = |node: &NodeDesc| {
+        let reads =
+            |other: &&NodeDesc| other.inputs.iter().any(|input| input.is_some() && node.outputs.contains(input));
+        node.is("Shape") && graph.nodes.iter().filter(reads).all(is_attention)
+    };
+    for node in graph.nodes.iter().filter(|node| !is_attention(node) && !is_total(node)) {
+        if let Some(value) = node.inputs.iter().flatten().find(|&&input| is_cache(input) || Some(input) == mask) {
+            let name = &graph.value(*value).name;
+            return Err(refused_at(node, &format!("it reads '{name}', whose length changes in each step")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,395 @@
+//! Attention over a cache as exporters write it: the standard's Attention with `past_key` and `past_value` (which
+//! MultiHeadAttention is read as), and products and a softmax over what Concat has joined.
+
+use super::trial::{Follows, Lengths, Trial};
+use super::{Part, refused_at};
+use crate::graph::facts;
+use crate::graph::ir::{NodeDesc, ValueId};
+use crate::session::decoder::DecoderError;
+use crate::tensor::DType;
+
+/// Attention over a part of the cache for keys and one for values.
+pub(super) struct Attend {
+    /// The place of the node whose first output is the result.
+    pub(super) at: usize,
+    pub(super) query: Rows,
+    pub(super) key: Rows,
+    pub(super) value: Rows,
+    /// Parts of the cache by their places in the list of parts.
+    pub(super) parts: [usize; 2],
+    /// Heads of queries, those of keys, and the elements of one.
+    pub(super) heads: usize,
+    pub(super) kv_heads: usize,
+    pub(super) size: usize,
+    pub(super) scale: f32,
+    pub(super) cap: f32,
+    /// Whether the node itself hides later positions.
+    pub(super) is_causal: bool,
+    pub(super) masks: Vec<Mask>,
+}
+
+/// New rows of all heads.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    pub(super) value: ValueId,
+    /// Whether they are [sequences, heads, positions, size], and not [sequences, positions, heads * size].
+    pub(super) heads_first: bool,
+}
+
+/// What hides keys, [sequences, heads, new positions, keys] or what broadcasts to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Mask {
+    pub(super) value: ValueId,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// Added to scores, or true for keys that are seen.
+    Added,
+    /// True for keys that are hidden.
+    Hides,
+    /// One for each key that is shown, [sequences, keys].
+    Shown,
+}
+
+/// Matches attention that reads the cache.
+pub(super) struct Matcher<'a, 'b> {
+    pub(super) trial: &'b mut Trial<'a>,
+    pub(super) parts: &'b [Part],
+    pub(super) lengths: &'b [Lengths],
+}
+
+/// A value that is a part of the cache with the new positions, each head as often as queries share it.
+struct Joined {
+    part: usize,
+    shared: usize,
+}
+
+impl Matcher<'_, '_> {
+    /// The attention of which this node is the last, if it is. `None` for nodes that are not.
+    ///
+    /// # Errors
+    ///
+    /// With the node, where it reads the cache in a way that is not known.
+    pub(super) fn attend(&mut self, at: usize) -> Result<Option<Attend>, DecoderError> {
+        let graph = self.trial.graph;
+        let node = &graph.nodes[at];
+        if node.is("Attention") {
+            return self.standard(at, node);
+        }
+        if !node.is("MatMul") {
+            return Ok(None);
+        }
+        let Some((weights, value)) = node.input(0).zip(node.input(1)) else { return Ok(None) };
+        let Some(values) = self.joined(value) else { return Ok(None) };
+        self.by_hand(at, node, weights, &values).map(Some)
+    }
+
+    /// Attention of the standard, over its own cache or over what Concat has joined.
+    fn standard(&mut self, at: usize, node: &NodeDesc) -> Result<Option<Attend>, DecoderError> {
+        let refused = |reason: &str| refused_at(node, reason);
+        let attributes = node.attributes();
+        let Some([query, key, value]) = all([0, 1, 2].map(|index| node.input(index))) else { return Ok(None) };
+        let has_past = node.input(4).is_some() || node.input(5).is_some();
+        let (parts, key, value) = if has_past {
+            let part = |own: usize| {
+                let place = self.parts.iter().position(|part| Some(part.past) == node.input(4 + own));
+                place.filter(|&place| node.output(1 + own) == Some(self.parts[place].present))
+            };
+            let Some(parts) = all([0, 1].map(part)) else { return Ok(None) };
+            (parts, key, value)
+        } else {
+            let Some((keys, values)) = self.joined(key).zip(self.joined(value)) else { return Ok(None) };
+            if keys.shared != 1 || values.shared != 1 {
+                return Err(refused("heads are repeated that it shares itself"));
+            }
+            // Without a cache of its own, it counts queries from the first key.
+            if attributes.flag("is_causal") {
+                return Err(refused("is_causal over joined keys counts queries from the first key"));
+            }
+            let [key, value] = [keys.part, values.part].map(|part| self.parts[part].new);
+            let Some((key, value)) = key.zip(value) else { return Ok(None) };
+            ([keys.part, values.part], key, value)
+        };
+        if node.input(6).is_some() || node.output(3).is_some() {
+            return Err(refused("filled lengths, or an output of scores"));
+        }
+        if ["left_window_size", "right_window_size"].iter().any(|name| attributes.int(name) != -1) {
+            return Err(refused("a window that is an attribute"));
+        }
+        let part = &self.parts[parts[0]];
+        let (kv_heads, size) = (part.heads, part.size);
+        let rank = self.trial.facts.rank(query);
+        let heads_first = match rank {
+            Some(4) => true,
+            Some(3) => false,
+            _ => return Err(refused("it is not known whether heads of queries are an axis")),
+        };
+        let heads = match (heads_first, node.attrs.contains_key("q_num_heads")) {
+            (true, _) => self.known(query, 1),
+            (false, true) => usize::try_from(attributes.int("q_num_heads")).ok(),
+            (false, false) => None,
+        };
+        let heads = heads.filter(|&heads| heads > 0 && heads % kv_heads == 0);
+        let heads = heads.ok_or_else(|| refused("it is not known how many heads queries have"))?;
+        let last = if heads_first { size } else { heads * size };
+        if self.known(query, rank.unwrap_or(4) - 1) != Some(last) {
+            return Err(refused("queries are not as wide as keys"));
+        }
+        // Of what Concat joins, heads are an axis.
+        let heads_first_of_keys = heads_first || !has_past;
+        let rows = |value, heads_first| Rows { value, heads_first };
+        let mut masks = Vec::new();
+        if let Some(mask) = node.input(3) {
+            self.masks(mask, &mut masks, 4);
+        }
+        // Where it is left out, it follows from the size of a head.
+        let of_size = (size as f32).sqrt().recip();
+        let scale = attributes.number("scale").unwrap_or(of_size);
+        Ok(Some(Attend {
+            at,
+            query: rows(query, heads_first),
+            key: rows(key, heads_first_of_keys),
+            value: rows(value, heads_first_of_keys),
+            parts,
+            heads,
+            kv_heads,
+            size,
+            scale,
+            cap: attributes.float("softcap"),
+            is_causal: attributes.flag("is_causal"),
+            masks,
+        }))
+    }
+
+    /// A mask and what it is the sum of.
+    fn masks(&self, value: ValueId, masks: &mut Vec<Mask>, levels: usize) {
+        match self.trial.maker(value) {
+            Some(node) if node.is_fused("AttentionMask") => {
+                masks.extend(node.input(0).map(|value| Mask { value, kind: Kind::Shown }));
+            }
+            Some(node) if node.is("Add") && levels > 0 => {
+                node.inputs.iter().flatten().for_each(|&input| self.masks(input, masks, levels - 1));
+            }
+            _ => masks.push(Mask { value, kind: Kind::Added }),
+        }
+    }
+
+    /// Attention in small operators, from the product with the values upwards.
+    fn by_hand(
+        &mut self,
+        at: usize,
+        node: &NodeDesc,
+        weights: ValueId,
+        values: &Joined,
+    ) -> Result<Attend, DecoderError> {
+        let unknown = |other: Option<&NodeDesc>, what: &str| {
+            refused_at(other.unwrap_or(node), &format!("it is no known part of attention over a cache: {what}"))
+        };
+        let softmax = self.through(weights);
+        let softmax = self.trial.maker(softmax).filter(|maker| maker.is("Softmax"));
+        let softmax = softmax.ok_or_else(|| unknown(self.trial.maker(weights), "a softmax is expected"))?;
+        let scores = softmax.input(0).ok_or_else(|| unknown(Some(softmax), "it reads nothing"))?;
+        let rank = self.trial.facts.rank(scores).unwrap_or(4);
+        let axis = facts::axis(softmax.attributes().int("axis"), rank);
+        if rank != 4 || axis != Some(3) {
+            return Err(unknown(Some(softmax), "over keys [sequences, heads, positions, keys]"));
+        }
+        let (mut value, mut masks, mut scale) = (scores, Vec::new(), 1.0);
+        let product = loop {
+            let Some(maker) = self.trial.maker(self.through(value)) else {
+                return Err(unknown(None, "its scores are an input"));
+            };
+            if maker.is("MatMul") {
+                break maker;
+            }
+            let Some((a, b)) = maker.input(0).zip(maker.input(1)) else {
+                return Err(unknown(Some(maker), "between scores and softmax"));
+            };
+            value = if maker.is("Mul") || maker.is("Div") {
+                let (rest, factor) = self.scaled(maker).ok_or_else(|| unknown(Some(maker), "a factor of scores"))?;
+                scale *= factor;
+                rest
+            } else if maker.is("Add") && scale == 1.0 {
+                let (rest, mask) = if self.leads_to_product(a) { (a, b) } else { (b, a) };
+                masks.push(Mask { value: mask, kind: Kind::Added });
+                rest
+            } else if maker.is("Where") && scale == 1.0 {
+                let Some(other) = maker.input(2) else { return Err(unknown(Some(maker), "a condition")) };
+                let fill = |value, trial: &mut Trial<'_>| {
+                    trial.number(value, self.lengths).is_some_and(|fill| fill <= super::HIDDEN)
+                };
+                let (kind, rest) = if fill(other, self.trial) {
+                    (Kind::Added, b)
+                } else if fill(b, self.trial) {
+                    (Kind::Hides, other)
+                } else {
+                    return Err(unknown(Some(maker), "a condition that hides keys"));
+                };
+                masks.push(Mask { value: a, kind });
+                rest
+            } else {
+                return Err(unknown(Some(maker), "between scores and softmax"));
+            };
+        };
+        let Some((query, key)) = product.input(0).zip(product.input(1)) else {
+            return Err(unknown(Some(product), "queries times keys"));
+        };
+        let (keys, of_keys) = self.keys(key).ok_or_else(|| unknown(Some(product), "keys of the cache"))?;
+        let (query, of_queries) = self.factors(query);
+        let part = &self.parts[keys.part];
+        let (kv_heads, size) = (part.heads, part.size);
+        let heads = self.known(query, 1).filter(|_| self.trial.facts.rank(query) == Some(4));
+        let heads = heads.filter(|_| self.known(query, 3) == Some(size));
+        let heads = heads.ok_or_else(|| unknown(Some(product), "heads of queries of a known number and size"))?;
+        if [keys.shared, values.shared].iter().any(|&shared| shared * kv_heads != heads) {
+            return Err(unknown(Some(product), "as many heads of queries as of keys and values"));
+        }
+        let rows = |value| Rows { value, heads_first: true };
+        let new = |part: usize| self.parts[part].new;
+        let Some((key, value)) = new(keys.part).zip(new(values.part)) else {
+            return Err(unknown(Some(node), "keys and values that Concat joins"));
+        };
+        Ok(Attend {
+            at,
+            query: rows(query),
+            key: rows(key),
+            value: rows(value),
+            parts: [keys.part, values.part],
+            heads,
+            kv_heads,
+            size,
+            scale: scale * of_keys * of_queries,
+            cap: 0.0,
+            is_causal: false,
+            masks,
+        })
+    }
+
+    /// The value before nodes that change nothing of finite numbers.
+    fn through(&self, mut value: ValueId) -> ValueId {
+        while let Some(maker) = self.trial.maker(value) {
+            let to_f32 = maker.is("Cast") && maker.attributes().dtype("to") == Some(DType::F32);
+            let input = match maker.input(0) {
+                Some(input) if maker.is("Identity") => input,
+                Some(input) if to_f32 && self.trial.facts.is(input, DType::F32) => input,
+                // Rows that are hidden as a whole, of which there are none.
+                Some(condition) if maker.is("Where") => {
+                    let of = self.trial.maker(condition).filter(|node| node.is("IsNaN")).and_then(|node| node.input(0));
+                    match of.filter(|_| maker.input(2) == of) {
+                        Some(of) => of,
+                        None => return value,
+                    }
+                }
+                _ => return value,
+            };
+            value = input;
+        }
+        value
+    }
+
+    /// Whether a value is scores, perhaps scaled.
+    fn leads_to_product(&self, value: ValueId) -> bool {
+        let mut value = self.through(value);
+        for _ in 0..4 {
+            let Some(maker) = self.trial.maker(value) else { return false };
+            if maker.is("MatMul") {
+                return true;
+            }
+            if !["Mul", "Div", "Add", "Where"].iter().any(|op| maker.is(op)) {
+                return false;
+            }
+            let next = if maker.is("Where") { maker.input(1) } else { maker.input(0) };
+            let Some(next) = next else { return false };
+            value = self.through(next);
+        }
+        false
+    }
+
+    /// What a product or a quotient with a number scales, and the factor.
+    fn scaled(&mut self, node: &NodeDesc) -> Option<(ValueId, f32)> {
+        let (a, b) = node.input(0).zip(node.input(1))?;
+        if node.is("Div") {
+            return self.trial.number(b, self.lengths).map(|divisor| (a, 1.0 / divisor));
+        }
+        match self.trial.number(b, self.lengths) {
+            Some(factor) => Some((a, factor)),
+            None => self.trial.number(a, self.lengths).map(|factor| (b, factor)),
+        }
+    }
+
+    /// A value before numbers that it is multiplied by, and their product.
+    fn factors(&mut self, mut value: ValueId) -> (ValueId, f32) {
+        let mut scale = 1.0;
+        while let Some(maker) = self.trial.maker(value).filter(|maker| maker.is("Mul") || maker.is("Div"))
+            && let Some((rest, factor)) = self.scaled(maker)
+        {
+            (value, scale) = (rest, scale * factor);
+        }
+        (value, scale)
+    }
+
+    /// Keys as the right-hand side of scores: columns of the cache, perhaps scaled.
+    fn keys(&mut self, value: ValueId) -> Option<(Joined, f32)> {
+        let (columns, outer) = self.factors(value);
+        let turn = self.trial.maker(columns).filter(|maker| maker.is("Transpose"))?;
+        if turn.ints("perm") != Some(&[0, 1, 3, 2]) {
+            return None;
+        }
+        let (rows, inner) = self.factors(turn.input(0)?);
+        Some((self.joined(rows)?, outer * inner))
+    }
+
+    /// A part of the cache behind Unsqueeze, Expand and Reshape that repeat its heads, or as it is.
+    fn joined(&mut self, value: ValueId) -> Option<Joined> {
+        let place = |value: ValueId| self.parts.iter().position(|part| part.present == value && part.new.is_some());
+        if let Some(part) = place(value) {
+            return Some(Joined { part, shared: 1 });
+        }
+        let reshape = self.trial.maker(value).filter(|maker| maker.is("Reshape"))?;
+        let expand = self.trial.maker(reshape.input(0)?).filter(|maker| maker.is("Expand"))?;
+        let unsqueeze = self.trial.maker(expand.input(0)?).filter(|maker| maker.is("Unsqueeze"))?;
+        let part = place(unsqueeze.input(0)?)?;
+        let axes = match unsqueeze.input(1) {
+            Some(axes) => self.trial.graph.constant(axes)?.to_i64_vec().ok()?,
+            None => unsqueeze.ints("axes")?.to_vec(),
+        };
+        if axes != [2] && axes != [-3] {
+            return None;
+        }
+        let Part { heads, size, .. } = self.parts[part];
+        let mut shared = None;
+        for &lengths in self.lengths {
+            let mut list =
+                |value: Option<ValueId>| self.trial.compute(value?, Follows::Comparisons, lengths)?.to_i64_vec().ok();
+            let (wide, flat) = (list(expand.input(1))?, list(reshape.input(1))?);
+            let &[batch, of_heads, copies, positions, of_size] = wide.as_slice() else { return None };
+            let dims = [lengths.batch, heads, lengths.past + lengths.new, size].map(|dim| dim as i64);
+            let fits =
+                [batch, of_heads, positions, of_size].into_iter().zip(dims).all(|(to, dim)| to == 1 || to == dim);
+            let times = copies.max(1);
+            let result = [dims[0], dims[1].checked_mul(times)?, dims[2], dims[3]];
+            let is_known = |at: usize, to: i64| to == result[at] || to == -1 || (to == 0 && at == 0);
+            let is_result = flat.len() == 4 && flat.iter().enumerate().all(|(at, &to)| is_known(at, to));
+            let open = flat.iter().filter(|&&to| to == -1).count();
+            if !fits || !is_result || open > 1 || shared.is_some_and(|shared| shared != times) {
+                return None;
+            }
+            shared = Some(times);
+        }
+        Some(Joined { part, shared: usize::try_from(shared?).ok()? })
+    }
+
+    fn known(&self, value: ValueId, axis: usize) -> Option<usize> {
+        usize::try_from(self.trial.facts.dims(value)?.get(axis)?.known()?).ok()
+    }
+}
+
+fn all<T: Copy, const N: usize>(values: [Option<T>; N]) -> Option<[T; N]> {
+    if values.iter().any(Option::is_none) {
+        return None;
+    }
+    let mut left = values.into_iter().flatten();
+    Some(std::array::from_fn(|_| left.next().expect("as many as there are")))
+}

@@ -1,0 +1,188 @@
+//! Small plain exports as torch and optimum write them: a token at a time over a cache they say what the whole text
+//! says, without copying it, and what is not proved to be attention over a cache is refused.
+
+mod small;
+
+use self::small::{Masked, Model, Written};
+use super::*;
+use crate::session::decoder::Decoder;
+use crate::session::{RunOptions, Session};
+
+const WORDS: usize = small::WORDS;
+
+fn options() -> SessionOptions {
+    SessionOptions { threads: 1, ..SessionOptions::default() }
+}
+
+fn text(count: usize, seed: usize) -> Vec<i64> {
+    (0..count).map(|at| ((at * 7 + seed * 5) * (at + 3) % WORDS) as i64).collect()
+}
+
+/// The logits behind a text that a session computes as a whole on the graph as the model has it.
+fn whole(model: &Model, text: &[i64]) -> Vec<f32> {
+    let session = Session::from_graph(model.graph(), &options()).unwrap();
+    let row = |values: Vec<i64>| Tensor::from_vec([1, text.len()], values).unwrap();
+    let mut inputs = Vec::new();
+    let ports: Vec<String> = session.inputs().iter().map(|port| port.name.clone()).collect();
+    for name in &ports {
+        let given = match name.as_str() {
+            "input_ids" => row(text.to_vec()),
+            "attention_mask" => row(vec![1; text.len()]),
+            "position_ids" => row((0..text.len() as i64).collect()),
+            _ => Tensor::from_vec([1, model.kv_heads, 0, small::SIZE], vec![0f32; 0]).unwrap(),
+        };
+        inputs.push((name.as_str(), given));
+    }
+    let outputs = session.run(&inputs).unwrap();
+    outputs[0].1.as_slice::<f32>().unwrap()[(text.len() - 1) * WORDS..].to_vec()
+}
+
+fn close(found: &[f32], expected: &[f32], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() < 1e-4, "{what}: {found}, expected {expected}");
+    }
+}
+
+fn why(model: &Model, edit: impl FnOnce(&mut Graph)) -> String {
+    let mut graph = model.graph();
+    edit(&mut graph);
+    match Decoder::from_graph(graph, &options()) {
+        Err(DecoderError::Model(reason)) => reason,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was taken"),
+    }
+}
+
+fn models() -> Vec<Model> {
+    let mut all = Vec::new();
+    for masked in [Masked::Triangle, Masked::Compared, Masked::Condition, Masked::Window(3)] {
+        for written in [Written::Products, Written::Standard, Written::Joined] {
+            for (kv_heads, positions) in [(1, true), (2, false), (4, true)] {
+                all.push(Model { masked, written, kv_heads, positions });
+            }
+        }
+    }
+    all.push(Model { masked: Masked::Causal, written: Written::Standard, kv_heads: 2, positions: true });
+    all
+}
+
+#[test]
+fn tokens_over_a_cache_say_what_the_whole_text_says() {
+    for model in models() {
+        let decoder =
+            Decoder::from_graph(model.graph(), &options()).unwrap_or_else(|error| panic!("{model:?}: {error}"));
+        let text = text(14, 1);
+        for chunks in [vec![1; 14], vec![5, 1, 1, 7]] {
+            let mut cache = decoder.cache(1, 4, 20).unwrap();
+            let mut filled = 0;
+            for chunk in chunks {
+                let tokens = [&text[filled..filled + chunk]];
+                let logits = decoder.step(&mut cache, &tokens, &RunOptions::default()).unwrap();
+                filled += chunk;
+                let expected = whole(&model, &text[..filled]);
+                close(logits.as_slice().unwrap(), &expected, &format!("{model:?}, {filled} positions"));
+            }
+        }
+    }
+}
+
+#[test]
+fn steps_of_any_length_plan_and_build_nothing_and_copy_nothing() {
+    for written in [Written::Products, Written::Standard] {
+        let model = Model { masked: Masked::Compared, written, kv_heads: 2, positions: false };
+        let decoder = Decoder::from_graph(model.graph(), &options()).unwrap();
+        let mut cache = decoder.cache(1, 40, 40).unwrap();
+        let mut step = |tokens: &[i64]| {
+            decoder.step(&mut cache, &[tokens], &RunOptions::default()).unwrap();
+            let places: Vec<usize> =
+                cache.parts.iter().map(|part| part.lend(part.spec()).unwrap().bytes().as_ptr().addr()).collect();
+            (decoder.session().plan_stats().misses, decoder.session().cache_stats().misses, places)
+        };
+        step(&text(3, 1));
+        let first = step(&[1]);
+        for token in text(30, 2) {
+            assert_eq!(step(&[token]), first, "{model:?}");
+        }
+    }
+}
+
+#[test]
+fn sequences_of_a_batch_have_lengths_of_their_own() {
+    let model = Model { masked: Masked::Compared, written: Written::Products, kv_heads: 2, positions: true };
+    let decoder = Decoder::from_graph(model.graph(), &options()).unwrap();
+    let texts = [text(9, 1), text(9, 2)];
+    let mut cache = decoder.cache(2, 16, 16).unwrap();
+    decoder.step(&mut cache, &[&texts[0], &texts[1]], &RunOptions::default()).unwrap();
+    cache.rewind(1, 4).unwrap();
+    let logits = decoder.step(&mut cache, &[&[4], &[7]], &RunOptions::default()).unwrap();
+    let logits = logits.as_slice::<f32>().unwrap();
+    close(&logits[..WORDS], &whole(&model, &[&texts[0][..], &[4]].concat()), "the longer");
+    close(&logits[WORDS..], &whole(&model, &[&texts[1][..4], &[7]].concat()), "the shorter");
+    // Without position_ids, the graph counts those of one sequence.
+    let decoder = Decoder::from_graph(Model { positions: false, ..model }.graph(), &options()).unwrap();
+    assert!(matches!(decoder.cache(2, 16, 16), Err(DecoderError::Cache(_))));
+}
+
+#[test]
+fn other_names_are_given_as_alias() {
+    let model = Model { masked: Masked::Compared, written: Written::Products, kv_heads: 2, positions: true };
+    let renamed = |graph: &mut Graph| {
+        for info in &mut graph.values {
+            info.name = info.name.replace("past_key_values", "cache_in").replace("present", "cache_out");
+        }
+    };
+    assert!(why(&model, renamed).contains("no node is a GroupQueryAttention"));
+    let mut graph = model.graph();
+    renamed(&mut graph);
+    let load = |alias: &str| {
+        Decoder::from_graph(graph.clone(), &SessionOptions { alias: vec![alias.to_owned()], ..options() })
+    };
+    let decoder = load("cache_out.* -> cache_in.*").unwrap();
+    let mut cache = decoder.cache(1, 4, 20).unwrap();
+    let text = text(6, 3);
+    decoder.step(&mut cache, &[&text[..5]], &RunOptions::default()).unwrap();
+    let logits = decoder.step(&mut cache, &[&text[5..]], &RunOptions::default()).unwrap();
+    close(logits.as_slice().unwrap(), &whole(&model, &text), "by other names");
+    for wrong in
+        ["cache_out.*", "cache_out -> cache_in", "a.* -> b.*", "cache_out.** -> cache_in.*", "x* -> cache_in.*"]
+    {
+        let refused = load(wrong).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains(wrong), "{wrong}: {refused}");
+    }
+}
+
+#[test]
+fn what_is_not_proved_to_be_attention_over_the_cache_is_refused_with_its_node() {
+    let model = Model { masked: Masked::Compared, written: Written::Products, kv_heads: 2, positions: true };
+    let all_seen = why(&Model { masked: Masked::Nothing, ..model }, |_| {});
+    assert!(all_seen.contains("does not see its own and earlier ones"), "{all_seen}");
+    let chunked = why(&Model { masked: Masked::Chunks, ..model }, |_| {});
+    assert!(chunked.contains("follows from more than lengths"), "{chunked}");
+    let shifted = why(&model, |graph| {
+        graph.nodes.iter_mut().filter(|node| node.is("LessOrEqual")).for_each(|node| node.op = "Less".to_owned());
+    });
+    assert!(shifted.contains("does not see its own"), "{shifted}");
+    let other = why(&model, |graph| {
+        graph.nodes.iter_mut().filter(|node| node.is("Softmax")).for_each(|node| node.op = "LogSoftmax".to_owned());
+    });
+    assert!(other.contains("LogSoftmax") && other.contains("no known part of attention"), "{other}");
+    let read = why(&model, |graph| {
+        // The logits follow from the length of the mask.
+        let mask = graph.inputs.iter().copied().find(|&input| graph.value(input).name == "attention_mask").unwrap();
+        let (sum, float) = (graph.fresh("sum"), graph.fresh("float"));
+        let logits = graph.outputs[0];
+        let inner = graph.fresh("inner");
+        let place = graph.nodes.iter().position(|node| node.output(0) == Some(logits)).unwrap();
+        graph.nodes[place].outputs[0] = Some(inner);
+        graph.nodes.push(made("ReduceSum", Attrs::new(), vec![Some(mask)], sum));
+        graph.nodes.push(made("Cast", Attrs::from([("to".to_owned(), Attr::Int(1))]), vec![Some(sum)], float));
+        graph.nodes.push(made("Add", Attrs::new(), vec![Some(inner), Some(float)], logits));
+    });
+    assert!(read.contains("reads 'attention_mask'"), "{read}");
+    let unnamed = why(&model, |graph| {
+        let past = graph.inputs.iter().copied().find(|&input| graph.value(input).name.ends_with("0.key")).unwrap();
+        graph.values[past.index()].dims = None;
+    });
+    assert!(unnamed.contains("past_key_values.0.key"), "{unnamed}");
+}

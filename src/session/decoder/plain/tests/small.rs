@@ -1,0 +1,333 @@
+//! Small decoders as exporters write them that know no cache.
+
+use crate::graph::ir::{Attr, Dim, ValueId};
+use crate::graph::{Graph, GraphBuilder};
+use crate::tensor::{DType, Tensor};
+
+pub(super) const WORDS: usize = 13;
+pub(super) const SIZE: usize = 8;
+const HEADS: usize = 4;
+const HIDDEN: usize = 16;
+
+/// What hides later keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Masked {
+    /// The upper triangle of a full matrix, and padding.
+    Triangle,
+    /// Positions compared with each other, added.
+    Compared,
+    /// The same as a condition of Where.
+    Condition,
+    /// As many last positions.
+    Window(i64),
+    /// The attribute of the operator.
+    Causal,
+    /// Nothing.
+    Nothing,
+    /// Parts of positions of four.
+    Chunks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// MatMul, Softmax, MatMul.
+    Products,
+    /// The standard's Attention over its own cache.
+    Standard,
+    /// The standard's Attention over what Concat joins.
+    Joined,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Model {
+    pub(super) masked: Masked,
+    pub(super) written: Written,
+    pub(super) kv_heads: usize,
+    /// Whether positions are an input; else they are counted from the past.
+    pub(super) positions: bool,
+}
+
+/// A graph under construction and what all layers read.
+struct Export {
+    build: GraphBuilder,
+    tokens: ValueId,
+    first_past: ValueId,
+}
+
+impl Export {
+    fn op(&mut self, op: &str, inputs: &[ValueId]) -> ValueId {
+        self.build.op(op, inputs, &[])
+    }
+
+    fn list(&mut self, values: &[i64]) -> ValueId {
+        self.build.constant(Tensor::from_vec([values.len()], values.to_vec()).unwrap())
+    }
+
+    fn number(&mut self, value: i64) -> ValueId {
+        self.build.constant(Tensor::scalar(value))
+    }
+
+    fn float(&mut self, value: f32) -> ValueId {
+        self.build.constant(Tensor::scalar(value))
+    }
+
+    fn weights(&mut self, shape: &[usize], seed: usize) -> ValueId {
+        let count: usize = shape.iter().product();
+        let values = (0..count).map(|at| ((at * 7919 + seed * 611) % 1009) as f32 / 504.5 - 1.0).collect();
+        self.build.constant(Tensor::from_vec(shape.to_vec(), values).unwrap())
+    }
+
+    /// A size as one number.
+    fn size(&mut self, of: ValueId, axis: i64) -> ValueId {
+        let (shape, axis) = (self.op("Shape", &[of]), self.number(axis));
+        self.op("Gather", &[shape, axis])
+    }
+
+    fn unsqueezed(&mut self, of: ValueId, axes: &[i64]) -> ValueId {
+        let axes = self.list(axes);
+        self.op("Unsqueeze", &[of, axes])
+    }
+
+    /// The numbers of the new positions [new] and of all keys [total].
+    fn counted(&mut self) -> [ValueId; 2] {
+        let (past, new) = (self.size(self.first_past, 2), self.size(self.tokens, 1));
+        let total = self.op("Add", &[past, new]);
+        let (zero, one) = (self.number(0), self.number(1));
+        [self.op("Range", &[past, total, one]), self.op("Range", &[zero, total, one])]
+    }
+
+    /// True for keys that are seen, [1, 1, new, total].
+    fn seen(&mut self, masked: Masked) -> ValueId {
+        let [queries, keys] = self.counted();
+        let (queries, keys) = (self.unsqueezed(queries, &[0, 1, 3]), self.unsqueezed(keys, &[0, 1, 2]));
+        if masked == Masked::Chunks {
+            let four = self.number(4);
+            let [queries, keys] = [queries, keys].map(|of| self.op("Div", &[of, four]));
+            return self.op("LessOrEqual", &[keys, queries]);
+        }
+        let earlier = self.op("LessOrEqual", &[keys, queries]);
+        let Masked::Window(window) = masked else { return earlier };
+        let (distance, window) = (self.op("Sub", &[queries, keys]), self.number(window));
+        let near = self.op("Less", &[distance, window]);
+        self.op("And", &[earlier, near])
+    }
+
+    /// What is added to scores.
+    fn added(&mut self, masked: Masked, mask: ValueId) -> ValueId {
+        let (zero, hidden) = (self.float(0.0), self.float(f32::MIN));
+        if masked != Masked::Triangle {
+            let seen = self.seen(masked);
+            return self.op("Where", &[seen, zero, hidden]);
+        }
+        // A full matrix whose upper triangle is hidden, its last rows, and padding.
+        let (past, new) = (self.size(self.first_past, 2), self.size(self.tokens, 1));
+        let total = self.op("Add", &[past, new]);
+        let [row, column] = [new, total].map(|size| self.unsqueezed(size, &[0]));
+        let shape = self.build.op("Concat", &[row, column], &[("axis", Attr::Int(0))]);
+        let full = self.op("Expand", &[hidden, shape]);
+        let one = self.number(1);
+        let diagonal = self.op("Add", &[past, one]);
+        let upper = self.build.op("Trilu", &[full, diagonal], &[("upper", Attr::Int(1))]);
+        let upper = self.unsqueezed(upper, &[0, 1]);
+        let padding = self.unsqueezed(mask, &[1, 2]);
+        let shown = self.build.op("Cast", &[padding], &[("to", Attr::Int(9))]);
+        self.op("Where", &[shown, upper, hidden])
+    }
+
+    /// [sequences, positions, heads * SIZE] as [sequences, heads, positions, SIZE].
+    fn heads_first(&mut self, of: ValueId, heads: usize) -> ValueId {
+        let shape = self.list(&[0, 0, heads as i64, SIZE as i64]);
+        let apart = self.op("Reshape", &[of, shape]);
+        self.build.op("Transpose", &[apart], &[("perm", [0i64, 2, 1, 3].into())])
+    }
+
+    /// Rotary embeddings written out, by halves of heads.
+    fn rotated(&mut self, of: ValueId, [cosines, sines]: [ValueId; 2]) -> ValueId {
+        let half = SIZE as i64 / 2;
+        let cut = |export: &mut Export, from: i64, to: i64| {
+            let [from, to, axis] = [from, to, 3].map(|number| export.list(&[number]));
+            export.op("Slice", &[of, from, to, axis])
+        };
+        let (front, back) = (cut(self, 0, half), cut(self, half, i64::MAX));
+        let negative = self.op("Neg", &[back]);
+        let turned = self.build.op("Concat", &[negative, front], &[("axis", Attr::Int(-1))]);
+        let (straight, across) = (self.op("Mul", &[of, cosines]), self.op("Mul", &[turned, sines]));
+        self.op("Add", &[straight, across])
+    }
+
+    /// Each head as often as queries share it, as torch writes `repeat_kv`.
+    fn repeated(&mut self, of: ValueId, kv_heads: usize) -> ValueId {
+        if kv_heads == HEADS {
+            return of;
+        }
+        let (shared, count) = (HEADS / kv_heads, kv_heads as i64);
+        let [batch, total] = [0, 2].map(|axis| {
+            let size = self.size(of, axis);
+            self.unsqueezed(size, &[0])
+        });
+        let [count, shared, size, heads] =
+            [count, shared as i64, SIZE as i64, HEADS as i64].map(|number| self.list(&[number]));
+        let join = |export: &mut Export, parts: &[ValueId]| export.build.op("Concat", parts, &[("axis", Attr::Int(0))]);
+        let wide = join(self, &[batch, count, shared, total, size]);
+        // A size of -1 stands for the one that is there.
+        let five = self.list(&[5]);
+        let ones =
+            self.build.op("ConstantOfShape", &[five], &[("value", Tensor::from_vec([1], vec![1i64]).unwrap().into())]);
+        let minus = self.number(-1);
+        let is_same = self.op("Equal", &[wide, minus]);
+        let wide = self.op("Where", &[is_same, ones, wide]);
+        let flat = join(self, &[batch, heads, total, size]);
+        let apart = self.unsqueezed(of, &[2]);
+        let copies = self.op("Expand", &[apart, wide]);
+        self.op("Reshape", &[copies, flat])
+    }
+
+    /// One over the root of the root of a head's size, as torch computes it from a shape.
+    fn scale(&mut self, of: ValueId) -> ValueId {
+        let [from, to] = [-1, i64::MAX].map(|number| self.list(&[number]));
+        let shape = self.op("Shape", &[of]);
+        let size = self.op("Slice", &[shape, from, to]);
+        let size = self.build.op("Cast", &[size], &[("to", Attr::Int(1))]);
+        let (one, root) = (self.float(1.0), self.op("Sqrt", &[size]));
+        let scale = self.op("Div", &[one, root]);
+        self.op("Sqrt", &[scale])
+    }
+}
+
+impl Model {
+    /// The graph, with two layers.
+    pub(super) fn graph(&self) -> Graph {
+        let mut build = GraphBuilder::new("plain", 23);
+        let dims = |names: [&str; 2]| names.map(Dim::from);
+        let tokens = build.input("input_ids", DType::I64, dims(["batch_size", "sequence_length"]));
+        let mask =
+            build.input("attention_mask", DType::I64, dims(["batch_size", "past_sequence_length + sequence_length"]));
+        let ids =
+            self.positions.then(|| build.input("position_ids", DType::I64, dims(["batch_size", "sequence_length"])));
+        let parts = [0, 1].map(|layer| {
+            ["key", "value"].map(|part| {
+                let dims = ["batch_size".into(), self.kv_heads.into(), "past_sequence_length".into(), SIZE.into()];
+                build.input(&format!("past_key_values.{layer}.{part}"), DType::F32, dims)
+            })
+        });
+        let mut export = Export { build, tokens, first_past: parts[0][0] };
+        let table = export.weights(&[WORDS, HIDDEN], 1);
+        let mut hidden = export.op("Gather", &[table, tokens]);
+        let ids = ids.unwrap_or_else(|| {
+            let [queries, _] = export.counted();
+            export.unsqueezed(queries, &[0])
+        });
+        let angles = export.angles(ids);
+        let mut presents = Vec::new();
+        for (layer, past) in parts.into_iter().enumerate() {
+            let (result, present) = self.attention(&mut export, hidden, past, mask, angles, 4 * layer + 2);
+            presents.extend(present);
+            let back = export.weights(&[HEADS * SIZE, HIDDEN], 20 + layer);
+            let back = export.op("MatMul", &[result, back]);
+            let sum = export.op("Add", &[hidden, back]);
+            hidden = export.op("Tanh", &[sum]);
+        }
+        let head = export.weights(&[HIDDEN, WORDS], 9);
+        let logits = export.op("MatMul", &[hidden, head]);
+        let mut build = export.build;
+        build.output("logits", logits);
+        for (at, present) in presents.into_iter().enumerate() {
+            build.output(&format!("present.{}.{}", at / 2, ["key", "value"][at % 2]), present);
+        }
+        build.finish()
+    }
+
+    fn attention(
+        &self,
+        export: &mut Export,
+        hidden: ValueId,
+        [past_key, past_value]: [ValueId; 2],
+        mask: ValueId,
+        angles: [ValueId; 2],
+        seed: usize,
+    ) -> (ValueId, [ValueId; 2]) {
+        let kv_heads = self.kv_heads;
+        let heads: Vec<ValueId> = [HEADS, kv_heads, kv_heads]
+            .into_iter()
+            .enumerate()
+            .map(|(part, heads)| {
+                let weights = export.weights(&[HIDDEN, heads * SIZE], seed + part);
+                let rows = export.op("MatMul", &[hidden, weights]);
+                export.heads_first(rows, heads)
+            })
+            .collect();
+        let (query, key) = (export.rotated(heads[0], angles), export.rotated(heads[1], angles));
+        let value = heads[2];
+        let (result, present) = match self.written {
+            Written::Products => {
+                let join = |export: &mut Export, past, new| {
+                    export.build.op("Concat", &[past, new], &[("axis", Attr::Int(-2))])
+                };
+                let present = [join(export, past_key, key), join(export, past_value, value)];
+                let [keys, values] = present.map(|of| export.repeated(of, kv_heads));
+                (self.products(export, query, keys, values, mask), present)
+            }
+            Written::Standard => {
+                let causal = [("is_causal", Attr::Int(i64::from(self.masked == Masked::Causal)))];
+                let added = (self.masked != Masked::Causal).then(|| export.added(self.masked, mask));
+                let inputs = [Some(query), Some(key), Some(value), added, Some(past_key), Some(past_value)];
+                let made = export.build.op_many("Attention", &inputs, 3, &causal);
+                (made[0], [made[1], made[2]])
+            }
+            Written::Joined => {
+                let join =
+                    |export: &mut Export, past, new| export.build.op("Concat", &[past, new], &[("axis", Attr::Int(2))]);
+                let present = [join(export, past_key, key), join(export, past_value, value)];
+                let seen = export.seen(self.masked);
+                (export.op("Attention", &[query, present[0], present[1], seen]), present)
+            }
+        };
+        let behind = export.build.op("Transpose", &[result], &[("perm", [0i64, 2, 1, 3].into())]);
+        let shape = export.list(&[0, 0, -1]);
+        (export.op("Reshape", &[behind, shape]), present)
+    }
+
+    fn products(&self, export: &mut Export, query: ValueId, keys: ValueId, values: ValueId, mask: ValueId) -> ValueId {
+        let columns = export.build.op("Transpose", &[keys], &[("perm", [0i64, 1, 3, 2].into())]);
+        let scores = match self.masked {
+            // torch scales both sides by the root of the scale, others the scores.
+            Masked::Triangle => {
+                let [query, columns] = [query, columns].map(|of| {
+                    let scale = export.scale(query);
+                    export.op("Mul", &[of, scale])
+                });
+                export.op("MatMul", &[query, columns])
+            }
+            _ => {
+                let scores = export.op("MatMul", &[query, columns]);
+                let root = export.float((SIZE as f32).sqrt());
+                export.op("Div", &[scores, root])
+            }
+        };
+        let scores = match self.masked {
+            Masked::Nothing => scores,
+            Masked::Condition => {
+                let (seen, hidden) = (export.seen(self.masked), export.float(f32::NEG_INFINITY));
+                export.op("Where", &[seen, scores, hidden])
+            }
+            _ => {
+                let added = export.added(self.masked, mask);
+                export.op("Add", &[scores, added])
+            }
+        };
+        let weights = export.build.op("Softmax", &[scores], &[("axis", Attr::Int(-1))]);
+        export.op("MatMul", &[weights, values])
+    }
+}
+
+impl Export {
+    /// Cosines and sines [sequences, 1, new, SIZE] of positions [sequences, new].
+    fn angles(&mut self, ids: ValueId) -> [ValueId; 2] {
+        let ids = self.unsqueezed(ids, &[1, 3]);
+        let positions = self.build.op("Cast", &[ids], &[("to", Attr::Int(1))]);
+        let frequencies = (0..SIZE).map(|at| 0.5f32.powi((at % (SIZE / 2)) as i32)).collect();
+        let frequencies = self.build.constant(Tensor::from_vec([SIZE], frequencies).unwrap());
+        let angles = self.op("Mul", &[positions, frequencies]);
+        [self.op("Cos", &[angles]), self.op("Sin", &[angles])]
+    }
+}

@@ -1,0 +1,283 @@
+//! Values of a graph that follow from lengths alone (masks, positions, shapes), computed for a few lengths.
+//!
+//! What exporters write between `attention_mask` and a mask compares positions with each other and with numbers of the
+//! graph. Lengths beyond all these numbers therefore lie on both sides of every comparison. Operators that could tell
+//! other lengths apart (division, remainders) are not followed.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
+
+use crate::exec::BuildCx;
+use crate::graph::facts::Facts;
+use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
+use crate::graph::stop::Stop;
+use crate::session::evaluate::evaluate;
+use crate::tensor::{DType, Tensor};
+
+/// Names of the dimensions of a decoder's inputs.
+pub(super) const BATCH: &str = "kiln.sequences";
+pub(super) const NEW: &str = "kiln.new";
+pub(super) const PAST: &str = "kiln.past";
+pub(super) const TOTAL: &str = "kiln.total";
+
+/// Most bytes of all values that are computed.
+const MOST_BYTES: usize = 256 << 20;
+
+/// Numbers up to this one are tried; larger ones up to the largest 32-bit integer are refused, and beyond it they mean
+/// no length.
+const MOST_LENGTH: i64 = 1 << 16;
+
+/// Operators that are followed.
+const FOLLOWED: &[&str] = &[
+    "Add",
+    "And",
+    "Cast",
+    "CastLike",
+    "Concat",
+    "ConstantOfShape",
+    "CumSum",
+    "Equal",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "GatherND",
+    "Greater",
+    "GreaterOrEqual",
+    "Identity",
+    "Less",
+    "LessOrEqual",
+    "Max",
+    "Min",
+    "Mul",
+    "Neg",
+    "Not",
+    "Or",
+    "Range",
+    "ReduceSum",
+    "Reshape",
+    "ScatterElements",
+    "ScatterND",
+    "Shape",
+    "Slice",
+    "Squeeze",
+    "Sub",
+    "Tile",
+    "Transpose",
+    "Trilu",
+    "Unsqueeze",
+    "Where",
+];
+
+/// Operators that are followed besides for numbers that are the same at all lengths.
+const OF_NUMBERS: &[&str] = &["Div", "Pow", "Reciprocal", "Sqrt"];
+
+/// Lengths of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lengths {
+    pub(super) batch: usize,
+    pub(super) new: usize,
+    pub(super) past: usize,
+}
+
+/// What a value may follow from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Follows {
+    Comparisons,
+    Numbers,
+}
+
+/// Inputs whose contents follow from lengths.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given {
+    /// One for each filled position.
+    pub(super) mask: Option<ValueId>,
+    /// The number of each new position.
+    pub(super) positions: Option<ValueId>,
+}
+
+/// A graph whose values are computed for some lengths.
+pub(super) struct Trial<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) facts: &'a Facts,
+    given: Given,
+    producers: Vec<Option<usize>>,
+    build: BuildCx,
+    stop: Option<&'a Stop>,
+    known: HashMap<Lengths, HashMap<ValueId, Tensor>>,
+    bytes: usize,
+}
+
+impl<'a> Trial<'a> {
+    pub(super) fn new(
+        graph: &'a Graph,
+        facts: &'a Facts,
+        given: Given,
+        build: BuildCx,
+        stop: Option<&'a Stop>,
+    ) -> Trial<'a> {
+        Trial { graph, facts, given, producers: graph.producers(), build, stop, known: HashMap::new(), bytes: 0 }
+    }
+
+    /// The node that makes a value.
+    pub(super) fn maker(&self, value: ValueId) -> Option<&'a NodeDesc> {
+        self.place(value).map(|place| &self.graph.nodes[place])
+    }
+
+    /// The place of the node that makes a value.
+    pub(super) fn place(&self, value: ValueId) -> Option<usize> {
+        self.producers[value.index()]
+    }
+
+    /// The nodes that a value follows from, in order. `None` where it follows from more than lengths.
+    fn nodes_of(&self, value: ValueId, follows: Follows) -> Option<BTreeSet<usize>> {
+        let (mut found, mut open) = (BTreeSet::new(), vec![value]);
+        while let Some(value) = open.pop() {
+            if self.graph.constants.contains_key(&value) || self.is_given(value) {
+                continue;
+            }
+            let place = self.producers[value.index()]?;
+            let node = &self.graph.nodes[place];
+            let is_followed = |ops: &[&str]| node.domain.is_empty() && ops.contains(&node.op.as_str());
+            let is_number = follows == Follows::Numbers && is_followed(OF_NUMBERS);
+            if !is_followed(FOLLOWED) && !is_number {
+                return None;
+            }
+            if found.insert(place) && !node.is("Shape") {
+                open.extend(node.inputs.iter().flatten());
+            }
+        }
+        Some(found)
+    }
+
+    /// The elements of a shape.
+    fn shape(&self, node: &NodeDesc, lengths: Lengths) -> Option<Tensor> {
+        let named = |name: &str| {
+            let size = match name {
+                BATCH => lengths.batch,
+                NEW => lengths.new,
+                PAST => lengths.past,
+                TOTAL => lengths.past + lengths.new,
+                _ => return None,
+            };
+            i64::try_from(size).ok()
+        };
+        let elements = self.facts.get(node.output(0)?).elements.as_ref()?;
+        let sizes: Option<Vec<i64>> = elements.iter().map(|&size| self.facts.value(size, &named)).collect();
+        let sizes = sizes?;
+        Tensor::from_vec([sizes.len()], sizes).ok()
+    }
+
+    /// The value in a request of these lengths whose sequences are filled. `None` where it follows from more than
+    /// lengths or cannot be computed.
+    pub(super) fn compute(&mut self, value: ValueId, follows: Follows, lengths: Lengths) -> Option<Tensor> {
+        if let Some(constant) = self.graph.constant(value) {
+            return Some(constant.clone());
+        }
+        for place in self.nodes_of(value, follows)? {
+            let node = &self.graph.nodes[place];
+            let known = self.known.entry(lengths).or_default();
+            if node.outputs.iter().flatten().all(|output| known.contains_key(output)) {
+                continue;
+            }
+            let made = if node.is("Shape") {
+                vec![self.shape(node, lengths)?]
+            } else {
+                let input = |value: &Option<ValueId>| -> Option<Option<Tensor>> {
+                    let Some(value) = value else { return Some(None) };
+                    let tensor = match self.graph.constant(*value) {
+                        Some(constant) => constant.clone(),
+                        None if self.is_given(*value) => self.input(*value, lengths)?,
+                        None => self.known.get(&lengths)?.get(value)?.clone(),
+                    };
+                    Some(Some(tensor))
+                };
+                let inputs: Option<Vec<Option<Tensor>>> = node.inputs.iter().map(input).collect();
+                evaluate(self.graph, node, &inputs?, &self.build, self.stop)?
+            };
+            self.bytes = self.bytes.saturating_add(made.iter().map(Tensor::byte_len).sum());
+            if self.bytes > MOST_BYTES {
+                return None;
+            }
+            let outputs = node.outputs.iter().zip(made);
+            let known = self.known.entry(lengths).or_default();
+            known.extend(outputs.filter_map(|(output, tensor)| Some(((*output)?, tensor))));
+        }
+        match self.is_given(value) {
+            true => self.input(value, lengths),
+            false => self.known.get(&lengths)?.get(&value).cloned(),
+        }
+    }
+
+    fn is_given(&self, value: ValueId) -> bool {
+        [self.given.mask, self.given.positions].contains(&Some(value))
+    }
+
+    /// An input whose contents follow from lengths.
+    fn input(&self, value: ValueId, lengths: Lengths) -> Option<Tensor> {
+        let Lengths { batch, new, past } = lengths;
+        let numbers: Vec<i64> = match Some(value) == self.given.mask {
+            true => vec![1; batch.checked_mul(past.checked_add(new)?)?],
+            false => (0..batch).flat_map(|_| (past..past + new).map(|at| at as i64)).collect(),
+        };
+        Tensor::from_vec([batch, numbers.len() / batch.max(1)], numbers).ok()
+    }
+
+    /// The only element that a value has at all these lengths.
+    pub(super) fn number(&mut self, value: ValueId, all: &[Lengths]) -> Option<f32> {
+        let mut found = None;
+        for &lengths in all {
+            let tensor = self.compute(value, Follows::Numbers, lengths)?;
+            let number = match tensor.dtype() {
+                DType::F32 => tensor.as_slice::<f32>().ok().filter(|elements| elements.len() == 1)?[0],
+                _ => return None,
+            };
+            if found.is_some_and(|found: f32| found.to_bits() != number.to_bits()) {
+                return None;
+            }
+            found = Some(number);
+        }
+        found
+    }
+
+    /// A length beyond all numbers that a value follows from; none where there is one that is too large to be tried.
+    pub(super) fn beyond(&self, value: ValueId) -> Option<usize> {
+        let mut most = 4i64;
+        let mut count = |number: i64| match number.saturating_abs() {
+            number if number <= MOST_LENGTH => {
+                most = most.max(number);
+                true
+            }
+            number => number >= i64::from(i32::MAX),
+        };
+        for place in self.nodes_of(value, Follows::Comparisons)? {
+            let node = &self.graph.nodes[place];
+            let is_tried = node.attrs.values().all(|attr| match attr {
+                Attr::Int(number) => count(*number),
+                Attr::Ints(numbers) => numbers.iter().all(|&number| count(number)),
+                _ => true,
+            });
+            let mut constants = node.inputs.iter().flatten().filter_map(|input| self.graph.constant(*input));
+            if !is_tried || !constants.all(|constant| is_tried_of(constant, &mut count)) {
+                return None;
+            }
+        }
+        usize::try_from(most + 2).ok()
+    }
+}
+
+/// Whether all numbers of a constant are tried, its sizes among them.
+fn is_tried_of(constant: &Tensor, count: &mut impl FnMut(i64) -> bool) -> bool {
+    let sizes = constant.shape().iter().all(|&size| i64::try_from(size).is_ok_and(&mut *count));
+    if !sizes || constant.len() > 64 {
+        return sizes;
+    }
+    match constant.dtype() {
+        DType::F32 => constant.as_slice::<f32>().is_ok_and(|elements| {
+            // What hides a key is far below all scores.
+            elements.iter().all(|&element| element <= super::HIDDEN || element.is_nan() || count(element as i64))
+        }),
+        DType::Bool => true,
+        _ => constant.to_i64_vec().is_ok_and(|elements| elements.into_iter().all(count)),
+    }
+}
