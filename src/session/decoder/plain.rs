@@ -5,7 +5,7 @@
 //! it had. Here each attention over such a part of the cache becomes a GroupQueryAttention, which [`super::rewrite`]
 //! knows: it appends the new rows and takes lengths as arguments.
 //!
-//! That is done where it is proved to be the same. [`attend`] matches the operators; masks are computed for a few
+//! That is done where it is found to be the same. [`attend`] matches the operators; masks are computed for a few
 //! lengths beyond all numbers that they follow from ([`trial`]) and have to show each query its own and all earlier
 //! positions, or the last ones of them. Positions that the graph counts from the length of the past become the input
 //! `position_ids`. Nothing else may read what changes with that length.
@@ -99,7 +99,7 @@ pub(super) fn lower(graph: &mut Graph, options: &SessionOptions, stop: Option<&S
     let of_one = replace_positions(graph, counted, tokens)?;
     let given = Given { mask, positions: ids(graph) };
     let mut used = vec![0usize; parts.len()];
-    let mut proved: Vec<(bool, Vec<Mask>, Option<usize>)> = Vec::new();
+    let mut tried: Vec<(bool, Vec<Mask>, Option<usize>)> = Vec::new();
     let mut begin = 0;
     loop {
         // Sizes behind a layer are known when it has been rewritten.
@@ -113,13 +113,13 @@ pub(super) fn lower(graph: &mut Graph, options: &SessionOptions, stop: Option<&S
             }
         }
         let Some(attend) = found else { break };
-        let known = proved.iter().find(|(causal, masks, _)| *causal == attend.is_causal && *masks == attend.masks);
+        let known = tried.iter().find(|(causal, masks, _)| *causal == attend.is_causal && *masks == attend.masks);
         let window = match known {
             Some((.., window)) => *window,
             None => {
                 let window = window_of(&mut trial, &attend, grid)
                     .map_err(|reason| refused_at(&graph.nodes[attend.at], &reason))?;
-                proved.push((attend.is_causal, attend.masks.clone(), window));
+                tried.push((attend.is_causal, attend.masks.clone(), window));
                 window
             }
         };

@@ -1,5 +1,5 @@
 //! Small plain exports as torch and optimum write them: a token at a time over a cache they say what the whole text
-//! says, without copying it, and what is not proved to be attention over a cache is refused.
+//! says, without copying it, and what is not known to be attention over a cache is refused.
 
 mod small;
 
@@ -88,7 +88,7 @@ fn tokens_over_a_cache_say_what_the_whole_text_says() {
 }
 
 #[test]
-fn steps_of_any_length_plan_and_build_nothing_and_copy_nothing() {
+fn steps_of_any_length_plan_and_build_nothing_and_leave_the_cache_where_it_is() {
     for written in [Written::Products, Written::Standard] {
         let model = Model { masked: Masked::Compared, written, kv_heads: 2, positions: false };
         let decoder = Decoder::from_graph(model.graph(), &options()).unwrap();
@@ -153,7 +153,7 @@ fn other_names_are_given_as_alias() {
 }
 
 #[test]
-fn what_is_not_proved_to_be_attention_over_the_cache_is_refused_with_its_node() {
+fn what_is_not_known_to_be_attention_over_the_cache_is_refused_with_its_node() {
     let model = Model { masked: Masked::Compared, written: Written::Products, kv_heads: 2, positions: true };
     let all_seen = why(&Model { masked: Masked::Nothing, ..model }, |_| {});
     assert!(all_seen.contains("does not see its own and earlier ones"), "{all_seen}");
