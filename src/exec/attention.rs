@@ -14,7 +14,7 @@ pub type AttentionKey = ExecutorKey<AttentionShape>;
 
 impl Problem for AttentionShape {
     const FAMILY: &'static str = "attention";
-    const REVISION: u32 = 5;
+    const REVISION: u32 = 6;
     type Value = Attention;
     type Choice = AttentionBlocks;
 
@@ -45,7 +45,7 @@ impl Problem for AttentionShape {
 #[cfg(test)]
 mod tests {
     use kiln_kernels::Isa;
-    use kiln_kernels::cpu::attention::{KeyRange, Strides};
+    use kiln_kernels::cpu::attention::{Held, KeyRange, Strides};
 
     use super::*;
 
@@ -73,6 +73,7 @@ mod tests {
             cap: None,
             causal: None,
             range: KeyRange::Shape,
+            held: Held::F32,
             blind_is_zero: false,
             stored: Default::default(),
             written: Default::default(),

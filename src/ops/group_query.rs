@@ -6,23 +6,31 @@
 //! one executor serves a cache for as long as it has room. A single new position is a query of each head; the heads that
 //! share keys are queries over them, which read those together.
 //!
-//! Where there is more than causality and a window, executors are for one length: which keys a query sees is a condition
-//! [batch, new positions, keys] there, and a sink is a key of zeros in front of all others, with a value of zeros, whose
-//! score is the mask's.
+//! Sinks, biases and the valid positions of padded chunks (`query_seqlens`) are arguments of the run as well. A cache may
+//! hold codes of 8 or 4 bits, with scales that the model gives: new positions are rounded when they are written, and
+//! attention makes numbers of a block of positions at a time.
 
+mod cache;
+mod heads;
+mod scores;
 mod sizes;
 mod window;
 
-use kiln_kernels::Parallel;
-use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Cache, KeyRange, Operands, Strides};
-use kiln_kernels::cpu::{Elements, Stored};
-use kiln_kernels::memory::{self, Collect};
-use kiln_kernels::parallel::{copy, for_each_chunk};
+use std::ops::Range;
 
+use kiln_kernels::cpu::attention::{
+    Attention as Executor, AttentionShape, Bias, Cache, Held, KeyRange, Scales, Sink, Strides,
+};
+use kiln_kernels::cpu::{Elements, Stored};
+use kiln_kernels::memory::Collect;
+use kiln_kernels::parallel::for_each_chunk;
+use kiln_kernels::{Isa, Parallel};
+
+use self::heads::{Angles, Rows, Turn, lines_of_angles};
+use self::scores::Scores;
 use self::sizes::{Sequence, Sizes};
 use super::convert::through_f32;
-use super::rotary::rotate;
-use super::{LoadCx, OpError, Operator, index_of, optional, required, size_attribute};
+use super::{LoadCx, OpError, Operator, optional, required, size_attribute};
 use crate::exec::attention::AttentionKey;
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
@@ -60,6 +68,7 @@ const LEAST_ROOM: usize = 1 << 10;
 const OUTPUT: usize = 0;
 const PRESENT_KEY: usize = 1;
 const PRESENT_VALUE: usize = 2;
+const SCORES: usize = 3;
 
 struct GroupQuery {
     heads: usize,
@@ -81,31 +90,19 @@ struct GroupQuery {
     shared_buffer: bool,
     /// Of the norms of queries and of keys.
     epsilons: [f32; 2],
+    /// How the cache holds its rows.
+    held: Held,
+    /// Whether codes have a scale for each head and element, and not one.
+    per_channel: bool,
+    /// The scores that are an output.
+    scores: Option<Scores>,
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let (node, attributes): (&NodeDesc, _) = (cx.node, cx.node.attributes());
     let unsupported = |what: String| Err(OpError::unsupported(node, what));
-    for name in ["qk_output", "kv_cache_bit_width"] {
-        if attributes.int(name) != 0 {
-            return unsupported(format!("attribute {name} = {}", attributes.int(name)));
-        }
-    }
-    for name in ["k_quant_type", "v_quant_type"] {
-        if attributes.text(name) != "NONE" {
-            return unsupported(format!("attribute {name} = {:?}", attributes.text(name)));
-        }
-    }
-    for (index, name) in
-        [(input::KEY_SCALE, "k_scale"), (input::VALUE_SCALE, "v_scale"), (input::QUERY_LENGTHS, "query_seqlens")]
-    {
-        if node.input(index).is_some() {
-            return unsupported(format!("input {index} ({name})"));
-        }
-    }
-    if node.output(PRESENT_VALUE + 1).is_some() {
-        return unsupported(format!("output {} (output_qk)", PRESENT_VALUE + 1));
-    }
+    let (held, per_channel) = held(node)?;
+    let scores = scores(node)?;
     let [heads, kv_heads] = [size_attribute(node, "num_heads", 1)?, size_attribute(node, "kv_num_heads", 1)?];
     if heads % kv_heads != 0 {
         return Err(OpError::invalid(node, format!("{heads} heads of queries for {kv_heads} of keys")));
@@ -121,9 +118,18 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if window.is_some() && !causal {
         return unsupported("a window without causality".to_owned());
     }
+    if node.input(input::QUERY_LENGTHS).is_some() {
+        if !causal {
+            return unsupported(format!("input {} (query_seqlens) without causality", input::QUERY_LENGTHS));
+        }
+        if node.input(input::PAST_KEY).is_none() {
+            let what = format!("input {} (query_seqlens) without input {}", input::QUERY_LENGTHS, input::PAST_KEY);
+            return Err(OpError::invalid(node, what));
+        }
+    }
     let (slides, smooth) = (attributes.flag("sliding_window_cache"), attributes.int("smooth_softmax") > 0);
-    if slides && (window.is_none() || smooth) {
-        let what = if smooth { "and smooth_softmax" } else { "without local_window_size" };
+    if slides && (window.is_none() || scores.is_some()) {
+        let what = if window.is_some() { "and qk_output" } else { "without local_window_size" };
         return unsupported(format!("attribute sliding_window_cache = 1 {what}"));
     }
     let epsilon = attributes.float("qk_norm_epsilon");
@@ -142,63 +148,55 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         slides,
         shared_buffer: attributes.flag("past_present_share_buffer"),
         epsilons,
+        held,
+        per_channel,
+        scores,
     }))
 }
 
-/// Rows of heads: those of queries, keys or values in an input.
-#[derive(Clone, Copy)]
-struct Rows<'a> {
-    elements: &'a [f32],
-    /// Elements from one position to the next.
-    width: usize,
-    /// Elements before the first head.
-    first: usize,
-    /// Elements of a head.
-    size: usize,
-}
-
-impl<'a> Rows<'a> {
-    fn head(&self, line: usize, head: usize) -> &'a [f32] {
-        &self.elements[line * self.width + self.first + head * self.size..][..self.size]
+/// How the cache holds its rows, and whether codes have a scale for each head and element.
+fn held(node: &NodeDesc) -> Result<(Held, bool), OpError> {
+    let attributes = node.attributes();
+    let [of_keys, of_values] = ["k_quant_type", "v_quant_type"].map(|name| attributes.text(name));
+    if of_keys != of_values {
+        let what = format!("attributes k_quant_type = {of_keys:?} and v_quant_type = {of_values:?}");
+        return Err(OpError::unsupported(node, what));
     }
-}
-
-/// What is done to heads of queries or of keys before they are multiplied.
-struct Turn<'a> {
-    /// Weights of the norm of a head.
-    norm: Option<&'a [f32]>,
-    epsilon: f32,
-    angles: Option<&'a Angles<'a>>,
-}
-
-/// The angles of all new positions.
-struct Angles<'a> {
-    cosines: &'a [f32],
-    sines: &'a [f32],
-    /// Pairs of a head that are rotated.
-    pairs: usize,
-    interleaved: bool,
-    /// The line of angles of each new position.
-    lines: Vec<usize>,
-}
-
-impl Turn<'_> {
-    const NOTHING: Turn<'static> = Turn { norm: None, epsilon: 0.0, angles: None };
-
-    fn is_nothing(&self) -> bool {
-        self.norm.is_none() && self.angles.is_none()
-    }
-
-    /// The head of the new position `line`.
-    fn apply(&self, head: &mut [f32], line: usize) {
-        if let Some(weights) = self.norm {
-            let squares: f32 = head.iter().map(|value| value * value).sum();
-            let factor = 1.0 / (squares / head.len().max(1) as f32 + self.epsilon).sqrt();
-            head.iter_mut().zip(weights).for_each(|(value, weight)| *value *= factor * weight);
+    let bits = attributes.int("kv_cache_bit_width");
+    let per_channel = match of_keys {
+        "NONE" if bits == 0 => return Ok((Held::F32, false)),
+        "PER_TENSOR" => false,
+        "PER_CHANNEL" => true,
+        "NONE" => {
+            return Err(OpError::invalid(node, format!("kv_cache_bit_width = {bits}, where k_quant_type is NONE")));
         }
-        if let Some(Angles { cosines, sines, pairs, interleaved, lines }) = self.angles {
-            let first = lines[line] * pairs;
-            rotate(&mut head[..2 * pairs], &cosines[first..][..*pairs], &sines[first..][..*pairs], *interleaved);
+        other => return Err(OpError::invalid(node, format!("attribute k_quant_type = {other:?}"))),
+    };
+    let held = match bits {
+        8 => Held::Bytes,
+        4 => Held::Nibbles,
+        _ => return Err(OpError::invalid(node, format!("kv_cache_bit_width = {bits} of a quantised cache"))),
+    };
+    let needed = [input::PAST_KEY, input::PAST_VALUE, input::KEY_SCALE, input::VALUE_SCALE];
+    match needed.into_iter().find(|&index| node.input(index).is_none()) {
+        None => Ok((held, per_channel)),
+        Some(index) => Err(OpError::invalid(node, format!("a quantised cache without input {index}"))),
+    }
+}
+
+/// The scores that are an output.
+fn scores(node: &NodeDesc) -> Result<Option<Scores>, OpError> {
+    let scores = match node.attributes().int("qk_output") {
+        0 => None,
+        1 => Some(Scores::Before),
+        2 => Some(Scores::After),
+        other => return Err(OpError::invalid(node, format!("attribute qk_output = {other}"))),
+    };
+    match node.output(SCORES).is_some() == scores.is_some() {
+        true => Ok(scores),
+        false => {
+            let beside = if scores.is_some() { "without" } else { "= 0, and" };
+            Err(OpError::invalid(node, format!("attribute qk_output {beside} output {SCORES} (output_qk)")))
         }
     }
 }
@@ -209,25 +207,31 @@ impl GroupQuery {
         self.rotary || optional(inputs, input::QUERY_NORM).is_some()
     }
 
-    /// Whether a key of zeros stands in front of the others.
-    fn has_sink(&self, inputs: &[Option<&Tensor>]) -> bool {
-        self.smooth || optional(inputs, input::SINK).is_some()
+    /// The element type of the cache.
+    fn cache_type(&self) -> DType {
+        match self.held {
+            Held::F32 => DType::F32,
+            Held::Bytes => DType::I8,
+            Held::Nibbles => DType::U8,
+        }
     }
 
-    /// Whether a condition says which keys are seen. In a prompt without a window, causality says it: what stands
-    /// behind the end of a sequence is seen by queries alone that stand there too.
-    fn has_condition(&self, sizes: &Sizes) -> bool {
-        !sizes.is_prompt() || !self.causal || self.window.is_some_and(|window| window < sizes.total)
+    /// The factor of products of heads of that size.
+    fn scale_of(&self, size: usize) -> f32 {
+        self.scale.unwrap_or(1.0 / (size as f32).sqrt())
     }
 
-    /// Whether lengths are arguments of the run.
-    fn is_cached(&self, inputs: &[Option<&Tensor>]) -> bool {
-        self.causal && !self.has_sink(inputs) && optional(inputs, input::BIAS).is_none()
+    /// The keys that a new position of a sequence sees.
+    fn seen(&self, sequence: &Sequence, position: usize) -> Range<usize> {
+        let own = sequence.before + position + 1;
+        let end = if self.causal { own.min(sequence.filled) } else { sequence.filled };
+        self.window.map_or(0, |window| end.saturating_sub(window))..end
     }
 
     /// The key of an executor that takes lengths when it runs, of caches with up to twice the room.
-    fn cached_key(&self, sizes: &Sizes, inputs: &[Option<&Tensor>], cx: &PrepareCx<'_>) -> AttentionKey {
+    fn key(&self, sizes: &Sizes, inputs: &[Option<&Tensor>], cx: &PrepareCx<'_>) -> AttentionKey {
         let &Sizes { batch, new, size, query_width, .. } = sizes;
+        let has_bias = optional(inputs, input::BIAS).is_some();
         let (shared, is_step) = (self.heads / self.kv_heads, new == 1);
         let keys = sizes.reach().max(LEAST_ROOM).checked_next_power_of_two().unwrap_or(sizes.reach());
         let rows = |width: usize| match is_step {
@@ -254,14 +258,15 @@ impl GroupQuery {
             key_columns: false,
             value: cache,
             output,
-            mask: None,
+            mask: has_bias.then(Strides::default),
             keep: None,
             inverted: false,
             fill: f32::NEG_INFINITY.into(),
-            scale: self.scale.unwrap_or(1.0 / (size as f32).sqrt()).into(),
+            scale: self.scale_of(size).into(),
             cap: (self.cap > 0.0).then(|| self.cap.into()),
-            causal: (!is_step).then_some(0),
+            causal: (self.causal && !is_step).then_some(0),
             range: if self.window.is_some_and(|window| window < keys) { KeyRange::Window } else { KeyRange::Cache },
+            held: self.held,
             blind_is_zero: true,
             elements: Elements::F32,
             stored: Stored::F32,
@@ -269,143 +274,66 @@ impl GroupQuery {
         })
     }
 
-    /// The key of an executor for these lengths.
-    fn key(&self, sizes: &Sizes, inputs: &[Option<&Tensor>], cx: &PrepareCx<'_>) -> AttentionKey {
-        let &Sizes { batch, new, size, total, .. } = sizes;
-        let (has_sink, turned) = (self.has_sink(inputs), self.turns(inputs));
-        let front = usize::from(has_sink);
-        let (keys, room) = (front + total, if has_sink { 1 + total } else { sizes.room });
-        let rows = |heads: usize, positions: usize, width: usize| Strides {
-            batch: (positions * width) as u64,
-            head: if heads == 0 { size } else { heads * size } as u64,
-            row: width as u64,
-        };
-        let cache =
-            Strides { batch: (self.kv_heads * room * size) as u64, head: (room * size) as u64, row: size as u64 };
-        let output = rows(0, new, self.heads * size);
-        let query = if turned { output } else { rows(0, new, sizes.query_width) };
-        let bias = optional(inputs, input::BIAS).map(Tensor::shape);
-        let mask = match bias {
-            Some(shape) => Some([shape[0], shape[1], new]),
-            None if has_sink => Some([1, 1, 1]),
-            None => None,
-        };
-        let mask = mask.map(|[batches, heads, rows]| {
-            // A sink has a score for each head.
-            let heads = if has_sink { self.heads } else { heads };
-            let step = |count: usize, elements: usize| if count > 1 { elements as u64 } else { 0 };
-            Strides { batch: step(batches, heads * rows * keys), head: step(heads, rows * keys), row: step(rows, keys) }
-        });
-        let keep = Strides { batch: (new * keys) as u64, head: 0, row: keys as u64 };
-        cx.key(AttentionShape {
-            batch: batch as u64,
-            heads: self.heads as u64,
-            shared: (self.heads / self.kv_heads) as u64,
-            queries: new as u64,
-            keys: keys as u64,
-            size: size as u64,
-            value_size: size as u64,
-            query,
-            key: cache,
-            key_columns: false,
-            value: cache,
-            output,
-            mask,
-            keep: self.has_condition(sizes).then_some(keep),
-            inverted: false,
-            fill: f32::NEG_INFINITY.into(),
-            scale: self.scale.unwrap_or(1.0 / (size as f32).sqrt()).into(),
-            cap: (self.cap > 0.0).then(|| self.cap.into()),
-            // The longest sequence's; the condition says it of the others.
-            causal: self.causal.then_some((front + total - new) as u64),
-            range: KeyRange::Shape,
-            blind_is_zero: true,
-            elements: cx.computed_elements(),
-            stored: Stored::F32,
-            written: Stored::F32,
-        })
-    }
-
-    /// The new heads of keys (`PRESENT_KEY`) or of values.
-    fn new_rows<'a>(&self, io: &'a Io<'_>, sizes: &Sizes, output: usize) -> Result<Rows<'a>, NodeError> {
-        let own = output - PRESENT_KEY;
-        let size = sizes.size;
-        let (index, first) = match sizes.is_packed {
-            true => (input::QUERY, (self.heads + own * self.kv_heads) * size),
-            false => (input::KEY + own, 0),
-        };
-        let width = if sizes.is_packed { sizes.query_width } else { self.kv_heads * size };
-        Ok(Rows { elements: io.input(index)?.as_slice()?, width, first, size })
-    }
-
-    /// The cache of keys or values with the new positions of each sequence behind its own. Zeros follow unless the
-    /// buffer is shared, when a step touches no row but its own.
-    fn present(
+    /// The scores of sinks, and the bias, of a request.
+    fn beside<'a>(
         &self,
-        io: &mut Io<'_>,
-        output: usize,
-        request: &Request<'_>,
-        turn: &Turn<'_>,
-    ) -> Result<Tensor, NodeError> {
-        let Request { sizes, sequences, parallel } = *request;
-        let past_index = input::PAST_KEY + output - PRESENT_KEY;
-        let in_place = io.can_reuse(past_index, output);
-        let mut present = if in_place { io.take(past_index)? } else { io.alloc(output)? };
-        let past = io.optional(past_index).filter(|_| !in_place).map(Tensor::as_slice::<f32>).transpose()?;
-        let (rows, size) = (self.new_rows(io, sizes, output)?, sizes.size);
-        for_each_chunk(parallel, present.as_mut_slice()?, sizes.room * size, &|line, to| {
-            let (sequence, head) = (line / self.kv_heads, line % self.kv_heads);
-            let before = sequences[sequence].before;
-            if let Some(past) = past {
-                copy(&past[line * sizes.past * size..][..before * size], to);
+        sink: Option<&'a Tensor>,
+        bias: Option<&'a Tensor>,
+        sizes: &'a Sizes,
+    ) -> Result<Beside<'a>, NodeError> {
+        let sink = match sink {
+            Some(sink) => Some(sink.as_slice::<f32>()?),
+            None => self.smooth.then_some(&[0.0][..]),
+        };
+        let bias = match bias {
+            None => None,
+            Some(bias) => {
+                let (elements, [batches, heads]) = (bias.as_slice::<f32>()?, [0, 1].map(|axis| bias.shape()[axis]));
+                let head = sizes.new * sizes.total;
+                let step = |count: usize, elements: usize| if count > 1 { elements } else { 0 };
+                let (batch, head) = (step(batches, heads * head), step(heads, head));
+                Some(Bias { elements, batch, head, row: sizes.total, first: &[] })
             }
-            let (new, rest) = to[before * size..].split_at_mut(sizes.new * size);
-            for (position, to) in new.chunks_exact_mut(size.max(1)).enumerate() {
-                let line = sequence * sizes.new + position;
-                to.copy_from_slice(rows.head(line, head));
-                turn.apply(to, line);
-            }
-            if !self.shared_buffer {
-                rest.fill(0.0);
-            }
+        };
+        Ok(Beside { sink, bias, total: sizes.total })
+    }
+}
+
+/// What is beside keys and values.
+struct Beside<'a> {
+    /// A score for each head of queries, or one for all.
+    sink: Option<&'a [f32]>,
+    /// By heads of queries and new positions.
+    bias: Option<Bias<'a>>,
+    total: usize,
+}
+
+impl<'a> Beside<'a> {
+    fn sink_of(&self, head: usize) -> Option<f32> {
+        self.sink.map(|scores| scores[head % scores.len()])
+    }
+
+    /// The elements of the bias of one query.
+    fn row(&self, batch: usize, head: usize, position: usize) -> Option<&'a [f32]> {
+        let at = |bias: &Bias<'_>| batch * bias.batch + head * bias.head + position * bias.row;
+        self.bias.as_ref().map(|bias| &bias.elements[at(bias)..][..self.total])
+    }
+
+    /// Both as a kernel has them in which the `shared` heads that share keys are queries, where a step has one position.
+    fn given<'b>(&self, step: Option<usize>, first: &'b [usize]) -> (Option<Sink<'b>>, Option<Bias<'b>>)
+    where
+        'a: 'b,
+    {
+        let each = |scores: &[f32]| usize::from(scores.len() > 1);
+        let sink = self.sink.map(|scores| match step {
+            Some(shared) => Sink { scores, head: shared * each(scores), row: each(scores) },
+            None => Sink { scores, head: each(scores), row: 0 },
         });
-        Ok(present)
-    }
-
-    /// The keys that each new position sees, nonzero where it does.
-    fn condition(&self, request: &Request<'_>, front: usize, to: &mut [u8]) {
-        let sizes = request.sizes;
-        let keys = front + sizes.total;
-        to.fill(0);
-        for (line, to) in to.chunks_exact_mut(keys.max(1)).enumerate() {
-            let Sequence { before, filled, .. } = request.sequences[line / sizes.new.max(1)];
-            let own = before + line % sizes.new.max(1) + 1;
-            let end = if self.causal { own.min(filled) } else { filled };
-            let start = self.window.map_or(0, |window| own.saturating_sub(window)).min(end);
-            to[..front].fill(1);
-            to[front..][start..end].fill(1);
-        }
-    }
-
-    /// The bias with the sink's scores in front: [batches of the bias, heads, rows of the bias, 1 + keys].
-    fn mask_with_sink(&self, inputs: &[Option<&Tensor>], sizes: &Sizes) -> Result<Vec<f32>, NodeError> {
-        let sink = optional(inputs, input::SINK).map(Tensor::as_slice::<f32>).transpose()?;
-        let bias = optional(inputs, input::BIAS);
-        let [batches, heads, rows] = bias.map_or([1, 1, 1], |bias| [bias.shape()[0], bias.shape()[1], sizes.new]);
-        let bias = bias.map(Tensor::as_slice::<f32>).transpose()?;
-        let mut mask = memory::with_capacity(batches * self.heads * rows * (1 + sizes.total));
-        for line in 0..batches * self.heads * rows {
-            let (batch, head, row) = (line / rows / self.heads, line / rows % self.heads, line % rows);
-            mask.push(sink.map_or(0.0, |sink| sink[head]));
-            match bias {
-                None => mask.resize(mask.len() + sizes.total, 0.0),
-                Some(bias) => {
-                    let line = (batch * heads + head % heads) * rows + row;
-                    mask.extend_from_slice(&bias[line * sizes.total..][..sizes.total]);
-                }
-            }
-        }
-        Ok(mask)
+        let bias = self.bias.map(|bias| match step {
+            Some(shared) => Bias { head: shared * bias.head, row: bias.head, first, ..bias },
+            None => Bias { first, ..bias },
+        });
+        (sink, bias)
     }
 }
 
@@ -414,38 +342,10 @@ impl GroupQuery {
 struct Request<'a> {
     sizes: &'a Sizes,
     sequences: &'a [Sequence],
+    /// Of keys and of values, where they are codes.
+    scales: [Scales<'a>; 2],
+    isa: Isa,
     parallel: &'a dyn Parallel,
-}
-
-/// Copies the filled positions of a cache behind a row of zeros for each head.
-fn behind_zeros(present: &[f32], request: &Request<'_>, to: &mut [f32]) {
-    let sizes = request.sizes;
-    for_each_chunk(request.parallel, to, (1 + sizes.total) * sizes.size, &|line, to| {
-        let (zeros, rows) = to.split_at_mut(sizes.size);
-        zeros.fill(0.0);
-        copy(&present[line * sizes.room * sizes.size..][..rows.len()], rows);
-    });
-}
-
-/// The line of angles of each new position: in a prompt, they count on from the first id.
-fn lines_of_angles(
-    ids: Option<&Tensor>,
-    sizes: &Sizes,
-    sequences: &[Sequence],
-    known: usize,
-) -> Result<Vec<usize>, NodeError> {
-    let ids = ids.map(Tensor::to_i64_vec).transpose()?;
-    let first = ids.as_deref().and_then(|ids| ids.first().copied()).unwrap_or(0);
-    let line = |line: usize| {
-        let (sequence, position) = (line / sizes.new, line % sizes.new);
-        let id = match &ids {
-            _ if sizes.is_prompt() => first.saturating_add(position as i64),
-            Some(ids) => ids[line],
-            None => (sequences[sequence].before + position) as i64,
-        };
-        index_of(id, known)
-    };
-    (0..sizes.batch * sizes.new).map(line).try_collected()
 }
 
 impl Node for GroupQuery {
@@ -459,10 +359,15 @@ impl Node for GroupQuery {
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         Sizes::of(self, inputs)?;
-        let floats = (0..=input::KEY_NORM).filter(|index| ![input::LAST, input::TOTAL, input::IDS].contains(index));
-        for (index, tensor) in floats.filter_map(|index| Some((index, optional(inputs, index)?))) {
-            if tensor.dtype() != DType::F32 {
-                return Err(NodeError::Unsupported(format!("input {index} of type {}", tensor.dtype())));
+        let is_other = |index: &usize| [input::LAST, input::TOTAL, input::IDS, input::QUERY_LENGTHS].contains(index);
+        for (index, tensor) in inputs.iter().enumerate().filter_map(|(index, tensor)| Some((index, (*tensor)?))) {
+            let dtype = match index {
+                input::PAST_KEY | input::PAST_VALUE => self.cache_type(),
+                _ => DType::F32,
+            };
+            if tensor.dtype() != dtype && !is_other(&index) {
+                let what = format!("input {index} of type {}, not {dtype}", tensor.dtype());
+                return Err(NodeError::Unsupported(what));
             }
         }
         Ok(())
@@ -475,20 +380,27 @@ impl Node for GroupQuery {
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let sizes = Sizes::of(self, inputs)?;
-        let key = match self.is_cached(inputs) {
-            true => self.cached_key(&sizes, inputs, cx),
-            false => self.key(&sizes, inputs, cx),
-        };
+        let key = self.key(&sizes, inputs, cx);
         Ok(Prepared::new(cx.executor(&key)?))
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let executor = prepared.get::<Executor>()?;
         let sizes = Sizes::of(self, &io.inputs())?;
-        let sequences = sizes.sequences(required(&io.inputs(), input::LAST)?)?;
-        let request = Request { sizes: &sizes, sequences: &sequences, parallel: cx.parallel };
+        let lengths = io.optional(input::QUERY_LENGTHS);
+        let sequences = sizes.sequences(required(&io.inputs(), input::LAST)?, lengths)?;
         // The parameters are held on their own, because the cache may be taken out of the inputs.
         let held = |index: usize| io.optional(index).cloned();
+        let scales =
+            [input::KEY_SCALE, input::VALUE_SCALE].map(|index| held(index).filter(|_| self.held.is_quantized()));
+        let scales_of = |own: usize| -> Result<Scales<'_>, NodeError> {
+            Ok(Scales(scales[own].as_ref().map_or(Ok(&[][..]), Tensor::as_slice::<f32>)?))
+        };
+        let scales = [scales_of(0)?, scales_of(1)?];
+        let [sink, bias] = [input::SINK, input::BIAS].map(held);
+        let beside = self.beside(sink.as_ref(), bias.as_ref(), &sizes)?;
+        let (isa, parallel) = (executor.isa(), cx.parallel);
+        let request = Request { sizes: &sizes, sequences: &sequences, scales, isa, parallel };
         let tables = held(input::COSINES).zip(held(input::SINES)).filter(|_| self.rotary);
         let norms = [input::QUERY_NORM, input::KEY_NORM].map(held);
         let angles = match &tables {
@@ -536,59 +448,50 @@ impl Node for GroupQuery {
             });
             queries = Some(turned);
         }
-        let query = queries.as_ref().map_or(Ok(given.elements), Tensor::as_slice::<f32>)?;
-        if executor.shape().is_cached() {
-            let rows = |sequence: &Sequence| match &staged {
-                Some(_) => sequence.whole(sizes.new),
-                None => sequence.whole(sizes.new) - sequence.dropped(),
-            };
-            let ends: Vec<usize> = sequences.iter().map(rows).collected();
-            let (key, value) = staged.as_ref().map_or((&keys, &values), |(keys, values)| (keys, values));
-            let head = key.len() / (sizes.batch * self.kv_heads).max(1);
-            let cache = Cache { keys: &ends, batch: self.kv_heads * head, head, window: self.window.unwrap_or(0) };
-            let operands = Operands { query, key: key.as_slice()?, value: value.as_slice()?, mask: None, keep: None };
-            let (mut output, mut scratch) = (io.alloc(OUTPUT)?, cx.scratch::<f32>(executor.scratch_len())?);
-            executor.run_cached(&operands, &cache, output.as_mut_slice()?, scratch.as_mut_slice()?, cx.parallel)?;
-            io.push(output);
-            io.push(keys);
-            io.push(values);
-            return Ok(());
-        }
-        let has_sink = self.has_sink(&io.inputs());
-        let front = usize::from(has_sink);
-        let keep = match self.has_condition(&sizes) {
-            false => None,
-            true => {
-                let mut keep = cx.scratch::<u8>(sizes.batch * sizes.new * (front + sizes.total))?;
-                self.condition(&request, front, keep.as_mut_slice()?);
-                Some(keep)
-            }
+        let query = match &queries {
+            Some(turned) => Rows { elements: turned.as_slice()?, width, ..given },
+            None => given,
         };
-        let mask = if has_sink { Some(self.mask_with_sink(&io.inputs(), &sizes)?) } else { None };
-        let bias = io.optional(input::BIAS).map(Tensor::as_slice::<f32>).transpose()?;
-        let joined = |present: &Tensor| -> Result<Tensor, NodeError> {
-            if !has_sink {
-                return Ok(present.clone());
-            }
-            let count = sizes.batch * self.kv_heads * (1 + sizes.total) * sizes.size;
-            let mut all = cx.scratch::<f32>(count)?;
-            behind_zeros(present.as_slice()?, &request, all.as_mut_slice()?);
-            Ok(all)
+        // A step that drops positions reads those that it had.
+        let rows = |sequence: &Sequence| {
+            sequence.rows + sequence.own() - if staged.is_some() { 0 } else { sequence.dropped() }
         };
-        let (all_keys, all_values) = (joined(&keys)?, joined(&values)?);
-        let operands = Operands {
-            query,
-            key: all_keys.as_slice()?,
-            value: all_values.as_slice()?,
-            mask: mask.as_deref().or(bias),
-            keep: keep.as_ref().map(Tensor::bytes),
+        let ends: Vec<usize> = sequences.iter().map(rows).collected();
+        let before: Vec<usize> = sequences.iter().zip(&ends).map(|(sequence, end)| end - sequence.own()).collected();
+        let first: Vec<usize> = sequences.iter().zip(&ends).map(|(sequence, end)| sequence.filled - end).collected();
+        let (key, value) = staged.as_ref().map_or((&keys, &values), |(keys, values)| (keys, values));
+        let head = key.shape()[2];
+        let step = (sizes.new == 1).then_some(self.heads / self.kv_heads);
+        let (sink, bias) = beside.given(step, &first);
+        let cache = Cache {
+            key: self.cells(key, 0, &request)?,
+            value: self.cells(value, 1, &request)?,
+            keys: &ends,
+            before: &before,
+            batch: self.kv_heads * head,
+            head,
+            window: self.window.unwrap_or(0),
+            sink,
+            bias,
         };
         let (mut output, mut scratch) = (io.alloc(OUTPUT)?, cx.scratch::<f32>(executor.scratch_len())?);
-        executor.run(&operands, output.as_mut_slice()?, scratch.as_mut_slice()?, cx.parallel)?;
-        drop((all_keys, all_values));
+        let (to, scratch) = (output.as_mut_slice()?, scratch.as_mut_slice()?);
+        executor.run_cached(query.elements, &cache, to, scratch, cx.parallel)?;
+        let scores = match self.scores {
+            None => None,
+            Some(scores) => {
+                let mut made = io.alloc(SCORES)?;
+                self.scores(scores, &query, &cache.key, &request, &beside, made.as_mut_slice()?);
+                Some(made)
+            }
+        };
+        drop(staged);
         io.push(output);
         io.push(keys);
         io.push(values);
+        if let Some(scores) = scores {
+            io.push(scores);
+        }
         Ok(())
     }
 }

@@ -7,7 +7,9 @@
 //! instead, and stream keys and values once, in place.
 //!
 //! Over a cache, the batches of a run have their own numbers of keys ([`cached`]): neither they nor the room of the
-//! cache are in the shape, so that one executor serves every length up to the shape's.
+//! cache are in the shape, so that one executor serves every length up to the shape's. Where a cache holds codes
+//! ([`held`]), the keys and then the values of a block become numbers in a tile of scratch, which is read in place of
+//! them.
 //!
 //! Where the shape says so, both products are computed by AMX on bf16 pairs; the steps between them are the same, in
 //! `f32`.
@@ -18,6 +20,7 @@
 
 mod cached;
 pub mod emit;
+mod held;
 mod kernel;
 mod pack;
 mod paired;
@@ -35,9 +38,10 @@ use std::sync::Arc;
 use kiln_key::F32Bits;
 use smallvec::SmallVec;
 
-pub use cached::Cache;
+pub use cached::{Bias, Cache, Sink};
 pub use emit::{Adjust, AttentionCode, Form};
-pub use shape::{AttentionBlocks, AttentionShape, KeyRange, Strides};
+pub use held::{Cells, Scales, quantize};
+pub use shape::{AttentionBlocks, AttentionShape, Held, KeyRange, Strides};
 
 use crate::cpu::amx::PANEL;
 use crate::cpu::gemm::rows::part_sizes;
@@ -76,6 +80,7 @@ pub struct Operands<'a, A = &'a [f32]> {
 /// Attention that is ready to run.
 #[derive(Clone, Debug)]
 pub struct Attention {
+    isa: Isa,
     shape: AttentionShape,
     blocks: AttentionBlocks,
     scores: Product,
@@ -101,6 +106,8 @@ struct ScratchLayout {
     /// For AMX: rounded queries, and sums of values.
     queries: usize,
     context: usize,
+    /// The numbers of a block's keys, then of its values, where a cache holds codes.
+    tile: usize,
     end: usize,
     /// Elements from one row of scores to the next: one vector more than the keys of a block.
     row: usize,
@@ -132,9 +139,42 @@ struct Unit<'a> {
     output: *mut u8,
     /// The keys that its queries see.
     seen: Seen,
-    /// Offsets of its mask and of its condition.
+    /// Offsets of its mask and of its condition, and the elements from row to row of the mask.
     mask: usize,
+    mask_row: usize,
     keep: usize,
+    /// Its cache, the head of keys there and the first row of it.
+    cache: Option<&'a Cache<'a>>,
+    own: usize,
+    first_row: usize,
+    /// Its head of queries.
+    head: usize,
+}
+
+/// One of both operands that a cache has.
+#[derive(Clone, Copy)]
+enum Side {
+    Keys,
+    Values,
+}
+
+/// Keys or values of a block as numbers.
+struct Numbers {
+    first: *const f32,
+    /// The block's keys, counted from the first that is packed.
+    keys: Range<usize>,
+}
+
+impl Unit<'_> {
+    /// What a query starts with: a sink is a score without a value.
+    fn state(&self, query: usize) -> RowState {
+        let sink = self.cache.and_then(|cache| cache.sink);
+        let (most, sum) = match sink {
+            Some(sink) => (sink.scores[self.head * sink.head + query * sink.row], 1.0),
+            None => (f32::NEG_INFINITY, 0.0),
+        };
+        RowState { most, sum, factor: 1.0, unused: 0.0 }
+    }
 }
 
 /// The numbers of rows that blocks of queries can have.
@@ -169,7 +209,9 @@ impl Attention {
         let elsewhere = blocks.stream || paired.is_some();
         let rows = if elsewhere { SmallVec::new() } else { block_rows(&shape, &blocks) };
         let scores = Product::new(isa, [shape.size(), shape.keys()], !shape.key_columns, &rows, source)?;
-        let context = Product::new(isa, [shape.keys(), shape.value_size()], blocks.pack_values, &rows, source)?;
+        // Of codes, a block at a time has panels.
+        let packed_keys = if shape.held.is_quantized() { blocks.keys() } else { shape.keys() };
+        let context = Product::new(isa, [packed_keys, shape.value_size()], blocks.pack_values, &rows, source)?;
         let select = shape.keep.is_some() || shape.range == KeyRange::Window;
         let adjust = Adjust { cap: shape.cap.is_some(), select, mask: shape.mask.is_some() };
         let key_packer = match elsewhere || shape.key_columns {
@@ -183,18 +225,28 @@ impl Attention {
         let panels = match &paired {
             Some(paired) => paired.scratch_lens(blocks.rows()),
             None if blocks.stream => [0; 3],
+            None if shape.held.is_quantized() => {
+                let panels = blocks.keys().div_ceil(scores.panels.width);
+                [panels * scores.panels.panel_len(), context.packed_len(), 0]
+            }
             None => [scores.packed_len(), context.packed_len(), 0],
         };
         let layout = ScratchLayout::new(&shape, &blocks, panels, paired.as_ref().map(Paired::context_row), isa.lanes());
         let kernels = Kernels::new(isa, adjust, paired.is_some(), shape.written, source)?;
         let stream = stream.map(<[Arc<Code>; 2]>::from);
-        Ok(Attention { shape, blocks, scores, context, key_packer, paired, kernels, stream, layout, around })
+        Ok(Attention { isa, shape, blocks, scores, context, key_packer, paired, kernels, stream, layout, around })
     }
 
     /// Elements of scratch that [`Attention::run`] needs.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
         self.tasks() * self.layout.end + self.widened().iter().sum::<usize>()
+    }
+
+    /// The level of its code.
+    #[must_use]
+    pub fn isa(&self) -> Isa {
+        self.isa
     }
 
     /// The shape.
@@ -348,9 +400,14 @@ impl Attention {
         let at = |steps: Strides, head: usize| batch * steps.batch() + head * steps.head();
         let own = head / shape.shared();
         let (read, written) = (shape.stored.bytes(), shape.written.bytes());
+        let first_row = buffers.cache.map_or(0, |cache| batch * cache.batch + own * cache.head);
         let in_cache = |steps: Strides| match buffers.cache {
-            Some(cache) => batch * cache.batch + own * cache.head,
+            Some(_) => first_row * steps.row(),
             None => at(steps, own),
+        };
+        let mask = match buffers.cache.and_then(|cache| cache.bias) {
+            Some(bias) => (at(bias.strides(), head) + bias.first[batch], bias.row),
+            None => shape.mask.map_or((0, 0), |steps| (at(steps, head), steps.row())),
         };
         Unit {
             given: &buffers.given,
@@ -359,14 +416,19 @@ impl Attention {
             value: buffers.operands.value.as_ptr().wrapping_add(in_cache(shape.value) * read),
             output: buffers.output.at(at(shape.output, head) * written),
             seen: Seen::of(shape, buffers.cache, batch),
-            mask: shape.mask.map_or(0, |steps| at(steps, head)),
+            mask: mask.0,
+            mask_row: mask.1,
             keep: shape.keep.map_or(0, |steps| at(steps, head)),
+            cache: buffers.cache,
+            own,
+            first_row,
+            head,
         }
     }
 
     /// Packs the operands that the micro-kernel cannot read in place.
     fn pack(&self, unit: &Unit<'_>, scratch: *mut f32) {
-        if self.blocks.stream {
+        if self.blocks.stream || self.shape.held.is_quantized() {
             return;
         }
         let shape = &self.shape;
@@ -393,7 +455,7 @@ impl Attention {
         let shape = &self.shape;
         let state = scratch.wrapping_add(self.layout.state).cast::<RowState>();
         for row in 0..rows {
-            let start = RowState { most: f32::NEG_INFINITY, sum: 0.0, factor: 1.0, unused: 0.0 };
+            let start = unit.state(first + row);
             // SAFETY: `ScratchLayout` has a state for each row of a block.
             unsafe { state.add(row).write(start) };
         }
@@ -413,6 +475,7 @@ impl Attention {
         let from = unit.seen.start(first) / self.blocks.keys() * self.blocks.keys();
         for start in (from..keys).step_by(self.blocks.keys()) {
             let count = self.blocks.keys().min(keys - start);
+            self.widen(unit, scratch, Side::Keys, start..start + count);
             self.score(unit, scratch, first..first + rows, start..start + count);
             self.weigh(buffers, unit, scratch, first..first + rows, start..start + count);
             if start > from {
@@ -422,6 +485,7 @@ impl Attention {
                 };
             }
             let sums = Rows { count: rows, left: scratch.wrapping_add(self.layout.scores), to: sums.first };
+            self.widen(unit, scratch, Side::Values, start..start + count);
             self.blend(unit, scratch, sums, start..start + count, start > from);
         }
         if keys == 0 {
@@ -440,6 +504,42 @@ impl Attention {
         unsafe { self.kernels.finish(&self.scaling(sums, output, to_stride, state, rows), unit.given) };
     }
 
+    /// Makes numbers of the codes of a block, in a tile, and packs what the micro-kernel cannot read there.
+    fn widen(&self, unit: &Unit<'_>, scratch: *mut f32, side: Side, keys: Range<usize>) {
+        let Some(cache) = unit.cache.filter(|_| self.shape.held.is_quantized()) else { return };
+        let (cells, size) = match side {
+            Side::Keys => (&cache.key, self.shape.size()),
+            Side::Values => (&cache.value, self.shape.value_size()),
+        };
+        let (tile, count) = (scratch.wrapping_add(self.layout.tile), keys.len());
+        // SAFETY: `ScratchLayout` has a tile of a block's keys or values, which is the task's own.
+        let to = unsafe { std::slice::from_raw_parts_mut(tile, count * size) };
+        cells.widen(self.isa, unit.first_row + keys.start..unit.first_row + keys.end, unit.own, size, to);
+        if self.blocks.stream {
+            return;
+        }
+        // SAFETY: the tile has just been written, and `ScratchLayout` has panels of a block of both.
+        unsafe {
+            match (side, &self.key_packer) {
+                (Side::Keys, Some(packer)) => packer.pack(tile, size, [count, size], scratch, unit.given),
+                (Side::Keys, None) => self.scores.pack(tile, size, size, scratch),
+                (Side::Values, _) => self.context.pack(tile, size, count, scratch.wrapping_add(self.layout.values)),
+            }
+        }
+    }
+
+    /// The first row of these keys or values as numbers, and the keys as panels and packed values count them.
+    fn numbers(&self, unit: &Unit<'_>, scratch: *mut f32, side: Side, keys: Range<usize>) -> Numbers {
+        if self.shape.held.is_quantized() {
+            return Numbers { first: scratch.wrapping_add(self.layout.tile), keys: 0..keys.len() };
+        }
+        let (first, row) = match side {
+            Side::Keys => (unit.key, self.shape.key.row()),
+            Side::Values => (unit.value, self.shape.value.row()),
+        };
+        Numbers { first: first.cast::<f32>().wrapping_add(keys.start * row), keys }
+    }
+
     /// Writes the products of queries and keys to scratch.
     fn score(&self, unit: &Unit<'_>, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
         let (shape, layout) = (&self.shape, &self.layout);
@@ -449,7 +549,7 @@ impl Attention {
             for row in 0..queries.len() {
                 let args = StreamArgs {
                     left: query.wrapping_add(row * shape.query.row()),
-                    rows: unit.key.cast::<f32>().wrapping_add(keys.start * shape.key.row()),
+                    rows: self.numbers(unit, scratch, Side::Keys, keys.clone()).first,
                     stride: shape.key.row() * 4,
                     count: keys.len(),
                     columns: shape.size(),
@@ -478,7 +578,8 @@ impl Attention {
         args.scaled = usize::from(shape.scale.get() != 1.0);
         args.summarise();
         // Blocks of keys start at a panel: see `AttentionBlocks::fits`.
-        let right = Right { plain: unit.key.cast(), packed: scratch, columns: keys };
+        let columns = self.numbers(unit, scratch, Side::Keys, keys).keys;
+        let right = Right { plain: unit.key.cast(), packed: scratch, columns };
         self.scores.multiply(&mut args, right, Rows { count: queries.len(), left: query, to: scores }, unit.given);
     }
 
@@ -491,8 +592,7 @@ impl Attention {
         keys: Range<usize>,
     ) {
         let (shape, layout) = (&self.shape, &self.layout);
-        let (mask_row, keep_row) =
-            (shape.mask.map_or(0, |steps| steps.row()), shape.keep.map_or(0, |steps| steps.row()));
+        let (mask_row, keep_row) = (unit.mask_row, shape.keep.map_or(0, |steps| steps.row()));
         let keep = scratch.wrapping_add(layout.keep);
         if shape.range == KeyRange::Window {
             for row in 0..queries.len() {
@@ -517,7 +617,10 @@ impl Attention {
         let mask = buffers.operands.mask.map_or(std::ptr::null(), <[f32]>::as_ptr);
         let visible = match unit.seen.before {
             None => isize::MAX,
-            Some(before) => (queries.start + before + 1) as isize - keys.start as isize,
+            Some(before) => {
+                let end = (queries.start + 1).saturating_add(before);
+                isize::try_from(end).unwrap_or(isize::MAX).saturating_sub(keys.start as isize)
+            }
         };
         let args = WeighArgs {
             scores: scratch.wrapping_add(layout.scores),
@@ -557,7 +660,7 @@ impl Attention {
             for row in 0..rows {
                 let args = StreamArgs {
                     left: weights.wrapping_add(row * layout.row),
-                    rows: unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row()),
+                    rows: self.numbers(unit, scratch, Side::Values, keys.clone()).first,
                     stride: shape.value.row() * 4,
                     count: keys.len(),
                     columns: shape.value_size(),
@@ -582,8 +685,8 @@ impl Attention {
         args.ldb = shape.value.row() * 4;
         args.ldc = shape.output.row() * 4;
         args.resume = resume;
+        let Numbers { first: plain, keys } = self.numbers(unit, scratch, Side::Values, keys);
         let packed = scratch.wrapping_add(layout.values).wrapping_add(keys.start * self.context.panels.width);
-        let plain = unit.value.cast::<f32>().wrapping_add(keys.start * shape.value.row());
         let right = Right { plain, packed, columns: 0..shape.value_size() };
         self.context.multiply(&mut args, right, Rows { count: rows, left: weights, to: output }, unit.given);
     }
@@ -619,6 +722,8 @@ impl ScratchLayout {
         let state = part(rows * STATE);
         let queries = part(queries);
         let context = part(rows * context.unwrap_or(0));
-        ScratchLayout { values, scores, keep, state, queries, context, end, row }
+        let of_row = if shape.held.is_quantized() { shape.size().max(shape.value_size()) } else { 0 };
+        let tile = part(blocks.keys() * of_row);
+        ScratchLayout { values, scores, keep, state, queries, context, tile, end, row }
     }
 }

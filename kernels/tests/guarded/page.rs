@@ -24,6 +24,8 @@ pub(crate) unsafe trait Plain: Copy {}
 unsafe impl Plain for f32 {}
 // SAFETY: all are numbers.
 unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for i8 {}
 // SAFETY: all are numbers.
 unsafe impl Plain for u16 {}
 // SAFETY: all are numbers.

@@ -1,6 +1,8 @@
 //! Families whose heart is the matrix product: products, attention, recurrent layers.
 
-use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape, Cache, KeyRange, Operands, Strides};
+use kiln_kernels::cpu::attention::{
+    Attention, AttentionBlocks, AttentionShape, Cache, Cells, Held, KeyRange, Operands, Scales, Strides,
+};
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::gemm::{
     BatchDim, Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, MatmulStored, Panels, Right, Source,
@@ -169,6 +171,7 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
         cap: draw.flag().then_some(3.0.into()),
         causal: draw.flag().then_some(draw.below(3) as u64),
         range: KeyRange::Shape,
+        held: Held::F32,
         blind_is_zero: false,
         stored: Stored::F32,
         written: Stored::F32,
@@ -214,6 +217,7 @@ pub(crate) fn cached(draw: &mut Draw<'_>, isa: Isa) {
     let room = draw.reach(50, 700).max(queries);
     let is_step = queries == 1;
     let lengths: Vec<usize> = (0..batch).map(|_| queries + draw.wide(room) % (room - queries + 1)).collect();
+    let held = draw.of(&[Held::F32, Held::F32, Held::Bytes, Held::Nibbles]);
     let window = draw.flag().then(|| draw.wide(room));
     let width = own * shared * size;
     let steps = |rows: [usize; 3]| {
@@ -245,6 +249,7 @@ pub(crate) fn cached(draw: &mut Draw<'_>, isa: Isa) {
         cap: draw.flag().then_some(3.0.into()),
         causal: (!is_step).then_some(0),
         range: if window.is_some() { KeyRange::Window } else { KeyRange::Cache },
+        held,
         blind_is_zero: true,
         stored: Stored::F32,
         written: Stored::F32,
@@ -259,8 +264,18 @@ pub(crate) fn cached(draw: &mut Draw<'_>, isa: Isa) {
     let (per_head, per_batch) = (room * size, own * room * size);
     let ends = lengths.iter().enumerate().map(|(at, keys)| at * per_batch + (own - 1) * per_head + keys * size);
     let end = ends.max().unwrap_or(0);
-    let [query, key, value] =
-        [batch * queries * width, end, end].map(|elements| Guarded::of(&draw.floats(elements), at_end));
+    let query = Guarded::of(&draw.floats(batch * queries * width), at_end);
+    let count = if draw.flag() { 1 } else { own * size };
+    let scales: Vec<f32> = draw.floats(count).iter().map(|scale| scale / 64.0).collect();
+    let [key, value] = [(); 2].map(|()| Rows::draw(draw, held, end / size, size, at_end));
+    let [keys_held, values_held] = [&key, &value].map(|rows| rows.cells(&scales));
+    let [key, value] = [keys_held, values_held].map(|cells| {
+        let mut numbers = vec![0.0; end];
+        for (row, to) in numbers.chunks_exact_mut(size).enumerate() {
+            cells.widen(Isa::Portable, row..row + 1, row / room % own, size, to);
+        }
+        numbers
+    });
     let mut want = vec![0.0; batch * queries * width];
     for (at, &keys) in lengths.iter().enumerate() {
         let sees = |query: usize, key: usize| {
@@ -281,6 +296,7 @@ pub(crate) fn cached(draw: &mut Draw<'_>, isa: Isa) {
             keep: Some(steps([0, 0, keys])),
             causal: None,
             range: KeyRange::Shape,
+            held: Held::F32,
             ..shape
         };
         let operands = Operands {
@@ -295,11 +311,50 @@ pub(crate) fn cached(draw: &mut Draw<'_>, isa: Isa) {
     let attention = Attention::new(isa, shape, blocks, &EmitEach).unwrap();
     let mut scratch = Guarded::blank(attention.scratch_len(), at_end);
     let mut output = Guarded::blank(want.len(), at_end);
-    let operands = Operands { query: &*query, key: &*key, value: &*value, mask: None, keep: None };
-    let cache = Cache { keys: &lengths, batch: per_batch, head: per_head, window: window.unwrap_or(0) };
-    attention.run_cached(&operands, &cache, &mut output, &mut scratch, &InTurn(threads)).unwrap();
+    let before: Vec<usize> = lengths.iter().map(|keys| keys - queries).collect();
+    let cache = Cache {
+        key: keys_held,
+        value: values_held,
+        keys: &lengths,
+        before: &before,
+        batch: own * room,
+        head: room,
+        window: window.unwrap_or(0),
+        sink: None,
+        bias: None,
+    };
+    attention.run_cached(&query, &cache, &mut output, &mut scratch, &InTurn(threads)).unwrap();
     scratch.open();
     close(output.open(), &want, |_| 1e-5, &|| format!("{isa}, {blocks:?}, {lengths:?}, {window:?}, {shape:?}"));
+}
+
+/// Rows of a cache between pages that fault.
+enum Rows {
+    Numbers(Guarded<f32>),
+    Bytes(Guarded<i8>),
+    Nibbles(Guarded<u8>),
+}
+
+impl Rows {
+    fn draw(draw: &mut Draw<'_>, held: Held, rows: usize, size: usize, at_end: bool) -> Rows {
+        let bytes = rows * held.row_bytes(size);
+        match held {
+            Held::F32 => Rows::Numbers(Guarded::of(&draw.floats(rows * size), at_end)),
+            Held::Bytes => {
+                let codes: Vec<i8> = draw.raw(bytes).iter().map(|&byte| byte as i8).collect();
+                Rows::Bytes(Guarded::of(&codes, at_end))
+            }
+            Held::Nibbles => Rows::Nibbles(Guarded::of(&draw.raw(bytes), at_end)),
+        }
+    }
+
+    fn cells<'a>(&'a self, scales: &'a [f32]) -> Cells<'a> {
+        match self {
+            Rows::Numbers(numbers) => Cells::F32(numbers),
+            Rows::Bytes(codes) => Cells::Bytes(codes, Scales(scales)),
+            Rows::Nibbles(codes) => Cells::Nibbles(codes, Scales(scales)),
+        }
+    }
 }
 
 const CELLS: [Cell; 6] = [

@@ -75,19 +75,39 @@ pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs,
     let all = if view.has(1) { heads } else { heads.saturating_add(kv_heads.saturating_mul(2)) };
     let size = sizes.div(width, Size::Known(all));
     let hidden = if view.has(1) { width } else { sizes.mul(size, Size::Known(heads)) };
-    let mut room = view.size(6)?;
+    let total = view.size(6)?;
+    let mut room = total;
     if view.has(3) {
         let past = view.dims(3)?;
         let &[_, _, past, _] = &past[..] else { return Err(ShapeError::input(3, &past, "expected rank 4")) };
-        room = match (past, room) {
+        room = match (past, total) {
             // A cache that slides has as much room as it had.
             (past, _) if view.int("sliding_window_cache") != 0 => past,
             (Size::Known(past), Size::Known(total)) => Size::Known(past.max(total)),
             (past, total) => sizes.other("max", past, total),
         };
     }
-    let cache = || [batch, Size::Known(kv_heads), room, size].into_iter().collect();
-    Ok([[batch, positions, hidden].into_iter().collect(), cache(), cache()].into_iter().collect())
+    // Two codes of 4 bits are a byte.
+    let stored = match view.int("kv_cache_bit_width") {
+        4 => {
+            let whole = sizes.add(size, Size::Known(1));
+            sizes.div(whole, Size::Known(2))
+        }
+        _ => size,
+    };
+    let cache = || [batch, Size::Known(kv_heads), room, stored].into_iter().collect();
+    let mut outputs: Outputs =
+        [[batch, positions, hidden].into_iter().collect(), cache(), cache()].into_iter().collect();
+    if view.node.outputs.len() > 3 {
+        outputs.push([batch, Size::Known(heads), positions, total].into_iter().collect());
+    }
+    Ok(outputs)
+}
+
+/// That of the query; of caches, that of the given one.
+pub(super) fn group_query_types(view: &View<'_>, output: usize) -> Option<DType> {
+    let given = if view.has(3) { 3 } else { 0 };
+    view.dtype(if [1, 2].contains(&output) { given } else { 0 })
 }
 
 /// How many rows of features there are; a list is one row.

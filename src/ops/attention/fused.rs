@@ -5,7 +5,7 @@
 //! replaced. Everything broadcasts as it did in the nodes that this one replaces.
 
 use kiln_kernels::cpu::Stored;
-use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, KeyRange, Operands, Strides};
+use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Held, KeyRange, Operands, Strides};
 use kiln_kernels::memory;
 
 use crate::exec::attention::AttentionKey;
@@ -182,6 +182,7 @@ impl Fused {
             cap: None,
             causal: None,
             range: KeyRange::Shape,
+            held: Held::F32,
             blind_is_zero: false,
             elements: cx.computed_elements(),
             stored,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::cpu::Stored;
-use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, KeyRange, Operands, Strides};
+use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Held, KeyRange, Operands, Strides};
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};
 
@@ -73,6 +73,7 @@ fn key(node: &Attention, plan: &Plan, inputs: &[Option<&Tensor>], cx: &PrepareCx
         cap: (node.cap > 0.0).then(|| node.cap.into()),
         causal: node.causal.then_some(past as u64),
         range: KeyRange::Shape,
+        held: Held::F32,
         blind_is_zero: true,
         elements: cx.computed_elements(),
         stored: Stored::F32,

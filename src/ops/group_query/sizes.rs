@@ -5,6 +5,7 @@
 //! L(T) = T - (C - W + 1) ceil((T - C) / (C - W + 1)) of them, all of them up to C; the first is in row 0. Callers rely on
 //! that, as it is how ONNX Runtime does it.
 
+use kiln_kernels::cpu::attention::Held;
 use kiln_kernels::memory::Collect;
 
 use super::{GroupQuery, input};
@@ -29,6 +30,8 @@ pub(super) struct Sizes {
     pub(super) query_width: usize,
     /// The window, where the cache slides.
     pub(super) sliding: Option<usize>,
+    /// Whether the request says how many of the new positions of each sequence are valid.
+    is_padded: bool,
 }
 
 /// A sequence of the batch.
@@ -38,6 +41,8 @@ pub(super) struct Sequence {
     pub(super) before: usize,
     /// Positions that are filled, the new ones among them; behind them a prompt is padded.
     pub(super) filled: usize,
+    /// New positions that are written: those that are filled, where the request says how many are valid, or all.
+    pub(super) written: usize,
     /// Rows of the cache that have the last positions before the new ones, and rows that have the last filled ones.
     pub(super) rows: usize,
     pub(super) kept: usize,
@@ -50,8 +55,8 @@ impl Sequence {
     }
 
     /// Rows that the cache had if it dropped none: padding lies behind the filled ones.
-    pub(super) fn whole(&self, new: usize) -> usize {
-        self.rows + new
+    pub(super) fn whole(&self) -> usize {
+        self.rows + self.written
     }
 
     /// Rows that are dropped from the front.
@@ -90,8 +95,20 @@ impl Sizes {
         let past = shape(input::PAST_KEY).map_or(Some(0), |shape| shape.get(2).copied());
         let past = past.ok_or_else(|| unfit(input::PAST_KEY))?;
         for index in [input::PAST_KEY, input::PAST_VALUE] {
-            holds(index, &[batch, node.kv_heads, past, size])?;
+            let stored = if node.held == Held::Nibbles { size.div_ceil(2) } else { size };
+            holds(index, &[batch, node.kv_heads, past, stored])?;
         }
+        if node.held.is_quantized() {
+            let expected = if node.per_channel { node.kv_heads * size } else { 1 };
+            for index in [input::KEY_SCALE, input::VALUE_SCALE] {
+                let found = required(inputs, index)?.len();
+                if found != expected {
+                    return Err(refused(format!("input {index} of {found} scales, where {expected} are needed")));
+                }
+            }
+        }
+        let is_padded = shape(input::QUERY_LENGTHS).is_some();
+        holds(input::QUERY_LENGTHS, &[batch])?;
         for (one, other) in [
             (input::KEY, input::VALUE),
             (input::PAST_KEY, input::PAST_VALUE),
@@ -103,7 +120,9 @@ impl Sizes {
             }
         }
         let total = integer(required(inputs, input::TOTAL)?)?;
-        let total = usize::try_from(total).ok().filter(|&total| total >= new && total <= i32::MAX as usize);
+        // A cache that slides stages a padded chunk, which may be longer than its sequences.
+        let least = if is_padded && node.slides { 0 } else { new };
+        let total = usize::try_from(total).ok().filter(|&total| total >= least && total <= i32::MAX as usize);
         let total = total.ok_or_else(|| refused(format!("a total length that {new} new positions do not fit")))?;
         if required(inputs, input::LAST)?.len() != batch {
             return Err(unfit(input::LAST));
@@ -130,17 +149,12 @@ impl Sizes {
         let mut room = past.max(total);
         let mut sliding = None;
         if let Some(window) = node.window.filter(|_| node.slides) {
-            for index in [input::BIAS, input::SINK] {
-                if shape(index).is_some() {
-                    return Err(NodeError::Unsupported(format!("input {index} over a cache that slides")));
-                }
-            }
             if past < window {
                 return Err(refused(format!("a cache of {past} positions that slides over a window of {window}")));
             }
             (room, sliding) = (past, Some(window));
         }
-        Ok(Sizes { batch, new, size, past, room, total, is_packed, query_width, sliding })
+        Ok(Sizes { batch, new, size, past, room, total, is_packed, query_width, sliding, is_padded })
     }
 
     /// Keys that a query may see at most, those among them that a step drops.
@@ -148,31 +162,59 @@ impl Sizes {
         if self.sliding.is_some() { self.room + self.new } else { self.room }
     }
 
-    /// Whether all positions are new.
+    /// Whether all positions are new, whatever the sequences' lengths.
     pub(super) fn is_prompt(&self) -> bool {
-        self.new == self.total
+        self.new == self.total && !self.is_padded
     }
 
-    /// The sequences of the batch, by the last position of each.
-    pub(super) fn sequences(&self, last: &Tensor) -> Result<Vec<Sequence>, NodeError> {
-        let sequence = |last: i64| {
+    /// The sequences of the batch, by the last position of each, and by the number of valid positions of each where the
+    /// new ones are padded.
+    pub(super) fn sequences(&self, last: &Tensor, lengths: Option<&Tensor>) -> Result<Vec<Sequence>, NodeError> {
+        let lengths = lengths.map(Tensor::to_i64_vec).transpose()?;
+        let sequence = |(at, last): (usize, i64)| {
             let filled = last.checked_add(1).and_then(|filled| usize::try_from(filled).ok());
             let filled = filled.filter(|filled| (1..=self.total).contains(filled));
-            let before = match self.is_prompt() {
-                true => Some(0),
-                false => filled.and_then(|filled| filled.checked_sub(self.new)),
+            let valid = match (&lengths, filled) {
+                (Some(lengths), Some(filled)) => Some(self.valid(at, lengths[at], filled)?),
+                _ => None,
+            };
+            let before = match valid {
+                Some(valid) => filled.map(|filled| filled - valid),
+                None if self.is_prompt() => Some(0),
+                None => filled.and_then(|filled| filled.checked_sub(self.new)),
             };
             let before = before.filter(|&before| self.sliding.is_some() || before <= self.past);
             let sequence = filled.zip(before).map(|(filled, before)| {
                 let rows = |positions| self.sliding.map_or(positions, |window| resident(positions, self.room, window));
-                Sequence { before, filled, rows: rows(before), kept: rows(filled) }
+                let written = valid.unwrap_or(self.new);
+                Sequence { before, filled, written, rows: rows(before), kept: rows(filled) }
             });
             sequence.ok_or_else(|| {
                 let Sizes { new, past, total, .. } = self;
                 refused(format!("a sequence up to position {last} of {total}, with {new} new ones behind {past}"))
             })
         };
-        last.to_i64_vec()?.into_iter().map(sequence).try_collected()
+        last.to_i64_vec()?.into_iter().enumerate().map(sequence).try_collected()
+    }
+
+    /// How many new positions of a sequence are valid: some of the chunk, for the whole of which the cache has room.
+    fn valid(&self, sequence: usize, given: i64, filled: usize) -> Result<usize, NodeError> {
+        let most = self.new.min(filled);
+        let valid = usize::try_from(given).ok().filter(|&valid| valid <= most).ok_or_else(|| {
+            let index = input::QUERY_LENGTHS;
+            refused(format!("input {index} (query_seqlens): {given} of sequence {sequence}, where {most} are the most"))
+        })?;
+        let chunk = filled - valid + self.new;
+        match self.sliding.is_some() || chunk <= self.room {
+            true => Ok(valid),
+            false => {
+                let Sizes { new, room, .. } = self;
+                Err(refused(format!(
+                    "a chunk of {new} positions behind {} of sequence {sequence}, where the cache has room for {room}",
+                    filled - valid
+                )))
+            }
+        }
     }
 }
 

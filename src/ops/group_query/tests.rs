@@ -334,17 +334,243 @@ fn half_precision_is_computed_in_whole_and_rounded() {
 fn what_is_not_done_is_refused_by_name() {
     let given = Given { past: 3, filled: &[4], ..PLAIN };
     let trial = || given.trial(&given.draw());
-    trial().text("k_quant_type", "PER_TENSOR").is_refused("attribute k_quant_type = \"PER_TENSOR\"");
-    trial().int("qk_output", 1).is_refused("attribute qk_output = 1");
+    trial().text("k_quant_type", "PER_TENSOR").is_refused("k_quant_type = \"PER_TENSOR\" and v_quant_type = \"NONE\"");
+    let quantized = |kind: &str| trial().text("k_quant_type", kind).text("v_quant_type", kind);
+    quantized("PER_ROW").is_refused("k_quant_type = \"PER_ROW\"");
+    quantized("PER_TENSOR").is_refused("kv_cache_bit_width = 0 of a quantised cache");
+    quantized("PER_TENSOR").int("kv_cache_bit_width", 8).is_refused("a quantised cache without input 12");
+    trial().int("kv_cache_bit_width", 8).is_refused("kv_cache_bit_width = 8, where k_quant_type is NONE");
+    trial().int("qk_output", 1).is_refused("attribute qk_output without output 3");
+    trial().int("qk_output", 3).is_refused("attribute qk_output = 3");
+    trial().outputs(4).is_refused("qk_output = 0, and output 3");
     trial().int("sliding_window_cache", 1).is_refused("without local_window_size");
     let slides = |given: Given<'_>| given.trial(&given.draw()).int("sliding_window_cache", 1);
     slides(Given { window: Some(4), ..given }).is_refused("a cache of 3 positions that slides over a window of 4");
-    slides(Given { window: Some(2), sink: true, ..given }).is_refused("input 11 over a cache that slides");
-    slides(Given { window: Some(2), bias: true, ..given }).is_refused("input 10 over a cache that slides");
-    slides(Given { window: Some(2), ..given }).int("smooth_softmax", 1).is_refused("smooth_softmax");
+    slides(Given { window: Some(2), ..given }).int("qk_output", 1).outputs(4).is_refused("and qk_output");
     trial().int("local_window_size", 0).is_refused("local_window_size = 0");
     trial().int("num_heads", 3).is_refused("3 heads of queries for 2 of keys");
     let long = Given { past: 3, filled: &[6], ..PLAIN };
     long.trial(&long.draw()).is_refused("position 5");
     Given { rotary: true, ..PLAIN }.trial(&PLAIN.draw()).int("kv_num_heads", 1).is_refused("does not fit");
+}
+
+/// A quantised cache: its codes, and the scales of keys and values.
+struct Codes {
+    caches: [Tensor; 2],
+    scales: [Tensor; 2],
+    nibbles: bool,
+}
+
+impl Codes {
+    fn draw(given: &Given<'_>, nibbles: bool, per_channel: bool) -> Codes {
+        let mut random = Random::new("codes");
+        let shape = [given.filled.len(), KV_HEADS, given.past, if nibbles { SIZE / 2 } else { SIZE }];
+        let count = shape.iter().product();
+        let mut cache = || {
+            let numbers = random.floats(&[count]);
+            let bytes: Vec<u8> = elements(&numbers).iter().map(|number| (number.to_bits() >> 3) as u8).collect();
+            match nibbles {
+                true => Tensor::from_vec(shape.to_vec(), bytes).expect("as many"),
+                false => {
+                    let codes = bytes.iter().map(|&byte| byte as i8).collect();
+                    Tensor::from_vec(shape.to_vec(), codes).expect("as many")
+                }
+            }
+        };
+        let caches = [cache(), cache()];
+        let scales = [(); 2].map(|()| {
+            let count = if per_channel { KV_HEADS * SIZE } else { 1 };
+            let largest = if nibbles { 7.0 } else { 127.0 };
+            let numbers = random.floats(&[count]);
+            let scales = elements(&numbers).iter().map(|number| (0.5 + number.abs()) / largest).collect();
+            Tensor::from_vec([count], scales).expect("as many")
+        });
+        Codes { caches, scales, nibbles }
+    }
+
+    /// The scale of an element of a row of all heads.
+    fn scale(&self, which: usize, at: usize) -> f32 {
+        let scales = elements(&self.scales[which]);
+        scales[at % (KV_HEADS * SIZE) % scales.len()]
+    }
+
+    /// The code of a number.
+    fn code(&self, which: usize, at: usize, number: f32) -> i32 {
+        let [least, most] = if self.nibbles { [-8.0, 7.0] } else { [-128.0, 127.0] };
+        (number * (1.0 / self.scale(which, at))).round_ties_even().clamp(least, most) as i32
+    }
+
+    /// The codes of a cache, one after the other.
+    fn apart(&self, cache: &Tensor) -> Vec<i32> {
+        match self.nibbles {
+            true => {
+                cache.bytes().iter().flat_map(|byte| [byte & 15, byte >> 4].map(|code| i32::from(code) - 8)).collect()
+            }
+            false => cache.bytes().iter().map(|&byte| i32::from(byte as i8)).collect(),
+        }
+    }
+
+    /// The numbers of a cache [batch, heads, room, size].
+    fn numbers(&self, which: usize, cache: &Tensor, room: usize) -> Vec<f32> {
+        let codes = self.apart(cache).into_iter().enumerate();
+        let place = |at: usize| at / (room * SIZE) % KV_HEADS * SIZE + at % SIZE;
+        codes.map(|(at, code)| code as f32 * self.scale(which, place(at))).collect()
+    }
+}
+
+#[test]
+fn new_rows_are_rounded_into_a_quantised_cache_and_attention_reads_its_numbers() {
+    let slides = Given { past: 7, filled: &[6, 3], window: Some(4), ..PLAIN };
+    let prompt = Given { new: 5, past: 9, filled: &[5, 5], ..PLAIN };
+    let all = [slides, prompt, Given { new: 3, past: 7, filled: &[10], sink: true, bias: true, cap: 0.5, ..PLAIN }];
+    for (given, nibbles, per_channel) in all.into_iter().flat_map(|given| {
+        [false, true].into_iter().flat_map(move |bits| [false, true].into_iter().map(move |each| (given, bits, each)))
+    }) {
+        let codes = Codes::draw(&given, nibbles, per_channel);
+        let mut drawn = given.draw();
+        let quantized = {
+            let drawn = Drawn { cache: codes.caches.clone(), ..given.draw() };
+            let trial = given.trial(&drawn);
+            let [keys, values] = codes.scales.clone();
+            let kind = if per_channel { "PER_CHANNEL" } else { "PER_TENSOR" };
+            let trial = trial.tensor(keys).tensor(values).text("k_quant_type", kind).text("v_quant_type", kind);
+            trial.int("kv_cache_bit_width", if nibbles { 4 } else { 8 }).run().expect("the request is valid")
+        };
+        // The same of the numbers that codes stand for.
+        for which in 0..2 {
+            let past = codes.numbers(which, &codes.caches[which], given.past);
+            drawn.cache[which] = Tensor::from_vec(drawn.cache[which].shape().to_vec(), past).expect("as many");
+            let part = &drawn.heads[1 + which];
+            let rounded = elements(part).iter().enumerate();
+            let rounded = rounded.map(|(at, &number)| codes.code(which, at, number) as f32 * codes.scale(which, at));
+            drawn.heads[1 + which] = Tensor::from_vec(part.shape().to_vec(), rounded.collect()).expect("as many");
+        }
+        let expected = given.expected(&drawn);
+        let what = format!("{nibbles} {per_channel} {:?}", given.filled);
+        for (found, expected) in elements(&quantized[0]).iter().zip(&expected[0]) {
+            assert!((found - expected).abs() < 1e-5, "{what}: {found} for {expected}");
+        }
+        let room = given.past.max(given.total());
+        for which in 0..2 {
+            let (found, before) = (&quantized[1 + which], &codes.caches[which]);
+            assert_eq!(found.dtype(), before.dtype());
+            let numbers = codes.numbers(which, found, room);
+            for (line, (found, expected)) in
+                numbers.chunks(room * SIZE).zip(expected[1 + which].chunks(room * SIZE)).enumerate()
+            {
+                let filled = given.filled[line / KV_HEADS] * SIZE;
+                for (found, expected) in found[..filled].iter().zip(&expected[..filled]) {
+                    assert!((found - expected).abs() < 1e-5, "{what}, cache {which}: {found} for {expected}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn caches_and_scales_of_another_type_or_size_are_refused() {
+    let given = Given { past: 3, filled: &[4], ..PLAIN };
+    let codes = Codes::draw(&given, false, false);
+    let run = |caches: [Tensor; 2], kind: &str, bits: i64| {
+        let trial = given.trial(&Drawn { cache: caches, ..given.draw() });
+        let trial = trial.tensor(codes.scales[0].clone()).tensor(codes.scales[1].clone());
+        trial.text("k_quant_type", kind).text("v_quant_type", kind).int("kv_cache_bit_width", bits)
+    };
+    run(codes.caches.clone(), "PER_TENSOR", 8).run().expect("it fits");
+    run(codes.caches.clone(), "PER_CHANNEL", 8).is_refused("input 12 of 1 scales, where 12 are needed");
+    run(codes.caches.clone(), "PER_TENSOR", 4).is_refused("input 3 of shape [1, 2, 3, 6] does not fit");
+    run(given.draw().cache, "PER_TENSOR", 8).is_refused("input 3 of type");
+    run(codes.caches.clone(), "PER_TENSOR", 5).is_refused("kv_cache_bit_width = 5");
+    run(codes.caches.clone(), "NONE", 0).is_refused("input 3 of type");
+}
+
+/// A request whose sequences have so many valid new positions.
+fn padded(given: &Given<'_>, drawn: &Drawn, valid: &[i32]) -> Trial {
+    given.trial(drawn).absent().absent().absent().absent().input(&[valid.len()], valid)
+}
+
+#[test]
+fn chunks_with_padding_give_what_each_sequence_gives_alone() {
+    let filled = [9, 7, 5];
+    for window in [None, Some(3)] {
+        let given = Given { new: 4, past: 16, filled: &filled, window, rotary: true, ..PLAIN };
+        let drawn = given.draw();
+        let valid = [4, 2, 0];
+        let found = padded(&given, &drawn, &valid).run().expect("the chunk is valid");
+        for (sequence, (&filled, &valid)) in filled.iter().zip(&valid).enumerate() {
+            let (new, own) = (valid as usize, KV_HEADS * 16 * SIZE);
+            let rows = |tensor: &Tensor, count: usize| {
+                let each = tensor.len() / 3;
+                let data = elements(tensor)[sequence * each..][..each / 4 * count].to_vec();
+                Tensor::from_vec([1, count, tensor.shape()[2]], data).expect("as many")
+            };
+            let cache = drawn.cache.each_ref().map(|cache| {
+                let data = elements(cache)[sequence * own..][..own].to_vec();
+                Tensor::from_vec([1, KV_HEADS, 16, SIZE], data).expect("as many")
+            });
+            let caches = [1, 2].map(|at| elements(&found[at])[sequence * own..][..own].to_vec());
+            let kept = |all: &[f32], count: usize| -> Vec<f32> {
+                all.chunks(16 * SIZE).flat_map(|head| head[..count * SIZE].to_vec()).collect()
+            };
+            if new == 0 {
+                // An idle sequence has the cache that it had.
+                for (found, cache) in caches.iter().zip(&cache) {
+                    assert_eq!(kept(found, filled), kept(elements(cache), filled));
+                }
+                continue;
+            }
+            let (heads, own_length) = (drawn.heads.each_ref().map(|part| rows(part, new)), [filled]);
+            let alone = Given { new, past: 16, filled: &own_length, ..given };
+            let alone = alone.trial(&Drawn { heads, cache, ..given.draw() }).run().expect("alone");
+            let count = new * HEADS * SIZE;
+            for (found, expected) in
+                elements(&found[0])[sequence * 4 * HEADS * SIZE..][..count].iter().zip(elements(&alone[0]))
+            {
+                assert!((found - expected).abs() < 1e-5, "{window:?}, {sequence}: {found} for {expected}");
+            }
+            for (found, alone) in caches.iter().zip(&alone[1..]) {
+                assert_eq!(kept(found, filled), kept(elements(alone), filled));
+            }
+        }
+    }
+}
+
+#[test]
+fn valid_positions_out_of_range_are_refused() {
+    let given = Given { new: 4, past: 16, filled: &[9, 2], ..PLAIN };
+    let refused = |valid: [i32; 2], what: &str| padded(&given, &given.draw(), &valid).is_refused(what);
+    refused([5, 1], "query_seqlens): 5 of sequence 0, where 4 are the most");
+    refused([4, 3], "query_seqlens): 3 of sequence 1, where 2 are the most");
+    refused([-1, 1], "query_seqlens): -1 of sequence 0");
+    padded(&given, &given.draw(), &[1]).is_refused("input 16 of shape [1] does not fit");
+    padded(&given, &given.draw(), &[1, 1]).int("causal", 0).is_refused("without causality");
+    let full = Given { past: 9, ..given };
+    padded(&full, &full.draw(), &[1, 1]).is_refused("a chunk of 4 positions behind 8 of sequence 0");
+}
+
+#[test]
+fn scores_are_an_output_before_and_after_the_softmax() {
+    let given = Given { new: 3, past: 4, filled: &[7], window: Some(4), sink: true, bias: true, cap: 0.5, ..PLAIN };
+    let drawn = given.draw();
+    let made = [1, 2].map(|kind| given.trial(&drawn).int("qk_output", kind).outputs(4).run().expect("it is valid"));
+    let [before, after] = made.each_ref().map(|outputs| outputs[3].clone());
+    assert_eq!(before.shape(), [1, HEADS, 3, 7]);
+    let keys = elements(&made[0][1]);
+    for (line, (before, after)) in elements(&before).chunks(7).zip(elements(&after).chunks(7)).enumerate() {
+        let (head, new) = (line / 3, line % 3);
+        let query = &elements(&drawn.heads[0])[(new * HEADS + head) * SIZE..][..SIZE];
+        let score = |at: usize| {
+            let key = &keys[(head / 2 * 7 + at) * SIZE..][..SIZE];
+            let product: f32 = query.iter().zip(key).map(|(query, key)| query * key).sum();
+            let capped = 0.5 * (product / (SIZE as f32).sqrt() / 0.5).tanh();
+            capped + elements(&drawn.bias)[line * 7 + at]
+        };
+        let seen = new + 1..new + 5;
+        let sum: f32 = seen.clone().map(|at| score(at).exp()).sum::<f32>() + elements(&drawn.sink)[head].exp();
+        for at in 0..7 {
+            let expected = if seen.contains(&at) { [score(at), score(at).exp() / sum] } else { [0.0; 2] };
+            let near = |found: f32, expected: f32| (found - expected).abs() < 1e-5;
+            assert!(near(before[at], expected[0]) && near(after[at], expected[1]), "{line} {at}");
+        }
+    }
 }

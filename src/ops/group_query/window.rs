@@ -5,10 +5,11 @@
 
 use kiln_kernels::parallel::{copy, for_each_chunk};
 
+use super::heads::Turn;
 use super::sizes::Sequence;
-use super::{GroupQuery, PRESENT_KEY, Request, Turn, input};
+use super::{GroupQuery, PRESENT_KEY, Request, input};
 use crate::graph::{Io, NodeError, RunCx};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorSpec};
 
 impl GroupQuery {
     /// The cache of keys or values after a step, and what attention reads instead where the step drops positions that it
@@ -21,59 +22,55 @@ impl GroupQuery {
         turn: &Turn<'_>,
         cx: &RunCx<'_>,
     ) -> Result<(Tensor, Option<Tensor>), NodeError> {
-        let Request { sizes, sequences, parallel } = *request;
-        let (size, new) = (sizes.size, sizes.new);
+        let Request { sizes, sequences, parallel, .. } = *request;
         let past_index = input::PAST_KEY + output - PRESENT_KEY;
-        let fits = |sequence: &Sequence| sequence.dropped() == 0 && sequence.whole(new) <= sizes.room;
-        let staged = new > 1 && !sequences.iter().all(fits);
+        let fits = |sequence: &Sequence| sequence.dropped() == 0 && sequence.whole() <= sizes.room;
+        let staged = sizes.new > 1 && !sequences.iter().all(fits);
         let in_place = io.can_reuse(past_index, output);
         let mut present = if in_place { io.take(past_index)? } else { io.alloc(output)? };
-        let rows = self.new_rows(io, sizes, output)?;
-        let append = |line: usize, to: &mut [f32]| {
-            for (position, to) in to.chunks_exact_mut(size.max(1)).take(new).enumerate() {
-                let row = line / self.kv_heads * new + position;
-                to.copy_from_slice(rows.head(row, line % self.kv_heads));
-                turn.apply(to, row);
-            }
-        };
-        let past = io.optional(past_index).filter(|_| !in_place).map(Tensor::as_slice::<f32>).transpose()?;
-        let of_head = sizes.room * size;
+        let writer = self.writer(io, output, request, turn)?;
+        let past = io.optional(past_index).filter(|_| !in_place).map(Tensor::bytes);
+        let row = writer.row();
+        let of_head = sizes.room * row;
         if !staged {
-            for_each_chunk(parallel, present.as_mut_slice()?, of_head, &|line, to| {
+            for_each_chunk(parallel, present.bytes_mut(), of_head, &|line, to| {
                 let sequence = &sequences[line / self.kv_heads];
-                let first = sequence.dropped() * size;
-                let kept = sequence.rows * size - first;
+                let first = sequence.dropped() * row;
+                let kept = sequence.rows * row - first;
                 match past {
                     Some(past) => copy(&past[line * of_head + first..][..kept], to),
                     None => to.copy_within(first..first + kept, 0),
                 }
-                append(line, &mut to[kept..]);
-                self.clear(&mut to[kept + new * size..]);
+                writer.append(line, sequence.written, &mut to[kept..]);
+                self.clear(&mut to[kept + sequence.written * row..]);
             });
             return Ok((present, None));
         }
-        let most = sequences.iter().map(|sequence| sequence.whole(new)).max().unwrap_or(0);
-        let mut staged = cx.scratch::<f32>(sizes.batch * self.kv_heads * most * size)?;
-        let before = past.map_or_else(|| present.as_slice::<f32>(), Ok)?;
-        for_each_chunk(parallel, staged.as_mut_slice()?, most * size, &|line, to| {
-            let filled = sequences[line / self.kv_heads].rows * size;
+        let most = sequences.iter().map(Sequence::whole).max().unwrap_or(0);
+        let stored = self.held.row_bytes(sizes.size) / present.dtype().size();
+        let spec = TensorSpec::new(present.dtype(), [sizes.batch, self.kv_heads, most, stored]);
+        let mut staged = Tensor::from_pool(cx.buffers, spec)?;
+        let before = past.unwrap_or_else(|| present.bytes());
+        for_each_chunk(parallel, staged.bytes_mut(), most * row, &|line, to| {
+            let sequence = &sequences[line / self.kv_heads];
+            let filled = sequence.rows * row;
             copy(&before[line * of_head..][..filled], to);
-            append(line, &mut to[filled..]);
+            writer.append(line, sequence.written, &mut to[filled..]);
         });
-        let all = staged.as_slice::<f32>()?;
-        for_each_chunk(parallel, present.as_mut_slice()?, of_head, &|line, to| {
+        let all = staged.bytes();
+        for_each_chunk(parallel, present.bytes_mut(), of_head, &|line, to| {
             let sequence = &sequences[line / self.kv_heads];
             let first = line * most + sequence.dropped();
-            copy(&all[first * size..][..sequence.kept * size], to);
-            self.clear(&mut to[sequence.kept * size..]);
+            copy(&all[first * row..][..sequence.kept * row], to);
+            self.clear(&mut to[sequence.kept * row..]);
         });
         Ok((present, Some(staged)))
     }
 
     /// Zeros behind the rows of a sequence, unless what lies there does not matter.
-    fn clear(&self, rest: &mut [f32]) {
+    fn clear(&self, rest: &mut [u8]) {
         if !self.shared_buffer {
-            rest.fill(0.0);
+            rest.fill(0);
         }
     }
 }

@@ -154,7 +154,7 @@ fn pair(graph: &Graph, node: &NodeDesc, past: usize, present: usize) -> Result<(
     Ok((given, made))
 }
 
-/// Heads of keys and values, and the elements of one.
+/// Heads of keys and values, and the elements of one as the cache stores it.
 fn heads_of(node: &NodeDesc, facts: &Facts) -> Result<(usize, usize), DecoderError> {
     let count = |name: &str| match node.attrs.get(name) {
         Some(Attr::Int(count)) => usize::try_from(*count).ok().filter(|count| (1..1 << 20).contains(count)),
@@ -170,7 +170,9 @@ fn heads_of(node: &NodeDesc, facts: &Facts) -> Result<(usize, usize), DecoderErr
             Some(_) => width(1)? / heads,
             None => width(0)? / (queries + 2 * heads),
         };
-        Some((heads, size))
+        // Two codes of 4 bits are an element.
+        let is_halved = matches!(node.attrs.get("kv_cache_bit_width"), Some(Attr::Int(4)));
+        Some((heads, if is_halved { size.div_ceil(2) } else { size }))
     });
     sizes.ok_or_else(|| refused(format!("node '{}': it is not known how large a head is", node.name)))
 }

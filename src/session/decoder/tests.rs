@@ -187,3 +187,49 @@ fn a_cache_of_another_model_is_refused() {
     let refused = decoder.step(&mut cache, &[&[1]], &RunOptions::default());
     assert!(matches!(refused, Err(DecoderError::Cache(reason)) if reason.contains("another model's")));
 }
+
+/// The model with caches of int8 or int4, and with sinks.
+fn quantized(bits: i64) -> Graph {
+    let mut graph = model(None, false);
+    let scale = graph.add_constant("scale", Tensor::from_vec([1], vec![1f32 / 16.0]).unwrap());
+    let sink = graph.add_constant("sink", Tensor::from_vec([2], vec![0.5f32, -1.0]).unwrap());
+    let dtype = if bits == 8 { DType::I8 } else { DType::U8 };
+    graph.values.iter_mut().filter(|value| value.name.starts_with("past")).for_each(|value| value.dtype = Some(dtype));
+    for node in graph.nodes.iter_mut().filter(|node| node.op == "GroupQueryAttention") {
+        node.inputs.resize(14, None);
+        node.inputs[11] = Some(sink);
+        node.inputs[12] = Some(scale);
+        node.inputs[13] = Some(scale);
+        node.attrs.insert("kv_cache_bit_width".to_owned(), bits.into());
+        for name in ["k_quant_type", "v_quant_type"] {
+            node.attrs.insert(name.to_owned(), crate::graph::ir::Attr::Str("PER_TENSOR".to_owned()));
+        }
+    }
+    graph
+}
+
+#[test]
+fn caches_of_codes_are_written_a_row_at_a_time_and_no_length_builds_anything() {
+    for (bits, row) in [(8, SIZE), (4, SIZE / 2)] {
+        let decoder = Decoder::from_graph(quantized(bits), &SessionOptions::default()).unwrap();
+        let mut cache = decoder.cache(1, 40, 40).unwrap();
+        assert_eq!(cache.bytes(), 4 * 40 * row, "{bits} bits");
+        let words = text(30, 1);
+        let mut last = step(&decoder, &mut cache, &[&words[..1]]);
+        let made = || (decoder.session().plan_stats().misses, decoder.session().cache_stats().misses);
+        let first = made();
+        for (at, word) in words.iter().enumerate().skip(1) {
+            let before: Vec<Vec<u8>> =
+                cache.parts.iter().map(|part| part.lend(part.spec()).unwrap().bytes().to_vec()).collect();
+            last = step(&decoder, &mut cache, &[&[*word]]);
+            for (part, before) in cache.parts.iter().zip(before) {
+                let after = part.lend(part.spec()).unwrap().bytes().to_vec();
+                let changed = (0..after.len()).find(|&byte| byte / row != at && after[byte] != before[byte]);
+                assert_eq!(changed, None, "position {at} of {bits} bits");
+            }
+        }
+        assert_eq!(made(), first, "the first step's plan and executors serve all lengths");
+        let mut at_once = decoder.cache(1, 40, 40).unwrap();
+        close(&step(&decoder, &mut at_once, &[&words]), &last, "the text at once");
+    }
+}

@@ -1,22 +1,68 @@
-//! Attention over a cache of keys and values, in which the sequences of a batch have different lengths: the lengths, and
-//! where each sequence and head has its rows, are arguments of a run.
+//! Attention over a cache of keys and values, in which the sequences of a batch have different lengths: the lengths,
+//! where each sequence and head has its rows, sinks and the rows of a bias are arguments of a run. A sink is where the
+//! sum of a softmax starts.
 
-use super::shape::{AttentionShape, KeyRange};
+use super::held::Cells;
+use super::shape::{AttentionShape, KeyRange, Strides};
 use super::{Attention, FAMILY, Operands};
 use crate::error::{KernelError, Result};
 use crate::parallel::Parallel;
 
-/// Where a cache has its keys and values. Both have the same layout; distances are in elements.
+/// A cache, and what the queries of a run see of it. Keys and values have the same layout; distances are in rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Cache<'a> {
-    /// The keys of each batch, those of the queries among them: at most the shape's.
+    /// The rows of keys.
+    pub key: Cells<'a>,
+    /// The rows of values.
+    pub value: Cells<'a>,
+    /// The keys of each batch: at most the shape's.
     pub keys: &'a [usize],
+    /// For causal attention, the keys before the first query's own, of each batch. A query beyond the last key sees all.
+    pub before: &'a [usize],
     /// From batch to batch.
     pub batch: usize,
     /// From head to head.
     pub head: usize,
     /// How many keys a query sees, its own among them, where the shape has a window.
     pub window: usize,
+    /// Scores that are in the sum of a softmax without a key.
+    pub sink: Option<Sink<'a>>,
+    /// What is added to scores; present exactly where the shape has a mask.
+    pub bias: Option<Bias<'a>>,
+}
+
+/// A score for each query that no key has.
+#[derive(Clone, Copy, Debug)]
+pub struct Sink<'a> {
+    /// The scores.
+    pub scores: &'a [f32],
+    /// From head to head.
+    pub head: usize,
+    /// From query to query.
+    pub row: usize,
+}
+
+/// What is added to scores.
+#[derive(Clone, Copy, Debug)]
+pub struct Bias<'a> {
+    /// Rows, those of queries, with an element for each key.
+    pub elements: &'a [f32],
+    /// From batch to batch.
+    pub batch: usize,
+    /// From head to head.
+    pub head: usize,
+    /// From query to query.
+    pub row: usize,
+    /// The element of the first key, in each batch.
+    pub first: &'a [usize],
+}
+
+impl Bias<'_> {
+    /// Distances in elements.
+    pub(super) fn strides(&self) -> Strides {
+        let [batch, head, row] = [self.batch, self.head, self.row].map(|elements| elements as u64);
+        Strides { batch, head, row }
+    }
 }
 
 /// The keys that the queries of one batch see.
@@ -37,7 +83,7 @@ impl Seen {
             None => Seen { keys: shape.keys(), before: shape.causal(), window: None },
             Some(cache) => {
                 let keys = cache.keys[batch];
-                let before = shape.causal.map(|_| keys - shape.queries());
+                let before = shape.causal.map(|_| cache.before[batch]);
                 Seen { keys, before, window: (shape.range == KeyRange::Window).then_some(cache.window) }
             }
         }
@@ -45,7 +91,7 @@ impl Seen {
 
     /// The end of the keys that a query sees.
     pub(super) fn end(&self, query: usize) -> usize {
-        self.before.map_or(self.keys, |before| self.keys.min(query + before + 1))
+        self.before.map_or(self.keys, |before| self.keys.min((query + 1).saturating_add(before)))
     }
 
     /// The first key that a query sees.
@@ -55,60 +101,109 @@ impl Seen {
 }
 
 impl Attention {
-    /// Computes attention over a cache. `operands.key` and `operands.value` are the cache's, of which a batch reads the
-    /// rows of its keys alone.
+    /// Computes attention over a cache, of which a batch reads the rows of its keys alone.
     ///
     /// # Errors
     ///
-    /// Where the shape is for no cache, a batch has more keys than the shape or fewer than causal queries, or an operand
-    /// is shorter than the shape and the cache say.
+    /// Where the shape is for no cache or for one that is held in another way, a batch has more keys than the shape, the
+    /// cache has no length for a batch or no scale for an element, or an operand is shorter than the shape and the cache
+    /// say.
     pub fn run_cached(
         &self,
-        operands: &Operands<'_>,
+        query: &[f32],
         cache: &Cache<'_>,
         output: &mut [f32],
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
-        let Operands { query, key, value, mask, keep } = *operands;
-        let operands = Operands { query: query.into(), key: key.into(), value: value.into(), mask, keep };
+        let (key, value) = (cache.key.numbers().into(), cache.value.numbers().into());
+        let mask = cache.bias.map(|bias| bias.elements);
+        let operands = Operands { query: query.into(), key, value, mask, keep: None };
         let output = output.into();
         self.check(&operands, &output, scratch)?;
-        self.check_cache(cache, [key.len(), value.len()])?;
+        self.check_lengths(cache)?;
+        self.check_rows(cache)?;
+        self.check_beside(cache)?;
         self.run_as_stored(&operands, Some(cache), output, scratch, parallel)
     }
 
-    fn check_cache(&self, cache: &Cache<'_>, have: [usize; 2]) -> Result<()> {
+    /// Whether the cache is of the shape's kind, and has lengths and scales.
+    fn check_lengths(&self, cache: &Cache<'_>) -> Result<()> {
         let shape = &self.shape;
-        let least = if shape.causal.is_some() { shape.queries() } else { 0 };
+        let heads = shape.heads() / shape.shared();
+        let is_held = |cells: &Cells<'_>, size: usize| cells.held() == shape.held && cells.has_scales(heads, size);
         let fits = shape.is_cached()
+            && is_held(&cache.key, shape.size())
+            && is_held(&cache.value, shape.value_size())
             && cache.keys.len() == shape.batch()
-            && cache.keys.iter().all(|keys| (least..=shape.keys()).contains(keys));
-        if !fits {
-            let reason = format!("{:?} over a cache with keys {:?}", shape.range, cache.keys);
-            return Err(KernelError::Unsupported { family: FAMILY, reason });
+            && cache.keys.iter().all(|keys| *keys <= shape.keys())
+            && (shape.causal.is_none() || cache.before.len() == shape.batch())
+            && cache.bias.is_some() == shape.mask.is_some();
+        match fits {
+            true => Ok(()),
+            false => {
+                let held = [cache.key.held(), cache.value.held()];
+                let reason = format!("{:?} of {:?} over {held:?} with keys {:?}", shape.range, shape.held, cache.keys);
+                Err(KernelError::Unsupported { family: FAMILY, reason })
+            }
         }
+    }
+
+    /// Whether the rows of all batches are there.
+    fn check_rows(&self, cache: &Cache<'_>) -> Result<()> {
+        let shape = &self.shape;
         let heads = shape.heads() / shape.shared();
         let operands = [
-            ("keys", shape.key.row(), shape.size(), have[0]),
-            ("values", shape.value.row(), shape.value_size(), have[1]),
+            ("keys", shape.key.row(), shape.size(), &cache.key),
+            ("values", shape.value.row(), shape.value_size(), &cache.value),
         ];
-        for (operand, row, run, have) in operands {
+        for (operand, row, size, cells) in operands {
+            // Rows of codes are dense.
+            let (step, run) = match cells {
+                Cells::F32(_) => (row.saturating_mul(4), size.saturating_mul(4)),
+                _ => (cells.held().row_bytes(size), cells.held().row_bytes(size)),
+            };
             let end = |(batch, &keys): (usize, &usize)| {
-                let starts =
-                    batch.checked_mul(cache.batch)?.checked_add((heads.max(1) - 1).checked_mul(cache.head)?)?;
+                let first = batch.checked_mul(cache.batch)?.checked_add((heads.max(1) - 1).checked_mul(cache.head)?)?;
                 match keys {
                     0 => Some(0),
-                    keys => starts.checked_add((keys - 1).checked_mul(row)?)?.checked_add(run),
+                    keys => first.checked_add(keys - 1)?.checked_mul(step)?.checked_add(run),
                 }
             };
             let ends = cache.keys.iter().enumerate().map(|batch| end(batch).unwrap_or(usize::MAX));
-            let need = if heads == 0 { 0 } else { ends.max().unwrap_or(0) };
+            let (have, need) = (cells.bytes(), if heads == 0 { 0 } else { ends.max().unwrap_or(0) });
             if have < need {
                 return Err(KernelError::Bounds { family: FAMILY, operand, have, need });
             }
         }
         Ok(())
+    }
+
+    /// Whether the scores of sinks and the rows of the bias are there.
+    fn check_beside(&self, cache: &Cache<'_>) -> Result<()> {
+        let shape = &self.shape;
+        let last = |head: usize, row: usize| {
+            let head = shape.heads().saturating_sub(1).checked_mul(head)?;
+            head.checked_add(shape.queries().saturating_sub(1).checked_mul(row)?)
+        };
+        let mut sizes = Vec::new();
+        if let Some(Sink { scores, head, row }) = cache.sink {
+            sizes.push(("sink", scores.len(), last(head, row).and_then(|last| last.checked_add(1))));
+        }
+        if let Some(Bias { elements, batch, head, row, first }) = cache.bias {
+            sizes.push(("first elements of the mask", first.len(), Some(shape.batch())));
+            for (at, (first, keys)) in first.iter().zip(cache.keys).enumerate() {
+                let last = last(head, row).zip(at.checked_mul(batch)).and_then(|(last, at)| last.checked_add(at));
+                let ends = last.and_then(|last| last.checked_add(*first)?.checked_add(*keys));
+                sizes.push(("mask", elements.len(), ends));
+            }
+        }
+        let is_empty = shape.units() == 0 || shape.queries() == 0;
+        let needs = sizes.into_iter().map(|(operand, have, need)| (operand, have, need.unwrap_or(usize::MAX)));
+        match needs.filter(|_| !is_empty).find(|&(_, have, need)| have < need) {
+            None => Ok(()),
+            Some((operand, have, need)) => Err(KernelError::Bounds { family: FAMILY, operand, have, need }),
+        }
     }
 }
 

@@ -35,6 +35,37 @@ pub enum KeyRange {
     Window,
 }
 
+/// How a cache holds its keys and values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum Held {
+    /// As `f32`, read in place.
+    #[default]
+    F32,
+    /// As codes of 8 bits with a sign, times a scale.
+    Bytes,
+    /// As codes of 4 bits, 8 more than the number, the first of two in the low half of a byte, times a scale. A row
+    /// starts with a byte.
+    Nibbles,
+}
+
+impl Held {
+    /// Bytes of a row of so many numbers.
+    #[must_use]
+    pub fn row_bytes(self, size: usize) -> usize {
+        match self {
+            Held::F32 => size.saturating_mul(4),
+            Held::Bytes => size,
+            Held::Nibbles => size.div_ceil(2),
+        }
+    }
+
+    /// Whether a run makes numbers of its rows, a block of keys at a time.
+    #[must_use]
+    pub fn is_quantized(self) -> bool {
+        self != Held::F32
+    }
+}
+
 /// Attention: softmax(scale Q K^T, adjusted) V, for each batch and head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct AttentionShape {
@@ -62,7 +93,8 @@ pub struct AttentionShape {
     pub value: Strides,
     /// Strides of results.
     pub output: Strides,
-    /// Strides of the mask, which is added to scores; its rows are those of queries and have an element for each key.
+    /// Strides of the mask, which is added to scores; its rows are those of queries and have an element for each key. Over
+    /// a cache they are 0, and the run says them ([`Bias`](super::Bias)).
     pub mask: Option<Strides>,
     /// Strides of the condition that keeps scores, with such rows.
     pub keep: Option<Strides>,
@@ -77,9 +109,11 @@ pub struct AttentionShape {
     /// For causal attention, the keys before the first query's own: query i sees keys 0 to i + that number. `None`: all
     /// keys.
     pub causal: Option<u64>,
-    /// Where a run learns which keys its batches have. From a cache, the number in `causal` means nothing: the last
-    /// query sees all keys of its batch, each one before it one less.
+    /// Where a run learns which keys its batches have. From a cache, the number in `causal` means nothing: the run says it
+    /// of each batch.
     pub range: KeyRange,
+    /// How a cache holds keys and values.
+    pub held: Held,
     /// Whether a query that sees no key gives zeros instead of NaN.
     pub blind_is_zero: bool,
     /// Element type of queries, keys and values.
@@ -199,7 +233,7 @@ impl AttentionShape {
             cached(self.key, key_rows, key_run)?,
             cached(self.value, self.keys(), self.value_size())?,
             span(self.heads(), self.output, self.queries(), self.value_size())?,
-            beside(self.mask)?,
+            if self.is_cached() { 0 } else { beside(self.mask)? },
             beside(self.keep)?,
         ])
     }
@@ -222,7 +256,7 @@ impl AttentionShape {
             && self.causal().is_none_or(|before| before < MOST)
             && self.cap.is_none_or(|cap| cap.get() > 0.0)
             && matches!(self.elements, Elements::F32 | Elements::Bf16Tiles)
-            && (!self.is_cached() || self.suits_cache())
+            && if self.is_cached() { self.suits_cache() } else { self.held == Held::F32 }
             && self.needs().is_some()
             && self.rows_are_apart()
     }
@@ -230,7 +264,13 @@ impl AttentionShape {
     /// Whether the driver takes it over a cache.
     fn suits_cache(&self) -> bool {
         let is_plain = [self.stored, self.written] == [Stored::F32; 2] && self.elements == Elements::F32;
-        self.mask.is_none() && self.keep.is_none() && !self.key_columns && is_plain
+        let is_dense =
+            [(self.key, self.size), (self.value, self.value_size)].iter().all(|&(rows, size)| rows.row == size);
+        self.mask.is_none_or(|mask| mask == Strides::default())
+            && self.keep.is_none()
+            && !self.key_columns
+            && is_plain
+            && (is_dense || !self.held.is_quantized())
     }
 
     /// Whether no two rows of results overlap, so that tasks may write them at the same time.
@@ -311,7 +351,9 @@ impl AttentionBlocks {
             stream,
             rows: count(rows),
             keys: count(keys),
-            pack_values: !stream && (shape.is_paired() || shape.queries() > 96 || collides),
+            pack_values: !stream
+                && !shape.held.is_quantized()
+                && (shape.is_paired() || shape.queries() > 96 || collides),
             head_tasks: count(threads.min(units)),
             query_tasks: count(query_tasks),
         }
@@ -330,6 +372,7 @@ impl AttentionBlocks {
             && self.keys() <= shape.keys().max(1)
             && (self.keys() == shape.keys().max(1) || self.keys().is_multiple_of(shape.panel(isa)))
             && self.rows().checked_mul(self.keys()).is_some_and(|scores| scores <= 1 << 24)
+            && !(self.pack_values && shape.held.is_quantized())
             && (!self.stream || isa.is_jit() && !shape.key_columns && !self.pack_values && shape.keys() > 0)
     }
 }

@@ -51,6 +51,7 @@ fn plain(batch: u64, heads: u64, queries: u64, keys: u64, size: u64) -> Attentio
         cap: None,
         causal: None,
         range: KeyRange::Shape,
+        held: Held::F32,
         blind_is_zero: false,
         stored: Stored::F32,
         written: Stored::F32,

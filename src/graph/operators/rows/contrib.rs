@@ -105,7 +105,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
-        types: Types::Input(0),
+        types: Types::By(contrib::group_query_types),
         shapes: Shapes::All(contrib::group_query),
         ..Operator::new(
             "com.microsoft",

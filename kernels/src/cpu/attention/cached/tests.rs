@@ -1,6 +1,7 @@
 //! Attention over a cache against the reference, which is given each batch by itself and a condition for its window.
 
-use super::super::shape::{AttentionBlocks, Strides};
+use super::super::held::{Scales, quantize};
+use super::super::shape::{AttentionBlocks, Held, Strides};
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::cpu::{Elements, EmitEach, Stored};
@@ -46,6 +47,7 @@ fn shape(keys: &[usize], queries: usize, range: KeyRange, cap: Option<f32>) -> A
         cap: cap.map(Into::into),
         causal: (!step).then_some(0),
         range,
+        held: Held::F32,
         blind_is_zero: true,
         stored: Stored::F32,
         written: Stored::F32,
@@ -89,6 +91,12 @@ fn expected(batch: usize, queries: usize, keys: usize, window: usize, cap: Optio
     output
 }
 
+/// A cache with room for [`ROOM`] rows of each head.
+fn plain<'a>(keys: &'a [usize], [key, value]: [Cells<'a>; 2]) -> Cache<'a> {
+    let batch = HEADS / SHARED * ROOM;
+    Cache { key, value, keys, before: keys, batch, head: ROOM, window: 0, sink: None, bias: None }
+}
+
 #[test]
 fn every_batch_sees_its_own_keys_and_its_window() {
     let lengths: [&[usize]; 4] = [&[9], &[70, 9, 31], &[450, 9], &[388, 449]];
@@ -109,14 +117,15 @@ fn every_batch_sees_its_own_keys_and_its_window() {
                 expected(batch, queries, keys, window.unwrap_or(usize::MAX), cap, all)
             };
             let expected: Vec<f32> = keys.iter().enumerate().flat_map(own).collect();
-            let operands = Operands { query: all[0], key: all[1], value: all[2], mask: None, keep: None };
-            let cache = Cache { keys, batch: per_batch, head: ROOM * SIZE, window: window.unwrap_or(0) };
+            let before: Vec<usize> = keys.iter().map(|keys| keys - queries).collect();
+            let window = window.unwrap_or(0);
+            let cache = Cache { window, before: &before, ..plain(keys, [all[1], all[2]].map(Cells::F32)) };
             for isa in levels() {
                 for blocks in [AttentionBlocks::pick(isa, &shape, 2), AttentionBlocks::in_order(isa, &shape, 2)] {
                     let attention = Attention::new(isa, shape, blocks, &EmitEach).unwrap();
                     let mut scratch = Canaried::new(attention.scratch_len());
                     let mut output = Canaried::new(expected.len());
-                    attention.run_cached(&operands, &cache, output.inside(), scratch.inside(), &Scoped).unwrap();
+                    attention.run_cached(all[0], &cache, output.inside(), scratch.inside(), &Scoped).unwrap();
                     scratch.open();
                     for (at, (found, expected)) in output.open().into_iter().zip(&expected).enumerate() {
                         let what = format!("{isa}, {blocks:?}, keys {keys:?}, {queries} queries, {window:?}, {cap:?}");
@@ -148,20 +157,141 @@ fn caches_that_do_not_fit_are_refused() {
     let per_batch = HEADS / SHARED * ROOM * SIZE;
     let (query, rows) = (floats(2 * 3 * HEADS * SIZE, 1), floats(2 * per_batch, 2));
     let run = |keys: &[usize], batch: usize, rows: &[f32]| {
-        let cache = Cache { keys, batch, head: ROOM * SIZE, window: 0 };
-        let operands = Operands { query: &query[..], key: rows, value: rows, mask: None, keep: None };
+        let cache = Cache { batch, ..plain(keys, [Cells::F32(rows); 2]) };
         let (mut output, mut scratch) = (vec![0.0; query.len()], vec![0.0; attention.scratch_len()]);
-        attention.run_cached(&operands, &cache, &mut output, &mut scratch, &Serial)
+        attention.run_cached(&query, &cache, &mut output, &mut scratch, &Serial)
     };
-    run(&[9, 450], per_batch, &rows).unwrap();
-    for keys in [&[9][..], &[9, 2], &[9, 451], &[9, usize::MAX]] {
-        assert!(matches!(run(keys, per_batch, &rows), Err(KernelError::Unsupported { .. })), "{keys:?}");
+    let rows_of_batch = per_batch / SIZE;
+    run(&[9, 450], rows_of_batch, &rows).unwrap();
+    for keys in [&[9][..], &[9, 451], &[9, usize::MAX]] {
+        assert!(matches!(run(keys, rows_of_batch, &rows), Err(KernelError::Unsupported { .. })), "{keys:?}");
     }
     let bounds = |result: Result<()>| matches!(result, Err(KernelError::Bounds { operand: "keys", .. }));
-    assert!(bounds(run(&[9, 450], per_batch, &rows[1..])));
+    assert!(bounds(run(&[9, 450], rows_of_batch, &rows[1..])));
     assert!(bounds(run(&[9, 9], usize::MAX / 2, &rows)));
     let operands = Operands { query: &query[..], key: &rows[..], value: &rows, mask: None, keep: None };
     let (mut output, mut scratch) = (vec![0.0; query.len()], vec![0.0; attention.scratch_len()]);
     let plain = attention.run(&operands, &mut output, &mut scratch, &Serial);
     assert!(matches!(plain, Err(KernelError::Unsupported { .. })), "a shape for a cache needs one");
+}
+
+#[test]
+fn what_is_beside_a_cache_and_does_not_fit_is_refused() {
+    let masked = AttentionShape { mask: Some(Strides::default()), ..shape(&[9, 9], 3, KeyRange::Cache, None) };
+    let isa = crate::isa::Isa::detect();
+    let blocks = AttentionBlocks::pick(isa, &masked, 1);
+    let attention = Attention::new(isa, masked, blocks, &EmitEach).unwrap();
+    let (query, rows) = (floats(2 * 3 * HEADS * SIZE, 1), floats(2 * HEADS / SHARED * ROOM * SIZE, 2));
+    let refused = |sink: usize, before: usize, first: &[usize], elements: usize| {
+        let (scores, elements) = (vec![0.0; sink], vec![0.0; elements]);
+        let cache = Cache {
+            before: &[6; 2][..before],
+            sink: Some(Sink { scores: &scores, head: 1, row: 0 }),
+            bias: Some(Bias { elements: &elements, batch: 0, head: 0, row: 9, first }),
+            ..plain(&[9, 9], [Cells::F32(&rows); 2])
+        };
+        let (mut output, mut scratch) = (vec![0.0; query.len()], vec![0.0; attention.scratch_len()]);
+        attention.run_cached(&query, &cache, &mut output, &mut scratch, &Serial).is_err()
+    };
+    assert!(!refused(HEADS, 2, &[0, 0], 27));
+    assert!(refused(HEADS - 1, 2, &[0, 0], 27), "a score for each head");
+    assert!(refused(HEADS, 1, &[0, 0], 27), "a length for each batch");
+    assert!(refused(HEADS, 2, &[0, 0], 26), "an element for each key");
+    assert!(refused(HEADS, 2, &[0, 1], 27) && refused(HEADS, 2, &[0], 27) && refused(HEADS, 2, &[0, usize::MAX], 27));
+}
+
+#[test]
+fn codes_give_what_their_numbers_give_with_sinks_and_biases_and_padded_queries() {
+    const BATCH: usize = 2;
+    const KV: usize = HEADS / SHARED;
+    let (numbers, scales) = (floats(2 * BATCH * KV * ROOM * SIZE, 5), floats(KV * SIZE, 6));
+    let scales: Vec<f32> = scales.iter().map(|scale| 0.01 + scale.abs() / 20.0).collect();
+    let biases = floats(BATCH * HEADS * 9 * ROOM, 7);
+    let sinks = floats(HEADS, 8);
+    let mut checked = 0;
+    for (held, is_one, queries) in [Held::F32, Held::Bytes, Held::Nibbles].into_iter().flat_map(|held| {
+        [true, false].into_iter().flat_map(move |one| [1usize, 9].into_iter().map(move |queries| (held, one, queries)))
+    }) {
+        let scales = if is_one { &scales[..1] } else { &scales[..] };
+        // What is held, and the numbers that it stands for.
+        let row = held.row_bytes(SIZE);
+        let mut bytes = vec![0u8; numbers.len() / SIZE * row];
+        for (at, (to, from)) in bytes.chunks_exact_mut(row).zip(numbers.chunks_exact(SIZE)).enumerate() {
+            quantize(crate::isa::Isa::Portable, held, from, Scales(scales), at / ROOM % KV, to);
+        }
+        let signed: Vec<i8> = bytes.iter().map(|&byte| byte as i8).collect();
+        let half = bytes.len() / 2;
+        let cells = |of: usize| match held {
+            Held::F32 => Cells::F32(&numbers[of * numbers.len() / 2..][..numbers.len() / 2]),
+            Held::Bytes => Cells::Bytes(&signed[of * half..][..half], Scales(scales)),
+            Held::Nibbles => Cells::Nibbles(&bytes[of * half..][..half], Scales(scales)),
+        };
+        let widened = [0, 1].map(|of| {
+            let mut all = vec![0.0; numbers.len() / 2];
+            for (line, to) in all.chunks_exact_mut(ROOM * SIZE).enumerate() {
+                cells(of).widen(crate::isa::Isa::Portable, line * ROOM..(line + 1) * ROOM, line % KV, SIZE, to);
+            }
+            all
+        });
+        // The second batch has four valid queries, and its padding sees what they see.
+        let (keys, before) = ([410, 37], [410 - queries, 37 - queries.min(4)]);
+        let query = floats(BATCH * queries * HEADS * SIZE, 3);
+        let mut expected = vec![0.0; query.len()];
+        for (line, to) in expected.chunks_exact_mut(SIZE).enumerate() {
+            let (batch, at, head) = (line / HEADS / queries, line / HEADS % queries, line % HEADS);
+            let first = (batch * KV + head / SHARED) * ROOM * SIZE;
+            let seen = keys[batch].min(before[batch] + at + 1);
+            let score = |key: usize| {
+                let pairs = query[line * SIZE..][..SIZE].iter().zip(&widened[0][first + key * SIZE..]);
+                let product: f64 = pairs.map(|(query, key)| f64::from(*query) * f64::from(*key)).sum();
+                product * 0.25 + f64::from(biases[((batch * HEADS + head) * queries + at) * ROOM + batch + key])
+            };
+            let weights: Vec<f64> = (0..seen).map(|key| score(key).exp()).collect();
+            let sum = weights.iter().sum::<f64>() + f64::from(sinks[head]).exp();
+            for (feature, to) in to.iter_mut().enumerate() {
+                let value = |key: usize| f64::from(widened[1][first + key * SIZE + feature]);
+                *to = weights.iter().enumerate().map(|(key, weight)| weight / sum * value(key)).sum::<f64>() as f32;
+            }
+        }
+        let masked =
+            AttentionShape { held, mask: Some(Strides::default()), ..shape(&keys, queries, KeyRange::Cache, None) };
+        // Over single positions, heads that share keys are queries.
+        let (head, row) = if queries == 1 { (SHARED, 1) } else { (1, 0) };
+        let [bias_head, bias_row] = if queries == 1 { [SHARED * ROOM, ROOM] } else { [queries * ROOM, ROOM] };
+        let (batch, first) = (HEADS * queries * ROOM, [0, 1]);
+        let cache = Cache {
+            before: &before,
+            sink: Some(Sink { scores: &sinks, head, row }),
+            bias: Some(Bias { elements: &biases, batch, head: bias_head, row: bias_row, first: &first }),
+            ..plain(&keys, [cells(0), cells(1)])
+        };
+        for isa in levels() {
+            for blocks in [AttentionBlocks::pick(isa, &masked, 2), AttentionBlocks::in_order(isa, &masked, 2)] {
+                let attention = Attention::new(isa, masked, blocks, &EmitEach).unwrap();
+                let mut scratch = Canaried::new(attention.scratch_len());
+                let mut output = Canaried::new(expected.len());
+                attention.run_cached(&query, &cache, output.inside(), scratch.inside(), &Scoped).unwrap();
+                scratch.open();
+                for (at, (found, expected)) in output.open().into_iter().zip(&expected).enumerate() {
+                    let what = format!("{isa}, {held:?}, {blocks:?}, {queries} queries");
+                    assert!((found - expected).abs() <= 2e-5, "{what}: {found} at {at}, expected {expected}");
+                }
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 12 * 2, "{checked}");
+}
+
+#[test]
+fn scratch_over_codes_is_that_of_a_block() {
+    let isa = crate::isa::Isa::detect();
+    let len = |queries: usize, room: u64| {
+        let shape = AttentionShape { keys: room, held: Held::Bytes, ..shape(&[9], queries, KeyRange::Cache, None) };
+        let blocks = AttentionBlocks::pick(isa, &shape, 1);
+        Attention::new(isa, shape, blocks, &EmitEach).unwrap().scratch_len()
+    };
+    for queries in [1, 9, 300] {
+        assert_eq!(len(queries, 1 << 12), len(queries, 1 << 20), "{queries} queries");
+    }
 }

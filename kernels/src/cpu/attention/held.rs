@@ -1,0 +1,228 @@
+//! Keys and values as a cache holds them: numbers, or codes times a scale, which a run widens a block at a time.
+
+use std::ops::Range;
+
+use super::shape::Held;
+use crate::cpu::multiversion::multiversion;
+use crate::isa::Isa;
+
+/// The rows of keys or of values of a cache, dense where they are codes.
+#[derive(Clone, Copy, Debug)]
+pub enum Cells<'a> {
+    /// Numbers.
+    F32(&'a [f32]),
+    /// Codes of 8 bits with a sign.
+    Bytes(&'a [i8], Scales<'a>),
+    /// Codes of 4 bits: [`Held::Nibbles`].
+    Nibbles(&'a [u8], Scales<'a>),
+}
+
+/// What codes are multiplied by: one number for all, or one for each head and element of a row [heads, size].
+#[derive(Clone, Copy, Debug)]
+pub struct Scales<'a>(pub &'a [f32]);
+
+impl<'a> Scales<'a> {
+    /// Those of a head whose rows have so many elements: one, or as many.
+    fn of_head(self, head: usize, size: usize) -> &'a [f32] {
+        match self.0 {
+            [_] => self.0,
+            all => &all[head * size..][..size],
+        }
+    }
+}
+
+impl<'a> Cells<'a> {
+    /// How they are held.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        match self {
+            Cells::F32(_) => Held::F32,
+            Cells::Bytes(..) => Held::Bytes,
+            Cells::Nibbles(..) => Held::Nibbles,
+        }
+    }
+
+    /// Bytes of all rows.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Cells::F32(numbers) => size_of_val(*numbers),
+            Cells::Bytes(codes, _) => codes.len(),
+            Cells::Nibbles(codes, _) => codes.len(),
+        }
+    }
+
+    /// The numbers, where they are read in place.
+    pub(super) fn numbers(&self) -> &'a [f32] {
+        match self {
+            Cells::F32(numbers) => numbers,
+            _ => &[],
+        }
+    }
+
+    /// Whether there are scales for so many heads with rows of that size.
+    pub(super) fn has_scales(&self, heads: usize, size: usize) -> bool {
+        match self {
+            Cells::F32(_) => true,
+            Cells::Bytes(_, Scales(scales)) | Cells::Nibbles(_, Scales(scales)) => {
+                scales.len() == 1 || heads.checked_mul(size) == Some(scales.len())
+            }
+        }
+    }
+
+    /// Writes the numbers of these rows of a head to `to`, which has `size` elements for each.
+    ///
+    /// # Panics
+    ///
+    /// Where the rows or their scales are not there.
+    pub fn widen(&self, isa: Isa, rows: Range<usize>, head: usize, size: usize, to: &mut [f32]) {
+        let row = self.held().row_bytes(size);
+        match *self {
+            Cells::F32(numbers) => to.copy_from_slice(&numbers[rows.start * size..rows.end * size]),
+            Cells::Bytes(codes, scales) => {
+                bytes(isa, &codes[rows.start * row..rows.end * row], scales.of_head(head, size), to);
+            }
+            Cells::Nibbles(codes, scales) => {
+                let codes = &codes[rows.start * row..rows.end * row];
+                nibbles(isa, codes, scales.of_head(head, size), size.max(1), to);
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// Numbers of codes: `scales` are those of a row, or one.
+    fn bytes(codes: &[i8], scales: &[f32], to: &mut [f32]) {
+        match *scales {
+            [scale] => to.iter_mut().zip(codes).for_each(|(to, &code)| *to = f32::from(code) * scale),
+            _ => {
+                let size = scales.len().max(1);
+                for (to, codes) in to.chunks_exact_mut(size).zip(codes.chunks_exact(size)) {
+                    to.iter_mut().zip(codes).zip(scales).for_each(|((to, &code), scale)| *to = f32::from(code) * scale);
+                }
+            }
+        }
+    }
+}
+
+multiversion! {
+    /// As [`bytes`], of rows of `size` codes, two in a byte.
+    fn nibbles(codes: &[u8], scales: &[f32], size: usize, to: &mut [f32]) {
+        let number = |code: u8| f32::from(code as i8 - 8);
+        for (to, codes) in to.chunks_exact_mut(size).zip(codes.chunks_exact(size.div_ceil(2))) {
+            match *scales {
+                [scale] => {
+                    for (to, &code) in to.chunks_mut(2).zip(codes) {
+                        to[0] = number(code & 15) * scale;
+                        if let [_, second] = to {
+                            *second = number(code >> 4) * scale;
+                        }
+                    }
+                }
+                _ => {
+                    for ((to, &code), scales) in to.chunks_mut(2).zip(codes).zip(scales.chunks(2)) {
+                        to[0] = number(code & 15) * scales[0];
+                        if let ([_, second], [_, scale]) = (to, scales) {
+                            *second = number(code >> 4) * scale;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the codes of a row to `to`, which has the bytes of one: multiples of the scale, rounded to the nearest, ties to
+/// even, and clamped. As ONNX Runtime does, a row is multiplied by 1 / scale, and by 1 where the scale is 0.
+///
+/// # Panics
+///
+/// Where `scales` has neither one number nor those of the head.
+pub fn quantize(isa: Isa, held: Held, row: &[f32], scales: Scales<'_>, head: usize, to: &mut [u8]) {
+    let of_head = || scales.of_head(head, row.len());
+    match held {
+        Held::F32 => to.chunks_exact_mut(4).zip(row).for_each(|(to, number)| to.copy_from_slice(&number.to_ne_bytes())),
+        Held::Bytes => to_bytes(isa, row, of_head(), to),
+        Held::Nibbles => to_nibbles(isa, row, of_head(), to),
+    }
+}
+
+#[inline(always)]
+fn inverse(scale: f32) -> f32 {
+    if scale == 0.0 { 1.0 } else { 1.0 / scale }
+}
+
+multiversion! {
+    fn to_bytes(row: &[f32], scales: &[f32], to: &mut [u8]) {
+        let code = |number: f32, inverse: f32| (number * inverse).round_ties_even().clamp(-128.0, 127.0) as i8 as u8;
+        match *scales {
+            [scale] => {
+                let inverse = inverse(scale);
+                to.iter_mut().zip(row).for_each(|(to, &number)| *to = code(number, inverse));
+            }
+            _ => {
+                let numbers = row.iter().zip(scales);
+                to.iter_mut().zip(numbers).for_each(|(to, (&number, &scale))| *to = code(number, inverse(scale)));
+            }
+        }
+    }
+}
+
+multiversion! {
+    fn to_nibbles(row: &[f32], scales: &[f32], to: &mut [u8]) {
+        let code = |number: f32, scale: f32| {
+            let code = (number * inverse(scale)).round_ties_even().clamp(-8.0, 7.0) as i8;
+            (code + 8) as u8
+        };
+        let scale = |at: usize| if let [scale] = *scales { scale } else { scales[at] };
+        for (at, (to, pair)) in to.iter_mut().zip(row.chunks(2)).enumerate() {
+            let second = pair.get(1).map_or(0, |&number| code(number, scale(2 * at + 1)));
+            *to = code(pair[0], scale(2 * at)) | second << 4;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels() -> [Isa; 2] {
+        [Isa::Portable, Isa::detect()]
+    }
+
+    #[test]
+    fn rows_are_rounded_to_even_and_clamped() {
+        let row = [0.5, 1.5, -0.5, -2.5, 127.4, 200.0, -128.6, f32::NEG_INFINITY, f32::NAN];
+        for isa in levels() {
+            let mut to = [0u8; 9];
+            quantize(isa, Held::Bytes, &row, Scales(&[1.0]), 0, &mut to);
+            assert_eq!(to.map(|byte| byte as i8), [0, 2, 0, -2, 127, 127, -128, -128, 0]);
+            let mut to = [0u8; 5];
+            quantize(isa, Held::Nibbles, &row, Scales(&[1.0]), 0, &mut to);
+            // 8 more than 0, 2, 0, -2, 7, 7, -8, -8 and 0; the last byte has one code.
+            assert_eq!(to, [0xa8, 0x68, 0xff, 0x00, 0x08]);
+        }
+    }
+
+    #[test]
+    fn a_scale_is_for_all_or_for_an_element_of_a_head() {
+        let scales = [1.0, 2.0, 4.0, 0.5, 0.25, 0.0];
+        for (isa, held) in levels().into_iter().flat_map(|isa| [(isa, Held::Bytes), (isa, Held::Nibbles)]) {
+            for (head, row) in [(0, [3.0, -4.0, 8.0]), (1, [-1.5, 1.0, 5.0])] {
+                let mut codes = vec![0u8; 2 * held.row_bytes(3)];
+                let (first, second) = codes.split_at_mut(held.row_bytes(3));
+                quantize(isa, held, &[0.0; 3], Scales(&scales), head, first);
+                quantize(isa, held, &row, Scales(&scales), head, second);
+                let signed: Vec<i8> = codes.iter().map(|&code| code as i8).collect();
+                let cells = match held {
+                    Held::Nibbles => Cells::Nibbles(&codes, Scales(&scales)),
+                    _ => Cells::Bytes(&signed, Scales(&scales)),
+                };
+                let mut numbers = [1.0; 6];
+                cells.widen(isa, 0..2, head, 3, &mut numbers);
+                // Codes of a scale of 0 are the numbers themselves.
+                let last = if head == 0 { row[2] } else { 0.0 };
+                assert_eq!(numbers, [0.0, 0.0, 0.0, row[0], row[1], last], "{isa} {held:?}");
+            }
+        }
+    }
+}
