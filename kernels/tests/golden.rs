@@ -142,18 +142,17 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 12] {
     ]
 }
 
-/// Rows of bytes by block-quantised weights: four products at a time on two panels and on a slice of one, pairs in 16
-/// bits, and widened pairs.
+/// Rows of bytes by block-quantised weights: four products at a time of a few rows on two panels, and of more on one;
+/// pairs in 16 bits, and widened pairs.
 fn rows_of_bytes(isa: Isa) -> [(&'static str, CodeKey); 4] {
     [
-        ("block-fours", Products::Fours, 1, 2, Codes::Int4, ZeroPoints::Bytes),
-        ("block-slice", Products::Fours, 2, 1, Codes::Int4, ZeroPoints::Bytes),
-        ("block-pairs", Products::Pairs, 1, 1, Codes::Int4, ZeroPoints::Bytes),
-        ("block-widened", Products::Pairs, 1, 1, Codes::Int8, ZeroPoints::Middle),
+        ("block-fours", Products::Fours, 2, 2, Codes::Int4, ZeroPoints::Bytes),
+        ("block-fours-rows", Products::Fours, 3, 1, Codes::Int4, ZeroPoints::Bytes),
+        ("block-pairs", Products::Pairs, 2, 1, Codes::Int4, ZeroPoints::Bytes),
+        ("block-widened", Products::Pairs, 2, 1, Codes::Int8, ZeroPoints::Middle),
     ]
-    .map(|(name, products, vectors, streams, codes, zeros)| {
-        let (rows, slice) = (2, 1);
-        (name, CodeKey::BlockDot(BlockDotCode { isa, products, rows, vectors, slice, streams, codes, zeros }))
+    .map(|(name, products, rows, streams, codes, zeros)| {
+        (name, CodeKey::BlockDot(BlockDotCode { isa, products, rows, vectors: 1, streams, codes, zeros }))
     })
 }
 

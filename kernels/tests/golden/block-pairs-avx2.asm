@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx2, products: Pairs, rows: 2, vectors: 1, slice: 1, streams: 1, codes: Int4, zeros: Bytes })
+; BlockDot(BlockDotCode { isa: Avx2, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int4, zeros: Bytes })
 ; part 0, 1568 bytes
 0000 push rbx
 0001 push rbp
@@ -14,20 +14,20 @@
 002c mov rdx,[rdi+10h]
 0030 mov r8,[rdi+18h]
 0034 lea r9,[r8+r8*2]
-0038 mov r10,[rdi+28h]
-003c mov rbx,[rdi+50h]
+0038 mov r10,[rdi+20h]
+003c mov rbx,[rdi+48h]
 0040 test rbx,rbx
 0043 je near 0000000000000060h
 0049 vmovups ymm0,[rbx]
-004e add rbx,[rdi+58h]
+004e add rbx,[rdi+50h]
 0052 vmovups ymm1,[rbx]
-0057 add rbx,[rdi+58h]
+0057 add rbx,[rdi+50h]
 005b jmp 000000000000006Ah
 0060 vxorps ymm0,ymm0,ymm0
 0065 vxorps ymm1,ymm1,ymm1
 006a test r10,r10
 006d je near 00000000000002FBh
-0073 mov r11,[rdi+30h]
+0073 mov r11,[rdi+28h]
 0077 mov rax,rdx
 007a add rdx,28h
 007e vxorps ymm2,ymm2,ymm2
@@ -151,7 +151,7 @@
 02ee sub r10,1
 02f2 test r10,r10
 02f5 jne near 0000000000000073h
-02fb mov r11,[rdi+38h]
+02fb mov r11,[rdi+30h]
 02ff test r11,r11
 0302 je near 000000000000056Eh
 0308 mov rax,rdx
@@ -272,11 +272,11 @@
 0560 vmulps ymm8,ymm5,[rax]
 0565 vfmadd231ps ymm1,ymm3,ymm8
 056a add rcx,10h
-056e mov rbx,[rdi+40h]
+056e mov rbx,[rdi+38h]
 0572 vmovups [rbx],ymm0
-0577 add rbx,[rdi+48h]
+0577 add rbx,[rdi+40h]
 057b vmovups [rbx],ymm1
-0580 add rbx,[rdi+48h]
+0580 add rbx,[rdi+40h]
 0584 pop r15
 0586 pop r14
 0588 pop r13

@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx512, products: Pairs, rows: 2, vectors: 1, slice: 1, streams: 1, codes: Int4, zeros: Bytes })
+; BlockDot(BlockDotCode { isa: Avx512, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int4, zeros: Bytes })
 ; part 0, 1740 bytes
 0000 push rbx
 0001 push rbp
@@ -14,20 +14,20 @@
 002f mov rdx,[rdi+10h]
 0033 mov r8,[rdi+18h]
 0037 lea r9,[r8+r8*2]
-003b mov r10,[rdi+28h]
-003f mov rbx,[rdi+50h]
+003b mov r10,[rdi+20h]
+003f mov rbx,[rdi+48h]
 0043 test rbx,rbx
 0046 je near 0000000000000065h
 004c vmovups zmm0,[rbx]
-0052 add rbx,[rdi+58h]
+0052 add rbx,[rdi+50h]
 0056 vmovups zmm1,[rbx]
-005c add rbx,[rdi+58h]
+005c add rbx,[rdi+50h]
 0060 jmp 0000000000000071h
 0065 vpxord zmm0,zmm0,zmm0
 006b vpxord zmm1,zmm1,zmm1
 0071 test r10,r10
 0074 je near 0000000000000384h
-007a mov r11,[rdi+30h]
+007a mov r11,[rdi+28h]
 007e mov rax,rdx
 0081 add rdx,50h
 0085 vpxord zmm2,zmm2,zmm2
@@ -154,7 +154,7 @@
 0377 sub r10,1
 037b test r10,r10
 037e jne near 000000000000007Ah
-0384 mov r11,[rdi+38h]
+0384 mov r11,[rdi+30h]
 0388 test r11,r11
 038b je near 0000000000000697h
 0391 mov rax,rdx
@@ -282,11 +282,11 @@
 0687 vmulps zmm8,zmm5,[rax]
 068d vfmadd231ps zmm1,zmm3,zmm8
 0693 add rcx,10h
-0697 mov rbx,[rdi+40h]
+0697 mov rbx,[rdi+38h]
 069b vmovups [rbx],zmm0
-06a1 add rbx,[rdi+48h]
+06a1 add rbx,[rdi+40h]
 06a5 vmovups [rbx],zmm1
-06ab add rbx,[rdi+48h]
+06ab add rbx,[rdi+40h]
 06af pop r15
 06b1 pop r14
 06b3 pop r13

@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx2, products: Pairs, rows: 2, vectors: 1, slice: 1, streams: 1, codes: Int8, zeros: Middle })
+; BlockDot(BlockDotCode { isa: Avx2, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int8, zeros: Middle })
 ; part 0, 1344 bytes
 0000 push rbx
 0001 push rbp
@@ -13,20 +13,20 @@
 0023 mov rdx,[rdi+10h]
 0027 mov r8,[rdi+18h]
 002b lea r9,[r8+r8*2]
-002f mov r10,[rdi+28h]
-0033 mov rbx,[rdi+50h]
+002f mov r10,[rdi+20h]
+0033 mov rbx,[rdi+48h]
 0037 test rbx,rbx
 003a je near 0000000000000057h
 0040 vmovups ymm0,[rbx]
-0045 add rbx,[rdi+58h]
+0045 add rbx,[rdi+50h]
 0049 vmovups ymm1,[rbx]
-004e add rbx,[rdi+58h]
+004e add rbx,[rdi+50h]
 0052 jmp 0000000000000061h
 0057 vxorps ymm0,ymm0,ymm0
 005c vxorps ymm1,ymm1,ymm1
 0061 test r10,r10
 0064 je near 00000000000002A1h
-006a mov r11,[rdi+30h]
+006a mov r11,[rdi+28h]
 006e mov rax,rdx
 0071 add rdx,20h
 0075 vpbroadcastd ymm2,[rcx]
@@ -136,7 +136,7 @@
 0294 sub r10,1
 0298 test r10,r10
 029b jne near 000000000000006Ah
-02a1 mov r11,[rdi+38h]
+02a1 mov r11,[rdi+30h]
 02a5 test r11,r11
 02a8 je near 00000000000004D4h
 02ae mov rax,rdx
@@ -245,11 +245,11 @@
 04c6 vmulps ymm8,ymm5,[rax]
 04cb vfmadd231ps ymm1,ymm3,ymm8
 04d0 add rcx,10h
-04d4 mov rbx,[rdi+40h]
+04d4 mov rbx,[rdi+38h]
 04d8 vmovups [rbx],ymm0
-04dd add rbx,[rdi+48h]
+04dd add rbx,[rdi+40h]
 04e1 vmovups [rbx],ymm1
-04e6 add rbx,[rdi+48h]
+04e6 add rbx,[rdi+40h]
 04ea pop r15
 04ec pop r14
 04ee pop r13

@@ -1,4 +1,4 @@
-; BlockDot(BlockDotCode { isa: Avx512, products: Pairs, rows: 2, vectors: 1, slice: 1, streams: 1, codes: Int8, zeros: Middle })
+; BlockDot(BlockDotCode { isa: Avx512, products: Pairs, rows: 2, vectors: 1, streams: 1, codes: Int8, zeros: Middle })
 ; part 0, 1608 bytes
 0000 push rbx
 0001 push rbp
@@ -13,20 +13,20 @@
 0025 mov rdx,[rdi+10h]
 0029 mov r8,[rdi+18h]
 002d lea r9,[r8+r8*2]
-0031 mov r10,[rdi+28h]
-0035 mov rbx,[rdi+50h]
+0031 mov r10,[rdi+20h]
+0035 mov rbx,[rdi+48h]
 0039 test rbx,rbx
 003c je near 000000000000005Bh
 0042 vmovups zmm0,[rbx]
-0048 add rbx,[rdi+58h]
+0048 add rbx,[rdi+50h]
 004c vmovups zmm1,[rbx]
-0052 add rbx,[rdi+58h]
+0052 add rbx,[rdi+50h]
 0056 jmp 0000000000000067h
 005b vpxord zmm0,zmm0,zmm0
 0061 vpxord zmm1,zmm1,zmm1
 0067 test r10,r10
 006a je near 0000000000000346h
-0070 mov r11,[rdi+30h]
+0070 mov r11,[rdi+28h]
 0074 mov rax,rdx
 0077 add rdx,40h
 007b vbroadcastss zmm2,[rcx]
@@ -144,7 +144,7 @@
 0339 sub r10,1
 033d test r10,r10
 0340 jne near 0000000000000070h
-0346 mov r11,[rdi+38h]
+0346 mov r11,[rdi+30h]
 034a test r11,r11
 034d je near 0000000000000619h
 0353 mov rax,rdx
@@ -261,11 +261,11 @@
 0609 vmulps zmm8,zmm5,[rax]
 060f vfmadd231ps zmm1,zmm3,zmm8
 0615 add rcx,10h
-0619 mov rbx,[rdi+40h]
+0619 mov rbx,[rdi+38h]
 061d vmovups [rbx],zmm0
-0623 add rbx,[rdi+48h]
+0623 add rbx,[rdi+40h]
 0627 vmovups [rbx],zmm1
-062d add rbx,[rdi+48h]
+062d add rbx,[rdi+40h]
 0631 pop r15
 0633 pop r14
 0635 pop r13

@@ -6,8 +6,8 @@
 //! where blocks have their own, and adds it to the sum of the row, times the step of the row's block and the scale of
 //! the weights'.
 //!
-//! Codes are unpacked once for all rows of a call. Of one row a call reads whole panels, several side by side, because
-//! memory limits it; of more rows it reads a slice of a panel, as narrow as leaves registers for the most rows.
+//! Codes are unpacked once for all rows of a call. Memory limits one or two rows, which read several panels side by side
+//! and a few words of each at a time.
 
 use std::ops::Range;
 
@@ -19,14 +19,14 @@ use super::bytes::ByteRows;
 use super::format::{BlockFormat, Codes, ZeroPoints};
 use super::layout::BlockPanels;
 use super::products::Products;
-use super::streams::{AHEAD, HEAD, Streams, WORDS};
+use super::streams::{AHEAD, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
 
 /// Rows that are multiplied side by side at most.
-const MOST_ROWS: usize = 13;
+const MOST_ROWS: usize = 6;
 
 /// Words of codes whose pairs of products are added in 16 bits: eight pairs of up to 15 times 128 times 2 of codes of
 /// four bits, sixteen of up to 3 times 128 times 2 of two.
@@ -43,9 +43,7 @@ pub struct BlockDotCode {
     pub rows: u8,
     /// Vectors that a panel is wide.
     pub vectors: u8,
-    /// Those of them that a call computes.
-    pub slice: u8,
-    /// Panels that are read side by side: 1, 2 or 4; of slices 1.
+    /// Panels that are read side by side: 1, 2 or 4.
     pub streams: u8,
     /// What codes mean: integers.
     pub codes: Codes,
@@ -60,11 +58,9 @@ struct DotArgs {
     heads: *const u32,
     /// The rows' bytes.
     bytes: *const u32,
-    /// The slice of the first of the panels, and bytes from one panel to the next.
+    /// The first of the panels, and bytes from one to the next.
     panels: *const u8,
     panel_stride: usize,
-    /// Bytes from a slice's scales to where its zero points would have the panel's scales before them.
-    zeros_before: isize,
     /// Whole blocks, words of a column in each, and in the block behind them.
     blocks: usize,
     words: usize,
@@ -90,7 +86,7 @@ impl Arguments for DotArgs {
         extents.read("bytes of rows", self.bytes).over(words, word).bytes(word);
         let panel = panels.panel_bytes(key.isa, words, blocks);
         extents.read("panels", self.panels).over(count, self.panel_stride).bytes(panel);
-        let columns = count * panels.columns(key.isa) * 4;
+        let columns = count * panels.width(key.isa) * 4;
         extents.write("C", self.c).over(rows, self.ldc).bytes(columns);
         if !self.from.is_null() {
             extents.read("what sums begin with", self.from).over(rows, self.from_stride).bytes(columns);
@@ -102,17 +98,10 @@ impl Arguments for DotArgs {
 #[derive(Clone, Debug)]
 pub(super) struct Dots {
     pub(super) rows: ByteRows,
-    /// Of several panels side by side, as many as the level has registers for, and of one or a slice of it.
+    /// Of several panels side by side, as many as the level has registers for, and of one.
     several: Option<Emitted<BlockDotCode>>,
     one: Emitted<BlockDotCode>,
     pub(super) streams: usize,
-}
-
-/// Rows that are multiplied side by side, and the vectors of a panel that they are multiplied with at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tile {
-    pub(super) rows: usize,
-    pub(super) slice: usize,
 }
 
 /// Operands of a call: heads and bytes of its rows, a panel, and where results go.
@@ -134,43 +123,27 @@ impl Dots {
         format.codes.are_integers() && format.block() <= 256
     }
 
-    /// The tile for `m` rows: of all slices of a panel one that unpacks codes the fewest times, the widest of these.
-    /// Groups of as many rows or of one less are as few as can be.
-    pub(super) fn tile(isa: Isa, products: Products, panels: &BlockPanels, m: usize) -> Tile {
-        let wide = (panels.width / isa.lanes()).max(1);
-        let fits = |rows: usize, slice: usize| {
-            let key = BlockDotCode::new(isa, &ByteRows { panels: *panels, rows, products }, slice, 1);
-            key.is_some_and(|key| key.registers() <= usize::from(isa.registers()))
-        };
-        // A row's element is loaded once for a slice: with one vector for each load, loads take longer than products.
-        let least = if products == Products::Fours { wide.min(2) } else { 1 };
-        let slices = (least..=wide).rev().filter(|slice| wide.is_multiple_of(*slice));
-        let groups = slices.filter_map(|slice| {
-            let most = (1..=MOST_ROWS).rev().find(|&rows| fits(rows, slice))?;
-            Some((m.div_ceil(most).max(1), slice))
+    /// Rows that are multiplied side by side, of `m` rows: groups of as many or of one less are as few as can be.
+    pub(super) fn rows_of(isa: Isa, products: Products, panels: &BlockPanels, m: usize) -> usize {
+        let most = (1..=MOST_ROWS).rev().find(|&rows| {
+            let rows = ByteRows { panels: *panels, rows, products };
+            BlockDotCode::new(isa, &rows, 1).is_some_and(|key| key.registers() <= usize::from(isa.registers()))
         });
-        // The first of the least, and so the widest.
-        let (groups, slice) = groups.min_by_key(|(groups, _)| *groups).unwrap_or((m.max(1), 1));
-        Tile { rows: m.div_ceil(groups).max(1), slice }
+        let most = most.unwrap_or(1);
+        m.div_ceil(m.div_ceil(most).max(1)).max(1)
     }
 
-    /// The kernels of so many rows for slices of the panels of a matrix, at most `most` of which are read side by side.
-    pub(super) fn new(isa: Isa, rows: ByteRows, slice: usize, most: usize, source: &dyn CodeSource) -> Result<Dots> {
+    /// The kernels of so many rows for panels of a matrix, at most `most` of which are read side by side.
+    pub(super) fn new(isa: Isa, rows: ByteRows, most: usize, source: &dyn CodeSource) -> Result<Dots> {
         let key = |streams| {
             let refused = || KernelError::Unsupported { family: FAMILY, reason: format!("{rows:?}") };
-            BlockDotCode::new(isa, &rows, slice, streams).ok_or_else(refused)
+            BlockDotCode::new(isa, &rows, streams).ok_or_else(refused)
         };
-        let most = if slice * isa.lanes() < rows.panels.width { 1 } else { most };
         let fits = |streams| key(streams).is_ok_and(|key| key.registers() <= usize::from(isa.registers()));
         let streams = Streams::most(&rows.panels, most, fits);
         let make = |streams| Emitted::new(key(streams)?, CodeKey::BlockDot, source);
         let several = (streams > 1).then(|| make(streams)).transpose()?;
         Ok(Dots { rows, several, one: make(1)?, streams })
-    }
-
-    /// Whether a panel is read slice by slice.
-    pub(super) fn is_sliced(&self) -> bool {
-        self.one.key().slice < self.one.key().vectors
     }
 
     /// Computes the blocks `blocks` of the columns of `streams` panels, one or as many as the kernels read side by side.
@@ -188,13 +161,11 @@ impl Dots {
             0 => (operands.bias, 0),
             _ => (operands.c.cast_const(), operands.ldc),
         };
-        let panels = operands.panels.wrapping_add(blocks.start * of.block_bytes());
-        let mut args = DotArgs {
+        let args = DotArgs {
             heads: operands.rows.wrapping_add(2 * rows * blocks.start),
             bytes: operands.rows.wrapping_add(self.rows.heads_len() + rows * self.rows.parts() * first),
-            panels,
+            panels: operands.panels.wrapping_add(blocks.start * of.block_bytes()),
             panel_stride: of.panel_bytes(),
-            zeros_before: 0,
             blocks: words / each,
             words: each,
             last: words % each,
@@ -204,17 +175,8 @@ impl Dots {
             from_stride,
         };
         let kernel = self.several.as_ref().filter(|_| streams > 1).unwrap_or(&self.one);
-        let key = kernel.key();
-        for first in (0..usize::from(key.vectors)).step_by(usize::from(key.slice)) {
-            let bytes = first * key.isa.lanes() * 4;
-            args.panels = panels.wrapping_add(bytes);
-            args.zeros_before = key.panels().zeros_before(key.isa, first);
-            args.c = operands.c.wrapping_byte_add(bytes);
-            args.from = if from.is_null() { from } else { from.wrapping_byte_add(bytes) };
-            // SAFETY: the caller's contract; the struct is the one that the emitter reads. Slices of a panel and of C
-            // are in them.
-            unsafe { kernel.call(&args, given) }
-        }
+        // SAFETY: the caller's contract; the struct is the one that the emitter reads.
+        unsafe { kernel.call(&args, given) }
     }
 }
 
@@ -227,47 +189,53 @@ const COUNT: Gpr = Gpr::R11;
 const OTHER: Gpr = Gpr::RBX;
 
 impl BlockDotCode {
-    fn new(isa: Isa, rows: &ByteRows, slice: usize, streams: usize) -> Option<BlockDotCode> {
+    fn new(isa: Isa, rows: &ByteRows, streams: usize) -> Option<BlockDotCode> {
         let BlockFormat { codes, zeros, .. } = rows.panels.format;
         let vectors = u8::try_from(rows.panels.width / isa.lanes()).ok()?;
-        let [count, slice, streams] = [rows.rows, slice, streams].map(u8::try_from);
-        let (count, slice, streams) = (count.ok()?, slice.ok()?, streams.ok()?);
-        Some(BlockDotCode { isa, products: rows.products, rows: count, vectors, slice, streams, codes, zeros })
+        let (count, streams) = (u8::try_from(rows.rows).ok()?, u8::try_from(streams).ok()?);
+        Some(BlockDotCode { isa, products: rows.products, rows: count, vectors, streams, codes, zeros })
     }
 
     fn panels(&self) -> Streams {
-        Streams { vectors: self.vectors, slice: self.slice, count: self.streams, zeros: self.zeros }
+        Streams { vectors: self.vectors, count: self.streams, zeros: self.zeros }
     }
 
-    /// Vectors that a call computes.
+    /// Vectors of all panels.
     fn vectors(&self) -> u8 {
         self.panels().all()
     }
 
-    /// Registers: of each row and vector a sum and an integer sum over the block; two constants; elements of rows and
-    /// unsigned bytes of codes; words, of each vector or of one at a time. Pairs need a sum of each row, a row's bytes
-    /// and ones besides.
+    /// Whether rows are so few that memory limits their products in fours: some words of a vector of columns are read
+    /// before those of the next vector, which memory gives faster than one word of each.
+    fn is_of_few(&self) -> bool {
+        self.rows <= 2
+    }
+
+    /// Registers: of each row and vector a sum and an integer sum over the block; two constants; elements of rows,
+    /// unsigned bytes of codes and words. Pairs need a row's bytes and ones besides.
     fn registers(&self) -> usize {
-        let (rows, vectors) = (usize::from(self.rows), usize::from(self.streams) * usize::from(self.slice));
+        let (rows, vectors) = (usize::from(self.rows), usize::from(self.vectors()));
         let others = match self.products {
-            Products::Fours => rows.min(vectors) + 1 + vectors,
+            Products::Fours => 1 + 2 * usize::from(self.codes_at_once()),
             Products::Pairs => rows + 1 + 3,
         };
         2 * rows * vectors + 2 + others
     }
 
-    /// Elements of rows that are in registers at once: of products in fours all rows' with one vector of codes, or one
-    /// row's with all vectors of codes.
+    /// Elements of rows that are in registers at once: of products in pairs each row's sum of pairs.
     fn elements(&self) -> u8 {
         match self.products {
-            Products::Fours if self.rows > self.vectors() => 1,
-            _ => self.rows,
+            Products::Fours => 1,
+            Products::Pairs => self.rows,
         }
     }
 
-    /// Vectors of unsigned bytes that are in registers at once.
+    /// Vectors of words, and of their unsigned bytes, that are in registers at once.
     fn codes_at_once(&self) -> u8 {
-        if self.elements() < self.rows { self.vectors() } else { 1 }
+        match self.products {
+            Products::Fours if !self.is_of_few() => self.vectors(),
+            _ => 1,
+        }
     }
 
     fn total(&self, row: u8, vector: u8) -> Vreg {
@@ -395,6 +363,10 @@ impl BlockDotCode {
         }
         asm.align(32);
         match self.products {
+            Products::Fours if self.is_of_few() => {
+                asm.while_at_least(COUNT, i32::from(GROUP), |asm| self.words_in_fours(asm, GROUP));
+                asm.for_each(COUNT, 1, |asm| self.words_in_fours(asm, 1));
+            }
             Products::Fours => asm.repeat(COUNT, |asm| self.word(asm)),
             Products::Pairs => {
                 asm.while_at_least(COUNT, i32::from(GROUP), |asm| self.words_in_pairs(asm, GROUP));
@@ -419,15 +391,9 @@ impl BlockDotCode {
 
     /// Takes the zero points of a block off, times the sums of the rows' bytes.
     fn take_zero_points(&self, asm: &mut Asm) {
-        let mut head = HEAD;
-        if self.slice < self.vectors && self.zeros == ZeroPoints::Bytes {
-            asm.mov(OTHER, HEAD);
-            asm.add_mem(OTHER, arg!(DotArgs.zeros_before));
-            head = OTHER;
-        }
         for vector in 0..self.vectors() {
             let zeros = self.code(0);
-            self.panels().load_zero_points(asm, vector, head, zeros);
+            self.panels().load_zero_points(asm, vector, zeros);
             for row in 0..self.rows {
                 let sum = self.element(row % self.elements());
                 asm.vbroadcast(sum, Mem::at(HEADS, 4 * i32::from(row)));
@@ -440,17 +406,9 @@ impl BlockDotCode {
     fn word(&self, asm: &mut Asm) {
         (0..self.vectors()).for_each(|vector| self.load_words(asm, vector, 0, self.words(vector)));
         for part in 0..self.parts() {
-            if self.elements() == self.rows {
-                (0..self.rows).for_each(|row| asm.vbroadcast(self.element(row), self.bytes(0, part, row)));
-                for vector in 0..self.vectors() {
-                    let codes = self.unsigned(asm, part, self.words(vector), self.code(0));
-                    (0..self.rows).for_each(|row| asm.vdot_bytes(self.part(row, vector), codes, self.element(row)));
-                }
-                continue;
-            }
-            let codes = |vector| self.code(vector);
-            let codes: Vec<Vreg> =
-                (0..self.vectors()).map(|vector| self.unsigned(asm, part, self.words(vector), codes(vector))).collect();
+            let codes: Vec<Vreg> = (0..self.vectors())
+                .map(|vector| self.unsigned(asm, part, self.words(vector), self.code(vector)))
+                .collect();
             for row in 0..self.rows {
                 asm.vbroadcast(self.element(0), self.bytes(0, part, row));
                 for (vector, codes) in (0..).zip(&codes) {
@@ -459,6 +417,23 @@ impl BlockDotCode {
             }
         }
         self.advance(asm, 1);
+    }
+
+    /// So many words of each column, a vector of columns after another, four products at a time.
+    fn words_in_fours(&self, asm: &mut Asm, count: u8) {
+        for vector in 0..self.vectors() {
+            for word in 0..count {
+                self.load_words(asm, vector, word, self.words(0));
+                for part in 0..self.parts() {
+                    let codes = self.unsigned(asm, part, self.words(0), self.code(0));
+                    for row in 0..self.rows {
+                        asm.vbroadcast(self.element(0), self.bytes(word, part, row));
+                        asm.vdot_bytes(self.part(row, vector), codes, self.element(0));
+                    }
+                }
+            }
+        }
+        self.advance(asm, count);
     }
 
     /// So many words of each column, a vector of columns after another, whose pairs of products fit their sums.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FAMILY;
 use super::bytes::ByteRows;
-use super::dots::{DotOperands, Dots, Tile};
+use super::dots::{DotOperands, Dots};
 use super::expand::Expand;
 use super::format::{BlockFormat, ZeroPoints};
 use super::layout::BlockPanels;
@@ -22,7 +22,8 @@ use crate::cpu::description::{count, sizes};
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
-use crate::cpu::gemm::{Tiles, most_rows, panel_vectors};
+use crate::cpu::gemm::tile_size::least_waste;
+use crate::cpu::gemm::{Tiles, most_rows};
 use crate::error::{KernelError, Result};
 use crate::isa::{Extensions, Isa};
 use crate::jit::Given;
@@ -31,6 +32,10 @@ use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 /// Most rows whose products read codes: for more of them, numbers are stored and loaded in less time than they are made
 /// again for each row.
 const FEW_ROWS: usize = 3;
+
+/// Vectors that a panel is wide, and the share of the peak, in percent, that the tallest tile of `f32` reaches with it.
+/// No panel is wider: more rows of bytes have room in registers, and one row reads more panels side by side.
+const PANEL_VECTORS: [(usize, usize); 2] = [(2, 97), (1, 85)];
 
 /// Panels that all rows see before the next panels are begun: rows of C stay in L2 while the reduction goes on.
 const PANEL_BLOCK: usize = 4;
@@ -87,7 +92,7 @@ impl BlockProductShape {
     /// The packed weights at that level.
     #[must_use]
     pub fn panels(&self, isa: Isa) -> BlockPanels {
-        let width = panel_vectors(isa, self.n()) * isa.lanes();
+        let width = least_waste(isa, self.n(), &PANEL_VECTORS) * isa.lanes();
         BlockPanels { k: self.k(), n: self.n(), width, format: self.format }
     }
 
@@ -206,8 +211,8 @@ impl BlockProduct {
         let panels = shape.panels(isa);
         // Codes are multiplied in another order than numbers, and bytes in the same one in any company.
         let kernels = if let Some(products) = blocks.dots {
-            let Tile { rows, slice } = Dots::tile(isa, products, &panels, shape.m());
-            let dots = |rows, streams| Dots::new(isa, ByteRows { panels, rows, products }, slice, streams, source);
+            let rows = Dots::rows_of(isa, products, &panels, shape.m());
+            let dots = |rows, streams| Dots::new(isa, ByteRows { panels, rows, products }, streams, source);
             let groups = dots(rows, STREAMS)?;
             let rest = shape.m() % rows;
             let rest = (rest > 0).then(|| dots(rest, groups.streams)).transpose()?;
@@ -466,8 +471,8 @@ impl BlockProduct {
     fn rows_of_bytes(&self, groups: &Dots, rest: Option<&Dots>, rows: &[u32], buffers: &Buffers<'_>, part: Part) {
         let (n, width, each) = (self.shape.n(), self.panels.width, groups.rows.rows);
         let whole = part.panels.end.min(n / width);
-        // A single group that computes a whole panel at a time reads it once.
-        let blocks = match part.rows.len() > each || groups.is_sliced() {
+        // A single group reads each panel once.
+        let blocks = match part.rows.len() > each {
             true => (PANEL_BYTES / self.panels.block_bytes()).max(1),
             false => self.panels.blocks(),
         };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::FAMILY;
 use super::format::{BlockFormat, Codes, Decoder, ENTRIES, ZeroPoints};
 use super::layout::BlockPanels;
-use super::streams::{AHEAD, HEAD, STREAMS, Streams, WORDS};
+use super::streams::{AHEAD, STREAMS, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -156,7 +156,7 @@ const OTHER: Gpr = Gpr::RBX;
 
 impl BlockRowCode {
     fn panels(&self) -> Streams {
-        Streams { vectors: self.vectors, slice: self.vectors, count: self.streams, zeros: self.zeros }
+        Streams { vectors: self.vectors, count: self.streams, zeros: self.zeros }
     }
 
     /// Vectors of all panels.
@@ -260,7 +260,7 @@ impl BlockRowCode {
     /// The zero points of a vector's columns, less the middle, as packed codes are.
     fn zero_points(&self, asm: &mut Asm, vector: u8) {
         let to = self.number();
-        self.panels().load_zero_points(asm, vector, HEAD, to);
+        self.panels().load_zero_points(asm, vector, to);
         asm.vsub(to, to, Src::from(f32::from(self.codes.middle())));
     }
 

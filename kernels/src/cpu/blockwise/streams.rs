@@ -23,8 +23,6 @@ pub(super) const HEAD: Gpr = Gpr::RAX;
 pub(super) struct Streams {
     /// Vectors that a panel is wide.
     pub(super) vectors: u8,
-    /// Those of them that a call reads: all, or a slice of a single panel.
-    pub(super) slice: u8,
     /// Panels: 1, 2 or 4.
     pub(super) count: u8,
     /// Where zero points come from, which lie behind the scales.
@@ -40,19 +38,12 @@ impl Streams {
 
     /// Whether a kernel can have them.
     pub(super) fn are_some(self) -> bool {
-        let whole = self.slice == self.vectors;
-        let part = self.count == 1 && self.vectors.checked_rem(self.slice) == Some(0);
-        self.vectors > 0 && [1, 2, 4].contains(&self.count) && (whole || part)
+        self.vectors > 0 && [1, 2, 4].contains(&self.count)
     }
 
-    /// Vectors that a call reads of all panels.
+    /// Vectors of all panels.
     pub(super) fn all(self) -> u8 {
-        self.count * self.slice
-    }
-
-    /// Columns that a call computes of each panel.
-    pub(super) fn columns(self, isa: Isa) -> usize {
-        usize::from(self.slice) * isa.lanes()
+        self.count * self.vectors
     }
 
     /// Columns of a panel.
@@ -65,11 +56,9 @@ impl Streams {
         self.width(isa) * (4 + self.zeros.bytes())
     }
 
-    /// Bytes from the first to the last that a call reads of a panel of so many words a column in so many blocks.
+    /// Bytes of a panel of so many words a column in so many blocks.
     pub(super) fn panel_bytes(self, isa: Isa, words: usize, blocks: usize) -> usize {
-        let whole =
-            words.saturating_mul(self.width(isa) * 4).saturating_add(blocks.saturating_mul(self.head_bytes(isa)));
-        whole.saturating_sub((self.width(isa) - self.columns(isa)) * 4)
+        words.saturating_mul(self.width(isa) * 4).saturating_add(blocks.saturating_mul(self.head_bytes(isa)))
     }
 
     /// Emits addresses: of the first panel, and the bytes from one to the next.
@@ -100,29 +89,21 @@ impl Streams {
         self.at(HEAD, vector, 0, asm.vector_bytes())
     }
 
-    /// Emits the load of the zero points of a vector's columns, as numbers. `head` is [`HEAD`], or [`HEAD`] and what
-    /// [`Streams::zeros_before`] says.
-    pub(super) fn load_zero_points(self, asm: &mut Asm, vector: u8, head: Gpr, to: Vreg) {
+    /// Emits the load of the zero points of a vector's columns, as numbers.
+    pub(super) fn load_zero_points(self, asm: &mut Asm, vector: u8, to: Vreg) {
         let behind = self.word_bytes(asm);
         if self.zeros == ZeroPoints::Bytes {
-            asm.vload_u8(to, self.at(head, vector, behind, asm.lanes() as i32));
+            asm.vload_u8(to, self.at(HEAD, vector, behind, asm.lanes() as i32));
             asm.vcvt_f32(to, to);
         } else {
-            asm.vload(to, self.at(head, vector, behind, asm.vector_bytes()));
+            asm.vload(to, self.at(HEAD, vector, behind, asm.vector_bytes()));
         }
-    }
-
-    /// What zero points are nearer to the start of a block than scales are, for a slice that begins with vector `first`:
-    /// 0, or less for zero points that take fewer bytes than scales.
-    pub(super) fn zeros_before(self, isa: Isa, first: usize) -> isize {
-        let each = isa.lanes() * (4 - self.zeros.bytes().clamp(1, 4));
-        -((first * each) as isize)
     }
 
     /// Address of something `bytes` from `base` in the panel of a vector, plus `each` for each vector before it there.
     fn at(self, base: Gpr, vector: u8, bytes: i32, each: i32) -> Mem {
-        let at = bytes + i32::from(vector % self.slice) * each;
-        match vector / self.slice {
+        let at = bytes + i32::from(vector % self.vectors) * each;
+        match vector / self.vectors {
             0 => Mem::at(base, at),
             3 => Mem::indexed(base, THREE_STRIDES, 1, at),
             stream => Mem::indexed(base, PANEL_STRIDE, stream, at),
