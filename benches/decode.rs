@@ -1,5 +1,5 @@
 //! A language model a token at a time: `cargo bench --bench decode -- MODEL.onnx [--threads N] [--context N]
-//! [--prompt T,T,...] [--steps N] [--sequences N]`.
+//! [--prompt T,T,...] [--steps N] [--sequences N] [--alias "OUTPUT -> INPUT"]`.
 //!
 //! Loads the model as a [`Decoder`], appends a prompt and then one token after the other, the likeliest each time. Prints
 //! when the first token was there, the median time of the others, how long the step behind the prompt took over the last
@@ -19,11 +19,13 @@ struct Arguments {
     prompt: Vec<i64>,
     steps: usize,
     sequences: usize,
+    alias: Vec<String>,
 }
 
 fn arguments() -> Result<Option<Arguments>, Box<dyn std::error::Error>> {
     let mut given = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let (mut model, mut threads, mut prompt, mut steps, mut sequences) = (None, 2, numbered(16, 0), 32, 1);
+    let mut alias = Vec::new();
     while let Some(argument) = given.next() {
         let mut value = || given.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
@@ -31,11 +33,12 @@ fn arguments() -> Result<Option<Arguments>, Box<dyn std::error::Error>> {
             "--context" => prompt = numbered(value()?.parse()?, 0),
             "--prompt" => prompt = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?,
             "--steps" => steps = value()?.parse()?,
+            "--alias" => alias.push(value()?),
             "--sequences" => sequences = value()?.parse()?,
             _ => model = Some(PathBuf::from(argument)),
         }
     }
-    Ok(model.map(|model| Arguments { model, threads, prompt, steps, sequences }))
+    Ok(model.map(|model| Arguments { model, threads, prompt, steps, sequences, alias }))
 }
 
 /// So many tokens that look random.
@@ -58,11 +61,11 @@ fn append(decoder: &Decoder, cache: &mut DecoderCache, tokens: &[i64]) -> Result
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let Some(Arguments { model, threads, prompt, steps, sequences }) = arguments()? else {
+    let Some(Arguments { model, threads, prompt, steps, sequences, alias }) = arguments()? else {
         println!("no model is named: nothing is measured");
         return Ok(());
     };
-    let options = SessionOptions { threads, ..SessionOptions::from_env()? };
+    let options = SessionOptions { threads, alias, ..SessionOptions::from_env()? };
     let start = Instant::now();
     let decoder = Decoder::load(&model, &options)?;
     println!("load {:.0} ms", start.elapsed().as_secs_f64() * 1e3);

@@ -177,6 +177,7 @@ class Decoder:
         buffer_bytes: int | None = None,
         time_limit: float | None = None,
         load_time_limit: float | None = None,
+        alias: Sequence[str] | None = None,
         remote: str | _RecordStore | None = None,
         remote_read_only: bool | None = None,
     ) -> Self: ...

@@ -58,6 +58,12 @@ pub(crate) fn is_writable(array: &Bound<'_, PyUntypedArray>) -> bool {
     unsafe { (*_PyArray_GET_ITEM_DATA(array.as_array_ptr())).flags & NPY_ARRAY_WRITEABLE != 0 }
 }
 
+/// Whether a tensor of as many bytes, and some, has the elements of an array in C order.
+pub(crate) fn is_at(array: &Bound<'_, PyUntypedArray>, tensor: &Tensor) -> bool {
+    let found = elements(array, tensor.spec()).ok().flatten();
+    found.is_some_and(|found| found.start.as_ptr().addr() == tensor.bytes().as_ptr().addr())
+}
+
 /// Where an array's elements lie.
 struct Elements {
     start: NonNull<u8>,

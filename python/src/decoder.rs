@@ -18,9 +18,10 @@ use crate::values;
 /// A language model that is run a step at a time, over caches that stay where they are: a step writes its own rows, and
 /// nothing else is touched or copied. Many threads and many caches may share it.
 ///
-/// `model` is what onnxruntime-genai's builder writes for processors (GroupQueryAttention over `past_key_values`): a path,
-/// a `file://` URL, or the bytes of a model, which may have the files that it names in `external_data`. The other
-/// options are those of `kiln.Session`.
+/// `model` is what onnxruntime-genai's builder writes for processors (GroupQueryAttention over `past_key_values`), or a
+/// plain export whose cache Concat joins: a path, a `file://` URL, or the bytes of a model, which may have the files that
+/// it names in `external_data`. `alias` says which outputs of a plain export are which inputs of the next step, where
+/// they have names of their own: `["cache_out.* -> cache_in.*"]`. The other options are those of `kiln.Session`.
 ///
 /// In the examples `language_model` is a small one that knows 13 tokens.
 ///
@@ -44,7 +45,7 @@ impl Decoder {
         text_signature = "(model, *, external_data=None, threads=None, pool=None, cache_dir=None, cache_mode=None, \
             cache_per_model=None, precision=None, numerics=None, max_isa=None, tune=None, rehearse=None, profile=None, \
             error_on_cache_miss=None, memory_bytes=None, buffer_bytes=None, time_limit=None, load_time_limit=None, \
-            remote=None, remote_read_only=None)"
+            alias=None, remote=None, remote_read_only=None)"
     )]
     fn new(
         py: Python<'_>,

@@ -111,6 +111,7 @@ pub(crate) fn parse(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResu
             "time_limit" => options.time_limit = Some(option.seconds()?),
             "load_time_limit" => options.load_time_limit = Some(option.seconds()?),
             "taps" => options.taps = option.read()?,
+            "alias" => options.alias = option.read()?,
             _ => return Err(errors::option(py, &name, "there is no such option")),
         }
     }

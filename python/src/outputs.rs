@@ -21,16 +21,27 @@ pub(crate) struct Binding<'py> {
     is_lent: bool,
 }
 
-/// The bindings that `out` says. Memory of arrays that the model can compute in is added to `memory`, by the names of
-/// outputs.
+/// What a request is lent of its caller's memory.
+#[derive(Default)]
+pub(crate) struct Lent<'s> {
+    /// Arrays that the model can compute in, by the names of outputs.
+    pub(crate) memory: Vec<(&'s str, Tensor)>,
+    /// Inputs that are the arrays of outputs, and these outputs.
+    pub(crate) over: Vec<(String, &'s str)>,
+}
+
+/// The bindings that `out` says. An input that is the array of an output is moved from `given` to what is lent.
 pub(crate) fn bind<'s, 'py>(
     session: &'s kiln::Session,
     out: &Bound<'py, PyDict>,
-    given: &[(String, Value)],
-    memory: &mut Vec<(&'s str, Tensor)>,
+    given: &mut Vec<(String, Value)>,
+    lent: &mut Lent<'s>,
 ) -> PyResult<Vec<Binding<'py>>> {
     let py = out.py();
-    let mut taken: Vec<Range<usize>> = given.iter().flat_map(|(_, value)| addresses(value)).collect();
+    let of_inputs = |given: &[(String, Value)]| -> Vec<Range<usize>> {
+        given.iter().flat_map(|(_, value)| addresses(value)).collect()
+    };
+    let mut taken: Vec<Range<usize>> = Vec::new();
     let mut bindings = Vec::with_capacity(out.len());
     for (name, array) in out {
         let name: String = name.extract()?;
@@ -52,12 +63,31 @@ pub(crate) fn bind<'s, 'py>(
         // Of small integers, only Kiln says what the upper bits of a byte are.
         let is_plain = !matches!(dtype, DType::String | DType::I4 | DType::U4 | DType::I2 | DType::U2)
             && descr.is_native_byteorder() != Some(false);
-        let lent = if is_plain { arrays::lend_mut(&array, spec.clone(), &taken) } else { Ok(None) };
-        let lent = lent.map_err(|error| refused(error.to_string()))?;
-        let is_lent = lent.is_some();
-        if let Some(tensor) = lent {
-            taken.push(range(&tensor));
-            memory.push((&ports[place].name, tensor));
+        let mut is_lent = false;
+        if is_plain {
+            // An input that is the same array may be written, if nothing else of the request lies there. It is let go
+            // before the array is lent to be written.
+            let same = given.iter().position(|(name, value)| is_input_at(session, name, value, &array, &spec));
+            let same = same.map(|at| (at, given.remove(at)));
+            let others: Vec<Range<usize>> = of_inputs(given).into_iter().chain(taken.iter().cloned()).collect();
+            let same = same.map(|(at, (name, value))| {
+                drop(value);
+                (at, name)
+            });
+            let tensor = arrays::lend_mut(&array, spec.clone(), &others).map_err(|error| refused(error.to_string()))?;
+            match (tensor, same) {
+                (Some(tensor), same) => {
+                    is_lent = true;
+                    taken.push(range(&tensor));
+                    lent.memory.push((&ports[place].name, tensor));
+                    lent.over.extend(same.map(|(_, name)| (name, ports[place].name.as_str())));
+                }
+                (None, Some((at, name))) => {
+                    let read = arrays::lend(&array, spec.clone()).map_err(|error| refused(error.to_string()))?;
+                    given.insert(at, (name, Value::Tensor(read)));
+                }
+                (None, None) => {}
+            }
         }
         bindings.push(Binding { place, array, spec, is_lent });
     }
@@ -80,6 +110,19 @@ impl<'py> Binding<'py> {
         values::numpy(py)?.call_method1("copyto", (&self.array, made))?;
         Ok(self.array.into_any())
     }
+}
+
+/// Whether an input is the elements of that array, under the same type and shape.
+fn is_input_at(
+    session: &kiln::Session,
+    name: &str,
+    value: &Value,
+    array: &Bound<'_, PyUntypedArray>,
+    spec: &TensorSpec,
+) -> bool {
+    let has_default = session.inputs().iter().any(|port| port.name == name && port.has_default);
+    let is_there = |tensor: &Tensor| tensor.spec() == spec && arrays::is_at(array, tensor);
+    !has_default && value.as_tensor().is_some_and(is_there)
 }
 
 /// Where the elements of a value's tensors lie.

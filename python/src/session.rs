@@ -105,14 +105,15 @@ impl Session {
         py: Python<'_>,
         session: &kiln::Session,
         inputs: &[(String, Value)],
-        outputs: Vec<(&str, Tensor)>,
+        lent: outputs::Lent<'_>,
         limit: &RunLimit<'_>,
     ) -> PyResult<Vec<(String, Value)>> {
         let watch = Watch::new(&self.calls, limit.cancel);
         let time_limit = limit.seconds.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
         let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
         let inputs: Vec<(&str, Value)> = inputs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        let result = py.detach(|| session.run_into(&inputs, outputs, &options));
+        let over: Vec<(&str, &str)> = lent.over.iter().map(|(input, output)| (input.as_str(), *output)).collect();
+        let result = py.detach(|| session.run_over(&inputs, lent.memory, &over, &options));
         result.map_err(|error| watch.raised().unwrap_or_else(|| errors::session(py, &error)))
     }
 }
@@ -166,6 +167,9 @@ impl Session {
             // A copy: what the caller adds later was not handed over.
             kept.set_item("external_data", files.copy()?)?;
         }
+        if options.is_some_and(|options| options.get_item("alias").is_ok_and(|alias| alias.is_some())) {
+            return Err(errors::option(py, "alias", "it is for kiln.Decoder: a session gives all outputs back"));
+        }
         let calls = Arc::default();
         let watch = Watch::new(&calls, None);
         let mut options = options::parse(py, options)?;
@@ -203,7 +207,9 @@ impl Session {
     /// `out` has arrays by the names of outputs, which these outputs are written to; they are what is returned for
     /// them. The model computes in an array in C order, so that nothing is copied but what it returns without computing
     /// it; an array of another layout, and one whose memory the request reads or writes elsewhere too, is copied to in
-    /// the end. After a request that has failed they may hold anything.
+    /// the end. An array that is one of the inputs as well, whole and under the same shape, is updated where it is by the
+    /// node that makes the output, and by no other: the cache of GroupQueryAttention. After a request that has failed
+    /// outputs may hold anything.
     ///
     /// >>> session = kiln.Session(model)
     /// >>> session.run(["y"], {"x": [[1, -2, 3], [-4, 5, -6]]})
@@ -227,11 +233,11 @@ impl Session {
     ) -> PyResult<Bound<'py, PyList>> {
         let session = self.open(py)?;
         let wanted = Session::wanted(py, &session, output_names)?;
-        let given = Session::given(py, &session, inputs)?;
+        let mut given = Session::given(py, &session, inputs)?;
         let limit = RunLimit { seconds: time_limit, cancel: cancel.map(|cancel| cancel.get()) };
-        let mut memory = Vec::new();
-        let bound = out.map(|out| outputs::bind(&session, out, &given, &mut memory)).transpose()?;
-        let served = self.serve(py, &session, &given, memory, &limit)?;
+        let mut lent = outputs::Lent::default();
+        let bound = out.map(|out| outputs::bind(&session, out, &mut given, &mut lent)).transpose()?;
+        let served = self.serve(py, &session, &given, lent, &limit)?;
         // An output that is one of these would be taken for shared otherwise.
         drop(given);
         let mut made: Vec<Option<Value>> = served.into_iter().map(|(_, value)| Some(value)).collect();
@@ -420,7 +426,7 @@ impl Session {
                 let zeros = zeros.map_err(|error| errors::input(py, &name, error, None))?;
                 inputs.push((name, Value::Tensor(zeros)));
             }
-            self.serve(py, &session, &inputs, Vec::new(), &RunLimit { seconds: None, cancel: None })?;
+            self.serve(py, &session, &inputs, outputs::Lent::default(), &RunLimit { seconds: None, cancel: None })?;
         }
         Ok(each.len())
     }

@@ -113,6 +113,55 @@ def language_model() -> bytes:
     return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
 
 
+def shared_cache(flag: int, fails: bool = False) -> bytes:
+    """The layer of a language model over a cache that past and present may be one buffer of, with or without
+    `past_present_share_buffer`. A node behind the cache may fail in every request."""
+    generator = np.random.default_rng(5)
+    weights = {
+        name: generator.standard_normal(shape, np.float32) * np.float32(0.3)
+        for name, shape in {"table": (WORDS, 16), "qkv": (16, 32), "head": (16, WORDS)}.items()
+    }
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["hidden"]),
+        helper.make_node("MatMul", ["hidden", "qkv"], ["packed"]),
+        helper.make_node(
+            "GroupQueryAttention",
+            ["packed", "", "", "past.key", "past.value", "seqlens", "total"],
+            ["attended", "present.key", "present.value"],
+            domain="com.microsoft",
+            num_heads=2,
+            kv_num_heads=1,
+            past_present_share_buffer=flag,
+        ),
+        helper.make_node("MatMul", ["attended", "head"], ["scores"]),
+    ]
+    if fails:
+        weights["many"] = np.array([1000], np.float32)
+        nodes += [
+            helper.make_node("ReduceMax", ["scores"], ["most"], keepdims=0),
+            helper.make_node("Add", ["most", "many"], ["far"]),
+            helper.make_node("Cast", ["far"], ["place"], to=TensorProto.INT64),
+            helper.make_node("Gather", ["table", "place"], ["logits"]),
+        ]
+    else:
+        nodes.append(helper.make_node("Identity", ["scores"], ["logits"]))
+    cached, one = ["batch", 1, "room", 8], ["batch"]
+    graph = helper.make_graph(
+        nodes,
+        "shared cache",
+        [
+            tensor("input_ids", TensorProto.INT64, ["batch", "new"]),
+            tensor("seqlens", TensorProto.INT32, one),
+            tensor("total", TensorProto.INT32, [1]),
+            *(tensor(f"past.{part}", shape=cached) for part in ("key", "value")),
+        ],
+        [tensor("logits", shape=None), *(tensor(f"present.{part}", shape=["batch", 1, "after", 8]) for part in ("key", "value"))],
+        [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
 def looping() -> bytes:
     """A product of 256x256 matrices, n times over: a request that takes as long as it is asked to."""
     square = (256, 256)

@@ -220,3 +220,12 @@ def test_a_path_and_its_external_data(tmp_path: Path) -> None:
     assert said(handed, PROMPT, 5) == expected
     with pytest.raises(kiln.OptionError, match="external_data"):
         kiln.Decoder(path, external_data={"model.bin": b""})
+
+
+def test_names_of_the_cache_are_given_as_alias() -> None:
+    with pytest.raises(kiln.ModelError, match="is not OUTPUT -> INPUT"):
+        kiln.Decoder(language_model(), alias=["present"])
+    with pytest.raises(kiln.OptionError, match="alias"):
+        kiln.Decoder(language_model(), alias=3)  # type: ignore[arg-type]
+    with pytest.raises(kiln.OptionError, match="it is for kiln.Decoder"):
+        kiln.Session(language_model(), alias=["present.* -> past_key_values.*"])  # type: ignore[call-arg]

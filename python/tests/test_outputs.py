@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conftest import make_model, tensor, unary
+from conftest import WORDS, make_model, shared_cache, tensor, unary
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from test_session import X
@@ -194,3 +194,94 @@ def test_a_request_that_fails_lets_the_array_go(relu: kiln.Session) -> None:
     y = np.zeros((2, 3), np.float32)
     relu.run(None, {"x": X}, out={"y": y})
     y.resize((1, 3))  # Refused by numpy while anything refers to the array.
+
+
+#: Sequences of a cache that is larger than what attention computes with.
+SEQUENCES = 64
+
+
+def bound_step(binding: Any, length: int, tokens: list[int]) -> None:
+    """Binds one step of a language model, of the same tokens for every sequence, behind so many positions."""
+    new = len(tokens)
+    binding.bind_cpu_input("input_ids", np.array([tokens] * SEQUENCES, np.int64))
+    binding.bind_cpu_input("seqlens", np.array([length + new - 1] * SEQUENCES, np.int32))
+    binding.bind_cpu_input("total", np.array([length + new], np.int32))
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_a_cache_that_is_past_and_present_is_written_where_it_is(flag: int) -> None:
+    """The form of onnxruntime-genai, in a session that may have no memory of the cache's size: 2 MiB each."""
+    room, text = 1 << 10, [(at * 5 + 1) % WORDS for at in range(12)]
+    model = shared_cache(flag)
+    plain = kiln.Session(model)
+    session = ort.InferenceSession(model)
+    session._session = kiln.Session(model, memory_bytes=1 << 20)
+    caches = [ort.OrtValue.ortvalue_from_shape_and_type([SEQUENCES, 1, room, 8], np.float32) for _ in range(2)]
+    for cache in caches:
+        cache.numpy()[:] = 7
+    addresses = [cache.data_ptr() for cache in caches]
+    binding, length = session.io_binding(), 0
+    for name, cache in zip(("key", "value"), caches, strict=True):
+        binding.bind_ortvalue_input(f"past.{name}", cache)
+    binding.bind_output("logits")
+    for name, cache in zip(("key", "value"), caches, strict=True):
+        binding.bind_ortvalue_output(f"present.{name}", cache)
+    for count in (5, 1, 1, 1, 2, 1):
+        before = [cache.numpy().copy() for cache in caches]
+        bound_step(binding, length, [WORDS])
+        with pytest.raises(Exception, match="Gather"):
+            session.run_with_iobinding(binding)
+        for cache, old in zip(caches, before, strict=True):
+            np.testing.assert_array_equal(cache.numpy(), old)
+        bound_step(binding, length, text[length : length + count])
+        session.run_with_iobinding(binding)
+        length += count
+        logits, *presents = binding.get_outputs()
+        assert [value.data_ptr() for value in presents] == addresses
+        empty = np.zeros((1, 1, 0, 8), np.float32)
+        whole, keys, values = plain.run(
+            None,
+            {
+                "input_ids": [text[:length]],
+                "seqlens": np.array([length - 1], np.int32),
+                "total": np.array([length], np.int32),
+                "past.key": empty,
+                "past.value": empty,
+            },
+        )
+        wanted = np.repeat(whole[:, -1], SEQUENCES, axis=0)
+        np.testing.assert_allclose(logits.numpy()[:, -1], wanted, rtol=1e-4, atol=1e-5)
+        for cache, rows in zip(caches, (keys, values), strict=True):
+            wanted = np.repeat(rows, SEQUENCES, axis=0)
+            np.testing.assert_allclose(cache.numpy()[:, :, :length], wanted, rtol=1e-4, atol=1e-5)
+            assert (cache.numpy()[:, :, length:] == 7).all(), "a step writes its own rows"
+
+
+def test_a_step_that_fails_behind_the_cache_leaves_what_was_in_it() -> None:
+    model = shared_cache(1, fails=True)
+    session = kiln.Session(model)
+    caches = [np.full((1, 1, 64, 8), 7, np.float32) for _ in range(2)]
+    given = {
+        "input_ids": [[1]],
+        "seqlens": np.array([9], np.int32),
+        "total": np.array([10], np.int32),
+        "past.key": caches[0],
+        "past.value": caches[1],
+    }
+    with pytest.raises(kiln.RunError):
+        session.run(None, given, out={"present.key": caches[0], "present.value": caches[1]})
+    for cache in caches:
+        assert (np.delete(cache, 9, axis=2) == 7).all(), "no row but the step's own is touched"
+
+
+def test_an_array_that_two_inputs_or_outputs_are_is_copied_to() -> None:
+    nodes = [helper.make_node("Add", ["x", "z"], ["y"]), helper.make_node("Neg", ["z"], ["w"])]
+    session = kiln.Session(make_model(nodes, [tensor("x"), tensor("z")], [tensor("y"), tensor("w")]))
+    for _ in range(3):
+        x = X.copy()
+        assert session.run(["y"], {"x": x, "z": x}, out={"y": x})[0] is x
+        np.testing.assert_array_equal(x, X + X)
+        x, z = X.copy(), X.copy() + 1
+        session.run(None, {"x": x, "z": z}, out={"y": z, "w": x})
+        np.testing.assert_array_equal(z, X + X + 1)
+        np.testing.assert_array_equal(x, -(X + 1))

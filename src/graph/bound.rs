@@ -5,6 +5,9 @@
 //! that computes its elements, that step finds it, under the shape that its value has. An output that no step allocates
 //! (an input that is passed on, a part of a larger tensor) has its elements elsewhere when the graph has run; who bound
 //! it copies them.
+//!
+//! An input may have the memory of an output: it is lent to the input first, and the step that reads the input last and
+//! makes that output writes over it. No other step does, so that the input is whole until then.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -117,6 +120,12 @@ impl Bound {
     pub(super) fn lend(&self, value: ValueId, spec: &TensorSpec) -> Option<Tensor> {
         let bound = self.find(value)?;
         if bound.outlet.value == value { bound.destination.lend(spec) } else { bound.destination.lend_as(spec) }
+    }
+
+    /// Whether an input has memory that is bound to some output, and whether that output is this value.
+    pub(super) fn is_lent(&self, input: &Tensor, value: Option<ValueId>) -> Option<bool> {
+        let bound = self.each.iter().find(|bound| bound.destination.holds(input))?;
+        Some(value.is_some_and(|value| bound.outlet.value == value || bound.outlet.viewed == value))
     }
 
     fn find(&self, value: ValueId) -> Option<&Binding> {

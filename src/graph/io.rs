@@ -194,7 +194,7 @@ impl<'a> Io<'a> {
     }
 
     /// Whether input `input` has output `output`'s type and shape and this node is the only owner of its memory. Not
-    /// for an output that is bound to other memory.
+    /// for an output that is bound to other memory, nor for an input in memory that is bound to another output.
     #[inline]
     pub fn can_reuse(&mut self, input: usize, output: usize) -> bool {
         let tensor = match &self.operands {
@@ -202,8 +202,21 @@ impl<'a> Io<'a> {
             Operands::Graph(edges, _) => edges.input(input),
             Operands::Own(inputs, _) => inputs.get(input).and_then(Option::as_ref),
         };
-        let fits = tensor.is_some_and(|tensor| tensor.is_sole() && tensor.spec() == &self.specs[output]);
-        fits && !self.bound(output).is_some_and(|(bound, value)| bound.is_for(value, &self.specs[output]))
+        let Some(tensor) = tensor.filter(|tensor| tensor.is_sole() && tensor.spec() == &self.specs[output]) else {
+            return false;
+        };
+        let Some(bound) = self.memory.bound else { return true };
+        let value = self.bound(output).map(|(_, value)| value);
+        let is_lent = bound.is_lent(tensor, value);
+        is_lent.unwrap_or_else(|| !value.is_some_and(|value| bound.is_for(value, &self.specs[output])))
+    }
+
+    /// Whether the request's caller has input `input` and output `output` in the same memory: what this node does not
+    /// write stays as it is there.
+    #[must_use]
+    pub fn is_shared(&self, input: usize, output: usize) -> bool {
+        let lent = self.optional(input).zip(self.bound(output));
+        lent.is_some_and(|(tensor, (bound, value))| bound.is_lent(tensor, Some(value)) == Some(true))
     }
 
     /// Adds the next output.

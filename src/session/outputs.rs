@@ -31,14 +31,62 @@ impl Session {
         outputs: Vec<(&str, Tensor)>,
         options: &RunOptions,
     ) -> Result<Vec<(String, Value)>, SessionError> {
+        self.run_over(inputs, outputs, &[], options)
+    }
+
+    /// As [`Session::run_into`], for outputs that take the place of inputs: for each pair of an input and an output, the
+    /// tensor that the output is bound to is the input as well. A cache that a step appends to is updated where it is.
+    ///
+    /// The node that makes such an output writes over the input where it can, and nothing is copied: GroupQueryAttention
+    /// does, and what computes element by element. No other node writes there. Where it cannot, because the input is
+    /// read later or has another shape, the output is made elsewhere, and copied when the request has succeeded.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::run_into`]; [`SessionError::Input`] for an input that is no tensor without a default, or is there
+    /// twice, and [`SessionError::Output`] for an output that is bound to nothing or has several inputs.
+    pub fn run_over(
+        &self,
+        inputs: &[(&str, Value)],
+        outputs: Vec<(&str, Tensor)>,
+        over: &[(&str, &str)],
+        options: &RunOptions,
+    ) -> Result<Vec<(String, Value)>, SessionError> {
         let watch = Watch { session: self };
         let observer = self.is_watched().then_some(&watch as &dyn Observer);
         let shapes = inputs.iter().filter_map(|(name, value)| Some((*name, value.as_tensor()?.shape())));
         let _request = self.trace.as_ref().map(|trace| trace.request(shapes));
         let destinations = bind(&self.outputs, outputs)?;
-        let mut values = self.serve(self.bind(inputs)?, &destinations, options, observer)?;
+        let lent = over.iter().map(|pair| self.lend(*pair, inputs, &destinations)).collect::<Result<Vec<_>, _>>()?;
+        let given = inputs.iter().map(|(name, value)| (*name, value.clone()));
+        let bound = self.bind_owned(given.chain(lent))?;
+        let mut values = self.serve(bound, &destinations, options, observer)?;
         settle(&self.outputs, &destinations, &mut values)?;
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
+    }
+
+    /// The input that lies where an output is bound.
+    fn lend<'n>(
+        &self,
+        (input, output): (&'n str, &str),
+        given: &[(&str, Value)],
+        destinations: &[Option<Arc<Destination>>],
+    ) -> Result<(&'n str, Value), SessionError> {
+        let refused = |reason: &str| SessionError::Input { name: input.to_owned(), reason: reason.to_owned() };
+        if given.iter().any(|(name, _)| *name == input) {
+            return Err(refused("given twice"));
+        }
+        if self.inputs.iter().any(|port| port.name == input && port.has_default) {
+            return Err(refused("an input with a default is not written over"));
+        }
+        let place = self.outputs.iter().position(|port| port.name == output);
+        let destination = place.and_then(|place| destinations.get(place)?.as_ref());
+        let lent = destination.and_then(|destination| destination.lend(destination.spec()));
+        let lent = lent.ok_or_else(|| SessionError::Output {
+            name: output.to_owned(),
+            reason: format!("no memory is bound to it that may be input '{input}' too"),
+        })?;
+        Ok((input, Value::Tensor(lent)))
     }
 }
 

@@ -395,3 +395,113 @@ fn a_request_that_ends_early_lets_the_memory_go() {
         place.contents();
     }
 }
+
+/// An input and the output that takes its place, which holds these numbers at first.
+fn over(numbers: &Tensor) -> (Place, Tensor) {
+    let (place, mut tensor) = Place::lend(numbers.spec().clone());
+    tensor.bytes_mut().copy_from_slice(numbers.bytes());
+    assert_eq!(tensor.bytes().as_ptr(), place.address);
+    (place, tensor)
+}
+
+#[test]
+fn an_output_takes_the_place_of_an_input() {
+    let graph = |case: &str| {
+        let mut build = GraphBuilder::new("over", 17);
+        let x = build.input("x", DType::F32, ["n".into(), 256.into()]);
+        let step = build.input("step", DType::F32, [1.into(), 256.into()]);
+        let y = match case {
+            "passed on" => build.op("Identity", &[x], &[]),
+            "computed in between" => {
+                let between = build.op("Softmax", &[x], &[("axis", (-1).into())]);
+                build.op("Softmax", &[between], &[("axis", 1.into())])
+            }
+            _ => build.op("Add", &[x, step], &[]),
+        };
+        build.output("y", y);
+        if case == "read later" {
+            let also = build.op("ReduceSum", &[x], &[("keepdims", 0.into())]);
+            let later = build.op("Mul", &[also, y], &[]);
+            build.output("later", later);
+        }
+        if case == "returned" {
+            let same = build.op("Identity", &[x], &[]);
+            build.output("same", same);
+        }
+        build.finish()
+    };
+    for case in ["in place", "computed in between", "read later", "passed on", "returned"] {
+        for limits in [SessionOptions::default().plan_limits, NO_PLANS] {
+            let (plain, bound) = (session(&graph(case), limits), session(&graph(case), limits));
+            for rows in [2, 2, 3, 2, 300] {
+                let [x, step] = [floats(&[rows, 256], rows), floats(&[1, 256], 9)];
+                let expected = plain.run(&[("x", x.clone()), ("step", step.clone())]).expect("it is sound");
+                let (place, tensor) = over(&x);
+                let inputs = [("step", Value::Tensor(step))];
+                let outputs = bound.run_over(&inputs, vec![("y", tensor)], &[("x", "y")], &RunOptions::default());
+                let outputs = outputs.expect(case);
+                for ((name, made), (_, expected)) in outputs.into_iter().zip(&expected) {
+                    let made = made.into_tensor().expect("a tensor");
+                    assert!(made.same(expected), "{case}: {name}");
+                    assert_eq!(place.holds(&made), name == "y", "{case}: {name}");
+                }
+                assert_eq!(place.contents(), expected[0].1.bytes(), "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_copied_where_an_output_takes_the_place_of_an_input() {
+    let mut build = GraphBuilder::new("over", 17);
+    let x = build.input("x", DType::F32, ["n".into(), 256.into()]);
+    let step = build.input("step", DType::F32, [1.into(), 256.into()]);
+    let y = build.op("Add", &[x, step], &[]);
+    build.output("y", y);
+    let graph = build.finish();
+    for limits in [SessionOptions::default().plan_limits, NO_PLANS] {
+        let options =
+            SessionOptions { threads: 1, memory_bytes: 1 << 20, plan_limits: limits, ..SessionOptions::default() };
+        let session = Session::from_graph(graph.clone(), &options).expect("it is supported");
+        let mut place_of = over(&floats(&[4096, 256], 0));
+        for round in 0..4 {
+            let (place, tensor) = place_of;
+            let inputs = [("step", Value::Tensor(floats(&[1, 256], round)))];
+            let outputs = session.run_over(&inputs, vec![("y", tensor)], &[("x", "y")], &RunOptions::default());
+            let made = outputs.expect("the session may have no memory of that size").remove(0).1;
+            let made = made.into_tensor().expect("a tensor");
+            assert_eq!(made.bytes().as_ptr(), place.address, "round {round}");
+            place_of = (place, made);
+        }
+        // A request that stops before the step leaves what was there.
+        let (place, tensor) = place_of;
+        let before = tensor.bytes().to_vec();
+        let inputs = [("step", Value::Tensor(floats(&[1, 256], 9)))];
+        let late = RunOptions { time_limit: Some(Default::default()), ..RunOptions::default() };
+        session.run_over(&inputs, vec![("y", tensor)], &[("x", "y")], &late).expect_err("no time is left");
+        assert_eq!(place.contents(), before);
+    }
+}
+
+#[test]
+fn inputs_that_no_output_can_take_the_place_of_are_refused() {
+    let mut build = GraphBuilder::new("over", 17);
+    let x = build.input("x", DType::F32, ["n".into(), 3.into()]);
+    let y = build.op("Neg", &[x], &[]);
+    build.output("y", y);
+    let session = session(&build.finish(), NO_PLANS);
+    let given = [("x", Value::Tensor(floats(&[2, 3], 1)))];
+    let run = |inputs: &[(&str, Value)], over: &[(&str, &str)]| {
+        let (_place, tensor) = Place::lend(TensorSpec::new(DType::F32, [2, 3]));
+        session.run_over(inputs, vec![("y", tensor)], over, &RunOptions::default())
+    };
+    assert!(matches!(run(&given, &[("x", "y")]), Err(SessionError::Input { reason, .. }) if reason == "given twice"));
+    for pairs in [&[("x", "z")][..], &[("x", "y"), ("z", "y")]] {
+        let refused = run(&[], pairs);
+        assert!(matches!(refused, Err(SessionError::Output { .. })), "{pairs:?}");
+    }
+    assert!(matches!(run(&[], &[("z", "y")]), Err(SessionError::Input { name, .. }) if name == "z"));
+    let (_place, tensor) = Place::lend(TensorSpec::new(DType::F32, [2, 4]));
+    let refused = session.run_over(&[], vec![("y", tensor)], &[("x", "y")], &RunOptions::default());
+    assert!(matches!(refused, Err(SessionError::Input { name, .. }) if name == "x"), "another shape");
+}

@@ -11,7 +11,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kiln::{ChoiceError, Decoder, DecoderError, Ended, GenerateOptions, Generator, RunOptions, Sampling};
+use kiln::{
+    ChoiceError, Decoder, DecoderError, Ended, GenerateOptions, Generator, RunOptions, Sampling, SessionOptions,
+};
 use tokenizers::Tokenizer;
 
 use self::folder::{Folder, Search};
@@ -38,6 +40,10 @@ pub(crate) struct Args {
     /// Take the prompt for a message of a user, by the folder's chat template
     #[arg(long)]
     chat: bool,
+    /// Which outputs of a plain export are which inputs of the next step, as "cache_out.* -> cache_in.*"; may be given
+    /// several times
+    #[arg(long, value_name = "OUTPUT -> INPUT")]
+    alias: Vec<String>,
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
@@ -109,7 +115,7 @@ impl From<DecoderError> for Failure {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
-    let options = args.session.options(DefaultCacheMode::Records)?;
+    let options = SessionOptions { alias: args.alias.clone(), ..args.session.options(DefaultCacheMode::Records)? };
     if args.stop.iter().any(String::is_empty) {
         return Err(Failure::usage("--stop: an empty text would end everything"));
     }

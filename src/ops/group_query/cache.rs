@@ -70,7 +70,7 @@ impl GroupQuery {
     }
 
     /// The cache of keys or values with the new positions of each sequence behind its own. Zeros follow unless the
-    /// buffer is shared, when a step touches no row but its own.
+    /// buffer is shared, by the model's word or by the caller's, when a step touches no row but its own.
     pub(super) fn present(
         &self,
         io: &mut Io<'_>,
@@ -81,6 +81,7 @@ impl GroupQuery {
         let Request { sizes, sequences, parallel, .. } = *request;
         let past_index = input::PAST_KEY + output - PRESENT_KEY;
         let in_place = io.can_reuse(past_index, output);
+        let is_shared = self.shared_buffer || in_place && io.is_shared(past_index, output);
         let mut present = if in_place { io.take(past_index)? } else { io.alloc(output)? };
         let past = io.optional(past_index).filter(|_| !in_place).map(Tensor::bytes);
         let writer = self.writer(io, output, request, turn)?;
@@ -93,7 +94,7 @@ impl GroupQuery {
             }
             let (new, rest) = to[before..].split_at_mut(sequence.written * row);
             writer.append(line, sequence.written, new);
-            if !self.shared_buffer {
+            if !is_shared {
                 rest.fill(0);
             }
         });

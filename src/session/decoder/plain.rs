@@ -60,10 +60,10 @@ fn refused_at(node: &NodeDesc, reason: &str) -> DecoderError {
 ///
 /// Where the graph has a cache by the names of its inputs and outputs, and it is not known how it is used.
 pub(super) fn lower(graph: &mut Graph, options: &SessionOptions, stop: Option<&Stop>) -> Result<bool, DecoderError> {
+    let pairs = pairs(graph, &options.alias)?;
     if graph.nodes.iter().any(is_attention) {
         return Ok(false);
     }
-    let pairs = pairs(graph, &options.alias)?;
     let may_join = |node: &&NodeDesc| node.is("Concat") || node.is("Attention");
     let reads = |node: &NodeDesc| pairs.iter().any(|pair| node.inputs.contains(&Some(pair.past)));
     if !graph.nodes.iter().filter(may_join).any(reads) {
