@@ -75,6 +75,7 @@ pub use onnx::ModelError;
 pub use record::{
     CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,
 };
+pub use session::batch::{Batch, Finished};
 pub use session::decoder::choose::{ChoiceError, Chooser, Sampling};
 pub use session::decoder::{Decoder, DecoderCache, DecoderError};
 pub use session::generate::{Ended, GenerateOptions, Generator};

@@ -7,6 +7,7 @@
 //! outputs in memory of the caller's. [`overrides`] serves requests that replace defaults of the model. [`decoder`] runs
 //! language models a step at a time.
 
+pub mod batch;
 pub mod compile;
 pub mod decoder;
 #[cfg(feature = "device")]

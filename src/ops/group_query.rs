@@ -6,12 +6,16 @@
 //! one executor serves a cache for as long as it has room. A single new position is a query of each head; the heads that
 //! share keys are queries over them, which read those together.
 //!
+//! A request may also name the sequences of the cache that it continues, the same one several times: rows of a prompt are
+//! then sequences of one position each, beside those of other sequences. All are written before any is read.
+//!
 //! Sinks, biases and the valid positions of padded chunks (`query_seqlens`) are arguments of the run as well. A cache may
 //! hold codes of 8 or 4 bits, with scales that the model gives: new positions are rounded when they are written, and
 //! attention makes numbers of a block of positions at a time.
 
 mod cache;
 mod heads;
+mod places;
 mod scores;
 mod sizes;
 mod window;
@@ -27,17 +31,20 @@ use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Isa, Parallel};
 
 use self::heads::{Angles, Rows, Turn, lines_of_angles};
+use self::places::Places;
 use self::scores::Scores;
 use self::sizes::{Sequence, Sizes};
 use super::convert::through_f32;
-use super::{LoadCx, OpError, Operator, optional, required, size_attribute};
+use super::{LoadCx, MakeNode, OpError, Operator, optional, required, size_attribute};
 use crate::exec::attention::AttentionKey;
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =
-    &[("com.microsoft", "GroupQueryAttention", |cx: &LoadCx<'_>| through_f32(cx, make))];
+    &[("com.microsoft", "GroupQueryAttention", LOAD), ("kiln", "GroupQueryAttention", LOAD)];
+
+const LOAD: MakeNode = |cx| through_f32(cx, make);
 
 /// Places of the inputs.
 mod input {
@@ -59,6 +66,8 @@ mod input {
     pub(super) const QUERY_NORM: usize = 14;
     pub(super) const KEY_NORM: usize = 15;
     pub(super) const QUERY_LENGTHS: usize = 16;
+    /// The cache's sequence that each one of the request is: the operator of domain kiln.
+    pub(super) const PLACES: usize = 17;
 }
 
 /// The least keys that an executor over a cache takes: caches that grow from nothing need no executor for each length.
@@ -125,6 +134,14 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         if node.input(input::PAST_KEY).is_none() {
             let what = format!("input {} (query_seqlens) without input {}", input::QUERY_LENGTHS, input::PAST_KEY);
             return Err(OpError::invalid(node, what));
+        }
+    }
+    if node.input(input::PLACES).is_some() {
+        if node.input(input::PAST_KEY).is_none() {
+            return Err(OpError::invalid(node, format!("input {} without a cache", input::PLACES)));
+        }
+        if attributes.flag("sliding_window_cache") || scores.is_some() {
+            return unsupported(format!("input {} with a cache that slides or with scores", input::PLACES));
         }
     }
     let (slides, smooth) = (attributes.flag("sliding_window_cache"), attributes.int("smooth_softmax") > 0);
@@ -342,6 +359,8 @@ impl<'a> Beside<'a> {
 struct Request<'a> {
     sizes: &'a Sizes,
     sequences: &'a [Sequence],
+    /// Where they are in the cache, if not in their order.
+    places: Option<&'a Places>,
     /// Of keys and of values, where they are codes.
     scales: [Scales<'a>; 2],
     isa: Isa,
@@ -359,7 +378,9 @@ impl Node for GroupQuery {
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         Sizes::of(self, inputs)?;
-        let is_other = |index: &usize| [input::LAST, input::TOTAL, input::IDS, input::QUERY_LENGTHS].contains(index);
+        let is_other = |index: &usize| {
+            [input::LAST, input::TOTAL, input::IDS, input::QUERY_LENGTHS, input::PLACES].contains(index)
+        };
         for (index, tensor) in inputs.iter().enumerate().filter_map(|(index, tensor)| Some((index, (*tensor)?))) {
             let dtype = match index {
                 input::PAST_KEY | input::PAST_VALUE => self.cache_type(),
@@ -389,6 +410,7 @@ impl Node for GroupQuery {
         let sizes = Sizes::of(self, &io.inputs())?;
         let lengths = io.optional(input::QUERY_LENGTHS);
         let sequences = sizes.sequences(required(&io.inputs(), input::LAST)?, lengths)?;
+        let places = io.optional(input::PLACES).map(|places| Places::of(places, sizes.cached)).transpose()?;
         // The parameters are held on their own, because the cache may be taken out of the inputs.
         let held = |index: usize| io.optional(index).cloned();
         let scales =
@@ -400,7 +422,7 @@ impl Node for GroupQuery {
         let [sink, bias] = [input::SINK, input::BIAS].map(held);
         let beside = self.beside(sink.as_ref(), bias.as_ref(), &sizes)?;
         let (isa, parallel) = (executor.isa(), cx.parallel);
-        let request = Request { sizes: &sizes, sequences: &sequences, scales, isa, parallel };
+        let request = Request { sizes: &sizes, sequences: &sequences, places: places.as_ref(), scales, isa, parallel };
         let tables = held(input::COSINES).zip(held(input::SINES)).filter(|_| self.rotary);
         let norms = [input::QUERY_NORM, input::KEY_NORM].map(held);
         let angles = match &tables {
@@ -468,6 +490,7 @@ impl Node for GroupQuery {
             value: self.cells(value, 1, &request)?,
             keys: &ends,
             before: &before,
+            places: places.as_ref().map_or(&[], Places::each),
             batch: self.kv_heads * head,
             head,
             window: self.window.unwrap_or(0),

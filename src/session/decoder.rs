@@ -14,10 +14,10 @@ pub(super) mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use kiln_kernels::memory;
+use kiln_kernels::memory::{self, Collect};
 
 use self::choose::ChoiceError;
-use self::rewrite::{LAST, Pair, ROWS, Roles};
+use self::rewrite::{LAST, PLACES, Pair, ROWS, Roles};
 use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
 use crate::graph::{Graph, Value};
 use crate::onnx::{self, Bytes, ExternalData};
@@ -53,6 +53,16 @@ pub enum DecoderError {
 pub struct Decoder {
     session: Session,
     roles: Roles,
+}
+
+/// As many tokens of a sequence as every other part of a step has.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    /// The sequence of the cache.
+    sequence: usize,
+    /// Positions before these.
+    before: usize,
+    tokens: &'a [i64],
 }
 
 /// The keys and values of some sequences.
@@ -183,41 +193,124 @@ impl Decoder {
         }
         let longest = cache.lengths.iter().copied().max().unwrap_or(0).saturating_add(new);
         self.reserve(cache, longest)?;
-        let inputs = self.inputs(cache, tokens, new, longest)?;
+        let entry = |(sequence, &tokens)| Entry { sequence, before: cache.lengths[sequence], tokens };
+        let entries: Vec<Entry<'_>> = tokens.iter().enumerate().map(entry).collected();
+        let last = (1..=sequences).map(|sequence| sequence * new - 1).collected();
+        let logits = self.serve(cache, &entries, last, options)?;
+        cache.lengths.iter_mut().for_each(|length| *length += new);
+        Ok(logits)
+    }
+
+    /// Appends tokens to some sequences of the cache, each its own number of them, and gives the logits behind the last
+    /// one of each: [sequences that are named, words]. Sequences that are not named take no part: products have a row for
+    /// each token, and up to a half more, so that steps of similar numbers of tokens have the same shapes (1, 2, 3, 4, 6,
+    /// 8, 12 and so on), whichever sequences they are of. Attention reads the rows of a sequence for each of its new
+    /// tokens anew: long prompts alone are faster by [`Decoder::step`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::step`]; [`DecoderError::Tokens`] also for a sequence that the cache does not have, that is named
+    /// twice or gets no token. Lengths are then as they were.
+    pub fn step_some(
+        &self,
+        cache: &mut DecoderCache,
+        tokens: &[(usize, &[i64])],
+        options: &RunOptions,
+    ) -> Result<Tensor, DecoderError> {
+        if self.roles.counts_one {
+            return Err(DecoderError::Model("it counts positions of one sequence for all".to_owned()));
+        }
+        let sequences = cache.lengths.len();
+        let mut is_named = memory::zeroed::<u8>(sequences);
+        for &(sequence, tokens) in tokens {
+            let refused = |what: &str| Err(DecoderError::Tokens(format!("sequence {sequence} {what}")));
+            let Some(named) = is_named.get_mut(sequence) else { return refused("is none of the cache's") };
+            if std::mem::replace(named, 1) == 1 {
+                return refused("is named twice");
+            }
+            if tokens.is_empty() {
+                return refused("gets none");
+            }
+        }
+        let length = |&(sequence, tokens): &(usize, &[i64])| cache.lengths[sequence].saturating_add(tokens.len());
+        let Some(longest) = tokens.iter().map(length).max() else {
+            return Err(DecoderError::Tokens("no sequence gets any".to_owned()));
+        };
+        self.reserve(cache, longest)?;
+        let count: usize = tokens.iter().map(|(_, tokens)| tokens.len()).sum();
+        let rows = row_class(count);
+        let mut entries = memory::with_capacity(rows);
+        let mut last = memory::with_capacity(rows);
+        for &(sequence, tokens) in tokens {
+            let before = cache.lengths[sequence];
+            let each = tokens.chunks(1).enumerate();
+            entries.extend(each.map(|(at, tokens)| Entry { sequence, before: before + at, tokens }));
+            last.push(entries.len() - 1);
+        }
+        // Rows that make the number up are the last one again: they write what it writes.
+        let (end, number) = (count - 1, rows.min(sequences));
+        entries.resize(rows, entries[end]);
+        last.resize(number, end);
+        let logits = self.serve(cache, &entries, last, options)?;
+        for &(sequence, tokens) in tokens {
+            cache.lengths[sequence] += tokens.len();
+        }
+        let shape = [tokens.len(), logits.shape()[1]];
+        match logits.part(0, shape)? {
+            Some(logits) => Ok(logits),
+            None => Err(DecoderError::Model("its logits are no numbers".to_owned())),
+        }
+    }
+
+    /// Runs a step over parts of as many tokens, and gives the logits of these of its rows.
+    fn serve(
+        &self,
+        cache: &DecoderCache,
+        entries: &[Entry<'_>],
+        rows: Vec<usize>,
+        options: &RunOptions,
+    ) -> Result<Tensor, DecoderError> {
+        let wanted = rows.len();
+        let inputs = self.inputs(cache, entries, rows)?;
         let inputs = self.session.bind_owned(inputs)?;
         let mut outputs = self.session.serve_bound(inputs, options)?;
         let logits = outputs.swap_remove(0).into_tensor();
         let logits = logits.map_err(|error| DecoderError::Model(error.to_string()))?;
         drop(outputs);
-        cache.lengths.iter_mut().for_each(|length| *length += new);
         let words = logits.shape().last().copied().unwrap_or(0);
-        Ok(logits.reshaped([sequences, words])?)
+        Ok(logits.reshaped([wanted, words])?)
     }
 
     /// The inputs of a step by name.
     fn inputs(
         &self,
         cache: &DecoderCache,
-        tokens: &[&[i64]],
-        new: usize,
-        longest: usize,
+        entries: &[Entry<'_>],
+        rows: Vec<usize>,
     ) -> Result<Vec<(&str, Value)>, DecoderError> {
-        let (roles, sequences) = (&self.roles, tokens.len());
-        let all = tokens.iter().flat_map(|tokens| tokens.iter().copied()).collect();
-        let mut inputs = vec![(roles.tokens.as_str(), Tensor::from_vec([sequences, new], all)?)];
+        let (roles, count) = (&self.roles, entries.len());
+        let new = entries.first().map_or(0, |entry| entry.tokens.len());
+        let all = entries.iter().flat_map(|entry| entry.tokens.iter().copied()).collected();
+        let mut inputs = vec![(roles.tokens.as_str(), Tensor::from_vec([count, new], all)?)];
         // The operator counts from 0.
-        let last = cache.lengths.iter().map(|&length| (length + new - 1) as i32).collect();
-        inputs.push((LAST, Tensor::from_vec([sequences], last)?));
-        let rows = (1..=sequences).map(|sequence| (sequence * new - 1) as i64).collect();
-        inputs.push((ROWS, Tensor::from_vec([sequences], rows)?));
+        let last = entries.iter().map(|entry| (entry.before + new - 1) as i32).collected();
+        inputs.push((LAST, Tensor::from_vec([count], last)?));
+        let places = entries.iter().map(|entry| entry.sequence as i32).collected();
+        inputs.push((PLACES, Tensor::from_vec([count], places)?));
+        let rows: Vec<i64> = rows.into_iter().map(|row| row as i64).collected();
+        inputs.push((ROWS, Tensor::from_vec([rows.len()], rows)?));
         if let Some(name) = &roles.mask {
-            let filled = |&length: &usize| (0..longest).map(move |at| i64::from(at < length + new));
-            inputs
-                .push((name, Tensor::from_vec([sequences, longest], cache.lengths.iter().flat_map(filled).collect())?));
+            let longest = entries.iter().map(|entry| entry.before + new).max().unwrap_or(0);
+            let filled = |entry: &Entry<'_>| {
+                let end = entry.before + new;
+                (0..longest).map(move |at| i64::from(at < end))
+            };
+            let mask = entries.iter().flat_map(filled).collected();
+            inputs.push((name, Tensor::from_vec([count, longest], mask)?));
         }
         if let Some(name) = &roles.positions {
-            let own = |&length: &usize| (length..length + new).map(|position| position as i64);
-            inputs.push((name, Tensor::from_vec([sequences, new], cache.lengths.iter().flat_map(own).collect())?));
+            let own = |entry: &Entry<'_>| (entry.before..entry.before + new).map(|position| position as i64);
+            inputs.push((name, Tensor::from_vec([count, new], entries.iter().flat_map(own).collected())?));
         }
         for (pair, part) in roles.cache.iter().zip(&cache.parts) {
             let lent = part.lend(part.spec());
@@ -283,6 +376,40 @@ impl DecoderCache {
         self.parts.iter().map(bytes).sum()
     }
 
+    /// Makes the sequence `to` begin as `from` does: with a copy of its first positions, instead of what it had. That
+    /// copy is all that a shared beginning costs.
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Cache`] for a sequence that it has not, where `from` is shorter, and while a step uses the cache.
+    /// Both sequences are then as they were.
+    pub fn fork(&mut self, from: usize, to: usize, positions: usize) -> Result<(), DecoderError> {
+        for sequence in [from, to] {
+            if sequence >= self.lengths.len() {
+                return Err(DecoderError::Cache(format!("there is no sequence {sequence}")));
+            }
+        }
+        if self.lengths[from] < positions {
+            let length = self.lengths[from];
+            return Err(DecoderError::Cache(format!("sequence {from} has {length} positions, not {positions}")));
+        }
+        if from != to {
+            let lent: Option<Vec<Tensor>> = self.parts.iter().map(|part| part.lend(part.spec())).collect();
+            let in_use = || DecoderError::Cache("it is in use by another step".to_owned());
+            for mut part in lent.ok_or_else(in_use)? {
+                let (heads, row) = (part.shape()[1], part.shape()[3] * part.dtype().size());
+                let room = self.room * row;
+                let bytes = part.bytes_mut();
+                for head in 0..heads {
+                    let [own, other] = [to, from].map(|sequence| (sequence * heads + head) * room);
+                    bytes.copy_within(other..other + positions * row, own);
+                }
+            }
+        }
+        self.lengths[to] = positions;
+        Ok(())
+    }
+
     /// Forgets the positions of a sequence from `length` on.
     ///
     /// # Errors
@@ -298,4 +425,11 @@ impl DecoderCache {
         }
         Ok(())
     }
+}
+
+/// As many rows as a step of so many tokens has: a power of two, or one and a half of one.
+fn row_class(count: usize) -> usize {
+    let power = count.next_power_of_two();
+    let between = power / 4 * 3;
+    if power >= 4 && count <= between { between } else { power }
 }

@@ -12,10 +12,10 @@ use crate::tensor::compact::{widen, widens};
 use crate::tensor::{DType, Tensor};
 
 /// Tokens of a prompt that a step takes at most.
-const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 256;
 
 /// Positions that a cache has room for at first. It doubles from there.
-const ROOM: usize = 512;
+pub(super) const ROOM: usize = 512;
 
 /// How a text is continued.
 #[derive(Clone, Debug)]
@@ -191,7 +191,7 @@ fn chunk(unread: usize) -> usize {
 }
 
 /// Keeps logits as `f32`.
-fn keep(logits: &Tensor, kept: &mut Vec<f32>) -> Result<(), DecoderError> {
+pub(super) fn keep(logits: &Tensor, kept: &mut Vec<f32>) -> Result<(), DecoderError> {
     kept.clear();
     let dtype = logits.dtype();
     if dtype == DType::F32 {

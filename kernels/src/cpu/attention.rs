@@ -400,7 +400,7 @@ impl Attention {
         let at = |steps: Strides, head: usize| batch * steps.batch() + head * steps.head();
         let own = head / shape.shared();
         let (read, written) = (shape.stored.bytes(), shape.written.bytes());
-        let first_row = buffers.cache.map_or(0, |cache| batch * cache.batch + own * cache.head);
+        let first_row = buffers.cache.and_then(|cache| cache.first_row(batch, own)).unwrap_or(0);
         let in_cache = |steps: Strides| match buffers.cache {
             Some(_) => first_row * steps.row(),
             None => at(steps, own),

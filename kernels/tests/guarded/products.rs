@@ -317,6 +317,7 @@ pub(crate) fn cached(draw: &mut Draw<'_>, isa: Isa) {
         value: values_held,
         keys: &lengths,
         before: &before,
+        places: &[],
         batch: own * room,
         head: room,
         window: window.unwrap_or(0),

@@ -64,7 +64,8 @@ pub(super) fn quantized_lstm(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, 
 }
 
 /// The result [batch, positions, heads * size], and the cache of keys and of values [batch, heads of keys, positions,
-/// size], which has room for the given one and for the longest sequence.
+/// size], which has room for the given one and for the longest sequence. Where the request says which sequences of the
+/// cache it continues, the cache has as many as the given one.
 pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
     let query = view.dims(0)?;
     let &[batch, positions, width] = &query[..] else {
@@ -76,10 +77,13 @@ pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs,
     let size = sizes.div(width, Size::Known(all));
     let hidden = if view.has(1) { width } else { sizes.mul(size, Size::Known(heads)) };
     let total = view.size(6)?;
-    let mut room = total;
+    let (mut room, mut cached) = (total, batch);
     if view.has(3) {
         let past = view.dims(3)?;
-        let &[_, _, past, _] = &past[..] else { return Err(ShapeError::input(3, &past, "expected rank 4")) };
+        let &[sequences, _, past, _] = &past[..] else { return Err(ShapeError::input(3, &past, "expected rank 4")) };
+        if view.has(17) {
+            cached = sequences;
+        }
         room = match (past, total) {
             // A cache that slides has as much room as it had.
             (past, _) if view.int("sliding_window_cache") != 0 => past,
@@ -95,7 +99,7 @@ pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs,
         }
         _ => size,
     };
-    let cache = || [batch, Size::Known(kv_heads), room, stored].into_iter().collect();
+    let cache = || [cached, Size::Known(kv_heads), room, stored].into_iter().collect();
     let mut outputs: Outputs =
         [[batch, positions, hidden].into_iter().collect(), cache(), cache()].into_iter().collect();
     if view.node.outputs.len() > 3 {

@@ -78,7 +78,7 @@ impl GroupQuery {
         request: &Request<'_>,
         turn: &Turn<'_>,
     ) -> Result<Tensor, NodeError> {
-        let Request { sizes, sequences, parallel, .. } = *request;
+        let Request { sizes, sequences, places, parallel, .. } = *request;
         let past_index = input::PAST_KEY + output - PRESENT_KEY;
         let in_place = io.can_reuse(past_index, output);
         let is_shared = self.shared_buffer || in_place && io.is_shared(past_index, output);
@@ -87,6 +87,19 @@ impl GroupQuery {
         let writer = self.writer(io, output, request, turn)?;
         let row = writer.row();
         for_each_chunk(parallel, present.bytes_mut(), sizes.room * row, &|line, to| {
+            if let Some(places) = places {
+                if let Some(past) = past {
+                    let (had, rest) = to.split_at_mut(sizes.past * row);
+                    copy(&past[line * sizes.past * row..][..sizes.past * row], had);
+                    rest.fill(0);
+                }
+                for &at in places.at(line / self.kv_heads) {
+                    let sequence = &sequences[at];
+                    let new = &mut to[sequence.before * row..][..sequence.written * row];
+                    writer.append(at * self.kv_heads + line % self.kv_heads, sequence.written, new);
+                }
+                return;
+            }
             let sequence = &sequences[line / self.kv_heads];
             let before = sequence.before * row;
             if let Some(past) = past {

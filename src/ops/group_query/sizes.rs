@@ -16,6 +16,8 @@ use crate::tensor::Tensor;
 /// Sizes of a request.
 pub(super) struct Sizes {
     pub(super) batch: usize,
+    /// Sequences of the cache: those of the request, unless it says which of the cache's they are.
+    pub(super) cached: usize,
     /// New positions of each sequence.
     pub(super) new: usize,
     /// Elements of a head.
@@ -94,9 +96,14 @@ impl Sizes {
         }
         let past = shape(input::PAST_KEY).map_or(Some(0), |shape| shape.get(2).copied());
         let past = past.ok_or_else(|| unfit(input::PAST_KEY))?;
+        let cached = match shape(input::PLACES) {
+            Some(_) => shape(input::PAST_KEY).and_then(|shape| shape.first().copied()).unwrap_or(batch),
+            None => batch,
+        };
+        holds(input::PLACES, &[batch])?;
         for index in [input::PAST_KEY, input::PAST_VALUE] {
             let stored = if node.held == Held::Nibbles { size.div_ceil(2) } else { size };
-            holds(index, &[batch, node.kv_heads, past, stored])?;
+            holds(index, &[cached, node.kv_heads, past, stored])?;
         }
         if node.held.is_quantized() {
             let expected = if node.per_channel { node.kv_heads * size } else { 1 };
@@ -154,7 +161,7 @@ impl Sizes {
             }
             (room, sliding) = (past, Some(window));
         }
-        Ok(Sizes { batch, new, size, past, room, total, is_packed, query_width, sliding, is_padded })
+        Ok(Sizes { batch, cached, new, size, past, room, total, is_packed, query_width, sliding, is_padded })
     }
 
     /// Keys that a query may see at most, those among them that a step drops.

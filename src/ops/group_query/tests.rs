@@ -574,3 +574,77 @@ fn scores_are_an_output_before_and_after_the_softmax() {
         }
     }
 }
+
+/// A request over a cache of three sequences with room for nine positions, of which it names some.
+fn placed(heads: &[Tensor; 3], cache: &[Tensor; 2], last: &[i32], places: Option<&[i32]>) -> Trial {
+    let domain = if places.is_some() { "kiln" } else { "com.microsoft" };
+    let mut trial = Trial::new("GroupQueryAttention").of_domain(domain).outputs(3);
+    trial = trial.int("num_heads", HEADS as i64).int("kv_num_heads", KV_HEADS as i64);
+    for tensor in heads.iter().chain(cache) {
+        trial = trial.tensor(tensor.clone());
+    }
+    trial = trial.input(&[last.len()], last).input(&[], &[9i32]);
+    let Some(places) = places else { return trial };
+    for _ in 7..17 {
+        trial = trial.absent();
+    }
+    trial.input(&[places.len()], places)
+}
+
+#[test]
+fn a_request_names_sequences_of_the_cache_and_one_several_times() {
+    let mut random = Random::new("places");
+    let heads = [HEADS, KV_HEADS, KV_HEADS].map(|heads| random.floats(&[4, 1, heads * SIZE]));
+    let cache = [(); 2].map(|()| random.floats(&[3, KV_HEADS, 9, SIZE]));
+    // Three positions of the last sequence behind four, and one of the first behind two.
+    let found = placed(&heads, &cache, &[4, 2, 5, 6], Some(&[2, 0, 2, 2])).run().expect("the request is valid");
+    for (place, rows, last) in [(2, &[0, 2, 3][..], 6), (0, &[1][..], 2)] {
+        let own = |tensor: &Tensor| {
+            let width = tensor.shape()[2];
+            let rows: Vec<f32> =
+                rows.iter().flat_map(|row| elements(tensor)[row * width..][..width].to_vec()).collect();
+            Tensor::from_vec([1, rows.len() / width, width], rows).expect("as many")
+        };
+        let line = KV_HEADS * 9 * SIZE;
+        let alone = |tensor: &Tensor| {
+            let rows = elements(tensor)[place * line..][..line].to_vec();
+            Tensor::from_vec([1, KV_HEADS, 9, SIZE], rows).expect("as many")
+        };
+        let alone = [alone(&cache[0]), alone(&cache[1])];
+        let expected = placed(&[own(&heads[0]), own(&heads[1]), own(&heads[2])], &alone, &[last], None);
+        let expected = expected.run().expect("the request is valid");
+        for (at, row) in rows.iter().enumerate() {
+            let width = HEADS * SIZE;
+            let pairs = elements(&found[0])[row * width..][..width].iter().zip(&elements(&expected[0])[at * width..]);
+            for (found, expected) in pairs {
+                assert!((found - expected).abs() < 1e-5, "row {row}: {found} for {expected}");
+            }
+        }
+        let filled = (last as usize + 1) * SIZE;
+        for which in 0..2 {
+            for head in 0..KV_HEADS {
+                let found = &elements(&found[1 + which])[place * line + head * 9 * SIZE..][..9 * SIZE];
+                assert_eq!(found[..filled], elements(&expected[1 + which])[head * 9 * SIZE..][..filled], "{place}");
+                let before = &elements(&cache[which])[place * line + head * 9 * SIZE..][..9 * SIZE];
+                assert_eq!(found[filled..], before[filled..], "what lies behind is not touched");
+            }
+        }
+    }
+    for which in 0..2 {
+        let line = KV_HEADS * 9 * SIZE;
+        let middle = line..2 * line;
+        assert_eq!(
+            elements(&found[1 + which])[middle.clone()],
+            elements(&cache[which])[middle],
+            "a sequence not named"
+        );
+    }
+    for (places, reason) in [(&[2, 0, 3, 2][..], "number 3 of a cache of 3"), (&[2, 0, -1, 2], "number -1")] {
+        let refused = placed(&heads, &cache, &[4, 2, 5, 6], Some(places)).run().expect_err("there is no such sequence");
+        assert!(refused.contains(reason), "{refused}");
+    }
+    let refused = placed(&heads, &cache, &[4, 2, 5, 6], Some(&[2, 0])).run().expect_err("two places for four");
+    assert!(refused.contains("input 17"), "{refused}");
+    let refused = placed(&heads, &cache, &[4, 2, 5, 9], Some(&[2, 0, 1, 2])).run().expect_err("beyond the room");
+    assert!(refused.contains("position 9 of 9"), "{refused}");
+}

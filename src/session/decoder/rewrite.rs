@@ -14,12 +14,15 @@ use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// Names of the inputs that a rewritten graph has beside the model's. Models do not use such names.
 pub(super) const LAST: &str = "kiln.last_positions";
+pub(super) const PLACES: &str = "kiln.sequences";
 pub(super) const ROWS: &str = "kiln.rows_of_logits";
 
 /// Inputs of GroupQueryAttention.
 const PAST: [usize; 2] = [3, 4];
 const LAST_INPUT: usize = 5;
 const TOTAL_INPUT: usize = 6;
+/// The one that the operator has in the domain kiln: which sequences of the cache those of the step are.
+const PLACES_INPUT: usize = 17;
 
 /// What the inputs and outputs of a rewritten graph are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +74,7 @@ pub(super) fn rewrite(graph: &mut Graph) -> Result<Roles, DecoderError> {
     }
     let batch = batch_of(graph, layers[0]);
     let last = input(graph, LAST, DType::I32, batch.clone());
+    let places = input(graph, PLACES, DType::I32, batch.clone());
     let (mut cache, mut presents) = (Vec::new(), Vec::new());
     let mut lengths = Vec::new();
     for at in layers {
@@ -90,6 +94,11 @@ pub(super) fn rewrite(graph: &mut Graph) -> Result<Roles, DecoderError> {
         let node = &mut graph.nodes[at];
         node.inputs[LAST_INPUT] = Some(last);
         node.inputs[TOTAL_INPUT] = Some(room);
+        if node.inputs.len() <= PLACES_INPUT {
+            node.inputs.resize(PLACES_INPUT + 1, None);
+        }
+        node.inputs[PLACES_INPUT] = Some(places);
+        "kiln".clone_into(&mut node.domain);
         node.attrs.insert("past_present_share_buffer".to_owned(), Attr::Int(1));
         // A window says which positions are read, and the whole cache is there.
         node.attrs.remove("sliding_window_cache");
@@ -97,15 +106,16 @@ pub(super) fn rewrite(graph: &mut Graph) -> Result<Roles, DecoderError> {
     for (at, node) in lengths.into_iter().rev() {
         graph.nodes.insert(at, node);
     }
+    name_sequences(graph, &cache, &presents);
     let logits = logits_of(graph, &presents)?;
-    let logits = at_rows(graph, logits, batch, &facts)?;
+    let logits = at_rows(graph, logits, &facts)?;
     graph.outputs = std::iter::once(logits).chain(presents).collect();
     drop_unread(graph);
     let mut roles = Roles { cache, logits: graph.value(logits).name.clone(), ..Roles::default() };
     for &value in &graph.inputs {
         let info = graph.value(value);
         let name = info.name.clone();
-        let is_known = [LAST, ROWS].contains(&name.as_str()) || graph.constants.contains_key(&value);
+        let is_known = [LAST, PLACES, ROWS].contains(&name.as_str()) || graph.constants.contains_key(&value);
         if is_known || roles.cache.iter().any(|pair| pair.past == name) {
             continue;
         }
@@ -142,6 +152,19 @@ fn input(graph: &mut Graph, name: &str, dtype: DType, batch: Dim) -> ValueId {
     let value = graph.add_value(info);
     graph.inputs.push(value);
     value
+}
+
+/// Gives the cache a number of sequences of its own: a step may be of some of them.
+fn name_sequences(graph: &mut Graph, cache: &[Pair], presents: &[ValueId]) {
+    presents.iter().for_each(|present| graph.values[present.index()].dims = None);
+    for value in &mut graph.values {
+        if cache.iter().any(|pair| pair.past == value.name)
+            && let Some(dims) = &mut value.dims
+            && let Some(dim @ (Dim::Named(_) | Dim::Any)) = dims.first_mut()
+        {
+            *dim = Dim::Any;
+        }
+    }
 }
 
 /// A part of the cache as it comes in and as it goes out.
@@ -186,8 +209,8 @@ fn logits_of(graph: &Graph, presents: &[ValueId]) -> Result<ValueId, DecoderErro
 
 /// The logits of one position of each sequence: the rows that the last product reads are picked before it, or else those
 /// of the logits.
-fn at_rows(graph: &mut Graph, logits: ValueId, batch: Dim, facts: &Facts) -> Result<ValueId, DecoderError> {
-    let rows = input(graph, ROWS, DType::I64, batch);
+fn at_rows(graph: &mut Graph, logits: ValueId, facts: &Facts) -> Result<ValueId, DecoderError> {
+    let rows = input(graph, ROWS, DType::I64, Dim::Any);
     let (from, reader) = match head(graph, logits) {
         Some((product, left)) if facts.rank(left) == Some(3) => (left, Some(product)),
         _ if facts.rank(logits) == Some(3) => (logits, None),

@@ -233,3 +233,135 @@ fn caches_of_codes_are_written_a_row_at_a_time_and_no_length_builds_anything() {
         close(&step(&decoder, &mut at_once, &[&words]), &last, "the text at once");
     }
 }
+
+fn step_some(decoder: &Decoder, cache: &mut DecoderCache, tokens: &[(usize, &[i64])]) -> Vec<f32> {
+    let logits = decoder.step_some(cache, tokens, &RunOptions::default()).unwrap();
+    assert_eq!(logits.shape(), [tokens.len(), WORDS]);
+    logits.as_slice::<f32>().unwrap().to_vec()
+}
+
+#[test]
+fn a_step_of_some_sequences_reads_a_token_of_one_and_a_chunk_of_another() {
+    for (window, threads, positions) in [(None, 1, false), (Some(4), 2, false), (None, 1, true)] {
+        let options = SessionOptions { threads, ..SessionOptions::default() };
+        let decoder = Decoder::from_graph(model(window, positions), &options).unwrap();
+        let texts: Vec<Vec<i64>> = (0..4).map(|seed| text(30, seed)).collect();
+        let mut cache = decoder.cache(4, 4, 40).unwrap();
+        let mut lengths = [0; 4];
+        let steps: [&[(usize, usize)]; 7] = [
+            &[(2, 5)],
+            &[(0, 9), (2, 1)],
+            &[(3, 1), (2, 1), (0, 1)],
+            &[(1, 17), (0, 1), (3, 2)],
+            &[(0, 1), (1, 1), (2, 1), (3, 1)],
+            &[(3, 1)],
+            &[(2, 7), (1, 4)],
+        ];
+        for parts in steps {
+            let tokens: Vec<(usize, &[i64])> = parts
+                .iter()
+                .map(|&(sequence, count)| (sequence, &texts[sequence][lengths[sequence]..][..count]))
+                .collect();
+            let logits = step_some(&decoder, &mut cache, &tokens);
+            parts.iter().for_each(|&(sequence, count)| lengths[sequence] += count);
+            assert_eq!(cache.lengths(), lengths);
+            for (&(sequence, _), logits) in parts.iter().zip(logits.chunks(WORDS)) {
+                let expected = whole(window, &texts[sequence][..lengths[sequence]]);
+                close(logits, &expected, &format!("sequence {sequence} of {parts:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sequence_that_takes_no_part_is_not_touched_and_no_composition_of_as_many_rows_builds_anything() {
+    let decoder = decoder(None, 1);
+    let mut cache = decoder.cache(5, 32, 32).unwrap();
+    let words = text(30, 1);
+    step_some(&decoder, &mut cache, &[(0, &words[..6])]);
+    step_some(&decoder, &mut cache, &[(0, &words[..2])]);
+    let made = || (decoder.session().plan_stats().misses, decoder.session().cache_stats().misses);
+    let first = made();
+    let compositions: [&[(usize, usize)]; 6] =
+        [&[(4, 5)], &[(1, 1), (2, 4)], &[(3, 2), (1, 1), (2, 1), (0, 1)], &[(1, 6)], &[(2, 1), (3, 1)], &[(4, 2)]];
+    for parts in compositions {
+        let bytes = |cache: &DecoderCache| -> Vec<Vec<u8>> {
+            cache.parts.iter().map(|part| part.lend(part.spec()).unwrap().bytes().to_vec()).collect()
+        };
+        let (before, lengths) = (bytes(&cache), cache.lengths().to_vec());
+        let tokens: Vec<(usize, &[i64])> = parts.iter().map(|&(sequence, count)| (sequence, &words[..count])).collect();
+        step_some(&decoder, &mut cache, &tokens);
+        for (before, after) in before.iter().zip(bytes(&cache)) {
+            for (byte, (before, after)) in before.iter().zip(&after).enumerate() {
+                let (sequence, row) = (byte / (32 * SIZE * 4), byte / (SIZE * 4) % 32);
+                let is_new = (lengths[sequence]..cache.lengths()[sequence]).contains(&row);
+                assert!(is_new || before == after, "{parts:?}: row {row} of sequence {sequence}");
+            }
+        }
+    }
+    assert_eq!(made(), first, "six rows and two were seen");
+}
+
+#[test]
+fn a_step_of_some_sequences_that_cannot_be_changes_none() {
+    let decoder = decoder(None, 1);
+    let mut cache = decoder.cache(2, 8, 8).unwrap();
+    step_some(&decoder, &mut cache, &[(1, &[1, 2, 3])]);
+    let tries: [(&[(usize, &[i64])], &str); 5] = [
+        (&[], "no sequence gets any"),
+        (&[(2, &[1])], "sequence 2 is none of the cache's"),
+        (&[(0, &[1]), (0, &[2])], "sequence 0 is named twice"),
+        (&[(0, &[1]), (1, &[])], "sequence 1 gets none"),
+        (&[(0, &[1]), (1, &[1; 6])], "9 positions, where 8 are the most"),
+    ];
+    for (tokens, reason) in tries {
+        let refused = decoder.step_some(&mut cache, tokens, &RunOptions::default()).unwrap_err();
+        assert!(refused.to_string().contains(reason), "{refused}");
+    }
+    let unknown = decoder.step_some(&mut cache, &[(0, &[1]), (1, &[WORDS as i64])], &RunOptions::default());
+    assert!(matches!(unknown, Err(DecoderError::Session(SessionError::Run(_)))), "a word that the table has not");
+    assert_eq!(cache.lengths(), [0, 3]);
+    let logits = step_some(&decoder, &mut cache, &[(1, &[4])]);
+    close(&logits, &whole(None, &[1, 2, 3, 4]), "as if nothing had been");
+}
+
+#[test]
+fn steps_of_some_sequences_over_caches_of_codes_say_what_steps_of_one_say() {
+    for bits in [8, 4] {
+        let decoder = Decoder::from_graph(quantized(bits), &SessionOptions::default()).unwrap();
+        let mut cache = decoder.cache(3, 16, 16).unwrap();
+        let mut alone = decoder.cache(1, 16, 16).unwrap();
+        let words = text(9, 2);
+        for (sequences, tokens) in [(&[2, 0][..], &words[..5]), (&[2], &words[5..6]), (&[1, 2], &words[6..9])] {
+            let parts: Vec<(usize, &[i64])> = sequences.iter().map(|&sequence| (sequence, tokens)).collect();
+            let logits = step_some(&decoder, &mut cache, &parts);
+            let expected = step(&decoder, &mut alone, &[tokens]);
+            let own = sequences.iter().position(|&sequence| sequence == 2).unwrap();
+            close(&logits[own * WORDS..][..WORDS], &expected, &format!("{bits} bits"));
+        }
+    }
+}
+
+#[test]
+fn a_sequence_begins_as_a_copy_of_anothers_first_positions() {
+    let decoder = decoder(None, 1);
+    let texts = [text(12, 1), text(12, 2)];
+    let mut cache = decoder.cache(3, 16, 16).unwrap();
+    step_some(&decoder, &mut cache, &[(0, &texts[0]), (2, &texts[1])]);
+    cache.fork(0, 2, 7).unwrap();
+    cache.fork(2, 1, 0).unwrap();
+    assert_eq!(cache.lengths(), [12, 0, 7]);
+    let logits = step_some(&decoder, &mut cache, &[(2, &[3, 4]), (0, &[5])]);
+    close(&logits[..WORDS], &whole(None, &[&texts[0][..7], &[3, 4]].concat()), "the copy");
+    close(&logits[WORDS..], &whole(None, &[&texts[0][..], &[5]].concat()), "what it was made of");
+    for (from, to, positions) in [(3, 0, 1), (0, 3, 1), (2, 0, 10)] {
+        assert!(matches!(cache.fork(from, to, positions), Err(DecoderError::Cache(_))), "{from} {to} {positions}");
+    }
+    assert_eq!(cache.lengths(), [13, 0, 9]);
+}
+
+#[test]
+fn rows_of_steps_come_in_classes() {
+    let classes: Vec<usize> = (1..=17).map(row_class).collect();
+    assert_eq!(classes, [1, 2, 3, 4, 6, 6, 8, 8, 12, 12, 12, 12, 16, 16, 16, 16, 24]);
+}

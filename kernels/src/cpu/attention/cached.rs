@@ -19,6 +19,8 @@ pub struct Cache<'a> {
     pub keys: &'a [usize],
     /// For causal attention, the keys before the first query's own, of each batch. A query beyond the last key sees all.
     pub before: &'a [usize],
+    /// The cache's batch that each batch reads, which several may share; none where it is the one of the same number.
+    pub places: &'a [usize],
     /// From batch to batch.
     pub batch: usize,
     /// From head to head.
@@ -29,6 +31,14 @@ pub struct Cache<'a> {
     pub sink: Option<Sink<'a>>,
     /// What is added to scores; present exactly where the shape has a mask.
     pub bias: Option<Bias<'a>>,
+}
+
+impl Cache<'_> {
+    /// The rows before those of a batch's head; `None` where they are too many to count.
+    pub(super) fn first_row(&self, batch: usize, head: usize) -> Option<usize> {
+        let place = self.places.get(batch).copied().unwrap_or(batch);
+        place.checked_mul(self.batch)?.checked_add(head.checked_mul(self.head)?)
+    }
 }
 
 /// A score for each query that no key has.
@@ -137,6 +147,7 @@ impl Attention {
             && is_held(&cache.value, shape.value_size())
             && cache.keys.len() == shape.batch()
             && cache.keys.iter().all(|keys| *keys <= shape.keys())
+            && (cache.places.is_empty() || cache.places.len() == shape.batch())
             && (shape.causal.is_none() || cache.before.len() == shape.batch())
             && cache.bias.is_some() == shape.mask.is_some();
         match fits {
@@ -164,7 +175,7 @@ impl Attention {
                 _ => (cells.held().row_bytes(size), cells.held().row_bytes(size)),
             };
             let end = |(batch, &keys): (usize, &usize)| {
-                let first = batch.checked_mul(cache.batch)?.checked_add((heads.max(1) - 1).checked_mul(cache.head)?)?;
+                let first = cache.first_row(batch, heads.max(1) - 1)?;
                 match keys {
                     0 => Some(0),
                     keys => first.checked_add(keys - 1)?.checked_mul(step)?.checked_add(run),

@@ -1,6 +1,6 @@
 //! Operators of ONNX Runtime's domain that have nodes of their own, and what its expansions need besides ONNX's.
 
-use crate::graph::operators::attributes::{int, number, optional, required, text};
+use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::{contrib, shapes};
 
@@ -107,31 +107,34 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(contrib::group_query_types),
         shapes: Shapes::All(contrib::group_query),
-        ..Operator::new(
-            "com.microsoft",
-            "GroupQueryAttention",
-            &[1],
-            between(7, 17),
-            &[
-                int("causal", 1),
-                int("do_rotary", 0),
-                optional("k_norm_epsilon"),
-                text("k_quant_type", "NONE"),
-                int("kv_cache_bit_width", 0),
-                required("kv_num_heads"),
-                int("local_window_size", -1),
-                required("num_heads"),
-                optional("q_norm_epsilon"),
-                number("qk_norm_epsilon", 1e-6),
-                int("past_present_share_buffer", 0),
-                int("qk_output", 0),
-                int("rotary_interleaved", 0),
-                optional("scale"),
-                int("sliding_window_cache", 0),
-                int("smooth_softmax", -1),
-                number("softcap", 0.0),
-                text("v_quant_type", "NONE"),
-            ],
-        )
+        ..Operator::new("com.microsoft", "GroupQueryAttention", &[1], between(7, 17), GROUP_QUERY)
     },
+    // The same with one input more: the sequences of the cache that those of the request are.
+    Operator {
+        types: Types::By(contrib::group_query_types),
+        shapes: Shapes::All(contrib::group_query),
+        ..Operator::new("kiln", "GroupQueryAttention", &[1], between(7, 18), GROUP_QUERY)
+    },
+];
+
+/// Attributes of GroupQueryAttention.
+const GROUP_QUERY: &[Attribute] = &[
+    int("causal", 1),
+    int("do_rotary", 0),
+    optional("k_norm_epsilon"),
+    text("k_quant_type", "NONE"),
+    int("kv_cache_bit_width", 0),
+    required("kv_num_heads"),
+    int("local_window_size", -1),
+    required("num_heads"),
+    optional("q_norm_epsilon"),
+    number("qk_norm_epsilon", 1e-6),
+    int("past_present_share_buffer", 0),
+    int("qk_output", 0),
+    int("rotary_interleaved", 0),
+    optional("scale"),
+    int("sliding_window_cache", 0),
+    int("smooth_softmax", -1),
+    number("softcap", 0.0),
+    text("v_quant_type", "NONE"),
 ];

@@ -94,7 +94,40 @@ fn expected(batch: usize, queries: usize, keys: usize, window: usize, cap: Optio
 /// A cache with room for [`ROOM`] rows of each head.
 fn plain<'a>(keys: &'a [usize], [key, value]: [Cells<'a>; 2]) -> Cache<'a> {
     let batch = HEADS / SHARED * ROOM;
-    Cache { key, value, keys, before: keys, batch, head: ROOM, window: 0, sink: None, bias: None }
+    Cache { key, value, keys, before: keys, places: &[], batch, head: ROOM, window: 0, sink: None, bias: None }
+}
+
+#[test]
+fn batches_read_the_places_of_the_cache_that_the_run_says() {
+    let (places, keys) = ([2, 0, 2, 2], [40, 9, 70, 1]);
+    let per_batch = HEADS / SHARED * ROOM * SIZE;
+    let (key, value) = (floats(3 * per_batch, 1), floats(3 * per_batch, 2));
+    let shape = shape(&keys, 1, KeyRange::Cache, None);
+    let query = floats(keys.len() * HEADS * SIZE, 3);
+    // The same with a copy of a place for each batch.
+    let copied = |rows: &[f32]| -> Vec<f32> {
+        places.iter().flat_map(|place| rows[place * per_batch..][..per_batch].to_vec()).collect()
+    };
+    let copies = [copied(&key), copied(&value)];
+    for isa in levels() {
+        let attention =
+            Attention::new(isa, shape, AttentionBlocks::pick(isa, &shape, 2), &EmitEach).expect("it is supported");
+        let run = |cache: &Cache<'_>| {
+            let (mut scratch, mut output) = (vec![0.0; attention.scratch_len()], vec![0.0; query.len()]);
+            attention.run_cached(&query, cache, &mut output, &mut scratch, &Scoped).map(|()| output)
+        };
+        let before: Vec<usize> = keys.iter().map(|keys| keys - 1).collect();
+        let shared = Cache { before: &before, places: &places, ..plain(&keys, [Cells::F32(&key), Cells::F32(&value)]) };
+        let [key_copies, value_copies] = &copies;
+        let alone = Cache { before: &before, ..plain(&keys, [Cells::F32(key_copies), Cells::F32(value_copies)]) };
+        assert_eq!(run(&shared).unwrap(), run(&alone).unwrap(), "{isa}");
+        let beyond = run(&Cache { places: &[2, 0, 3, 2], ..shared });
+        assert!(matches!(beyond, Err(KernelError::Bounds { .. })), "a place that the cache does not have");
+        let huge = run(&Cache { places: &[usize::MAX; 4], ..shared });
+        assert!(matches!(huge, Err(KernelError::Bounds { .. })), "a place that no cache has");
+        let few = run(&Cache { places: &[2, 0], ..shared });
+        assert!(matches!(few, Err(KernelError::Unsupported { .. })), "a place for each batch, or none");
+    }
 }
 
 #[test]
@@ -186,6 +219,7 @@ fn what_is_beside_a_cache_and_does_not_fit_is_refused() {
         let (scores, elements) = (vec![0.0; sink], vec![0.0; elements]);
         let cache = Cache {
             before: &[6; 2][..before],
+            places: &[],
             sink: Some(Sink { scores: &scores, head: 1, row: 0 }),
             bias: Some(Bias { elements: &elements, batch: 0, head: 0, row: 9, first }),
             ..plain(&[9, 9], [Cells::F32(&rows); 2])
@@ -261,6 +295,7 @@ fn codes_give_what_their_numbers_give_with_sinks_and_biases_and_padded_queries()
         let (batch, first) = (HEADS * queries * ROOM, [0, 1]);
         let cache = Cache {
             before: &before,
+            places: &[],
             sink: Some(Sink { scores: &sinks, head, row }),
             bias: Some(Bias { elements: &biases, batch, head: bias_head, row: bias_row, first: &first }),
             ..plain(&keys, [cells(0), cells(1)])

@@ -1,0 +1,286 @@
+//! Many texts that one language model continues at the same time: texts come and go between steps.
+//!
+//! Each text that runs has a sequence of one cache; others wait for one. A step has a row for each token that the model
+//! reads: the last one of every text that goes on, and a part of the prompts of those that begin. Weights are read once
+//! for all of them. A text begins with a copy of the rows that another one has already, where their tokens are the same.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Borrow;
+use std::collections::VecDeque;
+
+use super::decoder::choose::Chooser;
+use super::decoder::{Decoder, DecoderCache, DecoderError};
+use super::generate::{CHUNK, Ended, GenerateOptions, ROOM, keep};
+use super::{RunOptions, SessionError};
+
+/// Tokens that two texts have in common at least before rows are copied. A few are read as fast.
+const SHARED: usize = 16;
+
+/// Continues many texts, a token of each that has been read for each [`Batch::step`]. `D` is a decoder, or something that
+/// owns or borrows one.
+///
+/// ```no_run
+/// use kiln::{Batch, Decoder, GenerateOptions, RunOptions, SessionOptions};
+///
+/// let decoder = Decoder::load("model.onnx".as_ref(), &SessionOptions::default())?;
+/// let mut batch = Batch::new(&decoder, 8, 4096)?;
+/// let options = GenerateOptions { ends: vec![2], ..GenerateOptions::default() };
+/// let first = batch.push(&[1, 450, 7483], options.clone())?;
+/// batch.push(&[1, 22172], options)?;
+/// while !batch.is_idle() {
+///     for (text, token) in batch.step(&RunOptions::default())? {
+///         println!("{text}: {token}");
+///     }
+///     batch.finished().iter().for_each(|text| println!("{}: {:?}", text.id, text.ended));
+/// }
+/// # Ok::<(), kiln::DecoderError>(())
+/// ```
+pub struct Batch<D: Borrow<Decoder>> {
+    decoder: D,
+    cache: DecoderCache,
+    /// The text of each sequence of the cache.
+    running: Vec<Option<Text>>,
+    waiting: VecDeque<Text>,
+    finished: Vec<Finished>,
+    context: usize,
+    /// The number of the next text.
+    next: u64,
+    logits: Vec<f32>,
+}
+
+/// A text that goes on.
+struct Text {
+    id: u64,
+    tokens: Vec<i64>,
+    chooser: Chooser,
+    options: GenerateOptions,
+    chosen: usize,
+}
+
+/// A text that has ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Finished {
+    /// Its number.
+    pub id: u64,
+    /// All tokens: the prompt, those that were chosen, and the last of these also where it ended the text.
+    pub text: Vec<i64>,
+    /// Why it ended.
+    pub ended: Ended,
+    /// What failed, where it ended so.
+    pub error: Option<DecoderError>,
+}
+
+/// Some unread tokens of a text.
+#[derive(Clone, Copy)]
+struct Part {
+    sequence: usize,
+    count: usize,
+}
+
+impl Text {
+    /// Why it has ended, if it has.
+    fn ended(&self) -> Option<Ended> {
+        match () {
+            () if self.chosen >= self.options.max_tokens => Some(Ended::MaxTokens),
+            () if self.tokens.len() >= self.options.context => Some(Ended::Context),
+            () => None,
+        }
+    }
+
+    fn finish(self, ended: Ended, error: Option<DecoderError>) -> Finished {
+        Finished { id: self.id, text: self.tokens, ended, error }
+    }
+}
+
+impl<D: Borrow<Decoder>> Batch<D> {
+    /// For so many texts at the same time, of at most `context` tokens each.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::cache`].
+    pub fn new(decoder: D, texts: usize, context: usize) -> Result<Batch<D>, DecoderError> {
+        let cache = decoder.borrow().cache(texts, ROOM.min(context), context)?;
+        let running = (0..texts).map(|_| None).collect();
+        let (waiting, finished, logits) = (VecDeque::new(), Vec::new(), Vec::new());
+        Ok(Batch { decoder, cache, running, waiting, finished, context, next: 0, logits })
+    }
+
+    /// Adds a text, which begins when a sequence is free, and gives its number. The time limit of its options is not
+    /// asked: a step has its own.
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Tokens`] for a prompt of no tokens or of more than the context has, and [`DecoderError::Choice`]
+    /// for settings that cannot be.
+    pub fn push(&mut self, prompt: &[i64], options: GenerateOptions) -> Result<u64, DecoderError> {
+        let chooser = Chooser::new(options.sampling)?;
+        let options = GenerateOptions { context: options.context.min(self.context), ..options };
+        let (length, context) = (prompt.len(), options.context);
+        if length > context {
+            return Err(DecoderError::Tokens(format!("{length} in all, where the context has {context}")));
+        }
+        if length == 0 {
+            return Err(DecoderError::Tokens("there is none to go on from".to_owned()));
+        }
+        let id = self.next;
+        self.next += 1;
+        let text = Text { id, tokens: prompt.to_vec(), chooser, options, chosen: 0 };
+        match text.ended() {
+            Some(ended) => self.finished.push(text.finish(ended, None)),
+            None => self.waiting.push_back(text),
+        }
+        Ok(id)
+    }
+
+    /// Forgets a text that runs or waits; whether there was one of that number.
+    pub fn cancel(&mut self, id: u64) -> bool {
+        let is_it = |text: &Text| text.id == id;
+        if let Some(place) = self.waiting.iter().position(is_it) {
+            return self.waiting.remove(place).is_some();
+        }
+        let found = self.running.iter_mut().find(|text| text.as_ref().is_some_and(is_it));
+        found.and_then(Option::take).is_some()
+    }
+
+    /// Whether no text runs or waits.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.iter().all(Option::is_none)
+    }
+
+    /// The texts that have ended since the last call.
+    pub fn finished(&mut self) -> Vec<Finished> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// Has the model read one step, of up to 256 tokens or one of each text, and gives the next token of every text that
+    /// it has read to its end, by the texts' numbers. A token that ends its text is not among them. None are given while
+    /// prompts are read, and where nothing runs.
+    ///
+    /// A text that makes a step fail, by a token that the model does not know, ends alone ([`Ended::Failed`]): the others
+    /// are then served one by one.
+    ///
+    /// # Errors
+    ///
+    /// Where the step was ended by its time limit or called off, or there is no memory for a longer cache. All texts are
+    /// as they were, and the next step tries again.
+    pub fn step(&mut self, run: &RunOptions) -> Result<Vec<(u64, i64)>, DecoderError> {
+        self.begin()?;
+        let parts = self.parts();
+        let mut said = Vec::new();
+        let Err(error) = self.serve(&parts, run, &mut said) else { return Ok(said) };
+        if !is_of_texts(&error) {
+            return Err(error);
+        }
+        if let [part] = parts[..] {
+            self.end(part.sequence, Ended::Failed, Some(error));
+            return Ok(said);
+        }
+        for part in parts {
+            match self.serve(&[part], run, &mut said) {
+                Ok(()) => {}
+                Err(error) if is_of_texts(&error) => self.end(part.sequence, Ended::Failed, Some(error)),
+                // What was said is said; the rest is tried again.
+                Err(_) if !said.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(said)
+    }
+
+    /// Gives free sequences to texts that wait.
+    fn begin(&mut self) -> Result<(), DecoderError> {
+        for sequence in 0..self.running.len() {
+            if self.running[sequence].is_some() {
+                continue;
+            }
+            let Some(text) = self.waiting.front() else { return Ok(()) };
+            // The last token is read in any case, for the logits behind it.
+            let own = &text.tokens[..text.tokens.len() - 1];
+            let read =
+                |other: usize| self.running[other].as_ref().map(|text| &text.tokens[..self.cache.lengths()[other]]);
+            let common = |tokens: &[i64]| tokens.iter().zip(own).take_while(|(one, other)| one == other).count();
+            let shared = (0..self.running.len()).filter_map(|other| Some((common(read(other)?), other))).max();
+            match shared {
+                Some((positions, other)) if positions >= SHARED => self.cache.fork(other, sequence, positions)?,
+                _ => self.cache.rewind(sequence, 0)?,
+            }
+            self.running[sequence] = self.waiting.pop_front();
+        }
+        Ok(())
+    }
+
+    /// What a step reads: the texts that go on first, then prompts, by the texts' numbers.
+    fn parts(&self) -> Vec<Part> {
+        let unread = |(sequence, text): (usize, &Option<Text>)| {
+            let text = text.as_ref()?;
+            let count = text.tokens.len() - self.cache.lengths()[sequence];
+            Some((count > 1, text.id, Part { sequence, count }))
+        };
+        let mut parts: Vec<(bool, u64, Part)> = self.running.iter().enumerate().filter_map(unread).collect();
+        parts.sort_unstable_by_key(|(is_prompt, id, _)| (*is_prompt, *id));
+        let mut left = CHUNK.max(self.running.len());
+        let mut taken = Vec::with_capacity(parts.len());
+        for (_, _, part) in parts {
+            let count = part.count.min(left);
+            left -= count;
+            if count > 0 {
+                taken.push(Part { count, ..part });
+            }
+        }
+        taken
+    }
+
+    /// Reads these parts, and chooses the next token of texts that are then read.
+    fn serve(&mut self, parts: &[Part], run: &RunOptions, said: &mut Vec<(u64, i64)>) -> Result<(), DecoderError> {
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let mut tokens: Vec<(usize, &[i64])> = Vec::with_capacity(parts.len());
+        for &Part { sequence, count } in parts {
+            if let Some(text) = &self.running[sequence] {
+                let first = self.cache.lengths()[sequence];
+                tokens.push((sequence, &text.tokens[first..first + count]));
+            }
+        }
+        let logits = self.decoder.borrow().step_some(&mut self.cache, &tokens, run)?;
+        keep(&logits, &mut self.logits)?;
+        let words = logits.shape()[1];
+        for (at, &Part { sequence, .. }) in parts.iter().enumerate() {
+            let Some(text) = &mut self.running[sequence] else { continue };
+            if self.cache.lengths()[sequence] < text.tokens.len() {
+                continue;
+            }
+            let ended = match text.chooser.choose(&self.logits[at * words..][..words], &text.tokens) {
+                Err(error) => Some((Ended::Failed, Some(error.into()))),
+                Ok(token) => {
+                    text.tokens.push(token);
+                    text.chosen += 1;
+                    match text.options.ends.contains(&token) {
+                        true => Some((Ended::Token(token), None)),
+                        false => {
+                            said.push((text.id, token));
+                            text.ended().map(|ended| (ended, None))
+                        }
+                    }
+                }
+            };
+            if let Some((ended, error)) = ended {
+                self.end(sequence, ended, error);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, sequence: usize, ended: Ended, error: Option<DecoderError>) {
+        self.finished.extend(self.running[sequence].take().map(|text| text.finish(ended, error)));
+    }
+}
+
+/// Whether a text may be the reason of a failure, and not a limit of the step or of memory.
+fn is_of_texts(error: &DecoderError) -> bool {
+    matches!(error, DecoderError::Session(SessionError::Run(error)) if error.stopped().is_none())
+}
