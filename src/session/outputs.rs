@@ -57,7 +57,10 @@ impl Session {
         let shapes = inputs.iter().filter_map(|(name, value)| Some((*name, value.as_tensor()?.shape())));
         let _request = self.trace.as_ref().map(|trace| trace.request(shapes));
         let destinations = bind(&self.outputs, outputs)?;
-        let lent = over.iter().map(|pair| self.lend(*pair, inputs, &destinations)).collect::<Result<Vec<_>, _>>()?;
+        let lent = over
+            .iter()
+            .map(|(input, output)| self.lend(input, output, inputs, &destinations))
+            .collect::<Result<Vec<_>, _>>()?;
         let given = inputs.iter().map(|(name, value)| (*name, value.clone()));
         let bound = self.bind_owned(given.chain(lent))?;
         let mut values = self.serve(bound, &destinations, options, observer)?;
@@ -68,7 +71,8 @@ impl Session {
     /// The input that lies where an output is bound.
     fn lend<'n>(
         &self,
-        (input, output): (&'n str, &str),
+        input: &'n str,
+        output: &str,
         given: &[(&str, Value)],
         destinations: &[Option<Arc<Destination>>],
     ) -> Result<(&'n str, Value), SessionError> {
