@@ -25,6 +25,7 @@ mod diagonal;
 mod dropout;
 mod einsum;
 mod elementwise;
+mod experts;
 mod flow;
 mod fold;
 mod forest;
@@ -171,6 +172,7 @@ const GROUPS: &[&[Operator]] = &[
     dropout::OPERATORS,
     einsum::OPERATORS,
     elementwise::OPERATORS,
+    experts::OPERATORS,
     fold::OPERATORS,
     forest::OPERATORS,
     fourier::OPERATORS,

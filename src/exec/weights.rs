@@ -96,6 +96,12 @@ impl MatMulWeights {
     pub fn view(&self) -> PackedWeights<'_> {
         self.packed.weights(self.elements)
     }
+
+    /// One of the matrices, as kernels read it.
+    #[must_use]
+    pub fn matrix(&self, index: usize) -> PackedWeights<'_> {
+        PackedWeights::new(self.elements, &self.packed.words()[index * self.step..][..self.step])
+    }
 }
 
 /// What packed weights are looked for by: their layout and some of their contents.

@@ -438,6 +438,25 @@ fn products() {
             .tensor(Tensor::scalar(9u8)),
         case("Det", "n").of("n 2 2"),
         case("Attention", "bqk").of("b 2 q 4").of("b 2 k 4").of("b 2 k 4").version(23),
+        case("MoE", "n")
+            .domain("com.microsoft")
+            .version(1)
+            .of("n 4")
+            .of("n 3")
+            .weights(&[3, 5, 4])
+            .absent()
+            .weights(&[3, 4, 5]),
+        case("MoE", "nhi").domain("com.microsoft").version(1).of("n h").of("n 3").of("3 i h").absent().of("3 h i"),
+        case("QMoE", "n")
+            .domain("com.microsoft")
+            .version(1)
+            .of("n 4")
+            .of("n 3")
+            .tensor(ramp(DType::U8, &[3, 6, 2]))
+            .weights(&[3, 6])
+            .absent()
+            .tensor(ramp(DType::U8, &[3, 4, 3]))
+            .weights(&[3, 4]),
         case("RotaryEmbedding", "bs").of("b 2 s 4").of("b s 2").of("b s 2").version(23),
     ]);
 }

@@ -62,6 +62,12 @@ impl Layer {
         Layer { node, inputs: Vec::new(), outputs: 1, tolerance: 2e-5, precision: Precision::F32, halved: None }
     }
 
+    /// The operator of that name of another domain.
+    pub(crate) fn domain(mut self, domain: &str) -> Layer {
+        domain.clone_into(&mut self.node.domain);
+        self
+    }
+
     pub(crate) fn attr(mut self, name: &str, value: Attr) -> Layer {
         self.node.attrs.insert(name.to_owned(), value);
         self

@@ -6,6 +6,7 @@ mod attention;
 mod convolution;
 mod elementwise;
 mod empty;
+mod experts;
 mod harness;
 mod matrix;
 mod quantized;
@@ -39,6 +40,7 @@ fn every_operator_with_a_key_has_a_table() {
         include_str!("attention.rs"),
         include_str!("convolution.rs"),
         include_str!("elementwise.rs"),
+        include_str!("experts.rs"),
         include_str!("matrix.rs"),
         include_str!("quantized.rs"),
         include_str!("recurrent.rs"),

@@ -105,6 +105,16 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
+        types: Types::Input(0),
+        shapes: Shapes::Input(0),
+        ..Operator::new("com.microsoft", "MoE", &[1], between(5, 8), EXPERTS)
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::Input(0),
+        ..Operator::new("com.microsoft", "QMoE", &[1], between(6, 21), QUANTIZED_EXPERTS)
+    },
+    Operator {
         types: Types::By(contrib::group_query_types),
         shapes: Shapes::All(contrib::group_query),
         ..Operator::new("com.microsoft", "GroupQueryAttention", &[1], between(7, 17), GROUP_QUERY)
@@ -137,4 +147,38 @@ const GROUP_QUERY: &[Attribute] = &[
     int("smooth_softmax", -1),
     number("softcap", 0.0),
     text("v_quant_type", "NONE"),
+];
+
+/// Attributes of experts.
+const EXPERTS: &[Attribute] = &[
+    number("activation_alpha", 1.0),
+    number("activation_beta", 0.0),
+    text("activation_type", "relu"),
+    int("k", 1),
+    int("normalize_routing_weights", 0),
+    int("swiglu_fusion", 0),
+    optional("swiglu_limit"),
+    int("swiglu_limit_after_activation", 0),
+    int("use_sparse_mixer", 0),
+];
+
+/// Attributes of experts whose weights have a few bits.
+const QUANTIZED_EXPERTS: &[Attribute] = &[
+    int("accuracy_level", 0),
+    number("activation_alpha", 1.0),
+    number("activation_beta", 0.0),
+    text("activation_type", "relu"),
+    optional("block_size"),
+    int("expert_weight_bits", 4),
+    optional("fc1_expert_weight_bits"),
+    optional("fc2_expert_weight_bits"),
+    optional("fc3_expert_weight_bits"),
+    int("k", 1),
+    int("normalize_routing_weights", 0),
+    text("quant_type", "int"),
+    int("swiglu_fusion", 0),
+    optional("swiglu_limit"),
+    int("swiglu_limit_after_activation", 0),
+    int("use_sparse_mixer", 0),
+    int("weights_prepacked", -1),
 ];

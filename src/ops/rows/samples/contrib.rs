@@ -81,6 +81,25 @@ pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
             }
             Sample::new(inputs, attrs).of_version(1)
         }
+        "MoE" => {
+            let (experts, inner) = (1 + r.below(4), 1 + r.below(9));
+            let shape = if r.flag() { vec![rows, size] } else { vec![rows, steps, size] };
+            let router = [shape[..shape.len() - 1].iter().product(), experts];
+            let mut inputs = vec![floats(&shape), floats(&router), floats(&[experts, inner, size]), Value::Absent];
+            inputs.push(floats(&[experts, size, inner]));
+            Sample::new(inputs, vec![("k", Attr::Int(1 + r.below(experts) as i64))]).of_version(1)
+        }
+        "QMoE" => {
+            let (experts, bits, size, inner) = (1 + r.below(4), r.pick(&[2usize, 4, 8]), 8 * (1 + r.below(5)), 16);
+            let shape = if r.flag() { vec![rows, size] } else { vec![rows, steps, size] };
+            let router = [shape[..shape.len() - 1].iter().product(), experts];
+            let mut inputs = vec![floats(&shape), floats(&router)];
+            for [n, k] in [[inner, size], [size, inner]] {
+                inputs.extend([zeros(DType::U8, &[experts, n, k * bits / 8])?, zeros(DType::F32, &[experts, n])?]);
+                inputs.push(Value::Absent);
+            }
+            Sample::new(inputs, vec![("expert_weight_bits", Attr::Int(bits as i64))]).of_version(1)
+        }
         "GatherBlockQuantized" => {
             let (bits, block) = (r.pick(&[2usize, 4, 8]), 16 << r.below(2));
             let (count, per_byte) = (8 * (1 + r.below(6)), 8 / bits);
