@@ -160,9 +160,9 @@ mod tests {
         let scores = [2f32.ln(), 6f32.ln(), 0.0, 0.0];
         let near = |rule: Rule, wanted: [f32; 2]| {
             let routes = rule.routes(2, 4, &scores, &scores);
-            for expert in 0..2 {
+            for (expert, wanted) in wanted.into_iter().enumerate() {
                 let found = rows(&routes, expert)[0].1;
-                assert!((found - wanted[expert]).abs() < 1e-6, "{rule:?}: {found}");
+                assert!((found - wanted).abs() < 1e-6, "{rule:?}: {found}");
             }
         };
         near(Rule::OfAll { normalised: false }, [0.2, 0.6]);
