@@ -16,6 +16,7 @@ import sys
 
 import contrib_blockwise
 import contrib_decoder
+import contrib_experts
 import contrib_fused
 import contrib_learn
 import contrib_nchwc
@@ -67,7 +68,15 @@ OTHERWISE = {
 }
 
 # Each adds its cases to GENERATORS.
-GRIDS = (contrib_blockwise, contrib_decoder, contrib_fused, contrib_nchwc, contrib_quantized, contrib_learn)
+GRIDS = (
+    contrib_blockwise,
+    contrib_decoder,
+    contrib_experts,
+    contrib_fused,
+    contrib_nchwc,
+    contrib_quantized,
+    contrib_learn,
+)
 
 
 def type_of(value):

@@ -35,6 +35,7 @@ pub mod generic;
 mod grid;
 mod group_query;
 mod integer;
+mod linear_attention;
 mod loss;
 mod maps;
 mod mask;
@@ -181,6 +182,7 @@ const GROUPS: &[&[Operator]] = &[
     grid::OPERATORS,
     group_query::OPERATORS,
     integer::OPERATORS,
+    linear_attention::OPERATORS,
     loss::OPERATORS,
     mask::OPERATORS,
     matmul::OPERATORS,

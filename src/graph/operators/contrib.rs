@@ -108,6 +108,22 @@ pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs,
     Ok(outputs)
 }
 
+/// The result [batch, positions, heads * size], of as many heads as queries or values have, and the state [batch, heads
+/// of values, size of keys, size of values], of several positions where a window of them is kept.
+pub(super) fn linear_attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
+    let (query, value) = (view.dims(0)?, view.dims(2)?);
+    let (&[batch, steps, width], &[_, _, values]) = (&query[..], &value[..]) else {
+        let (query, value) = (ShapeError::extents(&query), ShapeError::extents(&value));
+        return Err(ShapeError::Lists(format!("queries of {query}, values of {value}")).into());
+    };
+    let [queries, heads, window] = ["q_num_heads", "kv_num_heads", "state_window"].map(|name| view.int(name));
+    let (size, each) = (sizes.div(width, Size::Known(queries)), sizes.div(values, Size::Known(heads)));
+    let result = [batch, steps, sizes.mul(Size::Known(queries.max(heads)), each)].into_iter().collect();
+    let state = [batch, Size::Known(heads), size, each];
+    let window = Some(Size::Known(window)).filter(|_| window > 0);
+    Ok([result, window.into_iter().chain(state).collect()].into_iter().collect())
+}
+
 /// That of the query; of caches, that of the given one.
 pub(super) fn group_query_types(view: &View<'_>, output: usize) -> Option<DType> {
     let given = if view.has(3) { 3 } else { 0 };

@@ -2,7 +2,7 @@
 
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::{contrib, shapes};
+use crate::graph::operators::{contrib, kinds, shapes};
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
@@ -101,6 +101,24 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
                 text("direction", "forward"),
                 optional("hidden_size"),
                 int("input_forget", 0),
+            ],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::with_state_3),
+        shapes: Shapes::All(contrib::linear_attention),
+        ..Operator::new(
+            "com.microsoft",
+            "LinearAttention",
+            &[1],
+            between(3, 6),
+            &[
+                int("chunk_size", 64),
+                required("kv_num_heads"),
+                required("q_num_heads"),
+                number("scale", 0.0),
+                int("state_window", 0),
+                text("update_rule", "gated_delta"),
             ],
         )
     },
