@@ -13,12 +13,14 @@ mod batches;
 mod products;
 mod quantised;
 mod routing;
+mod sizes;
 
 use std::sync::Arc;
 
 use self::activation::Activation;
-use self::products::{Executor, Product, Sizes};
+use self::products::{Executor, Product};
 use self::routing::{Route, Rule};
+use self::sizes::Sizes;
 use super::convert::narrow_through_f32;
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};

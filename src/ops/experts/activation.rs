@@ -53,7 +53,7 @@ impl Activation {
             "swiglu" => Function::Swiglu {
                 alpha: attributes.float("activation_alpha"),
                 beta: attributes.float("activation_beta"),
-                limit: attributes.number("swiglu_limit").unwrap_or(f32::INFINITY),
+                limit: attributes.float("swiglu_limit"),
             },
             other => return Err(OpError::unsupported(node, format!("attribute activation_type = {other}"))),
         };

@@ -1,6 +1,5 @@
 //! The products of experts: packed at load where weights are constants, numbers of a request otherwise.
 
-use std::fmt;
 use std::sync::Arc;
 
 use kiln_kernels::cpu::blockwise::{BlockProduct, BlockProductShape};
@@ -9,6 +8,7 @@ use kiln_kernels::cpu::{Elements, PackedWeights};
 use smallvec::SmallVec;
 
 use super::super::{LoadCx, OpError, optional, refused, required};
+use super::sizes::Sizes;
 use super::{Call, quantised};
 use crate::exec::matmul::{MatMulProblem, Stored};
 use crate::exec::weights::{self, BlockWeights, MatMulWeights};
@@ -36,22 +36,6 @@ enum Weights {
         shape: BlockProductShape,
         experts: Vec<BlockWeights>,
     },
-}
-
-/// Sizes of a product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sizes {
-    pub(super) experts: usize,
-    /// Columns.
-    pub(super) n: usize,
-    /// Length of the reduction.
-    pub(super) k: usize,
-}
-
-impl fmt::Display for Sizes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}, {}, {}]", self.experts, self.n, self.k)
-    }
 }
 
 /// What multiplies a number of rows.

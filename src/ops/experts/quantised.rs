@@ -7,7 +7,7 @@ use kiln_kernels::cpu::blockwise::{
 use kiln_kernels::memory::{self, Collect};
 
 use super::super::{LoadCx, OpError};
-use super::products::Sizes;
+use super::sizes::Sizes;
 use crate::exec::weights::{self, BlockWeights};
 use crate::tensor::{DType, Tensor};
 

@@ -175,7 +175,7 @@ const EXPERTS: &[Attribute] = &[
     int("k", 1),
     int("normalize_routing_weights", 0),
     int("swiglu_fusion", 0),
-    optional("swiglu_limit"),
+    number("swiglu_limit", f32::INFINITY),
     int("swiglu_limit_after_activation", 0),
     int("use_sparse_mixer", 0),
 ];
@@ -195,7 +195,7 @@ const QUANTIZED_EXPERTS: &[Attribute] = &[
     int("normalize_routing_weights", 0),
     text("quant_type", "int"),
     int("swiglu_fusion", 0),
-    optional("swiglu_limit"),
+    number("swiglu_limit", f32::INFINITY),
     int("swiglu_limit_after_activation", 0),
     int("use_sparse_mixer", 0),
     int("weights_prepacked", -1),
