@@ -90,6 +90,10 @@ pub(super) fn lower(graph: &mut Graph, options: &SessionOptions, stop: Option<&S
     };
     let grid = Grid { batch: fixed(0), new: fixed(1) };
     let lengths = grid.lengths(5, 7);
+    if let Some(Lengths { batch, new, .. }) = lengths.iter().find(|lengths| !lengths.can_be_tried()) {
+        let name = &graph.value(tokens).name;
+        return Err(refused(format!("input '{name}' is for {batch} sequences of {new} tokens, more than are tried")));
+    }
     let ids = |graph: &Graph| graph.inputs.iter().copied().find(|&input| graph.value(input).name == IDS);
     let counted = {
         let facts = Facts::of(graph, true);
@@ -248,6 +252,9 @@ fn window_of(trial: &mut Trial<'_>, attend: &Attend, grid: Grid) -> Result<Optio
     let mut window = None;
     for (at, lengths) in grid.lengths(past.min(MOST_NEW), past).into_iter().enumerate() {
         let Lengths { batch, new, past } = lengths;
+        if !lengths.can_be_tried() {
+            return Err(format!("{batch} sequences of {new} new positions are more than are tried"));
+        }
         let mut hidden = Vec::with_capacity(attend.masks.len());
         for mask in &attend.masks {
             let name = &trial.graph.value(mask.value).name;
@@ -267,6 +274,9 @@ fn window_of(trial: &mut Trial<'_>, attend: &Attend, grid: Grid) -> Result<Optio
             }
         }
         for (batch, query) in (0..batch).flat_map(|batch| (0..new).map(move |query| (batch, query))) {
+            if trial.is_stopped() {
+                return Err("there is no time left to try its masks".to_owned());
+            }
             let own = past + query;
             let first = window.map_or(0, |window| (own + 1).saturating_sub(window));
             if (0..past + new).any(|key| sees(batch, query, key) != (first..=own).contains(&key)) {
@@ -367,9 +377,12 @@ fn counts(trial: &mut Trial<'_>, value: ValueId, rank: usize, all: &[Lengths]) -
     for &lengths in all {
         let tensor = trial.compute(value, Follows::Comparisons, lengths)?;
         let shape = tensor.shape();
+        if shape.len() != rank {
+            return None;
+        }
         let first = if rank > 1 { shape[0] } else { 1 };
         let is_row = shape[rank - 1] == lengths.new && shape[1.min(rank - 1)..rank - 1].iter().all(|&size| size == 1);
-        if shape.len() != rank || !is_row || (first != 1 && first != lengths.batch) {
+        if !is_row || (first != 1 && first != lengths.batch) {
             return None;
         }
         of_each &= rank > 1 && first == lengths.batch;
@@ -482,7 +495,7 @@ fn cached(
     };
     let inputs = [flat(graph, query, heads)?, flat(graph, key, kv_heads)?, flat(graph, value, kv_heads)?];
     let [keys, values] = own.map(|place| &parts[place]);
-    // Whoever knows lengths puts them in the place of these two.
+    // `rewrite` puts the inputs of the step in the place of the last positions and the total.
     let total = graph.fresh("total");
     let of_positions = Attrs::from([("start".to_owned(), Attr::Int(2)), ("end".to_owned(), Attr::Int(3))]);
     steps.push(NodeDesc { version: 15, ..made("Shape", of_positions, vec![Some(keys.past)], total) });

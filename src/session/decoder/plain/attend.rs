@@ -387,9 +387,6 @@ impl Matcher<'_, '_> {
 }
 
 fn all<T: Copy, const N: usize>(values: [Option<T>; N]) -> Option<[T; N]> {
-    if values.iter().any(Option::is_none) {
-        return None;
-    }
-    let mut left = values.into_iter().flatten();
-    Some(std::array::from_fn(|_| left.next().expect("as many as there are")))
+    let values: Option<Vec<T>> = values.into_iter().collect();
+    values?.try_into().ok()
 }

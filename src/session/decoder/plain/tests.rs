@@ -153,6 +153,21 @@ fn other_names_are_given_as_alias() {
 }
 
 #[test]
+fn sizes_that_no_request_has_are_refused_before_masks_are_computed() {
+    let causal = Model { masked: Masked::Causal, written: Written::Standard, kv_heads: 2, positions: true };
+    let compared = Model { masked: Masked::Compared, written: Written::Products, kv_heads: 2, positions: false };
+    for (model, axis) in [(causal, 0), (causal, 1), (compared, 0), (compared, 1)] {
+        for size in [1 << 24, usize::MAX] {
+            let reason = why(&model, |graph| {
+                let tokens = graph.values.iter_mut().find(|info| info.name == "input_ids").unwrap();
+                tokens.dims.as_mut().unwrap()[axis] = Dim::Fixed(size);
+            });
+            assert!(reason.contains("input 'input_ids'") && reason.contains(&size.to_string()), "{reason}");
+        }
+    }
+}
+
+#[test]
 fn what_is_not_known_to_be_attention_over_the_cache_is_refused_with_its_node() {
     let model = Model { masked: Masked::Compared, written: Written::Products, kv_heads: 2, positions: true };
     let all_seen = why(&Model { masked: Masked::Nothing, ..model }, |_| {});

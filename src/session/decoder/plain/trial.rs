@@ -80,6 +80,16 @@ pub(super) struct Lengths {
     pub(super) past: usize,
 }
 
+impl Lengths {
+    /// Whether a mask of every query and key fits into the bytes that are computed. A model may fix sizes that no request
+    /// has.
+    pub(super) fn can_be_tried(self) -> bool {
+        let keys = self.past.checked_add(self.new);
+        let pairs = keys.and_then(|keys| keys.checked_mul(self.new)?.checked_mul(self.batch));
+        pairs.is_some_and(|pairs| pairs <= MOST_BYTES / size_of::<i64>())
+    }
+}
+
 /// What a value may follow from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follows {
@@ -209,6 +219,11 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Whether the time of loading is over.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.check().is_err())
+    }
+
     fn is_given(&self, value: ValueId) -> bool {
         [self.given.mask, self.given.positions].contains(&Some(value))
     }
@@ -216,11 +231,11 @@ impl<'a> Trial<'a> {
     /// An input whose contents follow from lengths.
     fn input(&self, value: ValueId, lengths: Lengths) -> Option<Tensor> {
         let Lengths { batch, new, past } = lengths;
-        let numbers: Vec<i64> = match Some(value) == self.given.mask {
-            true => vec![1; batch.checked_mul(past.checked_add(new)?)?],
-            false => (0..batch).flat_map(|_| (past..past + new).map(|at| at as i64)).collect(),
-        };
-        Tensor::from_vec([batch, numbers.len() / batch.max(1)], numbers).ok()
+        let is_mask = Some(value) == self.given.mask;
+        let row = if is_mask { past + new } else { new };
+        let number = |at: usize| if is_mask { 1 } else { (past + at) as i64 };
+        let numbers: Vec<i64> = (0..batch).flat_map(|_| (0..row).map(number)).collect();
+        Tensor::from_vec([batch, row], numbers).ok()
     }
 
     /// The only element that a value has at all these lengths.
