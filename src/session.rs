@@ -594,7 +594,9 @@ impl Session {
         idle.relieve(self.build.cache.account());
         idle.push(state, bytes);
         drop(idle);
-        self.footprint.note(&self.buffers, &self.build.records);
+        if result.is_ok() {
+            self.footprint.note(&self.buffers, &self.build.records);
+        }
         self.heap.trim(&self.share);
         result.map_err(|error| self.refused(error))
     }

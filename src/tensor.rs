@@ -27,7 +27,7 @@ mod system;
 use std::sync::Arc;
 
 use kiln_kernels::extent::{Foreign, ForeignMut};
-use kiln_kernels::memory::{Refused, copied, filled};
+use kiln_kernels::memory::{Refused, copied, copy, filled};
 use smallvec::SmallVec;
 
 pub use backing::Backing;
@@ -188,7 +188,7 @@ impl Tensor {
             return Err(TensorError::Count { shape: spec.shape, need, found: values.len() });
         }
         let mut buffer = Buffer::zeroed(std::mem::size_of_val(values))?;
-        buffer.bytes_mut()[..std::mem::size_of_val(values)].copy_from_slice(bytemuck::cast_slice(values));
+        copy(&mut buffer.bytes_mut()[..std::mem::size_of_val(values)], bytemuck::cast_slice(values));
         Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer), 0) })
     }
 
@@ -200,7 +200,7 @@ impl Tensor {
             return Err(TensorError::Count { need, found: bytes.len() / size.max(1), shape: spec.shape });
         }
         let mut buffer = Buffer::zeroed(bytes.len())?;
-        buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        copy(&mut buffer.bytes_mut()[..bytes.len()], bytes);
         Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer), 0) })
     }
 

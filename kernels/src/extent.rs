@@ -24,7 +24,7 @@ pub use foreign::{Foreign, ForeignMut};
 use leaving::Leaving;
 use pace::Pace;
 
-use crate::memory::{self, Refused};
+use crate::memory;
 
 /// The size of a huge page on x86-64, to which a reservation is aligned.
 ///
@@ -35,8 +35,12 @@ pub const HUGE_PAGE: usize = 2 << 20;
 /// A multiple of every system's ordinary page size: some have pages of 64 KiB. Memory is reserved in units of it.
 const LARGEST_PAGE: usize = 1 << 16;
 
-/// Bytes that become present between two questions whether they are still wanted: 1 to 10 ms.
+/// Bytes for which the kind of pages is chosen at once.
 const PIECE: usize = 8 << 20;
+
+/// Bytes of small pages that become present between two questions whether they are still wanted: 0.3 ms, and up to 10
+/// where a virtual machine's host has to bring them.
+const STEP: usize = 1 << 20;
 
 /// The pace of huge pages in this process.
 static PACE: Pace = Pace::new();
@@ -235,35 +239,17 @@ impl Extent {
         unsafe { std::slice::from_raw_parts_mut(self.region.base.add(self.start).as_ptr(), self.len) }
     }
 
-    /// Makes all pages present now, by system calls instead of a fault for each: in huge pages as long as they come
-    /// [fast enough](pace). Asks between pieces of some milliseconds whether they are still wanted
-    /// ([`memory::until`]).
-    ///
-    /// # Errors
-    ///
-    /// [`Refused::Over`] if they are not; some pages are present then.
-    pub fn populate(&mut self) -> Result<(), Refused> {
-        let bytes = self.len;
-        if self.populate_wanted() < bytes { Err(Refused::Over { bytes }) } else { Ok(()) }
-    }
-
-    /// Makes pages present as [`Extent::populate`] does, as long as they are wanted. Returns how many bytes there are
-    /// from the first one on whose pages are present: all, if they are wanted still.
+    /// Makes pages present now, by system calls instead of a fault for each: in huge pages as long as they come
+    /// [fast enough](pace). Asks between pieces of a mebibyte or two, which take a millisecond or a few, whether they are
+    /// still wanted ([`memory::until`]). Returns how many bytes there are from the first one on whose pages are present: all, if
+    /// they are wanted still.
     pub fn populate_wanted(&mut self) -> usize {
         let (mut at, end) = (self.start, self.start + self.len);
-        let mut ask = at + PIECE;
-        while at < end {
-            if at >= ask {
-                if memory::is_over() {
-                    break;
-                }
-                ask = at + PIECE;
-            }
+        while at < end && (at == self.start || !memory::is_over()) {
             let most = (end - at).min(PIECE);
             let small = if self.region.huge { PACE.small(most) } else { most };
             if small > 0 {
-                self.populate_small(at, small);
-                at += small;
+                at += self.populate_small(at, small);
                 continue;
             }
             let place = self.region.base.addr().get() + at;
@@ -277,15 +263,22 @@ impl Extent {
         at - self.start
     }
 
-    fn populate_small(&self, at: usize, len: usize) {
+    /// Makes small pages present as long as they are wanted, and at least the first ones. Returns their bytes.
+    fn populate_small(&self, at: usize, len: usize) -> usize {
         if self.region.huge {
             self.advise(Advice::NoHugePage, at, len);
         }
-        self.advise(Advice::PopulateWrite, at, len);
+        let mut done = 0;
+        while done < len && (done == 0 || !memory::is_over()) {
+            let step = (len - done).min(STEP);
+            self.advise(Advice::PopulateWrite, at + done, step);
+            done += step;
+        }
         if self.region.huge {
             // Small pages that are present may still be joined.
             self.advise(Advice::HugePage, at, len);
         }
+        done
     }
 
     /// Only for speed: if it is refused, pages become present at the first access.
@@ -388,7 +381,7 @@ mod tests {
         let mut inside = before.split_off(lead + 100);
         let mut after = inside.split_off(3 * page);
         for extent in [&mut before, &mut inside, &mut after] {
-            extent.populate().unwrap();
+            assert_eq!(extent.populate_wanted(), extent.len());
             extent.bytes_mut().fill(7);
         }
         inside.discard();

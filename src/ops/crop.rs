@@ -1,5 +1,7 @@
 //! CenterCropPad: the middle of a tensor, with zeros around it where it is too small.
 
+use kiln_kernels::memory;
+
 use super::{
     Cut, LoadCx, Movement, OpError, Operator, View, axes_of, dimensions, in_step, integers, rearrange, refused,
     required,
@@ -75,7 +77,7 @@ impl Node for CenterCropPad {
         let middle = self.middle(&io.inputs())?;
         let (input, mut output) = (io.input(0)?, io.alloc(0)?);
         // Zero is all bits clear; strings come empty.
-        output.bytes_mut().fill(0);
+        memory::fill(output.bytes_mut(), &0);
         let transfer =
             Transfer { from: View::cut(input.shape(), &middle.from), to: View::cut(&middle.sizes, &middle.to) };
         let output = rearrange(&transfer, &[input], output)?;

@@ -14,13 +14,21 @@ use crate::tensor::{BoolByte, DType, Tensor, TensorError, TensorSpec};
 pub(super) const OPERATORS: &[Operator] = &[("", "RegexFullMatch", make)];
 
 /// Most bytes of a compiled expression, and of what matching remembers: a model's author chooses it. Classes of Unicode
-/// characters take some hundred KiB each.
-const MOST_BYTES: usize = 8 << 20;
+/// characters take some hundred KiB each. Compiling that much takes some 40 ms, during which nothing asks whether loading
+/// is over.
+const MOST_BYTES: usize = 4 << 20;
+
+/// Groups within groups that an expression may have, which is the crate's own limit. The crate looks at it after it has
+/// read the whole expression, which takes 100 ms for 30,000 parentheses.
+const MOST_GROUPS: usize = 250;
 
 struct FullMatch(Regex);
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let pattern = cx.node.attributes().text("pattern");
+    if depth(pattern) > MOST_GROUPS {
+        return Err(OpError::invalid(cx.node, format!("the pattern has more than {MOST_GROUPS} groups within groups")));
+    }
     let compile = |pattern: &str| {
         let compiled = RegexBuilder::new(pattern).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build();
         compiled.map_err(|error| {
@@ -34,6 +42,24 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     // Alone first, so that a parenthesis too many cannot pair with the ones around it.
     compile(pattern)?;
     Ok(Box::new(FullMatch(compile(&format!("\\A(?:{pattern})\\z"))?)))
+}
+
+/// How deep the groups of an expression lie within each other, but for parentheses that are escaped or in a class.
+fn depth(pattern: &str) -> usize {
+    let (mut open, mut deepest, mut classes) = (0usize, 0, 0usize);
+    let mut characters = pattern.bytes();
+    while let Some(character) = characters.next() {
+        match character {
+            b'\\' => drop(characters.next()),
+            b'[' => classes += 1,
+            b']' => classes = classes.saturating_sub(1),
+            b'(' if classes == 0 => open += 1,
+            b')' if classes == 0 => open = open.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(open);
+    }
+    deepest
 }
 
 impl Node for FullMatch {
@@ -69,6 +95,9 @@ mod tests {
         row("a|ab", &["a", "ab", "b", "a\n", ""]).gives(&[5], &bools([true, true, false, false, false]));
         row("", &["", "a"]).gives(&[2], &bools([true, false]));
         row("a)(b", &["ab"]).is_refused("pattern");
+        row(&"(".repeat(300), &["a"]).is_refused("groups within groups");
+        row(&format!("{}[{}]", "(a)?".repeat(300), "(".repeat(300)), &["a("]).gives(&[1], &bools([true]));
+        row(&"\\(".repeat(300), &[&"(".repeat(300)]).gives(&[1], &bools([true]));
         row("((a{1000}){1000}){1000}", &["a"]).is_refused("pattern");
         Trial::new("RegexFullMatch").text("pattern", "a").input(&[1], &[1f32]).is_refused("string");
     }

@@ -5,11 +5,11 @@
 mod device;
 
 use kiln_kernels::Parallel;
-use kiln_kernels::memory;
+use kiln_kernels::memory::Pace;
 use smallvec::SmallVec;
 
 use super::convert::through_f32;
-use super::wide::{Wide, widened};
+use super::wide::{Wide, filled, widened};
 use super::{
     LoadCx, Movement, OpError, Operator, axes_of, dimensions, integers, optional, rearrange, refused, required,
 };
@@ -263,10 +263,16 @@ impl Node for Resize {
         } else if dtype == DType::F32 {
             executor.blend(input.as_slice()?, output.as_mut_slice()?, self.extrapolation, cx.parallel)?;
         } else {
-            let (wide, mut mixed) = (widened::<f32>(input)?, memory::zeroed(output.len()));
-            executor.blend(&wide, &mut mixed, self.extrapolation, cx.parallel)?;
-            mixed.iter_mut().for_each(|value| *value = value.round_ties_even());
-            f32::store(&mixed, dtype, output.bytes_mut())?;
+            let wide = widened::<f32>(input)?;
+            output = filled::<f32>(output, |mixed| {
+                executor.blend(&wide, mixed, self.extrapolation, cx.parallel)?;
+                let mut pace = Pace::default();
+                for value in mixed {
+                    pace.step(1);
+                    *value = value.round_ties_even();
+                }
+                Ok(())
+            })?;
         }
         io.push(output);
         Ok(())

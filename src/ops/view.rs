@@ -153,12 +153,14 @@ impl View {
     /// [`Refused::Over`](memory::Refused::Over) where the work of this thread is over before it is done.
     pub(crate) fn copy_from<T: Clone>(&self, first: usize, from: &[T], to: &mut [T]) {
         let (mut cursor, piece) = (self.cursor_at(first), memory::piece_of::<T>());
+        // A short run takes as long as one of this many elements.
+        let least = piece >> 16;
         let (mut rest, mut until_asked) = (to, piece);
         while let Some(run) = cursor.next(rest.len().min(until_asked)) {
             let (now, later) = rest.split_at_mut(run.count);
             run.read(from, now);
             rest = later;
-            until_asked -= run.count;
+            until_asked = until_asked.saturating_sub(run.count.max(least));
             if until_asked == 0 {
                 until_asked = piece;
                 raise_if_over(size_of_val(rest));

@@ -26,9 +26,6 @@ const MOST_SHARE: usize = 8;
 /// wrong.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Bytes that are made present before the time is checked.
-const FIRST: usize = 32 << 20;
-
 impl Footprint {
     /// Makes as much memory present as the record says, if there is one, within the time that follows from `begun`.
     pub(super) fn prepare(
@@ -42,13 +39,8 @@ impl Footprint {
         let known = key.recall(&build.records);
         let wanted = known.min(installed_bytes() / MOST_SHARE);
         let patience = bounded(begun.stop.as_ref(), PATIENCE.max(begun.at.elapsed()));
-        let (began, mut present) = (Instant::now(), wanted.min(FIRST));
-        buffers.prepare(present, parallel);
-        // Memory that is present already takes next to no time in the next round.
-        while present < wanted && began.elapsed() < patience {
-            present = wanted.min(2 * present);
-            buffers.prepare(present, parallel);
-        }
+        let began = Instant::now();
+        buffers.prepare(wanted, parallel, &|| began.elapsed() < patience);
         Footprint { key, noted: AtomicUsize::new(known) }
     }
 

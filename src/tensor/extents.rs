@@ -196,16 +196,17 @@ impl Apart {
 }
 
 impl Found {
-    /// All of it, in pieces of `bytes` bytes, to be populated by several threads.
-    pub(super) fn pieces(self, bytes: usize) -> Vec<Extent> {
+    /// The part whose pages are present, and the rest in pieces of `bytes` bytes, to be populated by several threads.
+    pub(super) fn pieces(self, bytes: usize) -> (Extent, Vec<Extent>) {
+        let Found { present, fresh } = self;
         let mut pieces = Vec::new();
-        for mut rest in [Some(self.present), self.fresh].into_iter().flatten() {
+        if let Some(mut rest) = fresh {
             while !rest.is_empty() {
                 let next = rest.split_off(bytes);
                 pieces.push(std::mem::replace(&mut rest, next));
             }
         }
-        pieces
+        (present, pieces)
     }
 
     /// The first `bytes` bytes, whose pages may be missing, and the rest.

@@ -222,7 +222,8 @@ impl BufferPool {
     }
 
     /// Makes that many bytes of large memory present ahead of their use, on all threads; not more than the pool keeps.
-    pub fn prepare(&self, bytes: usize, parallel: &dyn Parallel) {
+    /// Asks before each piece of some milliseconds whether that is still wanted, and stops where it is not.
+    pub fn prepare(&self, bytes: usize, parallel: &dyn Parallel, is_wanted: &(dyn Fn() -> bool + Sync)) {
         let mut free = self.lock();
         let bytes = bytes.min(free.limit).min(self.most);
         if bytes < LARGE || bytes <= free.extents.bytes() {
@@ -230,15 +231,18 @@ impl BufferPool {
         }
         let Some(found) = free.extents.take(bytes) else { return };
         drop(free);
-        let mut pieces = found.pieces(PIECE);
+        let (present, fresh) = found.pieces(PIECE);
+        let mut pieces: Vec<(Extent, usize)> = fresh.into_iter().map(|piece| (piece, 0)).collect();
         for_each_chunk(parallel, &mut pieces, 1, &|_, pieces| {
-            pieces.iter_mut().for_each(|piece| {
-                // What is not present yet becomes so at its first access.
-                let _ = piece.populate();
-            })
+            for (piece, present) in pieces {
+                if is_wanted() {
+                    *present = piece.populate_wanted();
+                }
+            }
         });
         let mut free = self.lock();
-        pieces.into_iter().for_each(|piece| free.extents.insert(piece));
+        free.extents.insert(present);
+        pieces.into_iter().for_each(|(piece, present)| free.extents.insert_missing(piece, present));
         self.bound(free);
     }
 
@@ -479,6 +483,19 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_prepared_for_as_long_as_it_is_wanted() {
+        let pool = BufferPool::new(1 << 30);
+        let asked = AtomicUsize::new(0);
+        pool.prepare(10 * PIECE, &kiln_kernels::Serial, &|| asked.fetch_add(1, Ordering::Relaxed) < 3);
+        assert_eq!(pool.free_bytes(), 3 * PIECE);
+        pool.prepare(10 * PIECE, &kiln_kernels::Serial, &|| false);
+        assert_eq!(pool.free_bytes(), 3 * PIECE, "what is present stays so");
+        let all = lent(&pool, 10 * PIECE);
+        drop(all);
+        assert_eq!(pool.free_bytes(), 10 * PIECE);
+    }
+
+    #[test]
     fn a_larger_size_adds_only_the_pages_that_are_missing() {
         let pool = BufferPool::new(1 << 26);
         let first = lent(&pool, 6 << 20);
@@ -491,15 +508,15 @@ mod tests {
     #[test]
     fn prepared_memory_is_what_is_lent_and_no_more_than_the_pool_keeps() {
         let pool = BufferPool::new(8 << 20);
-        pool.prepare(6 << 20, &kiln_kernels::Serial);
+        pool.prepare(6 << 20, &kiln_kernels::Serial, &|| true);
         assert_eq!((pool.free_bytes(), pool.most_present()), (6 << 20, 6 << 20));
         drop([lent(&pool, 4 << 20), lent(&pool, 2 << 20)]);
-        pool.prepare(5 << 20, &kiln_kernels::Serial);
+        pool.prepare(5 << 20, &kiln_kernels::Serial, &|| true);
         assert_eq!(pool.most_present(), 6 << 20, "nothing had to be added");
         let more = lent(&pool, 7 << 20);
         assert_eq!(pool.most_present(), 8 << 20, "what is missing comes in whole huge pages");
         drop(more);
-        pool.prepare(100 << 20, &kiln_kernels::Serial);
+        pool.prepare(100 << 20, &kiln_kernels::Serial, &|| true);
         assert!(pool.free_bytes() <= 8 << 20);
     }
 
@@ -637,7 +654,7 @@ mod tests {
     fn work_that_is_over_leaves_what_it_had_got_and_returns() {
         let pool = BufferPool::bounded(0, 2 << 30);
         let asked = AtomicUsize::new(0);
-        let after = move || asked.fetch_add(1, Ordering::Relaxed) >= 20;
+        let after = move || asked.fetch_add(1, Ordering::Relaxed) >= 200;
         let is_over: kiln_kernels::memory::IsOver = Arc::new(after);
         let open = closed();
         let ended = kiln_kernels::memory::until(Some(&is_over), || pool.lend(1 << 30, 1).map(drop));

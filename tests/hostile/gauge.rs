@@ -22,6 +22,21 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
+    // Passed on as well: the trait's own would write zeros over gigabytes that the system has as zero pages.
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        add(layout.size());
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    // Passed on as well: the trait's own would copy what the system moves by its page tables.
+    unsafe fn realloc(&self, place: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        add(bytes);
+        USED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above; `place` came from here, which passes on what the system gives.
+        unsafe { System.realloc(place, layout, bytes) }
+    }
+
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         USED.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: as above; `place` came from `alloc`, which passes on what the system gives.

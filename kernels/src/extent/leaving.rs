@@ -167,7 +167,7 @@ mod tests {
     /// A mapping whose pages are present.
     fn present(bytes: usize) -> Extent {
         let mut extent = Extent::reserve(bytes).unwrap();
-        extent.populate().unwrap();
+        assert_eq!(extent.populate_wanted(), extent.len());
         extent
     }
 

@@ -66,8 +66,9 @@ impl Table {
         // Where there are no places, their neighbours may be more than can be counted.
         let taps = if output == 0 { 1 } else { taps(axis, key) as usize };
         let entries = output.saturating_mul(taps);
-        let (places, weights, mut outside) = (room(entries)?, room(entries)?, room(output)?);
-        outside.resize(output, false);
+        // Zeros whose pages the system gives as they are written: a list that is filled at once would not ask meanwhile
+        // whether the work is over.
+        let (places, weights, outside) = (room(entries)?, room(entries)?, memory::zeroed(output));
         let mut table = Table { taps, places, weights, outside };
         let last = axis.input as i64 - 1;
         let (mut weights, mut pace) = (memory::zeroed(taps), Pace::default());
