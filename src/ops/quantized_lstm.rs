@@ -2,13 +2,15 @@
 //!
 //! The input is quantised as a whole, over all of its steps, and multiplied in one product. The state of each sequence
 //! is quantised at every step, by its own range: a sequence gives the same result whatever else is in its batch. Weights,
-//! their scales, the bias and the peepholes have to be constants; the weights are packed when the node is made.
+//! their scales, the bias and the peepholes have to be constants; the weights are packed and the code of the gates is
+//! looked up when the node is made.
 
 use std::sync::{Arc, Mutex};
 
 use kiln_kernels::cpu::conv::{ConvShape, Weights};
 use kiln_kernels::cpu::quantized::bytes::Added;
 use kiln_kernels::cpu::quantized::{Output, Quantized, Steps, Terms, WeightSource, prepare};
+use kiln_kernels::cpu::recurrent::{LstmForm, LstmStep, LstmSums};
 use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, Serial};
 
@@ -16,7 +18,6 @@ use super::wide::widened;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::quantized::QuantizedProblem;
 use crate::exec::weights::{self, QuantizedWeights};
-use crate::graph::operators::float::sigmoid;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
@@ -56,15 +57,14 @@ struct Direction {
     state: Matrix,
     /// Of both products, one for each column.
     bias: Vec<f32>,
-    /// Of the gates i, o and f.
-    peepholes: Option<Vec<f32>>,
+    /// Of the gates i, o and f; empty without.
+    peepholes: Vec<f32>,
 }
 
 struct Layer {
     directions: Vec<Direction>,
     units: usize,
-    clip: f32,
-    input_forget: bool,
+    gates: LstmStep,
     isa: Isa,
 }
 
@@ -92,11 +92,10 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         }
     }
     let clip = match node.attrs.get("clip") {
-        Some(Attr::Float(clip)) if *clip > 0.0 => *clip,
+        Some(Attr::Float(clip)) if *clip > 0.0 => Some(*clip),
         // A clip of 0 is none.
-        Some(Attr::Float(0.0)) => f32::INFINITY,
+        Some(Attr::Float(0.0)) | None => None,
         Some(_) => return Err(OpError::invalid(node, "clip is not a number of at least 0")),
-        None => f32::INFINITY,
     };
     let invalid = |error: NodeError| OpError::invalid(node, error.to_string());
     let (w, r) = (constant(cx, W, "W")?, constant(cx, R, "R")?);
@@ -129,14 +128,18 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
                 own.iter().zip(state).map(|(own, state)| own + state).collect()
             }
         };
-        let peepholes = peepholes.as_ref().map(|all| all[direction * 3 * units..][..3 * units].to_vec());
+        let own = |all: &Vec<f32>| all[direction * 3 * units..][..3 * units].to_vec();
+        let peepholes = peepholes.as_ref().map(own).unwrap_or_default();
         let input = matrix(cx, [W, W_SCALE], direction, [count, input, columns])?;
         let state = matrix(cx, [R, R_SCALE], direction, [count, units, columns])?;
         Ok(Direction { reverse, input, state, bias, peepholes })
     });
     let directions = directions.collect::<Result<_, OpError>>()?;
     let input_forget = node.attributes().int("input_forget") != 0;
-    Ok(Box::new(Layer { directions, units, clip, input_forget, isa: cx.build.isa }))
+    let form = LstmForm { hidden: units, input_forget, peepholes: peepholes.is_some(), clip };
+    let gates = LstmStep::new(cx.build.isa, form, cx.build);
+    let gates = gates.map_err(|error| OpError::invalid(node, error.to_string()))?;
+    Ok(Box::new(Layer { directions, units, gates, isa: cx.build.isa }))
 }
 
 fn constant<'a>(cx: &'a LoadCx<'_>, index: usize, name: &str) -> Result<&'a Tensor, OpError> {
@@ -202,11 +205,12 @@ impl Matrix {
         cx.executor(&cx.key(problem))
     }
 
-    /// Multiplies bytes, into numbers.
+    /// Multiplies bytes, into numbers to which `shift` of each column is added.
     fn multiply(
         &self,
         executor: &Quantized,
         left: &Bytes<'_>,
+        shift: Option<&[f32]>,
         to: &mut [f32],
         scratch: &mut Scratch,
         parallel: &dyn Parallel,
@@ -219,7 +223,7 @@ impl Matrix {
             left_zero: left.zero,
             bias: None,
             scale,
-            shift: None,
+            shift,
             low: f32::NEG_INFINITY,
             high: f32::INFINITY,
             zero: 0,
@@ -297,7 +301,7 @@ impl Layer {
         let [of_input, of_state] = executors;
         let sums = memory::zeroed::<i32>(of_input.scratch_len().max(of_state.scratch_len()));
         let mut scratch = Scratch { sums, scale: memory::with_capacity(columns) };
-        own.input.multiply(of_input, &operands.x, gates, &mut scratch, parallel)?;
+        own.input.multiply(of_input, &operands.x, Some(&own.bias), gates, &mut scratch, parallel)?;
         let mut bytes = memory::zeroed::<u8>(units);
         let mut made = Made {
             y: memory::zeroed(operands.steps * batch * units),
@@ -318,38 +322,15 @@ impl Layer {
                 let step = if own.reverse { length - 1 - step } else { step };
                 let place = step * batch + sequence;
                 let state = Bytes::of(self.isa, &h, &mut bytes, &Serial);
-                own.state.multiply(of_state, &state, &mut added, &mut scratch, parallel)?;
-                let gates = &mut gates[place * columns..][..columns];
-                let terms = gates.iter_mut().zip(&added).zip(&own.bias);
-                terms.for_each(|((gate, added), bias)| *gate = *gate + added + bias);
-                self.cell(own, gates, &mut h, &mut c);
-                made.y[place * units..][..units].copy_from_slice(&h);
+                own.state.multiply(of_state, &state, None, &mut added, &mut scratch, parallel)?;
+                let input = &gates[place * columns..][..columns];
+                let sums = LstmSums { input, state: &added, peepholes: &own.peepholes };
+                self.gates.run(&sums, &mut c, &mut h, &mut made.y[place * units..][..units])?;
             }
             made.h[sequence * units..][..units].copy_from_slice(&h);
             made.c[sequence * units..][..units].copy_from_slice(&c);
         }
         Ok(made)
-    }
-
-    /// One step of one sequence, from the sums of its gates.
-    fn cell(&self, own: &Direction, gates: &[f32], h: &mut [f32], c: &mut [f32]) {
-        let units = self.units;
-        let clipped = |value: f32| value.clamp(-self.clip, self.clip);
-        let peep = |gate: usize, unit: usize, memory: f32| {
-            own.peepholes.as_ref().map_or(0.0, |peepholes| peepholes[gate * units + unit] * memory)
-        };
-        for unit in 0..units {
-            let gate = |gate: usize| gates[gate * units + unit];
-            let input = sigmoid(clipped(gate(0) + peep(0, unit, c[unit])));
-            let forget = match self.input_forget {
-                true => 1.0 - input,
-                false => sigmoid(clipped(gate(2) + peep(2, unit, c[unit]))),
-            };
-            let memory = forget * c[unit] + input * clipped(gate(3)).tanh();
-            let output = sigmoid(clipped(gate(1) + peep(1, unit, memory)));
-            c[unit] = memory;
-            h[unit] = output * memory.tanh();
-        }
     }
 }
 

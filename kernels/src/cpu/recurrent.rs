@@ -3,27 +3,30 @@
 //! The product of all inputs of all steps with the input weights of all gates is one matrix product, computed first.
 //! Then, for each step of each direction: the product of the state with packed weights, and the gates of every sequence
 //! in one call of emitted code. Two directions are two tasks. [`shape`] describes a layer, [`emit`] has the gates,
-//! [`plain`] does the same in Rust. The oracle is [`reference::recurrent`](crate::reference::recurrent). Products are
+//! [`plain`] does the same in Rust, and [`step`] has both as one. The oracle is [`reference::recurrent`](crate::reference::recurrent). Products are
 //! of the layer's [`Elements`](crate::cpu::Elements); states and gates are `f32`.
 
 pub mod emit;
 mod plain;
 pub mod shape;
+pub mod step;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
 pub use emit::{GateArgs, GateCode, Gates};
 pub use shape::{Activation, Cell, Direction, Outputs, RecurrentShape};
+use step::Step;
+pub use step::{LstmForm, LstmStep, LstmSums};
 
 use crate::cpu::gemm::{Epilogue, Extras, Left, Matmul, MatmulBlocks, MatmulShape, Right};
-use crate::cpu::{CodeKey, CodeSource, PackedWeights};
+use crate::cpu::{CodeSource, PackedWeights};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
-use crate::jit::{Code, Given};
+use crate::jit::Given;
 use crate::parallel::{Disjoint, Parallel, Serial, for_each_chunk};
 
 /// The weights of one direction, as the layer's products read them: packed by
@@ -58,13 +61,6 @@ pub struct Operands<'a> {
     pub h: Option<&'a [f32]>,
     /// State before the first step, of each sequence; zeros without it.
     pub c: Option<&'a [f32]>,
-}
-
-/// The gates of a direction: emitted code, or the same in Rust.
-#[derive(Clone, Debug)]
-enum Step {
-    Code(Gates, Arc<Code>),
-    Plain(GateCode),
 }
 
 /// A layer ready to run.
@@ -119,11 +115,7 @@ impl Recurrent {
         for direction in &shape.directions {
             let mut taken = SmallVec::new();
             for gates in gates_of(shape.cell, direction) {
-                let code = GateCode { isa, gates, clip: shape.clip };
-                taken.push(match isa.is_jit() && gates.emits() {
-                    true => Step::Code(gates, source.code(&CodeKey::Gates(code))?),
-                    false => Step::Plain(code),
-                });
+                taken.push(Step::new(isa, gates, shape.clip, source)?);
             }
             steps.push(taken);
         }
@@ -302,16 +294,8 @@ impl Recurrent {
                         hidden,
                     };
                     // SAFETY: every row is `hidden` elements (of as many gates as the form reads) inside of its
-                    // checked buffer, rows of `y` and `c` belong to this direction, and the code takes `GateArgs`.
-                    unsafe {
-                        match step {
-                            Step::Code(gates, code) => code.call(&args, gates, &given),
-                            Step::Plain(code) => {
-                                given.check(&args, &code.gates);
-                                plain::step(code, &args);
-                            }
-                        }
-                    }
+                    // checked buffer, and rows of `y` and `c` belong to this direction.
+                    unsafe { step.run(&args, &given) };
                 }
             }
         }
@@ -350,7 +334,8 @@ fn gates_of(cell: Cell, direction: &Direction) -> SmallVec<[Gates; 2]> {
     let [f, g, _] = direction.activations;
     match cell {
         Cell::Lstm { input_forget, peepholes } => {
-            SmallVec::from_slice(&[Gates::Lstm { activations: direction.activations, input_forget, peepholes }])
+            let activations = direction.activations;
+            SmallVec::from_slice(&[Gates::Lstm { activations, input_forget, peepholes, clip_state: true }])
         }
         Cell::Gru { linear_before_reset: true } => SmallVec::from_slice(&[Gates::GruLinear { activations: [f, g] }]),
         Cell::Gru { linear_before_reset: false } => {

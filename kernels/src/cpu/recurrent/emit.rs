@@ -25,6 +25,8 @@ pub enum Gates {
         input_forget: bool,
         /// Whether gates i, o and f also see the state.
         peepholes: bool,
+        /// Whether the clip bounds the new state on its way to h too, as the standard has it.
+        clip_state: bool,
     },
     /// A whole step of a GRU whose reset gate acts on the recurrent product: gates z, r, h.
     GruLinear {
@@ -287,7 +289,7 @@ fn gate_of(base: Gpr, gate: u8) -> Mem {
 fn step(code: &GateCode, units: &mut Units<'_>) {
     let clip = code.clip;
     match code.gates {
-        Gates::Lstm { activations: [f, g, h], input_forget, peepholes } => {
+        Gates::Lstm { activations: [f, g, h], input_forget, peepholes, clip_state } => {
             let (input, output, forget, fresh, c) = (Vreg(0), Vreg(1), Vreg(2), Vreg(3), Vreg(4));
             units.load(c, Mem::at(C, 0));
             let gate = |units: &mut Units<'_>, to, gate| {
@@ -309,7 +311,7 @@ fn step(code: &GateCode, units: &mut Units<'_>) {
             units.asm.vfma231(c, input, fresh);
             units.store(Mem::at(C, 0), c);
             gate(units, output, 1);
-            units.activate(h, clip, c);
+            units.activate(h, clip.filter(|_| clip_state), c);
             units.asm.vmul(c, c, output);
             units.put(c);
         }

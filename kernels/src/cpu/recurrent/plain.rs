@@ -30,7 +30,7 @@ pub(super) unsafe fn step(code: &GateCode, args: &GateArgs) {
         let mix = |z: f32, fresh: f32| put((1.0 - z) * fresh + z * read(args.before, 0));
         let sum = |gate: usize| read(args.x, gate) + read(args.r, gate);
         match code.gates {
-            Gates::Lstm { activations: [f, g, h], input_forget, peepholes } => {
+            Gates::Lstm { activations: [f, g, h], input_forget, peepholes, clip_state } => {
                 let gate = |gate: usize, state: f32| {
                     let hole = if peepholes { read(args.peepholes, gate) * state } else { 0.0 };
                     act(f, sum(gate) + hole)
@@ -40,7 +40,7 @@ pub(super) unsafe fn step(code: &GateCode, args: &GateArgs) {
                 let forget = if input_forget { 1.0 - input } else { gate(2, c) };
                 let c = forget * c + input * act(g, sum(3));
                 write(args.c, c);
-                put(gate(1, c) * act(h, c));
+                put(gate(1, c) * activate(h, clip.filter(|_| clip_state), c));
             }
             Gates::GruLinear { activations: [f, g] } => {
                 let (z, reset) = (act(f, sum(0)), act(f, sum(1)));
