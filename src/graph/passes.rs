@@ -5,7 +5,7 @@
 //! again until a whole round changes nothing (or its bound is reached: a pass may only ever make the graph simpler, so
 //! the bound is a precaution).
 //!
-//! 1. *Clean*: products between quantised tensors and by block-quantised weights (before folding would make numbers of their weights), constants into bodies, constant folding, no-ops, reshapes with known targets, transposes that meet,
+//! 1. *Clean*: products between quantised tensors, functions between them as tables, and products by block-quantised weights (before folding would make numbers of their weights), constants into bodies, constant folding, no-ops, reshapes with known targets, transposes that meet,
 //!    equal nodes, dead nodes.
 //! 2. *Fuse*: padding and per-channel arithmetic into convolutions, scales, biases, transposes and residuals into
 //!    matmuls, layer normalisations into their operator, attention with the heads around it, and then whatever became clean again.
@@ -94,6 +94,7 @@ const GROUPS: &[Group] = &[
     Group {
         passes: &[
             ("quantized", quantized::run),
+            ("byte_tables", quantized::tables::run),
             ("blockwise", blockwise::run),
             ("captures", captures::run),
             ("fold", fold::run),

@@ -1,6 +1,6 @@
 //! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and what the pass `quantized` makes;
 //! and what is computed between them ([`between`]), with the operators of ONNX Runtime's quantiser that ONNX has none
-//! for.
+//! for. Functions of single bytes are looked up ([`table`]).
 //!
 //! Zero points are subtracted first; sums are kept in 32 bits, and wrap as those of hardware do. `product` is the node
 //! of all of them, on executors; the loops here and in `conv` do what those do not: stacks of right-hand matrices, and
@@ -9,6 +9,7 @@
 mod between;
 mod conv;
 mod product;
+mod table;
 
 use kiln_kernels::memory::{self, Collect, Pace};
 use smallvec::SmallVec;
@@ -26,6 +27,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("", "QLinearConv", |cx| product::linear(cx, conv::make(cx, true)?)),
     ("kiln", "QuantizedConv", product::fused),
     ("kiln", "QuantizedMatMul", product::fused),
+    ("kiln", "ByteTable", table::make),
     ("kiln", "QuantizedAdd", between::sum),
     ("kiln", "QuantizedGlobalAveragePool", between::mean),
     ("com.microsoft", "QLinearAdd", between::sum),

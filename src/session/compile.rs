@@ -56,7 +56,7 @@ const WAVE: usize = 32;
 
 /// Passes that prepare for kernels of the processor: layout, fused attention, quantised products, storage in `bf16`,
 /// inputs in parts.
-const NOT_ON_DEVICES: [&str; 5] = ["layout", "attention", "quantized", "bf16", "concat"];
+const NOT_ON_DEVICES: [&str; 6] = ["layout", "attention", "quantized", "byte_tables", "bf16", "concat"];
 
 /// Rewrites the graph and makes its nodes.
 pub(super) fn compile(

@@ -6,6 +6,7 @@ use kiln::graph::GraphBuilder;
 use kiln::graph::ir::{Attr, ValueId};
 use kiln::graph::passes::PassOptions;
 use kiln::tensor::{DType, Tensor};
+use kiln::{Session, SessionOptions};
 
 use super::outputs;
 
@@ -49,7 +50,10 @@ fn check(shape: &[usize], make: impl Fn(&mut GraphBuilder, ValueId) -> ValueId) 
     let request = vec![("x".to_owned(), Tensor::from_vec(shape.iter().copied(), x).unwrap())];
     let run = |passes| outputs(&graph, passes, std::slice::from_ref(&request)).unwrap().remove(0).remove(0);
     let plain = run(PassOptions::none());
-    for passes in [PassOptions::default(), PassOptions::none().with("quantized")] {
+    let alone = || PassOptions::none().with("quantized");
+    for passes in
+        [PassOptions::default(), alone(), alone().with("byte_tables"), PassOptions::none().with("byte_tables")]
+    {
         let fused = run(passes);
         assert!(fused.same(&plain), "{fused:?}\n{plain:?}");
     }
@@ -113,6 +117,87 @@ fn sums_and_means_between_bytes() {
             through_bytes(build, flat, 0.125, 7)
         });
     }
+}
+
+/// The shape of [`every`] byte.
+const EVERY: [usize; 2] = [4, 64];
+
+/// Every byte, dequantised.
+fn every(build: &mut GraphBuilder, x: ValueId, zero: u8) -> ValueId {
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    // A sum with a value of the request, so that nothing of it is known when the model is loaded.
+    let none = build.op("ReduceSum", &[x], &[("keepdims", Attr::Int(0))]);
+    let zeros = scalar(build, 0.0);
+    let none = build.op("Mul", &[none, zeros], &[]);
+    let none = build.op("Cast", &[none], &[("to", Attr::Int(2))]);
+    let all = build.constant(Tensor::from_vec(EVERY, all).unwrap());
+    let bytes = build.op("BitwiseOr", &[all, none], &[]);
+    let (scale, zero) = (scalar(build, 0.0625), build.constant(Tensor::scalar(zero)));
+    build.op("DequantizeLinear", &[bytes, scale, zero], &[])
+}
+
+#[test]
+fn functions_of_bytes_have_the_bytes_of_their_nodes() {
+    for function in ["Sigmoid", "Tanh", "HardSwish", "LeakyRelu", "Relu", "Identity", "Gelu"] {
+        check(&[2, 3], |build, x| {
+            let x = every(build, x, 32);
+            let y = if function == "Identity" { x } else { build.op(function, &[x], &[]) };
+            let y = through_bytes(build, y, 0.03, 7);
+            build.op("Relu", &[y], &[])
+        });
+    }
+    // SiLU reads the numbers twice; a clip has constants beside them.
+    check(&[2, 3], |build, x| {
+        let x = every(build, x, 32);
+        let gate = build.op("Sigmoid", &[x], &[]);
+        let gated = build.op("Mul", &[x, gate], &[]);
+        let bounds = [scalar(build, -0.125), scalar(build, 6.0)];
+        let clipped = build.op("Clip", &[gated, bounds[0], bounds[1]], &[]);
+        through_bytes(build, clipped, 0.03, 7)
+    });
+}
+
+/// The operators of a graph over `x` once all passes have run.
+fn operators(make: impl Fn(&mut GraphBuilder, ValueId) -> ValueId) -> Vec<String> {
+    let mut build = GraphBuilder::new("quantised", 21);
+    let x = build.input("x", DType::F32, [2, 6].map(Into::into));
+    let y = make(&mut build, x);
+    build.output("y", y);
+    let session = Session::from_graph(build.finish(), &SessionOptions::default()).unwrap();
+    session.describe().graph.nodes.iter().map(|node| node.op.clone()).collect()
+}
+
+#[test]
+fn functions_of_bytes_become_tables_and_equal_scales_nothing() {
+    let swish = |build: &mut GraphBuilder, x: ValueId| {
+        let x = through_bytes(build, x, 0.0625, 32);
+        let gate = build.op("Sigmoid", &[x], &[]);
+        let gated = build.op("Mul", &[x, gate], &[]);
+        let again = through_bytes(build, gated, 0.03, 7);
+        through_bytes(build, again, 0.03, 7)
+    };
+    assert_eq!(operators(swish), ["QuantizeLinear", "ByteTable", "DequantizeLinear"]);
+    // A constant of several elements makes it no function of a byte alone.
+    let rows = |build: &mut GraphBuilder, x: ValueId| {
+        let x = through_bytes(build, x, 0.0625, 32);
+        let row = build.constant(Tensor::from_vec([6], vec![1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap());
+        let y = build.op("Mul", &[x, row], &[]);
+        through_bytes(build, y, 0.03, 7)
+    };
+    assert!(!operators(rows).contains(&"ByteTable".to_owned()));
+}
+
+#[test]
+fn joined_and_moved_bytes_of_different_scales() {
+    check(&[2, 3, 4, 4], |build, x| {
+        let parts = [(0.0625, 30), (0.125, 128), (0.25, 3)].map(|(scale, zero)| through_bytes(build, x, scale, zero));
+        let joined = build.op("Concat", &parts, &[("axis", Attr::Int(1))]);
+        let joined = through_bytes(build, joined, 0.125, 128);
+        let pooled = build.op("MaxPool", &[joined], &[("kernel_shape", Attr::Ints(vec![2, 2]))]);
+        let pooled = through_bytes(build, pooled, 0.25, 9);
+        let moved = build.op("Transpose", &[pooled], &[("perm", Attr::Ints(vec![0, 2, 3, 1]))]);
+        through_bytes(build, moved, 0.5, 100)
+    });
 }
 
 #[test]

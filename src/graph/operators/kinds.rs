@@ -100,6 +100,14 @@ pub(super) fn quantized(view: &View<'_>, _: usize) -> Option<DType> {
     }
 }
 
+/// Of the type of the table's entries.
+pub(super) fn looked_up(view: &View<'_>, _: usize) -> Option<DType> {
+    match view.node.attrs.get("table") {
+        Some(Attr::Tensor(table)) => Some(table.dtype()),
+        _ => None,
+    }
+}
+
 /// Bytes, their scale, and their zero point.
 pub(super) fn quantized_with_parameters(_: &View<'_>, output: usize) -> Option<DType> {
     Some(if output == 1 { DType::F32 } else { DType::U8 })

@@ -159,6 +159,7 @@ const PLAIN: &[Plain] = &[
         names: &[
             "AttentionMask",
             "Binarizer",
+            "ByteTable",
             "Cast",
             "CastLike",
             "DequantizeLinear",

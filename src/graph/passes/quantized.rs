@@ -12,10 +12,12 @@
 //! the rounding are bounds of the node.
 //!
 //! Additions and global means between such tensors become nodes on bytes too, and operators that move or pick elements
-//! do so on the bytes ([`between`]). Operators of the QOperator form are rewritten to the same nodes.
+//! do so on the bytes ([`between`]); functions of single elements become tables ([`tables`]). Operators of the QOperator
+//! form are rewritten to the same nodes.
 
 mod between;
 pub(super) mod plus;
+pub(super) mod tables;
 
 use super::PassCx;
 use super::edit::Edit;
@@ -77,7 +79,7 @@ fn requantised(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts)
     }
     let (maker, before) = edit.sole_maker(value)?;
     let before = before.clone();
-    let on_bytes = if taken.is_empty() { between::moved(edit, &before, node) } else { None };
+    let on_bytes = if taken.is_empty() { between::moved(edit, slot, &before, node, facts) } else { None };
     let mut fused = if let Some(on_bytes) = on_bytes {
         on_bytes
     } else {

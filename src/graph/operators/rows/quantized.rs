@@ -1,7 +1,7 @@
 //! Operators between quantised tensors.
 
 use super::products::CONV;
-use crate::graph::operators::attributes::{Attribute, int, number, text};
+use crate::graph::operators::attributes::{Attribute, int, number, required, text};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::{kinds, shapes, spatial};
 use crate::tensor::DType;
@@ -126,5 +126,11 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             between(4, 5),
             &[int("channels_last", 0), LOW, HIGH],
         )
+    },
+    Operator {
+        types: Types::By(kinds::looked_up),
+        shapes: Shapes::Input(0),
+        layout: Layout::ElementWise,
+        ..Operator::new("kiln", "ByteTable", &[1], exactly(1), &[required("table")])
     },
 ];

@@ -129,25 +129,56 @@ pub(super) fn computed(edit: &mut Edit<'_>, facts: &Facts, maker: &NodeDesc, nod
     Some(NodeDesc { domain, op, inputs, outputs: Vec::new(), ..maker.clone() })
 }
 
-/// A node that moves or picks dequantised elements, which are quantised again with the same scale, does so on the
-/// bytes: nothing is rounded, because a byte times the scale is quantised to that byte.
-pub(super) fn moved(edit: &Edit<'_>, maker: &NodeDesc, node: &NodeDesc) -> Option<NodeDesc> {
-    let moves = ["Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze"].iter().any(|op| maker.is(op));
+/// A node that moves, joins or picks dequantised elements, which are quantised again, does so on the bytes. Where their
+/// scale is that of the result, nothing is rounded, because a byte times the scale is quantised to that byte; others are
+/// rounded to the result's scale before they are moved, which gives the same bytes: rounding keeps their order.
+pub(super) fn moved(
+    edit: &mut Edit<'_>,
+    slot: usize,
+    maker: &NodeDesc,
+    node: &NodeDesc,
+    facts: &Facts,
+) -> Option<NodeDesc> {
+    let moves = ["Flatten", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "DepthToSpace", "SpaceToDepth"];
+    let joins = maker.is("Concat");
     let picks = maker.is("MaxPool") && maker.output(1).is_none();
-    if !(moves || picks) {
+    if !(joins || picks || moves.iter().any(|op| maker.is(op))) {
         return None;
     }
-    let bytes = dequantised(edit, maker.input(0)?)?;
-    let same = |index: usize| {
-        let (a, b) = (edit.constant(&bytes, index)?, edit.constant(node, index)?);
-        let numbers = a.len() == 1 && b.len() == 1 && a.dtype() == b.dtype();
-        (numbers && a.bytes() == b.bytes()).then_some(())
-    };
-    same(1).and(same(2))?;
-    let scale = edit.constant(node, 1)?.as_slice::<f32>().ok()?[0];
+    let scale = edit.constant(node, 1).filter(|scale| is_number(scale))?.as_slice::<f32>().ok()?[0];
     // So that dividing by it gives the byte again.
-    (scale.is_normal() && (scale * 512.0).is_normal()).then_some(())?;
+    (scale.is_normal() && scale > 0.0 && (scale * 512.0).is_normal()).then_some(())?;
+    let count = if joins { maker.inputs.len() } else { 1 };
+    let operands = (0..count).map(|index| {
+        let number = maker.input(index)?;
+        let bytes = dequantised(edit, number)?;
+        let eight_bits = |value: ValueId| facts.is(value, DType::U8) || facts.is(value, DType::I8);
+        let single = edit.constant(&bytes, 1).is_some_and(is_number) && bytes.input(0).is_some_and(eight_bits);
+        single.then_some((number, bytes))
+    });
+    let operands = operands.collect::<Option<Vec<(ValueId, NodeDesc)>>>()?;
     let mut on_bytes = maker.clone();
-    on_bytes.inputs[0] = bytes.input(0);
+    for (index, (number, bytes)) in operands.into_iter().enumerate() {
+        on_bytes.inputs[index] = match is_same_scale(edit, &bytes, node) {
+            true => bytes.input(0),
+            false => {
+                let rounded = edit.add_value_like(node.output(0)?);
+                let mut inputs = node.inputs.clone();
+                inputs[0] = Some(number);
+                edit.put_before(slot, NodeDesc { inputs, outputs: vec![Some(rounded)], ..node.clone() });
+                Some(rounded)
+            }
+        };
+    }
     Some(on_bytes)
+}
+
+/// Whether bytes are scaled as they are quantised again.
+fn is_same_scale(edit: &Edit<'_>, bytes: &NodeDesc, node: &NodeDesc) -> bool {
+    let same = |index: usize| {
+        let (a, b) = (edit.constant(bytes, index), edit.constant(node, index));
+        let numbers = a.zip(b).filter(|(a, b)| a.len() == 1 && b.len() == 1 && a.dtype() == b.dtype());
+        numbers.is_some_and(|(a, b)| a.bytes() == b.bytes())
+    };
+    same(1) && same(2)
 }

@@ -118,13 +118,18 @@ fn what_lies_between_bytes_works_on_bytes() {
 }
 
 #[test]
-fn the_maximum_of_bytes_that_are_scaled_otherwise_afterwards_stays() {
+fn what_is_scaled_otherwise_after_it_moves_is_scaled_before() {
     let (mut build, x) = with_x(&[-2, 4, 6, 6]);
     let x = through_bytes(&mut build, x, 0.0625, 30);
     let pooled = build.op("MaxPool", &[x], &[("kernel_shape", [2, 2].into())]);
-    let y = through_bytes(&mut build, pooled, 0.125, 30);
+    let pooled = through_bytes(&mut build, pooled, 0.125, 30);
+    let y = build.op("Concat", &[x, pooled], &[("axis", 2.into())]);
+    let y = through_bytes(&mut build, y, 0.125, 30);
     let graph = rewritten_by(build, y, &["quantized", "dead"]);
-    assert_eq!(graph.nodes.len(), 5, "{:?}", ops(&graph));
+    let again = ["DequantizeLinear", "QuantizeLinear"];
+    let names: Vec<&str> = graph.nodes.iter().map(|node| node.op.as_str()).collect();
+    let expected = [&["QuantizeLinear"][..], &again, &["MaxPool"], &["QuantizeLinear", "Concat", "DequantizeLinear"]];
+    assert_eq!(names, expected.concat());
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! ByteTable: a function of single bytes, as the table of its values, which the pass `byte_tables` computes.
+
+use kiln_kernels::parallel::for_each_chunk;
+
+use crate::graph::{Attr, Io, Node, NodeError, Prepared, RunCx};
+use crate::ops::{LoadCx, OpError, required};
+use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
+
+/// The values of a byte.
+const VALUES: usize = 256;
+
+/// Bytes of a task, which take some ten microseconds.
+const TASK: usize = 1 << 14;
+
+/// Look-ups between two tests whether the loop is over.
+const TOGETHER: usize = 16;
+
+/// The result of each byte, by its pattern.
+struct Table([u8; VALUES]);
+
+pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let table = match cx.node.attrs.get("table") {
+        Some(Attr::Tensor(table)) if matches!(table.dtype(), DType::U8 | DType::I8) => table.bytes().first_chunk(),
+        _ => None,
+    };
+    let table = table.ok_or_else(|| OpError::invalid(cx.node, "table is not of 256 bytes"))?;
+    Ok(Box::new(Table(*table)))
+}
+
+impl Node for Table {
+    fn family(&self) -> &'static str {
+        "quantized"
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        match required(inputs, 0)?.dtype() {
+            DType::U8 | DType::I8 => Ok(()),
+            found => Err(TensorError::Type { expected: DType::U8, found }.into()),
+        }
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let (x, mut y) = (io.input(0)?, io.alloc(0)?);
+        let from = x.bytes();
+        for_each_chunk(cx.parallel, &mut y.bytes_mut()[..from.len()], TASK, &|index, to| {
+            self.look_up(&from[index * TASK..][..to.len()], to);
+        });
+        io.push(y);
+        Ok(())
+    }
+}
+
+impl Table {
+    fn look_up(&self, from: &[u8], to: &mut [u8]) {
+        let Table(table) = self;
+        let (many, few) = to.as_chunks_mut::<TOGETHER>();
+        let (from_many, from_few) = from.as_chunks::<TOGETHER>();
+        for (to, from) in many.iter_mut().zip(from_many) {
+            for (to, &from) in to.iter_mut().zip(from) {
+                *to = table[from as usize];
+            }
+        }
+        for (to, &from) in few.iter_mut().zip(from_few) {
+            *to = table[from as usize];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::trial::Trial;
+    use crate::tensor::Tensor;
+
+    fn row(table: Tensor) -> Trial {
+        Trial::new("ByteTable").made_by(super::make).attr("table", crate::graph::Attr::Tensor(table))
+    }
+
+    #[test]
+    fn each_byte_is_looked_up_by_its_pattern() {
+        let table: Vec<u8> = (0..=u8::MAX).map(|byte| byte.wrapping_mul(7).wrapping_add(3)).collect();
+        let expected = |byte: u8| byte.wrapping_mul(7).wrapping_add(3);
+        let table = Tensor::from_slice([256], &table).unwrap();
+        for count in [0, 1, 15, 16, 17, 50_000] {
+            let x: Vec<u8> = (0..count).map(|at| (at * 13 % 256) as u8).collect();
+            let y: Vec<u8> = x.iter().map(|&byte| expected(byte)).collect();
+            row(table.clone()).input(&[count], &x).gives(&[count], &y);
+        }
+        row(table.clone()).input(&[2], &[-1i8, -128]).gives(&[2], &[expected(255), expected(128)]);
+        row(table).input(&[1], &[1f32]).is_refused("uint8");
+        row(Tensor::from_slice([3], &[1u8, 2, 3]).unwrap()).input(&[1], &[1u8]).is_refused("table");
+    }
+}
