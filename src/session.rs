@@ -12,6 +12,7 @@ pub mod compile;
 pub mod decoder;
 #[cfg(feature = "device")]
 mod device;
+pub mod encoder_decoder;
 mod evaluate;
 mod footprint;
 pub mod generate;

@@ -5,9 +5,10 @@
 //! cache, which is lent to the request and comes back when it ends, also where it fails. Every step of as many tokens has
 //! the same shapes, whatever the lengths: after the first one nothing is planned, chosen or emitted.
 
+mod bias;
 pub mod choose;
 mod plain;
-mod rewrite;
+pub(super) mod rewrite;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use kiln_kernels::memory::{self, Collect};
 
+use self::bias::Bias;
 use self::choose::ChoiceError;
 use self::rewrite::{LAST, PLACES, Pair, ROWS, Roles};
 use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
@@ -53,6 +55,7 @@ pub enum DecoderError {
 pub struct Decoder {
     session: Session,
     roles: Roles,
+    biases: Vec<Bias>,
 }
 
 /// As many tokens of a sequence as every other part of a step has.
@@ -69,6 +72,10 @@ struct Entry<'a> {
 pub struct DecoderCache {
     /// For each part of the cache, [sequences, heads, room, size].
     parts: Vec<Arc<Destination>>,
+    /// For each bias, its row for the last position that there is room for.
+    rows: Vec<Tensor>,
+    /// What the model is given in every step, in the order of its names.
+    beside: Vec<Tensor>,
     lengths: Vec<usize>,
     room: usize,
     most: usize,
@@ -85,7 +92,7 @@ impl Decoder {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();
         let graph = attempt(&name, &begun, || Ok(onnx::load(path, &options.onnx_limits())?))?;
-        Decoder::make(graph, name, options, &begun)
+        Decoder::make(graph, &[], name, options, &begun)
     }
 
     /// Loads an ONNX model from memory, with the files that it names.
@@ -103,7 +110,7 @@ impl Decoder {
         let limits = options.onnx_limits();
         let graph = attempt("in memory", &begun, || Ok(onnx::load_bytes_with(bytes, external, &limits)?))?;
         let name = graph.name.clone();
-        Decoder::make(graph, name, options, &begun)
+        Decoder::make(graph, &[], name, options, &begun)
     }
 
     /// Makes a decoder of a graph built in memory.
@@ -114,22 +121,27 @@ impl Decoder {
     pub fn from_graph(graph: Graph, options: &SessionOptions) -> Result<Decoder, DecoderError> {
         let begun = LoadClock::now(options);
         let name = graph.name.clone();
-        Decoder::make(graph, name, options, &begun)
+        Decoder::make(graph, &[], name, options, &begun)
     }
 
-    fn make(
+    /// Makes a decoder of a graph whose inputs `beside` are the same in all steps of a text.
+    pub(super) fn make(
         mut graph: Graph,
+        beside: &[String],
         name: String,
         options: &SessionOptions,
         begun: &LoadClock,
     ) -> Result<Decoder, DecoderError> {
-        let mut rewritten = || -> Result<Roles, DecoderError> {
-            let counts_one = plain::lower(&mut graph, options, begun.stop.as_ref())?;
-            Ok(Roles { counts_one, ..rewrite::rewrite(&mut graph)? })
+        let mut rewritten = || -> Result<(Roles, Vec<Bias>), DecoderError> {
+            let lowered = plain::lower(&mut graph, beside, options, begun.stop.as_ref())?;
+            let names: Vec<String> = lowered.biases.iter().map(|found| found.name.clone()).collect();
+            let roles = rewrite::rewrite(&mut graph, beside, &names)?;
+            let biases = lowered.biases.into_iter().map(|found| Bias::new(found, options, begun));
+            Ok((Roles { counts_one: lowered.counts_one, ..roles }, biases.collect::<Result<_, _>>()?))
         };
-        let roles = attempt(&name, begun, || Ok(rewritten()))??;
+        let (roles, biases) = attempt(&name, begun, || Ok(rewritten()))??;
         let session = attempt(&name, begun, || Session::make(graph, name.clone(), options, begun))?;
-        Ok(Decoder { session, roles })
+        Ok(Decoder { session, roles, biases })
     }
 
     /// The session that serves the steps.
@@ -145,6 +157,20 @@ impl Decoder {
     ///
     /// [`DecoderError::Memory`] where the session has not as much memory left.
     pub fn cache(&self, sequences: usize, room: usize, most: usize) -> Result<DecoderCache, DecoderError> {
+        self.cache_beside(sequences, room, most, Vec::new())
+    }
+
+    /// As [`Decoder::cache`], for texts whose steps are given these tensors, in the order of [`Decoder::beside`].
+    pub(super) fn cache_beside(
+        &self,
+        sequences: usize,
+        room: usize,
+        most: usize,
+        beside: Vec<Tensor>,
+    ) -> Result<DecoderCache, DecoderError> {
+        if beside.len() != self.roles.beside.len() {
+            return Err(DecoderError::Cache("the model's texts have an encoder's outputs".to_owned()));
+        }
         if sequences == 0 {
             return Err(DecoderError::Cache("it is for no sequence".to_owned()));
         }
@@ -154,7 +180,22 @@ impl Decoder {
         let room = room.clamp(1, most.max(1));
         let parts = self.parts(sequences, room)?;
         let parts = parts.into_iter().map(Destination::of).collect::<Result<_, _>>()?;
-        Ok(DecoderCache { parts, lengths: vec![0; sequences], room, most })
+        let rows = self.rows(room, &RunOptions::default())?;
+        Ok(DecoderCache { parts, rows, beside, lengths: vec![0; sequences], room, most })
+    }
+
+    /// The inputs that are the same in all steps of a text.
+    pub(super) fn beside(&self) -> &[String] {
+        &self.roles.beside
+    }
+
+    /// Tokens of a sequence that a step takes at most.
+    pub(super) fn most_tokens(&self) -> usize {
+        if self.roles.takes_one { 1 } else { usize::MAX }
+    }
+
+    fn rows(&self, room: usize, options: &RunOptions) -> Result<Vec<Tensor>, DecoderError> {
+        self.biases.iter().map(|bias| bias.row(room, options)).collect()
     }
 
     fn parts(&self, sequences: usize, room: usize) -> Result<Vec<Tensor>, TensorError> {
@@ -192,7 +233,7 @@ impl Decoder {
             return Err(DecoderError::Tokens(format!("sequences get {counts:?} of them, not as many each and some")));
         }
         let longest = cache.lengths.iter().copied().max().unwrap_or(0).saturating_add(new);
-        self.reserve(cache, longest)?;
+        self.reserve(cache, longest, options)?;
         let entry = |(sequence, &tokens)| Entry { sequence, before: cache.lengths[sequence], tokens };
         let entries: Vec<Entry<'_>> = tokens.iter().enumerate().map(entry).collected();
         let last = (1..=sequences).map(|sequence| sequence * new - 1).collected();
@@ -220,6 +261,11 @@ impl Decoder {
         if self.roles.counts_one {
             return Err(DecoderError::Model("it counts positions of one sequence for all".to_owned()));
         }
+        if !self.roles.beside.is_empty() {
+            return Err(DecoderError::Model(
+                "all its sequences have an encoder's outputs and go on together".to_owned(),
+            ));
+        }
         let sequences = cache.lengths.len();
         let mut is_named = memory::zeroed::<u8>(sequences);
         for &(sequence, tokens) in tokens {
@@ -236,7 +282,7 @@ impl Decoder {
         let Some(longest) = tokens.iter().map(length).max() else {
             return Err(DecoderError::Tokens("no sequence gets any".to_owned()));
         };
-        self.reserve(cache, longest)?;
+        self.reserve(cache, longest, options)?;
         let count: usize = tokens.iter().map(|(_, tokens)| tokens.len()).sum();
         let rows = row_class(count);
         let mut entries = memory::with_capacity(rows);
@@ -317,15 +363,21 @@ impl Decoder {
             let lent = lent.ok_or_else(|| DecoderError::Cache(format!("'{}' is in use by another step", pair.past)))?;
             inputs.push((&pair.past, lent));
         }
+        for (bias, row) in self.biases.iter().zip(&cache.rows) {
+            let before = entries.iter().map(|entry| entry.before);
+            inputs.push((bias.name(), bias::at(row, before, cache.room, &self.session.buffers)?));
+        }
+        inputs.extend(roles.beside.iter().map(String::as_str).zip(cache.beside.iter().cloned()));
         Ok(inputs.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor))).collect())
     }
 
     /// Makes room for sequences of that length.
-    fn reserve(&self, cache: &mut DecoderCache, longest: usize) -> Result<(), DecoderError> {
+    fn reserve(&self, cache: &mut DecoderCache, longest: usize, options: &RunOptions) -> Result<(), DecoderError> {
         let mut pairs = self.roles.cache.iter().zip(&cache.parts);
         let is_own =
             |(pair, part): (&Pair, &Arc<Destination>)| *part.spec() == pair.spec(cache.lengths.len(), cache.room);
-        if self.roles.cache.len() != cache.parts.len() || !pairs.all(is_own) {
+        let is_served = self.roles.beside.len() == cache.beside.len() && self.biases.len() == cache.rows.len();
+        if self.roles.cache.len() != cache.parts.len() || !is_served || !pairs.all(is_own) {
             return Err(DecoderError::Cache("it is another model's".to_owned()));
         }
         if longest > cache.most || i32::try_from(longest).is_err() {
@@ -338,6 +390,7 @@ impl Decoder {
             return Ok(());
         }
         let room = longest.max(cache.room.saturating_mul(2)).min(cache.most);
+        let rows = self.rows(room, options)?;
         let mut parts = self.parts(cache.lengths.len(), room)?;
         for (part, to) in cache.parts.iter().zip(&mut parts) {
             let from = part.lend(part.spec());
@@ -351,7 +404,7 @@ impl Decoder {
             }
         }
         cache.parts = parts.into_iter().map(Destination::of).collect::<Result<_, _>>()?;
-        cache.room = room;
+        (cache.rows, cache.room) = (rows, room);
         Ok(())
     }
 }

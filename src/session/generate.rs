@@ -92,8 +92,17 @@ impl<D: Borrow<Decoder>> Generator<D> {
     ///
     /// [`DecoderError::Choice`] for settings that cannot be, and as [`Decoder::cache`].
     pub fn new(decoder: D, options: GenerateOptions) -> Result<Generator<D>, DecoderError> {
-        let chooser = Chooser::new(options.sampling)?;
         let cache = decoder.borrow().cache(1, ROOM.min(options.context), options.context)?;
+        Generator::over(decoder, cache, options)
+    }
+
+    /// An empty text over an empty cache of the decoder, for one sequence.
+    pub(super) fn over(
+        decoder: D,
+        cache: DecoderCache,
+        options: GenerateOptions,
+    ) -> Result<Generator<D>, DecoderError> {
+        let chooser = Chooser::new(options.sampling)?;
         Ok(Generator { decoder, cache, chooser, options, text: Vec::new(), chosen: 0, ended: None, logits: Vec::new() })
     }
 
@@ -153,8 +162,9 @@ impl<D: Borrow<Decoder>> Generator<D> {
         // A choice that failed has left logits that are still those behind the text.
         while self.cache.lengths()[0] < self.text.len() {
             let unread = &self.text[self.cache.lengths()[0]..];
-            let tokens = &unread[..chunk(unread.len())];
-            let logits = self.decoder.borrow().step(&mut self.cache, &[tokens], &self.options.run)?;
+            let decoder = self.decoder.borrow();
+            let tokens = &unread[..chunk(unread.len()).min(decoder.most_tokens())];
+            let logits = decoder.step(&mut self.cache, &[tokens], &self.options.run)?;
             keep(&logits, &mut self.logits)?;
         }
         Ok(())

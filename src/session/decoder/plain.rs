@@ -8,19 +8,20 @@
 //! That is done where it is found to be the same. [`attend`] matches the operators; masks are computed for a few
 //! lengths beyond all numbers that they follow from ([`trial`]) and have to show each query its own and all earlier
 //! positions, or the last ones of them. Positions that the graph counts from the length of the past become the input
-//! `position_ids`. Nothing else may read what changes with that length.
+//! `position_ids`. What is added to scores by how far apart two positions are becomes an input too ([`super::bias`]), where
+//! steps are of one token. Nothing else may read what changes with that length.
 
 mod attend;
+mod positions;
 mod trial;
-
-use std::collections::BTreeSet;
 
 use self::attend::{Attend, Kind, Mask, Matcher, Rows};
 use self::trial::{BATCH, Follows, Given, Lengths, NEW, PAST, TOTAL, Trial};
 use super::DecoderError;
+use super::bias::{self, Found};
 use super::rewrite::{drop_unread, is_attention, refused};
 use crate::graph::facts::Facts;
-use crate::graph::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId, ValueInfo};
+use crate::graph::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId};
 use crate::graph::stop::Stop;
 use crate::session::{SessionOptions, structure};
 use crate::tensor::{DType, Tensor};
@@ -53,25 +54,39 @@ fn refused_at(node: &NodeDesc, reason: &str) -> DecoderError {
     refused(format!("node '{}' ({}): {reason}", node.name, node.op))
 }
 
-/// Rewrites attention over joined keys and values, if there is any. Whether the graph then counts positions of one
-/// sequence for all.
+/// What was found while attention was rewritten.
+#[derive(Default)]
+pub(super) struct Lowered {
+    /// Whether the graph counts positions of one sequence for all.
+    pub(super) counts_one: bool,
+    /// What is added to scores by distance.
+    pub(super) biases: Vec<Found>,
+}
+
+/// Rewrites attention over joined keys and values, if there is any. The inputs `beside` are the same in all steps of a
+/// text.
 ///
 /// # Errors
 ///
 /// Where the graph has a cache by the names of its inputs and outputs, and it is not known how it is used.
-pub(super) fn lower(graph: &mut Graph, options: &SessionOptions, stop: Option<&Stop>) -> Result<bool, DecoderError> {
+pub(super) fn lower(
+    graph: &mut Graph,
+    beside: &[String],
+    options: &SessionOptions,
+    stop: Option<&Stop>,
+) -> Result<Lowered, DecoderError> {
     let pairs = pairs(graph, &options.alias)?;
     if graph.nodes.iter().any(is_attention) {
-        return Ok(false);
+        return Ok(Lowered::default());
     }
     let may_join = |node: &&NodeDesc| node.is("Concat") || node.is("Attention");
     let reads = |node: &NodeDesc| pairs.iter().any(|pair| node.inputs.contains(&Some(pair.past)));
     if !graph.nodes.iter().filter(may_join).any(reads) {
-        return Ok(false);
+        return Ok(Lowered::default());
     }
     let parts: Result<Vec<Part>, DecoderError> = pairs.into_iter().map(|pair| part(graph, pair)).collect();
     let mut parts = parts?;
-    let (tokens, mask) = name_dimensions(graph, &parts)?;
+    let (tokens, mask) = name_dimensions(graph, &parts, beside)?;
     for node in &graph.nodes {
         let joins = node.is("Concat") && [2, -2].contains(&node.attributes().int("axis"));
         if let ([Some(past), Some(new)], [Some(present)], true) = (&node.inputs[..], &node.outputs[..], joins)
@@ -98,12 +113,15 @@ pub(super) fn lower(graph: &mut Graph, options: &SessionOptions, stop: Option<&S
     let counted = {
         let facts = Facts::of(graph, true);
         let given = Given { mask, positions: ids(graph) };
-        positions(&mut Trial::new(graph, &facts, given, build.clone(), stop), &lengths, &parts, mask)
+        positions::counted(&mut Trial::new(graph, &facts, given, build.clone(), stop), &lengths, &parts, mask)
     };
-    let of_one = replace_positions(graph, counted, tokens)?;
+    // Biases count positions from the length of the past, as the model has it.
+    let original = (grid.new == Some(1)).then(|| graph.clone());
+    let of_one = positions::replace(graph, counted, tokens)?;
     let given = Given { mask, positions: ids(graph) };
     let mut used = vec![0usize; parts.len()];
     let mut tried: Vec<(bool, Vec<Mask>, Option<usize>)> = Vec::new();
+    let mut biases: Vec<Found> = Vec::new();
     let mut begin = 0;
     loop {
         // Sizes behind a layer are known when it has been rewritten.
@@ -116,7 +134,12 @@ pub(super) fn lower(graph: &mut Graph, options: &SessionOptions, stop: Option<&S
                 break;
             }
         }
-        let Some(attend) = found else { break };
+        let Some(mut attend) = found else { break };
+        let bias = match &original {
+            Some(original) => take_bias(&mut trial, original, &mut attend.masks)
+                .map_err(|reason| refused_at(&graph.nodes[attend.at], reason))?,
+            None => None,
+        };
         let known = tried.iter().find(|(causal, masks, _)| *causal == attend.is_causal && *masks == attend.masks);
         let window = match known {
             Some((.., window)) => *window,
@@ -128,7 +151,9 @@ pub(super) fn lower(graph: &mut Graph, options: &SessionOptions, stop: Option<&S
             }
         };
         attend.parts.iter().for_each(|&part| used[part] += 1);
-        begin = rewrite(graph, &parts, &attend, window)?;
+        let bias = bias.zip(original.as_ref());
+        let bias = bias.map(|(value, original)| bias::input(graph, original, value, &mut biases));
+        begin = rewrite(graph, &parts, &attend, window, bias)?;
     }
     if let Some(place) = used.iter().position(|&count| count != 1) {
         let name = &graph.value(parts[place].present).name;
@@ -137,7 +162,7 @@ pub(super) fn lower(graph: &mut Graph, options: &SessionOptions, stop: Option<&S
     drop_unread(graph);
     check_readers(graph, &parts, mask)?;
     let is_read = |value: &ValueId| graph.nodes.iter().any(|node| node.inputs.contains(&Some(*value)));
-    Ok(of_one.iter().any(is_read))
+    Ok(Lowered { counts_one: of_one.iter().any(is_read), biases })
 }
 
 /// An output and the input that it comes back as.
@@ -188,8 +213,12 @@ fn part(graph: &Graph, Pair { past, present }: Pair) -> Result<Part, DecoderErro
     }
 }
 
-/// Gives the dimensions of a decoder's inputs names of their own. Returns the tokens and the mask.
-fn name_dimensions(graph: &mut Graph, parts: &[Part]) -> Result<(ValueId, Option<ValueId>), DecoderError> {
+/// Gives the dimensions of a decoder's inputs names of their own, but for those `beside`. Returns the tokens and the mask.
+fn name_dimensions(
+    graph: &mut Graph,
+    parts: &[Part],
+    beside: &[String],
+) -> Result<(ValueId, Option<ValueId>), DecoderError> {
     let (mut tokens, mut mask) = (None, None);
     let named = |dim: &Dim, name: &str| match dim {
         Dim::Fixed(size) => Dim::Fixed(*size),
@@ -197,6 +226,9 @@ fn name_dimensions(graph: &mut Graph, parts: &[Part]) -> Result<(ValueId, Option
     };
     for value in graph.inputs.clone() {
         let info = &mut graph.values[value.index()];
+        if beside.contains(&info.name) {
+            continue;
+        }
         let Some(dims) = info.dims.as_mut() else { continue };
         if parts.iter().any(|part| part.past == value) {
             let (first, third) = (named(&dims[0], BATCH), named(&dims[2], PAST));
@@ -289,6 +321,26 @@ fn window_of(trial: &mut Trial<'_>, attend: &Attend, grid: Grid) -> Result<Optio
     Ok(window)
 }
 
+/// Takes what is no mask, and follows from lengths alone, out of the masks of attention that reads one new position.
+fn take_bias(trial: &mut Trial<'_>, original: &Graph, masks: &mut Vec<Mask>) -> Result<Option<ValueId>, &'static str> {
+    let lengths = Lengths { batch: 1, new: 1, past: 5 };
+    let mut hides = |mask: &Mask| {
+        let tensor = trial.compute(mask.value, Follows::Comparisons, lengths);
+        tensor.is_some_and(|tensor| Hidden::of(&tensor, mask.kind, lengths).is_some())
+    };
+    let is_bias =
+        |mask: &&Mask| mask.kind == Kind::Added && !hides(mask) && bias::follows_from_shapes(original, mask.value);
+    let found: Vec<ValueId> = masks.iter().filter(is_bias).map(|mask| mask.value).collect();
+    match found[..] {
+        [] => Ok(None),
+        [value] => {
+            masks.retain(|mask| mask.value != value);
+            Ok(Some(value))
+        }
+        _ => Err("several biases are added to its scores"),
+    }
+}
+
 /// A computed mask.
 struct Hidden {
     /// Whether each of its keys is hidden.
@@ -335,112 +387,6 @@ impl Hidden {
     }
 }
 
-/// A value that has the numbers of the new positions, which follow from the length of the past.
-struct Counted {
-    value: ValueId,
-    dtype: DType,
-    rank: usize,
-    /// Whether it has a list for each sequence.
-    of_each: bool,
-}
-
-/// All values that count new positions from the length of the past or of the mask.
-fn positions(trial: &mut Trial<'_>, all: &[Lengths], parts: &[Part], mask: Option<ValueId>) -> Vec<Counted> {
-    let Trial { graph, facts, .. } = *trial;
-    // What follows from that length, and not from positions that have been found.
-    let mut follows: BTreeSet<ValueId> = parts.iter().flat_map(|part| [part.past, part.present]).chain(mask).collect();
-    let mut found = Vec::new();
-    for node in &graph.nodes {
-        if !node.inputs.iter().flatten().any(|input| follows.contains(input)) {
-            continue;
-        }
-        for &value in node.outputs.iter().flatten() {
-            let rank = facts.rank(value).filter(|rank| (1..=3).contains(rank));
-            let is_integer = facts.is(value, DType::I64) || facts.is(value, DType::I32);
-            let counted = rank.filter(|_| is_integer && !node.is("Shape")).and_then(|rank| {
-                let of_each = counts(trial, value, rank, all)?;
-                let dtype = if facts.is(value, DType::I64) { DType::I64 } else { DType::I32 };
-                Some(Counted { value, dtype, rank, of_each })
-            });
-            match counted {
-                Some(counted) => found.push(counted),
-                None => drop(follows.insert(value)),
-            }
-        }
-    }
-    found
-}
-
-/// Whether a value that counts new positions has a list of them for each sequence; `None` where it does not count them.
-fn counts(trial: &mut Trial<'_>, value: ValueId, rank: usize, all: &[Lengths]) -> Option<bool> {
-    let mut of_each = true;
-    for &lengths in all {
-        let tensor = trial.compute(value, Follows::Comparisons, lengths)?;
-        let shape = tensor.shape();
-        if shape.len() != rank {
-            return None;
-        }
-        let first = if rank > 1 { shape[0] } else { 1 };
-        let is_row = shape[rank - 1] == lengths.new && shape[1.min(rank - 1)..rank - 1].iter().all(|&size| size == 1);
-        if !is_row || (first != 1 && first != lengths.batch) {
-            return None;
-        }
-        of_each &= rank > 1 && first == lengths.batch;
-        let numbers = tensor.to_i64_vec().ok()?;
-        let expected = (0..first).flat_map(|_| (0..lengths.new).map(|at| (lengths.past + at) as i64));
-        if !numbers.into_iter().eq(expected) {
-            return None;
-        }
-    }
-    Some(of_each)
-}
-
-/// Takes positions that are counted from the input `position_ids` instead. Returns the values that have one list for all
-/// sequences: that of the first.
-fn replace_positions(graph: &mut Graph, counted: Vec<Counted>, tokens: ValueId) -> Result<Vec<ValueId>, DecoderError> {
-    let (mut steps, mut of_one) = (Vec::new(), Vec::new());
-    for Counted { value, dtype, rank, of_each } in counted {
-        let ids = match graph.inputs.iter().copied().find(|&input| graph.value(input).name == IDS) {
-            Some(ids) => ids,
-            None => {
-                for info in graph.values.iter_mut().filter(|info| info.name == IDS) {
-                    info.name.push_str("#counted");
-                }
-                let (name, dims) = (IDS.to_owned(), graph.value(tokens).dims.clone());
-                let ids = graph.add_value(ValueInfo { name, dtype: Some(DType::I64), dims, ..ValueInfo::default() });
-                graph.inputs.push(ids);
-                ids
-            }
-        };
-        // Nothing else may make the value.
-        let outputs = graph.nodes.iter_mut().flat_map(|node| &mut node.outputs);
-        outputs.filter(|output| **output == Some(value)).for_each(|output| *output = None);
-        let (from, first) = match of_each {
-            true => (ids, 0),
-            false => {
-                of_one.push(value);
-                let (row, zero) = (graph.fresh("positions/row"), graph.add_constant("zero", Tensor::scalar(0i64)));
-                steps.push(made("Gather", Attrs::new(), vec![Some(ids), Some(zero)], row));
-                (row, 1)
-            }
-        };
-        let shape = match rank {
-            1 => vec![-1],
-            2 => vec![first, -1],
-            _ => vec![first, 1, -1],
-        };
-        let shape = list(graph, "positions/shape", shape)?;
-        let as_is = if dtype == DType::I64 { value } else { graph.fresh("positions") };
-        steps.push(made("Reshape", Attrs::new(), vec![Some(from), Some(shape)], as_is));
-        if dtype != DType::I64 {
-            let attrs = Attrs::from([("to".to_owned(), Attr::Int(6))]);
-            steps.push(made("Cast", attrs, vec![Some(as_is)], value));
-        }
-    }
-    graph.nodes.splice(0..0, steps);
-    Ok(of_one)
-}
-
 fn list(graph: &mut Graph, stem: &str, values: Vec<i64>) -> Result<ValueId, DecoderError> {
     let tensor = Tensor::from_vec([values.len()], values).map_err(|error| refused(error.to_string()))?;
     Ok(graph.add_constant(stem, tensor))
@@ -453,9 +399,15 @@ fn made(op: &str, attrs: Attrs, inputs: Vec<Option<ValueId>>, output: ValueId) -
 }
 
 /// Puts attention over the cache in the place of what was found. Returns the place of the node behind it.
-fn rewrite(graph: &mut Graph, parts: &[Part], attend: &Attend, window: Option<usize>) -> Result<usize, DecoderError> {
+fn rewrite(
+    graph: &mut Graph,
+    parts: &[Part],
+    attend: &Attend,
+    window: Option<usize>,
+    bias: Option<ValueId>,
+) -> Result<usize, DecoderError> {
     let node = std::mem::take(&mut graph.nodes[attend.at]);
-    let steps = cached(graph, parts, &node, attend, window)?;
+    let steps = cached(graph, parts, &node, attend, window, bias)?;
     // The cache is the output of attention now.
     let presents = attend.parts.map(|part| Some(parts[part].present));
     for output in graph.nodes.iter_mut().flat_map(|node| &mut node.outputs) {
@@ -475,6 +427,7 @@ fn cached(
     node: &NodeDesc,
     attend: &Attend,
     window: Option<usize>,
+    bias: Option<ValueId>,
 ) -> Result<Vec<NodeDesc>, DecoderError> {
     let &Attend { query, key, value, parts: own, heads, kv_heads, size, scale, cap, .. } = attend;
     if !scale.is_finite() || scale == 0.0 {
@@ -499,7 +452,8 @@ fn cached(
     let total = graph.fresh("total");
     let of_positions = Attrs::from([("start".to_owned(), Attr::Int(2)), ("end".to_owned(), Attr::Int(3))]);
     steps.push(NodeDesc { version: 15, ..made("Shape", of_positions, vec![Some(keys.past)], total) });
-    let inputs = inputs.into_iter().chain([keys.past, values.past]).map(Some).chain([None, Some(total)]).collect();
+    let inputs = inputs.into_iter().chain([keys.past, values.past]).map(Some).chain([None, Some(total)]);
+    let inputs = inputs.chain(bias.into_iter().flat_map(|bias| [None, None, None, Some(bias)])).collect();
     let mut attrs = Attrs::from([
         ("num_heads".to_owned(), Attr::Int(heads as i64)),
         ("kv_num_heads".to_owned(), Attr::Int(kv_heads as i64)),

@@ -17,6 +17,10 @@ pub(super) const LAST: &str = "kiln.last_positions";
 pub(super) const PLACES: &str = "kiln.sequences";
 pub(super) const ROWS: &str = "kiln.rows_of_logits";
 
+/// Names of the dimensions that a decoder's inputs have: positions before a step, and behind it.
+pub(super) const OF_PAST: &str = "kiln.past";
+pub(super) const OF_TOTAL: &str = "kiln.total";
+
 /// Inputs of GroupQueryAttention.
 const PAST: [usize; 2] = [3, 4];
 const LAST_INPUT: usize = 5;
@@ -39,6 +43,10 @@ pub(super) struct Roles {
     pub(super) logits: String,
     /// Whether the graph counts positions of one sequence for all of a batch.
     pub(super) counts_one: bool,
+    /// Whether a step is of one token.
+    pub(super) takes_one: bool,
+    /// Inputs that are the same in all steps of a text, where the graph reads them.
+    pub(super) beside: Vec<String>,
 }
 
 /// A part of the cache, [sequences, heads, room, size].
@@ -57,16 +65,17 @@ impl Pair {
     }
 }
 
-pub(super) fn refused(reason: impl Into<String>) -> DecoderError {
+pub(in crate::session) fn refused(reason: impl Into<String>) -> DecoderError {
     DecoderError::Model(reason.into())
 }
 
-/// Rewrites a model's graph.
+/// Rewrites a model's graph. The inputs `beside` are the same in all steps of a text, and those called `biases` are rows
+/// that each step makes.
 ///
 /// # Errors
 ///
 /// Where it is not the graph of a decoder with a cache that GroupQueryAttention reads.
-pub(super) fn rewrite(graph: &mut Graph) -> Result<Roles, DecoderError> {
+pub(super) fn rewrite(graph: &mut Graph, beside: &[String], biases: &[String]) -> Result<Roles, DecoderError> {
     let facts = Facts::of(graph, true);
     let layers: Vec<usize> = (0..graph.nodes.len()).filter(|&at| is_attention(&graph.nodes[at])).collect();
     if layers.is_empty() {
@@ -116,7 +125,12 @@ pub(super) fn rewrite(graph: &mut Graph) -> Result<Roles, DecoderError> {
         let info = graph.value(value);
         let name = info.name.clone();
         let is_known = [LAST, PLACES, ROWS].contains(&name.as_str()) || graph.constants.contains_key(&value);
-        if is_known || roles.cache.iter().any(|pair| pair.past == name) {
+        let is_bias = biases.contains(&name);
+        if is_known || is_bias || roles.cache.iter().any(|pair| pair.past == name) {
+            continue;
+        }
+        if beside.contains(&name) {
+            roles.beside.push(name);
             continue;
         }
         match name.as_str() {
@@ -125,7 +139,10 @@ pub(super) fn rewrite(graph: &mut Graph) -> Result<Roles, DecoderError> {
             }
             "attention_mask" => roles.mask = Some(name),
             "position_ids" => roles.positions = Some(name),
-            _ if roles.tokens.is_empty() => roles.tokens = name,
+            _ if roles.tokens.is_empty() => {
+                roles.takes_one = matches!(info.dims.as_deref(), Some([_, Dim::Fixed(1)]));
+                roles.tokens = name;
+            }
             _ => return Err(refused(format!("inputs '{}' and '{name}' may both be the tokens", roles.tokens))),
         }
     }
@@ -284,8 +301,8 @@ fn is_elementwise(graph: &Graph, node: &NodeDesc) -> bool {
     functions.iter().any(|op| node.is(op)) && node.inputs[1..].iter().all(single)
 }
 
-/// Drops nodes and inputs that no output needs.
-pub(super) fn drop_unread(graph: &mut Graph) {
+/// Drops nodes, inputs and constants that no output needs.
+pub(in crate::session) fn drop_unread(graph: &mut Graph) {
     let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
     let mut kept = Vec::with_capacity(graph.nodes.len());
     for node in std::mem::take(&mut graph.nodes).into_iter().rev() {
@@ -297,4 +314,5 @@ pub(super) fn drop_unread(graph: &mut Graph) {
     kept.reverse();
     graph.nodes = kept;
     graph.inputs.retain(|value| needed.contains(value));
+    graph.constants.retain(|value, _| needed.contains(value));
 }

@@ -12,14 +12,15 @@ use crate::exec::BuildCx;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
 use crate::graph::stop::Stop;
+use crate::session::decoder::rewrite::{OF_PAST, OF_TOTAL};
 use crate::session::evaluate::evaluate;
 use crate::tensor::{DType, Tensor};
 
 /// Names of the dimensions of a decoder's inputs.
 pub(super) const BATCH: &str = "kiln.sequences";
 pub(super) const NEW: &str = "kiln.new";
-pub(super) const PAST: &str = "kiln.past";
-pub(super) const TOTAL: &str = "kiln.total";
+pub(super) const PAST: &str = OF_PAST;
+pub(super) const TOTAL: &str = OF_TOTAL;
 
 /// Most bytes of all values that are computed.
 const MOST_BYTES: usize = 256 << 20;
