@@ -257,3 +257,130 @@ fn folders_and_flags_that_cannot_be_used_are_named() {
         assert_eq!(run(flags).code, 2, "{flags:?}");
     }
 }
+
+/// An encoder that hands on which tokens there are, and a decoder that begins with what follows the average of them.
+/// Cross-attention to keys of zeros is that average; attention over its own cache is multiplied by zeros.
+struct Translator;
+
+impl Translator {
+    fn encoder(name: &str) -> Vec<u8> {
+        let mut build = GraphBuilder::new("encoder_model", 17);
+        let names = ["batch_size", "encoder_sequence_length"].map(Dim::from);
+        let tokens = build.input(name, DType::I64, names);
+        let ones = (0..WORDS * WORDS).map(|at| f32::from(u8::from(at / WORDS == at % WORDS))).collect();
+        let table = build.constant(Tensor::from_vec([WORDS, WORDS], ones).unwrap());
+        let states = build.op("Gather", &[table, tokens], &[]);
+        build.output("last_hidden_state", states);
+        kiln::onnx::write(&build.finish()).unwrap()
+    }
+
+    fn decoder(has_past: bool) -> Vec<u8> {
+        let mut build = GraphBuilder::new("decoder", 17);
+        let tokens = build.input("input_ids", DType::I64, ["batch_size".into(), "new".into()]);
+        let states = ["batch_size".into(), "encoder_sequence_length".into(), WORDS.into()];
+        let states = (!has_past).then(|| build.input("encoder_hidden_states", DType::F32, states));
+        let mut numbers = |shape: [usize; 2], number: &dyn Fn(usize) -> f32| {
+            let values = (0..shape[0] * shape[1]).map(number).collect();
+            build.constant(Tensor::from_vec(shape, values).unwrap())
+        };
+        let table = numbers([WORDS, SIZE], &|at| (at % 17) as f32 / 17.0);
+        // Token 0 begins, and nothing follows it by itself.
+        let next = numbers([WORDS, WORDS], &|at| if at < WORDS { 0.0 } else { logit(at / WORDS, at % WORDS) });
+        let gate = numbers([WORDS, 1], &|at| f32::from(u8::from(at == 0)));
+        let of_source = numbers([WORDS, WORDS], &|at| if at < 3 * WORDS { 0.0 } else { logit(at / WORDS, at % WORDS) });
+        let (zeros, none) = (numbers([SIZE, WORDS], &|_| 0.0), numbers([WORDS, SIZE], &|_| 0.0));
+        let heads = build.constant(Tensor::from_vec([1], vec![1i64]).unwrap());
+        let rows = build.op("Gather", &[table, tokens], &[]);
+        let query = build.op("Unsqueeze", &[rows, heads], &[]);
+        let mut part = |side: &str, name: &str, size: usize| {
+            let length = format!("past_{side}_sequence_length");
+            let dims = ["batch_size".into(), 1usize.into(), Dim::from(length.as_str()), size.into()];
+            build.input(&format!("past_key_values.0.{side}.{name}"), DType::F32, dims)
+        };
+        let past = has_past.then(|| [part("decoder", "key", SIZE), part("decoder", "value", SIZE)]);
+        let cross = has_past.then(|| [part("encoder", "key", SIZE), part("encoder", "value", WORDS)]);
+        let own = [0, 1].map(|place| match past {
+            Some(past) => build.op("Concat", &[past[place], query], &[("axis", 2i64.into())]),
+            None => build.op("Identity", &[query], &[]),
+        });
+        let cross = cross.unwrap_or_else(|| {
+            let states = states.expect("a decoder without a cache has them");
+            let keys = build.op("MatMul", &[states, none], &[]);
+            [keys, states].map(|rows| build.op("Unsqueeze", &[rows, heads], &[]))
+        });
+        let mut attend = |[keys, values]: [kiln::ValueId; 2]| {
+            let columns = build.op("Transpose", &[keys], &[("perm", [0i64, 1, 3, 2].into())]);
+            let scores = build.op("MatMul", &[query, columns], &[]);
+            let weights = build.op("Softmax", &[scores], &[("axis", (-1i64).into())]);
+            let result = build.op("MatMul", &[weights, values], &[]);
+            build.op("Squeeze", &[result, heads], &[])
+        };
+        let (own_result, average) = (attend(own), attend(cross));
+        let nothing = build.op("MatMul", &[own_result, zeros], &[]);
+        let said = build.op("Gather", &[next, tokens], &[]);
+        let begins = build.op("Gather", &[gate, tokens], &[]);
+        let first = build.op("MatMul", &[average, of_source], &[]);
+        let first = build.op("Mul", &[first, begins], &[]);
+        let sum = build.op("Add", &[said, nothing], &[]);
+        let logits = build.op("Add", &[sum, first], &[]);
+        build.output("logits", logits);
+        for (name, value) in ["key", "value"].into_iter().zip(own) {
+            build.output(&format!("present.0.decoder.{name}"), value);
+        }
+        if !has_past {
+            for (name, value) in ["key", "value"].into_iter().zip(cross) {
+                build.output(&format!("present.0.encoder.{name}"), value);
+            }
+        }
+        kiln::onnx::write(&build.finish()).unwrap()
+    }
+
+    fn folder() -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+        write("encoder_model.onnx", &Translator::encoder("input_ids"));
+        write("decoder_model.onnx", &Translator::decoder(false));
+        write("decoder_with_past_model.onnx", &Translator::decoder(true));
+        write("tokenizer.json", tokenizer().to_string().as_bytes());
+        let config = json!({"decoder_start_token_id": 0, "eos_token_id": END, "pad_token_id": 0, "n_positions": 32});
+        write("config.json", config.to_string().as_bytes());
+        folder
+    }
+}
+
+#[test]
+fn an_encoder_reads_the_prompt_and_a_decoder_says_what_follows() {
+    let folder = Translator::folder();
+    let (text, line) = said(folder.path(), &["--prompt", "v"]);
+    assert_eq!(text, "wxyz\u{e4}!");
+    for part in ["2 tokens of the prompt", "; 7 tokens, then ", "ended by token 2"] {
+        assert!(line.contains(part), "'{part}' is not in {line}");
+    }
+    assert_eq!(said(folder.path(), &["--prompt", "x", "--stop", "\u{e4}"]).0, "yz");
+    assert_eq!(said(folder.path(), &["--prompt", "a", "--max-tokens", "3"]).0, "bcd");
+    let drawn = || said(folder.path(), &["--prompt", "a", "--temperature", "2", "--seed", "5"]).0;
+    assert_eq!(drawn(), drawn());
+}
+
+#[test]
+fn folders_of_an_encoder_that_cannot_be_run_are_refused() {
+    let folder = Translator::folder();
+    let path = |name: &str| folder.path().join(name);
+    let refused = |flags: &[&str]| {
+        let finished = generate(folder.path(), &[&["--prompt", "v"], flags].concat());
+        (finished.code, finished.stderr)
+    };
+    let (code, line) = refused(&["--chat"]);
+    assert!(code == 2 && line.contains("--chat"), "{line}");
+    fs::write(path("generation_config.json"), r#"{"num_beams": 4}"#).unwrap();
+    let (code, line) = refused(&[]);
+    assert!(code == 3 && line.contains("num_beams is 4"), "{line}");
+    assert_eq!(said(folder.path(), &["--prompt", "v", "--greedy"]).0, "wxyz\u{e4}!");
+    fs::remove_file(path("generation_config.json")).unwrap();
+    fs::write(path("encoder_model.onnx"), Translator::encoder("input_features")).unwrap();
+    let (code, line) = refused(&[]);
+    assert!(code == 3 && line.contains("reads 'input_features'"), "{line}");
+    fs::remove_file(path("decoder_with_past_model.onnx")).unwrap();
+    let (code, line) = refused(&[]);
+    assert!(code == 3 && line.contains("decoder_with_past_model.onnx"), "{line}");
+}

@@ -1,21 +1,26 @@
-//! `kiln generate`: a language model continues a text, from a folder as onnxruntime-genai's builder writes it.
+//! `kiln generate`: a language model continues a text, from a folder as onnxruntime-genai's builder writes it, or says
+//! one about a text, from a folder of an encoder and a decoder.
 //!
-//! [`folder`] reads what the folder says, [`chat`] makes a prompt of a template, and [`stream`] makes text of tokens. The
+//! [`folder`] and [`exported`] read what the folder says, [`chat`] makes a prompt of a template, and [`stream`] makes text of tokens. The
 //! text goes to the screen token by token, and what it took to standard error.
 
 mod chat;
+mod exported;
 mod folder;
 mod stream;
 
+use std::borrow::Borrow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kiln::{
-    ChoiceError, Decoder, DecoderError, Ended, GenerateOptions, Generator, RunOptions, Sampling, SessionOptions,
+    ChoiceError, Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, RunOptions, Sampling,
+    SessionOptions, Tensor,
 };
 use tokenizers::Tokenizer;
 
+use self::exported::Exported;
 use self::folder::{Folder, Search};
 use self::stream::{Pieces, Stops};
 use crate::failure::{Code, Failure, Outcome, WithCode};
@@ -26,9 +31,10 @@ use crate::table::milliseconds;
 /// What was typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder: genai_config.json, the ONNX file that it names, and tokenizer.json
+    /// The folder: genai_config.json, the ONNX file that it names, and tokenizer.json; or config.json,
+    /// encoder_model.onnx, the files of its decoder, and tokenizer.json
     model: PathBuf,
-    /// The text that the model continues
+    /// The text that the model continues, or that its encoder reads
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: String,
     /// Most tokens to generate; the text also ends with the model's context
@@ -119,6 +125,11 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     if args.stop.iter().any(String::is_empty) {
         return Err(Failure::usage("--stop: an empty text would end everything"));
     }
+    if !args.model.join("genai_config.json").exists()
+        && let Some(exported) = Exported::read(&args.model)?
+    {
+        return answer(args, &exported, &options, screen);
+    }
     let folder = Folder::read(&args.model)?;
     let path = args.model.join("tokenizer.json");
     let tokenizer = read_tokenizer(&path)?;
@@ -131,7 +142,8 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         run: RunOptions::default(),
     };
 
-    let failed = |error: DecoderError| Failure::from(error).context(folder.model.display().to_string());
+    let name = || folder.model.display().to_string();
+    let failed = |error: DecoderError| Failure::from(error).context(name());
     let spinner = Progress::spinner(format!("loading {}", folder.model.display()));
     let start = Instant::now();
     let decoder = Decoder::load(&folder.model, &options);
@@ -141,17 +153,72 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
 
     let mut generator = Generator::new(&decoder, generate).map_err(failed)?;
     generator.append(&prompt).map_err(|error| Failure::from(error).context("--prompt"))?;
-    let mut timing = Timing { load_ms, prompt: prompt.len(), begun: Instant::now(), first: None, tokens: 0 };
-    let ended = continued(args, &tokenizer, &mut generator, &mut timing, screen);
+    let timing = Timing { load_ms, prompt: prompt.len(), begun: Instant::now(), first: None, tokens: 0 };
+    say(args, &tokenizer, &mut generator, timing, screen).map_err(|failure| failure.context(name()))?;
+    setup::save(decoder.session(), &mut std::io::stderr().lock())
+}
+
+/// Has the encoder read the prompt, and says what the decoder makes of it.
+fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
+    if args.chat {
+        return Err(Failure::usage("--chat is for models that continue a text, and this one has an encoder"));
+    }
+    if !args.choice.greedy {
+        exported.check_beams()?;
+    }
+    let tokenizer = read_tokenizer(&args.model.join("tokenizer.json"))?;
+    let prompt = tokenizer.encode(args.prompt.as_str(), true);
+    let prompt = prompt.map_err(|error| Failure::usage(format!("--prompt: {error}")))?;
+    let prompt: Vec<i64> = prompt.get_ids().iter().copied().map(i64::from).collect();
+    if prompt.is_empty() {
+        return Err(Failure::usage("--prompt has no tokens"));
+    }
+    let generate = GenerateOptions {
+        sampling: args.choice.sampling(&exported.search),
+        ends: exported.ends.clone(),
+        max_tokens: args.max_tokens,
+        context: exported.context,
+        run: RunOptions::default(),
+    };
+    let failed = |error: DecoderError| Failure::from(error).context(args.model.display().to_string());
+    let spinner = Progress::spinner(format!("loading {}", args.model.display()));
+    let start = Instant::now();
+    let model = EncoderDecoder::load(&exported.files, options);
+    drop(spinner);
+    let model = model.map_err(failed)?;
+    if let Some(port) =
+        model.inputs().iter().find(|port| !["input_ids", "attention_mask"].contains(&port.name.as_str()))
+    {
+        let what = format!("its encoder reads '{}', and the command gives it texts alone", port.name);
+        return Err(Failure::new(Code::Unsupported, anyhow::anyhow!("{}: {what}", args.model.display())));
+    }
+    let (load_ms, begun) = (start.elapsed().as_secs_f64() * 1e3, Instant::now());
+    let tokens = Tensor::from_vec([1, prompt.len()], prompt.clone()).failed(|| "--prompt".to_owned())?;
+    let encoded = model.encode(&[("input_ids", tokens)], &generate.run).map_err(failed)?;
+    let mut generator = encoded.generator(generate).map_err(failed)?;
+    generator.append(&exported.begin).map_err(failed)?;
+    let timing = Timing { load_ms, prompt: prompt.len(), begun, first: None, tokens: 0 };
+    let said = say(args, &tokenizer, &mut generator, timing, screen);
+    said.map_err(|failure| failure.context(args.model.display().to_string()))?;
+    model.sessions().into_iter().try_for_each(|session| setup::save(session, &mut std::io::stderr().lock()))
+}
+
+/// Writes what the model says, and what it took.
+fn say<D: Borrow<Decoder>>(
+    args: &Args,
+    tokenizer: &Tokenizer,
+    generator: &mut Generator<D>,
+    mut timing: Timing,
+    screen: &mut dyn Write,
+) -> Outcome {
+    let ended = continued(args, tokenizer, generator, &mut timing, screen);
     // What was said so far has a line of its own, also where an error follows.
     if timing.tokens > 0 || ended.is_ok() {
         writeln!(screen)?;
         screen.flush()?;
     }
-    let ended = ended.map_err(|failure| failure.context(folder.model.display().to_string()))?;
-    let mut notes = std::io::stderr().lock();
-    writeln!(notes, "{}", timing.line(ended))?;
-    setup::save(decoder.session(), &mut notes)
+    let ended = ended?;
+    Ok(writeln!(std::io::stderr().lock(), "{}", timing.line(ended))?)
 }
 
 fn read_tokenizer(path: &Path) -> Outcome<Tokenizer> {
@@ -191,10 +258,10 @@ enum End {
 }
 
 /// Writes what the model says.
-fn continued(
+fn continued<D: Borrow<Decoder>>(
     args: &Args,
     tokenizer: &Tokenizer,
-    generator: &mut Generator<&Decoder>,
+    generator: &mut Generator<D>,
     timing: &mut Timing,
     screen: &mut dyn Write,
 ) -> Outcome<End> {

@@ -66,13 +66,14 @@ struct Stage {
 /// A token or a list of them.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Tokens {
+pub(super) enum Tokens {
     One(i64),
     Many(Vec<i64>),
 }
 
 impl Tokens {
-    fn list(tokens: Option<Tokens>) -> Vec<i64> {
+    /// All of them.
+    pub(super) fn list(tokens: Option<Tokens>) -> Vec<i64> {
         match tokens {
             Some(Tokens::One(token)) => vec![token],
             Some(Tokens::Many(tokens)) => tokens,
