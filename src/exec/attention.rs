@@ -14,7 +14,7 @@ pub type AttentionKey = ExecutorKey<AttentionShape>;
 
 impl Problem for AttentionShape {
     const FAMILY: &'static str = "attention";
-    const REVISION: u32 = 6;
+    const REVISION: u32 = 7;
     type Value = Attention;
     type Choice = AttentionBlocks;
 

@@ -11,6 +11,9 @@
 //! ([`held`]), the keys and then the values of a block become numbers in a tile of scratch, which is read in place of
 //! them.
 //!
+//! One new position over a cache is split by positions ([`split`]): chunks of it are computed by themselves and merged in
+//! their order, whatever the number of threads.
+//!
 //! Where the shape says so, both products are computed by AMX on bf16 pairs; the steps between them are the same, in
 //! `f32`.
 //!
@@ -27,6 +30,7 @@ mod paired;
 mod plain;
 mod product;
 pub mod shape;
+mod split;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -240,7 +244,7 @@ impl Attention {
     /// Elements of scratch that [`Attention::run`] needs.
     #[must_use]
     pub fn scratch_len(&self) -> usize {
-        self.tasks() * self.layout.end + self.widened().iter().sum::<usize>()
+        self.tasks() * self.layout.end + self.partial_len() + self.widened().iter().sum::<usize>()
     }
 
     /// The level of its code.
@@ -323,6 +327,10 @@ impl Attention {
         let given = given.maybe("mask", *mask).write("output", output.bytes_mut()).write("scratch", scratch);
         let output = Disjoint::new(output.bytes_mut());
         let buffers = Buffers { operands, cache, output, scratch: Disjoint::new(scratch), given };
+        if self.is_split() {
+            self.run_split(&buffers, parallel);
+            return Ok(());
+        }
         parallel.run(self.tasks(), &|task| {
             let (heads, queries) = (task / self.blocks.query_tasks(), task % self.blocks.query_tasks());
             let heads = part(shape.units(), self.blocks.head_tasks(), heads);
@@ -471,37 +479,62 @@ impl Attention {
             unsafe { paired.round_queries(query, rows, scratch.wrapping_add(self.layout.queries), unit.given) };
         }
         let keys = unit.seen.end(first + rows - 1);
+        if keys == 0 {
+            return self.clear(sums, rows);
+        }
         // Blocks start at the same keys whatever a window leaves out.
         let from = unit.seen.start(first) / self.blocks.keys() * self.blocks.keys();
-        for start in (from..keys).step_by(self.blocks.keys()) {
-            let count = self.blocks.keys().min(keys - start);
-            self.widen(unit, scratch, Side::Keys, start..start + count);
-            self.score(unit, scratch, first..first + rows, start..start + count);
-            self.weigh(buffers, unit, scratch, first..first + rows, start..start + count);
-            if start > from {
-                // SAFETY: sums are in scratch, or in the output that `check` made sure of and that is this task's own.
-                unsafe {
-                    self.kernels.scale(&self.scaling(sums, sums.first.cast(), sums.stride * 4, state, rows), unit.given)
-                };
-            }
-            let sums = Rows { count: rows, left: scratch.wrapping_add(self.layout.scores), to: sums.first };
-            self.widen(unit, scratch, Side::Values, start..start + count);
-            self.blend(unit, scratch, sums, start..start + count, start > from);
-        }
-        if keys == 0 {
-            let sums = Rows { count: rows, left: scratch.wrapping_add(self.layout.scores), to: sums.first };
-            self.blend(unit, scratch, sums, 0..0, false);
-            return;
-        }
+        self.walk(buffers, unit, scratch, first..first + rows, from..keys, sums);
         for row in 0..rows {
             // SAFETY: as above.
-            let state = unsafe { &mut *state.add(row) };
-            let nothing = shape.blind_is_zero && state.sum == 0.0;
-            state.factor = if nothing { 0.0 } else { 1.0 / state.sum };
+            self.close(unsafe { &mut *state.add(row) });
         }
         let to_stride = shape.output.row() * shape.written.bytes();
         // SAFETY: as above.
         unsafe { self.kernels.finish(&self.scaling(sums, output, to_stride, state, rows), unit.given) };
+    }
+
+    /// Sums of the values of these keys, by the weights that queries give them. Their states are in scratch.
+    fn walk(
+        &self,
+        buffers: &Buffers<'_>,
+        unit: &Unit<'_>,
+        scratch: *mut f32,
+        queries: Range<usize>,
+        keys: Range<usize>,
+        sums: Sums,
+    ) {
+        let (from, rows) = (keys.start, queries.len());
+        let state = scratch.wrapping_add(self.layout.state).cast::<RowState>();
+        for start in keys.clone().step_by(self.blocks.keys()) {
+            let block = start..keys.end.min(start + self.blocks.keys());
+            self.widen(unit, scratch, Side::Keys, block.clone());
+            self.score(unit, scratch, queries.clone(), block.clone());
+            self.weigh(buffers, unit, scratch, queries.clone(), block.clone());
+            if start > from {
+                // SAFETY: sums are in scratch, or in the output that `check` made sure of, and are this task's own.
+                unsafe {
+                    self.kernels.scale(&self.scaling(sums, sums.first.cast(), sums.stride * 4, state, rows), unit.given)
+                };
+            }
+            self.widen(unit, scratch, Side::Values, block.clone());
+            self.blend(unit, scratch, sums, rows, block, start > from);
+        }
+    }
+
+    /// Sums of no values.
+    fn clear(&self, sums: Sums, rows: usize) {
+        for row in 0..rows {
+            let first = sums.first.wrapping_add(row * sums.stride);
+            // SAFETY: sums are in scratch, or in the output that `check` made sure of, and are this task's own.
+            unsafe { std::slice::from_raw_parts_mut(first, self.shape.value_size()) }.fill(0.0);
+        }
+    }
+
+    /// The factor of a query's sums, when all of its keys are in them.
+    fn close(&self, state: &mut RowState) {
+        let nothing = self.shape.blind_is_zero && state.sum == 0.0;
+        state.factor = if nothing { 0.0 } else { 1.0 / state.sum };
     }
 
     /// Makes numbers of the codes of a block, in a tile, and packs what the micro-kernel cannot read there.
@@ -651,10 +684,10 @@ impl Attention {
         ScaleArgs { from, from_stride: stride * 4, to, to_stride, rows, columns: self.shape.value_size(), state }
     }
 
-    /// The sums of values, weighted by the rows on the left; added to those of earlier keys where `resume` says so.
-    fn blend(&self, unit: &Unit<'_>, scratch: *mut f32, sums: Rows, keys: Range<usize>, resume: bool) {
+    /// The sums of values, by rows of weights in scratch; added to those of earlier keys where `resume` says so.
+    fn blend(&self, unit: &Unit<'_>, scratch: *mut f32, sums: Sums, rows: usize, keys: Range<usize>, resume: bool) {
         let (shape, layout) = (&self.shape, &self.layout);
-        let Rows { count: rows, left: weights, to: output } = sums;
+        let (weights, Sums { first: output, stride }) = (scratch.wrapping_add(layout.scores), sums);
         let resume = usize::from(resume);
         if let Some([_, blend]) = &self.stream {
             for row in 0..rows {
@@ -664,7 +697,7 @@ impl Attention {
                     stride: shape.value.row() * 4,
                     count: keys.len(),
                     columns: shape.value_size(),
-                    out: output.wrapping_add(row * shape.output.row()),
+                    out: output.wrapping_add(row * stride),
                     resume,
                     scale: 1.0,
                 };
@@ -674,7 +707,7 @@ impl Attention {
             return;
         }
         if let Some(paired) = &self.paired {
-            let packed = [weights, scratch.wrapping_add(layout.values).cast_const()];
+            let packed = [weights, scratch.wrapping_add(layout.values)].map(<*mut f32>::cast_const);
             // SAFETY: values have been packed, weights are bf16 pairs here, and `ScratchLayout` has whole tile rows of
             // sums.
             return unsafe { paired.blend(packed, [layout.row, rows], keys, output, unit.given) };
@@ -683,7 +716,7 @@ impl Attention {
         args.reduce_over(0, keys.len());
         args.lda = layout.row * 4;
         args.ldb = shape.value.row() * 4;
-        args.ldc = shape.output.row() * 4;
+        args.ldc = stride * 4;
         args.resume = resume;
         let Numbers { first: plain, keys } = self.numbers(unit, scratch, Side::Values, keys);
         let packed = scratch.wrapping_add(layout.values).wrapping_add(keys.start * self.context.panels.width);

@@ -135,7 +135,8 @@ pub struct AttentionBlocks {
     pub keys: u32,
     /// Whether values are packed into panels.
     pub pack_values: bool,
-    /// Parts that the heads of all batches are divided into for threads.
+    /// Parts that the heads of all batches are divided into for threads; with chunks of positions of a head where a step
+    /// is split by them, which may be more than there are heads.
     pub head_tasks: u32,
     /// Parts that queries are divided into.
     pub query_tasks: u32,
@@ -173,6 +174,9 @@ const SCORES: usize = 24 << 10;
 /// Keys of a block where there are more than fit one block: whole panels of any width.
 const KEY_BLOCK: usize = 384;
 
+/// Positions of a chunk of a step over a cache: a head's are computed by themselves, from position 0 on, and merged.
+pub(super) const CHUNK: usize = 256;
+
 /// The most queries of a head that are computed one by one over a cache, and bytes of the keys of a block: several
 /// queries read those in turns, out of L1.
 const STREAMED_QUERIES: usize = 16;
@@ -203,6 +207,12 @@ impl AttentionShape {
     #[must_use]
     pub fn is_cached(&self) -> bool {
         self.range != KeyRange::Shape
+    }
+
+    /// Whether it is a step over a cache: all queries of a head see the same keys.
+    #[must_use]
+    pub(super) fn is_step(&self) -> bool {
+        self.is_cached() && self.causal.is_none()
     }
 
     /// The elements that each operand must have: query, key, value, output, mask, condition. `None` where a count
@@ -305,13 +315,14 @@ impl AttentionBlocks {
     pub fn pick(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
         // Packing a key takes about as long as using it for two queries. The queries of heads that share keys are
         // multiplied by keys that the first of them has brought to L1.
-        let is_step = shape.is_cached() && shape.causal.is_none();
+        let is_step = shape.is_step();
         let most = if is_step { STREAMED_QUERIES } else { 3 };
         let stream = isa.is_jit() && !shape.key_columns && shape.queries() <= most && shape.keys() > 0;
-        let panel = shape.panel(isa).max(1);
         let keys = match shape.keys() {
             keys if stream && is_step => {
-                (STREAMED_KEYS / (4 * shape.size().max(1))).max(1).next_multiple_of(panel).min(keys)
+                // Blocks are the same for any room, and chunks have whole ones.
+                let fitting = STREAMED_KEYS / (4 * shape.size().max(1));
+                fitting.next_power_of_two().clamp(panel_vectors(isa, CHUNK) * isa.lanes(), CHUNK).min(keys)
             }
             keys if keys <= 2 * KEY_BLOCK => keys.max(1),
             _ => KEY_BLOCK,
@@ -340,8 +351,11 @@ impl AttentionBlocks {
         };
         let rows = (SCORES / keys / tall * tall).clamp(tall, 16 * tall).min(shape.queries().max(1));
         let threads = threads.min(shape.work() / worth).max(1);
-        let units = shape.units().max(1);
+        // A step that streams is split by positions too.
+        let is_split = stream && shape.is_step();
+        let units = shape.units().max(1).saturating_mul(if is_split { shape.keys().div_ceil(CHUNK).max(1) } else { 1 });
         let query_tasks = match threads.div_ceil(units) {
+            _ if is_split => 1,
             1 => 1,
             parts => parts.min(shape.queries().div_ceil(tall)).max(1),
         };
@@ -370,9 +384,10 @@ impl AttentionBlocks {
             && tasks.is_some_and(|tasks| tasks <= MOST_TASKS)
             && self.rows() <= shape.queries().max(1)
             && self.keys() <= shape.keys().max(1)
-            && (self.keys() == shape.keys().max(1) || self.keys().is_multiple_of(shape.panel(isa)))
+            && (self.stream || self.keys() == shape.keys().max(1) || self.keys().is_multiple_of(shape.panel(isa)))
             && self.rows().checked_mul(self.keys()).is_some_and(|scores| scores <= 1 << 24)
             && !(self.pack_values && shape.held.is_quantized())
             && (!self.stream || isa.is_jit() && !shape.key_columns && !self.pack_values && shape.keys() > 0)
+            && (!self.stream || !shape.is_step() || self.rows() == shape.queries().max(1) && self.query_tasks() == 1)
     }
 }
