@@ -79,6 +79,7 @@ pub use session::batch::{Batch, Finished};
 pub use session::decoder::choose::{ChoiceError, Chooser, Sampling};
 pub use session::decoder::{Decoder, DecoderCache, DecoderError};
 pub use session::encoder_decoder::{Encoded, EncoderDecoder, EncoderDecoderFiles, EncoderDecoderGraphs};
+pub use session::generate::lookup::{Lookup, LookupStats};
 pub use session::generate::{Ended, GenerateOptions, Generator};
 pub use session::{
     Cancel, Numerics, Port, Precision, Profile, RunOptions, Session, SessionError, SessionOptions, Trace, Tune,

@@ -113,10 +113,13 @@ impl<D: Borrow<Decoder>> Batch<D> {
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Tokens`] for a prompt of no tokens or of more than the context has, and [`DecoderError::Choice`]
-    /// for settings that cannot be.
+    /// [`DecoderError::Tokens`] for a prompt of no tokens or of more than the context has and for a look-up, and
+    /// [`DecoderError::Choice`] for settings that cannot be.
     pub fn push(&mut self, prompt: &[i64], options: GenerateOptions) -> Result<u64, DecoderError> {
         let chooser = Chooser::new(options.sampling)?;
+        if options.lookup.is_some() {
+            return Err(DecoderError::Tokens("a batch proposes none by a look-up".to_owned()));
+        }
         let options = GenerateOptions { context: options.context.min(self.context), ..options };
         let (length, context) = (prompt.len(), options.context);
         if length > context {

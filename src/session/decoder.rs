@@ -68,6 +68,14 @@ struct Entry<'a> {
     tokens: &'a [i64],
 }
 
+/// The rows of a step whose logits are given.
+#[derive(Clone, Copy)]
+enum Logits {
+    /// The last one of each sequence.
+    Last,
+    Each,
+}
+
 /// The keys and values of some sequences.
 pub struct DecoderCache {
     /// For each part of the cache, [sequences, heads, room, size].
@@ -258,14 +266,48 @@ impl Decoder {
         tokens: &[(usize, &[i64])],
         options: &RunOptions,
     ) -> Result<Tensor, DecoderError> {
-        if self.roles.counts_one {
-            return Err(DecoderError::Model("it counts positions of one sequence for all".to_owned()));
-        }
-        if !self.roles.beside.is_empty() {
-            return Err(DecoderError::Model(
-                "all its sequences have an encoder's outputs and go on together".to_owned(),
-            ));
-        }
+        self.step_rows(cache, tokens, Logits::Last, options)
+    }
+
+    /// Appends tokens to one sequence of the cache, and gives the logits behind every one of them: [tokens, words]. The
+    /// rows are those of [`Decoder::step_some`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::step_some`]. Lengths are then as they were.
+    pub fn step_each(
+        &self,
+        cache: &mut DecoderCache,
+        sequence: usize,
+        tokens: &[i64],
+        options: &RunOptions,
+    ) -> Result<Tensor, DecoderError> {
+        self.step_rows(cache, &[(sequence, tokens)], Logits::Each, options)
+    }
+
+    /// Whether tokens of a sequence may be rows of a step.
+    ///
+    /// # Errors
+    ///
+    /// [`DecoderError::Model`] where they may not.
+    pub(super) fn check_rows(&self) -> Result<(), DecoderError> {
+        let reason = match (self.roles.counts_one, self.roles.beside.is_empty()) {
+            (true, _) => "it counts positions of one sequence for all",
+            (_, false) => "all its sequences have an encoder's outputs and go on together",
+            _ => return Ok(()),
+        };
+        Err(DecoderError::Model(reason.to_owned()))
+    }
+
+    /// A step with a row for each token.
+    fn step_rows(
+        &self,
+        cache: &mut DecoderCache,
+        tokens: &[(usize, &[i64])],
+        wanted: Logits,
+        options: &RunOptions,
+    ) -> Result<Tensor, DecoderError> {
+        self.check_rows()?;
         let sequences = cache.lengths.len();
         let mut is_named = memory::zeroed::<u8>(sequences);
         for &(sequence, tokens) in tokens {
@@ -291,17 +333,21 @@ impl Decoder {
             let before = cache.lengths[sequence];
             let each = tokens.chunks(1).enumerate();
             entries.extend(each.map(|(at, tokens)| Entry { sequence, before: before + at, tokens }));
-            last.push(entries.len() - 1);
+            match wanted {
+                Logits::Last => last.push(entries.len() - 1),
+                Logits::Each => last.extend(entries.len() - tokens.len()..entries.len()),
+            }
         }
+        let given = last.len();
         // Rows that make the number up are the last one again: they write what it writes.
-        let (end, number) = (count - 1, rows.min(sequences));
+        let (end, most) = (count - 1, if matches!(wanted, Logits::Each) { rows } else { sequences });
         entries.resize(rows, entries[end]);
-        last.resize(number, end);
+        last.resize(rows.min(most), end);
         let logits = self.serve(cache, &entries, last, options)?;
         for &(sequence, tokens) in tokens {
             cache.lengths[sequence] += tokens.len();
         }
-        let shape = [tokens.len(), logits.shape()[1]];
+        let shape = [given, logits.shape()[1]];
         match logits.part(0, shape)? {
             Some(logits) => Ok(logits),
             None => Err(DecoderError::Model("its logits are no numbers".to_owned())),

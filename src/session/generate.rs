@@ -1,10 +1,13 @@
 //! One text that a language model continues: an iterator of tokens over a decoder, its cache and a way to choose.
 
+pub(crate) mod lookup;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Borrow;
+use std::ops::Range;
 
+use self::lookup::{Ahead, Lookup, LookupStats};
 use super::RunOptions;
 use super::decoder::choose::{Chooser, Sampling};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
@@ -30,6 +33,9 @@ pub struct GenerateOptions {
     pub context: usize,
     /// Limits of each step. A step takes one token, or up to 256 of a prompt.
     pub run: RunOptions,
+    /// Whether tokens are proposed from the text itself, so that a step may give several. None by default, and in a
+    /// [`Batch`](super::batch::Batch).
+    pub lookup: Option<Lookup>,
 }
 
 impl Default for GenerateOptions {
@@ -40,6 +46,7 @@ impl Default for GenerateOptions {
             max_tokens: 256,
             context: 4096,
             run: RunOptions::default(),
+            lookup: None,
         }
     }
 }
@@ -82,7 +89,11 @@ pub struct Generator<D: Borrow<Decoder>> {
     chosen: usize,
     /// A text without a token has ended.
     ended: Option<Ended>,
+    /// Rows behind the text and behind what was proposed.
     logits: Vec<f32>,
+    /// Tokens that were proposed, and which the cache has.
+    ahead: Ahead,
+    stats: LookupStats,
 }
 
 impl<D: Borrow<Decoder>> Generator<D> {
@@ -90,7 +101,8 @@ impl<D: Borrow<Decoder>> Generator<D> {
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Choice`] for settings that cannot be, and as [`Decoder::cache`].
+    /// [`DecoderError::Choice`] for settings that cannot be, [`DecoderError::Tokens`] for a look-up that cannot be,
+    /// [`DecoderError::Model`] for one with a model whose rows cannot be read by themselves, and as [`Decoder::cache`].
     pub fn new(decoder: D, options: GenerateOptions) -> Result<Generator<D>, DecoderError> {
         let cache = decoder.borrow().cache(1, ROOM.min(options.context), options.context)?;
         Generator::over(decoder, cache, options)
@@ -103,7 +115,24 @@ impl<D: Borrow<Decoder>> Generator<D> {
         options: GenerateOptions,
     ) -> Result<Generator<D>, DecoderError> {
         let chooser = Chooser::new(options.sampling)?;
-        Ok(Generator { decoder, cache, chooser, options, text: Vec::new(), chosen: 0, ended: None, logits: Vec::new() })
+        if let Some(lookup) = &options.lookup {
+            if let Some(refused) = lookup.refused() {
+                return Err(DecoderError::Tokens(refused));
+            }
+            decoder.borrow().check_rows()?;
+        }
+        Ok(Generator {
+            decoder,
+            cache,
+            chooser,
+            options,
+            text: Vec::new(),
+            chosen: 0,
+            ended: None,
+            logits: Vec::new(),
+            ahead: Ahead::default(),
+            stats: LookupStats::default(),
+        })
     }
 
     /// Appends tokens to the text and lets it go on, also behind its end and after a step that failed: that step is then
@@ -139,6 +168,12 @@ impl<D: Borrow<Decoder>> Generator<D> {
         self.ended
     }
 
+    /// What the look-up has proposed.
+    #[must_use]
+    pub fn lookup_stats(&self) -> LookupStats {
+        self.stats
+    }
+
     /// The next token, or why there is none.
     fn advance(&mut self) -> Result<Result<i64, Ended>, DecoderError> {
         if self.chosen >= self.options.max_tokens {
@@ -147,27 +182,60 @@ impl<D: Borrow<Decoder>> Generator<D> {
         if self.text.len() >= self.options.context {
             return Ok(Err(Ended::Context));
         }
-        self.read()?;
-        let token = self.chooser.choose(&self.logits, &self.text)?;
+        let row = self.read()?;
+        let token = self.chooser.choose(&self.logits[row], &self.text)?;
         self.text.push(token);
         self.chosen += 1;
+        // A row is behind a proposed token that was chosen.
+        self.stats.kept += u64::from(self.ahead.row(&self.text).is_some());
         Ok(if self.options.ends.contains(&token) { Err(Ended::Token(token)) } else { Ok(token) })
     }
 
-    /// Has the model read what it has not read of the text.
-    fn read(&mut self) -> Result<(), DecoderError> {
+    /// Has the model read what it has not read of the text, and gives the elements of the logits behind it.
+    fn read(&mut self) -> Result<Range<usize>, DecoderError> {
         if self.text.is_empty() {
             return Err(DecoderError::Tokens("there is none to go on from".to_owned()));
+        }
+        if !self.ahead.is_empty() {
+            if let Some(row) = self.ahead.row(&self.text) {
+                return Ok(self.row(row));
+            }
+            // The text went on in another way.
+            self.cache.rewind(0, self.ahead.agreed(&self.text))?;
+            self.ahead = Ahead::default();
         }
         // A choice that failed has left logits that are still those behind the text.
         while self.cache.lengths()[0] < self.text.len() {
             let unread = &self.text[self.cache.lengths()[0]..];
             let decoder = self.decoder.borrow();
             let tokens = &unread[..chunk(unread.len()).min(decoder.most_tokens())];
-            let logits = decoder.step(&mut self.cache, &[tokens], &self.options.run)?;
+            let proposed = if unread.len() == 1 { self.proposed() } else { Vec::new() };
+            if proposed.is_empty() {
+                let logits = decoder.step(&mut self.cache, &[tokens], &self.options.run)?;
+                keep(&logits, &mut self.logits)?;
+                continue;
+            }
+            let tokens: Vec<i64> = tokens.iter().chain(&proposed).copied().collect();
+            let logits = decoder.step_each(&mut self.cache, 0, &tokens, &self.options.run)?;
+            self.stats.proposed += proposed.len() as u64;
+            self.ahead = Ahead::new(self.text.len(), proposed);
             keep(&logits, &mut self.logits)?;
         }
-        Ok(())
+        Ok(self.row(0))
+    }
+
+    /// The elements of a row of the logits that there are.
+    fn row(&self, row: usize) -> Range<usize> {
+        let words = self.logits.len() / self.ahead.rows();
+        row * words..(row + 1) * words
+    }
+
+    /// Tokens that may follow the text: at most as many as may be chosen and read behind the next one.
+    fn proposed(&self) -> Vec<i64> {
+        let Some(lookup) = &self.options.lookup else { return Vec::new() };
+        let wanted = self.options.max_tokens.saturating_sub(self.chosen + 1);
+        let room = self.options.context.saturating_sub(self.text.len() + 1);
+        lookup.propose(&self.text, wanted.min(room))
     }
 }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kiln::{
-    ChoiceError, Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, RunOptions, Sampling,
+    ChoiceError, Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Lookup, RunOptions, Sampling,
     SessionOptions, Tensor,
 };
 use tokenizers::Tokenizer;
@@ -50,6 +50,12 @@ pub(crate) struct Args {
     /// several times
     #[arg(long, value_name = "OUTPUT -> INPUT")]
     alias: Vec<String>,
+    /// Propose up to N tokens from where the text's last tokens stood before, and have the model read them in one step
+    #[arg(long, value_name = "N")]
+    lookup: Option<usize>,
+    /// For --lookup: how many last tokens have to have stood in the text before
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "lookup")]
+    lookup_ngram: usize,
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
@@ -119,6 +125,13 @@ impl From<DecoderError> for Failure {
     }
 }
 
+impl Args {
+    /// How tokens are proposed from the text, where that was asked for.
+    fn lookup(&self) -> Option<Lookup> {
+        self.lookup.map(|tokens| Lookup { tokens, ngram: self.lookup_ngram })
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let options = SessionOptions { alias: args.alias.clone(), ..args.session.options(DefaultCacheMode::Records)? };
@@ -140,6 +153,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         max_tokens: args.max_tokens,
         context: folder.context,
         run: RunOptions::default(),
+        lookup: args.lookup(),
     };
 
     let name = || folder.model.display().to_string();
@@ -179,6 +193,7 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
         max_tokens: args.max_tokens,
         context: exported.context,
         run: RunOptions::default(),
+        lookup: args.lookup(),
     };
     let failed = |error: DecoderError| Failure::from(error).context(args.model.display().to_string());
     let spinner = Progress::spinner(format!("loading {}", args.model.display()));
@@ -218,7 +233,13 @@ fn say<D: Borrow<Decoder>>(
         screen.flush()?;
     }
     let ended = ended?;
-    Ok(writeln!(std::io::stderr().lock(), "{}", timing.line(ended))?)
+    let mut notes = std::io::stderr().lock();
+    writeln!(notes, "{}", timing.line(ended))?;
+    if args.lookup.is_some() {
+        let stats = generator.lookup_stats();
+        writeln!(notes, "{} of {} proposed tokens were chosen", stats.kept, stats.proposed)?;
+    }
+    Ok(())
 }
 
 fn read_tokenizer(path: &Path) -> Outcome<Tokenizer> {

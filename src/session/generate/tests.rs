@@ -6,7 +6,7 @@ use super::*;
 use crate::graph::{NodeError, Stopped};
 use crate::session::decoder::choose::ChoiceError;
 use crate::session::decoder::tests::small::{WORDS, model};
-use crate::session::{Cancel, SessionError, SessionOptions};
+use crate::session::{Cancel, Numerics, SessionError, SessionOptions};
 
 fn decoder() -> Decoder {
     let options = SessionOptions { threads: 1, ..SessionOptions::default() };
@@ -165,4 +165,106 @@ fn logits_of_half_precision_are_widened_and_those_of_other_types_refused() {
     assert_eq!(kept, [0.5, -2.0]);
     let texts = keep(&Tensor::from_vec([1, 1], vec![1i64]).unwrap(), &mut kept);
     assert!(matches!(texts, Err(DecoderError::Model(_))));
+}
+
+/// What is said by look-ups, with the counts of what they proposed.
+fn looked_up(decoder: &Decoder, prompt: &[i64], options: GenerateOptions, lookup: Lookup) -> (Vec<i64>, LookupStats) {
+    let options = GenerateOptions { lookup: Some(lookup), ..options };
+    let mut generator = Generator::new(decoder, options).unwrap();
+    generator.append(prompt).unwrap();
+    let said = all(&mut generator);
+    (said, generator.lookup_stats())
+}
+
+#[test]
+fn texts_with_a_look_up_are_token_by_token_those_without_one() {
+    let mut total = LookupStats::default();
+    for (numerics, window) in [(Numerics::default(), None), (Numerics::Invariant, None), (Numerics::Invariant, Some(5))]
+    {
+        let options = SessionOptions { threads: 2, numerics, ..SessionOptions::default() };
+        let decoder = Decoder::from_graph(model(window, false), &options).unwrap();
+        for (length, seed) in (1..24).flat_map(|length| [None, Some(1), Some(2)].map(|seed| (length, seed))) {
+            // Prompts that repeat themselves, and drawn texts beside the likeliest.
+            let prompt: Vec<i64> = (0..length).map(|at| (at % 5 * (at % 5 + 3 + length) % WORDS) as i64).collect();
+            let sampling = seed.map_or(Sampling::default(), |seed| Sampling {
+                temperature: 1.5,
+                repetition_penalty: 1.2,
+                seed,
+                ..Sampling::default()
+            });
+            let options = GenerateOptions { sampling, max_tokens: 99, context: 60, ..GenerateOptions::default() };
+            let mut plain = Generator::new(&decoder, options.clone()).unwrap();
+            plain.append(&prompt).unwrap();
+            let said = all(&mut plain);
+            for (tokens, ngram) in [(1, 1), (3, 1), (3, 2), (10, 2), (255, 1)] {
+                let (found, stats) = looked_up(&decoder, &prompt, options.clone(), Lookup { tokens, ngram });
+                assert_eq!(found, said, "{numerics:?}, prompt {prompt:?}, seed {seed:?}, {tokens} by {ngram}");
+                total.proposed += stats.proposed;
+                total.kept += stats.kept;
+            }
+        }
+    }
+    assert!(total.kept > 1000 && total.proposed > total.kept, "both kinds: {total:?}");
+}
+
+#[test]
+fn a_step_with_a_look_up_gives_the_logits_of_steps_alone_where_numerics_are_invariant() {
+    let options = SessionOptions { threads: 2, numerics: Numerics::Invariant, ..SessionOptions::default() };
+    let decoder = Decoder::from_graph(model(None, false), &options).unwrap();
+    let [mut alone, mut together] = [(); 2].map(|()| decoder.cache(2, 64, 64).unwrap());
+    let tokens = prompt(11);
+    let run = RunOptions::default();
+    let all = decoder.step_each(&mut together, 1, &tokens, &run).unwrap();
+    assert_eq!((all.shape(), together.lengths()), (&[11, WORDS][..], &[0, 11][..]));
+    for (token, row) in tokens.iter().zip(all.as_slice::<f32>().unwrap().chunks_exact(WORDS)) {
+        let logits = decoder.step_some(&mut alone, &[(1, &[*token])], &run).unwrap();
+        assert_eq!(logits.as_slice::<f32>().unwrap(), row);
+    }
+    let refused = [decoder.step_each(&mut together, 2, &tokens, &run), decoder.step_each(&mut together, 0, &[], &run)];
+    assert!(refused.iter().all(|refused| matches!(refused, Err(DecoderError::Tokens(_)))), "{refused:?}");
+}
+
+#[test]
+fn a_text_with_a_look_up_ends_and_goes_on_as_one_without() {
+    let decoder = decoder();
+    let lookup = Lookup { tokens: 6, ngram: 1 };
+    let cancel = Cancel::new();
+    let said = expected(&decoder, &prompt(9), 30);
+    let mut kept = 0;
+    for count in 1..=30 {
+        let options = GenerateOptions { max_tokens: count, lookup: Some(lookup), ..options() };
+        let mut generator = Generator::new(&decoder, options).unwrap();
+        generator.append(&prompt(9)).unwrap();
+        assert_eq!(all(&mut generator), said[..count]);
+        assert_eq!(generator.ended(), Some(Ended::MaxTokens));
+        kept = generator.lookup_stats().kept;
+        // Behind tokens that the model has read without their being chosen, and behind a step that was called off.
+        generator.append(&[4, 5, 4]).unwrap();
+        cancel.cancel();
+        generator.set_run(RunOptions { cancel: Some(cancel.clone()), ..RunOptions::default() });
+        assert!(generator.next().unwrap().is_err());
+        generator.set_run(RunOptions::default());
+        generator.append(&[]).unwrap();
+        let text = [prompt(9), said[..count].to_vec(), vec![4, 5, 4]].concat();
+        let more = count.min(64 - text.len());
+        assert_eq!(all(&mut generator), expected(&decoder, &text, more), "{count}");
+    }
+    assert!(kept > 3, "{kept} proposed tokens were chosen");
+    let end = said[9];
+    let before = said.iter().position(|&token| token == end).unwrap();
+    let ends = GenerateOptions { ends: vec![end], max_tokens: 30, ..options() };
+    assert_eq!(looked_up(&decoder, &prompt(9), ends, lookup).0, said[..before]);
+}
+
+#[test]
+fn a_look_up_that_cannot_be_is_refused_by_name() {
+    let decoder = decoder();
+    for lookup in [Lookup { tokens: 0, ngram: 2 }, Lookup { tokens: 256, ngram: 2 }, Lookup { tokens: 4, ngram: 0 }] {
+        let made = Generator::new(&decoder, GenerateOptions { lookup: Some(lookup), ..options() }).map(|_| ());
+        let Err(DecoderError::Tokens(what)) = made else { panic!("{lookup:?}: {made:?}") };
+        assert!(what.contains("look-up"), "{what}");
+    }
+    let mut batch = crate::Batch::new(&decoder, 2, 64).unwrap();
+    let pushed = batch.push(&[1], GenerateOptions { lookup: Some(Lookup::default()), ..options() });
+    assert!(matches!(pushed, Err(DecoderError::Tokens(_))), "{pushed:?}");
 }
