@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kiln::{
-    ChoiceError, Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Lookup, RunOptions, Sampling,
-    SessionOptions, Tensor,
+    ChoiceError, Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Lookup, RunOptions,
+    Sampling, SessionOptions, Tensor,
 };
 use tokenizers::Tokenizer;
 
