@@ -56,7 +56,7 @@ use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, part};
 use cached::Seen;
-use emit::stream::StreamArgs;
+use emit::stream::{AHEAD_LINES, LINE, StreamArgs};
 use emit::{RowState, STATE, ScaleArgs, WeighArgs};
 use kernel::Kernels;
 use pack::KeyPacker;
@@ -573,6 +573,25 @@ impl Attention {
         Numbers { first: first.cast::<f32>().wrapping_add(keys.start * row), keys }
     }
 
+    /// What a call over these keys prefetches: its part of the keys or values of the block that follows, of which each
+    /// query's call has one. A block is computed out of L1 and L2, and memory would be idle meanwhile.
+    fn ahead(&self, unit: &Unit<'_>, side: Side, keys: &Range<usize>, query: usize) -> *const u8 {
+        let (first, row, size) = match side {
+            Side::Keys => (unit.key, self.shape.key.row(), self.shape.size()),
+            Side::Values => (unit.value, self.shape.value.row(), self.shape.value_size()),
+        };
+        let at = |key: usize| first.wrapping_add(key * row * 4);
+        let lanes = self.isa.lanes();
+        let steps = match side {
+            Side::Keys => keys.len() / lanes * (size / lanes),
+            Side::Values => keys.len() * size.div_ceil(8 * lanes),
+        };
+        let done = query * steps * AHEAD_LINES * LINE;
+        let following = unit.seen.keys.saturating_sub(keys.end).min(self.blocks.keys());
+        let is_wanted = row == size && !self.shape.held.is_quantized() && done < following * row * 4;
+        if is_wanted { at(keys.end).wrapping_add(done) } else { at(keys.start) }
+    }
+
     /// Writes the products of queries and keys to scratch.
     fn score(&self, unit: &Unit<'_>, scratch: *mut f32, queries: Range<usize>, keys: Range<usize>) {
         let (shape, layout) = (&self.shape, &self.layout);
@@ -589,6 +608,7 @@ impl Attention {
                     out: scores.wrapping_add(row * layout.row),
                     resume: 0,
                     scale: shape.scale.get(),
+                    ahead: self.ahead(unit, Side::Keys, &keys, row),
                 };
                 // SAFETY: `check` made sure of queries and keys, a row of scores has the block's keys, and
                 // the code takes `StreamArgs`.
@@ -700,6 +720,7 @@ impl Attention {
                     out: output.wrapping_add(row * stride),
                     resume,
                     scale: 1.0,
+                    ahead: self.ahead(unit, Side::Values, &keys, row),
                 };
                 // SAFETY: `check` made sure of values and output, and the code takes `StreamArgs`.
                 unsafe { blend.call(&args, &Form::Blend, unit.given) };

@@ -322,7 +322,7 @@ impl AttentionBlocks {
             keys if stream && is_step => {
                 // Blocks are the same for any room, and chunks have whole ones.
                 let fitting = STREAMED_KEYS / (4 * shape.size().max(1));
-                fitting.next_power_of_two().clamp(panel_vectors(isa, CHUNK) * isa.lanes(), CHUNK).min(keys)
+                fitting.next_power_of_two().clamp(isa.lanes(), CHUNK).min(keys)
             }
             keys if keys <= 2 * KEY_BLOCK => keys.max(1),
             _ => KEY_BLOCK,

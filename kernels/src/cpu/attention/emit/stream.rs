@@ -28,7 +28,17 @@ pub struct StreamArgs {
     pub resume: usize,
     /// Factor of the scores ([`Form::Dots`]).
     pub scale: f32,
+    /// Lines that are brought to L2 meanwhile, [`AHEAD_LINES`] in each step of the inner loop: those of the block that
+    /// follows. Any address will do.
+    pub ahead: *const u8,
 }
+
+/// Lines that a step of the inner loop prefetches: of the products with [`Isa::lanes`](crate::Isa::lanes) rows, or of
+/// the sum of a row.
+pub const AHEAD_LINES: usize = 4;
+
+/// Bytes of a cache line.
+pub const LINE: usize = 64;
 
 impl Arguments for StreamArgs {
     const FAMILY: &'static str = FAMILY;
@@ -62,6 +72,8 @@ const COUNT: Gpr = Gpr::R10;
 const AT: Gpr = Gpr::RAX;
 const VECTORS: Gpr = Gpr::R11;
 const REST: Gpr = Gpr::RBX;
+/// The next line that is prefetched.
+const AHEAD: Gpr = Gpr::RBP;
 /// The addresses of the first of each four rows that are multiplied together.
 const FOURS: [Gpr; 4] = [Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
 
@@ -73,6 +85,15 @@ fn stream(asm: &mut Asm) {
     asm.load(STRIDE, arg!(StreamArgs.stride));
     asm.load(COUNT, arg!(StreamArgs.count));
     asm.load(REST, arg!(StreamArgs.columns));
+    asm.load(AHEAD, arg!(StreamArgs.ahead));
+}
+
+/// Asks for the next lines.
+fn prefetch(asm: &mut Asm) {
+    for line in 0..AHEAD_LINES {
+        asm.prefetch_l2(Mem::at(AHEAD, (line * LINE) as i32));
+    }
+    asm.add_imm(AHEAD, (AHEAD_LINES * LINE) as i32);
 }
 
 /// The address of row `row` of those that are multiplied together.
@@ -133,6 +154,9 @@ fn products(asm: &mut Asm, rows: u8) {
     asm.while_less(AT, VECTORS, 16, |asm| {
         asm.vload(query, Mem::indexed(LEFT, AT, 1, 0));
         (0..rows).for_each(|row| asm.vfma231(Vreg(row), query, row_of(row)));
+        if rows > 1 {
+            prefetch(asm);
+        }
         FOURS[..fours].iter().for_each(|&four| asm.add_imm(four, bytes));
         asm.add_imm(AT, bytes);
     });
@@ -220,6 +244,7 @@ fn column(asm: &mut Asm, vectors: u8, mask: Option<Mask>) {
                 asm.vfma231(Vreg(vector), weight, at);
             }
         }
+        prefetch(asm);
         asm.add(FOURS[0], STRIDE);
         asm.add_imm(AT, 1);
     });
