@@ -386,7 +386,7 @@ impl Session {
         // Requested before the model was read, so most of the answer's time has passed.
         build.records.await_remote();
         let buffers = BufferPool::bounded(options.buffer_bytes, options.memory_bytes);
-        let footprint = Footprint::prepare(&digest, &build, &buffers, &threads, begun);
+        let footprint = Footprint::prepare(&digest, &build, options, &buffers, &threads, begun);
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };

@@ -148,7 +148,8 @@ impl Decoder {
             Ok((Roles { counts_one: lowered.counts_one, ..roles }, biases.collect::<Result<_, _>>()?))
         };
         let (roles, biases) = attempt(&name, begun, || Ok(rewritten()))??;
-        let session = attempt(&name, begun, || Session::make(graph, name.clone(), options, begun))?;
+        let own = SessionOptions { prepare_memory: false, ..options.clone() };
+        let session = attempt(&name, begun, || Session::make(graph, name.clone(), &own, begun))?;
         Ok(Decoder { session, roles, biases })
     }
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
 
-use super::LoadClock;
 use super::rehearsal::bounded;
 use super::structure::Digest;
+use super::{LoadClock, SessionOptions};
 use crate::exec::BuildCx;
 use crate::exec::footprint::FootprintKey;
 use crate::record::Store;
@@ -15,7 +15,7 @@ use crate::tensor::{BufferPool, installed_bytes};
 
 /// The record, and its value when it was read.
 pub(super) struct Footprint {
-    key: FootprintKey,
+    pub(super) key: FootprintKey,
     noted: AtomicUsize,
 }
 
@@ -31,13 +31,14 @@ impl Footprint {
     pub(super) fn prepare(
         model: &Digest,
         build: &BuildCx,
+        options: &SessionOptions,
         buffers: &BufferPool,
         parallel: &dyn Parallel,
         begun: &LoadClock,
     ) -> Footprint {
         let key = FootprintKey { model: model.number(), threads: build.threads as u32 };
         let known = key.recall(&build.records);
-        let wanted = known.min(installed_bytes() / MOST_SHARE);
+        let wanted = if options.prepare_memory { known.min(installed_bytes() / MOST_SHARE) } else { 0 };
         let patience = bounded(begun.stop.as_ref(), PATIENCE.max(begun.at.elapsed()));
         let began = Instant::now();
         buffers.prepare(wanted, parallel, &|| began.elapsed() < patience);

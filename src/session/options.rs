@@ -72,6 +72,10 @@ pub struct SessionOptions {
     /// executors are rebuilt, and for a device its solvers and kernels. Without this setting, requests rebuild
     /// executors from the same records when they need them.
     pub rehearse: bool,
+    /// Whether as much memory as requests of earlier processes needed is made present at load, if a record says how much
+    /// ([`SessionOptions::buffer_bytes`] at most). Not in a [`Decoder`](crate::Decoder), whose prompts need a hundred
+    /// times what steps need.
+    pub prepare_memory: bool,
     /// Whether needing an executor without a record is an error. Nothing is chosen or tuned then, and no choice of
     /// another session of the same cache is used.
     pub error_on_cache_miss: bool,
@@ -158,6 +162,7 @@ impl Default for SessionOptions {
             cache_per_model: false,
             remote: None,
             rehearse: true,
+            prepare_memory: true,
             error_on_cache_miss: false,
             // The bounds of the knobs' defaults; src/knobs.rs has the reasons.
             cache_limits: Limits { entries: 16_384, bytes: 256 << 20 },

@@ -3,6 +3,7 @@
 
 pub(in crate::session) mod small;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::small::{SIZE, WORDS, model};
@@ -44,6 +45,17 @@ fn whole(window: Option<i64>, text: &[i64]) -> Vec<f32> {
     inputs.extend(names.iter().map(|name| (name.as_str(), Tensor::from_vec([1, 1, 0, SIZE], vec![0f32; 0]).unwrap())));
     let outputs = session.run(&inputs).unwrap();
     outputs[0].1.as_slice::<f32>().unwrap()[(text.len() - 1) * WORDS..].to_vec()
+}
+
+#[test]
+fn memory_that_an_earlier_prompt_needed_is_not_made_present() {
+    let records = Arc::new(crate::record::Store::in_memory());
+    let options = || SessionOptions { threads: 1, records: Some(records.clone()), ..SessionOptions::default() };
+    let first = Decoder::from_graph(model(None, false), &options()).unwrap();
+    first.session.footprint.key.note(256 << 20, &records);
+    let second = Decoder::from_graph(model(None, false), &options()).unwrap();
+    assert_eq!(second.session.footprint.key.recall(&records), 256 << 20);
+    assert!(second.session.buffers.free_bytes() < 2 << 20, "{}", second.session.buffers.free_bytes());
 }
 
 #[test]
