@@ -5,13 +5,15 @@
 //! it had. Here each attention over such a part of the cache becomes a GroupQueryAttention, which [`super::rewrite`]
 //! knows: it appends the new rows and takes lengths as arguments.
 //!
-//! That is done where it is found to be the same. [`attend`] matches the operators; masks are computed for a few
-//! lengths beyond all numbers that they follow from ([`trial`]) and have to show each query its own and all earlier
-//! positions, or the last ones of them. Positions that the graph counts from the length of the past become the input
-//! `position_ids`. What is added to scores by how far apart two positions are becomes an input too ([`super::bias`]), where
-//! steps are of one token. Nothing else may read what changes with that length.
+//! That is done where it is found to be the same. Copies of the cache, and sizes that no step changes, are first read
+//! where they come from ([`direct`]). [`attend`] matches the operators; masks are computed for a few lengths beyond all
+//! numbers that they follow from ([`trial`]) and have to show each query its own and all earlier positions, or the last
+//! ones of them. Positions that the graph counts from the length of the past become the input `position_ids`. What is
+//! added to scores by how far apart two positions are becomes an input too ([`super::bias`]), where steps are of one
+//! token. Nothing else may read what changes with that length.
 
 mod attend;
+mod direct;
 mod positions;
 mod trial;
 
@@ -79,6 +81,7 @@ pub(super) fn lower(
     if graph.nodes.iter().any(is_attention) {
         return Ok(Lowered::default());
     }
+    direct::skip_copies(graph, &pairs);
     let may_join = |node: &&NodeDesc| node.is("Concat") || node.is("Attention");
     let reads = |node: &NodeDesc| pairs.iter().any(|pair| node.inputs.contains(&Some(pair.past)));
     if !graph.nodes.iter().filter(may_join).any(reads) {
@@ -87,6 +90,7 @@ pub(super) fn lower(
     let parts: Result<Vec<Part>, DecoderError> = pairs.into_iter().map(|pair| part(graph, pair)).collect();
     let mut parts = parts?;
     let (tokens, mask) = name_dimensions(graph, &parts, beside)?;
+    direct::settle_sizes(graph, &parts, tokens)?;
     for node in &graph.nodes {
         let joins = node.is("Concat") && [2, -2].contains(&node.attributes().int("axis"));
         if let ([Some(past), Some(new)], [Some(present)], true) = (&node.inputs[..], &node.outputs[..], joins)
@@ -429,7 +433,7 @@ fn cached(
     window: Option<usize>,
     bias: Option<ValueId>,
 ) -> Result<Vec<NodeDesc>, DecoderError> {
-    let &Attend { query, key, value, parts: own, heads, kv_heads, size, scale, cap, .. } = attend;
+    let &Attend { query, key, value, parts: own, heads, kv_heads, size, scale, cap, folded, .. } = attend;
     if !scale.is_finite() || scale == 0.0 {
         return Err(refused_at(node, "its scores are scaled by no number"));
     }
@@ -477,7 +481,13 @@ fn cached(
         let behind = graph.fresh("result/behind");
         let shape = list(graph, "result/shape", vec![0, 0, heads as i64, size as i64])?;
         steps.push(made("Reshape", Attrs::new(), vec![Some(joined), Some(shape)], behind));
-        steps.push(made("Transpose", turned(), vec![Some(behind)], result));
+        let apart = if folded.is_some() { graph.fresh("result/apart") } else { result };
+        steps.push(made("Transpose", turned(), vec![Some(behind)], apart));
+        if let Some(queries) = folded {
+            let shape = graph.fresh("result/folded");
+            steps.push(made("Shape", Attrs::new(), vec![Some(queries)], shape));
+            steps.push(made("Reshape", Attrs::new(), vec![Some(apart), Some(shape)], result));
+        }
     }
     Ok(steps)
 }

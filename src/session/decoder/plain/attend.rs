@@ -1,6 +1,9 @@
 //! Attention over a cache as exporters write it: the standard's Attention with `past_key` and `past_value` (which
 //! MultiHeadAttention is read as), and products and a softmax over what Concat has joined.
 
+mod folded;
+
+use self::folded::Axis;
 use super::trial::{Follows, Lengths, Trial};
 use super::{Part, refused_at};
 use crate::graph::facts;
@@ -26,6 +29,9 @@ pub(super) struct Attend {
     /// Whether the node itself hides later positions.
     pub(super) is_causal: bool,
     pub(super) masks: Vec<Mask>,
+    /// Where heads are folded into the axis of sequences, the queries, which have the shape of the result:
+    /// [sequences * heads, positions, size].
+    pub(super) folded: Option<ValueId>,
 }
 
 /// New rows of all heads.
@@ -82,8 +88,11 @@ impl Matcher<'_, '_> {
             return Ok(None);
         }
         let Some((weights, value)) = node.input(0).zip(node.input(1)) else { return Ok(None) };
-        let Some(values) = self.joined(value) else { return Ok(None) };
-        self.by_hand(at, node, weights, &values).map(Some)
+        if let Some(values) = self.joined(value) {
+            return self.by_hand(at, node, weights, &values, false).map(Some);
+        }
+        let Some(values) = self.folded(value) else { return Ok(None) };
+        self.by_hand(at, node, weights, &values, true).map(Some)
     }
 
     /// Attention of the standard, over its own cache or over what Concat has joined.
@@ -160,6 +169,7 @@ impl Matcher<'_, '_> {
             cap: attributes.float("softcap"),
             is_causal: attributes.flag("is_causal"),
             masks,
+            folded: None,
         }))
     }
 
@@ -176,13 +186,15 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Attention in small operators, from the product with the values upwards.
+    /// Attention in small operators, from the product with the values upwards. `is_folded` says whether products have
+    /// three axes.
     fn by_hand(
         &mut self,
         at: usize,
         node: &NodeDesc,
         weights: ValueId,
         values: &Joined,
+        is_folded: bool,
     ) -> Result<Attend, DecoderError> {
         let unknown = |other: Option<&NodeDesc>, what: &str| {
             refused_at(other.unwrap_or(node), &format!("it is no known part of attention over a cache: {what}"))
@@ -191,16 +203,24 @@ impl Matcher<'_, '_> {
         let softmax = self.trial.maker(softmax).filter(|maker| maker.is("Softmax"));
         let softmax = softmax.ok_or_else(|| unknown(self.trial.maker(weights), "a softmax is expected"))?;
         let scores = softmax.input(0).ok_or_else(|| unknown(Some(softmax), "it reads nothing"))?;
-        let rank = self.trial.facts.rank(scores).unwrap_or(4);
+        let axes = if is_folded { 3 } else { 4 };
+        // A mask of four axes that is added to scores of three would make four of them.
+        let rank = self.trial.facts.rank(scores).unwrap_or(if is_folded { 0 } else { axes });
         let axis = facts::axis(softmax.attributes().int("axis"), rank);
-        if rank != 4 || axis != Some(3) {
+        if rank != axes || axis != Some(axes - 1) {
             return Err(unknown(Some(softmax), "over keys [sequences, heads, positions, keys]"));
         }
         let (mut value, mut masks, mut scale) = (scores, Vec::new(), 1.0);
         let product = loop {
-            let Some(maker) = self.trial.maker(self.through(value)) else {
+            value = self.through(value);
+            let Some(maker) = self.trial.maker(value) else {
                 return Err(unknown(None, "its scores are an input"));
             };
+            if is_folded && maker.is("Reshape") {
+                let before = self.scores(value, self.parts[values.part].heads);
+                value = before.ok_or_else(|| unknown(Some(maker), "between scores and softmax"))?;
+                continue;
+            }
             if maker.is("MatMul") {
                 break maker;
             }
@@ -236,10 +256,16 @@ impl Matcher<'_, '_> {
         let Some((query, key)) = product.input(0).zip(product.input(1)) else {
             return Err(unknown(Some(product), "queries times keys"));
         };
-        let (keys, of_keys) = self.keys(key).ok_or_else(|| unknown(Some(product), "keys of the cache"))?;
-        let (query, of_queries) = self.factors(query);
+        let keys = self.keys(key, is_folded);
+        let (keys, of_keys) = keys.ok_or_else(|| unknown(Some(product), "keys of the cache"))?;
         let part = &self.parts[keys.part];
         let (kv_heads, size) = (part.heads, part.size);
+        let (mut query, of_queries) = self.factors(query);
+        let folded = is_folded.then_some(query);
+        if is_folded {
+            let apart = self.apart(query, kv_heads, [Axis::New, Axis::Size(size)]);
+            query = apart.ok_or_else(|| unknown(Some(product), "queries whose heads are folded as those of keys"))?;
+        }
         let heads = self.known(query, 1).filter(|_| self.trial.facts.rank(query) == Some(4));
         let heads = heads.filter(|_| self.known(query, 3) == Some(size));
         let heads = heads.ok_or_else(|| unknown(Some(product), "heads of queries of a known number and size"))?;
@@ -264,6 +290,7 @@ impl Matcher<'_, '_> {
             cap: 0.0,
             is_causal: false,
             masks,
+            folded,
         })
     }
 
@@ -297,7 +324,7 @@ impl Matcher<'_, '_> {
             if maker.is("MatMul") {
                 return true;
             }
-            if !["Mul", "Div", "Add", "Where"].iter().any(|op| maker.is(op)) {
+            if !["Mul", "Div", "Add", "Where", "Reshape"].iter().any(|op| maker.is(op)) {
                 return false;
             }
             let next = if maker.is("Where") { maker.input(1) } else { maker.input(0) };
@@ -331,14 +358,16 @@ impl Matcher<'_, '_> {
     }
 
     /// Keys as the right-hand side of scores: columns of the cache, perhaps scaled.
-    fn keys(&mut self, value: ValueId) -> Option<(Joined, f32)> {
+    fn keys(&mut self, value: ValueId, is_folded: bool) -> Option<(Joined, f32)> {
         let (columns, outer) = self.factors(value);
         let turn = self.trial.maker(columns).filter(|maker| maker.is("Transpose"))?;
-        if turn.ints("perm") != Some(&[0, 1, 3, 2]) {
+        let expected: &[i64] = if is_folded { &[0, 2, 1] } else { &[0, 1, 3, 2] };
+        if turn.ints("perm") != Some(expected) {
             return None;
         }
         let (rows, inner) = self.factors(turn.input(0)?);
-        Some((self.joined(rows)?, outer * inner))
+        let joined = if is_folded { self.folded(rows) } else { self.joined(rows) };
+        Some((joined?, outer * inner))
     }
 
     /// A part of the cache behind Unsqueeze, Expand and Reshape that repeat its heads, or as it is.

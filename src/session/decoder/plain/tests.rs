@@ -152,6 +152,78 @@ fn other_names_are_given_as_alias() {
     }
 }
 
+/// The graph as torch traces the caches of transformers 5: what comes in goes through a Concat of its own and an Identity,
+/// what goes out is a copy, and shapes behind attention have sizes of what was joined.
+fn traced(model: &Model) -> Graph {
+    let mut graph = model.graph();
+    let is_past = |graph: &Graph, value: ValueId| graph.value(value).name.starts_with("past_key_values");
+    let pasts: Vec<ValueId> = graph.inputs.iter().copied().filter(|&input| is_past(&graph, input)).collect();
+    let mut copies = Vec::new();
+    for past in pasts {
+        let (alone, copy) = (graph.fresh("alone"), graph.fresh("copy"));
+        let joins = graph.nodes.iter_mut().filter(|node| node.is("Concat"));
+        joins.flat_map(|node| &mut node.inputs).filter(|input| **input == Some(past)).for_each(|input| {
+            *input = Some(copy);
+        });
+        let axis = Attrs::from([("axis".to_owned(), Attr::Int(-2))]);
+        copies.push(made("Concat", axis, vec![Some(past)], alone));
+        copies.push(made("Identity", Attrs::new(), vec![Some(alone)], copy));
+    }
+    let joined = graph.outputs[1];
+    for at in 1..graph.outputs.len() {
+        let (inner, outer) = (graph.outputs[at], graph.fresh("outer"));
+        let name = std::mem::replace(&mut graph.values[inner.index()].name, format!("joined.{at}"));
+        graph.values[outer.index()].name = name;
+        graph.nodes.push(made("Identity", Attrs::new(), vec![Some(inner)], outer));
+        graph.outputs[at] = outer;
+    }
+    let is_flat = |graph: &Graph, node: &NodeDesc| {
+        let shape = node.input(1).filter(|_| node.is("Reshape")).and_then(|shape| graph.constant(shape));
+        shape.is_some_and(|shape| shape.to_i64_vec().unwrap() == [0, 0, -1])
+    };
+    let places: Vec<usize> = (0..graph.nodes.len()).filter(|&at| is_flat(&graph, &graph.nodes[at])).collect();
+    assert_eq!(places.len(), 2);
+    for place in places.into_iter().rev() {
+        let [shape, first, batch, size, width, all] =
+            ["shape", "first", "batch", "size", "width", "all"].map(|name| graph.fresh(name));
+        let [zero, three, heads, open] = [0, 3, 4, -1].map(|number| list(&mut graph, "number", vec![number]).unwrap());
+        // One as a list and one as a number.
+        let none = list(&mut graph, "none", Vec::new()).unwrap();
+        let axis = Attrs::from([("axis".to_owned(), Attr::Int(0))]);
+        let scalar = graph.fresh("scalar");
+        let steps = [
+            made("Shape", Attrs::new(), vec![Some(joined)], shape),
+            made("Gather", Attrs::new(), vec![Some(shape), Some(zero)], first),
+            made("Reshape", Attrs::new(), vec![Some(first), Some(none)], scalar),
+            made("Reshape", Attrs::new(), vec![Some(scalar), Some(open)], batch),
+            made("Gather", Attrs::new(), vec![Some(shape), Some(three)], size),
+            made("Mul", Attrs::new(), vec![Some(size), Some(heads)], width),
+            made("Concat", axis, vec![Some(batch), Some(open), Some(width)], all),
+        ];
+        graph.nodes[place].inputs[1] = Some(all);
+        graph.nodes.splice(place..place, steps);
+    }
+    graph.nodes.splice(0..0, copies);
+    graph
+}
+
+#[test]
+fn copies_of_the_cache_and_its_sizes_are_read_where_they_come_from() {
+    for (masked, kv_heads) in [(Masked::Triangle, 4), (Masked::Compared, 2), (Masked::Condition, 1)] {
+        let model = Model { masked, written: Written::Products, kv_heads, positions: true };
+        let decoder = Decoder::from_graph(traced(&model), &options()).unwrap_or_else(|error| panic!("{error}"));
+        let mut cache = decoder.cache(2, 4, 20).unwrap();
+        let texts = [text(8, 1), text(8, 2)];
+        decoder.step(&mut cache, &[&texts[0][..5], &texts[1][..5]], &RunOptions::default()).unwrap();
+        // A step of one of the cache's sequences.
+        for end in 6..=8 {
+            let logits = decoder.step_some(&mut cache, &[(1, &texts[1][end - 1..end])], &RunOptions::default());
+            let expected = whole(&model, &texts[1][..end]);
+            close(logits.unwrap().as_slice().unwrap(), &expected, &format!("{model:?}, {end} positions"));
+        }
+    }
+}
+
 #[test]
 fn sizes_that_no_request_has_are_refused_before_masks_are_computed() {
     let causal = Model { masked: Masked::Causal, written: Written::Standard, kv_heads: 2, positions: true };

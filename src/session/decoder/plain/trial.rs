@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use hashbrown::HashMap;
 
 use crate::exec::BuildCx;
-use crate::graph::facts::Facts;
+use crate::graph::facts::{Facts, Size};
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
 use crate::graph::stop::Stop;
 use crate::session::decoder::rewrite::{OF_PAST, OF_TOTAL};
@@ -161,8 +161,8 @@ impl<'a> Trial<'a> {
         Some(found)
     }
 
-    /// The elements of a shape.
-    fn shape(&self, node: &NodeDesc, lengths: Lengths) -> Option<Tensor> {
+    /// A size in a request of these lengths.
+    fn size(&self, size: Size, lengths: Lengths) -> Option<i64> {
         let named = |name: &str| {
             let size = match name {
                 BATCH => lengths.batch,
@@ -173,10 +173,21 @@ impl<'a> Trial<'a> {
             };
             i64::try_from(size).ok()
         };
+        self.facts.value(size, &named)
+    }
+
+    /// The elements of a shape.
+    fn shape(&self, node: &NodeDesc, lengths: Lengths) -> Option<Tensor> {
         let elements = self.facts.get(node.output(0)?).elements.as_ref()?;
-        let sizes: Option<Vec<i64>> = elements.iter().map(|&size| self.facts.value(size, &named)).collect();
+        let sizes: Option<Vec<i64>> = elements.iter().map(|&size| self.size(size, lengths)).collect();
         let sizes = sizes?;
         Tensor::from_vec([sizes.len()], sizes).ok()
+    }
+
+    /// The dimensions of a value in a request of these lengths, where they follow from them.
+    pub(super) fn dims(&self, value: ValueId, lengths: Lengths) -> Option<Vec<usize>> {
+        let size = |&size: &Size| usize::try_from(self.size(size, lengths)?).ok();
+        self.facts.dims(value)?.iter().map(size).collect()
     }
 
     /// The value in a request of these lengths whose sequences are filled. `None` where it follows from more than

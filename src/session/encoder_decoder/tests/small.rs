@@ -20,6 +20,8 @@ pub(super) enum Kind {
     Relative,
     /// Rows of a table, whose numbers are counted from the past.
     Learned,
+    /// The same, with heads folded into the axis of sequences.
+    Folded,
     /// Features for an encoder without a mask, and a slice of a table.
     Features,
 }
@@ -32,7 +34,7 @@ pub(super) enum Form {
     Merged,
 }
 
-pub(super) const KINDS: [Kind; 3] = [Kind::Relative, Kind::Learned, Kind::Features];
+pub(super) const KINDS: [Kind; 4] = [Kind::Relative, Kind::Learned, Kind::Folded, Kind::Features];
 
 /// Values that a decoder is given.
 struct Given {
@@ -100,6 +102,10 @@ impl Export {
     /// Attention to keys and values, with what is added to its scores.
     fn attention(&mut self, of: ValueId, [keys, values]: [ValueId; 2], added: Option<ValueId>, seed: usize) -> ValueId {
         let query = self.rows(of, seed);
+        if self.kind == Kind::Folded {
+            let result = self.folded(query, keys, values, added);
+            return self.behind(of, result);
+        }
         let columns = self.build.op("Transpose", &[keys], &[("perm", [0i64, 1, 3, 2].into())]);
         let mut scores = self.op("MatMul", &[query, columns]);
         if self.kind != Kind::Relative {
@@ -111,11 +117,43 @@ impl Export {
         }
         let weights = self.build.op("Softmax", &[scores], &[("axis", Attr::Int(-1))]);
         let result = self.op("MatMul", &[weights, values]);
+        self.behind(of, result)
+    }
+
+    /// The result of attention with heads beside each other, added to what it was computed of.
+    fn behind(&mut self, of: ValueId, result: ValueId) -> ValueId {
         let result = self.build.op("Transpose", &[result], &[("perm", [0i64, 2, 1, 3].into())]);
         let shape = self.list(&[0, 0, HIDDEN as i64]);
         let result = self.op("Reshape", &[result, shape]);
         let sum = self.op("Add", &[of, result]);
         self.op("Tanh", &[sum])
+    }
+
+    /// Attention by products of three axes, with scaled queries and a mask that has four.
+    fn folded(&mut self, query: ValueId, keys: ValueId, values: ValueId, added: Option<ValueId>) -> ValueId {
+        let (batch, heads) = (self.size(query, 0), self.number(HEADS as i64));
+        let all = self.op("Mul", &[batch, heads]);
+        let [batch, all] = [batch, all].map(|size| self.unsqueezed(size, &[0]));
+        let [heads, size, open] = [HEADS as i64, SIZE as i64, -1].map(|number| self.list(&[number]));
+        let shaped = |export: &mut Export, of: ValueId, sizes: &[ValueId]| {
+            let shape = export.build.op("Concat", sizes, &[("axis", Attr::Int(0))]);
+            export.op("Reshape", &[of, shape])
+        };
+        let scale = self.float((SIZE as f32).sqrt().recip());
+        let scaled = self.op("Mul", &[query, scale]);
+        let [query, keys, values] = [scaled, keys, values].map(|of| shaped(self, of, &[all, open, size]));
+        let columns = self.build.op("Transpose", &[keys], &[("perm", [0i64, 2, 1].into())]);
+        let mut scores = self.op("MatMul", &[query, columns]);
+        if let Some(added) = added {
+            let (new, total) = (self.size(query, 1), self.size(keys, 1));
+            let [new, total] = [new, total].map(|size| self.unsqueezed(size, &[0]));
+            let apart = shaped(self, scores, &[batch, heads, new, total]);
+            let sum = self.op("Add", &[apart, added]);
+            scores = shaped(self, sum, &[all, new, total]);
+        }
+        let weights = self.build.op("Softmax", &[scores], &[("axis", Attr::Int(-1))]);
+        let result = self.op("MatMul", &[weights, values]);
+        shaped(self, result, &[batch, heads, open, size])
     }
 
     /// What is added to the scores of one's own positions [new], of which there are `total` with the past.
@@ -162,7 +200,7 @@ impl Export {
         let rows = self.op("Gather", &[table, tokens]);
         let places = match self.kind {
             Kind::Relative => return rows,
-            Kind::Learned => {
+            Kind::Learned | Kind::Folded => {
                 let (one, two) = (self.number(1), self.number(2));
                 let numbers = self.op("Range", &[past, total, one]);
                 let numbers = self.op("Add", &[numbers, two]);
@@ -188,7 +226,7 @@ impl Export {
         };
         let total = self.op("Add", &[past, new]);
         let mut hidden = self.embedded(given.tokens, past, total);
-        let added = self.added(past, total, given.past.is_none());
+        let added = self.added(past, total, given.past.is_none() || self.kind == Kind::Folded);
         let hides = given.mask.map(|mask| {
             let mask = self.unsqueezed(mask, &[1, 2]);
             let mask = self.cast(mask, 1);

@@ -1,0 +1,110 @@
+//! What a graph says of its cache in other words, said directly: copies that are none, and sizes that no step changes.
+
+use hashbrown::{HashMap, HashSet};
+
+use super::{Pair, Part, list, made};
+use crate::graph::facts::{Dims, Facts};
+use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
+use crate::session::decoder::DecoderError;
+use crate::session::decoder::rewrite::refused;
+use crate::tensor::{DType, Tensor};
+
+/// Has every node read what Identity or a Concat of one input copies. Where a part of the cache goes out as such a copy,
+/// the node before it makes the output itself.
+pub(super) fn skip_copies(graph: &mut Graph, pairs: &[Pair]) {
+    let is_copy = |node: &NodeDesc| node.inputs.len() == 1 && (node.is("Identity") || node.is("Concat"));
+    let mut origins: HashMap<ValueId, ValueId> = HashMap::new();
+    for node in graph.nodes.iter().filter(|node| is_copy(node)) {
+        if let Some((from, to)) = node.input(0).zip(node.output(0)) {
+            origins.insert(to, origins.get(&from).copied().unwrap_or(from));
+        }
+    }
+    let producers = graph.producers();
+    let mut names: HashMap<ValueId, ValueId> = HashMap::new();
+    for pair in pairs {
+        if let Some(&origin) = origins.get(&pair.present)
+            && producers[origin.index()].is_some()
+            && !graph.outputs.contains(&origin)
+            && !names.contains_key(&origin)
+        {
+            names.insert(origin, pair.present);
+        }
+    }
+    for node in &mut graph.nodes {
+        let is_copy = is_copy(node);
+        for output in &mut node.outputs {
+            let is_made_before = is_copy && output.is_some_and(|value| names.values().any(|&name| name == value));
+            *output = output.filter(|_| !is_made_before).map(|value| names.get(&value).copied().unwrap_or(value));
+        }
+        for input in node.inputs.iter_mut().flatten() {
+            let origin = origins.get(input).copied().unwrap_or(*input);
+            *input = names.get(&origin).copied().unwrap_or(origin);
+        }
+    }
+}
+
+/// A list of sizes, or one of them, that is computed from the shape of a part of the cache and is the same in all steps.
+struct Settled {
+    value: ValueId,
+    elements: Dims,
+    is_list: bool,
+}
+
+/// Takes sizes of the cache that no step changes from elsewhere: heads and their size are known, and sequences are those
+/// of the tokens. A cache may be of more sequences than a step.
+pub(super) fn settle_sizes(graph: &mut Graph, parts: &[Part], tokens: ValueId) -> Result<(), DecoderError> {
+    let facts = Facts::of(graph, true);
+    let batch = facts.dims(tokens).and_then(|dims| dims.first().copied());
+    let mut follows: HashSet<ValueId> = parts.iter().flat_map(|part| [part.past, part.present]).collect();
+    let mut all = Vec::new();
+    for node in &graph.nodes {
+        if !node.inputs.iter().flatten().any(|input| follows.contains(input)) {
+            continue;
+        }
+        for &value in node.outputs.iter().flatten() {
+            let Some(elements) = &facts.get(value).elements else { continue };
+            let is_settled = elements.iter().all(|size| size.known().is_some() || Some(*size) == batch);
+            let rank = facts.rank(value).filter(|&rank| rank <= 1);
+            match rank.filter(|_| is_settled && facts.is(value, DType::I64) && !graph.outputs.contains(&value)) {
+                Some(rank) => all.push(Settled { value, elements: elements.clone(), is_list: rank == 1 }),
+                None => drop(follows.insert(value)),
+            }
+        }
+    }
+    let settled: HashSet<ValueId> = all.iter().map(|settled| settled.value).collect();
+    for output in graph.nodes.iter_mut().flat_map(|node| &mut node.outputs) {
+        *output = output.filter(|value| !settled.contains(value));
+    }
+    let mut steps = Vec::new();
+    for Settled { value, elements, is_list } in all {
+        let known: Option<Vec<i64>> = elements.iter().map(|size| size.known()).collect();
+        match known {
+            Some(known) => {
+                let shape: Vec<usize> = if is_list { vec![known.len()] } else { Vec::new() };
+                let tensor = Tensor::from_vec(shape, known).map_err(|error| refused(error.to_string()))?;
+                graph.set_constant(value, tensor);
+            }
+            None => {
+                let batch = graph.fresh("sizes/sequences");
+                let first = Attrs::from([("start".to_owned(), Attr::Int(0)), ("end".to_owned(), Attr::Int(1))]);
+                steps.push(NodeDesc { version: 15, ..made("Shape", first, vec![Some(tokens)], batch) });
+                let mut each = Vec::with_capacity(elements.len());
+                for size in elements {
+                    each.push(Some(match size.known() {
+                        Some(known) => list(graph, "sizes/known", vec![known])?,
+                        None => batch,
+                    }));
+                }
+                let axis = Attrs::from([("axis".to_owned(), Attr::Int(0))]);
+                let joined = if is_list { value } else { graph.fresh("sizes/joined") };
+                steps.push(made("Concat", axis, each, joined));
+                if !is_list {
+                    let scalar = list(graph, "sizes/scalar", Vec::new())?;
+                    steps.push(made("Reshape", Attrs::new(), vec![Some(joined), Some(scalar)], value));
+                }
+            }
+        }
+    }
+    graph.nodes.splice(0..0, steps);
+    Ok(())
+}
