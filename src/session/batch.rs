@@ -257,7 +257,8 @@ impl<D: Borrow<Decoder>> Batch<D> {
             if self.cache.lengths()[sequence] < text.tokens.len() {
                 continue;
             }
-            let ended = match text.chooser.choose(&self.logits[at * words..][..words], &text.tokens) {
+            let not = text.options.suppressed(text.chosen == 0);
+            let ended = match text.chooser.choose_but(&self.logits[at * words..][..words], &text.tokens, &not) {
                 Err(error) => Some((Ended::Failed, Some(error.into()))),
                 Ok(token) => {
                     text.tokens.push(token);

@@ -27,6 +27,10 @@ pub struct GenerateOptions {
     pub sampling: Sampling,
     /// Tokens that end the text. They are no part of what the iterator gives.
     pub ends: Vec<i64>,
+    /// Tokens that are never chosen.
+    pub suppress: Vec<i64>,
+    /// Tokens that are not the first one that is chosen of a text.
+    pub begin_suppress: Vec<i64>,
     /// Tokens that are chosen at most behind what was appended last.
     pub max_tokens: usize,
     /// Tokens of the whole text at most: those that the model was made for.
@@ -43,11 +47,20 @@ impl Default for GenerateOptions {
         GenerateOptions {
             sampling: Sampling::default(),
             ends: Vec::new(),
+            suppress: Vec::new(),
+            begin_suppress: Vec::new(),
             max_tokens: 256,
             context: 4096,
             run: RunOptions::default(),
             lookup: None,
         }
+    }
+}
+
+impl GenerateOptions {
+    /// Lists of tokens that are not chosen now.
+    pub(super) fn suppressed(&self, is_first: bool) -> [&[i64]; 2] {
+        [&self.suppress, if is_first { &self.begin_suppress } else { &[] }]
     }
 }
 
@@ -87,6 +100,8 @@ pub struct Generator<D: Borrow<Decoder>> {
     text: Vec<i64>,
     /// Tokens that were chosen since the last call of `append`.
     chosen: usize,
+    /// Whether one was ever chosen.
+    is_begun: bool,
     /// A text without a token has ended.
     ended: Option<Ended>,
     /// Rows behind the text and behind what was proposed.
@@ -128,6 +143,7 @@ impl<D: Borrow<Decoder>> Generator<D> {
             options,
             text: Vec::new(),
             chosen: 0,
+            is_begun: false,
             ended: None,
             logits: Vec::new(),
             ahead: Ahead::default(),
@@ -183,8 +199,10 @@ impl<D: Borrow<Decoder>> Generator<D> {
             return Ok(Err(Ended::Context));
         }
         let row = self.read()?;
-        let token = self.chooser.choose(&self.logits[row], &self.text)?;
+        let not = self.options.suppressed(!self.is_begun);
+        let token = self.chooser.choose_but(&self.logits[row], &self.text, &not)?;
         self.text.push(token);
+        self.is_begun = true;
         self.chosen += 1;
         // A row is behind a proposed token that was chosen.
         self.stats.kept += u64::from(self.ahead.row(&self.text).is_some());

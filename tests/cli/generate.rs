@@ -251,6 +251,8 @@ fn folders_and_flags_that_cannot_be_used_are_named() {
     run(&["--top-p", "2"]).fails(2, &["top_p is 2"]);
     run(&["--temperature=-1"]).fails(2, &["temperature is -1"]);
     run(&["--stop", ""]).fails(2, &["--stop"]);
+    run(&["--input", "x=y.npy"]).fails(2, &["--input"]);
+    run(&["--decoder-prompt", "a"]).fails(2, &["--decoder-prompt"]);
     run(&["--time-limit", "0"]).fails(1, &["model.onnx", "the time limit of 0ns has passed"]);
     generate(folder.path(), &["--prompt", &"a".repeat(48)]).fails(2, &["--prompt", "49", "48"]);
     for flags in [&["--greedy", "--temperature", "1"][..], &["--greedy", "--seed", "1"], &["--top-k", "-3"]] {
@@ -263,13 +265,23 @@ fn folders_and_flags_that_cannot_be_used_are_named() {
 struct Translator;
 
 impl Translator {
-    fn encoder(name: &str) -> Vec<u8> {
+    fn encoder() -> Vec<u8> {
         let mut build = GraphBuilder::new("encoder_model", 17);
         let names = ["batch_size", "encoder_sequence_length"].map(Dim::from);
-        let tokens = build.input(name, DType::I64, names);
+        let tokens = build.input("input_ids", DType::I64, names);
         let ones = (0..WORDS * WORDS).map(|at| f32::from(u8::from(at / WORDS == at % WORDS))).collect();
         let table = build.constant(Tensor::from_vec([WORDS, WORDS], ones).unwrap());
         let states = build.op("Gather", &[table, tokens], &[]);
+        build.output("last_hidden_state", states);
+        kiln::onnx::write(&build.finish()).unwrap()
+    }
+
+    /// One that is given the features themselves, [1, WORDS, frames].
+    fn of_features() -> Vec<u8> {
+        let mut build = GraphBuilder::new("encoder_model", 17);
+        let dims = ["batch_size".into(), WORDS.into(), "frames".into()];
+        let features = build.input("input_features", DType::F32, dims);
+        let states = build.op("Transpose", &[features], &[("perm", [0i64, 2, 1].into())]);
         build.output("last_hidden_state", states);
         kiln::onnx::write(&build.finish()).unwrap()
     }
@@ -338,7 +350,7 @@ impl Translator {
     fn folder() -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
-        write("encoder_model.onnx", &Translator::encoder("input_ids"));
+        write("encoder_model.onnx", &Translator::encoder());
         write("decoder_model.onnx", &Translator::decoder(false));
         write("decoder_with_past_model.onnx", &Translator::decoder(true));
         write("tokenizer.json", tokenizer().to_string().as_bytes());
@@ -363,6 +375,57 @@ fn an_encoder_reads_the_prompt_and_a_decoder_says_what_follows() {
 }
 
 #[test]
+fn what_a_text_begins_with_and_never_has_is_what_the_folder_says() {
+    let folder = Translator::folder();
+    let with = |generation: &str, flags: &[&str]| {
+        fs::write(folder.path().join("generation_config.json"), generation).unwrap();
+        said(folder.path(), &[&["--prompt", "v"], flags].concat()).0
+    };
+    // Behind a letter the model says the next one, whatever the encoder has read.
+    let forced = json!({"forced_decoder_ids": [[1, byte(b'k')], [2, byte(b'p')]]}).to_string();
+    assert_eq!(with(&forced, &["--max-tokens", "3"]), "qrs");
+    assert_eq!(with(&forced, &["--max-tokens", "3", "--decoder-prompt", "cd"]), "efg");
+    let never = json!({"suppress_tokens": [byte(b'x')], "bad_words_ids": [[byte(b'a')]]}).to_string();
+    assert_eq!(with(&never, &["--max-tokens", "3"]), "wbc", "a letter is as likely as another: of equals the first");
+    let first = json!({"begin_suppress_tokens": [byte(b'w'), byte(b'a')]}).to_string();
+    assert_eq!(with(&first, &["--max-tokens", "4"]), "bcde");
+}
+
+#[test]
+fn an_encoder_of_features_reads_files() {
+    let folder = Translator::folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("encoder_model.onnx"), Translator::of_features()).unwrap();
+    let frames = 3;
+    let mut features = vec![0f32; WORDS * frames];
+    features[byte(b'm') * frames..][..frames].fill(1.0);
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': (1, {WORDS}, {frames}), }}");
+    // Header and elements are apart by a multiple of 64 bytes.
+    let header = format!("{header:<117}\n");
+    let mut npy = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    npy.extend_from_slice(header.as_bytes());
+    npy.extend(features.iter().flat_map(|number| number.to_le_bytes()));
+    fs::write(path("sound.npy"), npy).unwrap();
+    let file = format!("input_features={}", path("sound.npy").display());
+    let (text, line) = said(folder.path(), &["--input", &file, "--max-tokens", "3"]);
+    assert_eq!(text, "nop");
+    assert!(!line.contains("of the prompt") && line.contains("first token after"), "{line}");
+    let refused = |flags: &[&str]| {
+        let finished = generate(folder.path(), flags);
+        (finished.code, finished.stderr)
+    };
+    let (code, line) = refused(&["--input", &format!("other={}", path("sound.npy").display())]);
+    assert!(code == 2 && line.contains("other"), "{line}");
+    let (code, line) = refused(&["--input", &file, "--prompt", "v"]);
+    assert!(code == 2 && line.contains("--prompt"), "{line}");
+    fs::write(path("encoder_model.onnx"), Translator::encoder()).unwrap();
+    fs::write(path("sound.npy"), b"x").unwrap();
+    let (code, line) = refused(&["--input", &format!("input_ids={}", path("sound.npy").display())]);
+    assert!(code != 0 && line.contains("sound.npy"), "{line}");
+    assert_eq!(refused(&[]).0, 2, "neither a text nor features");
+}
+
+#[test]
 fn folders_of_an_encoder_that_cannot_be_run_are_refused() {
     let folder = Translator::folder();
     let path = |name: &str| folder.path().join(name);
@@ -377,9 +440,13 @@ fn folders_of_an_encoder_that_cannot_be_run_are_refused() {
     assert!(code == 3 && line.contains("num_beams is 4"), "{line}");
     assert_eq!(said(folder.path(), &["--prompt", "v", "--greedy"]).0, "wxyz\u{e4}!");
     fs::remove_file(path("generation_config.json")).unwrap();
-    fs::write(path("encoder_model.onnx"), Translator::encoder("input_features")).unwrap();
+    fs::write(path("generation_config.json"), r#"{"is_multilingual": true}"#).unwrap();
     let (code, line) = refused(&[]);
-    assert!(code == 3 && line.contains("reads 'input_features'"), "{line}");
+    assert!(code == 2 && line.contains("--decoder-prompt"), "{line}");
+    fs::remove_file(path("generation_config.json")).unwrap();
+    fs::write(path("encoder_model.onnx"), Translator::of_features()).unwrap();
+    let (code, line) = refused(&[]);
+    assert!(code == 2 && line.contains("--prompt") && line.contains("reads no text"), "{line}");
     fs::remove_file(path("decoder_with_past_model.onnx")).unwrap();
     let (code, line) = refused(&[]);
     assert!(code == 3 && line.contains("decoder_with_past_model.onnx"), "{line}");

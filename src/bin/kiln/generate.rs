@@ -1,8 +1,8 @@
 //! `kiln generate`: a language model continues a text, from a folder as onnxruntime-genai's builder writes it, or says
-//! one about a text, from a folder of an encoder and a decoder.
+//! one about a text or about features of a sound, from a folder of an encoder and a decoder.
 //!
-//! [`folder`] and [`exported`] read what the folder says, [`chat`] makes a prompt of a template, and [`stream`] makes text of tokens. The
-//! text goes to the screen token by token, and what it took to standard error.
+//! [`folder`] and [`exported`] read what the folder says, [`chat`] makes a prompt of a template, and [`stream`] makes
+//! text of tokens. The text goes to the screen token by token, and what it took to standard error.
 
 mod chat;
 mod exported;
@@ -14,9 +14,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use kiln::session::Port;
 use kiln::{
-    ChoiceError, Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Lookup, RunOptions,
-    Sampling, SessionOptions, Tensor,
+    ChoiceError, Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Lookup, Sampling,
+    SessionOptions, Tensor,
 };
 use tokenizers::Tokenizer;
 
@@ -24,9 +25,13 @@ use self::exported::Exported;
 use self::folder::{Folder, Search};
 use self::stream::{Pieces, Stops};
 use crate::failure::{Code, Failure, Outcome, WithCode};
+use crate::feed::{self, InputFile};
 use crate::progress::Progress;
 use crate::setup::{self, DefaultCacheMode, SessionArgs};
 use crate::table::milliseconds;
+
+/// The input of an encoder that reads texts.
+const TOKENS: &str = "input_ids";
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
@@ -35,8 +40,16 @@ pub(crate) struct Args {
     /// encoder_model.onnx, the files of its decoder, and tokenizer.json
     model: PathBuf,
     /// The text that the model continues, or that its encoder reads
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, required_unless_present = "inputs")]
+    prompt: Option<String>,
+    /// What an encoder reads instead of a text: features of a sound, as .npy, .npz (by array name) or .pb; may be given
+    /// several times
+    #[arg(long = "input", value_name = "[NAME=]FILE")]
+    inputs: Vec<InputFile>,
+    /// What the text of a decoder beside an encoder begins with, behind the model's first token; instead of what the
+    /// folder says
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    prompt: String,
+    decoder_prompt: Option<String>,
     /// Most tokens to generate; the text also ends with the model's context
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
@@ -143,6 +156,10 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     {
         return answer(args, &exported, &options, screen);
     }
+    if !args.inputs.is_empty() || args.decoder_prompt.is_some() {
+        let flag = if args.inputs.is_empty() { "--decoder-prompt" } else { "--input" };
+        return Err(Failure::usage(format!("{flag} is for folders of an encoder and a decoder")));
+    }
     let folder = Folder::read(&args.model)?;
     let path = args.model.join("tokenizer.json");
     let tokenizer = read_tokenizer(&path)?;
@@ -152,8 +169,8 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         ends: folder.ends.clone(),
         max_tokens: args.max_tokens,
         context: folder.context,
-        run: RunOptions::default(),
         lookup: args.lookup(),
+        ..GenerateOptions::default()
     };
 
     let name = || folder.model.display().to_string();
@@ -167,12 +184,12 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
 
     let mut generator = Generator::new(&decoder, generate).map_err(failed)?;
     generator.append(&prompt).map_err(|error| Failure::from(error).context("--prompt"))?;
-    let timing = Timing { load_ms, prompt: prompt.len(), begun: Instant::now(), first: None, tokens: 0 };
+    let timing = Timing { load_ms, prompt: Some(prompt.len()), begun: Instant::now(), first: None, tokens: 0 };
     say(args, &tokenizer, &mut generator, timing, screen).map_err(|failure| failure.context(name()))?;
     setup::save(decoder.session(), &mut std::io::stderr().lock())
 }
 
-/// Has the encoder read the prompt, and says what the decoder makes of it.
+/// Has the encoder read the prompt or features, and says what the decoder makes of it.
 fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
     if args.chat {
         return Err(Failure::usage("--chat is for models that continue a text, and this one has an encoder"));
@@ -181,19 +198,29 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
         exported.check_beams()?;
     }
     let tokenizer = read_tokenizer(&args.model.join("tokenizer.json"))?;
-    let prompt = tokenizer.encode(args.prompt.as_str(), true);
-    let prompt = prompt.map_err(|error| Failure::usage(format!("--prompt: {error}")))?;
-    let prompt: Vec<i64> = prompt.get_ids().iter().copied().map(i64::from).collect();
-    if prompt.is_empty() {
+    let prompt = match &args.prompt {
+        Some(prompt) => Some(tokens(&tokenizer, prompt, true, "--prompt")?),
+        None => None,
+    };
+    if prompt.as_ref().is_some_and(Vec::is_empty) {
         return Err(Failure::usage("--prompt has no tokens"));
     }
+    let begin = match &args.decoder_prompt {
+        Some(prompt) => {
+            let prompt = tokens(&tokenizer, prompt, false, "--decoder-prompt")?;
+            std::iter::once(exported.start).chain(prompt).collect()
+        }
+        None => exported.begin()?,
+    };
     let generate = GenerateOptions {
         sampling: args.choice.sampling(&exported.search),
         ends: exported.ends.clone(),
+        suppress: exported.suppress.clone(),
+        begin_suppress: exported.begin_suppress.clone(),
         max_tokens: args.max_tokens,
         context: exported.context,
-        run: RunOptions::default(),
         lookup: args.lookup(),
+        ..GenerateOptions::default()
     };
     let failed = |error: DecoderError| Failure::from(error).context(args.model.display().to_string());
     let spinner = Progress::spinner(format!("loading {}", args.model.display()));
@@ -201,21 +228,42 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
     let model = EncoderDecoder::load(&exported.files, options);
     drop(spinner);
     let model = model.map_err(failed)?;
-    if let Some(port) =
-        model.inputs().iter().find(|port| !["input_ids", "attention_mask"].contains(&port.name.as_str()))
-    {
-        let what = format!("its encoder reads '{}', and the command gives it texts alone", port.name);
-        return Err(Failure::new(Code::Unsupported, anyhow::anyhow!("{}: {what}", args.model.display())));
-    }
     let (load_ms, begun) = (start.elapsed().as_secs_f64() * 1e3, Instant::now());
-    let tokens = Tensor::from_vec([1, prompt.len()], prompt.clone()).failed(|| "--prompt".to_owned())?;
-    let encoded = model.encode(&[("input_ids", tokens)], &generate.run).map_err(failed)?;
+    let count = prompt.as_ref().map(Vec::len);
+    let given = given(args, model.inputs(), prompt)?;
+    let given: Vec<(&str, Tensor)> = given.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+    let encoded = model.encode(&given, &generate.run).map_err(failed)?;
     let mut generator = encoded.generator(generate).map_err(failed)?;
-    generator.append(&exported.begin).map_err(failed)?;
-    let timing = Timing { load_ms, prompt: prompt.len(), begun, first: None, tokens: 0 };
+    generator.append(&begin).map_err(failed)?;
+    let timing = Timing { load_ms, prompt: count, begun, first: None, tokens: 0 };
     let said = say(args, &tokenizer, &mut generator, timing, screen);
     said.map_err(|failure| failure.context(args.model.display().to_string()))?;
     model.sessions().into_iter().try_for_each(|session| setup::save(session, &mut std::io::stderr().lock()))
+}
+
+/// What an encoder reads: files, and the prompt as `input_ids`.
+fn given(args: &Args, ports: &[Port], prompt: Option<Vec<i64>>) -> Outcome<Vec<(String, Tensor)>> {
+    let mut given = feed::read_files(ports, &args.inputs)?;
+    let model = args.model.display();
+    if let Some(prompt) = prompt {
+        if !ports.iter().any(|port| port.name == TOKENS) || given.iter().any(|(name, _)| name == TOKENS) {
+            return Err(Failure::usage(format!("--prompt: the encoder of {model} reads no text beside --input")));
+        }
+        let tokens = Tensor::from_vec([1, prompt.len()], prompt).failed(|| "--prompt".to_owned())?;
+        given.push((TOKENS.to_owned(), tokens));
+    }
+    // The mask of tokens is all ones where it is not given.
+    let has_tokens = given.iter().any(|(name, _)| name == TOKENS);
+    let is_open = |port: &&Port| {
+        given.iter().all(|(name, _)| *name != port.name) && !(has_tokens && port.name == "attention_mask")
+    };
+    match ports.iter().find(is_open) {
+        Some(port) => {
+            let name = &port.name;
+            Err(Failure::usage(format!("the encoder of {model} reads '{name}': --input {name}=FILE gives it")))
+        }
+        None => Ok(given),
+    }
 }
 
 /// Writes what the model says, and what it took.
@@ -252,15 +300,20 @@ fn read_tokenizer(path: &Path) -> Outcome<Tokenizer> {
     Ok(tokenizer)
 }
 
+/// The tokens of a text that a flag has, with those that the tokenizer adds to texts or without.
+fn tokens(tokenizer: &Tokenizer, text: &str, adds: bool, flag: &str) -> Outcome<Vec<i64>> {
+    let encoded = tokenizer.encode(text, adds).map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
+    Ok(encoded.get_ids().iter().copied().map(i64::from).collect())
+}
+
 /// The prompt's tokens.
 fn prompt(args: &Args, folder: &Folder, tokenizer: &Tokenizer) -> Outcome<Vec<i64>> {
     // A template writes the tokens that begin a text; else the tokenizer adds them.
-    let encoded = match args.chat {
-        true => tokenizer.encode(chat::prompt(&args.model, &args.prompt)?, false),
-        false => tokenizer.encode(args.prompt.as_str(), true),
+    let text = args.prompt.as_deref().unwrap_or_default();
+    let mut tokens = match args.chat {
+        true => tokens(tokenizer, &chat::prompt(&args.model, text)?, false, "--prompt")?,
+        false => tokens(tokenizer, text, true, "--prompt")?,
     };
-    let encoded = encoded.map_err(|error| Failure::usage(format!("--prompt: {error}")))?;
-    let mut tokens: Vec<i64> = encoded.get_ids().iter().copied().map(i64::from).collect();
     if tokens.is_empty() {
         // An empty prompt of a tokenizer that adds nothing.
         tokens.extend(folder.begin);
@@ -317,7 +370,8 @@ fn continued<D: Borrow<Decoder>>(
 /// When what was there.
 struct Timing {
     load_ms: f64,
-    prompt: usize,
+    /// Tokens of the prompt, where there is one.
+    prompt: Option<usize>,
     begun: Instant,
     /// Milliseconds until the first token.
     first: Option<f64>,
@@ -345,10 +399,10 @@ impl Timing {
         let later = self.tokens.saturating_sub(1);
         let rest = self.begun.elapsed().as_secs_f64() - first / 1e3;
         let rate = if later > 0 { format!(", then {:.1} tokens/s", later as f64 / rest) } else { String::new() };
+        let prompt = self.prompt.map_or_else(String::new, |count| format!("{count} tokens of the prompt, "));
         format!(
-            "loaded in {} ms; {} tokens of the prompt, first token after {} ms; {} tokens{rate}; ended by {end}",
+            "loaded in {} ms; {prompt}first token after {} ms; {} tokens{rate}; ended by {end}",
             milliseconds(self.load_ms),
-            self.prompt,
             milliseconds(first),
             self.tokens,
         )

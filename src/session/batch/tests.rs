@@ -50,6 +50,7 @@ fn texts_say_what_they_say_alone() {
         let mut texts = Vec::new();
         for (at, length) in [3usize, 20, 1, 40, 7, 11, 30].into_iter().enumerate() {
             let (prompt, options) = (prompt(length, at), options(4 + 2 * at, (at % 2 == 1).then_some(at as u64)));
+            let options = GenerateOptions { suppress: vec![at as i64], begin_suppress: vec![7, 9], ..options };
             assert_eq!(batch.push(&prompt, options.clone()).unwrap(), at as u64);
             texts.push((prompt, options));
         }

@@ -1,8 +1,8 @@
 //! Choosing the next token by the logits behind a text. Knows neither models nor caches.
 //!
 //! What is applied, and its order, is that of Hugging Face's generation and of onnxruntime-genai: the repetition penalty,
-//! the temperature, the `top_k` largest, the smallest set that has `top_p` of the probability, and what has at least
-//! `min_p` of the likeliest token's. A token is then drawn of those that are left.
+//! tokens that are not to be chosen, the temperature, the `top_k` largest, the smallest set that has `top_p` of the
+//! probability, and what has at least `min_p` of the likeliest token's. A token is then drawn of those that are left.
 //!
 //! The same logits, settings and seed choose the same token on every machine. Logarithms and powers of a system's library
 //! have other last bits elsewhere, therefore [`exp`] is made of sums and products, and the generator of random numbers
@@ -108,6 +108,16 @@ impl Chooser {
     ///
     /// [`ChoiceError::Logit`] and [`ChoiceError::Nothing`]. No random number is then used up.
     pub fn choose(&mut self, logits: &[f32], text: &[i64]) -> Result<i64, ChoiceError> {
+        self.choose_but(logits, text, &[])
+    }
+
+    /// As [`Chooser::choose`], but for the tokens of these lists, whatever their logits are. Tokens without a logit are
+    /// skipped.
+    ///
+    /// # Errors
+    ///
+    /// As [`Chooser::choose`]; [`ChoiceError::Nothing`] also where the lists have all that are possible.
+    pub fn choose_but(&mut self, logits: &[f32], text: &[i64], not: &[&[i64]]) -> Result<i64, ChoiceError> {
         let refused = logits.iter().position(|&logit| logit.is_nan() || logit == f32::INFINITY);
         if let Some(token) = refused {
             return Err(ChoiceError::Logit { token, value: logits[token] });
@@ -116,6 +126,11 @@ impl Chooser {
         scores.clear();
         scores.extend_from_slice(logits);
         self.penalise(&mut scores, text);
+        for &token in not.iter().copied().flatten() {
+            if let Some(score) = usize::try_from(token).ok().and_then(|token| scores.get_mut(token)) {
+                *score = f32::NEG_INFINITY;
+            }
+        }
         let likeliest = likeliest(&scores).ok_or(ChoiceError::Nothing(scores.len()));
         let chosen = likeliest.map(|first| match self.sampling.temperature {
             0.0 => first,

@@ -65,6 +65,36 @@ fn a_text_goes_on_as_by_steps_of_ones_own_until_it_ends() {
 }
 
 #[test]
+fn tokens_that_are_suppressed_are_not_chosen() {
+    let decoder = decoder();
+    let said = |suppress: Vec<i64>, begin_suppress: Vec<i64>| {
+        let options = GenerateOptions { suppress, begin_suppress, ..options() };
+        let mut generator = Generator::new(&decoder, options).unwrap();
+        generator.append(&prompt(5)).unwrap();
+        all(&mut generator)
+    };
+    let free = expected(&decoder, &prompt(5), 12);
+    // Numbers that are no tokens suppress nothing.
+    assert_eq!(said(vec![-1, i64::MIN, WORDS as i64], vec![i64::MAX]), free);
+    let never = said(vec![free[0], free[3]], Vec::new());
+    assert!(never.len() == 12 && !never.contains(&free[0]) && !never.contains(&free[3]));
+    let first = said(Vec::new(), vec![free[0]]);
+    assert_ne!(first[0], free[0]);
+    assert_eq!(first[1..], expected(&decoder, &[prompt(5), vec![first[0]]].concat(), 11));
+    // What was appended behind a text that has begun is not its beginning.
+    let options = GenerateOptions { begin_suppress: (0..WORDS as i64).collect(), ..options() };
+    let mut none = Generator::new(&decoder, options.clone()).unwrap();
+    none.append(&prompt(5)).unwrap();
+    assert!(matches!(none.next(), Some(Err(DecoderError::Choice(ChoiceError::Nothing(_))))));
+    let mut again = Generator::new(&decoder, GenerateOptions { begin_suppress: vec![free[0]], ..options }).unwrap();
+    again.append(&prompt(5)).unwrap();
+    again.next().unwrap().unwrap();
+    again.append(&prompt(5)).unwrap();
+    let text = again.text().to_vec();
+    assert_eq!(again.next().unwrap().unwrap(), expected(&decoder, &text, 1)[0]);
+}
+
+#[test]
 fn a_text_fills_its_context_and_no_more() {
     let decoder = decoder();
     let full = GenerateOptions { max_tokens: 99, context: 10, ..GenerateOptions::default() };

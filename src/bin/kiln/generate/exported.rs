@@ -18,8 +18,13 @@ pub(super) struct Exported {
     pub(super) files: EncoderDecoderFiles,
     /// Tokens that end a text.
     pub(super) ends: Vec<i64>,
-    /// Tokens that begin one.
-    pub(super) begin: Vec<i64>,
+    /// The token that begins one.
+    pub(super) start: i64,
+    /// Tokens behind it, or why they are open.
+    forced: Result<Vec<i64>, String>,
+    /// Tokens that are never chosen, and those that are not the first one.
+    pub(super) suppress: Vec<i64>,
+    pub(super) begin_suppress: Vec<i64>,
     /// Tokens that a text may have.
     pub(super) context: usize,
     /// How tokens are chosen.
@@ -32,9 +37,18 @@ pub(super) struct Exported {
 struct Config {
     decoder_start_token_id: Option<i64>,
     forced_bos_token_id: Option<i64>,
+    /// Places in the text, and the tokens there; none where the caller says which.
+    forced_decoder_ids: Option<Vec<(usize, Option<i64>)>>,
+    suppress_tokens: Option<Vec<i64>>,
+    begin_suppress_tokens: Option<Vec<i64>>,
+    bad_words_ids: Option<Vec<Vec<i64>>>,
+    /// What Whisper has instead of forced tokens.
+    is_multilingual: Option<bool>,
+    no_timestamps_token_id: Option<i64>,
     eos_token_id: Option<Tokens>,
     pad_token_id: Option<i64>,
     max_position_embeddings: Option<usize>,
+    max_target_positions: Option<usize>,
     n_positions: Option<usize>,
     #[serde(flatten)]
     search: Search,
@@ -53,22 +67,45 @@ impl Exported {
     fn of(files: EncoderDecoderFiles, config: Config, generation: Config) -> Outcome<Exported> {
         let start = generation.decoder_start_token_id.or(config.decoder_start_token_id);
         let start = start.ok_or_else(|| Failure::usage("decoder_start_token_id is missing"))?;
-        let forced = generation.forced_bos_token_id.or(config.forced_bos_token_id);
+        let one = generation.forced_bos_token_id.or(config.forced_bos_token_id);
+        let places = generation.forced_decoder_ids.or(config.forced_decoder_ids).unwrap_or_default();
+        let is_multilingual = generation.is_multilingual.or(config.is_multilingual).unwrap_or(false);
+        let untimed = generation.no_timestamps_token_id.or(config.no_timestamps_token_id);
+        let forced = match places.is_empty() {
+            false => at_places(places),
+            true if is_multilingual => Err("is_multilingual leaves the language open".to_owned()),
+            true => Ok(one.into_iter().chain(untimed).collect()),
+        };
+        let mut suppress = generation.suppress_tokens.or(config.suppress_tokens).unwrap_or_default();
+        for word in generation.bad_words_ids.or(config.bad_words_ids).unwrap_or_default() {
+            match word[..] {
+                [token] => suppress.push(token),
+                _ => {
+                    let what =
+                        format!("bad_words_ids has a word of {} tokens, and words of one are suppressed", word.len());
+                    return Err(Failure::new(Code::Unsupported, anyhow::anyhow!(what)));
+                }
+            }
+        }
+        let begin_suppress = generation.begin_suppress_tokens.or(config.begin_suppress_tokens).unwrap_or_default();
         let mut ends = Tokens::list(generation.eos_token_id.or(config.eos_token_id));
         // Nothing follows what fills texts up.
         ends.extend(generation.pad_token_id.or(config.pad_token_id));
-        let most = config.max_position_embeddings.or(config.n_positions).unwrap_or(CONTEXT);
+        let most =
+            config.max_position_embeddings.or(config.max_target_positions).or(config.n_positions).unwrap_or(CONTEXT);
         let context = generation.search.max_length.map_or(most, |length| length.min(most));
         if context == 0 {
             return Err(Failure::usage("the context has no tokens"));
         }
-        Ok(Exported {
-            files,
-            ends,
-            begin: std::iter::once(start).chain(forced).collect(),
-            context,
-            search: generation.search,
-        })
+        Ok(Exported { files, ends, start, forced, suppress, begin_suppress, context, search: generation.search })
+    }
+
+    /// Tokens that a text begins with.
+    pub(super) fn begin(&self) -> Outcome<Vec<i64>> {
+        match &self.forced {
+            Ok(forced) => Ok(std::iter::once(self.start).chain(forced.iter().copied()).collect()),
+            Err(open) => Err(Failure::usage(format!("{open}: --decoder-prompt says what its texts begin with"))),
+        }
     }
 
     /// Refuses beams, which are more than the likeliest token each time.
@@ -81,6 +118,16 @@ impl Exported {
             _ => Ok(()),
         }
     }
+}
+
+/// Tokens that are forced at places of the text, from the one behind the first on.
+fn at_places(mut places: Vec<(usize, Option<i64>)>) -> Result<Vec<i64>, String> {
+    places.sort_unstable();
+    let token = |(expected, (place, token)): (usize, (usize, Option<i64>))| {
+        let token = token.filter(|_| place == expected);
+        token.ok_or_else(|| format!("forced_decoder_ids leaves token {expected} open"))
+    };
+    (1..).zip(places).map(token).collect()
 }
 
 /// A file of JSON, if it is there.
@@ -107,15 +154,42 @@ mod tests {
         let config = r#"{"decoder_start_token_id": 0, "eos_token_id": 1, "pad_token_id": 0, "n_positions": 64,
             "model_type": "t5", "num_beams": 1, "max_length": 20}"#;
         let read = exported(config, "{}").unwrap();
-        assert_eq!((read.begin, read.ends, read.context), (vec![0], vec![1, 0], 64));
+        assert_eq!((read.begin().unwrap(), read.ends, read.context), (vec![0], vec![1, 0], 64));
         let generation = r#"{"decoder_start_token_id": 5, "forced_bos_token_id": 6, "eos_token_id": [7, 8],
             "max_length": 30, "do_sample": true, "top_k": 9, "num_beams": 4}"#;
         let read = exported(config, generation).unwrap();
-        assert_eq!((read.begin.clone(), read.ends.clone(), read.context), (vec![5, 6], vec![7, 8, 0], 30));
+        assert_eq!((read.begin().unwrap(), read.ends.clone(), read.context), (vec![5, 6], vec![7, 8, 0], 30));
         assert_eq!((read.search.do_sample, read.search.top_k), (true, Some(9)));
         assert_eq!(read.check_beams().unwrap_err().code(), Code::Unsupported);
         assert_eq!(exported(r#"{"decoder_start_token_id": 2}"#, "{}").unwrap().context, CONTEXT);
+        let of_sounds = r#"{"decoder_start_token_id": 2, "max_target_positions": 448}"#;
+        assert_eq!(exported(of_sounds, "{}").unwrap().context, 448);
         assert!(exported("{}", "{}").unwrap_err().line().unwrap().contains("decoder_start_token_id"));
         assert!(exported(config, r#"{"max_length": 0}"#).is_err());
+    }
+
+    #[test]
+    fn forced_tokens_begin_a_text_and_others_are_suppressed() {
+        let config = r#"{"decoder_start_token_id": 50257, "forced_decoder_ids": [[1, 50259], [2, 50359]]}"#;
+        let begin = |generation: &str| exported(config, generation).unwrap().begin();
+        assert_eq!(begin("{}").unwrap(), [50257, 50259, 50359]);
+        assert_eq!(begin(r#"{"forced_decoder_ids": [[2, 8], [1, 7], [3, 9]]}"#).unwrap(), [50257, 7, 8, 9]);
+        assert_eq!(begin(r#"{"forced_decoder_ids": [], "no_timestamps_token_id": 6}"#).unwrap(), [50257, 6]);
+        for (open, expected) in [
+            (r#"{"forced_decoder_ids": [[1, null], [2, 50359]]}"#, "token 1"),
+            (r#"{"forced_decoder_ids": [[1, 7], [3, 8]]}"#, "token 2"),
+            (r#"{"forced_decoder_ids": [], "is_multilingual": true}"#, "language"),
+        ] {
+            let line = begin(open).unwrap_err().line().unwrap();
+            assert!(line.contains(expected) && line.contains("--decoder-prompt"), "{line}");
+        }
+        let read = exported(
+            config,
+            r#"{"suppress_tokens": [1, 2], "begin_suppress_tokens": [220], "bad_words_ids": [[65000]]}"#,
+        );
+        let read = read.unwrap();
+        assert_eq!((read.suppress, read.begin_suppress), (vec![1, 2, 65000], vec![220]));
+        let long = exported(config, r#"{"bad_words_ids": [[1, 2]]}"#).unwrap_err();
+        assert!(long.code() == Code::Unsupported && long.line().unwrap().contains("bad_words_ids"));
     }
 }
