@@ -6,8 +6,9 @@
 
 A :class:`Session` is one model, ready to run at any shape from any number of threads. Arrays go in and come out without
 being copied, and the interpreter's lock is free while a model loads and while a request runs. A :class:`Decoder` runs a
-language model a token at a time, and a :class:`Generator` continues a text. Programs that are written for onnxruntime find
-its names in :mod:`kiln.onnxruntime`.
+language model a token at a time, an :class:`EncoderDecoder` reads a text or a sound that a decoder then says something
+about, and a :class:`Generator` continues a text. Programs that are written for onnxruntime find its names in
+:mod:`kiln.onnxruntime`.
 """
 
 from kiln._errors import (
@@ -26,7 +27,18 @@ from kiln._errors import (
     UnsupportedError,
 )
 from kiln._generator import Generator
-from kiln._kiln import Cancel, Decoder, DecoderCache, Metadata, Pool, Port, Session, __version__
+from kiln._kiln import (
+    Cancel,
+    Decoder,
+    DecoderCache,
+    Encoded,
+    EncoderDecoder,
+    Metadata,
+    Pool,
+    Port,
+    Session,
+    __version__,
+)
 
 __all__ = [
     "Cancel",
@@ -34,6 +46,8 @@ __all__ = [
     "ClosedError",
     "Decoder",
     "DecoderCache",
+    "Encoded",
+    "EncoderDecoder",
     "Generator",
     "InputError",
     "InternalError",

@@ -11,13 +11,15 @@ from kiln._kiln import _Generator
 class Generator(_Generator):
     """One text that a language model continues: an iterator of tokens, over a cache of its own.
 
-    ``decoder`` is a :class:`kiln.Decoder`, which many texts share. The text ends with one of the tokens ``ends``, after
+    ``decoder`` is a :class:`kiln.Decoder`, which many texts share, or what an encoder has read: the :class:`kiln.Encoded`
+    of one text or sound. The text ends with one of the tokens ``ends``, after
     ``max_tokens`` behind what was appended last, or with as many tokens in all as ``context``; :attr:`ended` says which.
 
     The likeliest token is taken each time unless ``temperature`` is above 0: then one is drawn among the ``top_k``
     likeliest (0: of all), those that have ``top_p`` of the probability, and those that have ``min_p`` of the likeliest
     one's, by random numbers that begin at ``seed``. ``repetition_penalty`` goes with both. The same logits and seed choose
-    the same token on every machine.
+    the same token on every machine. Tokens of ``suppress`` are never chosen, and those of ``begin_suppress`` are not the
+    first one.
 
     ``time_limit`` is in seconds and for each step: one token, or up to 256 of what was appended. ``cancel`` is a
     :class:`kiln.Cancel` for all steps. A step that failed is tried again after :meth:`append`, also of no tokens.

@@ -9,6 +9,8 @@ __all__ = [
     "Cancel",
     "Decoder",
     "DecoderCache",
+    "Encoded",
+    "EncoderDecoder",
     "Metadata",
     "Pool",
     "Port",
@@ -203,12 +205,67 @@ class DecoderCache:
     def bytes(self) -> int: ...
     def rewind(self, sequence: int, length: int) -> None: ...
 
+@final
+class EncoderDecoder:
+    def __new__(
+        cls,
+        model: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        threads: int | None = None,
+        pool: Pool | None = None,
+        cache_dir: str | PathLike[str] | None = None,
+        cache_mode: Literal["off", "memory", "read", "read-write"] | None = None,
+        cache_per_model: bool | None = None,
+        precision: Literal["f32", "bf16", "int8", "int4"] | None = None,
+        numerics: Literal["strict", "precise", "default", "invariant"] | None = None,
+        max_isa: Literal["portable", "avx2", "avx512"] | None = None,
+        tune: Literal["off", "fast", "full"] | None = None,
+        rehearse: bool | None = None,
+        profile: bool | None = None,
+        error_on_cache_miss: bool | None = None,
+        memory_bytes: int | None = None,
+        buffer_bytes: int | None = None,
+        time_limit: float | None = None,
+        load_time_limit: float | None = None,
+        remote: str | _RecordStore | None = None,
+        remote_read_only: bool | None = None,
+    ) -> Self: ...
+    def encode(
+        self,
+        inputs: dict[str, Any],
+        *,
+        time_limit: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> Encoded: ...
+    def step(
+        self,
+        cache: DecoderCache,
+        tokens: Iterable[SupportsIndex],
+        *,
+        time_limit: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> NDArray[Any]: ...
+    @property
+    def inputs(self) -> list[Port]: ...
+    def stats(self) -> dict[str, dict[str, dict[str, int]]]: ...
+    def cancel(self) -> None: ...
+
+@final
+class Encoded:
+    @property
+    def sequences(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    def cache(self, *, room: int = 512, most: int = 4096) -> DecoderCache: ...
+
 class _Generator:
     def __new__(
         cls,
-        decoder: Decoder,
+        decoder: Decoder | Encoded,
         *,
         ends: Sequence[int] = ...,
+        suppress: Sequence[int] = ...,
+        begin_suppress: Sequence[int] = ...,
         max_tokens: int = 256,
         context: int = 4096,
         temperature: float = 0.0,

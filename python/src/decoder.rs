@@ -8,6 +8,7 @@ use kiln::{Ended, GenerateOptions, RunOptions, Sampling, Value};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::encoder_decoder::Encoded;
 use crate::errors;
 use crate::interrupt::{Cancel, Watch};
 use crate::models::{self, Model};
@@ -89,7 +90,7 @@ impl Decoder {
     #[pyo3(signature = (sequences=1, *, room=512, most=4096))]
     fn cache(&self, py: Python<'_>, sequences: usize, room: usize, most: usize) -> PyResult<DecoderCache> {
         let cache = py.detach(|| self.decoder.cache(sequences, room, most));
-        cache.map(|cache| DecoderCache(Mutex::new(cache))).map_err(|error| errors::decoder(py, &error))
+        cache.map(DecoderCache::new).map_err(|error| errors::decoder(py, &error))
     }
 
     /// Appends tokens to every sequence of the cache, as many to each, and gives the logits behind the last one: an array
@@ -117,7 +118,7 @@ impl Decoder {
         let watch = Watch::new(&self.calls, cancel.map(|cancel| cancel.get()));
         let time_limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
         let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
-        let mut cache = held(py, &cache.get().0, "the cache")?;
+        let mut cache = cache.get().held(py)?;
         let logits = {
             let cache = &mut *cache;
             py.detach(|| self.decoder.step(cache, &tokens, &options))
@@ -151,6 +152,17 @@ impl Decoder {
 #[pyclass(frozen, module = "kiln")]
 pub(crate) struct DecoderCache(Mutex<kiln::DecoderCache>);
 
+impl DecoderCache {
+    pub(crate) fn new(cache: kiln::DecoderCache) -> DecoderCache {
+        DecoderCache(Mutex::new(cache))
+    }
+
+    /// The cache for a step, unless another thread's step has it.
+    pub(crate) fn held(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, kiln::DecoderCache>> {
+        held(py, &self.0, "the cache")
+    }
+}
+
 #[pymethods]
 impl DecoderCache {
     /// The positions of each sequence.
@@ -159,7 +171,7 @@ impl DecoderCache {
     /// [0, 0, 0]
     #[getter]
     fn lengths(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
-        Ok(held(py, &self.0, "the cache")?.lengths().to_vec())
+        Ok(self.held(py)?.lengths().to_vec())
     }
 
     /// Positions that each sequence has room for now.
@@ -168,7 +180,7 @@ impl DecoderCache {
     /// 100
     #[getter]
     fn room(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(held(py, &self.0, "the cache")?.room())
+        Ok(self.held(py)?.room())
     }
 
     /// Bytes of keys and values.
@@ -177,7 +189,7 @@ impl DecoderCache {
     /// 64
     #[getter]
     fn bytes(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(held(py, &self.0, "the cache")?.bytes())
+        Ok(self.held(py)?.bytes())
     }
 
     /// Forgets the positions of a sequence from `length` on.
@@ -189,7 +201,7 @@ impl DecoderCache {
     /// >>> cache.lengths
     /// [1]
     fn rewind(&self, py: Python<'_>, sequence: usize, length: usize) -> PyResult<()> {
-        let rewound = held(py, &self.0, "the cache")?.rewind(sequence, length);
+        let rewound = self.held(py)?.rewind(sequence, length);
         rewound.map_err(|error| errors::decoder(py, &error))
     }
 }
@@ -208,14 +220,16 @@ pub(crate) struct Generator {
 impl Generator {
     #[new]
     #[pyo3(signature = (
-        decoder, *, ends=Vec::new(), max_tokens=256, context=4096, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0,
-        repetition_penalty=1.0, seed=0, time_limit=None, cancel=None
+        decoder, *, ends=Vec::new(), suppress=Vec::new(), begin_suppress=Vec::new(), max_tokens=256, context=4096,
+        temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0, seed=0, time_limit=None, cancel=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
     fn new(
         py: Python<'_>,
-        decoder: &Bound<'_, Decoder>,
+        decoder: &Bound<'_, PyAny>,
         ends: Vec<i64>,
+        suppress: Vec<i64>,
+        begin_suppress: Vec<i64>,
         max_tokens: usize,
         context: usize,
         temperature: f32,
@@ -228,9 +242,19 @@ impl Generator {
         cancel: Option<Py<Cancel>>,
     ) -> PyResult<Generator> {
         let sampling = Sampling { temperature, top_k, top_p, min_p, repetition_penalty, seed };
-        let options = GenerateOptions { sampling, ends, max_tokens, context, ..GenerateOptions::default() };
+        let default = GenerateOptions::default();
+        let options = GenerateOptions { sampling, ends, suppress, begin_suppress, max_tokens, context, ..default };
         let limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
-        let made = kiln::Generator::new(decoder.get().decoder.clone(), options).map_err(|error| match error {
+        let made = if let Ok(decoder) = decoder.cast::<Decoder>() {
+            kiln::Generator::new(decoder.get().decoder.clone(), options)
+        } else if let Ok(encoded) = decoder.cast::<Encoded>() {
+            encoded.get().encoded.generator(options)
+        } else {
+            let kind = decoder.get_type().name()?;
+            let text = format!("decoder: expected a kiln.Decoder or a kiln.Encoded, got {kind}");
+            return Err(errors::error(py, "InputError", text));
+        };
+        let made = made.map_err(|error| match error {
             kiln::DecoderError::Choice(kiln::ChoiceError::Setting { .. }) => {
                 errors::error(py, "OptionError", error.to_string())
             }
@@ -316,7 +340,7 @@ fn held<'a, T>(py: Python<'_>, lock: &'a Mutex<T>, name: &str) -> PyResult<Mutex
 }
 
 /// Tokens, from a list or an array of integers.
-fn list(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+pub(crate) fn list(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     let numbers: PyResult<Vec<i64>> = tokens.try_iter().and_then(|each| each.map(|token| token?.extract()).collect());
     numbers.map_err(|cause| refused(tokens, cause))
 }

@@ -1,5 +1,7 @@
 //! Which Python exception an error of Kiln's is. The classes are Python's, in `kiln/_errors.py`.
 
+use std::path::Path;
+
 use kiln::{DecoderError, ModelError, SessionError};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -43,7 +45,7 @@ pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
     match cause {
         _ if cause.is_fault() => error(py, "InternalError", text),
         SessionError::Model(ModelError::Io { path, source }) if source.kind() == std::io::ErrorKind::NotFound => {
-            raise(py, "ModelNotFoundError", (text, path.display().to_string())).unwrap_or_else(|error| error)
+            not_found(py, text, path)
         }
         SessionError::Model(_) | SessionError::InvalidNode { .. } | SessionError::UnknownValue { .. } => {
             error(py, "ModelError", text)
@@ -58,6 +60,11 @@ pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
         SessionError::LoadStopped { why, .. } => stopped(py, Some(*why), text),
         _ => error(py, "RunError", text),
     }
+}
+
+/// A file of a model that is not there.
+pub(crate) fn not_found(py: Python<'_>, text: String, path: &Path) -> PyErr {
+    raise(py, "ModelNotFoundError", (text, path.display().to_string())).unwrap_or_else(|error| error)
 }
 
 /// The exception of what a decoder has refused.

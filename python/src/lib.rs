@@ -1,10 +1,10 @@
 //! The native half of the Python package `kiln`: sessions over numpy arrays.
 //!
-//! [`session`] is the class that programs use, [`decoder`] those for language models, with [`options`] as it is made and
-//! [`interrupt`] as it runs; [`values`] turns what Python gives into what a session takes, and back, and [`outputs`]
-//! binds outputs to Python's arrays; [`arrays`] is the memory that both share, and the only file here with unsafe code;
-//! [`models`] is what a session is loaded from, of which [`members`] are read by Python; [`remote`] are stores of records
-//! elsewhere; [`errors`] says which exception an error is.
+//! [`session`] is the class that programs use, [`decoder`] and [`encoder_decoder`] those for language models, with
+//! [`options`] as it is made and [`interrupt`] as it runs; [`values`] turns what Python gives into what a session takes,
+//! and back, and [`outputs`] binds outputs to Python's arrays; [`arrays`] is the memory that both share, and the only file
+//! here with unsafe code; [`models`] is what a session is loaded from, of which [`members`] are read by Python;
+//! [`remote`] are stores of records elsewhere; [`errors`] says which exception an error is.
 //! What needs no Rust is in `kiln/`, in Python.
 
 #![deny(unsafe_code)]
@@ -12,6 +12,7 @@
 #[allow(unsafe_code, reason = "arrays share memory with tensors; every block says why it may")]
 mod arrays;
 mod decoder;
+mod encoder_decoder;
 mod errors;
 mod interrupt;
 mod members;
@@ -42,6 +43,8 @@ fn _kiln(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<decoder::Decoder>()?;
     module.add_class::<decoder::DecoderCache>()?;
     module.add_class::<decoder::Generator>()?;
+    module.add_class::<encoder_decoder::EncoderDecoder>()?;
+    module.add_class::<encoder_decoder::Encoded>()?;
     module.add_class::<options::Pool>()?;
     module.add_class::<interrupt::Cancel>()?;
     module.add_class::<ports::Port>()?;

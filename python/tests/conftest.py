@@ -64,6 +64,9 @@ def apart(weights: Any) -> bytes:
 #: Tokens that the small language model knows.
 WORDS = 13
 
+#: Parts of a cache.
+PARTS = ("key", "value")
+
 
 def language_model() -> bytes:
     """A language model of one layer as onnxruntime-genai's builder writes them."""
@@ -111,6 +114,83 @@ def language_model() -> bytes:
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+
+
+def translator(folder: str | Path) -> Path:
+    """A folder of an encoder and a decoder of one layer and one head, in three files as optimum writes them."""
+    generator = np.random.default_rng(7)
+    square = ("query", "key", "value", "cross_query", "cross_key", "cross_value")
+    shapes = {"table": (WORDS, 8), "head": (8, WORDS), **dict.fromkeys(square, (8, 8))}
+    weights = {name: generator.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    lists = {"axis": np.array([1]), "place": np.array(1), "first": np.array([0]), "hidden": np.float32(-1e9)}
+    sizes = ["batch_size", "encoder_sequence_length"]
+
+    def node(op: str, inputs: list[str], output: str, **attributes: Any) -> onnx.NodeProto:
+        return helper.make_node(op, inputs, [output], **attributes)
+
+    def rows(of: str, name: str, output: str) -> list[onnx.NodeProto]:
+        return [node("MatMul", [of, name], f"{name}_rows"), node("Unsqueeze", [f"{name}_rows", "axis"], output)]
+
+    def attention(name: str, query: str, keys: str, values: str, mask: str | None) -> list[onnx.NodeProto]:
+        return [
+            node("Transpose", [keys], f"{name}_columns", perm=[0, 1, 3, 2]),
+            node("MatMul", [query, f"{name}_columns"], f"{name}_scores"),
+            node("Add", [f"{name}_scores", mask], f"{name}_masked") if mask else None,
+            node("Softmax", [f"{name}_masked" if mask else f"{name}_scores"], f"{name}_weights", axis=-1),
+            node("MatMul", [f"{name}_weights", values], f"{name}_heads"),
+            node("Squeeze", [f"{name}_heads", "axis"], f"{name}_result"),
+        ]
+
+    def write(name: str, nodes: list[Any], inputs: list[Any], outputs: list[Any]) -> None:
+        arrays = {**weights, **lists}.items()
+        constants = [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in arrays]
+        model = make_model([node for node in nodes if node], inputs, outputs, constants)
+        (Path(folder) / f"{name}.onnx").write_bytes(model)
+
+    def decoder(has_past: bool) -> None:
+        length = "past_decoder_sequence_length"
+        own = [tensor(f"past_key_values.0.decoder.{part}", shape=["batch_size", 1, length, 8]) for part in PARTS]
+        cross = [tensor(f"past_key_values.0.encoder.{part}", shape=["batch_size", 1, sizes[1], 8]) for part in PARTS]
+        states = tensor("encoder_hidden_states", shape=[*sizes, 8])
+        tokens = tensor("input_ids", TensorProto.INT64, ["batch_size", "new"])
+        nodes = [node("Gather", ["table", "input_ids"], "embedded"), *rows("embedded", "query", "query_heads")]
+        for part in PARTS:
+            present = f"present.0.decoder.{part}"
+            if has_past:
+                nodes += rows("embedded", part, f"new_{part}")
+                nodes += [node("Concat", [f"past_key_values.0.decoder.{part}", f"new_{part}"], present, axis=2)]
+            else:
+                nodes += rows("embedded", part, present)
+                nodes += rows("encoder_hidden_states", f"cross_{part}", f"present.0.encoder.{part}")
+        if not has_past:
+            nodes += [
+                node("Shape", ["input_ids"], "shape"),
+                node("Gather", ["shape", "axis"], "length"),
+                node("Concat", ["length", "length"], "square", axis=0),
+                node("Expand", ["hidden", "square"], "full"),
+                node("Trilu", ["full", "place"], "later", upper=1),
+            ]
+        side = "past_key_values" if has_past else "present"
+        presents = [f"present.0.decoder.{part}" for part in PARTS]
+        nodes += attention("own", "query_heads", *presents, None if has_past else "later")
+        nodes += [node("Add", ["embedded", "own_result"], "sum"), *rows("sum", "cross_query", "cross_heads")]
+        nodes += attention("other", "cross_heads", *(f"{side}.0.encoder.{part}" for part in PARTS), None)
+        nodes += [node("Add", ["sum", "other_result"], "all"), node("MatMul", ["all", "head"], "logits")]
+        outputs = ["logits", *presents, *([] if has_past else [f"present.0.encoder.{part}" for part in PARTS])]
+        write(
+            "decoder_with_past_model" if has_past else "decoder_model",
+            nodes,
+            [tokens, *own, *cross] if has_past else [tokens, states],
+            [tensor(name, shape=None) for name in outputs],
+        )
+
+    Path(folder).mkdir()
+    tokens = tensor("input_ids", TensorProto.INT64, sizes)
+    states = tensor("last_hidden_state", shape=[*sizes, 8])
+    write("encoder_model", [node("Gather", ["table", "input_ids"], "last_hidden_state")], [tokens], [states])
+    decoder(False)
+    decoder(True)
+    return Path(folder)
 
 
 def shared_cache(flag: int, fails: bool = False) -> bytes:

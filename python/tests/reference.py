@@ -25,7 +25,7 @@ HEAD = """\
 <!-- Written by `python python/tests/reference.py`; a test compares this page with what it writes. -->
 
 [The tutorial](python.md) begins at the beginning. In the examples, which are tests, `model` is y = relu(x) for x of n
-by 3, `language_model` knows 13 tokens, `np` is numpy, and `ort` is `kiln.onnxruntime`.
+by 3, `language_model` and the folder `translator` know 13 tokens, `np` is numpy, and `ort` is `kiln.onnxruntime`.
 """
 
 

@@ -49,7 +49,7 @@ EXAMPLES = """
 import doctest, sys
 import numpy as np, onnx
 import kiln, kiln.backend, kiln.onnxruntime as ort
-from conftest import language_model, unary
+from conftest import language_model, translator, unary
 
 def named(prefix, thing):
     yield prefix, getattr(thing, "__doc__", None)
@@ -67,15 +67,16 @@ for module in (kiln, ort):
             texts += named(f"{module.__name__}.{name}", getattr(module, name))
 # The last, because from then on the real one cannot be had.
 texts += named("kiln.onnxruntime.install", ort.install)
+translator("translator")
 runner, parser = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS), doctest.DocTestParser()
 bare = []
 for name, text in texts:
     names = {"kiln": kiln, "np": np, "onnx": onnx, "ort": ort, **vars(ort), "model": unary("Relu")}
-    names["language_model"] = language_model()
+    names["language_model"], names["translator"] = language_model(), "translator"
     test = parser.get_doctest(text or "", names, name, None, None)
     # Methods after onnxruntime's are told by their class.
     method = name.count(".") > (2 if name.startswith("kiln.onnxruntime.") else 1)
-    told = ("kiln.Session.", "kiln.Decoder", "kiln.Generator.")
+    told = ("kiln.Session.", "kiln.Decoder", "kiln.Encode", "kiln.Generator.")
     if not test.examples and (not method or name.startswith(told)):
         bare.append(name)
     runner.run(test)

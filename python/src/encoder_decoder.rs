@@ -1,0 +1,229 @@
+//! The classes `kiln.EncoderDecoder` and `kiln.Encoded`: an encoder that reads texts or sounds, and what a decoder says
+//! about them. Everything that takes long runs without the interpreter's lock.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kiln::{EncoderDecoderFiles, RunOptions, Tensor, Value};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::decoder::{self, DecoderCache};
+use crate::errors;
+use crate::interrupt::{Cancel, Watch};
+use crate::options;
+use crate::ports::Port;
+use crate::session;
+use crate::values;
+
+/// A model of an encoder and a decoder (T5, BART, Marian, Whisper, Moonshine), in the files that optimum and
+/// transformers.js write.
+///
+/// `model` is a folder with `encoder_model.onnx` and either `decoder_model_merged.onnx` or `decoder_model.onnx` and
+/// `decoder_with_past_model.onnx`, there or in its folder `onnx`; or a list of the two or three files themselves. The
+/// options are those of `kiln.Session`.
+///
+/// In the examples `translator` is a folder with a small one that knows 13 tokens.
+///
+/// >>> model = kiln.EncoderDecoder(translator, threads=2)
+/// >>> encoded = model.encode({"input_ids": [[1, 5, 2]]})
+/// >>> generator = kiln.Generator(encoded, max_tokens=4)
+/// >>> generator.append([0])
+/// >>> len(list(generator))
+/// 4
+#[pyclass(frozen, module = "kiln")]
+pub(crate) struct EncoderDecoder {
+    model: kiln::EncoderDecoder,
+    /// How often its requests were called off.
+    calls: Arc<AtomicU64>,
+}
+
+#[pymethods]
+impl EncoderDecoder {
+    #[new]
+    #[pyo3(
+        signature = (model, **options),
+        text_signature = "(model, *, threads=None, pool=None, cache_dir=None, cache_mode=None, cache_per_model=None, \
+            precision=None, numerics=None, max_isa=None, tune=None, rehearse=None, profile=None, \
+            error_on_cache_miss=None, memory_bytes=None, buffer_bytes=None, time_limit=None, load_time_limit=None, \
+            remote=None, remote_read_only=None)"
+    )]
+    fn new(py: Python<'_>, model: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<EncoderDecoder> {
+        let given =
+            |name: &str| options.is_some_and(|options| options.get_item(name).is_ok_and(|given| given.is_some()));
+        if let Some(name) = ["taps", "alias"].into_iter().find(|name| given(name)) {
+            return Err(errors::option(py, name, "an encoder and a decoder have none"));
+        }
+        let files = files(model)?;
+        let calls = Arc::default();
+        let watch = Watch::new(&calls, None);
+        let mut options = options::parse(py, options)?;
+        options.load_cancel = Some(watch.cancel());
+        let loaded = py.detach(|| kiln::EncoderDecoder::load(&files, &options));
+        let model = loaded.map_err(|error| watch.raised().unwrap_or_else(|| errors::decoder(py, &error)))?;
+        Ok(EncoderDecoder { model, calls })
+    }
+
+    /// Runs the encoder on texts or sounds of one length, and computes what all steps of the decoder read: keys and
+    /// values of cross-attention. `inputs` has arrays by the names of the encoder's inputs. An `attention_mask` of tokens
+    /// that is not given is all ones. `time_limit` is in seconds, and `cancel` a `kiln.Cancel`.
+    ///
+    /// >>> encoded = kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5, 2]]})
+    /// >>> encoded.sequences
+    /// 1
+    #[pyo3(signature = (inputs, *, time_limit=None, cancel=None))]
+    fn encode(
+        &self,
+        py: Python<'_>,
+        inputs: &Bound<'_, PyDict>,
+        time_limit: Option<f64>,
+        cancel: Option<&Bound<'_, Cancel>>,
+    ) -> PyResult<Encoded> {
+        let mut given: Vec<(String, Tensor)> = Vec::with_capacity(inputs.len());
+        for (name, value) in inputs {
+            let name: String = name.extract()?;
+            let of = if name == "encoder_attention_mask" { "attention_mask" } else { name.as_str() };
+            let Some(port) = self.model.inputs().iter().find(|port| port.name == of) else {
+                let known: Vec<&str> = self.model.inputs().iter().map(|port| port.name.as_str()).collect();
+                let reason = format!("the encoder has no such input; it has {}", known.join(", "));
+                return Err(errors::input(py, &name, reason, None));
+            };
+            match values::take(py, port, &value)? {
+                Value::Tensor(tensor) => given.push((name, tensor)),
+                _ => return Err(errors::input(py, &name, "expected an array", None)),
+            }
+        }
+        let given: Vec<(&str, Tensor)> = given.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
+        let watch = Watch::new(&self.calls, cancel.map(|cancel| cancel.get()));
+        let time_limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
+        let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
+        let encoded = py.detach(|| self.model.encode(&given, &options));
+        let encoded = encoded.map_err(|error| watch.raised().unwrap_or_else(|| errors::decoder(py, &error)))?;
+        Ok(Encoded { encoded })
+    }
+
+    /// Appends a token to every sequence of a cache of `kiln.Encoded.cache`, and gives the logits behind it: an array of
+    /// sequences by words. A step that fails leaves the lengths of the cache as they were.
+    ///
+    /// >>> model = kiln.EncoderDecoder(translator)
+    /// >>> cache = model.encode({"input_ids": [[1, 5, 2]]}).cache()
+    /// >>> model.step(cache, [0]).shape, cache.lengths
+    /// ((1, 13), [1])
+    #[pyo3(signature = (cache, tokens, *, time_limit=None, cancel=None))]
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        cache: &Bound<'py, DecoderCache>,
+        tokens: &Bound<'py, PyAny>,
+        time_limit: Option<f64>,
+        cancel: Option<&Bound<'py, Cancel>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let tokens = decoder::list(tokens)?;
+        let watch = Watch::new(&self.calls, cancel.map(|cancel| cancel.get()));
+        let time_limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
+        let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
+        let mut cache = cache.get().held(py)?;
+        let logits = {
+            let cache = &mut *cache;
+            py.detach(|| self.model.step(cache, &tokens, &options))
+        };
+        drop(cache);
+        let logits = logits.map_err(|error| watch.raised().unwrap_or_else(|| errors::decoder(py, &error)))?;
+        values::give(py, Value::Tensor(logits))
+    }
+
+    /// The inputs of the encoder.
+    ///
+    /// >>> [port.name for port in kiln.EncoderDecoder(translator).inputs]
+    /// ['input_ids']
+    #[getter]
+    fn inputs(&self) -> Vec<Port> {
+        self.model.inputs().iter().map(Port::new).collect()
+    }
+
+    /// Counters of the encoder, of the keys and values of cross-attention, and of the decoder's steps, each as of
+    /// `kiln.Session.stats`.
+    ///
+    /// >>> sorted(kiln.EncoderDecoder(translator).stats())
+    /// ['cross', 'encoder', 'steps']
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        for (name, session) in ["encoder", "cross", "steps"].into_iter().zip(self.model.sessions()) {
+            all.set_item(name, session::stats(py, session)?)?;
+        }
+        Ok(all)
+    }
+
+    /// Ends every call of `encode` and `step` that runs now; later ones are served as ever.
+    ///
+    /// >>> kiln.EncoderDecoder(translator).cancel()          # usually from another thread
+    fn cancel(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What an encoder has made of texts or sounds, for any number of texts about them: `kiln.Generator` continues one. Made by
+/// `kiln.EncoderDecoder.encode`.
+///
+/// >>> encoded = kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5, 2]]})
+/// >>> encoded.sequences, encoded.bytes > 0
+/// (1, True)
+#[pyclass(frozen, module = "kiln")]
+pub(crate) struct Encoded {
+    pub(crate) encoded: kiln::Encoded,
+}
+
+#[pymethods]
+impl Encoded {
+    /// How many texts or sounds it is of.
+    ///
+    /// >>> kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5], [2, 3]]}).sequences
+    /// 2
+    #[getter]
+    fn sequences(&self) -> usize {
+        self.encoded.sequences()
+    }
+
+    /// Bytes of what all steps read.
+    ///
+    /// >>> kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5, 2]]}).bytes > 0
+    /// True
+    #[getter]
+    fn bytes(&self) -> usize {
+        self.encoded.bytes()
+    }
+
+    /// An empty cache for what is said about each of them, as of `kiln.Decoder.cache`, for `kiln.EncoderDecoder.step`.
+    ///
+    /// >>> kiln.EncoderDecoder(translator).encode({"input_ids": [[1, 5, 2]]}).cache(room=8).lengths
+    /// [0]
+    #[pyo3(signature = (*, room=512, most=4096))]
+    fn cache(&self, py: Python<'_>, room: usize, most: usize) -> PyResult<DecoderCache> {
+        let cache = py.detach(|| self.encoded.cache(room, most));
+        cache.map(DecoderCache::new).map_err(|error| errors::decoder(py, &error))
+    }
+}
+
+/// The files of a folder, or those of a list.
+fn files(model: &Bound<'_, PyAny>) -> PyResult<EncoderDecoderFiles> {
+    let py = model.py();
+    if let Ok(folder) = model.extract::<PathBuf>() {
+        let found = EncoderDecoderFiles::find(&folder).map_err(|error| errors::decoder(py, &error))?;
+        let file = folder.join("encoder_model.onnx");
+        let missing = || errors::not_found(py, format!("there is no file {}", file.display()), &file);
+        return found.ok_or_else(missing);
+    }
+    let listed: Option<Vec<PathBuf>> = model.extract().ok();
+    match listed.as_deref() {
+        Some([encoder, decoder]) => {
+            Ok(EncoderDecoderFiles { encoder: encoder.clone(), decoder: decoder.clone(), with_past: None })
+        }
+        Some([encoder, decoder, with_past]) => Ok(EncoderDecoderFiles {
+            encoder: encoder.clone(),
+            decoder: decoder.clone(),
+            with_past: Some(with_past.clone()),
+        }),
+        _ => Err(errors::error(py, "ModelError", "a model is a folder, or a list of two or three files")),
+    }
+}
