@@ -48,7 +48,8 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("dynasm", &["kernels/src/jit", "kernels/tests"]),
     ("opendal", &["crates/kiln-records/src/remote"]),
     ("cudarc", &["kernels/src/gpu/cuda"]),
-    ("tokio::", &["crates/kiln-records/src/remote"]),
+    ("tokio::", &["crates/kiln-records/src/remote", "crates/kiln-serve/src"]),
+    ("hyper", &["crates/kiln-serve/src"]),
     ("std::env::var", &["src/knobs.rs", "tests/remote", "kernels/src/gpu/cuda/tests.rs"]),
     ("iced_x86", &["kernels/src/jit", "kernels/tests"]),
 ];
@@ -170,6 +171,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("kiln-key", &["kiln-key-derive"]),
     ("kiln-key-derive", &[]),
     ("kiln-records", &["kiln-fork", "kiln-key"]),
+    ("kiln-serve", &[]),
 ];
 
 #[test]

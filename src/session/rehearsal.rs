@@ -101,6 +101,17 @@ struct Candidate {
 }
 
 impl Session {
+    /// Types and shapes of the requests that records know of this model, those of the shortest first. They are hints
+    /// that anybody may have written: what a request of them takes has to be bounded.
+    #[must_use]
+    pub fn remembered(&self) -> Vec<Vec<Option<TensorSpec>>> {
+        let Some(requests) = &self.requests else { return Vec::new() };
+        let known = requests.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known: Vec<(u64, &RequestKey)> = known.iter().map(|(key, &nanos)| (nanos, key)).collect();
+        known.sort_by_key(|(nanos, _)| *nanos);
+        known.into_iter().filter_map(|(_, key)| key.specs()).collect()
+    }
+
     /// Makes plans of the recorded requests, and runs the shortest one, within the time that follows from `begun`.
     /// Returns the number of executors that were rebuilt.
     pub(super) fn rehearse(&self, begun: &LoadClock) -> usize {

@@ -1,6 +1,6 @@
 //! The `kiln` command: arguments become validated objects, which run and return an exit code.
 //!
-//! Each subcommand is a file ([`demo`], [`run`], `generate`, [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`machine`], [`lists`]); what they
+//! Each subcommand is a file ([`demo`], [`run`], `generate`, `serve`, [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`machine`], [`lists`]); what they
 //! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
 //! that is handed down, so that a closed pipe ends a command quietly.
 
@@ -35,6 +35,8 @@ mod progress;
 mod report;
 mod run;
 mod selection;
+#[cfg(feature = "serve")]
+mod serve;
 mod setup;
 mod shape;
 mod statistics;
@@ -81,6 +83,10 @@ enum Command {
     #[cfg(feature = "generate")]
     #[command(after_help = CONTRACT)]
     Generate(generate::Args),
+    /// Answers requests of the Open Inference Protocol by REST, as clients of Triton and KServe send them
+    #[cfg(feature = "serve")]
+    #[command(after_help = CONTRACT)]
+    Serve(serve::Args),
     /// Measures a model over requests of changing shapes
     #[command(after_help = CONTRACT)]
     Bench(bench::Args),
@@ -147,6 +153,8 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
         Command::Run(args) => run::run(&args, screen),
         #[cfg(feature = "generate")]
         Command::Generate(args) => generate::run(&args, screen),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(&args, screen),
         Command::Bench(args) => bench::run(&args, screen),
         Command::Report(args) => report::run(&args, screen),
         Command::Tune(args) => tune::run(&args, screen),

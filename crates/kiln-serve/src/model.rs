@@ -1,0 +1,159 @@
+//! What the server asks of a runtime: models that are loaded from files and run requests.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::datatype::Datatype;
+
+/// An input or output that a model declares.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// Its element type; `None` where the protocol has no name for it, and no request can give or ask for it.
+    pub datatype: Option<Datatype>,
+    /// What the model calls the type.
+    pub declared: String,
+    /// Its dimensions, `None` where one is not known; `None` for a rank that is not known.
+    pub shape: Option<Vec<Option<usize>>>,
+    /// Whether a request may leave it out.
+    pub is_optional: bool,
+}
+
+/// The elements of a tensor in row-major order.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// Elements of a fixed width, little-endian, without padding.
+    Bytes(Bytes),
+    /// The elements of a tensor of [`Datatype::Bytes`].
+    Texts(Vec<String>),
+}
+
+/// An input of a request or an output of its answer.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// The port's name.
+    pub name: String,
+    /// The element type.
+    pub datatype: Datatype,
+    /// The dimensions.
+    pub shape: Vec<usize>,
+    /// The elements, as many as the shape says.
+    pub values: Values,
+}
+
+/// Why a model gave no outputs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The request is at fault.
+    Refused(String),
+    /// Its time was over.
+    TimedOut,
+    /// Its client has gone.
+    Cancelled,
+    /// There was no memory for it.
+    NoMemory(String),
+    /// The model or the runtime is at fault.
+    Failed(String),
+}
+
+/// How long a request is wanted. Held by who waits for the answer and by who makes it.
+#[derive(Debug)]
+pub struct Ticket {
+    deadline: Option<Instant>,
+    cancelled: AtomicBool,
+}
+
+impl Ticket {
+    /// One that is wanted until that time.
+    #[must_use]
+    pub fn until(deadline: Option<Instant>) -> Ticket {
+        Ticket { deadline, cancelled: AtomicBool::new(false) }
+    }
+
+    /// Says that nobody waits any more.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody waits any more.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// When its time is over.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// What is left of its time: `None` without a limit, zero when it is over.
+    #[must_use]
+    pub fn left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether it is cancelled or its time is over, and which.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Cancelled`] or [`Failure::TimedOut`].
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.is_cancelled() {
+            return Err(Failure::Cancelled);
+        }
+        if self.left().is_some_and(|left| left.is_zero()) { Err(Failure::TimedOut) } else { Ok(()) }
+    }
+}
+
+/// Look-ups of a model's requests in the runtime's cache, by how they were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lookups {
+    /// By what was there.
+    pub hit: u64,
+    /// By building it as a record says.
+    pub record: u64,
+    /// By choosing and building it.
+    pub miss: u64,
+}
+
+/// A model that is loaded. Requests of many threads run on it at the same time.
+pub trait Model: Send + Sync {
+    /// Its inputs.
+    fn inputs(&self) -> &[Port];
+
+    /// Its outputs.
+    fn outputs(&self) -> &[Port];
+
+    /// Runs a request, whose inputs have been held against the ports: names, types, ranks and fixed dimensions. Returns
+    /// all outputs in the model's order, those that the protocol has no name for left out.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    fn run(&self, inputs: Vec<Tensor>, ticket: &Arc<Ticket>) -> Result<Vec<Tensor>, Failure>;
+
+    /// Its look-ups since it was loaded.
+    fn lookups(&self) -> Lookups;
+
+    /// Called once before the process ends: keeps what has been learnt.
+    fn save(&self);
+}
+
+/// Loads models.
+pub trait Loader: Send + Sync {
+    /// Loads the file, and runs what is known of its requests, so that the first one meets a warm model.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be loaded, without the path.
+    fn load(&self, file: &Path) -> Result<Arc<dyn Model>, String>;
+
+    /// Bytes in use, by what they are for.
+    fn memory(&self) -> Vec<(&'static str, u64)>;
+}

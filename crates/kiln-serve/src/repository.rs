@@ -1,0 +1,134 @@
+//! The files of models, as Triton lays them out: `NAME/VERSION/model.onnx`, of which the highest version counts; also
+//! `NAME/model.onnx` and `NAME.onnx`, which are version 1.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Where models come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A folder of models.
+    Folder(PathBuf),
+    /// One model, by its name and its file or folder.
+    Named(String, PathBuf),
+}
+
+/// The state of a file: its name, bytes, and when it was last written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FileState {
+    name: PathBuf,
+    bytes: u64,
+    written: Option<SystemTime>,
+}
+
+/// The files that a model is read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signature(Vec<FileState>);
+
+/// A model that was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) version: u64,
+    pub(crate) file: PathBuf,
+    pub(crate) signature: Signature,
+}
+
+/// The models of all sources by their names. Of two with one name the first counts.
+pub(crate) fn find(sources: &[Source]) -> io::Result<BTreeMap<String, Found>> {
+    let mut models = BTreeMap::new();
+    for source in sources {
+        match source {
+            Source::Named(name, path) => {
+                let found = if path.is_dir() { in_folder(path)? } else { Some(version_one(path)?) };
+                let missing = || io::Error::new(io::ErrorKind::NotFound, format!("model '{name}': no model.onnx"));
+                models.entry(name.clone()).or_insert(found.ok_or_else(missing)?);
+            }
+            Source::Folder(folder) => {
+                for entry in fs::read_dir(folder)? {
+                    let path = entry?.path();
+                    let Some((name, found)) = entry_of(&path)? else { continue };
+                    models.entry(name).or_insert(found);
+                }
+            }
+        }
+    }
+    Ok(models)
+}
+
+/// The model that an entry of a folder is, if it is one.
+fn entry_of(path: &Path) -> io::Result<Option<(String, Found)>> {
+    let text = |name: Option<&std::ffi::OsStr>| name.and_then(|name| name.to_str()).map(str::to_owned);
+    if path.is_dir() {
+        let Some(name) = text(path.file_name()).filter(|name| !name.starts_with('.')) else { return Ok(None) };
+        return Ok(in_folder(path)?.map(|found| (name, found)));
+    }
+    let is_model = path.extension().is_some_and(|extension| extension == "onnx") && path.is_file();
+    let Some(name) = text(path.file_stem()).filter(|_| is_model) else { return Ok(None) };
+    Ok(Some((name, version_one(path)?)))
+}
+
+fn version_one(file: &Path) -> io::Result<Found> {
+    Ok(Found { version: 1, file: file.to_owned(), signature: Signature(vec![state(file)?]) })
+}
+
+/// The newest version in a model's folder.
+fn in_folder(folder: &Path) -> io::Result<Option<Found>> {
+    let mut newest = None;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_number = !name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit());
+        let Some(version) = is_number.then(|| name.parse::<u64>().ok()).flatten() else { continue };
+        if path.join("model.onnx").is_file() && newest.as_ref().is_none_or(|(highest, _)| version > *highest) {
+            newest = Some((version, path));
+        }
+    }
+    let (version, folder) = match newest {
+        Some(newest) => newest,
+        None if folder.join("model.onnx").is_file() => (1, folder.to_owned()),
+        None => return Ok(None),
+    };
+    // Weights may lie in files beside the model.
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&folder)? {
+        let path = entry?.path();
+        if path.is_file() {
+            files.push(state(&path)?);
+        }
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Some(Found { version, file: folder.join("model.onnx"), signature: Signature(files) }))
+}
+
+fn state(file: &Path) -> io::Result<FileState> {
+    let found = fs::metadata(file)?;
+    Ok(FileState { name: file.to_owned(), bytes: found.len(), written: found.modified().ok() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_version_counts_and_other_folders_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in ["a/2/model.onnx", "a/10/model.onnx", "a/011/model.onnx", "a/x/model.onnx", "b/model.onnx"] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        for path in ["c.onnx", "d.txt", "a/99"] {
+            fs::write(folder.path().join(path), "").unwrap();
+        }
+        fs::create_dir_all(folder.path().join("e/1")).unwrap();
+        let found = find(&[Source::Folder(folder.path().to_owned())]).unwrap();
+        let found: Vec<(&str, u64)> = found.iter().map(|(name, found)| (name.as_str(), found.version)).collect();
+        assert_eq!(found, [("a", 10), ("b", 1), ("c", 1)]);
+        let named = [Source::Named("n".to_owned(), folder.path().join("a"))];
+        assert_eq!(find(&named).unwrap()["n"].version, 10);
+        assert!(find(&[Source::Named("n".to_owned(), folder.path().join("e"))]).is_err());
+    }
+}

@@ -1,0 +1,278 @@
+//! From a path and a method to an answer of HTTP.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::{Method, Request, Response, StatusCode};
+use tokio::sync::oneshot;
+
+use crate::answer::Answer;
+use crate::pages;
+use crate::refusal::Refusal;
+use crate::registry::Loaded;
+use crate::service::{self, JSON_LENGTH, Service};
+
+/// Most bytes of a body that is no inference request.
+const SMALL: usize = 64 << 10;
+
+/// A body that is there already, in parts.
+#[derive(Debug, Default)]
+pub(crate) struct Parts(VecDeque<Bytes>);
+
+impl Body for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|part| Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|part| part.len() as u64).sum())
+    }
+}
+
+/// What a path is about.
+#[derive(Debug, PartialEq, Eq)]
+enum Route<'p> {
+    Health,
+    Ready,
+    Server,
+    Metrics,
+    AllStatistics,
+    Index,
+    Load(&'p str),
+    Unload(&'p str),
+    Model(OfModel<'p>),
+}
+
+/// A page of a model.
+#[derive(Debug, PartialEq, Eq)]
+struct OfModel<'p> {
+    name: &'p str,
+    version: Option<&'p str>,
+    page: Page,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    Metadata,
+    Ready,
+    Config,
+    Statistics,
+    Infer,
+}
+
+impl Route<'_> {
+    fn of<'p>(path: &[&'p str]) -> Option<Route<'p>> {
+        Some(match path {
+            ["metrics"] => Route::Metrics,
+            ["v2"] => Route::Server,
+            ["v2", "health", "live"] => Route::Health,
+            ["v2", "health", "ready"] => Route::Ready,
+            ["v2", "models", "stats"] => Route::AllStatistics,
+            ["v2", "repository", "index"] => Route::Index,
+            ["v2", "repository", "models", name, "load"] => Route::Load(name),
+            ["v2", "repository", "models", name, "unload"] => Route::Unload(name),
+            ["v2", "models", name, "versions", version, rest @ ..] => {
+                Route::Model(OfModel { name, version: Some(version), page: Page::of(rest)? })
+            }
+            ["v2", "models", name, rest @ ..] => Route::Model(OfModel { name, version: None, page: Page::of(rest)? }),
+            _ => return None,
+        })
+    }
+
+    fn method(&self) -> Method {
+        match self {
+            Route::Index | Route::Load(_) | Route::Unload(_) => Method::POST,
+            Route::Model(OfModel { page: Page::Infer, .. }) => Method::POST,
+            _ => Method::GET,
+        }
+    }
+}
+
+impl Page {
+    fn of(path: &[&str]) -> Option<Page> {
+        Some(match path {
+            [] => Page::Metadata,
+            ["ready"] => Page::Ready,
+            ["config"] => Page::Config,
+            ["stats"] => Page::Statistics,
+            ["infer"] => Page::Infer,
+            _ => return None,
+        })
+    }
+}
+
+/// The parts of a path, each decoded by itself: a slash in a name is no slash of the path.
+fn parts(path: &str) -> Result<Vec<String>, Refusal> {
+    let bad = || Refusal::bad("the path is not percent-encoded UTF-8");
+    let decode = |part: &str| {
+        let (mut bytes, mut rest) = (Vec::with_capacity(part.len()), part.as_bytes());
+        while let Some((&byte, tail)) = rest.split_first() {
+            rest = tail;
+            if byte != b'%' {
+                bytes.push(byte);
+                continue;
+            }
+            let (digits, tail) = rest.split_at_checked(2).ok_or_else(bad)?;
+            let digit = |byte: u8| char::from(byte).to_digit(16);
+            let (high, low) = digit(digits[0]).zip(digit(digits[1])).ok_or_else(bad)?;
+            bytes.push((high * 16 + low) as u8);
+            rest = tail;
+        }
+        String::from_utf8(bytes).map_err(|_| bad())
+    };
+    path.strip_prefix('/').unwrap_or(path).split('/').map(decode).collect()
+}
+
+/// Answers a request; a refusal is an answer too.
+pub(crate) async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<Response<Parts>, Infallible> {
+    Ok(route(&service, request).await.unwrap_or_else(refused))
+}
+
+async fn route(service: &Arc<Service>, request: Request<Incoming>) -> Result<Response<Parts>, Refusal> {
+    let path = parts(request.uri().path())?;
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let route = Route::of(&path).ok_or_else(|| Refusal::unknown("there is no such page"))?;
+    let method = route.method();
+    if *request.method() != method {
+        let mut response = refused(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, format!("this page takes {method}")));
+        let allowed = if method == Method::POST { "POST" } else { "GET" };
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+        return Ok(response);
+    }
+    let registry = &service.registry;
+    match route {
+        Route::Health => Ok(json(StatusCode::OK, &pages::health(service))),
+        Route::Ready => {
+            let status = if service.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            Ok(json(status, &pages::health(service)))
+        }
+        Route::Server => Ok(json(StatusCode::OK, &pages::server())),
+        Route::Metrics => {
+            let text = pages::metrics(service);
+            Ok(response(StatusCode::OK, "text/plain; version=0.0.4", [text.into()].into()))
+        }
+        Route::AllStatistics => Ok(json(StatusCode::OK, &pages::statistics(&registry.ready()))),
+        Route::Index => {
+            let only_ready = small_object(request).await?.get("ready").and_then(serde_json::Value::as_bool);
+            Ok(json(StatusCode::OK, &pages::index(registry, only_ready.unwrap_or(false))))
+        }
+        Route::Load(name) => {
+            let body = small_object(request).await?;
+            if let Some(name) = body.get("parameters").and_then(|given| given.as_object()?.keys().next()) {
+                return Err(Refusal::bad(format!(
+                    "the parameter '{name}': models are loaded as their folders have them"
+                )));
+            }
+            let (service, name) = (Arc::clone(service), name.to_owned());
+            elsewhere(move || service.registry.load(&name)).await??;
+            Ok(response(StatusCode::OK, "application/json", VecDeque::new()))
+        }
+        Route::Unload(name) => {
+            let (service, name) = (Arc::clone(service), name.to_owned());
+            elsewhere(move || service.registry.unload(&name)).await??;
+            Ok(response(StatusCode::OK, "application/json", VecDeque::new()))
+        }
+        Route::Model(OfModel { name, version, page }) => {
+            let loaded = registry.get(name, version)?;
+            model(service, loaded, page, request).await
+        }
+    }
+}
+
+async fn model(
+    service: &Service,
+    loaded: Loaded,
+    page: Page,
+    request: Request<Incoming>,
+) -> Result<Response<Parts>, Refusal> {
+    Ok(match page {
+        Page::Metadata => json(StatusCode::OK, &pages::metadata(&service.registry, &loaded)),
+        Page::Ready => json(StatusCode::OK, &serde_json::json!({ "name": loaded.name, "ready": true })),
+        Page::Config => json(StatusCode::OK, &pages::config(&loaded)),
+        Page::Statistics => json(StatusCode::OK, &pages::statistics(&[loaded])),
+        Page::Infer => {
+            let Answer { json, parts } = service.infer(loaded, request).await?;
+            let kind = if json.is_some() { "application/octet-stream" } else { "application/json" };
+            let mut response = response(StatusCode::OK, kind, parts.into());
+            if let Some(length) = json {
+                response.headers_mut().insert(HeaderName::from_static(JSON_LENGTH), length.into());
+            }
+            response
+        }
+    })
+}
+
+/// Runs what takes long on a thread of its own.
+async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+    let failed = || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no thread could do it");
+    let (sender, done) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("kiln-load".to_owned());
+    thread.spawn(move || drop(sender.send(work()))).map_err(|_| failed())?;
+    done.await.map_err(|_| failed())
+}
+
+/// A small body: an object of JSON, or nothing.
+async fn small_object(request: Request<Incoming>) -> Result<serde_json::Value, Refusal> {
+    let body = service::read(request.into_body(), SMALL).await?;
+    if body.is_empty() {
+        return Ok(serde_json::json!({}));
+    }
+    let value: serde_json::Value =
+        serde_json::from_slice(&body).map_err(|error| Refusal::bad(format!("the body is no JSON: {error}")))?;
+    if value.is_object() { Ok(value) } else { Err(Refusal::bad("the body is no object of JSON")) }
+}
+
+fn response(status: StatusCode, kind: &'static str, parts: VecDeque<Bytes>) -> Response<Parts> {
+    let parts = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let mut response = Response::new(Parts(parts));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+fn json(status: StatusCode, value: &serde_json::Value) -> Response<Parts> {
+    response(status, "application/json", [value.to_string().into()].into())
+}
+
+fn refused(refusal: Refusal) -> Response<Parts> {
+    let mut response = json(refusal.status, &serde_json::json!({ "error": refusal.message }));
+    if matches!(refusal.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_path_are_decoded_after_they_are_taken_apart() {
+        assert_eq!(parts("/v2/models/a%2Fb").unwrap(), ["v2", "models", "a/b"]);
+        for path in ["/%", "/%2", "/%zz", "/%ff"] {
+            assert!(parts(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn models_have_pages_with_and_without_a_version() {
+        let of = |name, version, page| Some(Route::Model(OfModel { name, version, page }));
+        assert_eq!(Route::of(&["v2", "models", "m"]), of("m", None, Page::Metadata));
+        assert_eq!(Route::of(&["v2", "models", "m", "versions", "2", "infer"]), of("m", Some("2"), Page::Infer));
+        assert_eq!(Route::of(&["v2", "models", "m", "other"]), None);
+        assert_eq!(Route::of(&["v2", "systemsharedmemory", "status"]), None);
+    }
+}

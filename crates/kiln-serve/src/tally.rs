@@ -1,0 +1,101 @@
+//! What is counted of a model's requests.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Ok,
+    /// Its client is at fault.
+    Refused,
+    /// The queue was full.
+    Full,
+    TimedOut,
+    Cancelled,
+    Failed,
+}
+
+impl Outcome {
+    pub(crate) const ALL: [Outcome; 6] =
+        [Outcome::Ok, Outcome::Refused, Outcome::Full, Outcome::TimedOut, Outcome::Cancelled, Outcome::Failed];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Refused => "refused",
+            Outcome::Full => "full",
+            Outcome::TimedOut => "timed_out",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Failed => "failed",
+        }
+    }
+
+    /// How a request with an answer of that status ended.
+    pub(crate) fn of_status(status: u16) -> Outcome {
+        match status {
+            200..=299 => Outcome::Ok,
+            429 => Outcome::Full,
+            504 => Outcome::TimedOut,
+            400..=499 => Outcome::Refused,
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+/// How often something happened, and how long it took in all.
+#[derive(Debug, Default)]
+pub(crate) struct Span {
+    count: AtomicU64,
+    nanos: AtomicU64,
+}
+
+impl Span {
+    pub(crate) fn add(&self, time: Duration) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.nanos.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn nanos(&self) -> u64 {
+        self.nanos.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of a model's version. They outlive a reload.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    outcomes: [AtomicU64; 6],
+    /// Requests with an answer of outputs, from their headers to their answer.
+    pub(crate) success: Span,
+    /// All others.
+    pub(crate) fail: Span,
+    /// From the queue's end to its front.
+    pub(crate) queue: Span,
+    pub(crate) input: Span,
+    pub(crate) infer: Span,
+    pub(crate) output: Span,
+    /// Milliseconds since 1970 of the last request.
+    last: AtomicU64,
+}
+
+impl Tally {
+    /// Counts a request that took so long.
+    pub(crate) fn end(&self, outcome: Outcome, time: Duration) {
+        self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        if outcome == Outcome::Ok { &self.success } else { &self.fail }.add(time);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.last.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn count(&self, outcome: Outcome) -> u64 {
+        self.outcomes[outcome as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn last(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
+    }
+}

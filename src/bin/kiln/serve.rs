@@ -1,0 +1,120 @@
+//! `kiln serve`: models behind the Open Inference Protocol. The server is the crate `kiln-serve`; here are its arguments
+//! and what it loads.
+
+mod model;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln::{Cache, Threads};
+use kiln_kernels::Parallel;
+use kiln_serve::{Event, Loader, ServeError, Server, Settings, Source};
+
+use crate::failure::{Code, Failure, Outcome, WithCode};
+use crate::serve::model::Sessions;
+use crate::setup::{DefaultCacheMode, SessionArgs};
+
+/// What was typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The folder of models: NAME/VERSION/model.onnx, NAME/model.onnx or NAME.onnx
+    #[arg(required_unless_present = "models")]
+    folder: Option<PathBuf>,
+    /// A model and its file or folder; may be given several times
+    #[arg(long = "model", value_name = "NAME=PATH", help_heading = "Server")]
+    models: Vec<NamedModel>,
+    /// The name or address to listen at
+    #[arg(long, default_value = "127.0.0.1", help_heading = "Server")]
+    host: String,
+    /// The port to listen at; 0 picks one, which is printed
+    #[arg(long, default_value_t = 8000, help_heading = "Server")]
+    port: u16,
+    /// Requests that may wait beside those that run, of which there are as many as threads; one more is refused with 429
+    #[arg(long, value_name = "N", default_value_t = 128, help_heading = "Server")]
+    queue: u16,
+    /// Most bytes of a request's body
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = "Server")]
+    max_body: u32,
+    /// How long requests in hand are waited for after SIGTERM, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 20_000, help_heading = "Server")]
+    drain_limit: u64,
+    #[command(flatten)]
+    session: SessionArgs,
+}
+
+/// `NAME=PATH`.
+#[derive(Clone, Debug)]
+struct NamedModel {
+    name: String,
+    path: PathBuf,
+}
+
+impl FromStr for NamedModel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NamedModel, String> {
+        match text.split_once('=') {
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => {
+                Ok(NamedModel { name: name.to_owned(), path: path.into() })
+            }
+            _ => Err("it is not NAME=PATH".to_owned()),
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
+    let mut options = args.session.options(DefaultCacheMode::Records)?;
+    let threads = Threads::new(options.threads).failed(|| "--threads")?;
+    options.pool = Some(threads.clone());
+    let cache = Arc::new(Cache::new(options.cache_limits));
+    options.cache = Some(Arc::clone(&cache));
+    let named = args.models.iter().map(|model| Source::Named(model.name.clone(), model.path.clone()));
+    let settings = Settings {
+        host: args.host.clone(),
+        port: args.port,
+        lanes: threads.threads(),
+        queue: usize::from(args.queue),
+        max_body: args.max_body as usize,
+        time_limit: options.time_limit,
+        drain_limit: Duration::from_millis(args.drain_limit),
+        sources: named.chain(args.folder.clone().map(Source::Folder)).collect(),
+    };
+    let server = Server::bind(settings)?;
+    writeln!(screen, "listening on http://{}", server.address())?;
+    screen.flush()?;
+    let loader: Arc<dyn Loader> = Arc::new(Sessions::new(options, cache));
+    // A reader that has closed the pipe does not end a server.
+    server.run(loader, &mut |event| drop(print(&event, screen)))?;
+    writeln!(screen, "ended")?;
+    Ok(())
+}
+
+fn print(event: &Event, screen: &mut dyn Write) -> std::io::Result<()> {
+    match event {
+        Event::Ready(models) => writeln!(screen, "ready: {}", models.join(", "))?,
+        Event::Refreshed { loaded, failed, removed } => {
+            for (what, models) in [("loaded", loaded), ("not loaded", failed), ("gone", removed)] {
+                for model in models {
+                    writeln!(screen, "{what}: {model}")?;
+                }
+            }
+            writeln!(screen, "looked through the models")?;
+        }
+        Event::Draining => writeln!(screen, "ending: requests in hand are answered")?,
+    }
+    screen.flush()
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Failure {
+        let code = match &error {
+            ServeError::System { .. } => Code::Failed,
+            _ => Code::Usage,
+        };
+        Failure::new(code, error)
+    }
+}

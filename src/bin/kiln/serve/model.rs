@@ -1,0 +1,250 @@
+//! Sessions as models of the server: types and shapes as the protocol has them, tensors over the bytes of requests, and
+//! what a session's error says to a client.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kiln::exec::BuildError;
+use kiln::graph::NodeError;
+use kiln::session::Port as SessionPort;
+use kiln::{Cache, Cancel, DType, Dim, RunOptions, Session, SessionError, SessionOptions, Stopped};
+use kiln::{Tensor, TensorError, TensorSpec, Value, ValueKind};
+use kiln_kernels::KernelError;
+use kiln_serve::{Datatype, Failure, Loader, Lookups, Model, Port, Tensor as WireTensor, Ticket, Values};
+
+/// Most bytes of a request that is made up to warm a model.
+const WARM_BYTES: usize = 64 << 20;
+
+/// The longest such request.
+const WARM_TIME: Duration = Duration::from_secs(10);
+
+/// Loads sessions that share threads and cache.
+pub(super) struct Sessions {
+    options: SessionOptions,
+    cache: Arc<Cache>,
+}
+
+impl Sessions {
+    pub(super) fn new(options: SessionOptions, cache: Arc<Cache>) -> Sessions {
+        Sessions { options, cache }
+    }
+}
+
+impl Loader for Sessions {
+    fn load(&self, file: &Path) -> Result<Arc<dyn Model>, String> {
+        let hidden = |error: SessionError| {
+            let folder = file.parent().map_or(String::new(), |folder| format!("{}/", folder.display()));
+            let text = error.to_string();
+            // Clients may ask for it, and paths are none of their business.
+            if folder.is_empty() { text } else { text.replace(&folder, "") }
+        };
+        let session = Session::load(file, &self.options).map_err(hidden)?;
+        let model = Served::new(session);
+        model.warm();
+        Ok(Arc::new(model))
+    }
+
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        vec![("executors", self.cache.account().bytes() as u64)]
+    }
+}
+
+/// A session with its ports as the protocol has them.
+struct Served {
+    session: Session,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+}
+
+/// The type that the protocol has a name for.
+fn datatype(dtype: DType) -> Option<Datatype> {
+    Some(match dtype {
+        DType::Bool => Datatype::Bool,
+        DType::U8 => Datatype::Uint8,
+        DType::U16 => Datatype::Uint16,
+        DType::U32 => Datatype::Uint32,
+        DType::U64 => Datatype::Uint64,
+        DType::I8 => Datatype::Int8,
+        DType::I16 => Datatype::Int16,
+        DType::I32 => Datatype::Int32,
+        DType::I64 => Datatype::Int64,
+        DType::F16 => Datatype::Fp16,
+        DType::BF16 => Datatype::Bf16,
+        DType::F32 => Datatype::Fp32,
+        DType::F64 => Datatype::Fp64,
+        DType::String => Datatype::Bytes,
+        _ => return None,
+    })
+}
+
+/// Kiln's name of a type of the protocol.
+fn dtype(datatype: Datatype) -> DType {
+    match datatype {
+        Datatype::Bool => DType::Bool,
+        Datatype::Uint8 => DType::U8,
+        Datatype::Uint16 => DType::U16,
+        Datatype::Uint32 => DType::U32,
+        Datatype::Uint64 => DType::U64,
+        Datatype::Int8 => DType::I8,
+        Datatype::Int16 => DType::I16,
+        Datatype::Int32 => DType::I32,
+        Datatype::Int64 => DType::I64,
+        Datatype::Fp16 => DType::F16,
+        Datatype::Bf16 => DType::BF16,
+        Datatype::Fp32 => DType::F32,
+        Datatype::Fp64 => DType::F64,
+        Datatype::Bytes => DType::String,
+    }
+}
+
+fn port(port: &SessionPort) -> Port {
+    let is_tensor = port.kind == ValueKind::Tensor;
+    let size = |dim: &Dim| match dim {
+        Dim::Fixed(size) => Some(*size),
+        _ => None,
+    };
+    let declared = port.dtype.map_or_else(|| "unknown".to_owned(), |dtype| dtype.to_string().to_uppercase());
+    Port {
+        name: port.name.clone(),
+        datatype: port.dtype.filter(|_| is_tensor).and_then(datatype),
+        declared: if is_tensor { declared } else { format!("{:?} of {declared}", port.kind) },
+        shape: port.dims.as_ref().map(|dims| dims.iter().map(size).collect()),
+        is_optional: port.has_default,
+    }
+}
+
+impl Served {
+    fn new(session: Session) -> Served {
+        let inputs = session.inputs().iter().map(port).collect();
+        let outputs = session.outputs().iter().map(port).collect();
+        Served { session, inputs, outputs }
+    }
+
+    /// Runs one request on zeros: one that records remember, or one of the shapes that the model declares. A request
+    /// that fails on zeros says nothing of others.
+    fn warm(&self) {
+        let remembered = self.session.remembered().into_iter().next();
+        let Some(specs) = remembered.or_else(|| self.declared()) else { return };
+        let sizes =
+            specs.iter().flatten().map(|spec| spec.elements().map(|count| count.saturating_mul(spec.dtype.size())));
+        let bytes = sizes.map(|size| size.unwrap_or(usize::MAX)).fold(0, usize::saturating_add);
+        if bytes > WARM_BYTES {
+            return;
+        }
+        let mut inputs = Vec::new();
+        for (port, spec) in self.inputs.iter().zip(specs) {
+            let Some(spec) = spec else { continue };
+            let Ok(tensor) = Tensor::zeros(spec) else { return };
+            inputs.push((port.name.as_str(), Value::Tensor(tensor)));
+        }
+        let options = RunOptions { time_limit: Some(WARM_TIME), cancel: None };
+        drop(self.session.run_values_with(&inputs, &options));
+    }
+
+    /// The types and shapes of all inputs, where the model leaves nothing open.
+    fn declared(&self) -> Option<Vec<Option<TensorSpec>>> {
+        let spec = |port: &Port| {
+            if port.is_optional {
+                return Some(None);
+            }
+            let shape: Vec<usize> = port.shape.as_ref()?.iter().copied().collect::<Option<_>>()?;
+            Some(Some(TensorSpec::new(dtype(port.datatype?), shape)))
+        };
+        self.inputs.iter().map(spec).collect()
+    }
+}
+
+/// The bytes of an output, which the answer keeps alive.
+struct OutputBytes(Tensor);
+
+impl AsRef<[u8]> for OutputBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl Model for Served {
+    fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    fn run(&self, inputs: Vec<WireTensor>, ticket: &Arc<Ticket>) -> Result<Vec<WireTensor>, Failure> {
+        let mut values = Vec::with_capacity(inputs.len());
+        for WireTensor { name, datatype, shape, values: elements } in inputs {
+            let tensor = match elements {
+                Values::Bytes(bytes) => Tensor::from_bytes(TensorSpec::new(dtype(datatype), shape), &bytes),
+                Values::Texts(texts) => Tensor::from_strings(shape, texts),
+            };
+            let tensor = tensor.map_err(|error| match error {
+                TensorError::Refused(_) | TensorError::Memory { .. } => {
+                    Failure::NoMemory(format!("input '{name}': {error}"))
+                }
+                error => Failure::Refused(format!("input '{name}': {error}")),
+            })?;
+            values.push((name, Value::Tensor(tensor)));
+        }
+        let given: Vec<(&str, Value)> = values.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        let wanted = Arc::clone(ticket);
+        let cancel = Cancel::asking(move || wanted.is_cancelled());
+        let options = RunOptions { time_limit: ticket.left(), cancel: Some(cancel) };
+        let outputs = self.session.run_values_with(&given, &options).map_err(failure)?;
+        let mut made = Vec::with_capacity(outputs.len());
+        for (name, value) in outputs {
+            let Value::Tensor(tensor) = value else { continue };
+            let Some(datatype) = datatype(tensor.dtype()) else { continue };
+            let shape = tensor.shape().to_vec();
+            let values = match datatype {
+                Datatype::Bytes => {
+                    let texts = tensor.as_strings().map_err(|error| Failure::Failed(error.to_string()))?;
+                    Values::Texts(texts.to_vec())
+                }
+                _ => Values::Bytes(Bytes::from_owner(OutputBytes(tensor))),
+            };
+            made.push(WireTensor { name, datatype, shape, values });
+        }
+        Ok(made)
+    }
+
+    fn lookups(&self) -> Lookups {
+        let stats = self.session.share_stats();
+        Lookups { hit: stats.hits + stats.waits, record: stats.record_hits, miss: stats.misses }
+    }
+
+    fn save(&self) {
+        // What cannot be kept is chosen anew by the next process; the library warns of it.
+        drop(self.session.save_records());
+    }
+}
+
+/// What a session's error is to a client.
+fn failure(error: SessionError) -> Failure {
+    let text = error.to_string();
+    match error {
+        SessionError::Input { .. } | SessionError::Dimension { .. } => Failure::Refused(text),
+        SessionError::Memory { .. } => Failure::NoMemory(text),
+        SessionError::Run(error) => match error.stopped() {
+            Some(Stopped::Cancelled) => Failure::Cancelled,
+            Some(_) => Failure::TimedOut,
+            None => of_node(&error.error, text),
+        },
+        _ => Failure::Failed(text),
+    }
+}
+
+/// What a node's error is to a client: what its inputs caused is the request's fault.
+fn of_node(error: &NodeError, text: String) -> Failure {
+    match error {
+        NodeError::Body(inner) => of_node(&inner.error, text),
+        NodeError::Input(_) | NodeError::Shape(_) => Failure::Refused(text),
+        NodeError::Tensor(TensorError::Refused(_) | TensorError::Memory { .. })
+        | NodeError::Kernel(KernelError::Memory(_))
+        | NodeError::Build(BuildError::Kernel(KernelError::Memory(_))) => Failure::NoMemory(text),
+        _ => Failure::Failed(text),
+    }
+}
