@@ -81,6 +81,11 @@ fn json_and_binary_give_the_bits_of_a_session() {
     let answer = server.ask("POST", "/v2/models/sum/infer", &header, &body);
     assert_eq!(binary(&answer), [1.5, 3.0]);
 
+    // JSON that is too long to be read beside other connections.
+    let many = vec![0.25f32; 40_000];
+    let json = format!(r#"{{"inputs":[{{"name":"x","shape":[20000,2],"datatype":"FP32","data":{many:?}}}]}}"#);
+    assert_eq!(server.infer("dense", &json).json()["outputs"][0]["shape"], serde_json::json!([20_000, 3]));
+
     // An empty tensor, as KServe's client sends it.
     let json = r#"{"inputs":[{"name":"x","shape":[0,2],"datatype":"FP32","data":null}]}"#;
     assert_eq!(server.infer("dense", json).json()["outputs"][0]["data"], serde_json::json!([]));

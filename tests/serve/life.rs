@@ -138,6 +138,37 @@ fn sighup_swaps_models_and_a_bad_one_leaves_the_old_in_place() {
 }
 
 #[test]
+fn a_swap_refuses_no_request() {
+    let folder = slow();
+    let models = folder.path().join("models");
+    let mut server = Running::ready(&models, &["--threads", "2"]);
+    let json = r#"{"inputs":[{"name":"x","shape":[1,1],"datatype":"FP32","data":[1]}]}"#;
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let address = server.address.clone();
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            let mut count = 0;
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let stream = crate::running::send_to(&address, "POST", "/v2/models/slow/infer", "", json.as_bytes());
+                assert_eq!(Answer::read(stream).status, 200);
+                count += 1;
+            }
+            count
+        });
+        for products in [3001, 3002, 3003] {
+            replace(&models.join("slow.onnx"), &onnx_file::products(products));
+            server.signal(SIGHUP);
+            assert_eq!(server.line(), "loaded: slow version 1");
+            assert_eq!(server.line(), "looked through the models");
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(asked.join().unwrap() > 3);
+    });
+    let index = server.get("/v2/models/slow").json();
+    assert_eq!(index["outputs"][0]["name"], "y3003");
+}
+
+#[test]
 fn models_are_unloaded_and_loaded_by_name() {
     let folder = slow();
     let server = Running::ready(&folder.path().join("models"), &["--threads", "1"]);

@@ -70,16 +70,17 @@ pub(crate) struct Head {
     pub(crate) outputs: Option<Vec<OutputHead>>,
 }
 
+/// Values stay text until it is known that they are small: an error of the parser repeats what it found.
 #[derive(Deserialize)]
 struct RequestJson<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
-    parameters: Option<RequestParameters<'a>>,
+    parameters: Option<&'a RawValue>,
     #[serde(borrow)]
-    inputs: Bounded<InputJson<'a>, MOST_PORTS>,
+    inputs: &'a RawValue,
     #[serde(borrow)]
-    outputs: Option<Bounded<OutputJson<'a>, MOST_PORTS>>,
+    outputs: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -96,11 +97,12 @@ struct RequestParameters<'a> {
 struct InputJson<'a> {
     #[serde(borrow)]
     name: &'a RawValue,
-    shape: Bounded<u64, MOST_DIMS>,
+    #[serde(borrow)]
+    shape: &'a RawValue,
     #[serde(borrow)]
     datatype: &'a RawValue,
     #[serde(borrow)]
-    parameters: Option<TensorParameters<'a>>,
+    parameters: Option<&'a RawValue>,
     #[serde(borrow)]
     data: Option<&'a RawValue>,
 }
@@ -110,7 +112,7 @@ struct OutputJson<'a> {
     #[serde(borrow)]
     name: &'a RawValue,
     #[serde(borrow)]
-    parameters: Option<TensorParameters<'a>>,
+    parameters: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -178,6 +180,23 @@ fn optional<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>, what: &str, wante
     raw.map(|raw| small(raw, what, wanted)).transpose()
 }
 
+/// The items of a list of objects, one of inputs or outputs.
+fn objects<'a, T: Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Result<Vec<T>, Refusal> {
+    let wrong = || Refusal::bad(format!("'{what}' is no list of objects"));
+    let bad = |error| Refusal::bad(format!("'{what}': {error}"));
+    if !raw.get().starts_with('[') {
+        return Err(wrong());
+    }
+    let items: Bounded<&RawValue, MOST_PORTS> = serde_json::from_str(raw.get()).map_err(bad)?;
+    let item = |(place, item): (usize, &&'a RawValue)| {
+        if !item.get().starts_with('{') {
+            return Err(wrong());
+        }
+        serde_json::from_str(item.get()).map_err(|error| Refusal::bad(format!("'{what}', item {place}: {error}")))
+    };
+    items.0.iter().enumerate().map(item).collect()
+}
+
 /// Refuses JSON whose lists and objects lie too deep in each other.
 fn check_depth(json: &[u8]) -> Result<(), Refusal> {
     let (mut depth, mut in_string, mut at) = (0usize, false, 0);
@@ -214,10 +233,14 @@ impl Head {
             )));
         }
         check_depth(header)?;
+        if header.trim_ascii_start().first().is_some_and(|&first| first != b'{') {
+            return Err(Refusal::bad("the body's JSON is no inference request: it is no object"));
+        }
         let request: RequestJson<'_> = serde_json::from_slice(header)
             .map_err(|error| Refusal::bad(format!("the body's JSON is no inference request: {error}")))?;
         let (mut timeout, mut is_binary) = (None, false);
-        if let Some(parameters) = &request.parameters {
+        let parameters: Option<RequestParameters<'_>> = optional(request.parameters, "'parameters'", "an object")?;
+        if let Some(parameters) = &parameters {
             let micros: Option<u64> =
                 optional(parameters.timeout, "parameter 'timeout'", "a whole number of microseconds")?;
             // Triton's clients send 0 for none.
@@ -230,8 +253,9 @@ impl Head {
         }
         let start = header.as_ptr() as usize;
         let mut binary = json;
-        let mut inputs = Vec::with_capacity(request.inputs.0.len());
-        for input in &request.inputs.0 {
+        let given: Vec<InputJson<'_>> = objects(request.inputs, "inputs")?;
+        let mut inputs = Vec::with_capacity(given.len());
+        for input in &given {
             inputs.push(input.head(start, &mut binary, body.len())?);
         }
         if binary != body.len() {
@@ -241,9 +265,12 @@ impl Head {
                 binary - json
             )));
         }
-        let outputs = request.outputs.map(|outputs| outputs.0).filter(|outputs| !outputs.is_empty());
-        let output = |output: &OutputJson<'_>| output.head(is_binary);
-        let outputs = outputs.map(|outputs| outputs.iter().map(output).collect::<Result<_, _>>()).transpose()?;
+        let asked: Vec<OutputJson<'_>> = match request.outputs {
+            Some(outputs) => objects(outputs, "outputs")?,
+            None => Vec::new(),
+        };
+        let outputs: Vec<OutputHead> = asked.iter().map(|output| output.head(is_binary)).collect::<Result<_, _>>()?;
+        let outputs = (!outputs.is_empty()).then_some(outputs);
         let id = optional(request.id, "'id'", "a text")?;
         Ok(Head { id, timeout, is_binary, inputs, outputs })
     }
@@ -342,14 +369,18 @@ impl InputJson<'_> {
         let datatype: String = small(self.datatype, &format!("{what}: its datatype"), "a text")?;
         let datatype = Datatype::of_name(&datatype)
             .ok_or_else(|| Refusal::bad(format!("{what}: the protocol has no datatype {datatype}")))?;
-        let shape: Option<Vec<usize>> = self.shape.0.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+        let wanted = format!("a list of at most {MOST_DIMS} sizes");
+        let shape: Bounded<u64, MOST_DIMS> = small(self.shape, &format!("{what}: its shape"), &wanted)?;
+        let shape: Option<Vec<usize>> = shape.0.iter().map(|&dim| usize::try_from(dim).ok()).collect();
         let shape = shape.ok_or_else(|| Refusal::bad(format!("{what}: a dimension is too large")))?;
         let count = values::elements(&shape)
             .ok_or_else(|| Refusal::bad(format!("{what}: the elements of shape {shape:?} cannot be counted")))?;
-        if let Some(parameters) = &self.parameters {
+        let parameters: Option<TensorParameters<'_>> =
+            optional(self.parameters, &format!("{what}: its parameters"), "an object")?;
+        if let Some(parameters) = &parameters {
             parameters.check(&what)?;
         }
-        let size = self.parameters.as_ref().and_then(|parameters| parameters.binary_data_size);
+        let size = parameters.as_ref().and_then(|parameters| parameters.binary_data_size);
         let size: Option<u64> = optional(size, &format!("{what}: its binary_data_size"), "a number of bytes")?;
         let place = match (self.data, size) {
             (Some(_), Some(_)) => {
@@ -379,7 +410,9 @@ impl OutputJson<'_> {
     fn head(&self, is_binary: bool) -> Result<OutputHead, Refusal> {
         let name: String = small(self.name, "the name of an output", "a text")?;
         let what = format!("output '{name}'");
-        let Some(parameters) = &self.parameters else { return Ok(OutputHead { name, is_binary }) };
+        let parameters: Option<TensorParameters<'_>> =
+            optional(self.parameters, &format!("{what}: its parameters"), "an object")?;
+        let Some(parameters) = parameters else { return Ok(OutputHead { name, is_binary }) };
         parameters.check(&what)?;
         let own: Option<bool> = optional(parameters.binary_data, &format!("{what}: its binary_data"), "true or false")?;
         Ok(OutputHead { name, is_binary: own.unwrap_or(is_binary) })
@@ -465,7 +498,10 @@ mod tests {
         }
         assert_eq!(refused(r#"{"inputs":[]}"#), "input 'x' is not given");
         for (json, part) in [
-            (r#"{"inputs":[{"name":"x","shape":[-1,2],"datatype":"FP32","data":[]}]}"#, "expected u64"),
+            (
+                r#"{"inputs":[{"name":"x","shape":[-1,2],"datatype":"FP32","data":[]}]}"#,
+                "its shape is [-1,2], not a list of at most 32 sizes",
+            ),
             (r#"{"inputs":[{"name":"y","shape":[1,2],"datatype":"FP32","data":[]}]}"#, "no input 'y'; it has x"),
             (r#"{"inputs":[],"inputs":[]}"#, "duplicate field"),
             (r#"{"inputs":[],"parameters":{"timeout":"soon"}}"#, "'timeout' is \"soon\", not a whole number"),
@@ -479,9 +515,9 @@ mod tests {
         let deep = format!(r#"{{"inputs":[],"x":{}}}"#, "[".repeat(1_000_000));
         assert!(refused(&deep).contains("more than 100 lists"), "{}", refused(&deep));
         let many = format!(r#"{{"inputs":[{}1]}}"#, "1,".repeat(10));
-        assert!(refused(&many).contains("invalid type"));
-        let dims = format!(r#"{{"inputs":[{{"name":"x","shape":[{}1]}}]}}"#, "1,".repeat(32));
-        assert!(refused(&dims).contains("at most 32 items"), "{}", refused(&dims));
+        assert!(refused(&many).contains("no list of objects"));
+        let dims = format!(r#"{{"inputs":[{{"name":"x","datatype":"FP32","shape":[{}1]}}]}}"#, "1,".repeat(32));
+        assert!(refused(&dims).contains("not a list of at most 32 sizes"), "{}", refused(&dims));
     }
 
     #[test]

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
-use tokio::sync::oneshot;
 
 use crate::answer::Answer;
 use crate::pages;
@@ -176,13 +175,13 @@ async fn route(service: &Arc<Service>, request: Request<Incoming>) -> Result<Res
                     "the parameter '{name}': models are loaded as their folders have them"
                 )));
             }
-            let (service, name) = (Arc::clone(service), name.to_owned());
-            elsewhere(move || service.registry.load(&name)).await??;
+            let (models, name) = (Arc::clone(service), name.to_owned());
+            service::elsewhere(move || models.registry.load(&name)).await??;
             Ok(response(StatusCode::OK, "application/json", VecDeque::new()))
         }
         Route::Unload(name) => {
-            let (service, name) = (Arc::clone(service), name.to_owned());
-            elsewhere(move || service.registry.unload(&name)).await??;
+            let (models, name) = (Arc::clone(service), name.to_owned());
+            service::elsewhere(move || models.registry.unload(&name)).await??;
             Ok(response(StatusCode::OK, "application/json", VecDeque::new()))
         }
         Route::Model(OfModel { name, version, page }) => {
@@ -213,15 +212,6 @@ async fn model(
             response
         }
     })
-}
-
-/// Runs what takes long on a thread of its own.
-async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
-    let failed = || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no thread could do it");
-    let (sender, done) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("kiln-load".to_owned());
-    thread.spawn(move || drop(sender.send(work()))).map_err(|_| failed())?;
-    done.await.map_err(|_| failed())
 }
 
 /// A small body: an object of JSON, or nothing.

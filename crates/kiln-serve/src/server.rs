@@ -147,6 +147,7 @@ impl Server {
             registry: Registry::new(sources.clone(), Arc::clone(&loader)),
             loader,
             queue: Queue::new(lanes.max(1), queue).map_err(system("start threads"))?,
+            readers: Semaphore::new(lanes.max(1)),
             max_body,
             time_limit,
             is_ready: AtomicBool::new(false),

@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
 use hyper::{Request, StatusCode};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::answer::{self, Answer, Answering};
 use crate::head::Head;
@@ -20,7 +20,6 @@ use crate::queue::Queue;
 use crate::refusal::Refusal;
 use crate::registry::{Loaded, Registry};
 use crate::tally::{Outcome, Tally};
-use crate::values;
 
 /// How many bytes of a body are JSON.
 pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
@@ -31,11 +30,16 @@ const TIMEOUT: &str = "kiln-timeout-us";
 /// The longest pause of a client in the middle of a body.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// JSON of more bytes takes longer than a thread takes to start.
+const LONG: usize = 128 << 10;
+
 /// What requests share.
 pub(crate) struct Service {
     pub(crate) registry: Registry,
     pub(crate) loader: Arc<dyn Loader>,
     pub(crate) queue: Queue,
+    /// Permits of those who read long JSON.
+    pub(crate) readers: Semaphore,
     /// Most bytes of a body.
     pub(crate) max_body: usize,
     /// Time of a request that asks for none, and the most that one may ask for.
@@ -89,7 +93,7 @@ impl Service {
         let body = read(body, self.max_body).await?;
         let head = match json.map(|json| usize::try_from(json).unwrap_or(usize::MAX)) {
             Some(0) => Head::of_raw(&body, loaded.model.inputs())?,
-            json => Head::of_json(&body, json.unwrap_or(body.len()))?,
+            json => self.head_of_json(&body, json.unwrap_or(body.len())).await?,
         };
         head.check(loaded.model.inputs(), loaded.model.outputs())?;
 
@@ -121,6 +125,20 @@ impl Service {
     }
 }
 
+impl Service {
+    /// Reads the JSON of a body: long JSON on a thread of its own, so that other connections do not wait for it, and on
+    /// as many at a time as there are lanes.
+    async fn head_of_json(&self, body: &Bytes, json: usize) -> Result<Head, Refusal> {
+        if json.min(body.len()) <= LONG {
+            return Head::of_json(body, json);
+        }
+        // It is never closed.
+        let _turn = self.readers.acquire().await;
+        let body = body.clone();
+        elsewhere(move || Head::of_json(&body, json)).await?
+    }
+}
+
 /// The part of a request that a lane does.
 fn work(loaded: &Loaded, head: &Head, body: &Bytes, ticket: &Arc<Ticket>) -> Result<Answer, Refusal> {
     ticket.check()?;
@@ -136,6 +154,15 @@ fn work(loaded: &Loaded, head: &Head, body: &Bytes, ticket: &Arc<Ticket>) -> Res
     let answer = answer::answer(&model, head, &outputs)?;
     tally.output.add(begun.elapsed());
     Ok(answer)
+}
+
+/// Runs what takes long on a thread of its own.
+pub(crate) async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+    let failed = || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no thread could do it");
+    let (sender, done) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("kiln-aside".to_owned());
+    thread.spawn(move || drop(sender.send(work()))).map_err(|_| failed())?;
+    done.await.map_err(|_| failed())
 }
 
 /// A header that is a whole number.
@@ -174,9 +201,7 @@ pub(crate) async fn read(mut body: Incoming, most: usize) -> Result<Bytes, Refus
         if size > whole.capacity() {
             // By half more, and never beyond what is to come.
             let grown = size.saturating_add(size / 2).min(claimed.unwrap_or(most)).max(size);
-            let mut larger = values::room(grown, "the body")?;
-            larger.extend_from_slice(&whole);
-            whole = larger;
+            whole.try_reserve_exact(grown - whole.len()).map_err(|_| Refusal::no_memory(grown, "the body"))?;
         }
         whole.extend_from_slice(&data);
     }
