@@ -27,7 +27,8 @@ mod system;
 use std::sync::Arc;
 
 use kiln_kernels::extent::{Foreign, ForeignMut};
-use kiln_kernels::memory::{Refused, copied, copy, filled};
+use kiln_kernels::memory::{Refused, copied, filled};
+use kiln_kernels::parallel::copy;
 use smallvec::SmallVec;
 
 pub use backing::Backing;
@@ -188,7 +189,7 @@ impl Tensor {
             return Err(TensorError::Count { shape: spec.shape, need, found: values.len() });
         }
         let mut buffer = Buffer::zeroed(std::mem::size_of_val(values))?;
-        copy(&mut buffer.bytes_mut()[..std::mem::size_of_val(values)], bytemuck::cast_slice(values));
+        copy(bytemuck::cast_slice::<T, u8>(values), buffer.bytes_mut());
         Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer), 0) })
     }
 
@@ -200,7 +201,7 @@ impl Tensor {
             return Err(TensorError::Count { need, found: bytes.len() / size.max(1), shape: spec.shape });
         }
         let mut buffer = Buffer::zeroed(bytes.len())?;
-        copy(&mut buffer.bytes_mut()[..bytes.len()], bytes);
+        copy(bytes, buffer.bytes_mut());
         Ok(Tensor { spec, data: Data::Bytes(Arc::new(buffer), 0) })
     }
 

@@ -314,23 +314,6 @@ pub fn fill<T: Clone>(to: &mut [T], value: &T) {
     }
 }
 
-/// Copies `from` to `to`, which is as long, however much it is. Raises [`Refused::Over`] where the work of this thread is
-/// over before it is done.
-///
-/// # Panics
-///
-/// Where the lengths differ.
-pub fn copy<T: Copy>(to: &mut [T], from: &[T]) {
-    assert_eq!(to.len(), from.len());
-    let piece = piece_of::<T>();
-    for (to, from) in to.chunks_mut(piece).zip(from.chunks(piece)) {
-        to.copy_from_slice(from);
-        if to.len() == piece {
-            raise_if_over(0);
-        }
-    }
-}
-
 /// Elements whose copying takes a few milliseconds at most. What has memory of its own may be a text of some KiB.
 #[must_use]
 pub const fn piece_of<T>() -> usize {

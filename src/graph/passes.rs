@@ -5,8 +5,9 @@
 //! again until a whole round changes nothing (or its bound is reached: a pass may only ever make the graph simpler, so
 //! the bound is a precaution).
 //!
-//! 1. *Clean*: products between quantised tensors, functions between them as tables, and products by block-quantised weights (before folding would make numbers of their weights), constants into bodies, constant folding, no-ops, reshapes with known targets, transposes that meet,
-//!    equal nodes, dead nodes.
+//! 1. *Clean*: products between quantised tensors, functions between them as tables, and products by block-quantised
+//!    weights (before folding would make numbers of their weights), constants into bodies, constant folding, no-ops,
+//!    reshapes with known targets, transposes that meet, equal nodes, dead nodes.
 //! 2. *Fuse*: padding and per-channel arithmetic into convolutions, scales, biases, transposes and residuals into
 //!    matmuls, layer normalisations into their operator, attention with the heads around it, and then whatever became clean again.
 //! 3. *Chains*: element-wise nodes into one node; chains that are one function into the matmul or convolution before.

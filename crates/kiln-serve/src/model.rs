@@ -75,12 +75,12 @@ impl Ticket {
         Ticket { deadline, cancelled: AtomicBool::new(false) }
     }
 
-    /// Says that nobody waits any more.
+    /// Says that the answer is no longer wanted.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nobody waits any more.
+    /// Whether the answer is no longer wanted.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)

@@ -51,7 +51,7 @@ impl From<Failure> for Refusal {
         match failure {
             Failure::Refused(reason) => Refusal::bad(reason),
             Failure::TimedOut => Refusal::late(),
-            // Nobody reads it: the client has gone.
+            // The client has gone and does not read it.
             Failure::Cancelled => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the request was cancelled"),
             Failure::NoMemory(reason) => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, reason),
             Failure::Failed(reason) => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, reason),

@@ -63,7 +63,7 @@ pub(crate) struct Registry {
     sources: Vec<Source>,
     loader: Arc<dyn Loader>,
     slots: Mutex<Slots>,
-    /// Held by whoever loads: one at a time.
+    /// Held while models are loaded: one load at a time.
     loading: Mutex<()>,
 }
 

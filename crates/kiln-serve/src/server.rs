@@ -165,7 +165,7 @@ impl Server {
 fn refresh(service: &Arc<Service>, done: &mpsc::UnboundedSender<io::Result<Changes>>) -> Result<(), ServeError> {
     let (service, done) = (Arc::clone(service), done.clone());
     let thread = std::thread::Builder::new().name("kiln-load".to_owned());
-    // Nobody listens once the server has ended.
+    // The receiver is gone once the server has ended.
     let work = move || drop(done.send(service.registry.refresh()));
     thread.spawn(work).map(drop).map_err(system("start a thread"))
 }

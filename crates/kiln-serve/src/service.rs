@@ -48,8 +48,8 @@ pub(crate) struct Service {
     pub(crate) is_ready: AtomicBool,
 }
 
-/// Counts a request when it ends, and gives it up where its client has gone: then nobody waits for the answer any more,
-/// and what waits is dropped.
+/// Counts a request when it ends. Where its client has gone, the future that waits for the answer is dropped, and this
+/// with it: the request is then given up.
 struct Pending {
     ticket: Option<Arc<Ticket>>,
     tally: Arc<Tally>,
@@ -108,7 +108,7 @@ impl Service {
             loaded.tally.queue.add(queued.elapsed());
             let made = catch_unwind(AssertUnwindSafe(|| work(&loaded, &head, &body, &wanted)));
             let fault = |_| Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "a fault of the server's own"));
-            // Nobody listens where the client has gone.
+            // The receiver is gone where the client has gone.
             let _ = sender.send(made.unwrap_or_else(fault));
         };
         pending.ticket = Some(Arc::clone(&ticket));
