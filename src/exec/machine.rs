@@ -64,7 +64,7 @@ impl MachineKey {
     /// Measures on those threads, in some 20 ms, and remembers it. `None` where no code can be emitted for that level.
     pub fn measure(isa: Isa, parallel: &dyn Parallel, records: &Store) -> Option<Figures> {
         let key = MachineKey { isa, threads: u32::try_from(parallel.threads()).unwrap_or(u32::MAX) };
-        let measured = Figures::measure(isa, parallel, &Caches::of_system(), installed_bytes() / MOST_PART)?;
+        let measured = Figures::measure(isa, parallel, &Caches::of_machine(), installed_bytes() / MOST_PART)?;
         // Threads that others hold up seem to do less than one alone, which they never do.
         let one = MachineKey { threads: 1, ..key }.recall(records).filter(|_| key.threads > 1);
         let measured = one.map_or(measured, |one| measured.at_least(&one));

@@ -130,7 +130,7 @@ fn processor(isa: Isa, fingerprint: &Fingerprint) -> Processor {
         let found = fingerprint.facts().iter().find(|(name, _)| name == wanted);
         found.map_or_else(|| "unknown".to_owned(), |(_, value)| value.clone())
     };
-    let caches = Caches::of_system();
+    let caches = Caches::of_machine();
     Processor {
         vendor: fact("vendor"),
         family: fact("family"),

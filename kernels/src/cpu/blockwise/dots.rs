@@ -19,7 +19,7 @@ use super::bytes::ByteRows;
 use super::format::{BlockFormat, Codes, ZeroPoints};
 use super::layout::BlockPanels;
 use super::products::Products;
-use super::streams::{AHEAD, Streams, WORDS};
+use super::streams::{AHEAD, AHEAD_OF_ONE, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -31,9 +31,6 @@ const MOST_ROWS: usize = 6;
 /// Words of codes whose pairs of products are added in 16 bits: eight pairs of up to 15 times 128 times 2 of codes of
 /// four bits, sixteen of up to 3 times 128 times 2 of two.
 const GROUP: u8 = 4;
-
-/// Bytes from what a single row reads to what it prefetches.
-const AHEAD_OF_ONE: i32 = 256;
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -479,9 +476,7 @@ impl BlockDotCode {
         }
     }
 
-    /// Bytes from the words that are read to those that are prefetched. One row asks for words faster than memory gives
-    /// them, and prefetches that are far ahead then wait behind each other: on a Zen 4, 2048 bytes took a third longer
-    /// than 256. More rows are slower, and 256 bytes took an eighth longer than 2048.
+    /// Bytes from the words that are read to those that are prefetched.
     fn ahead(&self) -> i32 {
         if self.rows == 1 { AHEAD_OF_ONE } else { AHEAD }
     }

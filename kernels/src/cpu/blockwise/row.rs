@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::FAMILY;
 use super::format::{BlockFormat, Codes, Decoder, ENTRIES, ZeroPoints};
 use super::layout::BlockPanels;
-use super::streams::{AHEAD, STREAMS, Streams, WORDS};
+use super::streams::{AHEAD_OF_ONE, STREAMS, Streams, WORDS};
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
@@ -271,7 +271,7 @@ impl BlockRowCode {
             let at = self.panels().words(asm, vector, 0);
             asm.vload(self.words(vector), at);
             if self.isa == Isa::Avx512 {
-                asm.prefetch(at.plus(AHEAD));
+                asm.prefetch(at.plus(AHEAD_OF_ONE));
             }
         }
         for index in 0..self.codes.per_word() {

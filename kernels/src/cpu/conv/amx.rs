@@ -184,8 +184,8 @@ struct BeyondL2 {
 }
 
 impl BeyondL2 {
-    fn new(isa: Isa, shape: &ConvShape, stored: ConvStored, in_place: bool, threads: usize) -> BeyondL2 {
-        let beyond = |len: usize, stored: Stored| len * stored.bytes() > l2_bytes(isa) * 3 / 2 * threads;
+    fn new(shape: &ConvShape, stored: ConvStored, in_place: bool, threads: usize) -> BeyondL2 {
+        let beyond = |len: usize, stored: Stored| len * stored.bytes() > l2_bytes() * 3 / 2 * threads;
         BeyondL2 {
             input: in_place && beyond(shape.input_len(), stored.input),
             output: beyond(shape.output_len(), stored.output),
@@ -201,19 +201,19 @@ pub(super) fn fits(blocks: &ConvBlocks, shape: &ConvShape) -> bool {
 }
 
 /// Whether all packed weights of a group stay in L2 beside the copy that they are multiplied with.
-fn weights_in_l2(isa: Isa, panels: &[Panels]) -> bool {
-    panels.iter().map(Panels::len).sum::<usize>() * 4 <= l2_bytes(isa) / 2
+fn weights_in_l2(panels: &[Panels]) -> bool {
+    panels.iter().map(Panels::len).sum::<usize>() * 4 <= l2_bytes() / 2
 }
 
 /// Output lines of a band on `threads` threads: as many as make the copy take half of each thread's share of L2, so
 /// that it is still there when it is read; with a quarter, threads meet twice as often. Weights that do not stay in L2
 /// are read again for each band, so bands are then longer.
-pub(super) fn band(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
+pub(super) fn band(shape: &ConvShape, threads: usize) -> usize {
     let weights = shape.weights();
     let grid = Grid::new(shape, &shape.phases(), weights.gathers());
     let line = grid.regions() * grid.line() * shape.groups() * weights.amx_words() * 4;
-    let weights_in_l2 = weights_in_l2(isa, &weights.amx_panels());
-    let bytes = if weights_in_l2 { l2_bytes(isa) / 2 } else { l2_bytes(isa) };
+    let weights_in_l2 = weights_in_l2(&weights.amx_panels());
+    let bytes = if weights_in_l2 { l2_bytes() / 2 } else { l2_bytes() };
     grid.band(line, bytes * threads, weights_in_l2)
 }
 
@@ -267,7 +267,7 @@ impl Amx {
         let lies_in = step_in_place(&shape).filter(|_| may_stay);
         let in_place = lies_in.is_some();
         // Without a copy, and with weights in L2, bands only keep the tables of tile rows short.
-        let longer = if in_place && weights_in_l2(isa, class_panels) { LONGER } else { 1 };
+        let longer = if in_place && weights_in_l2(class_panels) { LONGER } else { 1 };
         let private = !in_place && has_private_bands(&grid, &blocks);
         let (wanted, most) = match private {
             true => (
@@ -297,7 +297,7 @@ impl Amx {
         };
         let columns = shape.group_filters();
         Ok(Amx {
-            weights_in_l2: weights_in_l2(isa, class_panels),
+            weights_in_l2: weights_in_l2(class_panels),
             group_len: class_panels.iter().map(Panels::len).sum(),
             shape,
             band,
@@ -306,13 +306,7 @@ impl Amx {
             phases: phases.into_iter().map(plan).collect(),
             whole: multiply(columns / PANEL * PANEL)?,
             last: multiply(columns % PANEL)?,
-            beyond_l2: BeyondL2::new(
-                isa,
-                &shape,
-                stored,
-                in_place,
-                blocks.row_tasks().saturating_mul(blocks.unit_tasks()),
-            ),
+            beyond_l2: BeyondL2::new(&shape, stored, in_place, blocks.row_tasks().saturating_mul(blocks.unit_tasks())),
             in_place,
             words: lies_in.unwrap_or(im2col.words()),
             step: lies_in.unwrap_or(STEP_WORDS),

@@ -118,7 +118,7 @@ const LARGER_WEIGHTS: usize = 4;
 
 fn on_amx(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     let threads = threads.min(shape.work() / (AMX_SPEED * WORTH_A_THREAD)).max(1);
-    let row_block = band(isa, shape, threads);
+    let row_block = band(shape, threads);
     let phases = if shape.transposed { shape.strides().iter().product::<usize>().max(1) } else { 1 };
     let units = shape.groups() * shape.group_filters().div_ceil(PANEL);
     let tiles = (shape.output_len() / shape.filters().max(1) / phases).div_ceil(TILE_ROWS).max(1);
@@ -214,7 +214,7 @@ fn tiled(isa: Isa, shape: &ConvShape, tiling: Tiling, threads: usize) -> ConvBlo
     // streamed. An indirection table costs eight bytes for each tap of a row, and is read as often.
     let spread: usize = shape.strides().iter().product::<usize>().min(shape.taps());
     let row_bytes = elements.words(shape.channels()) * spread * 4 + shape.taps() * 8;
-    let rows = (l2_bytes(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
+    let rows = (l2_bytes() / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
     let row_block = rows.div_ceil(most).min(tiles);
     // Rows first: each thread then reads its own part of the input. Columns where there are not enough rows.
     let (mut row_tasks, mut unit_tasks) = (1, 1);

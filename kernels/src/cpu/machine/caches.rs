@@ -2,6 +2,7 @@
 
 use std::fs::read_to_string;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Bytes of data caches; 0 where a level is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,14 @@ const UNKNOWN: Caches = Caches { l1: 32 << 10, l2: 256 << 10, l3: 4 << 20 };
 const MOST: usize = 4 << 30;
 
 impl Caches {
-    /// Those of this machine.
+    /// Those of this machine, read once a process.
+    #[must_use]
+    pub fn of_machine() -> Caches {
+        static READ: OnceLock<Caches> = OnceLock::new();
+        *READ.get_or_init(Caches::of_system)
+    }
+
+    /// Those of this machine, as the system tells them now.
     #[must_use]
     pub fn of_system() -> Caches {
         Caches::told(|file| read_to_string(Path::new("/sys/devices/system/cpu/cpu0/cache").join(file)).ok())

@@ -132,17 +132,17 @@ pub(super) fn fits(shape: &ConvShape) -> bool {
 
 /// Output lines of a band on `threads` threads: as many as make the copy take a quarter of a thread's L2, so that it is
 /// still there when it is read. Weights that do not stay in L2 are read again for each band, so bands are then longer.
-pub(super) fn band(isa: Isa, shape: &ConvShape, panelling: &Panelling, lines: bool, threads: usize) -> usize {
+pub(super) fn band(shape: &ConvShape, panelling: &Panelling, lines: bool, threads: usize) -> usize {
     let (grid, _) = plan(shape, lines);
     let line = grid.regions() * grid.line() * Im2col::new(shape, lines).position();
-    let weights_in_l2 = weights_in_l2(isa, panelling);
-    let bytes = if weights_in_l2 { l2_bytes(isa) / 4 } else { l2_bytes(isa) };
+    let weights_in_l2 = weights_in_l2(panelling);
+    let bytes = if weights_in_l2 { l2_bytes() / 4 } else { l2_bytes() };
     grid.band(line, bytes * threads, weights_in_l2)
 }
 
 /// Whether all packed weights of a group stay in L2 beside the copy that they are multiplied with.
-fn weights_in_l2(isa: Isa, panelling: &Panelling) -> bool {
-    panelling.panels * panelling.panel_bytes() <= l2_bytes(isa) / 2
+fn weights_in_l2(panelling: &Panelling) -> bool {
+    panelling.panels * panelling.panel_bytes() <= l2_bytes() / 2
 }
 
 impl Amx {
@@ -166,7 +166,7 @@ impl Amx {
         Ok(Amx {
             taps: phase.taps.iter().map(|tap| distance(tap.at)).collected(),
             steps: panelling.run_groups * Form::Tiles.group() / STEP_BYTES,
-            weights_in_l2: weights_in_l2(isa, &panelling),
+            weights_in_l2: weights_in_l2(&panelling),
             multiply: [multiply(Factors::Bytes)?, multiply(Factors::SignedBytes)?],
             kernel: Emitted::new(QuantizedEpilogueCode { isa, output, added }, CodeKey::QuantizedEpilogue, source)?,
             row_tasks: blocks.row_tasks(),

@@ -35,7 +35,7 @@ impl QuantizedBlocks {
         // streamed. Their pointers take eight bytes for each tap.
         let spread = shape.strides().iter().product::<usize>().min(shape.taps());
         let row_bytes = shape.channels() * spread * 2 + shape.taps() * 8;
-        let rows = (l2_bytes(isa) / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
+        let rows = (l2_bytes() / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
         let row_block = rows.div_ceil(most).min(tiles);
         let (mut row_tasks, mut unit_tasks) = (1, 1);
         if threads > 1 {
@@ -55,7 +55,7 @@ impl QuantizedBlocks {
         let sizes = shape.weights();
         let lines = matches!(Layout::of(isa, &sizes, steps, Form::Tiles), Layout::Panels { lines: true, .. });
         let panelling = Panelling::of(isa, &sizes, Form::Tiles, lines);
-        let row_block = amx::band(isa, shape, &panelling, lines, threads);
+        let row_block = amx::band(shape, &panelling, lines, threads);
         let tiles = (shape.output_len() / shape.filters().max(1)).div_ceil(TILE_ROWS).max(1);
         let units = panelling.groups * panelling.panels;
         let (mut row_tasks, mut unit_tasks) = (1, 1);

@@ -69,7 +69,7 @@ impl Winograd {
         let tiles = shape.batch() * shape.output()[0] * down * along;
         let tasks = blocks.row_tasks() * blocks.unit_tasks();
         // Half of L2, and equal blocks.
-        let most = (l2_bytes(isa) / 2 / bytes.max(1)).clamp(8, 128);
+        let most = (l2_bytes() / 2 / bytes.max(1)).clamp(8, 128);
         let own = tiles.div_ceil(tasks.max(1)).max(1);
         Ok(Winograd {
             isa,

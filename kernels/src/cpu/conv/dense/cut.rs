@@ -36,14 +36,14 @@ pub(super) struct Part {
 
 /// Bytes of a panel up to which it is not cut: two of them fill the L2 that a thread may count on. On 2 MiB of L2,
 /// panels of 290 and 512 KiB were 3 to 5 % slower in parts, one of 590 KiB was as fast.
-const fn whole(isa: Isa) -> usize {
-    l2_bytes(isa) / 2
+fn whole() -> usize {
+    l2_bytes() / 2
 }
 
 /// Bytes of the parts of a larger one: 128 KiB were the fastest of 24 to 256 on panels of 0.6 to 1.2 MB, whose weights
 /// come from memory.
-const fn part(isa: Isa) -> usize {
-    l2_bytes(isa) / 8
+fn part() -> usize {
+    l2_bytes() / 8
 }
 
 impl Cut {
@@ -57,10 +57,10 @@ impl Cut {
         let uncut = Cut::none([taps, channels]);
         let row = width * 4;
         // Two panels fit even the smaller L2 of processors without AVX-512: nothing was measured there.
-        if isa != Isa::Avx512 || taps * channels * row <= whole(isa) {
+        if isa != Isa::Avx512 || taps * channels * row <= whole() {
             return uncut;
         }
-        let rows = (part(isa) / row.max(1)).max(UNROLL);
+        let rows = (part() / row.max(1)).max(UNROLL);
         if rows >= channels {
             return Cut { most_taps: taps.div_ceil(taps.div_ceil(rows / channels)), ..uncut };
         }

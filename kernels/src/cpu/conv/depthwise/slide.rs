@@ -273,7 +273,7 @@ impl Slide {
         let touched = shape.input_len().saturating_add(shape.output_len()).saturating_mul(stored.bytes());
         let most = match isa {
             // What comes from memory comes in its order: all channels of a few positions.
-            Isa::Avx512 if touched > l2_bytes(isa) * 3 / 2 => 0,
+            Isa::Avx512 if touched > l2_bytes() * 3 / 2 => 0,
             // No vector shares a cache line with the next one.
             Isa::Avx512 if isa.lanes() * stored.bytes() == LINE && shape.channels().is_multiple_of(isa.lanes()) => {
                 usize::MAX

@@ -48,7 +48,7 @@ pub(in crate::cpu::conv) fn blocks(
     let tiles = if ahead {
         // The points of a group are read for each block of filters: they should stay in half of L2, as small as that
         // may be. Transformed weights are read for each group, from L3 or memory: groups must not be small.
-        let near = if isa == Isa::Avx512 { l2_bytes(isa) } else { l2_bytes(isa) / 2 };
+        let near = if isa == Isa::Avx512 { l2_bytes() } else { l2_bytes() / 2 };
         (near / row_bytes).clamp(FEW_TILES, 16 * most)
     } else {
         // A panel's weights are transformed for each group, and are then what stays in L2.

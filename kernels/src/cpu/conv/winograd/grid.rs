@@ -126,7 +126,7 @@ impl Layout {
         // The points of a group are read once for each block of filters, its products twice in all: the products may
         // take a quarter of L2.
         let panel = tile.points() * tiles * panels.width * 4;
-        let panel_block = (l2_bytes(isa) / 4 / panel.max(1)).clamp(1, panels.count().max(1));
+        let panel_block = (l2_bytes() / 4 / panel.max(1)).clamp(1, panels.count().max(1));
         let product_row = panel_block * panels.width;
         let product_point = apart(tiles * product_row);
         let filters = Filters::of(blocks, grid, tile, panels);

@@ -94,5 +94,5 @@ fn a_row_on_one_thread_leaves_little_to_choose() {
     };
     assert_eq!(count(1, 1), 1, "one tile of rows sees one panel after another in any case");
     assert!(count(1, 2) > 1, "panels can be split");
-    assert!(count(600, 2) > 8);
+    assert!(count(6_000, 2) > 8, "rows of several blocks in any L2");
 }
