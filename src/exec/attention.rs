@@ -38,7 +38,7 @@ impl Problem for AttentionShape {
     }
 
     fn suits(&self, cx: &BuildCx) -> bool {
-        self.elements == Elements::F32 || self.elements == cx.elements()
+        self.elements == Elements::F32 || self.elements == cx.computed_elements()
     }
 }
 

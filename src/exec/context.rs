@@ -86,6 +86,16 @@ impl BuildCx {
         }
     }
 
+    /// What products of two computed matrices multiply.
+    #[must_use]
+    pub fn computed_elements(&self) -> Elements {
+        match self.elements() {
+            // Those of few rows are products of `f32` whatever is asked for, and a row has the same bits in both.
+            Elements::Bf16Dot if self.numerics == Numerics::Invariant => Elements::F32,
+            elements => elements.of_computed(),
+        }
+    }
+
     /// The value of that key, from the cache or built. Where the records are taken as complete, a value whose choice a
     /// cost model made is not taken from the cache: other contexts that share it may have put it there.
     pub(super) fn get_or_build<K: Key, C>(

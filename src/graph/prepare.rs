@@ -221,7 +221,7 @@ impl<'a> PrepareCx<'a> {
     /// The element type of products of two computed matrices, a part of the keys of kernels that multiply such.
     #[must_use]
     pub fn computed_elements(&self) -> Elements {
-        self.build.elements().of_computed()
+        self.build.computed_elements()
     }
 
     /// How far rounding may go, a part of every key whose kernels have a choice.

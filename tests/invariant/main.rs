@@ -142,12 +142,15 @@ fn attend(session: &Session, [queries, keys]: [usize; 2]) -> Vec<u32> {
 fn a_query_has_the_same_bits_among_others_and_in_a_longer_prompt() {
     let mut differ_by_default = 0;
     for isa in Isa::ALL.into_iter().filter(|&isa| isa <= Isa::detect()) {
-        for numerics in [Numerics::Invariant, Numerics::Default] {
+        let all =
+            [Numerics::Invariant, Numerics::Default].map(|it| [Precision::F32, Precision::Bf16].map(|of| (it, of)));
+        for (numerics, precision) in all.into_iter().flatten() {
             let mut hold = |same: bool, what: &str| match numerics {
-                Numerics::Invariant => assert!(same, "{isa}: {what}"),
+                Numerics::Invariant => assert!(same, "{isa} in {precision}: {what}"),
                 _ => differ_by_default += usize::from(!same),
             };
-            let options = SessionOptions { threads: 3, numerics, max_isa: Some(isa), ..SessionOptions::default() };
+            let max_isa = Some(isa);
+            let options = SessionOptions { threads: 3, numerics, precision, max_isa, ..SessionOptions::default() };
             let session = Session::from_graph(attention(false), &options).unwrap();
             for keys in [1, 20, 383, 500, 900] {
                 let all = attend(&session, [70, keys]);

@@ -42,8 +42,8 @@ fn attention(q: &Array, k: &Array, v: &Array, scale: f64, bias: impl Fn(&[usize]
     })
 }
 
-#[test]
-fn heads_first_with_a_mask() {
+/// Heads first, with a mask.
+fn masked(alter: impl Fn(Layer) -> Layer) {
     let steps: &[Step<'_>] = &[
         &[&[1, 2, 5, 16], &[1, 2, 7, 16], &[1, 2, 7, 16], &[5, 7]],
         &[&[2, 2, 40, 16], &[2, 2, 33, 16], &[2, 2, 33, 16], &[40, 33]],
@@ -52,11 +52,21 @@ fn heads_first_with_a_mask() {
         &[&[1, 2, 5, 16], &[1, 2, 7, 16], &[1, 2, 7, 16], &[5, 7]],
     ];
     let layer = Layer::new("Attention", 23).dynamic(&[-1, 2, -1, 16]).dynamic(&[-1, 2, -1, 16]);
-    layer.dynamic(&[-1, 2, -1, 16]).dynamic(&[-1, -1]).check(steps, |x| {
+    alter(layer.dynamic(&[-1, 2, -1, 16]).dynamic(&[-1, -1])).check(steps, |x| {
         let mask = Array::of(&x[3]);
         let [q, k, v] = [0, 1, 2].map(|operand| apart(&x[operand], 2));
         vec![attention(&q, &k, &v, 0.25, |at| Some(mask.get(&at[2..]))).tensor()]
     });
+}
+
+#[test]
+fn heads_first_with_a_mask() {
+    masked(|layer| layer);
+}
+
+#[test]
+fn attention_in_lower_precision() {
+    masked(Layer::lower);
 }
 
 #[test]

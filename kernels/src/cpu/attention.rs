@@ -14,11 +14,11 @@
 //! One new position over a cache is split by positions ([`split`]): chunks of it are computed by themselves and merged in
 //! their order, whatever the number of threads.
 //!
-//! Where the shape says so, both products are computed by AMX on bf16 pairs; the steps between them are the same, in
-//! `f32`.
+//! Where the shape says so, both products are those of bf16 pairs, on AMX or by `vdpbf16ps`; the steps between them are
+//! the same, in `f32`.
 //!
 //! [`shape`] describes the computation and its blocks, [`emit`] has the instructions between the products, [`product`]
-//! the products of `f32`, [`pack`] packs keys into panels, [`paired`] has the products on AMX. The oracle is
+//! the products of `f32`, [`pack`] packs keys into panels, [`paired`] has the products of pairs. The oracle is
 //! [`reference::attention`](crate::reference::attention).
 
 mod cached;
@@ -90,7 +90,7 @@ pub struct Attention {
     scores: Product,
     context: Product,
     key_packer: Option<KeyPacker>,
-    /// The products, where AMX computes them.
+    /// The products, where they are those of bf16 pairs.
     paired: Option<Paired>,
     kernels: Kernels,
     /// The code of [`Form::Dots`] and [`Form::Blend`], where queries are computed one by one.
@@ -107,7 +107,7 @@ struct ScratchLayout {
     scores: usize,
     keep: usize,
     state: usize,
-    /// For AMX: rounded queries, and sums of values.
+    /// For bf16 pairs: rounded queries, and sums of values.
     queries: usize,
     context: usize,
     /// The numbers of a block's keys, then of its values, where a cache holds codes.
@@ -204,14 +204,15 @@ impl Attention {
             let reason = format!("{blocks:?} for {shape:?}");
             return Err(KernelError::Unsupported { family: FAMILY, reason });
         }
-        let paired = if blocks.stream { None } else { Paired::new(isa, &shape, source)? };
-        // Only the products on AMX read and write either type.
+        let rows = block_rows(&shape, &blocks);
+        let paired = if blocks.stream { None } else { Paired::new(isa, &shape, &rows, source)? };
+        // Only the products of pairs read and write either type.
         let around = match paired {
             Some(_) => [Stored::F32; 2],
             None => [&mut shape.stored, &mut shape.written].map(std::mem::take),
         };
         let elsewhere = blocks.stream || paired.is_some();
-        let rows = if elsewhere { SmallVec::new() } else { block_rows(&shape, &blocks) };
+        let rows = if elsewhere { SmallVec::new() } else { rows };
         let scores = Product::new(isa, [shape.size(), shape.keys()], !shape.key_columns, &rows, source)?;
         // Of codes, a block at a time has panels.
         let packed_keys = if shape.held.is_quantized() { blocks.keys() } else { shape.keys() };
@@ -748,7 +749,7 @@ impl Attention {
 
 impl ScratchLayout {
     /// `panels`: elements of packed keys, of packed values and of rounded queries. `context`: elements of a row of sums
-    /// of values, where AMX stores them to scratch.
+    /// of values, where products of pairs store them to scratch.
     fn new(
         shape: &AttentionShape,
         blocks: &AttentionBlocks,
@@ -763,7 +764,7 @@ impl ScratchLayout {
             end += len.next_multiple_of(16);
             start
         };
-        // AMX computes whole tile rows and panels only.
+        // AMX computes whole tile rows only, and both products of pairs whole panels.
         let (rows, row) = match context {
             Some(_) => (whole_rows(blocks.rows()), blocks.keys().next_multiple_of(PANEL) + lanes),
             None => (blocks.rows(), blocks.keys() + lanes),

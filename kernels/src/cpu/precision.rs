@@ -91,12 +91,12 @@ impl Elements {
     }
 
     /// The elements of a product of two computed matrices where a product by weights has these. Rounding both operands
-    /// pays with AMX alone.
+    /// pays where pairs are multiplied as they are.
     #[must_use]
     pub const fn of_computed(self) -> Elements {
         match self {
-            Elements::Bf16Tiles => Elements::Bf16Tiles,
-            Elements::F32 | Elements::Bf16 | Elements::Bf16Dot | Elements::F16 => Elements::F32,
+            Elements::Bf16Dot | Elements::Bf16Tiles => self,
+            Elements::F32 | Elements::Bf16 | Elements::F16 => Elements::F32,
         }
     }
 

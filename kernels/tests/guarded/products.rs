@@ -175,7 +175,10 @@ pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
         blind_is_zero: false,
         stored: Stored::F32,
         written: Stored::F32,
-        elements: if isa == Isa::Avx512 && draw.flag() { Elements::Bf16Tiles } else { Elements::F32 },
+        elements: match isa {
+            Isa::Avx512 => draw.of(&[Elements::F32, Elements::Bf16Dot, Elements::Bf16Tiles]),
+            _ => Elements::F32,
+        },
     };
     let (threads, at_end) = (draw.size(4), draw.flag());
     let picked = AttentionBlocks::pick(isa, &shape, threads);

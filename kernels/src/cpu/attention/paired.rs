@@ -1,9 +1,9 @@
-//! Products on AMX: queries and keys, weights and values as bf16 pairs, and their layouts.
+//! Products of bf16 pairs, on AMX or on vectors: queries and keys, weights and values, and their layouts.
 //!
 //! The keys of a head are rounded and packed into panels of 32; its values are interleaved by pairs of rows into panels
 //! of 32 columns. Both are packed once for all blocks of queries. A block of queries is rounded when it begins,
-//! multiplied by the scale of scores. Scores are stored row by row as without AMX; their weights, as pairs, overwrite
-//! the first half of each row. AMX adds up the sums of a block of queries in scratch, from where they are scaled to the
+//! multiplied by the scale of scores. Scores are stored row by row as those of `f32`; their weights, as pairs, overwrite
+//! the first half of each row. The sums of a block of queries are added up in scratch, from where they are scaled to the
 //! output at the end.
 
 use std::ops::Range;
@@ -15,9 +15,13 @@ use super::emit::Form;
 use super::emit::pairs::{INTERLEAVED, InterleaveArgs, RoundArgs};
 use super::kernel::code;
 use super::pack::KeyPacker;
+use super::product::{Rows, multiply_panel};
 use super::{AttentionShape, Strides, Sums};
 use crate::cpu::amx::{Multiply, MultiplyArgs, PANEL, STEP, STEP_WORDS, TALLEST, TILE_ROWS};
-use crate::cpu::{CodeSource, Stored};
+use crate::cpu::gemm::micro_kernel::MicroKernel;
+use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
+use crate::cpu::gemm::{Tiles, most_rows};
+use crate::cpu::{CodeSource, Elements, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
@@ -25,7 +29,7 @@ use crate::jit::{Code, Given};
 /// The kernels, and sizes in units of AMX.
 #[derive(Clone, Debug)]
 pub(super) struct Paired {
-    multiply: Multiply,
+    units: Units,
     round: Arc<Code>,
     interleave: Arc<Code>,
     /// Transposes rounded keys, where keys are stored row by row.
@@ -34,6 +38,31 @@ pub(super) struct Paired {
     in_words: bool,
     shape: AttentionShape,
 }
+
+/// What multiplies pairs.
+#[derive(Clone, Debug)]
+enum Units {
+    Tiles(Multiply),
+    Vectors(MicroKernel),
+}
+
+/// A product of rows of pairs by packed panels. Strides are in words.
+struct PairProduct {
+    rows: usize,
+    left: *const f32,
+    left_stride: usize,
+    /// Elements of the reduction.
+    elements: usize,
+    right: *const f32,
+    panels: usize,
+    panel_stride: usize,
+    to: Sums,
+    /// Whether sums start from what is there.
+    resume: bool,
+}
+
+/// Vectors of a panel on AVX-512, the one level that multiplies pairs.
+const PANEL_VECTORS: usize = PANEL / Isa::Avx512.lanes();
 
 /// Words of a row of so many elements: whole AMX steps.
 fn words(elements: usize) -> usize {
@@ -46,8 +75,14 @@ pub(super) fn whole_rows(rows: usize) -> usize {
 }
 
 impl Paired {
-    /// The kernels for the shape; `None` where AMX does not compute it or there is nothing to multiply.
-    pub(super) fn new(isa: Isa, shape: &AttentionShape, source: &dyn CodeSource) -> Result<Option<Paired>> {
+    /// The kernels for the shape, whose blocks of queries have these numbers of rows; `None` where products are those of
+    /// `f32` or there is nothing to multiply.
+    pub(super) fn new(
+        isa: Isa,
+        shape: &AttentionShape,
+        blocks: &[usize],
+        source: &dyn CodeSource,
+    ) -> Result<Option<Paired>> {
         if !shape.is_paired() {
             return Ok(None);
         }
@@ -57,12 +92,18 @@ impl Paired {
             return Ok(None);
         };
         let key_packer = if shape.key_columns { None } else { Some(KeyPacker::new(isa, PANEL, source)?) };
-        let multiply = Multiply::new(isa, 1..=TALLEST, source)?;
+        let units = match shape.elements {
+            Elements::Bf16Dot => {
+                let key = TileCode::sums(isa, PANEL_VECTORS as u8, LeftRows::Strided, RightColumns::Dots);
+                Units::Vectors(MicroKernel::new(key, blocks.iter().map(|&rows| tiles(rows)), source)?)
+            }
+            _ => Units::Tiles(Multiply::new(isa, 1..=TALLEST, source)?),
+        };
         let Strides { batch, head, row } = shape.key;
         let in_words = shape.stored == Stored::Bf16
             && shape.size().is_multiple_of(STEP)
             && [batch, head, row].iter().all(|step| step.is_multiple_of(2));
-        Ok(Some(Paired { multiply, round, interleave, key_packer, in_words, shape: *shape }))
+        Ok(Some(Paired { units, round, interleave, key_packer, in_words, shape: *shape }))
     }
 
     /// Words of a rounded row of queries.
@@ -203,14 +244,19 @@ impl Paired {
         given: &Given,
     ) {
         let [panel, _] = self.panel_words();
-        let mut args = MultiplyArgs::empty();
-        args.row_stride = self.query_words() * 4;
-        args.steps = self.shape.size().div_ceil(STEP);
-        args.right = packed.wrapping_add(keys.start / PANEL * panel);
-        (args.panels, args.panel_stride) = (keys.len().div_ceil(PANEL), panel * 4);
-        (args.out, args.out_stride) = (to.first, to.stride * 4);
+        let product = PairProduct {
+            rows,
+            left: queries,
+            left_stride: self.query_words(),
+            elements: self.shape.size(),
+            right: packed.wrapping_add(keys.start / PANEL * panel),
+            panels: keys.len().div_ceil(PANEL),
+            panel_stride: panel,
+            to,
+            resume: false,
+        };
         // SAFETY: the caller's contract.
-        unsafe { self.multiply(&mut args, queries, rows, given) };
+        unsafe { self.multiply(&product, given) };
     }
 
     /// Sums of values weighted by pairs, whose rows are `row` elements apart; added to those of earlier keys.
@@ -227,34 +273,81 @@ impl Paired {
         given: &Given,
     ) {
         let [_, panel] = self.panel_words();
-        let mut args = MultiplyArgs::empty();
-        args.row_stride = row * 4;
-        args.steps = keys.len().div_ceil(STEP);
-        args.right = packed.wrapping_add(words(keys.start) * PANEL);
-        (args.panels, args.panel_stride) = (self.context_row() / PANEL, panel * 4);
-        (args.out, args.out_stride) = (to, self.context_row() * 4);
-        args.resume = usize::from(keys.start > 0);
+        let product = PairProduct {
+            rows,
+            left: weights,
+            left_stride: row,
+            elements: keys.len(),
+            right: packed.wrapping_add(words(keys.start) * PANEL),
+            panels: self.context_row() / PANEL,
+            panel_stride: panel,
+            to: Sums { first: to, stride: self.context_row() },
+            resume: keys.start > 0,
+        };
         // SAFETY: the caller's contract.
-        unsafe { self.multiply(&mut args, weights, rows, given) };
+        unsafe { self.multiply(&product, given) };
     }
 
-    /// Multiplies `rows` rows, the first at `left`, with the other arguments of `args`.
-    unsafe fn multiply(&self, args: &mut MultiplyArgs, left: *const f32, rows: usize, given: &Given) {
-        let tile_row = |index: usize| left.wrapping_byte_add(index * TILE_ROWS * args.row_stride).cast::<u8>();
-        let starts: SmallVec<[*const u8; 32]> = (0..rows.div_ceil(TILE_ROWS)).map(tile_row).collect();
-        let tap = 0isize;
-        (args.taps, args.tap_count) = (&raw const tap, 1);
-        let given = given.clone().read("tap", std::slice::from_ref(&tap)).read("tile rows", &starts);
-        (args.left_stride, args.out_panel_stride) = (STEP_WORDS * 4, PANEL * 4);
-        let tall = starts.len() / TALLEST;
-        for (height, from, blocks) in [(TALLEST, 0, tall), (1, tall * TALLEST, starts.len() % TALLEST)] {
-            if blocks > 0 {
-                args.blocks = blocks;
-                args.rows = starts[from..].as_ptr();
-                args.out = args.out.wrapping_byte_add(from * TILE_ROWS * args.out_stride);
-                // SAFETY: tile rows, panels and sums are those that the caller vouches for.
-                unsafe { self.multiply.call(height, args, &given) };
+    /// Multiplies.
+    ///
+    /// # Safety
+    ///
+    /// Rows and panels are packed where the product says, and sums have whole tile rows of whole panels.
+    unsafe fn multiply(&self, product: &PairProduct, given: &Given) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match &self.units {
+                Units::Tiles(kernel) => on_tiles(kernel, product, given),
+                Units::Vectors(kernel) => on_vectors(kernel, product, given),
             }
+        }
+    }
+}
+
+/// How rows are cut for vectors.
+fn tiles(rows: usize) -> Tiles {
+    Tiles::new(rows, most_rows(Isa::Avx512, PANEL_VECTORS))
+}
+
+/// [`Paired::multiply`] by `vdpbf16ps`, a panel at a time.
+unsafe fn on_vectors(kernel: &MicroKernel, product: &PairProduct, given: &Given) {
+    let mut args = TileArgs::empty();
+    args.reduce_over(0, product.elements.div_ceil(2));
+    (args.lda, args.ldc) = (product.left_stride * 4, product.to.stride * 4);
+    args.resume = usize::from(product.resume);
+    args.keep_columns(PANEL, PANEL, Isa::Avx512.lanes());
+    for panel in 0..product.panels {
+        args.b = product.right.wrapping_add(panel * product.panel_stride).cast();
+        let to = product.to.first.wrapping_add(panel * PANEL);
+        let rows = Rows { count: product.rows, left: product.left, to };
+        // SAFETY: rows, panels and sums are those that the caller vouches for.
+        unsafe { multiply_panel(kernel, &mut args, tiles(product.rows), &rows, given) };
+    }
+}
+
+/// [`Paired::multiply`] on AMX.
+unsafe fn on_tiles(kernel: &Multiply, product: &PairProduct, given: &Given) {
+    let mut args = MultiplyArgs::empty();
+    args.row_stride = product.left_stride * 4;
+    args.steps = product.elements.div_ceil(STEP);
+    args.right = product.right;
+    (args.panels, args.panel_stride) = (product.panels, product.panel_stride * 4);
+    (args.out, args.out_stride) = (product.to.first, product.to.stride * 4);
+    args.resume = usize::from(product.resume);
+    let tile_row = |index: usize| product.left.wrapping_byte_add(index * TILE_ROWS * args.row_stride).cast::<u8>();
+    let starts: SmallVec<[*const u8; 32]> = (0..product.rows.div_ceil(TILE_ROWS)).map(tile_row).collect();
+    let tap = 0isize;
+    (args.taps, args.tap_count) = (&raw const tap, 1);
+    let given = given.clone().read("tap", std::slice::from_ref(&tap)).read("tile rows", &starts);
+    (args.left_stride, args.out_panel_stride) = (STEP_WORDS * 4, PANEL * 4);
+    let tall = starts.len() / TALLEST;
+    for (height, from, blocks) in [(TALLEST, 0, tall), (1, tall * TALLEST, starts.len() % TALLEST)] {
+        if blocks > 0 {
+            args.blocks = blocks;
+            args.rows = starts[from..].as_ptr();
+            args.out = args.out.wrapping_byte_add(from * TILE_ROWS * args.out_stride);
+            // SAFETY: tile rows, panels and sums are those that the caller vouches for.
+            unsafe { kernel.call(height, &args, &given) };
         }
     }
 }

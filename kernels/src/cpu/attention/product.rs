@@ -34,6 +34,7 @@ pub(super) struct Right {
 }
 
 /// The rows of a multiplication.
+#[derive(Clone, Copy)]
 pub(super) struct Rows {
     pub(super) count: usize,
     /// The first row of the left-hand side, and of the result.
@@ -106,18 +107,34 @@ impl Product {
             };
             args.b = from.cast();
             let Some(tile) = (if is_packed { &self.packed } else { &self.plain }) else { continue };
-            for run in tiles.runs(0..tiles.count()) {
-                args.rows = run.height;
-                args.tiles.set(run.count);
-                args.a.set(rows.left.wrapping_byte_add(run.row * args.lda).cast());
-                args.a_tile_stride = run.height * args.lda;
-                let to = rows.to.wrapping_byte_add(run.row * args.ldc).wrapping_add(first - columns.start);
-                args.c.set(to.cast());
-                args.c_tile_stride = run.height * args.ldc;
-                // SAFETY: a block's rows of scores and its rows of the output are the task's own, and only whole panels
-                // are read in place.
-                unsafe { tile.call(args, given) };
-            }
+            let rows = Rows { to: rows.to.wrapping_add(first - columns.start), ..rows };
+            // SAFETY: a block's rows of scores and its rows of the output are the task's own, and only whole panels are
+            // read in place.
+            unsafe { multiply_panel(tile, args, tiles, &rows, given) };
         }
+    }
+}
+
+/// Multiplies rows, cut into tiles, by the panel that `args` has.
+///
+/// # Safety
+///
+/// That of [`MicroKernel::call`], for all rows.
+pub(super) unsafe fn multiply_panel(
+    kernel: &MicroKernel,
+    args: &mut TileArgs,
+    tiles: Tiles,
+    rows: &Rows,
+    given: &Given,
+) {
+    for run in tiles.runs(0..tiles.count()) {
+        args.rows = run.height;
+        args.tiles.set(run.count);
+        args.a.set(rows.left.wrapping_byte_add(run.row * args.lda).cast());
+        args.a_tile_stride = run.height * args.lda;
+        args.c.set(rows.to.wrapping_byte_add(run.row * args.ldc).cast());
+        args.c_tile_stride = run.height * args.ldc;
+        // SAFETY: the caller's contract.
+        unsafe { kernel.call(args, given) };
     }
 }

@@ -120,7 +120,8 @@ pub struct AttentionShape {
     pub stored: Stored,
     /// Element type of results.
     pub written: Stored,
-    /// Operand type of the products: `f32`, or [`Elements::Bf16Tiles`] where AMX may compute those of several queries.
+    /// Operand type of the products: `f32`, or [`Elements::Bf16Dot`] or [`Elements::Bf16Tiles`] where those of several
+    /// queries may be products of pairs.
     pub elements: Elements,
 }
 
@@ -160,13 +161,20 @@ sizes!(AttentionBlocks { rows: usize, keys: usize, head_tasks: usize, query_task
 /// Multiply-adds below which another thread costs more than it saves.
 const WORTH_A_THREAD: usize = 1 << 16;
 
-/// [`WORTH_A_THREAD`] on AMX.
+/// [`WORTH_A_THREAD`] where `vdpbf16ps` multiplies, and on AMX.
+const WORTH_A_THREAD_IN_PAIRS: usize = 1 << 17;
 const WORTH_A_THREAD_ON_AMX: usize = 1 << 18;
 
-/// The least queries, and scores of a head, for which AMX saves more time than packing operands for it takes: five
-/// queries of 384 keys and 16 of 16 are an eighth slower on AMX, eight of 128 an eighth faster, 16 of 400 a third.
-const LEAST_PAIRED_QUERIES: usize = 8;
+/// The least scores of a head for which products of pairs save more time than packing operands for them takes. 16 queries
+/// of 16 keys are an eighth slower on AMX, and a tenth by `vdpbf16ps`: panels are half empty.
 const LEAST_PAIRED_SCORES: usize = 512;
+
+/// The least queries on AMX: five of 384 keys are an eighth slower, eight of 128 an eighth faster, 16 of 400 a third.
+const LEAST_TILE_QUERIES: usize = 8;
+
+/// The least queries for `vdpbf16ps`: on a Zen 4, six of 128 keys take 1.0 to 1.2 of the time, eight 0.93 to 1.06, 12 of
+/// 384 0.80 to 0.87, 128 of 128 0.6.
+pub(super) const LEAST_DOT_QUERIES: usize = 12;
 
 /// Scores that stay in L2 together with keys and values.
 const SCORES: usize = 24 << 10;
@@ -189,12 +197,16 @@ impl AttentionShape {
         self.batch() * self.heads()
     }
 
-    /// Whether AMX computes the products of several queries.
+    /// Whether products are those of bf16 pairs.
     #[must_use]
     pub(super) fn is_paired(&self) -> bool {
+        let least = match self.elements {
+            Elements::Bf16Dot => LEAST_DOT_QUERIES,
+            Elements::Bf16Tiles => LEAST_TILE_QUERIES,
+            Elements::F32 | Elements::Bf16 | Elements::F16 => return false,
+        };
         let scores = self.queries().saturating_mul(self.keys());
-        let pays = self.queries() >= LEAST_PAIRED_QUERIES && scores >= LEAST_PAIRED_SCORES;
-        self.elements == Elements::Bf16Tiles && self.size() > 0 && pays
+        self.queries() >= least && scores >= LEAST_PAIRED_SCORES && self.size() > 0
     }
 
     /// Keys of a panel; blocks of keys are multiples of it.
@@ -265,7 +277,7 @@ impl AttentionShape {
             && product(&[self.keys().saturating_add(64), self.value_size().saturating_add(64)])
             && self.causal().is_none_or(|before| before < MOST)
             && self.cap.is_none_or(|cap| cap.get() > 0.0)
-            && matches!(self.elements, Elements::F32 | Elements::Bf16Tiles)
+            && matches!(self.elements, Elements::F32 | Elements::Bf16Dot | Elements::Bf16Tiles)
             && if self.is_cached() { self.suits_cache() } else { self.held == Held::F32 }
             && self.needs().is_some()
             && self.rows_are_apart()
@@ -345,10 +357,12 @@ impl AttentionBlocks {
 
     /// Blocks of that many keys.
     fn cut(isa: Isa, shape: &AttentionShape, threads: usize, stream: bool, keys: usize) -> AttentionBlocks {
-        let (tall, worth) = match shape.is_paired() {
-            true => (TALLEST * TILE_ROWS, WORTH_A_THREAD_ON_AMX),
-            false => (most_rows(isa, panel_vectors(isa, shape.keys())).max(1), WORTH_A_THREAD),
+        let (tall, worth) = match shape.elements {
+            Elements::Bf16Tiles if shape.is_paired() => (TALLEST * TILE_ROWS, WORTH_A_THREAD_ON_AMX),
+            Elements::Bf16Dot if shape.is_paired() => (most_rows(isa, PANEL / isa.lanes()), WORTH_A_THREAD_IN_PAIRS),
+            _ => (most_rows(isa, panel_vectors(isa, shape.keys())), WORTH_A_THREAD),
         };
+        let tall = tall.max(1);
         let rows = (SCORES / keys / tall * tall).clamp(tall, 16 * tall).min(shape.queries().max(1));
         let threads = threads.min(shape.work() / worth).max(1);
         // A step that streams is split by positions too.

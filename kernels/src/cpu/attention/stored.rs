@@ -1,5 +1,5 @@
 //! Attention on vectors with activations in `bf16`: widened to `f32` before, rounded after. For so few queries or keys
-//! that AMX does not pay.
+//! that bf16 pairs do not pay.
 
 use super::{Attention, Operands};
 use crate::cpu::{Activations, ActivationsMut, Stored};

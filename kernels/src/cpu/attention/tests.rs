@@ -1,5 +1,6 @@
 //! Attention against the reference: every layout, mask and choice of blocks, at every level that can run here.
 
+use super::shape::LEAST_DOT_QUERIES;
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::cpu::description::count;
@@ -81,7 +82,7 @@ fn check(shape: &AttentionShape) {
 
 /// Every level with every operand type that its products have.
 fn forms() -> impl Iterator<Item = (Isa, Elements)> {
-    let all = [Elements::F32, Elements::Bf16Tiles];
+    let all = [Elements::F32, Elements::Bf16Dot, Elements::Bf16Tiles];
     levels().into_iter().flat_map(move |isa| all.into_iter().filter(move |it| it.suit(isa)).map(move |it| (isa, it)))
 }
 
@@ -225,8 +226,9 @@ fn many_keys_take_several_blocks() {
 }
 
 #[test]
-fn amx_takes_heads_of_any_size_and_blocks_of_any_length() {
-    // Multiples of an AMX step and others, one and two tile rows, partial panels on either side.
+fn pairs_take_heads_of_any_size_and_blocks_of_any_length() {
+    // Multiples of an AMX step and others, one and two tile rows, tiles of vectors of every height, partial panels on
+    // either side.
     for (queries, keys, size) in
         [(32, 32, 32), (33, 64, 64), (16, 31, 80), (48, 65, 16), (17, 40, 33), (70, 130, 64), (19, 32, 31)]
     {
@@ -240,24 +242,43 @@ fn amx_takes_heads_of_any_size_and_blocks_of_any_length() {
 }
 
 #[test]
-fn amx_multiplies_what_is_rounded_and_nothing_else() {
+fn pairs_multiply_what_is_rounded_and_nothing_else() {
     // Scores are zero, so that weights are equal; values are exact in `bf16`, and so are means over a power of two. A
     // value that is not exact is rounded.
-    let shape = AttentionShape { elements: Elements::Bf16Tiles, ..plain(1, 1, 40, 64, 16) };
     let value: Vec<f32> = (0..64 * 16).map(|at| (at % 16) as f32 * 0.5 - 3.0).collect();
     let odd = [1.0 + 1.0 / 512.0; 64 * 16];
     let (query, key) = (floats(40 * 16, 1), vec![0.0; 64 * 16]);
-    let blocks = AttentionBlocks::pick(Isa::Avx512, &shape, 1);
-    let attention = Attention::new(Isa::Avx512, shape, blocks, &EmitEach).unwrap();
-    let mut scratch = vec![0.0; attention.scratch_len()];
-    let mut output = vec![0.0; 40 * 16];
-    let mut run = |value: &[f32]| {
-        let operands = Operands { query: &query[..], key: &key[..], value, mask: None, keep: None };
+    for elements in [Elements::Bf16Dot, Elements::Bf16Tiles] {
+        let shape = AttentionShape { elements, ..plain(1, 1, 40, 64, 16) };
+        let blocks = AttentionBlocks::pick(Isa::Avx512, &shape, 1);
+        let attention = Attention::new(Isa::Avx512, shape, blocks, &EmitEach).unwrap();
+        let mut scratch = vec![0.0; attention.scratch_len()];
+        let mut output = vec![0.0; 40 * 16];
+        let mut run = |value: &[f32]| {
+            let operands = Operands { query: &query[..], key: &key[..], value, mask: None, keep: None };
+            attention.run(&operands, &mut output, &mut scratch, &Serial).unwrap();
+            output.clone()
+        };
+        assert_eq!(run(&value), value[..16].repeat(40), "{elements:?}");
+        assert_eq!(run(&odd), vec![1.0; 40 * 16], "{elements:?}");
+    }
+}
+
+#[test]
+fn few_queries_are_not_rounded_where_pairs_would_not_pay() {
+    // A mean of values that `bf16` does not hold.
+    let odd = [1.0 + 1.0 / 512.0; 64 * 16];
+    for (queries, expected) in [(LEAST_DOT_QUERIES - 1, odd[0]), (LEAST_DOT_QUERIES, 1.0)] {
+        let shape = AttentionShape { elements: Elements::Bf16Dot, ..plain(1, 1, queries as u64, 64, 16) };
+        let blocks = AttentionBlocks::pick(Isa::Avx512, &shape, 1);
+        let attention = Attention::new(Isa::Avx512, shape, blocks, &EmitEach).unwrap();
+        let (query, key) = (floats(queries * 16, 1), vec![0.0; 64 * 16]);
+        let mut scratch = vec![0.0; attention.scratch_len()];
+        let mut output = vec![0.0; queries * 16];
+        let operands = Operands { query: &query[..], key: &key[..], value: &odd[..], mask: None, keep: None };
         attention.run(&operands, &mut output, &mut scratch, &Serial).unwrap();
-        output.clone()
-    };
-    assert_eq!(run(&value), value[..16].repeat(40));
-    assert_eq!(run(&odd), vec![1.0; 40 * 16]);
+        assert_eq!(output, vec![expected; queries * 16], "{queries} queries");
+    }
 }
 
 #[test]
@@ -327,6 +348,7 @@ fn what_does_not_fit_is_refused() {
     refuses(shape, AttentionBlocks { head_tasks: 1 << 20, ..portable });
     refuses(AttentionShape { shared: 0, ..shape }, portable);
     refuses(AttentionShape { elements: Elements::Bf16Tiles, ..shape }, portable);
+    refuses(AttentionShape { elements: Elements::Bf16Dot, ..shape }, portable);
     refuses(AttentionShape { elements: Elements::Bf16, ..shape }, portable);
     refuses(AttentionShape { keys: u64::MAX, ..shape }, portable);
     refuses(AttentionShape { query: Strides { batch: 0, head: u64::MAX, row: 8 }, ..shape }, portable);
