@@ -11,6 +11,8 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use half::f16;
+use kiln::tensor::DType;
 use kiln::{Decoder, DecoderCache, RunOptions, SessionOptions, Tensor};
 
 struct Arguments {
@@ -51,7 +53,11 @@ fn likeliest(logits: &Tensor) -> Result<Vec<i64>, Box<dyn std::error::Error>> {
     let words = logits.shape()[1];
     let best =
         |row: &[f32]| row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0))).map(|it| it.0);
-    Ok(logits.as_slice::<f32>()?.chunks_exact(words).filter_map(best).map(|token| token as i64).collect())
+    let numbers = match logits.dtype() {
+        DType::F16 => logits.as_slice::<f16>()?.iter().map(|number| number.to_f32()).collect(),
+        _ => logits.as_slice::<f32>()?.to_vec(),
+    };
+    Ok(numbers.chunks_exact(words).filter_map(best).map(|token| token as i64).collect())
 }
 
 /// Appends the same tokens to every sequence.

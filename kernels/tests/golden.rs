@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
 use kiln_kernels::cpu::amx::{Columns, Factors, FusedEpilogue, MultiplyCode};
-use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as AttentionForm};
+use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as AttentionForm, RowType};
 use kiln_kernels::cpu::blockwise::{BlockDotCode, Codes, Products, ZeroPoints};
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
@@ -109,7 +109,7 @@ fn of_two_rows(key: &CodeKey) -> String {
 }
 
 /// The smallest kernel of each other family that has all that its kernels have: loops, tails, masks and constants.
-fn others(isa: Isa) -> [(&'static str, CodeKey); 12] {
+fn others(isa: Isa) -> [(&'static str, CodeKey); 13] {
     let program = Program {
         inputs: [Storage::F32].into_iter().collect(),
         steps: [Step::Unary(UnaryOp::Sigmoid, 0)].into_iter().collect(),
@@ -122,9 +122,11 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 12] {
     // An affine activation has no more than the loops need.
     let affine = Activation::Affine { alpha: 0.2.into(), beta: 0.5.into() };
     let gates = GateCode { isa, gates: Gates::GruReset { activation: affine }, clip: None };
+    let attention = |form: AttentionForm| CodeKey::Attention(AttentionCode { isa, form });
     let slide = SlideCode { isa, kernel: [2, 2], strides: [1, 1], activation: None, stored: Stored::F32 };
     [
-        ("attention-query", CodeKey::Attention(AttentionCode { isa, form: AttentionForm::Dots })),
+        ("attention-query", attention(AttentionForm::Dots(RowType::F32))),
+        ("attention-query-f16", attention(AttentionForm::Dots(RowType::F16))),
         ("chain", CodeKey::Chain(chain)),
         ("depthwise", CodeKey::Slide(slide)),
         ("gates", CodeKey::Gates(gates)),

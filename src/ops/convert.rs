@@ -24,12 +24,59 @@ use crate::tensor::{DType, Expansion, Tensor, TensorSpec};
 
 /// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
 pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
-    through(cx, make, Foreign::AllFloats, usize::MAX)
+    through(cx, make, Rule::all(Foreign::AllFloats), usize::MAX)
 }
 
 /// As [`through_f32`], for a node that computes `f64` itself: which it is given need not be known when it is made.
 pub(crate) fn narrow_through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
-    through(cx, make, Foreign::Narrower, usize::MAX)
+    through(cx, make, Rule::all(Foreign::Narrower), usize::MAX)
+}
+
+/// As [`through_f32`], for a node that takes some narrow floats as they are.
+pub(crate) fn through_f32_but(
+    cx: &LoadCx<'_>,
+    make: MakeNode,
+    kept: &'static [Kept],
+) -> Result<Box<dyn Node>, OpError> {
+    through(cx, make, Rule { foreign: Foreign::AllFloats, kept }, usize::MAX)
+}
+
+/// An input whose elements stay as they are where they are of this type, and the output that has their type then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// The input.
+    pub(crate) input: usize,
+    /// The output.
+    pub(crate) output: usize,
+    /// The type.
+    pub(crate) dtype: DType,
+}
+
+/// Which inputs are converted.
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    foreign: Foreign,
+    kept: &'static [Kept],
+}
+
+impl Rule {
+    const fn all(foreign: Foreign) -> Rule {
+        Rule { foreign, kept: &[] }
+    }
+
+    /// Whether elements of that type are converted in input `index`.
+    fn converts(self, index: usize, dtype: DType) -> bool {
+        self.foreign.has(dtype) && !self.kept.iter().any(|kept| kept.input == index && kept.dtype == dtype)
+    }
+
+    /// Whether output `index` has the type of an input that stays as it is.
+    fn keeps(self, index: usize, inputs: &[Option<&Tensor>]) -> bool {
+        let stays = |kept: &Kept| {
+            let input = inputs.get(kept.input).copied().flatten();
+            kept.output == index && input.is_some_and(|input| !self.converts(kept.input, input.dtype()))
+        };
+        self.kept.iter().any(stays)
+    }
 }
 
 /// Which elements a node cannot compute itself.
@@ -60,21 +107,18 @@ pub(crate) fn has_narrow_floats(cx: &LoadCx<'_>) -> bool {
 /// As [`through_f32`], for a node whose first output alone is of the inputs' type: what follows are moments and the
 /// like, which stay in `f32`.
 pub(crate) fn first_through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
-    through(cx, make, Foreign::AllFloats, 1)
+    through(cx, make, Rule::all(Foreign::AllFloats), 1)
 }
 
-fn through(
-    cx: &LoadCx<'_>,
-    make: MakeNode,
-    foreign: Foreign,
-    converted_outputs: usize,
-) -> Result<Box<dyn Node>, OpError> {
-    let declared = |index: usize| cx.node.input(index).map(|value| declared_type(cx.graph, value));
-    let types: Vec<Option<DType>> = (0..cx.node.inputs.len()).filter_map(declared).collect();
-    if types.iter().all(|dtype| dtype.is_some_and(|dtype| !foreign.has(dtype))) {
+fn through(cx: &LoadCx<'_>, make: MakeNode, rule: Rule, converted_outputs: usize) -> Result<Box<dyn Node>, OpError> {
+    let is_own = |index: usize| match cx.node.input(index) {
+        Some(value) => declared_type(cx.graph, value).is_some_and(|dtype| !rule.converts(index, dtype)),
+        None => true,
+    };
+    if (0..cx.node.inputs.len()).all(is_own) {
         return make(cx);
     }
-    let (graph, node, mut constants) = converted_surroundings(cx, foreign)?;
+    let (graph, node, mut constants) = converted_surroundings(cx, rule)?;
     let inner = make(&LoadCx { node: &node, graph: &graph, build: cx.build })?;
     let kept = inner.kept_inputs();
     for (index, constant) in constants.iter_mut().enumerate() {
@@ -85,7 +129,7 @@ fn through(
             None => {}
         }
     }
-    Ok(Box::new(ThroughF32 { inner, foreign, constants, converted_outputs }))
+    Ok(Box::new(ThroughF32 { inner, rule, constants, converted_outputs }))
 }
 
 fn declared_type(graph: &Graph, value: crate::graph::ValueId) -> Option<DType> {
@@ -98,9 +142,8 @@ fn spec_in_f32(tensor: &Tensor) -> TensorSpec {
 }
 
 /// A tensor that is made or prepared with, in `f32` where the node cannot compute its type.
-fn to_f32(tensor: &Tensor, foreign: Foreign) -> Result<Tensor, NodeError> {
+fn to_f32(tensor: &Tensor) -> Result<Tensor, NodeError> {
     match tensor.dtype() {
-        dtype if !foreign.has(dtype) => Ok(tensor.clone()),
         // A node that is prepared before its inputs have been computed is shown their types and shapes alone.
         _ if tensor.is_hollow() => Ok(Tensor::hollow(spec_in_f32(tensor))),
         // Packing widens weights a piece at a time.
@@ -112,17 +155,20 @@ fn to_f32(tensor: &Tensor, foreign: Foreign) -> Result<Tensor, NodeError> {
 type Constants = SmallVec<[Option<Tensor>; 4]>;
 
 /// A graph of this node alone, with its constants converted, and those constants by input.
-fn converted_surroundings(cx: &LoadCx<'_>, foreign: Foreign) -> Result<(Graph, NodeDesc, Constants), OpError> {
+fn converted_surroundings(cx: &LoadCx<'_>, rule: Rule) -> Result<(Graph, NodeDesc, Constants), OpError> {
     let (mut graph, mut node, mut constants) = (Graph::default(), cx.node.clone(), Constants::new());
-    for input in &mut node.inputs {
-        let constant =
-            input.and_then(|value| cx.graph.constant(value)).map(|tensor| to_f32(tensor, foreign)).transpose();
+    for (index, input) in node.inputs.iter_mut().enumerate() {
+        let converted = |tensor: &Tensor| match rule.converts(index, tensor.dtype()) {
+            true => to_f32(tensor),
+            false => Ok(tensor.clone()),
+        };
+        let constant = input.and_then(|value| cx.graph.constant(value)).map(converted).transpose();
         let constant = constant.map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
         if let Some(value) = input {
             let info = cx.graph.value(*value).clone();
             *value = graph.add_value(info);
             let known = &mut graph.values[value.index()];
-            known.dtype = known.dtype.map(|dtype| if foreign.has(dtype) { DType::F32 } else { dtype });
+            known.dtype = known.dtype.map(|dtype| if rule.converts(index, dtype) { DType::F32 } else { dtype });
             if let Some(tensor) = &constant {
                 graph.constants.insert(*value, tensor.clone());
             }
@@ -137,7 +183,7 @@ fn converted_surroundings(cx: &LoadCx<'_>, foreign: Foreign) -> Result<(Graph, N
 
 struct ThroughF32 {
     inner: Box<dyn Node>,
-    foreign: Foreign,
+    rule: Rule,
     /// Converted constants by input.
     constants: Constants,
     /// Outputs, from the first on, that are converted back.
@@ -146,8 +192,19 @@ struct ThroughF32 {
 
 impl ThroughF32 {
     /// The type to convert back to: the first input's that is converted. Nothing where none is.
-    fn foreign<'t>(&self, inputs: impl Iterator<Item = Option<&'t Tensor>>) -> Option<DType> {
-        inputs.flatten().map(Tensor::dtype).find(|&dtype| self.foreign.has(dtype))
+    fn foreign(&self, inputs: &[Option<&Tensor>]) -> Option<DType> {
+        let types = inputs.iter().enumerate().filter_map(|(index, input)| Some((index, input.as_ref()?.dtype())));
+        types.into_iter().find(|&(index, dtype)| self.rule.converts(index, dtype)).map(|(_, dtype)| dtype)
+    }
+
+    /// The specs of outputs as the node makes them.
+    fn specs(&self, specs: &[TensorSpec], foreign: DType, inputs: &[Option<&Tensor>]) -> Specs {
+        let is_converted = |index: usize| index < self.converted_outputs && !self.rule.keeps(index, inputs);
+        let change = |(index, spec): (usize, &TensorSpec)| TensorSpec {
+            dtype: if is_converted(index) && spec.dtype == foreign { DType::F32 } else { spec.dtype },
+            shape: spec.shape.clone(),
+        };
+        specs.iter().enumerate().map(change).collect()
     }
 
     /// The inputs as the node is given them, each that is no constant made by `convert` where it has to be converted.
@@ -159,7 +216,7 @@ impl ThroughF32 {
         let one = |(index, input): (usize, &Option<&Tensor>)| match (self.constants.get(index), input) {
             (_, None) => Ok(None),
             (Some(Some(constant)), Some(_)) => Ok(Some(constant.clone())),
-            (_, Some(tensor)) if self.foreign.has(tensor.dtype()) => convert(index, tensor).map(Some),
+            (_, Some(tensor)) if self.rule.converts(index, tensor.dtype()) => convert(index, tensor).map(Some),
             (_, Some(tensor)) => Ok(Some((*tensor).clone())),
         };
         inputs.iter().enumerate().map(one).collect()
@@ -169,7 +226,7 @@ impl ThroughF32 {
     fn shown(&self, inputs: &[Option<&Tensor>]) -> Result<Constants, NodeError> {
         let by_value = self.value_inputs();
         self.given(inputs, |index, tensor| match index < 64 && by_value >> index & 1 == 1 {
-            true => to_f32(tensor, self.foreign),
+            true => to_f32(tensor),
             false => Ok(Tensor::hollow(spec_in_f32(tensor))),
         })
     }
@@ -177,15 +234,6 @@ impl ThroughF32 {
 
 fn borrowed(tensors: &Constants) -> SmallVec<[Option<&Tensor>; 4]> {
     tensors.iter().map(Option::as_ref).collect()
-}
-
-/// Specs of which the first `count` are of type `to` where they were of type `from`.
-fn with_type(specs: &[TensorSpec], from: DType, to: DType, count: usize) -> Specs {
-    let change = |(index, spec): (usize, &TensorSpec)| TensorSpec {
-        dtype: if index < count && spec.dtype == from { to } else { spec.dtype },
-        shape: spec.shape.clone(),
-    };
-    specs.iter().enumerate().map(change).collect()
 }
 
 impl Node for ThroughF32 {
@@ -202,11 +250,11 @@ impl Node for ThroughF32 {
     }
 
     fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
-        let Some(foreign) = self.foreign(inputs.iter().copied()) else {
+        let Some(foreign) = self.foreign(inputs) else {
             return self.inner.check(inputs, outputs);
         };
         let tensors = self.shown(inputs)?;
-        self.inner.check(&borrowed(&tensors), &with_type(outputs, foreign, DType::F32, self.converted_outputs))
+        self.inner.check(&borrowed(&tensors), &self.specs(outputs, foreign, inputs))
     }
 
     fn prepare_params(
@@ -215,15 +263,11 @@ impl Node for ThroughF32 {
         inputs: &[Option<&Tensor>],
         outputs: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        let Some(foreign) = self.foreign(inputs.iter().copied()) else {
+        let Some(foreign) = self.foreign(inputs) else {
             return self.inner.prepare_params(cx, inputs, outputs);
         };
         let tensors = self.shown(inputs)?;
-        self.inner.prepare_params(
-            cx,
-            &borrowed(&tensors),
-            &with_type(outputs, foreign, DType::F32, self.converted_outputs),
-        )
+        self.inner.prepare_params(cx, &borrowed(&tensors), &self.specs(outputs, foreign, inputs))
     }
 
     #[cfg(feature = "device")]
@@ -233,20 +277,29 @@ impl Node for ThroughF32 {
         inputs: &[Option<&Tensor>],
         outputs: &[TensorSpec],
     ) -> Result<(), NodeError> {
-        match self.foreign(inputs.iter().copied()) {
+        match self.foreign(inputs) {
             None => self.inner.prepare_device(cx, inputs, outputs),
             Some(foreign) => Err(NodeError::Unsupported(format!("{} of {foreign} on a device", self.family()))),
         }
     }
 
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let Some(foreign) = self.foreign(io.inputs().iter().copied()) else {
+        let Some(foreign) = self.foreign(&io.inputs()) else {
             return self.inner.execute(prepared, io, cx);
         };
-        let tensors = self.given(&io.inputs(), |_, tensor| {
+        let specs = self.specs(io.specs(), foreign, &io.inputs());
+        let mut tensors = self.given(&io.inputs(), |_, tensor| {
             convert(tensor, Tensor::from_pool(cx.buffers, spec_in_f32(tensor))?, cx.parallel)
         })?;
-        let specs = with_type(io.specs(), foreign, DType::F32, self.converted_outputs);
+        for &Kept { input, output, .. } in self.rule.kept {
+            let stays = io.optional(input).is_some_and(|given| !self.rule.converts(input, given.dtype()));
+            if stays {
+                // This handle goes first: the node may write over what nothing else holds.
+                tensors[input] = None;
+                tensors[input] =
+                    if io.can_reuse(input, output) { Some(io.take(input)?) } else { io.optional(input).cloned() };
+            }
+        }
         let mut inner = Io::new(tensors, &specs, cx.buffers);
         self.inner.execute(prepared, &mut inner, cx)?;
         for (index, made) in inner.into_outputs().into_iter().enumerate() {

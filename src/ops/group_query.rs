@@ -11,7 +11,7 @@
 //!
 //! Sinks, biases and the valid positions of padded chunks (`query_seqlens`) are arguments of the run as well. A cache may
 //! hold codes of 8 or 4 bits, with scales that the model gives: new positions are rounded when they are written, and
-//! attention makes numbers of a block of positions at a time.
+//! attention makes numbers of a block of positions at a time. One of `f16` is written and read where it is, too.
 
 mod cache;
 mod heads;
@@ -34,7 +34,7 @@ use self::heads::{Angles, Rows, Turn, lines_of_angles};
 use self::places::Places;
 use self::scores::Scores;
 use self::sizes::{Sequence, Sizes};
-use super::convert::through_f32;
+use super::convert::{Kept, through_f32_but};
 use super::{LoadCx, MakeNode, OpError, Operator, optional, required, size_attribute};
 use crate::exec::attention::AttentionKey;
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
@@ -44,7 +44,13 @@ use crate::tensor::{DType, Tensor, TensorSpec};
 pub(super) const OPERATORS: &[Operator] =
     &[("com.microsoft", "GroupQueryAttention", LOAD), ("kiln", "GroupQueryAttention", LOAD)];
 
-const LOAD: MakeNode = |cx| through_f32(cx, make);
+const LOAD: MakeNode = |cx| through_f32_but(cx, make, &CACHE);
+
+/// The caches that go in and come out.
+const CACHE: [Kept; 2] = [
+    Kept { input: input::PAST_KEY, output: PRESENT_KEY, dtype: DType::F16 },
+    Kept { input: input::PAST_VALUE, output: PRESENT_VALUE, dtype: DType::F16 },
+];
 
 /// Places of the inputs.
 mod input {
@@ -99,7 +105,7 @@ struct GroupQuery {
     shared_buffer: bool,
     /// Of the norms of queries and of keys.
     epsilons: [f32; 2],
-    /// How the cache holds its rows.
+    /// How the cache holds its rows, where these are no floats.
     held: Held,
     /// Whether codes have a scale for each head and element, and not one.
     per_channel: bool,
@@ -224,12 +230,11 @@ impl GroupQuery {
         self.rotary || optional(inputs, input::QUERY_NORM).is_some()
     }
 
-    /// The element type of the cache.
-    fn cache_type(&self) -> DType {
-        match self.held {
-            Held::F32 => DType::F32,
-            Held::Bytes => DType::I8,
-            Held::Nibbles => DType::U8,
+    /// How a cache holds its rows.
+    fn held_in(&self, cache: Option<&Tensor>) -> Held {
+        match cache.map(Tensor::dtype) {
+            Some(DType::F16) if !self.held.is_quantized() => Held::F16,
+            _ => self.held,
         }
     }
 
@@ -283,7 +288,7 @@ impl GroupQuery {
             cap: (self.cap > 0.0).then(|| self.cap.into()),
             causal: (self.causal && !is_step).then_some(0),
             range: if self.window.is_some_and(|window| window < keys) { KeyRange::Window } else { KeyRange::Cache },
-            held: self.held,
+            held: sizes.held,
             blind_is_zero: true,
             elements: Elements::F32,
             stored: Stored::F32,
@@ -377,13 +382,18 @@ impl Node for GroupQuery {
     }
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
-        Sizes::of(self, inputs)?;
+        let cache_type = match Sizes::of(self, inputs)?.held {
+            Held::F32 => DType::F32,
+            Held::Bytes => DType::I8,
+            Held::Nibbles => DType::U8,
+            Held::F16 => DType::F16,
+        };
         let is_other = |index: &usize| {
             [input::LAST, input::TOTAL, input::IDS, input::QUERY_LENGTHS, input::PLACES].contains(index)
         };
         for (index, tensor) in inputs.iter().enumerate().filter_map(|(index, tensor)| Some((index, (*tensor)?))) {
             let dtype = match index {
-                input::PAST_KEY | input::PAST_VALUE => self.cache_type(),
+                input::PAST_KEY | input::PAST_VALUE => cache_type,
                 _ => DType::F32,
             };
             if tensor.dtype() != dtype && !is_other(&index) {

@@ -9,7 +9,7 @@
 //! Over a cache, the batches of a run have their own numbers of keys ([`cached`]): neither they nor the room of the
 //! cache are in the shape, so that one executor serves every length up to the shape's. Where a cache holds codes
 //! ([`held`]), the keys and then the values of a block become numbers in a tile of scratch, which is read in place of
-//! them.
+//! them; so do those of `f16` for several queries, while single ones widen them in registers.
 //!
 //! One new position over a cache is split by positions ([`split`]): chunks of it are computed by themselves and merged in
 //! their order, whatever the number of threads.
@@ -29,6 +29,7 @@ mod pack;
 mod paired;
 mod plain;
 mod product;
+mod scratch;
 pub mod shape;
 mod split;
 mod stored;
@@ -43,11 +44,10 @@ use kiln_key::F32Bits;
 use smallvec::SmallVec;
 
 pub use cached::{Bias, Cache, Sink};
-pub use emit::{Adjust, AttentionCode, Form};
+pub use emit::{Adjust, AttentionCode, Form, RowType};
 pub use held::{Cells, Scales, quantize};
 pub use shape::{AttentionBlocks, AttentionShape, Held, KeyRange, Strides};
 
-use crate::cpu::amx::PANEL;
 use crate::cpu::gemm::rows::part_sizes;
 use crate::cpu::gemm::tile::TileArgs;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Stored};
@@ -57,11 +57,12 @@ use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, part};
 use cached::Seen;
 use emit::stream::{AHEAD_LINES, LINE, StreamArgs};
-use emit::{RowState, STATE, ScaleArgs, WeighArgs};
+use emit::{RowState, ScaleArgs, WeighArgs};
 use kernel::Kernels;
 use pack::KeyPacker;
-use paired::{Paired, whole_rows};
+use paired::Paired;
 use product::{Product, Right, Rows};
+use scratch::ScratchLayout;
 
 pub(crate) const FAMILY: &str = "attention";
 
@@ -93,28 +94,21 @@ pub struct Attention {
     /// The products, where they are those of bf16 pairs.
     paired: Option<Paired>,
     kernels: Kernels,
-    /// The code of [`Form::Dots`] and [`Form::Blend`], where queries are computed one by one.
-    stream: Option<[Arc<Code>; 2]>,
+    /// Where queries are computed one by one.
+    stream: Option<Stream>,
     layout: ScratchLayout,
+    /// Whether numbers are made of a cache's rows, a block of keys at a time.
+    widens: bool,
     /// Element types of operands and of results where these are converted before and after products of `f32`.
     around: [Stored; 2],
 }
 
-/// Offsets of the parts of a task's scratch, in elements.
-#[derive(Clone, Copy, Debug)]
-struct ScratchLayout {
-    values: usize,
-    scores: usize,
-    keep: usize,
-    state: usize,
-    /// For bf16 pairs: rounded queries, and sums of values.
-    queries: usize,
-    context: usize,
-    /// The numbers of a block's keys, then of its values, where a cache holds codes.
-    tile: usize,
-    end: usize,
-    /// Elements from one row of scores to the next: one vector more than the keys of a block.
-    row: usize,
+/// The kernels of single queries.
+#[derive(Clone, Debug)]
+struct Stream {
+    /// Of [`Form::Dots`] and of [`Form::Blend`].
+    code: [Arc<Code>; 2],
+    forms: [Form; 2],
 }
 
 /// The buffers of a run, for all tasks.
@@ -156,15 +150,15 @@ struct Unit<'a> {
 }
 
 /// One of both operands that a cache has.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Keys,
     Values,
 }
 
-/// Keys or values of a block as numbers.
+/// Keys or values of a block as products read them.
 struct Numbers {
-    first: *const f32,
+    first: *const u8,
     /// The block's keys, counted from the first that is packed.
     keys: Range<usize>,
 }
@@ -212,10 +206,11 @@ impl Attention {
             None => [&mut shape.stored, &mut shape.written].map(std::mem::take),
         };
         let elsewhere = blocks.stream || paired.is_some();
+        let widens = shape.is_widened(isa, blocks.stream);
         let rows = if elsewhere { SmallVec::new() } else { rows };
         let scores = Product::new(isa, [shape.size(), shape.keys()], !shape.key_columns, &rows, source)?;
-        // Of codes, a block at a time has panels.
-        let packed_keys = if shape.held.is_quantized() { blocks.keys() } else { shape.keys() };
+        // Of what is widened, a block at a time has panels.
+        let packed_keys = if widens { blocks.keys() } else { shape.keys() };
         let context = Product::new(isa, [packed_keys, shape.value_size()], blocks.pack_values, &rows, source)?;
         let select = shape.keep.is_some() || shape.range == KeyRange::Window;
         let adjust = Adjust { cap: shape.cap.is_some(), select, mask: shape.mask.is_some() };
@@ -224,22 +219,43 @@ impl Attention {
             false => Some(KeyPacker::new(isa, scores.panels.width, source)?),
         };
         let stream = match blocks.stream {
-            true => kernel::code(isa, Form::Dots, source)?.zip(kernel::code(isa, Form::Blend, source)?),
+            true => {
+                let rows = if shape.held == Held::F16 && !widens { RowType::F16 } else { RowType::F32 };
+                let forms = [Form::Dots(rows), Form::Blend(rows)];
+                let [dots, blend] = forms.map(|form| kernel::code(isa, form, source));
+                dots?.zip(blend?).map(|code| Stream { code: code.into(), forms })
+            }
             false => None,
         };
         let panels = match &paired {
             Some(paired) => paired.scratch_lens(blocks.rows()),
             None if blocks.stream => [0; 3],
-            None if shape.held.is_quantized() => {
+            None if widens => {
                 let panels = blocks.keys().div_ceil(scores.panels.width);
                 [panels * scores.panels.panel_len(), context.packed_len(), 0]
             }
             None => [scores.packed_len(), context.packed_len(), 0],
         };
-        let layout = ScratchLayout::new(&shape, &blocks, panels, paired.as_ref().map(Paired::context_row), isa.lanes());
+        let mut layout =
+            ScratchLayout::new(&shape, &blocks, panels, paired.as_ref().map(Paired::context_row), isa.lanes());
+        if widens {
+            layout.add_tile(&shape, &blocks);
+        }
         let kernels = Kernels::new(isa, adjust, paired.is_some(), shape.written, source)?;
-        let stream = stream.map(<[Arc<Code>; 2]>::from);
-        Ok(Attention { isa, shape, blocks, scores, context, key_packer, paired, kernels, stream, layout, around })
+        Ok(Attention {
+            isa,
+            shape,
+            blocks,
+            scores,
+            context,
+            key_packer,
+            paired,
+            kernels,
+            stream,
+            layout,
+            widens,
+            around,
+        })
     }
 
     /// Elements of scratch that [`Attention::run`] needs.
@@ -324,7 +340,11 @@ impl Attention {
             return Ok(());
         }
         let Operands { query, key, value, mask, .. } = operands;
-        let given = Given::new().read("queries", query.bytes()).read("keys", key.bytes()).read("values", value.bytes());
+        let [key, value] = match cache {
+            Some(cache) => [cache.key.in_place(), cache.value.in_place()],
+            None => [key.bytes(), value.bytes()],
+        };
+        let given = Given::new().read("queries", query.bytes()).read("keys", key).read("values", value);
         let given = given.maybe("mask", *mask).write("output", output.bytes_mut()).write("scratch", scratch);
         let output = Disjoint::new(output.bytes_mut());
         let buffers = Buffers { operands, cache, output, scratch: Disjoint::new(scratch), given };
@@ -410,9 +430,15 @@ impl Attention {
         let own = head / shape.shared();
         let (read, written) = (shape.stored.bytes(), shape.written.bytes());
         let first_row = buffers.cache.and_then(|cache| cache.first_row(batch, own)).unwrap_or(0);
-        let in_cache = |steps: Strides| match buffers.cache {
-            Some(_) => first_row * steps.row(),
-            None => at(steps, own),
+        let in_place = |side: Side| {
+            let (steps, operand) = match side {
+                Side::Keys => (shape.key, buffers.operands.key),
+                Side::Values => (shape.value, buffers.operands.value),
+            };
+            let Some(cache) = buffers.cache else { return operand.as_ptr().wrapping_add(at(steps, own) * read) };
+            let cells = if side == Side::Keys { &cache.key } else { &cache.value };
+            let elements = first_row * steps.row();
+            cells.in_place().as_ptr().wrapping_add(elements * shape.held.element_bytes().unwrap_or(0))
         };
         let mask = match buffers.cache.and_then(|cache| cache.bias) {
             Some(bias) => (at(bias.strides(), head) + bias.first[batch], bias.row),
@@ -421,8 +447,8 @@ impl Attention {
         Unit {
             given: &buffers.given,
             query: buffers.operands.query.as_ptr().wrapping_add(at(shape.query, head) * read),
-            key: buffers.operands.key.as_ptr().wrapping_add(in_cache(shape.key) * read),
-            value: buffers.operands.value.as_ptr().wrapping_add(in_cache(shape.value) * read),
+            key: in_place(Side::Keys),
+            value: in_place(Side::Values),
             output: buffers.output.at(at(shape.output, head) * written),
             seen: Seen::of(shape, buffers.cache, batch),
             mask: mask.0,
@@ -437,7 +463,7 @@ impl Attention {
 
     /// Packs the operands that the micro-kernel cannot read in place.
     fn pack(&self, unit: &Unit<'_>, scratch: *mut f32) {
-        if self.blocks.stream || self.shape.held.is_quantized() {
+        if self.blocks.stream || self.widens {
             return;
         }
         let shape = &self.shape;
@@ -538,9 +564,9 @@ impl Attention {
         state.factor = if nothing { 0.0 } else { 1.0 / state.sum };
     }
 
-    /// Makes numbers of the codes of a block, in a tile, and packs what the micro-kernel cannot read there.
+    /// Makes numbers of the rows of a block, in a tile, and packs what the micro-kernel cannot read there.
     fn widen(&self, unit: &Unit<'_>, scratch: *mut f32, side: Side, keys: Range<usize>) {
-        let Some(cache) = unit.cache.filter(|_| self.shape.held.is_quantized()) else { return };
+        let Some(cache) = unit.cache.filter(|_| self.widens) else { return };
         let (cells, size) = match side {
             Side::Keys => (&cache.key, self.shape.size()),
             Side::Values => (&cache.value, self.shape.value_size()),
@@ -562,16 +588,22 @@ impl Attention {
         }
     }
 
-    /// The first row of these keys or values as numbers, and the keys as panels and packed values count them.
+    /// The first row of these keys or values, as numbers or where they are widened in registers, and the keys as panels and
+    /// packed values count them.
     fn numbers(&self, unit: &Unit<'_>, scratch: *mut f32, side: Side, keys: Range<usize>) -> Numbers {
-        if self.shape.held.is_quantized() {
-            return Numbers { first: scratch.wrapping_add(self.layout.tile), keys: 0..keys.len() };
+        if self.widens {
+            return Numbers { first: scratch.wrapping_add(self.layout.tile).cast(), keys: 0..keys.len() };
         }
         let (first, row) = match side {
             Side::Keys => (unit.key, self.shape.key.row()),
             Side::Values => (unit.value, self.shape.value.row()),
         };
-        Numbers { first: first.cast::<f32>().wrapping_add(keys.start * row), keys }
+        Numbers { first: first.wrapping_add(keys.start * row * self.element()), keys }
+    }
+
+    /// Bytes of an element of the rows that products read: in place, or in a tile.
+    fn element(&self) -> usize {
+        self.shape.held.element_bytes().filter(|_| !self.widens).unwrap_or(4)
     }
 
     /// What a call over these keys prefetches: its part of the keys or values of the block that follows, of which each
@@ -581,7 +613,8 @@ impl Attention {
             Side::Keys => (unit.key, self.shape.key.row(), self.shape.size()),
             Side::Values => (unit.value, self.shape.value.row(), self.shape.value_size()),
         };
-        let at = |key: usize| first.wrapping_add(key * row * 4);
+        let of_row = row * self.element();
+        let at = |key: usize| first.wrapping_add(key * of_row);
         let lanes = self.isa.lanes();
         let steps = match side {
             Side::Keys => keys.len() / lanes * (size / lanes),
@@ -589,7 +622,7 @@ impl Attention {
         };
         let done = query * steps * AHEAD_LINES * LINE;
         let following = unit.seen.keys.saturating_sub(keys.end).min(self.blocks.keys());
-        let is_wanted = row == size && !self.shape.held.is_quantized() && done < following * row * 4;
+        let is_wanted = row == size && !self.widens && done < following * of_row;
         if is_wanted { at(keys.end).wrapping_add(done) } else { at(keys.start) }
     }
 
@@ -598,12 +631,12 @@ impl Attention {
         let (shape, layout) = (&self.shape, &self.layout);
         let scores = scratch.wrapping_add(layout.scores);
         let query = unit.query.cast::<f32>().wrapping_add(queries.start * shape.query.row());
-        if let Some([dots, _]) = &self.stream {
+        if let Some(Stream { code: [dots, _], forms: [form, _] }) = &self.stream {
             for row in 0..queries.len() {
                 let args = StreamArgs {
                     left: query.wrapping_add(row * shape.query.row()),
                     rows: self.numbers(unit, scratch, Side::Keys, keys.clone()).first,
-                    stride: shape.key.row() * 4,
+                    stride: shape.key.row() * self.element(),
                     count: keys.len(),
                     columns: shape.size(),
                     out: scores.wrapping_add(row * layout.row),
@@ -613,7 +646,7 @@ impl Attention {
                 };
                 // SAFETY: `check` made sure of queries and keys, a row of scores has the block's keys, and
                 // the code takes `StreamArgs`.
-                unsafe { dots.call(&args, &Form::Dots, unit.given) };
+                unsafe { dots.call(&args, form, unit.given) };
             }
             return;
         }
@@ -710,12 +743,12 @@ impl Attention {
         let (shape, layout) = (&self.shape, &self.layout);
         let (weights, Sums { first: output, stride }) = (scratch.wrapping_add(layout.scores), sums);
         let resume = usize::from(resume);
-        if let Some([_, blend]) = &self.stream {
+        if let Some(Stream { code: [_, blend], forms: [_, form] }) = &self.stream {
             for row in 0..rows {
                 let args = StreamArgs {
                     left: weights.wrapping_add(row * layout.row),
                     rows: self.numbers(unit, scratch, Side::Values, keys.clone()).first,
-                    stride: shape.value.row() * 4,
+                    stride: shape.value.row() * self.element(),
                     count: keys.len(),
                     columns: shape.value_size(),
                     out: output.wrapping_add(row * stride),
@@ -724,7 +757,7 @@ impl Attention {
                     ahead: self.ahead(unit, Side::Values, &keys, row),
                 };
                 // SAFETY: `check` made sure of values and output, and the code takes `StreamArgs`.
-                unsafe { blend.call(&args, &Form::Blend, unit.given) };
+                unsafe { blend.call(&args, form, unit.given) };
             }
             return;
         }
@@ -742,43 +775,7 @@ impl Attention {
         args.resume = resume;
         let Numbers { first: plain, keys } = self.numbers(unit, scratch, Side::Values, keys);
         let packed = scratch.wrapping_add(layout.values).wrapping_add(keys.start * self.context.panels.width);
-        let right = Right { plain, packed, columns: 0..shape.value_size() };
+        let right = Right { plain: plain.cast(), packed, columns: 0..shape.value_size() };
         self.context.multiply(&mut args, right, Rows { count: rows, left: weights, to: output }, unit.given);
-    }
-}
-
-impl ScratchLayout {
-    /// `panels`: elements of packed keys, of packed values and of rounded queries. `context`: elements of a row of sums
-    /// of values, where products of pairs store them to scratch.
-    fn new(
-        shape: &AttentionShape,
-        blocks: &AttentionBlocks,
-        [keys, values, queries]: [usize; 3],
-        context: Option<usize>,
-        lanes: usize,
-    ) -> ScratchLayout {
-        let mut end = 0;
-        // Each part starts on a cache line.
-        let mut part = |len: usize| {
-            let start = end;
-            end += len.next_multiple_of(16);
-            start
-        };
-        // AMX computes whole tile rows only, and both products of pairs whole panels.
-        let (rows, row) = match context {
-            Some(_) => (whole_rows(blocks.rows()), blocks.keys().next_multiple_of(PANEL) + lanes),
-            None => (blocks.rows(), blocks.keys() + lanes),
-        };
-        part(keys);
-        let values = part(values);
-        let scores = part(rows * row);
-        let is_selected = shape.keep.is_some() || shape.range == KeyRange::Window;
-        let keep = part(if is_selected { rows * row } else { 0 });
-        let state = part(rows * STATE);
-        let queries = part(queries);
-        let context = part(rows * context.unwrap_or(0));
-        let of_row = if shape.held.is_quantized() { shape.size().max(shape.value_size()) } else { 0 };
-        let tile = part(blocks.keys() * of_row);
-        ScratchLayout { values, scores, keep, state, queries, context, tile, end, row }
     }
 }

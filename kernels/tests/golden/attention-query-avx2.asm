@@ -1,4 +1,4 @@
-; Attention(AttentionCode { isa: Avx2, form: Dots })
+; Attention(AttentionCode { isa: Avx2, form: Dots(F32) })
 ; part 0, 736 bytes
 0000 push rbx
 0001 push rbp

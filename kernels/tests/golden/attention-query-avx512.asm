@@ -1,4 +1,4 @@
-; Attention(AttentionCode { isa: Avx512, form: Dots })
+; Attention(AttentionCode { isa: Avx512, form: Dots(F32) })
 ; part 0, 1138 bytes
 0000 push rbx
 0001 push rbp

@@ -4,6 +4,7 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::null_mut;
 
+use half::f16;
 use kiln_kernels::cpu::precision::to_bf16;
 use kiln_kernels::cpu::{Activations, Stored};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
@@ -22,6 +23,8 @@ pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: all patterns of bits are floats.
 unsafe impl Plain for f32 {}
+// SAFETY: as above.
+unsafe impl Plain for f16 {}
 // SAFETY: all are numbers.
 unsafe impl Plain for u8 {}
 // SAFETY: as above.

@@ -1,5 +1,6 @@
 //! Families whose heart is the matrix product: products, attention, recurrent layers.
 
+use half::f16;
 use kiln_kernels::cpu::attention::{
     Attention, AttentionBlocks, AttentionShape, Cache, Cells, Held, KeyRange, Operands, Scales, Strides,
 };
@@ -220,7 +221,9 @@ pub(crate) fn cached(draw: &mut Draw<'_>, isa: Isa) {
     let room = draw.reach(50, 700).max(queries);
     let is_step = queries == 1;
     let lengths: Vec<usize> = (0..batch).map(|_| queries + draw.wide(room) % (room - queries + 1)).collect();
-    let held = draw.of(&[Held::F32, Held::F32, Held::Bytes, Held::Nibbles]);
+    let held = draw.of(&[Held::F32, Held::F32, Held::Bytes, Held::Nibbles, Held::F16, Held::F16]);
+    // Single queries read whole vectors of f16 in place.
+    let size = if held == Held::F16 && draw.flag() { size.next_multiple_of(16) } else { size };
     let window = draw.flag().then(|| draw.wide(room));
     let width = own * shared * size;
     let steps = |rows: [usize; 3]| {
@@ -337,6 +340,7 @@ enum Rows {
     Numbers(Guarded<f32>),
     Bytes(Guarded<i8>),
     Nibbles(Guarded<u8>),
+    Halves(Guarded<f16>),
 }
 
 impl Rows {
@@ -349,6 +353,10 @@ impl Rows {
                 Rows::Bytes(Guarded::of(&codes, at_end))
             }
             Held::Nibbles => Rows::Nibbles(Guarded::of(&draw.raw(bytes), at_end)),
+            Held::F16 => {
+                let halves: Vec<f16> = draw.floats(rows * size).into_iter().map(f16::from_f32).collect();
+                Rows::Halves(Guarded::of(&halves, at_end))
+            }
         }
     }
 
@@ -357,6 +365,7 @@ impl Rows {
             Rows::Numbers(numbers) => Cells::F32(numbers),
             Rows::Bytes(codes) => Cells::Bytes(codes, Scales(scales)),
             Rows::Nibbles(codes) => Cells::Nibbles(codes, Scales(scales)),
+            Rows::Halves(halves) => Cells::F16(halves),
         }
     }
 }

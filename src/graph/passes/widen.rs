@@ -5,9 +5,12 @@
 //! stands where other nodes, the caller or a constant table have the value in its own type. What lies between such
 //! nodes is not rounded to 16 bits any more, which ONNX Runtime does on processors, too. Constants stay as small as they
 //! are stored until they are packed. A caller's caches of 16 bits (attention with a past) are left alone: converting
-//! them would take longer than reading them.
+//! them would take longer than reading them. GroupQueryAttention gets all else in `f32`, and reads a cache of `f16` or of
+//! codes where it is.
 //!
 //! A graph without a value between two such nodes has nothing to gain, and stays.
+
+use std::ops::Range;
 
 use hashbrown::HashMap;
 
@@ -51,6 +54,7 @@ const COMPUTE: &[&str] = &[
     "GlobalMaxPool",
     "GroupNorm",
     "GroupNormalization",
+    "GroupQueryAttention",
     "HardSigmoid",
     "HardSwish",
     "InstanceNormalization",
@@ -133,6 +137,11 @@ const MOVE: &[&str] = &[
     "Where",
 ];
 
+/// Attention whose caches stay in their own type, and the places of these among its inputs and outputs.
+const GROUP_QUERY: &str = "GroupQueryAttention";
+const PAST: Range<usize> = 3..5;
+const PRESENT: Range<usize> = 1..3;
+
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let facts = &cx.facts;
     let widened: Vec<bool> = graph.nodes.iter().map(|node| takes_f32(graph, node, facts)).collect();
@@ -145,11 +154,14 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
             rewrite.nodes.push(node);
             continue;
         }
-        for input in node.inputs.iter_mut().flatten().filter(|input| is_half(facts, **input)) {
+        let [past, present] = if node.op == GROUP_QUERY { [PAST, PRESENT] } else { [0..0, 0..0] };
+        let inputs = node.inputs.iter_mut().enumerate().filter(|(index, _)| !past.contains(index));
+        for input in inputs.filter_map(|(_, input)| input.as_mut()).filter(|input| is_half(facts, **input)) {
             *input = rewrite.in_f32(graph, *input);
         }
         let mut narrowed = Vec::new();
-        for output in node.outputs.iter_mut().flatten().filter(|output| is_half(facts, **output)) {
+        let outputs = node.outputs.iter_mut().enumerate().filter(|(index, _)| !present.contains(index));
+        for output in outputs.filter_map(|(_, output)| output.as_mut()).filter(|output| is_half(facts, **output)) {
             let wide = like(graph, *output);
             rewrite.wide.insert(*output, wide);
             narrowed.extend(facts.get(*output).dtype.map(|dtype| (wide, *output, dtype)));
@@ -186,6 +198,8 @@ fn takes_f32(graph: &Graph, node: &NodeDesc, facts: &Facts) -> bool {
         }
         // A table of 16 bits is read where it is.
         "Gather" | "GatherElements" => node.input(0).is_some_and(|data| graph.constant(data).is_none()),
+        // Without a cache, the type of the new one is that of queries.
+        GROUP_QUERY => node.input(PAST.start).is_some_and(|past| !facts.is(past, DType::BF16)),
         op => COMPUTE.contains(&op) || MOVE.contains(&op),
     };
     // Beside a value of unknown type, which may be of 16 bits, nothing is converted.

@@ -1,5 +1,5 @@
-//! A cache with the new positions of a step behind those that its sequences have: rows of numbers, or of codes that are
-//! rounded when they are written.
+//! A cache with the new positions of a step behind those that its sequences have: rows of numbers, or of codes or
+//! `f16`, which are rounded when they are written.
 
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::attention::{Cells, Held, Scales, quantize};
@@ -65,7 +65,7 @@ impl GroupQuery {
         };
         let width = if sizes.is_packed { sizes.query_width } else { self.kv_heads * size };
         let rows = Rows { elements: io.input(index)?.as_slice()?, width, first, size };
-        let (held, scales) = (self.held, request.scales[own]);
+        let (held, scales) = (sizes.held, request.scales[own]);
         Ok(Writer { isa: request.isa, held, scales, rows, turn, new: sizes.new, heads: self.kv_heads })
     }
 
@@ -122,10 +122,11 @@ impl GroupQuery {
         request: &Request<'a>,
     ) -> Result<Cells<'a>, NodeError> {
         let scales = request.scales[own];
-        Ok(match self.held {
+        Ok(match request.sizes.held {
             Held::F32 => Cells::F32(cache.as_slice()?),
             Held::Bytes => Cells::Bytes(cache.as_slice()?, scales),
             Held::Nibbles => Cells::Nibbles(cache.as_slice()?, scales),
+            Held::F16 => Cells::F16(cache.as_slice()?),
         })
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Sizes {
     pub(super) room: usize,
     /// Positions of the longest sequence, the new ones among them.
     pub(super) total: usize,
+    /// How the cache holds its rows.
+    pub(super) held: Held,
     /// Whether queries, keys and values are one tensor, and the elements of a position in that of the queries.
     pub(super) is_packed: bool,
     pub(super) query_width: usize,
@@ -161,7 +163,8 @@ impl Sizes {
             }
             (room, sliding) = (past, Some(window));
         }
-        Ok(Sizes { batch, cached, new, size, past, room, total, is_packed, query_width, sliding, is_padded })
+        let held = node.held_in(optional(inputs, input::PAST_KEY));
+        Ok(Sizes { batch, cached, new, size, past, room, total, held, is_packed, query_width, sliding, is_padded })
     }
 
     /// Keys that a query may see at most, those among them that a step drops.

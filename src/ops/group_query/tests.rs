@@ -331,6 +331,46 @@ fn half_precision_is_computed_in_whole_and_rounded() {
 }
 
 #[test]
+fn new_rows_are_rounded_into_a_cache_of_f16_and_attention_reads_its_numbers() {
+    let halves = |tensor: &Tensor| {
+        let halves: Vec<f16> = elements(tensor).iter().map(|&number| f16::from_f32(number)).collect();
+        Tensor::from_vec(tensor.shape().to_vec(), halves).expect("as many")
+    };
+    let numbers = |tensor: &Tensor| {
+        let numbers = tensor.as_slice::<f16>().expect("halves").iter().map(|half| half.to_f32()).collect();
+        Tensor::from_vec(tensor.shape().to_vec(), numbers).expect("as many")
+    };
+    let slides = Given { past: 7, filled: &[6, 3], window: Some(4), ..PLAIN };
+    let prompt = Given { new: 5, past: 9, filled: &[5, 5], ..PLAIN };
+    let step = Given { past: 600, filled: &[400, 601], sink: true, ..PLAIN };
+    for given in [slides, prompt, step, Given { new: 3, past: 7, filled: &[10], bias: true, cap: 0.5, ..PLAIN }] {
+        let mut drawn = given.draw();
+        let caches = drawn.cache.each_ref().map(halves);
+        let outputs = given.trial(&Drawn { cache: caches.clone(), ..given.draw() }).run().expect("the cache is taken");
+        // The same over the numbers that are stored.
+        drawn.cache = caches.each_ref().map(numbers);
+        (1..3).for_each(|part| drawn.heads[part] = numbers(&halves(&drawn.heads[part])));
+        let expected = given.expected(&drawn);
+        for (found, expected) in elements(&outputs[0]).iter().zip(&expected[0]) {
+            assert!((found - expected).abs() < 1e-5, "{:?}: {found} for {expected}", given.filled);
+        }
+        for (found, expected) in outputs.iter().zip(&expected).skip(1) {
+            assert_eq!((found.dtype(), elements(&numbers(found))), (DType::F16, &expected[..]), "{:?}", given.filled);
+        }
+    }
+}
+
+#[test]
+fn a_cache_of_which_keys_alone_are_f16_is_refused() {
+    let given = Given { past: 3, filled: &[4], ..PLAIN };
+    let drawn = given.draw();
+    let keys =
+        Tensor::from_vec(drawn.cache[0].shape().to_vec(), vec![f16::ONE; drawn.cache[0].len()]).expect("as many");
+    let cache = [keys, drawn.cache[1].clone()];
+    given.trial(&Drawn { cache, ..given.draw() }).is_refused("input 4 of type float32, not float16");
+}
+
+#[test]
 fn what_is_not_done_is_refused_by_name() {
     let given = Given { past: 3, filled: &[4], ..PLAIN };
     let trial = || given.trial(&given.draw());

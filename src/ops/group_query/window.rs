@@ -47,7 +47,7 @@ impl GroupQuery {
             return Ok((present, None));
         }
         let most = sequences.iter().map(Sequence::whole).max().unwrap_or(0);
-        let stored = self.held.row_bytes(sizes.size) / present.dtype().size();
+        let stored = sizes.held.row_bytes(sizes.size) / present.dtype().size();
         let spec = TensorSpec::new(present.dtype(), [sizes.batch, self.kv_heads, most, stored]);
         let mut staged = Tensor::from_pool(cx.buffers, spec)?;
         let before = past.unwrap_or_else(|| present.bytes());

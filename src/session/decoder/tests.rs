@@ -1,6 +1,7 @@
 //! A small language model as onnxruntime-genai's builder writes them: what it says a token at a time is what it says of
 //! whole prompts, and what a step touches.
 
+mod halves;
 pub(in crate::session) mod small;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use self::small::{SIZE, WORDS, model};
 use super::*;
 use crate::graph::GraphBuilder;
 use crate::graph::ir::Dim;
+use crate::graph::passes::PassOptions;
 use crate::tensor::DType;
 
 fn decoder(window: Option<i64>, threads: usize) -> Decoder {

@@ -126,9 +126,9 @@ impl Attention {
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) -> Result<()> {
-        let (key, value) = (cache.key.numbers().into(), cache.value.numbers().into());
-        let mask = cache.bias.map(|bias| bias.elements);
-        let operands = Operands { query: query.into(), key, value, mask, keep: None };
+        let (mask, nothing) = (cache.bias.map(|bias| bias.elements), &[][..]);
+        // Keys and values are the cache's.
+        let operands = Operands { query: query.into(), key: nothing.into(), value: nothing.into(), mask, keep: None };
         let output = output.into();
         self.check(&operands, &output, scratch)?;
         self.check_lengths(cache)?;
@@ -169,7 +169,7 @@ impl Attention {
             ("values", shape.value.row(), shape.value_size(), &cache.value),
         ];
         for (operand, row, size, cells) in operands {
-            // Rows of codes are dense.
+            // Rows of all else are dense.
             let (step, run) = match cells {
                 Cells::F32(_) => (row.saturating_mul(4), size.saturating_mul(4)),
                 _ => (cells.held().row_bytes(size), cells.held().row_bytes(size)),

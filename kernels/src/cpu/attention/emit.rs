@@ -33,9 +33,9 @@ pub enum Form {
     /// Rows times factors, stored as this type.
     Scale(Stored),
     /// A query times rows of keys.
-    Dots,
+    Dots(RowType),
     /// The weighted sum of rows of values.
-    Blend,
+    Blend(RowType),
     /// Weights in place of scores, as bf16 pairs: words of 32 keys after each other, padded with zeros.
     WeighPairs(Adjust),
     /// Rows rounded to bf16 pairs of neighbouring elements.
@@ -48,6 +48,26 @@ impl Form {
     /// Whether its results are bf16 pairs.
     pub(crate) fn makes_pairs(self) -> bool {
         matches!(self, Form::WeighPairs(_) | Form::Scale(Stored::Bf16) | Form::Round(_) | Form::Interleave(_))
+    }
+}
+
+/// The element type of rows that single queries read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
+pub enum RowType {
+    /// `f32`.
+    #[default]
+    F32,
+    /// `f16`, widened in registers, in rows of whole vectors.
+    F16,
+}
+
+impl RowType {
+    /// Bytes of an element.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            RowType::F32 => 4,
+            RowType::F16 => 2,
+        }
     }
 }
 
@@ -196,8 +216,8 @@ pub fn emit(code: &AttentionCode, asm: &mut Asm) {
         Form::Weigh(adjust) => weigh(asm, adjust, Weights::Floats),
         Form::WeighPairs(adjust) => weigh(asm, adjust, Weights::Pairs),
         Form::Scale(stored) => scale(asm, stored),
-        Form::Dots => stream::dots(asm),
-        Form::Blend => stream::blend(asm),
+        Form::Dots(rows) => stream::dots(asm, rows),
+        Form::Blend(rows) => stream::blend(asm, rows),
         Form::Round(stored) => pairs::round(asm, stored),
         Form::Interleave(stored) => pairs::interleave(asm, stored),
     }

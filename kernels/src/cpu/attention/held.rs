@@ -2,11 +2,15 @@
 
 use std::ops::Range;
 
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
 use super::shape::Held;
+use crate::cpu::halves;
 use crate::cpu::multiversion::multiversion;
 use crate::isa::Isa;
 
-/// The rows of keys or of values of a cache, dense where they are codes.
+/// The rows of keys or of values of a cache, dense where they are not `f32`.
 #[derive(Clone, Copy, Debug)]
 pub enum Cells<'a> {
     /// Numbers.
@@ -15,6 +19,8 @@ pub enum Cells<'a> {
     Bytes(&'a [i8], Scales<'a>),
     /// Codes of 4 bits: [`Held::Nibbles`].
     Nibbles(&'a [u8], Scales<'a>),
+    /// Numbers of 16 bits.
+    F16(&'a [f16]),
 }
 
 /// What codes are multiplied by: one number for all, or one for each head and element of a row [heads, size].
@@ -39,6 +45,7 @@ impl<'a> Cells<'a> {
             Cells::F32(_) => Held::F32,
             Cells::Bytes(..) => Held::Bytes,
             Cells::Nibbles(..) => Held::Nibbles,
+            Cells::F16(_) => Held::F16,
         }
     }
 
@@ -48,21 +55,23 @@ impl<'a> Cells<'a> {
             Cells::F32(numbers) => size_of_val(*numbers),
             Cells::Bytes(codes, _) => codes.len(),
             Cells::Nibbles(codes, _) => codes.len(),
+            Cells::F16(numbers) => size_of_val(*numbers),
         }
     }
 
-    /// The numbers, where they are read in place.
-    pub(super) fn numbers(&self) -> &'a [f32] {
+    /// The bytes of numbers that are read in place.
+    pub(super) fn in_place(&self) -> &'a [u8] {
         match self {
-            Cells::F32(numbers) => numbers,
-            _ => &[],
+            Cells::F32(numbers) => bytemuck::cast_slice(numbers),
+            Cells::F16(numbers) => bytemuck::cast_slice(numbers.reinterpret_cast()),
+            Cells::Bytes(..) | Cells::Nibbles(..) => &[],
         }
     }
 
     /// Whether there are scales for so many heads with rows of that size.
     pub(super) fn has_scales(&self, heads: usize, size: usize) -> bool {
         match self {
-            Cells::F32(_) => true,
+            Cells::F32(_) | Cells::F16(_) => true,
             Cells::Bytes(_, Scales(scales)) | Cells::Nibbles(_, Scales(scales)) => {
                 scales.len() == 1 || heads.checked_mul(size) == Some(scales.len())
             }
@@ -85,6 +94,7 @@ impl<'a> Cells<'a> {
                 let codes = &codes[rows.start * row..rows.end * row];
                 nibbles(isa, codes, scales.of_head(head, size), size.max(1), to);
             }
+            Cells::F16(numbers) => halves::widen(isa, &numbers[rows.start * size..rows.end * size], to),
         }
     }
 }
@@ -132,7 +142,8 @@ multiversion! {
 }
 
 /// Writes the codes of a row to `to`, which has the bytes of one: multiples of the scale, rounded to the nearest, ties to
-/// even, and clamped. As ONNX Runtime does, a row is multiplied by 1 / scale, and by 1 where the scale is 0.
+/// even, and clamped. As ONNX Runtime does, a row is multiplied by 1 / scale, and by 1 where the scale is 0. Numbers of
+/// `f16` are rounded in the same way; those that are too large become infinities.
 ///
 /// # Panics
 ///
@@ -143,6 +154,17 @@ pub fn quantize(isa: Isa, held: Held, row: &[f32], scales: Scales<'_>, head: usi
         Held::F32 => to.chunks_exact_mut(4).zip(row).for_each(|(to, number)| to.copy_from_slice(&number.to_ne_bytes())),
         Held::Bytes => to_bytes(isa, row, of_head(), to),
         Held::Nibbles => to_nibbles(isa, row, of_head(), to),
+        Held::F16 => to_halves(isa, row, to),
+    }
+}
+
+/// A part of a row at a time, because the bytes of a row need not be aligned.
+fn to_halves(isa: Isa, row: &[f32], to: &mut [u8]) {
+    const PART: usize = 64;
+    for (row, to) in row.chunks(PART).zip(to.chunks_mut(2 * PART)) {
+        let mut rounded = [f16::ZERO; PART];
+        halves::narrow(isa, row, &mut rounded);
+        to.chunks_exact_mut(2).zip(rounded).for_each(|(to, number)| to.copy_from_slice(&number.to_ne_bytes()));
     }
 }
 
@@ -200,6 +222,29 @@ mod tests {
             quantize(isa, Held::Nibbles, &row, Scales(&[1.0]), 0, &mut to);
             // 8 more than 0, 2, 0, -2, 7, 7, -8, -8 and 0; the last byte has one code.
             assert_eq!(to, [0xa8, 0x68, 0xff, 0x00, 0x08]);
+        }
+    }
+
+    #[test]
+    fn numbers_of_16_bits_are_the_nearest_ones_and_come_back_as_they_are() {
+        // 2,049 lies between 2,048 and 2,050, 65,520 between the largest number and what would follow it.
+        let row = [1.0, -0.5, 2049.0, 2051.0, 65519.0, 65520.0, -1e9, 5.9604645e-8, 2.9802322e-8, f32::NAN];
+        let expected = [1.0, -0.5, 2048.0, 2052.0, 65504.0, f32::INFINITY, f32::NEG_INFINITY, 5.9604645e-8, 0.0];
+        let long: Vec<f32> = row.iter().copied().cycle().take(13 * row.len()).collect();
+        for isa in levels() {
+            let mut bytes = vec![0u8; Held::F16.row_bytes(long.len())];
+            quantize(isa, Held::F16, &long, Scales(&[]), 0, &mut bytes);
+            let halves: Vec<f16> = bytes.chunks_exact(2).map(|half| f16::from_ne_bytes([half[0], half[1]])).collect();
+            let mut numbers = vec![7.0; long.len()];
+            // The same as one row, and as rows of which the second one is read.
+            Cells::F16(&halves).widen(isa, 0..1, 0, long.len(), &mut numbers);
+            for row in numbers.chunks_exact(row.len()) {
+                assert_eq!(row[..9], expected, "{isa}");
+                assert!(row[9].is_nan(), "{isa}");
+            }
+            let mut second = [7.0; 9];
+            Cells::F16(&halves[..]).widen(isa, 1..10, 0, 1, &mut second);
+            assert_eq!(second[..8], expected[1..], "{isa}");
         }
     }
 

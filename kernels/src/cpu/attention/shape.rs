@@ -46,6 +46,8 @@ pub enum Held {
     /// As codes of 4 bits, 8 more than the number, the first of two in the low half of a byte, times a scale. A row
     /// starts with a byte.
     Nibbles,
+    /// As `f16`, read in place by single queries and widened a block at a time for several.
+    F16,
 }
 
 impl Held {
@@ -54,15 +56,25 @@ impl Held {
     pub fn row_bytes(self, size: usize) -> usize {
         match self {
             Held::F32 => size.saturating_mul(4),
+            Held::F16 => size.saturating_mul(2),
             Held::Bytes => size,
             Held::Nibbles => size.div_ceil(2),
         }
     }
 
-    /// Whether a run makes numbers of its rows, a block of keys at a time.
+    /// Whether its rows are codes, which have scales.
     #[must_use]
     pub fn is_quantized(self) -> bool {
-        self != Held::F32
+        matches!(self, Held::Bytes | Held::Nibbles)
+    }
+
+    /// Bytes of an element that is read in place; `None` where there is none.
+    pub(super) fn element_bytes(self) -> Option<usize> {
+        match self {
+            Held::F32 => Some(4),
+            Held::F16 => Some(2),
+            Held::Bytes | Held::Nibbles => None,
+        }
     }
 }
 
@@ -292,7 +304,19 @@ impl AttentionShape {
             && self.keep.is_none()
             && !self.key_columns
             && is_plain
-            && (is_dense || !self.held.is_quantized())
+            && (is_dense || self.held == Held::F32)
+    }
+
+    /// Whether a run makes numbers of the rows of its cache, a block of keys at a time. Single queries read rows of
+    /// `f16` in place where these are whole vectors.
+    #[must_use]
+    pub(super) fn is_widened(&self, isa: Isa, stream: bool) -> bool {
+        let is_whole = |size: usize| size.is_multiple_of(isa.lanes());
+        match self.held {
+            Held::F32 => false,
+            Held::F16 => !(stream && is_whole(self.size()) && is_whole(self.value_size())),
+            Held::Bytes | Held::Nibbles => true,
+        }
     }
 
     /// Whether no two rows of results overlap, so that tasks may write them at the same time.
@@ -379,9 +403,7 @@ impl AttentionBlocks {
             stream,
             rows: count(rows),
             keys: count(keys),
-            pack_values: !stream
-                && !shape.held.is_quantized()
-                && (shape.is_paired() || shape.queries() > 96 || collides),
+            pack_values: !stream && shape.held == Held::F32 && (shape.is_paired() || shape.queries() > 96 || collides),
             head_tasks: count(threads.min(units)),
             query_tasks: count(query_tasks),
         }
@@ -400,7 +422,7 @@ impl AttentionBlocks {
             && self.keys() <= shape.keys().max(1)
             && (self.stream || self.keys() == shape.keys().max(1) || self.keys().is_multiple_of(shape.panel(isa)))
             && self.rows().checked_mul(self.keys()).is_some_and(|scores| scores <= 1 << 24)
-            && !(self.pack_values && shape.held.is_quantized())
+            && !(self.pack_values && shape.held != Held::F32)
             && (!self.stream || isa.is_jit() && !shape.key_columns && !self.pack_values && shape.keys() > 0)
             && (!self.stream || !shape.is_step() || self.rows() == shape.queries().max(1) && self.query_tasks() == 1)
     }

@@ -1,5 +1,7 @@
 //! Attention over a cache against the reference, which is given each batch by itself and a condition for its window.
 
+use half::f16;
+
 use super::super::held::{Scales, quantize};
 use super::super::shape::{AttentionBlocks, Held, Strides};
 use super::*;
@@ -243,7 +245,7 @@ fn codes_give_what_their_numbers_give_with_sinks_and_biases_and_padded_queries()
     let biases = floats(BATCH * HEADS * 9 * ROOM, 7);
     let sinks = floats(HEADS, 8);
     let mut checked = 0;
-    for (held, is_one, queries) in [Held::F32, Held::Bytes, Held::Nibbles].into_iter().flat_map(|held| {
+    for (held, is_one, queries) in [Held::F32, Held::Bytes, Held::Nibbles, Held::F16].into_iter().flat_map(|held| {
         [true, false].into_iter().flat_map(move |one| [1usize, 9].into_iter().map(move |queries| (held, one, queries)))
     }) {
         let scales = if is_one { &scales[..1] } else { &scales[..] };
@@ -254,11 +256,13 @@ fn codes_give_what_their_numbers_give_with_sinks_and_biases_and_padded_queries()
             quantize(crate::isa::Isa::Portable, held, from, Scales(scales), at / ROOM % KV, to);
         }
         let signed: Vec<i8> = bytes.iter().map(|&byte| byte as i8).collect();
+        let halves: Vec<f16> = bytes.chunks_exact(2).map(|half| f16::from_ne_bytes([half[0], half[1]])).collect();
         let half = bytes.len() / 2;
         let cells = |of: usize| match held {
             Held::F32 => Cells::F32(&numbers[of * numbers.len() / 2..][..numbers.len() / 2]),
             Held::Bytes => Cells::Bytes(&signed[of * half..][..half], Scales(scales)),
             Held::Nibbles => Cells::Nibbles(&bytes[of * half..][..half], Scales(scales)),
+            Held::F16 => Cells::F16(&halves[of * numbers.len() / 2..][..numbers.len() / 2]),
         };
         let widened = [0, 1].map(|of| {
             let mut all = vec![0.0; numbers.len() / 2];

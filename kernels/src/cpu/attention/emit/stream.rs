@@ -2,8 +2,11 @@
 //!
 //! - [`Form::Dots`]: one query times rows of keys, a vector of scores at a time.
 //! - [`Form::Blend`]: the weighted sum of rows of values, in registers. Keys and values are read once, front to back.
+//!
+//! Rows of `f16` are widened in registers. They are whole vectors: before AVX-512 no instruction loads words under a
+//! mask.
 
-use super::Form;
+use super::{Form, RowType};
 use crate::cpu::attention::FAMILY;
 use crate::cpu::loops;
 use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg};
@@ -15,12 +18,12 @@ pub struct StreamArgs {
     /// The query, or the weights.
     pub left: *const f32,
     /// The first row.
-    pub rows: *const f32,
+    pub rows: *const u8,
     /// Bytes from row to row.
     pub stride: usize,
     /// Rows, at least 1.
     pub count: usize,
-    /// Elements of a row, at least 1.
+    /// Elements of a row, at least 1; of `f16`, whole vectors.
     pub columns: usize,
     /// The scores, or the sum.
     pub out: *mut f32,
@@ -48,17 +51,20 @@ impl Arguments for StreamArgs {
     fn extents(&self, form: &Form, extents: &mut Extents<'_>) {
         let (row, one_each) = (self.columns * 4, self.count * 4);
         match form {
-            Form::Dots => {
+            Form::Dots(rows) => {
+                let read = self.columns * rows.bytes();
                 extents.read("the query", self.left).bytes(row);
-                extents.read("keys", self.rows).over(self.count, self.stride).bytes(row);
+                extents.read("keys", self.rows).over(self.count, self.stride).bytes(read);
                 extents.write("scores", self.out).bytes(one_each);
             }
-            _ => {
+            Form::Blend(rows) => {
+                let read = self.columns * rows.bytes();
                 // With no rows, the loop still runs once.
                 extents.read("weights", self.left).bytes(one_each.max(4));
-                extents.read("values", self.rows).over(self.count.max(1), self.stride).bytes(row);
+                extents.read("values", self.rows).over(self.count.max(1), self.stride).bytes(read);
                 extents.write("the sum", self.out).bytes(row);
             }
+            _ => {}
         }
     }
 }
@@ -107,7 +113,31 @@ fn row_of(row: u8) -> Mem {
     }
 }
 
-pub(super) fn dots(asm: &mut Asm) {
+/// The vector at `at` of a row, in `to`.
+fn load_row(asm: &mut Asm, row_type: RowType, to: Vreg, at: Mem) {
+    match row_type {
+        RowType::F32 => asm.vload(to, at),
+        RowType::F16 => asm.vload_f16(to, at),
+    }
+}
+
+/// sum += factor * the vector at `at` of a row.
+fn add_product(asm: &mut Asm, row_type: RowType, sum: Vreg, factor: Vreg, at: Mem, temp: Vreg) {
+    match row_type {
+        RowType::F32 => asm.vfma231(sum, factor, at),
+        RowType::F16 => {
+            load_row(asm, row_type, temp, at);
+            asm.vfma231(sum, factor, temp);
+        }
+    }
+}
+
+/// Bytes of a vector of elements of a row.
+fn row_bytes(asm: &Asm, row_type: RowType) -> i32 {
+    asm.lanes() as i32 * row_type.bytes() as i32
+}
+
+pub(super) fn dots(asm: &mut Asm, row_type: RowType) {
     let lanes = asm.lanes() as u8;
     stream(asm);
     asm.lea(STRIDE3, Mem::indexed(STRIDE, STRIDE, 2, 0));
@@ -120,7 +150,7 @@ pub(super) fn dots(asm: &mut Asm) {
     // As many rows at a time as a vector has lanes, so that their sums are one vector; then row by row.
     for rows in [lanes, 1] {
         asm.while_at_least(COUNT, i32::from(rows), |asm| {
-            products(asm, rows);
+            products(asm, row_type, rows);
             let total = if rows > 1 { fold(asm, lanes) } else { Vreg(0) };
             let (factor, scratch) = (Vreg(lanes), Vreg(lanes + 1));
             asm.vbroadcast(factor, arg!(StreamArgs.scale));
@@ -141,8 +171,8 @@ pub(super) fn dots(asm: &mut Asm) {
 }
 
 /// The first `rows` registers = sums of products of the query with one row each.
-fn products(asm: &mut Asm, rows: u8) {
-    let bytes = asm.vector_bytes();
+fn products(asm: &mut Asm, row_type: RowType, rows: u8) {
+    let (bytes, row_bytes) = (asm.vector_bytes(), row_bytes(asm, row_type));
     let (query, right) = (Vreg(asm.lanes() as u8), Vreg(asm.lanes() as u8 + 1));
     let fours = usize::from(rows.div_ceil(4));
     asm.mov(FOURS[0], RIGHT);
@@ -153,13 +183,16 @@ fn products(asm: &mut Asm, rows: u8) {
     asm.mov_imm(AT, 0);
     asm.while_less(AT, VECTORS, 16, |asm| {
         asm.vload(query, Mem::indexed(LEFT, AT, 1, 0));
-        (0..rows).for_each(|row| asm.vfma231(Vreg(row), query, row_of(row)));
+        (0..rows).for_each(|row| add_product(asm, row_type, Vreg(row), query, row_of(row), right));
         if rows > 1 {
             prefetch(asm);
         }
-        FOURS[..fours].iter().for_each(|&four| asm.add_imm(four, bytes));
+        FOURS[..fours].iter().for_each(|&four| asm.add_imm(four, row_bytes));
         asm.add_imm(AT, bytes);
     });
+    if row_type == RowType::F16 {
+        return;
+    }
     asm.unless_zero(REST, |asm| {
         let tail = asm.mask(0, loops::TAIL);
         asm.vload_masked(query, tail, Mem::indexed(LEFT, AT, 1, 0));
@@ -200,28 +233,31 @@ fn fold(asm: &mut Asm, lanes: u8) -> Vreg {
     Vreg(0)
 }
 
-pub(super) fn blend(asm: &mut Asm) {
+pub(super) fn blend(asm: &mut Asm, row_type: RowType) {
     let lanes = asm.lanes() as i32;
     stream(asm);
     // As many vectors of columns at a time as are left; the rest of less than a vector, under a mask.
     for vectors in [8u8, 4, 2, 1] {
         let columns = i32::from(vectors) * lanes;
         asm.while_at_least(REST, columns, |asm| {
-            column(asm, vectors, None);
-            asm.add_imm(RIGHT, columns * 4);
+            column(asm, row_type, vectors, None);
+            asm.add_imm(RIGHT, i32::from(vectors) * row_bytes(asm, row_type));
             asm.add_imm(OUT, columns * 4);
         });
+    }
+    if row_type == RowType::F16 {
+        return;
     }
     asm.unless_zero(REST, |asm| {
         let tail = asm.mask(0, loops::TAIL);
         asm.mask_first(tail, REST, AT);
-        column(asm, 1, Some(tail));
+        column(asm, row_type, 1, Some(tail));
     });
 }
 
-/// A few vectors of columns, over all rows; a masked one is a single vector.
-fn column(asm: &mut Asm, vectors: u8, mask: Option<Mask>) {
-    let bytes = asm.vector_bytes();
+/// A few vectors of columns, over all rows; a masked one is a single vector of `f32`.
+fn column(asm: &mut Asm, row_type: RowType, vectors: u8, mask: Option<Mask>) {
+    let (bytes, row_bytes) = (asm.vector_bytes(), row_bytes(asm, row_type));
     let (weight, value) = (Vreg(12), Vreg(13));
     let out = |vector: u8| Mem::at(OUT, i32::from(vector) * bytes);
     asm.load(AT, arg!(StreamArgs.resume));
@@ -236,12 +272,12 @@ fn column(asm: &mut Asm, vectors: u8, mask: Option<Mask>) {
     asm.repeat_while_less(AT, COUNT, |asm| {
         asm.vbroadcast(weight, Mem::indexed(LEFT, AT, 4, 0));
         for vector in 0..vectors {
-            let at = Mem::at(FOURS[0], i32::from(vector) * bytes);
+            let at = Mem::at(FOURS[0], i32::from(vector) * row_bytes);
             if mask.is_some() {
                 asm.vload_lanes(value, mask, at);
                 asm.vfma231(Vreg(vector), weight, value);
             } else {
-                asm.vfma231(Vreg(vector), weight, at);
+                add_product(asm, row_type, Vreg(vector), weight, at, value);
             }
         }
         prefetch(asm);

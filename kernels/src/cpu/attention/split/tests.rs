@@ -1,6 +1,8 @@
 //! Steps over caches of several chunks, against sums in `f64`; and the same bits for any number of threads, other
 //! sequences and room.
 
+use half::f16;
+
 use super::super::held::{Cells, Scales, quantize};
 use super::super::shape::{AttentionBlocks, AttentionShape, Held, KeyRange, Strides};
 use super::super::{Bias, Cache, Sink};
@@ -37,6 +39,8 @@ struct Given {
     query: Vec<f32>,
     bytes: [Vec<u8>; 2],
     plain: [Poisoned; 2],
+    /// The same bytes as numbers of `f16`.
+    halves: [Vec<f16>; 2],
     scales: Vec<f32>,
     sinks: Vec<f32>,
     bias: Vec<f32>,
@@ -55,6 +59,9 @@ impl Given {
             }
             (bytes, Poisoned::new(&numbers))
         };
+        let halves = |bytes: &[u8]| -> Vec<f16> {
+            bytes.chunks_exact(2).map(|half| f16::from_ne_bytes([half[0], half[1]])).collect()
+        };
         let ([keys_held, values_held], units) = ([held(1), held(2)], keys.len() * own * SHARED);
         Given {
             own,
@@ -62,6 +69,7 @@ impl Given {
             beside,
             keys: keys.to_vec(),
             query: floats(units * size, 3).iter().map(|number| number * 4.0).collect(),
+            halves: [halves(&keys_held.0), halves(&values_held.0)],
             bytes: [keys_held.0, values_held.0],
             plain: [keys_held.1, values_held.1],
             scales,
@@ -112,6 +120,7 @@ impl Given {
             Held::F32 => Cells::F32(self.plain[side].inside()),
             Held::Bytes => Cells::Bytes(bytemuck::cast_slice(bytes), Scales(&self.scales)),
             Held::Nibbles => Cells::Nibbles(bytes, Scales(&self.scales)),
+            Held::F16 => Cells::F16(&self.halves[side]),
         }
     }
 
@@ -191,7 +200,7 @@ fn all_beside() -> Vec<Beside> {
     let plain =
         windows.into_iter().chain(others).map(|(window, cap, sink)| Beside { window, cap, sink, ..<_>::default() });
     let mut all: Vec<Beside> = plain.collect();
-    for held in [Held::Bytes, Held::Nibbles] {
+    for held in [Held::Bytes, Held::Nibbles, Held::F16] {
         all.push(Beside { held, ..<_>::default() });
         all.push(Beside { held, window: Some(300), sink: true, bias: true, cap: Some(0.7) });
     }
