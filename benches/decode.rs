@@ -1,7 +1,8 @@
 //! A language model a token at a time: `cargo bench --bench decode -- MODEL.onnx [--threads N] [--context N]
-//! [--prompt T,T,...] [--steps N] [--sequences N] [--alias "OUTPUT -> INPUT"]`.
+//! [--prompt T,T,...] [--chunk N] [--steps N] [--sequences N] [--alias "OUTPUT -> INPUT"]`.
 //!
-//! Loads the model as a [`Decoder`], appends a prompt and then one token after the other, the likeliest each time. Prints
+//! Loads the model as a [`Decoder`], appends a prompt, by default in steps of up to 256 tokens as a
+//! [`Generator`](kiln::Generator) does, and then one token after the other, the likeliest each time. Prints
 //! when the first token was there, the median time of the others, how long the step behind the prompt took over the last
 //! one, plans and executors that were made after the first step, and the tokens. A second prompt of as many other tokens is
 //! what a warm process takes. The model is one of `onnxruntime-genai`'s builder; without one nothing is measured.
@@ -19,6 +20,7 @@ struct Arguments {
     model: PathBuf,
     threads: usize,
     prompt: Vec<i64>,
+    chunk: usize,
     steps: usize,
     sequences: usize,
     alias: Vec<String>,
@@ -27,20 +29,21 @@ struct Arguments {
 fn arguments() -> Result<Option<Arguments>, Box<dyn std::error::Error>> {
     let mut given = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let (mut model, mut threads, mut prompt, mut steps, mut sequences) = (None, 2, numbered(16, 0), 32, 1);
-    let mut alias = Vec::new();
+    let (mut alias, mut chunk) = (Vec::new(), 256);
     while let Some(argument) = given.next() {
         let mut value = || given.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
             "--threads" => threads = value()?.parse()?,
             "--context" => prompt = numbered(value()?.parse()?, 0),
             "--prompt" => prompt = value()?.split(',').map(str::parse).collect::<Result<_, _>>()?,
+            "--chunk" => chunk = value()?.parse::<usize>()?.max(1),
             "--steps" => steps = value()?.parse()?,
             "--alias" => alias.push(value()?),
             "--sequences" => sequences = value()?.parse()?,
             _ => model = Some(PathBuf::from(argument)),
         }
     }
-    Ok(model.map(|model| Arguments { model, threads, prompt, steps, sequences, alias }))
+    Ok(model.map(|model| Arguments { model, threads, prompt, chunk, steps, sequences, alias }))
 }
 
 /// So many tokens that look random.
@@ -67,7 +70,7 @@ fn append(decoder: &Decoder, cache: &mut DecoderCache, tokens: &[i64]) -> Result
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let Some(Arguments { model, threads, prompt, steps, sequences, alias }) = arguments()? else {
+    let Some(Arguments { model, threads, prompt, chunk, steps, sequences, alias }) = arguments()? else {
         println!("no model is named: nothing is measured");
         return Ok(());
     };
@@ -79,9 +82,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (name, prompt) in [("cold", numbered(prompt.len(), 1)), ("warm", prompt)] {
         let mut cache = decoder.cache(sequences, room, room)?;
         let start = Instant::now();
-        let mut next = append(&decoder, &mut cache, &prompt)?;
+        let mut next = Vec::new();
+        for part in prompt.chunks(chunk) {
+            next = append(&decoder, &mut cache, part)?;
+        }
         let first = start.elapsed().as_secs_f64() * 1e3;
-        let (mut times, mut tokens, mut made) = (Vec::new(), vec![next[0]], None);
+        let (mut times, mut tokens, mut made) =
+            (Vec::new(), next.first().copied().into_iter().collect::<Vec<i64>>(), None);
         for _ in 0..steps {
             let start = Instant::now();
             let each: Vec<&[i64]> = next.iter().map(std::slice::from_ref).collect();

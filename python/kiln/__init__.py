@@ -7,7 +7,7 @@
 A :class:`Session` is one model, ready to run at any shape from any number of threads. Arrays go in and come out without
 being copied, and the interpreter's lock is free while a model loads and while a request runs. A :class:`Decoder` runs a
 language model a token at a time, an :class:`EncoderDecoder` reads a text or a sound that a decoder then says something
-about, and a :class:`Generator` continues a text. Programs that are written for onnxruntime find its names in
+about, a :class:`Generator` continues a text and a :class:`Batch` many. Programs that are written for onnxruntime find its names in
 :mod:`kiln.onnxruntime`.
 """
 
@@ -28,11 +28,13 @@ from kiln._errors import (
 )
 from kiln._generator import Generator
 from kiln._kiln import (
+    Batch,
     Cancel,
     Decoder,
     DecoderCache,
     Encoded,
     EncoderDecoder,
+    Finished,
     Metadata,
     Pool,
     Port,
@@ -41,6 +43,7 @@ from kiln._kiln import (
 )
 
 __all__ = [
+    "Batch",
     "Cancel",
     "CancelledError",
     "ClosedError",
@@ -48,6 +51,7 @@ __all__ = [
     "DecoderCache",
     "Encoded",
     "EncoderDecoder",
+    "Finished",
     "Generator",
     "InputError",
     "InternalError",

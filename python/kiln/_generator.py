@@ -21,6 +21,10 @@ class Generator(_Generator):
     the same token on every machine. Tokens of ``suppress`` are never chosen, and those of ``begin_suppress`` are not the
     first one.
 
+    With ``lookup`` above 0, up to as many tokens are proposed from where the text's last ``lookup_ngram`` tokens stood
+    before, and the model reads them in one step; :attr:`lookup_stats` counts them. The text is the one that it is
+    without: always with ``numerics="invariant"`` of the decoder, and else but where two tokens are as good as equal.
+
     ``time_limit`` is in seconds and for each step: one token, or up to 256 of what was appended. ``cancel`` is a
     :class:`kiln.Cancel` for all steps. A step that failed is tried again after :meth:`append`, also of no tokens.
 

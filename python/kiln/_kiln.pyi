@@ -6,11 +6,13 @@ from typing import Any, Literal, Protocol, Self, SupportsIndex, TypedDict, final
 from numpy.typing import NDArray
 
 __all__ = [
+    "Batch",
     "Cancel",
     "Decoder",
     "DecoderCache",
     "Encoded",
     "EncoderDecoder",
+    "Finished",
     "Metadata",
     "Pool",
     "Port",
@@ -274,6 +276,8 @@ class _Generator:
         min_p: float = 0.0,
         repetition_penalty: float = 1.0,
         seed: int = 0,
+        lookup: int = 0,
+        lookup_ngram: int = 2,
         time_limit: float | None = None,
         cancel: Cancel | None = None,
     ) -> Self: ...
@@ -282,9 +286,53 @@ class _Generator:
     def text(self) -> list[int]: ...
     @property
     def ended(self) -> Literal["token", "max_tokens", "context", "failed"] | None: ...
+    @property
+    def lookup_stats(self) -> tuple[int, int]: ...
     def cancel(self) -> None: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> int: ...
+
+@final
+class Batch:
+    def __new__(cls, decoder: Decoder, *, texts: int = 8, context: int = 4096) -> Self: ...
+    def push(
+        self,
+        tokens: Iterable[SupportsIndex],
+        *,
+        ends: Sequence[int] = ...,
+        suppress: Sequence[int] = ...,
+        begin_suppress: Sequence[int] = ...,
+        max_tokens: int = 256,
+        context: int = 4096,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        seed: int = 0,
+    ) -> int: ...
+    def step(
+        self,
+        *,
+        time_limit: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> list[tuple[int, int]]: ...
+    def finished(self) -> list[Finished]: ...
+    def forget(self, text: int) -> bool: ...
+    @property
+    def idle(self) -> bool: ...
+    def cancel(self) -> None: ...
+
+@final
+class Finished:
+    @property
+    def id(self) -> int: ...
+    @property
+    def tokens(self) -> list[int]: ...
+    @property
+    def ended(self) -> Literal["token", "max_tokens", "context", "failed"]: ...
+    @property
+    def error(self) -> Exception | None: ...
 
 def command(before: Sequence[str], arguments: Sequence[str]) -> int: ...
 def reopen(kind: type[Session], model: str | PathLike[str] | bytes, options: dict[str, Any]) -> Session: ...

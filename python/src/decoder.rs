@@ -1,14 +1,13 @@
-//! The classes `kiln.Decoder`, `kiln.DecoderCache` and the native half of `kiln.Generator`: language models a token at a
-//! time. Steps run without the interpreter's lock.
+//! The classes `kiln.Decoder` and `kiln.DecoderCache`: language models a token at a time. Steps run without the
+//! interpreter's lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use kiln::{Ended, GenerateOptions, RunOptions, Sampling, Value};
+use kiln::{RunOptions, Value};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::encoder_decoder::Encoded;
 use crate::errors;
 use crate::interrupt::{Cancel, Watch};
 use crate::models::{self, Model};
@@ -33,7 +32,7 @@ use crate::values;
 /// ((1, 13), [3])
 #[pyclass(frozen, module = "kiln")]
 pub(crate) struct Decoder {
-    decoder: Arc<kiln::Decoder>,
+    pub(crate) decoder: Arc<kiln::Decoder>,
     /// How often its steps were called off.
     calls: Arc<AtomicU64>,
 }
@@ -206,130 +205,8 @@ impl DecoderCache {
     }
 }
 
-/// One text that a language model continues: what `kiln.Generator` adds asyncio to.
-#[pyclass(frozen, subclass, module = "kiln", name = "_Generator")]
-pub(crate) struct Generator {
-    generator: Mutex<kiln::Generator<Arc<kiln::Decoder>>>,
-    /// How often its steps were called off.
-    calls: Arc<AtomicU64>,
-    limit: Option<std::time::Duration>,
-    cancel: Option<Py<Cancel>>,
-}
-
-#[pymethods]
-impl Generator {
-    #[new]
-    #[pyo3(signature = (
-        decoder, *, ends=Vec::new(), suppress=Vec::new(), begin_suppress=Vec::new(), max_tokens=256, context=4096,
-        temperature=0.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1.0, seed=0, time_limit=None, cancel=None
-    ))]
-    #[allow(clippy::too_many_arguments, reason = "each is a keyword in Python")]
-    fn new(
-        py: Python<'_>,
-        decoder: &Bound<'_, PyAny>,
-        ends: Vec<i64>,
-        suppress: Vec<i64>,
-        begin_suppress: Vec<i64>,
-        max_tokens: usize,
-        context: usize,
-        temperature: f32,
-        top_k: usize,
-        top_p: f32,
-        min_p: f32,
-        repetition_penalty: f32,
-        seed: u64,
-        time_limit: Option<f64>,
-        cancel: Option<Py<Cancel>>,
-    ) -> PyResult<Generator> {
-        let sampling = Sampling { temperature, top_k, top_p, min_p, repetition_penalty, seed };
-        let default = GenerateOptions::default();
-        let options = GenerateOptions { sampling, ends, suppress, begin_suppress, max_tokens, context, ..default };
-        let limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
-        let made = if let Ok(decoder) = decoder.cast::<Decoder>() {
-            kiln::Generator::new(decoder.get().decoder.clone(), options)
-        } else if let Ok(encoded) = decoder.cast::<Encoded>() {
-            encoded.get().encoded.generator(options)
-        } else {
-            let kind = decoder.get_type().name()?;
-            let text = format!("decoder: expected a kiln.Decoder or a kiln.Encoded, got {kind}");
-            return Err(errors::error(py, "InputError", text));
-        };
-        let made = made.map_err(|error| match error {
-            kiln::DecoderError::Choice(kiln::ChoiceError::Setting { .. }) => {
-                errors::error(py, "OptionError", error.to_string())
-            }
-            other => errors::decoder(py, &other),
-        })?;
-        Ok(Generator { generator: Mutex::new(made), calls: Arc::default(), limit, cancel })
-    }
-
-    /// Appends tokens to the text and lets it go on, also behind its end and after a step that failed: that step is then
-    /// tried again. The model reads them when the next token is asked for.
-    ///
-    /// >>> generator = kiln.Generator(kiln.Decoder(language_model), context=8)
-    /// >>> generator.append([1, 2, 3])
-    /// >>> generator.append(range(13))
-    /// Traceback (most recent call last):
-    /// kiln._errors.InputError: tokens: 16 in all, where the context has 8
-    fn append(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>) -> PyResult<()> {
-        let tokens = list(tokens)?;
-        let appended = held(py, &self.generator, "the text")?.append(&tokens);
-        appended.map_err(|error| errors::decoder(py, &error))
-    }
-
-    /// All tokens: those that were appended, those that were chosen, and the last of these also where it ended the text.
-    ///
-    /// >>> generator = kiln.Generator(kiln.Decoder(language_model), max_tokens=2)
-    /// >>> generator.append([1, 2, 3])
-    /// >>> said = list(generator)
-    /// >>> generator.text == [1, 2, 3, *said]
-    /// True
-    #[getter]
-    fn text(&self, py: Python<'_>) -> PyResult<Vec<i64>> {
-        Ok(held(py, &self.generator, "the text")?.text().to_vec())
-    }
-
-    /// Why the text ended, once it has: "token" for one of `ends`, "max_tokens", "context", or "failed".
-    ///
-    /// >>> generator = kiln.Generator(kiln.Decoder(language_model), max_tokens=2)
-    /// >>> generator.append([1])
-    /// >>> generator.ended, len(list(generator)), generator.ended
-    /// (None, 2, 'max_tokens')
-    #[getter]
-    fn ended(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
-        Ok(held(py, &self.generator, "the text")?.ended().map(|ended| match ended {
-            Ended::Token(_) => "token",
-            Ended::MaxTokens => "max_tokens",
-            Ended::Context => "context",
-            _ => "failed",
-        }))
-    }
-
-    /// Ends the step that runs now: the iterator raises `kiln.CancelledError`, and goes on after `append`.
-    ///
-    /// >>> kiln.Generator(kiln.Decoder(language_model)).cancel()          # usually from another thread
-    fn cancel(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        let watch = Watch::new(&self.calls, self.cancel.as_ref().map(|cancel| cancel.get()));
-        let mut generator = held(py, &self.generator, "the text")?;
-        let next = {
-            let generator = &mut *generator;
-            generator.set_run(RunOptions { time_limit: self.limit, cancel: Some(watch.cancel()) });
-            py.detach(|| generator.next())
-        };
-        next.transpose().map_err(|error| watch.raised().unwrap_or_else(|| errors::decoder(py, &error)))
-    }
-}
-
 /// What a lock is of; another thread's step is not waited for, because a child of a fork would wait forever.
-fn held<'a, T>(py: Python<'_>, lock: &'a Mutex<T>, name: &str) -> PyResult<MutexGuard<'a, T>> {
+pub(crate) fn held<'a, T>(py: Python<'_>, lock: &'a Mutex<T>, name: &str) -> PyResult<MutexGuard<'a, T>> {
     match lock.try_lock() {
         Ok(held) => Ok(held),
         Err(TryLockError::Poisoned(held)) => Ok(PoisonError::into_inner(held)),

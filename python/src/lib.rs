@@ -1,7 +1,7 @@
 //! The native half of the Python package `kiln`: sessions over numpy arrays.
 //!
-//! [`session`] is the class that programs use, [`decoder`] and [`encoder_decoder`] those for language models, with
-//! [`options`] as it is made and [`interrupt`] as it runs; [`values`] turns what Python gives into what a session takes,
+//! [`session`] is the class that programs use, [`decoder`] and [`encoder_decoder`] those for language models, [`generate`]
+//! and [`batch`] those for texts, with [`options`] as it is made and [`interrupt`] as it runs; [`values`] turns what Python gives into what a session takes,
 //! and back, and [`outputs`] binds outputs to Python's arrays; [`arrays`] is the memory that both share, and the only file
 //! here with unsafe code; [`models`] is what a session is loaded from, of which [`members`] are read by Python;
 //! [`remote`] are stores of records elsewhere; [`errors`] says which exception an error is.
@@ -11,9 +11,11 @@
 
 #[allow(unsafe_code, reason = "arrays share memory with tensors; every block says why it may")]
 mod arrays;
+mod batch;
 mod decoder;
 mod encoder_decoder;
 mod errors;
+mod generate;
 mod interrupt;
 mod members;
 mod models;
@@ -42,7 +44,9 @@ fn _kiln(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::Session>()?;
     module.add_class::<decoder::Decoder>()?;
     module.add_class::<decoder::DecoderCache>()?;
-    module.add_class::<decoder::Generator>()?;
+    module.add_class::<generate::Generator>()?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<batch::Finished>()?;
     module.add_class::<encoder_decoder::EncoderDecoder>()?;
     module.add_class::<encoder_decoder::Encoded>()?;
     module.add_class::<options::Pool>()?;

@@ -99,6 +99,61 @@ def test_the_same_seed_draws_the_same_text(decoder: kiln.Decoder) -> None:
     assert drawn(1) == drawn(1) != drawn(2)
 
 
+def test_a_look_up_changes_no_text_and_is_counted(decoder: kiln.Decoder) -> None:
+    prompt = PROMPT * 4
+    plain, ahead = (kiln.Generator(decoder, max_tokens=30, lookup=tokens) for tokens in (0, 4))
+    for generator in (plain, ahead):
+        generator.append(prompt)
+    assert list(ahead) == list(plain)
+    proposed, kept = ahead.lookup_stats
+    assert 0 < proposed and kept <= proposed and plain.lookup_stats == (0, 0)
+
+
+def test_texts_of_a_batch_say_what_each_says_alone(decoder: kiln.Decoder) -> None:
+    batch = kiln.Batch(decoder, texts=3, context=512)
+    prompts = {batch.push(PROMPT[at:], max_tokens=9): PROMPT[at:] for at in range(5)}
+    long = batch.push(PROMPT * 60, max_tokens=4)
+    tokens: dict[int, list[int]] = {}
+    while not batch.idle:
+        for text, token in batch.step():
+            tokens.setdefault(text, []).append(token)
+    assert tokens.pop(long) == said(decoder, PROMPT * 60, 4)
+    assert tokens == {text: said(decoder, prompt, 9) for text, prompt in prompts.items()}
+    finished = {text.id: text for text in batch.finished()}
+    assert [finished[text].tokens for text in prompts] == [prompts[text] + tokens[text] for text in prompts]
+    assert {text.ended for text in finished.values()} == {"max_tokens"} and batch.finished() == []
+
+
+def test_a_text_that_fails_ends_alone_and_one_that_is_forgotten_says_no_more(decoder: kiln.Decoder) -> None:
+    batch = kiln.Batch(decoder, texts=2)
+    wrong, right = batch.push([WORDS + 1]), batch.push(PROMPT, max_tokens=2)
+    assert [text for text, _ in batch.step()] == [right]
+    [ended] = batch.finished()
+    assert ended.id == wrong and ended.ended == "failed" and isinstance(ended.error, kiln.RunError)
+    assert batch.forget(right) and not batch.forget(right) and batch.idle and batch.step() == []
+
+
+def test_a_step_out_of_time_leaves_its_texts(decoder: kiln.Decoder) -> None:
+    batch = kiln.Batch(decoder, texts=1)
+    batch.push(PROMPT, max_tokens=3)
+    with pytest.raises(kiln.TimeLimitError):
+        batch.step(time_limit=0.0)
+    assert [token for _ in range(3) for _, token in batch.step()] == said(decoder, PROMPT, 3)
+
+
+def test_options_of_a_text_are_refused_by_name(decoder: kiln.Decoder) -> None:
+    batch = kiln.Batch(decoder)
+    for wrong, error in (
+        ({"temprature": 1.0}, TypeError),
+        ({"max_tokens": "many"}, TypeError),
+        ({"top_p": 1.5}, kiln.OptionError),
+        ({"lookup": 2}, kiln.InputError),
+    ):
+        with pytest.raises(error, match=next(iter(wrong)).replace("lookup", "look-up")):
+            batch.push(PROMPT, **wrong)  # type: ignore[arg-type]
+    assert batch.idle
+
+
 def test_texts_go_on_side_by_side_in_asyncio(decoder: kiln.Decoder) -> None:
     async def text(prompt: list[int]) -> list[int]:
         generator = kiln.Generator(decoder, max_tokens=9)

@@ -76,7 +76,7 @@ for name, text in texts:
     test = parser.get_doctest(text or "", names, name, None, None)
     # Methods after onnxruntime's are told by their class.
     method = name.count(".") > (2 if name.startswith("kiln.onnxruntime.") else 1)
-    told = ("kiln.Session.", "kiln.Decoder", "kiln.Encode", "kiln.Generator.")
+    told = ("kiln.Session.", "kiln.Decoder", "kiln.Encode", "kiln.Generator.", "kiln.Batch.")
     if not test.examples and (not method or name.startswith(told)):
         bare.append(name)
     runner.run(test)

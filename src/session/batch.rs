@@ -1,8 +1,9 @@
 //! Many texts that one language model continues at the same time: texts come and go between steps.
 //!
 //! Each text that runs has a sequence of one cache; others wait for one. A step has a row for each token that the model
-//! reads: the last one of every text that goes on, and a part of the prompts of those that begin. Weights are read once
-//! for all of them. A text begins with a copy of the rows that another one has already, where their tokens are the same.
+//! reads: the last one of every text that goes on, and the prompts of those that begin, if they are short. Weights are
+//! read once for all of them. Of a longer prompt a part is read by itself, so that its queries share the reads of keys. A
+//! text begins with a copy of the rows that another one has already, where their tokens are the same.
 
 #[cfg(test)]
 mod tests;
@@ -12,11 +13,14 @@ use std::collections::VecDeque;
 
 use super::decoder::choose::Chooser;
 use super::decoder::{Decoder, DecoderCache, DecoderError};
-use super::generate::{CHUNK, Ended, GenerateOptions, ROOM, keep};
+use super::generate::{CHUNK, Ended, GenerateOptions, ROOM, chunk, keep};
 use super::{RunOptions, SessionError};
 
 /// Tokens that two texts have in common at least before rows are copied. A few are read as fast.
 const SHARED: usize = 16;
+
+/// Tokens of a prompt that are read as rows beside those of other texts at most.
+const SHORT: usize = 16;
 
 /// Continues many texts, a token of each that has been read for each [`Batch::step`]. `D` is a decoder, or something that
 /// owns or borrows one.
@@ -159,9 +163,10 @@ impl<D: Borrow<Decoder>> Batch<D> {
         std::mem::take(&mut self.finished)
     }
 
-    /// Has the model read one step, of up to 256 tokens or one of each text, and gives the next token of every text that
-    /// it has read to its end, by the texts' numbers. A token that ends its text is not among them. None are given while
-    /// prompts are read, and where nothing runs.
+    /// Has the model read the last token of every text that goes on, short prompts, and up to 256 tokens of one longer
+    /// prompt, and gives the next token of every text that it has read to its end: first those that go on, by the texts'
+    /// numbers, then prompts. A token that ends its text is not among them. None are given while prompts are read, and
+    /// where nothing runs.
     ///
     /// A text that makes a step fail, by a token that the model does not know, ends alone ([`Ended::Failed`]): the others
     /// are then served one by one.
@@ -172,18 +177,28 @@ impl<D: Borrow<Decoder>> Batch<D> {
     /// as they were, and the next step tries again.
     pub fn step(&mut self, run: &RunOptions) -> Result<Vec<(u64, i64)>, DecoderError> {
         self.begin()?;
-        let parts = self.parts();
+        let (rows, prompt) = self.parts();
         let mut said = Vec::new();
-        let Err(error) = self.serve(&parts, run, &mut said) else { return Ok(said) };
+        self.read(&rows, run, &mut said)?;
+        match prompt.map_or(Ok(()), |part| self.read(&[part], run, &mut said)) {
+            Err(error) if said.is_empty() => Err(error),
+            // What was said is said; the prompt is tried again.
+            _ => Ok(said),
+        }
+    }
+
+    /// Reads these parts. A text that makes that fail ends alone.
+    fn read(&mut self, parts: &[Part], run: &RunOptions, said: &mut Vec<(u64, i64)>) -> Result<(), DecoderError> {
+        let Err(error) = self.serve(parts, run, said) else { return Ok(()) };
         if !is_of_texts(&error) {
             return Err(error);
         }
-        if let [part] = parts[..] {
+        if let [part] = *parts {
             self.end(part.sequence, Ended::Failed, Some(error));
-            return Ok(said);
+            return Ok(());
         }
-        for part in parts {
-            match self.serve(&[part], run, &mut said) {
+        for &part in parts {
+            match self.serve(&[part], run, said) {
                 Ok(()) => {}
                 Err(error) if is_of_texts(&error) => self.end(part.sequence, Ended::Failed, Some(error)),
                 // What was said is said; the rest is tried again.
@@ -191,7 +206,7 @@ impl<D: Borrow<Decoder>> Batch<D> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(said)
+        Ok(())
     }
 
     /// Gives free sequences to texts that wait.
@@ -216,8 +231,9 @@ impl<D: Borrow<Decoder>> Batch<D> {
         Ok(())
     }
 
-    /// What a step reads: the texts that go on first, then prompts, by the texts' numbers.
-    fn parts(&self) -> Vec<Part> {
+    /// What a step reads: the texts that go on and then short prompts, by the texts' numbers, as rows; and a part of the
+    /// first longer prompt.
+    fn parts(&self) -> (Vec<Part>, Option<Part>) {
         let unread = |(sequence, text): (usize, &Option<Text>)| {
             let text = text.as_ref()?;
             let count = text.tokens.len() - self.cache.lengths()[sequence];
@@ -226,15 +242,19 @@ impl<D: Borrow<Decoder>> Batch<D> {
         let mut parts: Vec<(bool, u64, Part)> = self.running.iter().enumerate().filter_map(unread).collect();
         parts.sort_unstable_by_key(|(is_prompt, id, _)| (*is_prompt, *id));
         let mut left = CHUNK.max(self.running.len());
-        let mut taken = Vec::with_capacity(parts.len());
+        let (mut rows, mut prompt) = (Vec::with_capacity(parts.len()), None);
         for (_, _, part) in parts {
+            if part.count > SHORT {
+                prompt.get_or_insert(Part { count: chunk(part.count), ..part });
+                continue;
+            }
             let count = part.count.min(left);
             left -= count;
             if count > 0 {
-                taken.push(Part { count, ..part });
+                rows.push(Part { count, ..part });
             }
         }
-        taken
+        (rows, prompt)
     }
 
     /// Reads these parts, and chooses the next token of texts that are then read.
@@ -249,7 +269,11 @@ impl<D: Borrow<Decoder>> Batch<D> {
                 tokens.push((sequence, &text.tokens[first..first + count]));
             }
         }
-        let logits = self.decoder.borrow().step_some(&mut self.cache, &tokens, run)?;
+        let decoder = self.decoder.borrow();
+        let logits = match tokens[..] {
+            [(sequence, tokens)] if tokens.len() > SHORT => decoder.step_one(&mut self.cache, sequence, tokens, run)?,
+            _ => decoder.step_some(&mut self.cache, &tokens, run)?,
+        };
         keep(&logits, &mut self.logits)?;
         let words = logits.shape()[1];
         for (at, &Part { sequence, .. }) in parts.iter().enumerate() {

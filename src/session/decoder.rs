@@ -255,7 +255,7 @@ impl Decoder {
     /// one of each: [sequences that are named, words]. Sequences that are not named take no part: products have a row for
     /// each token, and up to a half more, so that steps of similar numbers of tokens have the same shapes (1, 2, 3, 4, 6,
     /// 8, 12 and so on), whichever sequences they are of. Attention reads the rows of a sequence for each of its new
-    /// tokens anew: long prompts alone are faster by [`Decoder::step`].
+    /// tokens anew: long prompts are faster by [`Decoder::step`] or [`Decoder::step_one`].
     ///
     /// # Errors
     ///
@@ -268,6 +268,29 @@ impl Decoder {
         options: &RunOptions,
     ) -> Result<Tensor, DecoderError> {
         self.step_rows(cache, tokens, Logits::Last, options)
+    }
+
+    /// Appends tokens to one sequence of the cache, and gives the logits behind the last one: [1, words]. Attention reads
+    /// the keys of a block once for several of the tokens, which makes this the step for a long prompt beside other texts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Decoder::step_some`]. Lengths are then as they were.
+    pub fn step_one(
+        &self,
+        cache: &mut DecoderCache,
+        sequence: usize,
+        tokens: &[i64],
+        options: &RunOptions,
+    ) -> Result<Tensor, DecoderError> {
+        self.check_rows()?;
+        let refused = |what: &str| DecoderError::Tokens(format!("sequence {sequence} {what}"));
+        let before = *cache.lengths.get(sequence).ok_or_else(|| refused("is none of the cache's"))?;
+        let last = tokens.len().checked_sub(1).ok_or_else(|| refused("gets none"))?;
+        self.reserve(cache, before.saturating_add(tokens.len()), options)?;
+        let logits = self.serve(cache, &[Entry { sequence, before, tokens }], vec![last], options)?;
+        cache.lengths[sequence] += tokens.len();
+        Ok(logits)
     }
 
     /// Appends tokens to one sequence of the cache, and gives the logits behind every one of them: [tokens, words]. The

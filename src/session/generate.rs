@@ -282,7 +282,7 @@ impl<D: Borrow<Decoder>> std::iter::FusedIterator for Generator<D> {}
 
 /// How many tokens a step takes of so many, which are not none: a power of two, so that prompts of all lengths have nine
 /// shapes.
-fn chunk(unread: usize) -> usize {
+pub(super) fn chunk(unread: usize) -> usize {
     1 << unread.min(CHUNK).ilog2()
 }
 

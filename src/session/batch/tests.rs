@@ -98,6 +98,7 @@ fn a_beginning_that_another_text_has_read_is_copied() {
     let mut batch = Batch::new(&decoder, 2, 64).unwrap();
     let (first, second) = (prompt(30, 1), [&prompt(30, 1)[..25], &[7, 7]].concat());
     batch.push(&first, options(12, None)).unwrap();
+    assert!(batch.step(&RunOptions::default()).unwrap().is_empty(), "16 tokens of a long prompt are read first");
     let begun = batch.step(&RunOptions::default()).unwrap();
     batch.push(&second, options(12, None)).unwrap();
     batch.begin().unwrap();

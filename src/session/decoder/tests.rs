@@ -340,6 +340,27 @@ fn a_step_of_some_sequences_that_cannot_be_changes_none() {
 }
 
 #[test]
+fn a_chunk_of_one_sequence_leaves_the_others_and_is_refused_as_rows_are() {
+    for window in [None, Some(4)] {
+        let decoder = decoder(window, 2);
+        let (mut cache, words, other) = (decoder.cache(3, 8, 40).unwrap(), text(37, 2), text(5, 1));
+        step_some(&decoder, &mut cache, &[(0, &other)]);
+        for range in [0..20, 20..36, 36..37] {
+            let end = range.end;
+            let logits = decoder.step_one(&mut cache, 2, &words[range], &RunOptions::default()).unwrap();
+            assert_eq!((logits.shape(), cache.lengths()), (&[1, WORDS][..], &[5, 0, end][..]));
+            close(logits.as_slice::<f32>().unwrap(), &whole(window, &words[..end]), &format!("{end} tokens"));
+        }
+        for (sequence, count, reason) in [(3, 1, "3 is none"), (1, 0, "1 gets none"), (2, 4, "41 positions")] {
+            let refused = decoder.step_one(&mut cache, sequence, &words[..count], &RunOptions::default()).unwrap_err();
+            assert!(refused.to_string().contains(reason), "{refused}");
+        }
+        let next = [other.as_slice(), &[4]].concat();
+        close(&step_some(&decoder, &mut cache, &[(0, &[4])]), &whole(window, &next), "as if nothing had been");
+    }
+}
+
+#[test]
 fn steps_of_some_sequences_over_caches_of_codes_say_what_steps_of_one_say() {
     for bits in [8, 4] {
         let decoder = Decoder::from_graph(quantized(bits), &SessionOptions::default()).unwrap();
