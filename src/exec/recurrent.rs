@@ -3,13 +3,14 @@
 
 use kiln_kernels::cpu::recurrent::{Cell, DirectionWeights, Recurrent, RecurrentShape};
 use kiln_kernels::cpu::{Elements, PackedWeights};
-use kiln_kernels::{CodeSource, Isa, Result as KernelResult};
+use kiln_kernels::{CodeSource, Isa, KernelError, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::key::{ExecutorKey, Problem};
 use super::target::Target;
 use super::weights::{self, MatMulWeights};
+use crate::tensor::Tensor;
 
 /// Everything that determines an executor of a recurrent layer.
 pub type RecurrentKey = ExecutorKey<RecurrentShape>;
@@ -54,9 +55,9 @@ impl Problem for RecurrentShape {
 #[derive(Clone, Copy, Debug)]
 pub struct PlainWeights<'a> {
     /// Of the input.
-    pub w: &'a [f32],
+    pub w: &'a Tensor,
     /// Of the recurrence.
-    pub r: &'a [f32],
+    pub r: &'a Tensor,
     /// Biases: of the input, then of the recurrence.
     pub b: Option<&'a [f32]>,
     /// Peepholes of gates i, o and f.
@@ -90,8 +91,16 @@ impl PackedDirection {
     }
 }
 
-/// Packs the weights of every direction as products of `elements` read them. The slices hold what [`PlainWeights`] says
-/// for these sizes.
+/// What constant weights are packed as, where `asked` is what the precision asks for: the type that a model stores both
+/// the input's and the recurrence's in, if that is of 16 bits ([`weights::elements`]).
+#[must_use]
+pub fn elements(asked: Elements, w: &Tensor, r: &Tensor) -> Elements {
+    let kept = weights::elements(asked, w, 1.0);
+    if kept == weights::elements(asked, r, 1.0) { kept } else { asked }
+}
+
+/// Packs the weights of every direction as products of `elements` read them: a panel at a time, so that those that are
+/// stored in less than `f32` are never all widened. The operands hold what [`PlainWeights`] says for these sizes.
 ///
 /// # Errors
 ///
@@ -104,16 +113,19 @@ pub fn pack(
     plain: &PlainWeights<'_>,
 ) -> KernelResult<Vec<PackedDirection>> {
     let columns = cell.gates() * hidden;
-    let packed = |plain: &[f32], rows: usize, columns: usize| {
-        weights::matmul(isa, elements, plain, [1, rows, columns], true, 1.0)
+    // `columns` columns of a transposed matrix of `rows` rows, from element `first` on.
+    let packed = |plain: &Tensor, first: usize, rows: usize, columns: usize| {
+        let (have, need) = (plain.len(), first + rows * columns);
+        let short = || KernelError::Bounds { family: "recurrent", operand: "weights", have, need };
+        let part = plain.part(first, [columns, rows]).ok().flatten().ok_or_else(short)?;
+        weights::matmul(isa, elements, part.pieces().map_err(|_| short())?, [1, rows, columns], true, 1.0)
     };
     let part = |all: &'_ [f32], direction: usize, len: usize| -> Vec<f32> {
         all.iter().skip(direction * len).take(len).copied().collect()
     };
     (0..directions)
         .map(|direction| {
-            let w = part(plain.w, direction, columns * input);
-            let r = part(plain.r, direction, columns * hidden);
+            let (w, r) = (direction * columns * input, direction * columns * hidden);
             let both = plain.b.map_or(vec![0.0; 2 * columns], |b| part(b, direction, 2 * columns));
             let mut bias: Vec<f32> = both.iter().zip(&both[columns.min(both.len())..]).map(|(w, r)| w + r).collect();
             let mut reset_bias = Vec::new();
@@ -121,18 +133,18 @@ pub fn pack(
             // reset acts on the recurrent bias too, which therefore stays apart.
             let (product, faded) = match cell {
                 Cell::Gru { linear_before_reset: false } => {
-                    let (two, last) = r.split_at((2 * hidden * hidden).min(r.len()));
-                    (packed(two, hidden, 2 * hidden)?, Some(packed(last, hidden, hidden)?))
+                    let last = r + 2 * hidden * hidden;
+                    (packed(plain.r, r, hidden, 2 * hidden)?, Some(packed(plain.r, last, hidden, hidden)?))
                 }
                 Cell::Gru { linear_before_reset: true } => {
                     bias[2 * hidden..].copy_from_slice(&both[2 * hidden..columns]);
                     reset_bias.extend_from_slice(&both[columns + 2 * hidden..]);
-                    (packed(&r, hidden, columns)?, None)
+                    (packed(plain.r, r, hidden, columns)?, None)
                 }
-                Cell::Lstm { .. } | Cell::Rnn => (packed(&r, hidden, columns)?, None),
+                Cell::Lstm { .. } | Cell::Rnn => (packed(plain.r, r, hidden, columns)?, None),
             };
             Ok(PackedDirection {
-                input: packed(&w, input, columns)?,
+                input: packed(plain.w, w, input, columns)?,
                 recurrent: product,
                 faded,
                 bias,
@@ -141,4 +153,36 @@ pub fn pack(
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_kernels::cpu::PackedElement;
+
+    use super::*;
+    use crate::tensor::{DType, Expansion, TensorSpec};
+
+    #[test]
+    fn weights_of_16_bits_keep_their_type_where_both_have_it_and_are_never_all_widened() {
+        let stored = |dtype: DType, rows: usize| {
+            let zeros = Tensor::zeros(TensorSpec::new(dtype, [2, 12, rows])).unwrap();
+            Tensor::compact(zeros, Expansion::default()).unwrap()
+        };
+        let [w, r] = [stored(DType::F16, 5), stored(DType::F16, 4)];
+        let wide = Tensor::zeros(TensorSpec::new(DType::F32, [2, 12, 4])).unwrap();
+        assert_eq!(elements(Elements::F32, &w, &r), Elements::F16);
+        assert_eq!(elements(Elements::F32, &w, &stored(DType::BF16, 4)), Elements::F32, "a layer has one type");
+        assert_eq!(elements(Elements::F32, &w, &wide), Elements::F32);
+        assert_eq!(elements(Elements::Bf16Dot, &w, &r), Elements::Bf16Dot, "asked for");
+        for linear_before_reset in [false, true] {
+            let plain = PlainWeights { w: &w, r: &r, b: None, p: None };
+            let cell = Cell::Gru { linear_before_reset };
+            let packed = pack(Isa::Avx2, Elements::F16, cell, [2, 5, 4], &plain).unwrap();
+            for direction in packed.iter().map(PackedDirection::view) {
+                assert!(direction.input.is_of(PackedElement::F16) && direction.recurrent.is_of(PackedElement::F16));
+            }
+            assert!(pack(Isa::Avx2, Elements::F16, cell, [3, 5, 4], &plain).is_err(), "no third direction");
+        }
+        assert!(w.compact_form().is_some() && r.compact_form().is_some());
+    }
 }

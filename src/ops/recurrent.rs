@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
-use crate::exec::recurrent::{PackedDirection, PlainWeights, pack};
+use crate::exec::recurrent::{PackedDirection, PlainWeights, elements, pack};
 use crate::graph::operators::lower::function;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx, operators};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
@@ -73,7 +73,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let known = |index: usize| node.input(index).is_none() || constant(index).is_some();
     if let (Some(w), Some(r), true, true) = (constant(W), constant(R), known(B), known(P) || !cell.has_memory()) {
         let peepholes = if cell.has_memory() { constant(P) } else { None };
-        layer.elements = cx.build.elements();
+        layer.elements = elements(cx.build.elements(), w, r);
         let packed = layer.pack(w, r, constant(B), peepholes);
         layer.packed = Some(packed.map_err(|error| OpError::invalid(node, error.to_string()))?);
     }
@@ -170,12 +170,8 @@ impl Layer {
         p: Option<&Tensor>,
     ) -> Result<Vec<PackedDirection>, NodeError> {
         let Sizes { input, hidden } = self.sizes(w, r, b, p)?;
-        let plain = PlainWeights {
-            w: w.as_slice()?,
-            r: r.as_slice()?,
-            b: b.map(Tensor::as_slice).transpose()?,
-            p: p.map(Tensor::as_slice).transpose()?,
-        };
+        let plain =
+            PlainWeights { w, r, b: b.map(Tensor::as_slice).transpose()?, p: p.map(Tensor::as_slice).transpose()? };
         Ok(pack(self.isa, self.elements, self.cell, [self.directions.len(), input, hidden], &plain)?)
     }
 
@@ -212,6 +208,10 @@ fn expect(name: &str, tensor: &Tensor, shape: &[usize]) -> Result<(), NodeError>
 impl Node for Layer {
     fn family(&self) -> &'static str {
         "recurrent"
+    }
+
+    fn kept_inputs(&self) -> u64 {
+        if self.packed.is_some() { 1 << W | 1 << R | 1 << B | u64::from(self.cell.has_memory()) << P } else { 0 }
     }
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {

@@ -11,11 +11,12 @@
 
 use std::sync::Mutex;
 
+use half::f16;
 use kiln::cache::Outcome;
 use kiln::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
 use kiln::graph::{Observer, StepEvent};
 use kiln::session::{Session, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln::tensor::{DType, Expansion, Tensor};
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::precision::{from_bf16, to_bf16};
 use kiln_kernels::cpu::{Elements, Precision};
@@ -54,12 +55,15 @@ pub(crate) struct Layer {
     precision: Precision,
     /// The input that lower precision rounds, where it is asked for.
     halved: Option<usize>,
+    /// Whether constants are stored as `f16`, as a network of `f16` has them beside what is computed in `f32`.
+    in_f16: bool,
 }
 
 impl Layer {
     pub(crate) fn new(op: &str, version: i64) -> Layer {
         let node = NodeDesc { name: op.to_lowercase(), op: op.to_owned(), version, ..NodeDesc::default() };
-        Layer { node, inputs: Vec::new(), outputs: 1, tolerance: 2e-5, precision: Precision::F32, halved: None }
+        let (tolerance, precision) = (2e-5, Precision::F32);
+        Layer { node, inputs: Vec::new(), outputs: 1, tolerance, precision, halved: None, in_f16: false }
     }
 
     /// The operator of that name of another domain.
@@ -129,6 +133,18 @@ impl Layer {
     pub(crate) fn lower(mut self) -> Layer {
         self.precision = Precision::Bf16;
         self.tolerance(1e-2)
+    }
+
+    /// Stores constants as `f16`: the reference gets the numbers that they are rounded to.
+    pub(crate) fn in_f16(mut self) -> Layer {
+        self.in_f16 = true;
+        for input in &mut self.inputs {
+            if let Input::Constant(tensor) = input {
+                let numbers = halves(tensor).into_iter().map(f32::from);
+                *tensor = Tensor::from_vec(tensor.shape().iter().copied(), numbers.collect::<Vec<f32>>()).unwrap();
+            }
+        }
+        self
     }
 
     /// What the reference is given for what the layer was.
@@ -263,7 +279,7 @@ impl Layer {
                         dims: None,
                         ..ValueInfo::default()
                     });
-                    graph.constants.insert(value, tensor.clone());
+                    graph.constants.insert(value, self.stored(tensor));
                     Some(value)
                 }
                 Input::Absent => None,
@@ -277,6 +293,15 @@ impl Layer {
         }
         graph.nodes.push(node);
         graph
+    }
+
+    /// A constant as the graph has it.
+    fn stored(&self, tensor: &Tensor) -> Tensor {
+        if !self.in_f16 {
+            return tensor.clone();
+        }
+        let stored = Tensor::from_vec(tensor.shape().iter().copied(), halves(tensor)).unwrap();
+        Tensor::compact(stored, Expansion::default()).unwrap()
     }
 
     /// All inputs of a step; absent ones are empty tensors.
@@ -303,6 +328,11 @@ impl Layer {
             assert!(error <= self.tolerance, "{place}: element {i} is {a}, expected {e} (scale {scale})");
         }
     }
+}
+
+/// The nearest numbers of `f16`.
+fn halves(tensor: &Tensor) -> Vec<f16> {
+    tensor.as_slice::<f32>().unwrap().iter().map(|&number| f16::from_f32(number)).collect()
 }
 
 /// What each step of the graph asked: whether it was prepared, and the cache's answer.

@@ -100,34 +100,52 @@ fn lstm_with_weights_in_bf16() {
 }
 
 #[test]
-fn gru_with_both_forms_of_the_reset_gate() {
-    for linear_before_reset in [0, 1] {
-        layer("GRU", 3, 2).int("linear_before_reset", linear_before_reset).outputs(2).check(STEPS, |x| {
-            let x: Vec<Array> = x.iter().map(Array::of).collect();
-            let [y, h, _] = unroll(&x, 3, 2, |cell, x, h, _| {
-                let gate = |gate: usize, u: usize| sigmoid(cell.input(gate, u, x) + cell.recurrent(gate, u, h));
-                let reset: Vec<f64> = (0..HIDDEN).map(|u| gate(1, u)).collect();
-                let gated: Vec<f64> = h.iter().zip(&reset).map(|(h, r)| h * r).collect();
-                let next = (0..HIDDEN).map(|u| {
-                    let recurrent = if linear_before_reset == 1 {
-                        reset[u] * cell.recurrent(2, u, h)
-                    } else {
-                        cell.recurrent(2, u, &gated)
-                    };
-                    let candidate = (cell.input(2, u, x) + recurrent).tanh();
-                    let z = gate(0, u);
-                    (1.0 - z) * candidate + z * h[u]
-                });
-                (next.collect(), Vec::from([0.0; HIDDEN]))
-            });
-            vec![y.tensor(), h.tensor()]
-        });
+fn lstm_with_weights_in_f16() {
+    for directions in [1, 2] {
+        layer("LSTM", 4, directions).outputs(3).in_f16().check(STEPS, |x| lstm(x, directions));
     }
 }
 
 #[test]
+fn gru_with_both_forms_of_the_reset_gate() {
+    for linear_before_reset in [0, 1] {
+        gru(layer("GRU", 3, 2), linear_before_reset);
+        gru(layer("GRU", 3, 2).in_f16(), linear_before_reset);
+    }
+}
+
+/// A GRU's equations.
+fn gru(layer: Layer, linear_before_reset: i64) {
+    layer.int("linear_before_reset", linear_before_reset).outputs(2).check(STEPS, |x| {
+        let x: Vec<Array> = x.iter().map(Array::of).collect();
+        let [y, h, _] = unroll(&x, 3, 2, |cell, x, h, _| {
+            let gate = |gate: usize, u: usize| sigmoid(cell.input(gate, u, x) + cell.recurrent(gate, u, h));
+            let reset: Vec<f64> = (0..HIDDEN).map(|u| gate(1, u)).collect();
+            let gated: Vec<f64> = h.iter().zip(&reset).map(|(h, r)| h * r).collect();
+            let next = (0..HIDDEN).map(|u| {
+                let recurrent = if linear_before_reset == 1 {
+                    reset[u] * cell.recurrent(2, u, h)
+                } else {
+                    cell.recurrent(2, u, &gated)
+                };
+                let candidate = (cell.input(2, u, x) + recurrent).tanh();
+                let z = gate(0, u);
+                (1.0 - z) * candidate + z * h[u]
+            });
+            (next.collect(), Vec::from([0.0; HIDDEN]))
+        });
+        vec![y.tensor(), h.tensor()]
+    });
+}
+
+#[test]
 fn plain_recurrent_cell() {
-    layer("RNN", 1, 1).outputs(2).check(STEPS, |x| {
+    plain(layer("RNN", 1, 1));
+    plain(layer("RNN", 1, 1).in_f16());
+}
+
+fn plain(layer: Layer) {
+    layer.outputs(2).check(STEPS, |x| {
         let x: Vec<Array> = x.iter().map(Array::of).collect();
         let [y, h, _] = unroll(&x, 1, 1, |cell, x, h, _| {
             let next = (0..HIDDEN).map(|u| (cell.input(0, u, x) + cell.recurrent(0, u, h)).tanh());

@@ -81,9 +81,11 @@ fn prepare(shape: &RecurrentShape, isa: Isa, inputs: &Inputs<'_>, direction: usi
     }
 }
 
-fn check(shape: &RecurrentShape, isa: Isa, states: bool, lengths: Option<&[usize]>, apart: bool) {
+/// Checks a layer against the reference; returns its outputs, one after another. Weights are numbers of `f16`.
+fn check(shape: &RecurrentShape, isa: Isa, states: bool, lengths: Option<&[usize]>, apart: bool) -> Vec<f32> {
     let (directions, hidden, columns) = (shape.directions.len(), shape.hidden(), shape.gate_columns());
-    let scaled = |count, seed| values(count, seed).iter().map(|value| value * 0.5).collect::<Vec<f32>>();
+    let half = |value: &f32| half::f16::from_f32(value * 0.5).to_f32();
+    let scaled = |count, seed| values(count, seed).iter().map(half).collect::<Vec<f32>>();
     let (x, w) = (values(shape.xs(), 3), scaled(directions * columns * shape.input(), 5));
     let (r, b) = (scaled(directions * columns * hidden, 7), values(directions * 2 * columns, 11));
     let (peepholes, h, c) =
@@ -105,7 +107,7 @@ fn check(shape: &RecurrentShape, isa: Isa, states: bool, lengths: Option<&[usize
     recurrent(shape, &inputs, &mut Outputs { y, h: last_h, c: last_c });
 
     // Rounding weights and states costs eight bits of each product; they add up over steps.
-    let most = if shape.elements == Elements::F32 { 2e-5 } else { 4e-2 };
+    let most = if matches!(shape.elements, Elements::F32 | Elements::F16) { 2e-5 } else { 4e-2 };
     let layer = Recurrent::new(shape.clone(), isa, apart, 3, &EmitEach).unwrap();
     let packed: Vec<Packed> = (0..directions).map(|direction| prepare(shape, isa, &inputs, direction)).collect();
     let weights: Vec<DirectionWeights<'_>> = packed
@@ -126,12 +128,15 @@ fn check(shape: &RecurrentShape, isa: Isa, states: bool, lengths: Option<&[usize
     let mut outputs = Outputs { y: y.inside(), h: last_h.inside(), c: last_c.inside() };
     layer.run(&operands, &mut outputs, scratch.inside(), &Serial).unwrap();
     scratch.open();
+    let mut all = Vec::new();
     for (name, got, want) in got.into_iter().zip(want).zip(["y", "h", "c"]).map(|((got, want), name)| (name, got, want))
     {
         for (index, (got, want)) in got.open().into_iter().zip(want).enumerate() {
             assert!((got - want).abs() <= most, "{name}[{index}]: {got} for {want}; {shape:?} at {isa}, {lengths:?}");
+            all.push(got);
         }
     }
+    all
 }
 
 #[test]
@@ -159,6 +164,22 @@ fn cells_in_lower_precision_agree_with_the_reference() {
                     let both = SmallVec::from_slice(&[direction(false), direction(true)]);
                     check(&RecurrentShape { directions: both, ..shape }, isa, false, None, true);
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_of_f16_give_the_bits_of_the_same_numbers_in_f32() {
+    let bits = |numbers: Vec<f32>| numbers.into_iter().map(f32::to_bits).collect::<Vec<u32>>();
+    for isa in levels() {
+        for cell in CELLS {
+            // Products of few rows widen in registers, those of many into scratch.
+            for (steps, batch, input, hidden) in [(3, 1, 5, 9), (2, 3, 33, 17), (6, 1, 40, 300), (4, 40, 31, 70)] {
+                let shape = layer(cell, steps, batch, input, hidden);
+                let halves = RecurrentShape { elements: Elements::F16, ..shape.clone() };
+                let [wide, narrow] = [shape, halves].map(|shape| bits(check(&shape, isa, true, None, false)));
+                assert_eq!(wide, narrow, "{cell:?} at {isa}, {steps} steps of {batch}");
             }
         }
     }
