@@ -87,7 +87,10 @@ impl Problem for ConvProblem {
     }
 
     fn suits(&self, cx: &BuildCx) -> bool {
-        self.elements == Elements::F32 || self.elements == self.shape.weights().elements(cx.elements())
+        // A model's own type needs no precision that asks for it.
+        [Elements::F32, Elements::F16, cx.elements()]
+            .map(|wanted| self.shape.weights().elements(wanted))
+            .contains(&self.elements)
     }
 
     const TUNED: bool = true;

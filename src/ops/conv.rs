@@ -102,7 +102,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         let invalid = |error: &dyn std::fmt::Display| OpError::invalid(cx.node, error.to_string());
         let sizes = conv.attributes.weights(tensor.shape()).map_err(|error| invalid(&error))?;
         let plain = tensor.pieces().map_err(|error| invalid(&error))?;
-        let elements = sizes.elements(cx.build.elements());
+        let elements = sizes.elements(weights::elements(cx.build.elements(), tensor, 1.0));
         let packed = weights::conv(cx.build.isa, elements, plain, &sizes).map_err(|error| invalid(&error))?;
         conv.weights = Some(KnownWeights { shape: Shape::from_slice(tensor.shape()), elements, packed });
     }

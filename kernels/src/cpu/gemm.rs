@@ -43,4 +43,5 @@ pub use row::RowCode;
 pub use rows::Tiles;
 pub use tile::TileCode;
 pub use tile_size::{most_rows, panel_vectors};
+pub(crate) use widen::Widen;
 pub use widen::WidenCode;

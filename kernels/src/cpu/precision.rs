@@ -110,6 +110,15 @@ impl Elements {
         }
     }
 
+    /// Words of so many consecutive elements of a left-hand row, as what multiplies reads it.
+    #[must_use]
+    pub const fn left_words(self, elements: usize) -> usize {
+        match self {
+            Elements::F32 | Elements::Bf16 | Elements::F16 => elements,
+            Elements::Bf16Dot | Elements::Bf16Tiles => self.words(elements),
+        }
+    }
+
     /// The panel width, in vectors, of a right-hand matrix of that many columns.
     #[must_use]
     pub fn panel_vectors(self, isa: Isa, columns: usize) -> usize {

@@ -136,7 +136,7 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let numerics = draw.of(&[Numerics::Default, Numerics::Strict]);
     // More than there are rows, too.
     let threads = draw.of(&[1, 2, 3, 4, 8, 64]);
-    let wanted = draw.of(&[Elements::F32, Elements::Bf16Dot, Elements::Bf16Tiles]);
+    let wanted = draw.of(&[Elements::F32, Elements::F16, Elements::Bf16Dot, Elements::Bf16Tiles]);
     let elements = if wanted.suit(isa) { shape.weights().elements(wanted) } else { Elements::F32 };
     let candidates = ConvBlocks::candidates(isa, &shape, elements, numerics, threads, 24);
     let blocks = draw.of(&candidates);

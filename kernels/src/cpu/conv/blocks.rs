@@ -32,7 +32,7 @@ pub struct ConvBlocks {
     /// The strategy.
     pub strategy: Strategy,
     /// What weights consist of: on AMX `Bf16Tiles`. `Pointwise` and `Direct` multiply bf16 pairs as they are where
-    /// weights are `Bf16Dot`, and `Winograd` widens those. Every other strategy multiplies `f32`.
+    /// weights are `Bf16Dot`, and `Winograd` widens those; all three widen `F16`. Every other strategy has `F32`.
     pub elements: Elements,
     /// Vectors that a tile is wide; 1 for depthwise.
     pub vectors: u8,
@@ -57,9 +57,8 @@ impl ConvBlocks {
             Strategy::Amx => WeightLayout::Amx,
             Strategy::Pointwise | Strategy::Direct | Strategy::Lines | Strategy::Winograd(_) => match self.elements {
                 Elements::Bf16Dot => WeightLayout::Pairs { vectors },
-                Elements::F32 | Elements::Bf16 | Elements::Bf16Tiles | Elements::F16 => {
-                    WeightLayout::Panels { vectors }
-                }
+                Elements::F16 => WeightLayout::Halves { vectors },
+                Elements::F32 | Elements::Bf16 | Elements::Bf16Tiles => WeightLayout::Panels { vectors },
             },
         }
     }

@@ -4,6 +4,9 @@
 //! channels of `bf16`. Channels last, a position stored as `bf16` is a row of pairs as it is;
 //! input in `f32` is converted first, all of it.
 //!
+//! Weights of `f16` are widened in registers where few tiles read them; where more do, each part of a panel that a block
+//! of tiles multiplies is widened into the task's scratch first. Both give the bits of the same weights in `f32`.
+//!
 //! The rows of a phase are cut into tiles. A tile's rows of C have one stride, so in a transposed convolution, whose
 //! neighbouring outputs belong to different phases, no tile leaves its line. A task computes some blocks of tiles by
 //! some panels, numbered over all groups. For each block it makes the indirection table once and uses it for all its
@@ -15,7 +18,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use self::cut::Cut;
+use self::cut::{Cut, Part};
 use super::blocks::{ConvBlocks, ConvStored, Strategy};
 use super::extras::EpilogueOperands;
 use super::shape::{ConvShape, Phase};
@@ -26,7 +29,7 @@ use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::rows::{Run, part};
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
-use crate::cpu::gemm::{Bf16Convert, Panels, Tiles};
+use crate::cpu::gemm::{Bf16Convert, Panels, Tiles, Widen};
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -35,6 +38,13 @@ use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 
 /// Words that a task converts from `f32` at a time: what it reads and writes stays in L1.
 const CONVERTED: usize = 2048;
+
+/// Most tiles of a block that widen `f16` in registers each: a conversion is an instruction more for each tile, and a
+/// load and a store once.
+const FEW_TILES: usize = 4;
+
+/// Most elements that all tasks together widen into scratch; beyond them, tiles widen in registers.
+const MOST_WIDENED: usize = 1 << 24;
 
 /// A convolution on tiles.
 #[derive(Clone, Debug)]
@@ -46,7 +56,11 @@ pub(super) struct Dense {
     tile: MicroKernel,
     /// The conversion of the input to pairs, where it comes in `f32`.
     convert: Option<Bf16Convert>,
+    /// The kernel that widens parts of panels of `f16` into scratch, where tasks do so before they multiply them.
+    widen: Option<Widen>,
     phases: Vec<PhasePlan>,
+    /// Elements of scratch of a task that does.
+    room: usize,
     /// Words of a position of the input, of all groups.
     position: usize,
     /// Words of a position that a group reads.
@@ -67,6 +81,8 @@ struct PhasePlan {
     segments: usize,
     tiles: Tiles,
     panels: Panels,
+    /// Steps of the reduction.
+    steps: usize,
     /// Offset of the phase's weights in those of a group.
     weights: usize,
     /// How the reduction is cut.
@@ -79,6 +95,7 @@ struct Buffers<'a> {
     weights: PackedWeights<'a>,
     y: Disjoint<'a, u8>,
     extras: EpilogueOperands<'a>,
+    widened: Disjoint<'a, f32>,
 }
 
 /// Tiles of one height below each other, the first element of their output, and where their table starts.
@@ -94,6 +111,8 @@ struct Block<'a> {
     table: &'a [*const u8],
     /// Tiles of all runs.
     tiles: usize,
+    /// The number of their task.
+    task: usize,
 }
 
 impl Dense {
@@ -109,9 +128,8 @@ impl Dense {
         let left = if blocks.strategy == Strategy::Pointwise { LeftRows::Strided } else { LeftRows::Table };
         let elements = blocks.elements;
         let ConvStored { input, residual, output } = stored;
-        let sums = TileCode::sums(isa, blocks.vectors() as u8, left, RightColumns::packed(elements));
-        let code = TileCode { activation, residual, output, ..sums };
-        let [position, group_words] = [shape.channels(), shape.group_channels()].map(|count| elements.words(count));
+        let [position, group_words] =
+            [shape.channels(), shape.group_channels()].map(|count| elements.left_words(count));
         let convert = elements == Elements::Bf16Dot && input == Stored::F32;
         let convert = convert.then(|| Bf16Convert::new(isa, source)).transpose()?;
         let starts = class_panels.iter().scan(0, |next, panels| {
@@ -130,6 +148,7 @@ impl Dense {
                 segments: rows.checked_div(segment).unwrap_or(0),
                 tiles: Tiles::new(segment, most),
                 panels: class_panels[phase.class],
+                steps: phase.taps.len() * group_words,
                 weights: starts[phase.class],
                 cut: match output {
                     Stored::F32 => Cut::new(isa, [phase.taps.len(), group_words], class_panels[phase.class].width),
@@ -142,10 +161,35 @@ impl Dense {
         let taps = phases.iter().map(|plan| plan.tables.taps()).max().unwrap_or(0);
         let row_block = blocks.row_block().min(MOST_POINTERS / (taps * most).max(1)).max(1);
         let blocks = ConvBlocks { row_block: count(row_block), ..blocks };
+        let tasks = phases.len() * blocks.row_tasks() * blocks.unit_tasks();
+        let most_rows = |plan: &PhasePlan| plan.cut.parts().map(|part| part.rows.len()).max().unwrap_or(0);
+        let room = phases.iter().map(|plan| most_rows(plan) * plan.panels.width).max().unwrap_or(0);
+        let tiles = phases.iter().map(|plan| plan.segments * plan.tiles.count()).max().unwrap_or(0);
+        let many = tiles.div_ceil(blocks.row_tasks()).min(blocks.row_block()) > FEW_TILES;
+        let widens = elements == Elements::F16 && many && tasks.saturating_mul(room) <= MOST_WIDENED;
+        let widen = widens.then(|| Widen::new(isa, source)).transpose()?;
+        let columns = if widens { RightColumns::Packed } else { RightColumns::packed(elements) };
+        let sums = TileCode::sums(isa, blocks.vectors() as u8, left, columns);
+        let code = TileCode { activation, residual, output, ..sums };
         let tile = MicroKernel::new(code, phases.iter().map(|plan| plan.tiles), source)?;
         let group_len = class_panels.iter().map(Panels::len).sum();
         let zeros = memory::zeroed(position * 4);
-        Ok(Dense { shape, blocks, isa, code, tile, convert, phases, position, group_words, group_len, zeros })
+        let room = if widens { room } else { 0 };
+        Ok(Dense {
+            shape,
+            blocks,
+            isa,
+            code,
+            tile,
+            convert,
+            widen,
+            room,
+            phases,
+            position,
+            group_words,
+            group_len,
+            zeros,
+        })
     }
 
     /// Bytes held besides code.
@@ -161,7 +205,12 @@ impl Dense {
 
     /// Elements of scratch that [`Dense::run`] needs.
     pub(super) fn scratch_len(&self) -> usize {
-        if self.convert.is_some() { self.shape.input_len() / 2 } else { 0 }
+        if self.convert.is_some() { self.shape.input_len() / 2 } else { self.tasks() * self.room }
+    }
+
+    /// Tasks in all.
+    fn tasks(&self) -> usize {
+        self.phases.len() * self.blocks.row_tasks() * self.blocks.unit_tasks()
     }
 
     /// Convolves. The driver has checked that every buffer is as long as the shape says.
@@ -174,9 +223,9 @@ impl Dense {
         scratch: &mut [f32],
         parallel: &dyn Parallel,
     ) {
+        let (words, widened) = scratch.split_at_mut(if self.convert.is_some() { self.scratch_len() } else { 0 });
         let data: &[u8] = match (&self.convert, x) {
             (Some(convert), Activations::F32(x)) => {
-                let words = &mut scratch[..self.scratch_len()];
                 for_each_chunk(parallel, words, CONVERTED, &|chunk, words| {
                     convert.row(&x[2 * chunk * CONVERTED..][..2 * words.len()], words);
                 });
@@ -187,24 +236,26 @@ impl Dense {
         let field = Field { data, zeros: &self.zeros };
         let given = extras.given.clone().read("zeros", &self.zeros);
         let extras = EpilogueOperands { given: &given, ..extras };
-        let buffers = Buffers { field, weights, y: Disjoint::new(y.bytes_mut()), extras };
+        let (y, widened) = (Disjoint::new(y.bytes_mut()), Disjoint::new(widened));
+        let buffers = Buffers { field, weights, y, extras, widened };
         let (rows, columns) = (self.blocks.row_tasks(), self.blocks.unit_tasks());
-        parallel.run(self.phases.len() * rows * columns, &|task| {
+        parallel.run(self.tasks(), &|task| {
             let plan = &self.phases[task / (rows * columns)];
             let tiles = part(plan.segments * plan.tiles.count(), rows, task / columns % rows);
             let all = self.shape.groups() * plan.panels.count();
-            self.task(&buffers, plan, tiles, part(all, columns, task % columns), parallel);
+            self.task(&buffers, task, tiles, part(all, columns, task % columns), parallel);
         });
     }
 
     fn task(
         &self,
         buffers: &Buffers<'_>,
-        plan: &PhasePlan,
+        task: usize,
         tiles: Range<usize>,
         group_panels: Range<usize>,
         parallel: &dyn Parallel,
     ) {
+        let plan = &self.phases[task / (self.blocks.row_tasks() * self.blocks.unit_tasks())];
         if group_panels.is_empty() {
             return;
         }
@@ -228,7 +279,7 @@ impl Dense {
                 // The next block of rows begins with the first panel again.
                 let next = if group_panel + 1 < group_panels.end { group_panel + 1 } else { group_panels.start };
                 let next = buffers.weights.at(self.weights_at(plan, next));
-                let tiles = Block { runs: &placed, table: &table, tiles: block.len() };
+                let tiles = Block { runs: &placed, table: &table, tiles: block.len(), task };
                 self.panel(&mut args, buffers, plan, &tiles, group_panel, next);
             }
         }
@@ -244,23 +295,28 @@ impl Dense {
         group_panel: usize,
         next: *const u8,
     ) {
-        let &Block { runs, table, tiles } = block;
+        let &Block { runs, table, tiles, .. } = block;
         let shape = &self.shape;
         let width = plan.panels.width;
         let (group, panel) = (group_panel / plan.panels.count(), group_panel % plan.panels.count());
         let column = group * shape.group_filters() + panel * width;
         let first = group * self.group_words;
-        let b = args.b;
+        let (b, row) = (args.b, self.row_bytes(plan));
         let given = buffers.extras.given.clone().read("table", table);
         for part in plan.cut.parts() {
             args.taps = part.taps.len();
             args.reduce_over(first + part.channels.start, part.channels.len());
-            args.b = b.wrapping_add(part.rows.start * width * 4);
+            args.b = match &self.widen {
+                Some(widen) => {
+                    self.widened(widen, buffers, block.task, self.weights_at(plan, group_panel), &part, width).cast()
+                }
+                None => b.wrapping_add(part.rows.start * row),
+            };
             args.resume = usize::from(part.rows.start > 0);
-            args.unfinished = usize::from(part.rows.end < plan.panels.rows);
+            args.unfinished = usize::from(part.rows.end < plan.steps);
             args.summarise();
-            let next = if args.unfinished > 0 { b.wrapping_add(part.rows.end * width * 4) } else { next };
-            args.prefetch(Some(next), width * 4, tiles);
+            let next = if args.unfinished > 0 { b.wrapping_add(part.rows.end * row) } else { next };
+            args.prefetch(Some(next), row, tiles);
             for Placed { run, y, table: start } in runs {
                 args.rows = run.height;
                 args.tiles.set(run.count);
@@ -274,6 +330,31 @@ impl Dense {
                 unsafe { self.tile.call(args, &given) };
             }
         }
+    }
+
+    /// Bytes of a row of packed panels, for each step of the reduction.
+    fn row_bytes(&self, plan: &PhasePlan) -> usize {
+        plan.panels.width * if self.blocks.elements == Elements::F16 { 2 } else { 4 }
+    }
+
+    /// Widens a part of a panel of `f16`, which starts at word `panel` of the weights, in the task's part of scratch.
+    fn widened(
+        &self,
+        widen: &Widen,
+        buffers: &Buffers<'_>,
+        task: usize,
+        panel: usize,
+        part: &Part,
+        width: usize,
+    ) -> *const f32 {
+        // SAFETY: scratch has as much for each task.
+        let to = unsafe { buffers.widened.part(task * self.room..(task + 1) * self.room) };
+        if let PackedWeights::F16(halves) = buffers.weights {
+            let first = 2 * panel + part.rows.start * width;
+            let count = part.rows.len() * width;
+            widen.run(&halves[first..first + count], &mut to[..count]);
+        }
+        to.as_ptr()
     }
 
     /// The runs of a block of tiles, with their tables.

@@ -35,9 +35,9 @@ impl ConvBlocks {
             Strategy::Amx => self.elements == Elements::Bf16Tiles,
             Strategy::Lines | Strategy::Depthwise => self.elements == Elements::F32,
             Strategy::Pointwise | Strategy::Direct | Strategy::Winograd(_) => match self.elements {
-                Elements::F32 => true,
+                Elements::F32 | Elements::F16 => true,
                 Elements::Bf16Dot => self.elements.suit(isa) && shape.weights().pairs_up(),
-                Elements::Bf16 | Elements::Bf16Tiles | Elements::F16 => false,
+                Elements::Bf16 | Elements::Bf16Tiles => false,
             },
         };
         counted

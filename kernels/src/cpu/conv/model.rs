@@ -48,7 +48,7 @@ impl ConvBlocks {
     pub fn untransformed(isa: Isa, shape: &ConvShape, elements: Elements, threads: usize) -> ConvBlocks {
         let threads = busy_threads(shape, threads);
         match shape.weights().layout(isa, elements) {
-            WeightLayout::Panels { vectors } | WeightLayout::Pairs { vectors } => {
+            WeightLayout::Panels { vectors } | WeightLayout::Pairs { vectors } | WeightLayout::Halves { vectors } => {
                 dense(isa, shape, elements, vectors, threads)
             }
             WeightLayout::Rows | WeightLayout::Amx => depthwise(isa, shape, threads),
@@ -213,7 +213,7 @@ fn tiled(isa: Isa, shape: &ConvShape, tiling: Tiling, threads: usize) -> ConvBlo
     // Rows of a block are read again for every panel: they should stay in half of L2, next to the panel that is
     // streamed. An indirection table costs eight bytes for each tap of a row, and is read as often.
     let spread: usize = shape.strides().iter().product::<usize>().min(shape.taps());
-    let row_bytes = elements.words(shape.channels()) * spread * 4 + shape.taps() * 8;
+    let row_bytes = elements.left_words(shape.channels()) * spread * 4 + shape.taps() * 8;
     let rows = (l2_bytes() / 2 / row_bytes.max(1)).clamp(8 * most, 64 * most);
     let row_block = rows.div_ceil(most).min(tiles);
     // Rows first: each thread then reads its own part of the input. Columns where there are not enough rows.

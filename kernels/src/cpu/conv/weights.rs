@@ -5,7 +5,8 @@
 //! positions of the window that reach outputs of one remainder modulo the stride (see [`shape`](super::shape)).
 //! Depthwise weights are a row of all channels for each position. Where bf16 pairs are multiplied as they are, a row of
 //! a panel holds two neighbouring channels of a tap. For AMX panels consist of bf16 pairs, each tap's
-//! channels padded with zeros to whole steps; where channels are few, a line of the window is one tap.
+//! channels padded with zeros to whole steps; where channels are few, a line of the window is one tap. Weights that a
+//! model stores as `f16` have panels of that.
 
 use std::ops::Range;
 
@@ -51,6 +52,11 @@ pub enum WeightLayout {
         /// Vectors of a panel.
         vectors: usize,
     },
+    /// Packed panels of that many vectors of `f16`, row after row.
+    Halves {
+        /// Vectors of a panel.
+        vectors: usize,
+    },
 }
 
 impl WeightLayout {
@@ -61,6 +67,7 @@ impl WeightLayout {
             WeightLayout::Panels { .. } | WeightLayout::Rows => Elements::F32,
             WeightLayout::Amx => Elements::Bf16Tiles,
             WeightLayout::Pairs { .. } => Elements::Bf16Dot,
+            WeightLayout::Halves { .. } => Elements::F16,
         }
     }
 }
@@ -126,11 +133,13 @@ impl Weights {
     }
 
     /// Type of these weights where those of a product have type `wanted`: `f32`, or bf16 pairs if that suits the
-    /// instructions that would multiply them.
+    /// instructions that would multiply them, or `f16` except for those that are few: of each channel's own filter, and
+    /// those whose whole lines are taps.
     #[must_use]
     pub fn elements(&self, wanted: Elements) -> Elements {
         let suits = match wanted {
-            Elements::F32 | Elements::Bf16 | Elements::F16 => false,
+            Elements::F32 | Elements::Bf16 => false,
+            Elements::F16 => !self.is_depthwise() && (self.channels >= FEW_CHANNELS || self.kernel[2] == 1),
             Elements::Bf16Dot => self.pairs_up() && self.enough_for_pairs(),
             Elements::Bf16Tiles => self.suits_amx(),
         };
@@ -174,7 +183,8 @@ impl Weights {
             Elements::Bf16Tiles => WeightLayout::Amx,
             Elements::Bf16Dot => WeightLayout::Pairs { vectors: vectors() },
             Elements::F32 | Elements::Bf16 | Elements::F16 if self.is_depthwise() => WeightLayout::Rows,
-            Elements::F32 | Elements::Bf16 | Elements::F16 => WeightLayout::Panels { vectors: vectors() },
+            Elements::F16 => WeightLayout::Halves { vectors: vectors() },
+            Elements::F32 | Elements::Bf16 => WeightLayout::Panels { vectors: vectors() },
         }
     }
 
@@ -236,6 +246,11 @@ impl Weights {
             WeightLayout::Amx => return self.amx_panels(),
             WeightLayout::Panels { vectors } => (vectors, Elements::F32.words(self.group_channels())),
             WeightLayout::Pairs { vectors } => (vectors, Elements::Bf16Dot.words(self.group_channels())),
+            WeightLayout::Halves { vectors } => {
+                let mut panels = self.class_panels(1, self.group_channels(), vectors * isa.lanes());
+                panels.iter_mut().for_each(|panels| panels.rows = Elements::F16.words(panels.rows));
+                return panels;
+            }
         };
         self.class_panels(1, words, vectors * isa.lanes())
     }
@@ -284,6 +299,10 @@ impl Weights {
                 let panels = self.panels(isa, layout);
                 self.pack_panels(&panels, weights, out, 1, |panels, source, out| panels.pack(source, 1.0, out))
             }
+            (WeightLayout::Halves { .. }, PackedWeightsMut::F16(out)) => {
+                let panels = self.panels(isa, layout);
+                self.pack_panels(&panels, weights, out, 2, |panels, source, out| panels.pack_halves(source, out))
+            }
             (WeightLayout::Amx, PackedWeightsMut::Bf16(out)) if self.gathers() => self.pack_lines(weights, out),
             (WeightLayout::Amx | WeightLayout::Pairs { .. }, PackedWeightsMut::Bf16(out)) => {
                 let panels = self.panels(isa, layout);
@@ -300,7 +319,9 @@ impl Weights {
     #[must_use]
     pub fn parts(&self, isa: Isa, layout: WeightLayout) -> Vec<Part> {
         let width = match layout {
-            WeightLayout::Panels { vectors } | WeightLayout::Pairs { vectors } if self.transposed.is_none() => {
+            WeightLayout::Panels { vectors } | WeightLayout::Pairs { vectors } | WeightLayout::Halves { vectors }
+                if self.transposed.is_none() =>
+            {
                 vectors * isa.lanes()
             }
             // A group alone might count as weights of few channels, which are packed in another way.
@@ -387,8 +408,8 @@ mod tests {
         ];
         for sizes in cases {
             let weights: Vec<f32> = (0..sizes.len()).map(|element| element as f32 * 1.01).collect();
-            for elements in [Elements::F32, Elements::Bf16Dot, Elements::Bf16Tiles].map(|wanted| sizes.elements(wanted))
-            {
+            let all = [Elements::F32, Elements::F16, Elements::Bf16Dot, Elements::Bf16Tiles];
+            for elements in all.map(|wanted| sizes.elements(wanted)) {
                 for isa in [Isa::Avx2, Isa::Avx512] {
                     let layout = sizes.layout(isa, elements);
                     let mut whole = vec![u32::MAX; sizes.packed_len(isa, layout)];

@@ -16,7 +16,7 @@
 //! Weights are the panels of any other strategy, and are transformed in each run: kept transformed they are up to four
 //! times as large, and reading so much more from memory takes longer than the transform. Where there are many groups
 //! and few weights, one transform ahead serves all groups; else a panel's weights are transformed along the way, by the
-//! task that multiplies with them.
+//! task that multiplies with them. Those of `f16` are widened before, a run at a time.
 //!
 //! Threads take groups of their own, or, where weights are many, share the transform of a group's inputs and then
 //! divide its filters.
@@ -44,10 +44,10 @@ use super::extras::EpilogueOperands;
 use super::input::ConvPart;
 use super::shape::ConvShape;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::gemm::Panels;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileCode};
+use crate::cpu::gemm::{Panels, Widen};
 use crate::cpu::{ActivationsMut, CodeSource, Elements, PackedWeights};
 use crate::error::Result;
 use crate::isa::Isa;
@@ -67,6 +67,8 @@ pub(super) struct Winograd {
     filters: Kernel,
     output: Kernel,
     product: MicroKernel,
+    /// The kernel that widens weights of `f16`, where they are that.
+    widen: Option<Widen>,
     grid: Grid,
     panels: Panels,
     layout: Layout,
@@ -125,6 +127,7 @@ impl Winograd {
             filters: kernel(WinogradSide::Filters { pairs }, lines)?,
             output: kernel(WinogradSide::Output { activation, residual, output }, fills(shape.filters()))?,
             product: MicroKernel::new(product, cuts(isa, &blocks, &grid), source)?,
+            widen: (blocks.elements == Elements::F16).then(|| Widen::new(isa, source)).transpose()?,
             grid,
             panels,
             layout: Layout::new(isa, tile, &blocks, &grid, &panels),
@@ -166,8 +169,12 @@ impl Winograd {
         if self.layout.filters == Filters::Ahead {
             let (side, point, panel_len) = (self.tile.side(), self.layout.filter_point, self.panels.panel_len());
             parallel.run(rows, &|task| {
-                for (panel, row) in part(panels * side, rows, task).map(|index| (index / side, index % side)) {
-                    self.filters(&buffers, row, panel, 0..panel_len, row * side * point + panel * panel_len);
+                let mine = part(panels * side, rows, task);
+                for panel in mine.start / side..mine.end.div_ceil(side) {
+                    let all = panel * side..(panel + 1) * side;
+                    let rows = mine.start.max(all.start) - all.start..mine.end.min(all.end) - all.start;
+                    let to = panel * panel_len;
+                    self.panel_filters(&buffers, rows, panel, self.layout.task(task), |row| to + row * side * point);
                 }
             });
         }

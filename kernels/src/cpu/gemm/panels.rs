@@ -129,6 +129,32 @@ impl Panels {
         }
     }
 
+    /// Packs the whole matrix in `f16`, row after row without a gap between groups of the source: rows of the panels are
+    /// words, and of an odd number of rows the last word is half zeros.
+    ///
+    /// # Errors
+    ///
+    /// As [`Panels::pack`].
+    pub fn pack_halves(&self, source: &Source<'_>, out: &mut [u16]) -> Result<()> {
+        let rows = source.outer.len() * source.inner;
+        Panels { rows, ..*self }.check(source)?;
+        if rows.div_ceil(2) != self.rows {
+            return Err(KernelError::Bounds {
+                family: "pack",
+                operand: "words",
+                have: self.rows,
+                need: rows.div_ceil(2),
+            });
+        }
+        self.check_room(out.len(), 2 * self.len())?;
+        for (index, panel) in out.chunks_exact_mut((2 * self.panel_len()).max(1)).enumerate() {
+            let (own, padding) = panel.split_at_mut(rows * self.width);
+            self.narrow_panel(source, source.inner, index, 1.0, own);
+            padding.fill(0);
+        }
+        Ok(())
+    }
+
     /// Packs some rows of every panel, for a matrix that comes a few rows at a time, front to back. `rows` are those of
     /// the panels, and `source` holds them alone. Of bf16 pairs and of `f16`, two rows of which take the room of one row
     /// of words, rows are words, and the source has one group.
@@ -168,7 +194,7 @@ impl Panels {
                 let part = 2 * part.start..2 * part.end;
                 let panels = out.chunks_exact_mut((2 * self.panel_len()).max(1));
                 for (index, panel) in panels.enumerate() {
-                    some.pack_halves(source, halves, index, scale, &mut panel[part.clone()]);
+                    some.narrow_panel(source, halves, index, scale, &mut panel[part.clone()]);
                 }
             }
             PackedWeightsMut::Int16(_) | PackedWeightsMut::Int8(_) => return Err(for_integers()),
@@ -297,7 +323,7 @@ impl Panels {
 
     /// Packs panel `index` in `f16`, row after row. Each group of the source, which [`Panels::check`] let pass, takes
     /// `rows` of them; rows and columns that it lacks are zeros.
-    fn pack_halves(&self, source: &Source<'_>, rows: usize, index: usize, scale: f32, panel: &mut [u16]) {
+    fn narrow_panel(&self, source: &Source<'_>, rows: usize, index: usize, scale: f32, panel: &mut [u16]) {
         // One strip of rows after another is laid out, then rounded.
         const STRIP: usize = 32;
         let mut strip = vec![0.0; STRIP * self.width];

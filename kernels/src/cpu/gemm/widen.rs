@@ -1,4 +1,4 @@
-//! Widening `f16` to `f32`: parts of panels, before all tiles of a product read them.
+//! Widening `f16` to `f32`: parts of panels, before all tiles of a product or the transforms of a convolution read them.
 
 use half::slice::HalfBitsSliceExt;
 use kiln_key::Mutate;
@@ -48,13 +48,13 @@ impl Arguments for WidenArgs {
 
 /// The kernel; plain Rust where no code is emitted.
 #[derive(Clone, Debug)]
-pub(super) struct Widen {
+pub(crate) struct Widen {
     code: Option<Emitted<WidenCode>>,
     lanes: usize,
 }
 
 impl Widen {
-    pub(super) fn new(isa: Isa, source: &dyn CodeSource) -> Result<Widen> {
+    pub(crate) fn new(isa: Isa, source: &dyn CodeSource) -> Result<Widen> {
         let code = isa.is_jit().then(|| Emitted::new(WidenCode { isa }, CodeKey::Widen, source));
         Ok(Widen { code: code.transpose()?, lanes: isa.lanes() })
     }
@@ -64,7 +64,7 @@ impl Widen {
     /// # Panics
     ///
     /// Where there are not as many on both sides, or no whole vectors.
-    pub(super) fn run(&self, from: &[u16], to: &mut [f32]) {
+    pub(crate) fn run(&self, from: &[u16], to: &mut [f32]) {
         assert_eq!(from.len(), to.len(), "as many elements on both sides");
         let Some(code) = &self.code else {
             return halves::widen(Isa::Portable, from.reinterpret_cast(), to);

@@ -9,6 +9,7 @@ use crate::cpu::{CodeKey, Elements, EmitEach, Numerics};
 use crate::reference;
 
 mod amx;
+mod halves;
 mod parts;
 
 /// A two-dimensional convolution: the sizes that most cases vary.
@@ -66,10 +67,13 @@ impl Plane {
     }
 }
 
-/// Runs a shape with some blocks, bias, residual and Relu, and compares: in `f32`, in `bf16` by AMX and by pairs where
+/// Runs a shape with some blocks, bias, residual and Relu, and compares: in `f32`, with weights of `f16`, in `bf16` by AMX and by pairs where
 /// they take it, and with activations stored as either type.
 fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
     check_in(isa, Elements::F32, shape, change);
+    if !shape.weights().is_depthwise() {
+        check_in(isa, Elements::F16, shape, change);
+    }
     let (f32, bf16) = (Stored::F32, Stored::Bf16);
     for elements in [Elements::Bf16Dot, Elements::Bf16Tiles] {
         if elements.suit(isa) && shape.weights().elements(elements) == elements {

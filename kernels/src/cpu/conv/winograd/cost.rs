@@ -129,7 +129,7 @@ fn direct(isa: Isa, shape: &ConvShape, elements: Elements) -> f64 {
     let lanes = isa.lanes();
     let positions = shape.output_len() as f64 / shape.filters().max(1) as f64;
     let columns = shape.filters().next_multiple_of(panel_vectors(isa, shape.filters()) * lanes) / lanes;
-    let steps = shape.taps() as f64 * elements.words(shape.channels()) as f64;
+    let steps = shape.taps() as f64 * elements.left_words(shape.channels()) as f64;
     let panels = shape.filters().div_ceil(panel_vectors(isa, shape.filters()) * lanes) as f64;
     let pointers = if elements == Elements::Bf16Dot { TAP_OF_PAIRS } else { 0.0 };
     steps * columns as f64 * (positions + WEIGHT_FROM_MEMORY) + shape.taps() as f64 * positions * panels * pointers

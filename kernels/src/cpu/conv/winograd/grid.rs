@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::matrices::WinogradTile;
 use super::suits;
+use crate::cpu::Elements;
 use crate::cpu::conv::blocks::ConvBlocks;
 use crate::cpu::conv::shape::ConvShape;
 use crate::cpu::gemm::model::l2_bytes;
@@ -107,7 +108,17 @@ pub(super) struct Layout {
     pub(super) ahead: usize,
     /// The weights that a task makes along.
     pub(super) along: usize,
+    /// A run of weights of `f16` that a task widens at a time, and the stride of its taps.
+    pub(super) widened: usize,
+    pub(super) widened_tap: usize,
 }
+
+/// Elements of a tap that are transformed to all rows of points before the next: nine such runs stay in L1 meanwhile.
+/// A whole number of vectors; of pairs, whole rows of the panel are.
+pub(super) const RUN: usize = 1024;
+
+/// Taps of a window.
+pub(super) const TAPS: usize = 9;
 
 /// Elements of a cache line.
 const LINE: usize = 16;
@@ -135,6 +146,8 @@ impl Layout {
             Filters::Ahead => (tile.points() * filter_point, 0),
             Filters::Along => (0, tile.points() * filter_point),
         };
+        let widened_tap = apart(RUN);
+        let widened = if blocks.elements == Elements::F16 { TAPS * widened_tap } else { 0 };
         Layout {
             input_row,
             input_point,
@@ -147,6 +160,8 @@ impl Layout {
             filter_point,
             ahead,
             along,
+            widened,
+            widened_tap,
         }
     }
 
@@ -155,9 +170,9 @@ impl Layout {
         self.inputs(blocks, blocks.row_tasks())
     }
 
-    /// Where a task's own weights start; its products follow them.
+    /// Where a task's own weights start; its products follow them, and then what it widens.
     pub(super) fn task(&self, task: usize) -> usize {
-        self.ahead + task * (self.along + self.product_group)
+        self.ahead + task * (self.along + self.product_group + self.widened)
     }
 
     /// Where the points of inputs start that tasks of that row have.
@@ -179,10 +194,10 @@ pub(in crate::cpu::conv) fn fits(blocks: &ConvBlocks, shape: &ConvShape, isa: Is
     let panels = panels(shape, blocks.vectors() * isa.lanes());
     let points = tile.points();
     // Points are at most 36 times as many as channels and filters, rounded up to whole vectors, panels and lines; a
-    // task has a panel's besides.
+    // task has a panel's besides, and a run that it widens.
     let rows = grid.total().checked_add(grid.groups() + blocks.row_tasks() * blocks.unit_tasks());
     let row = (shape.channels() + shape.filters()).checked_add(8 * LINE);
-    let filters = (panels.panel_len() + LINE).checked_mul(blocks.row_tasks() * blocks.unit_tasks());
+    let filters = (panels.panel_len() + LINE + TAPS * apart(RUN)).checked_mul(blocks.row_tasks() * blocks.unit_tasks());
     let elements = rows.zip(row).and_then(|(rows, row)| rows.checked_mul(row)?.checked_add(filters?));
     let bytes = elements.and_then(|elements| elements.checked_mul(8 * points)?.checked_add(KEPT));
     blocks.row_tasks() <= grid.groups().max(1)

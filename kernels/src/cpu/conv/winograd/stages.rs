@@ -4,19 +4,22 @@ use std::ops::Range;
 
 use super::args::{FilterArgs, InputArgs, OutputArgs, Transform};
 use super::code::Kernel;
-use super::grid::{Filters, Grid, Layout};
+use super::grid::{Filters, Grid, Layout, RUN, TAPS};
 use super::{Buffers, Winograd, filters, portable};
 use crate::cpu::conv::blocks::{ConvBlocks, ConvStored};
 use crate::cpu::conv::input::ConvPart;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::tile::TileArgs;
+use crate::cpu::{Elements, PackedWeights};
 use crate::isa::Isa;
 use crate::memory;
 
-/// Elements of a tap that are transformed to all rows of points before the next: nine such runs stay in L1 meanwhile.
-/// A whole number of vectors; of pairs, whole rows of the panel are.
-const RUN: usize = 1024;
+/// Where a run of each of the nine taps of a panel is, and their stride in bytes.
+struct Taps {
+    from: *const u8,
+    stride: usize,
+}
 
 /// What one task multiplies: some panels of filters with the points of a group.
 pub(super) struct Part {
@@ -119,14 +122,52 @@ impl Winograd {
         }
     }
 
-    /// Transforms a run of the weights of a panel to one row of points, which starts at `to` in scratch.
-    pub(super) fn filters(&self, buffers: &Buffers<'_>, row: usize, panel: usize, run: Range<usize>, to: usize) {
+    /// Transforms the weights of a panel to some rows of points, each of which starts in scratch where `to` says: one run
+    /// of all taps after the other. What the task widens is in its `own` part of scratch.
+    pub(super) fn panel_filters(
+        &self,
+        buffers: &Buffers<'_>,
+        rows: Range<usize>,
+        panel: usize,
+        own: usize,
+        to: impl Fn(usize) -> usize,
+    ) {
+        let panel_len = self.panels.panel_len();
+        let longest = if self.pairs() { RUN - RUN % (2 * self.panels.width) } else { RUN };
+        for run in (0..panel_len).step_by(longest) {
+            let run = run..panel_len.min(run + longest);
+            let taps = self.taps(buffers, panel, &run, own);
+            for row in rows.clone() {
+                self.filters(buffers, row, &taps, &run, to(row));
+            }
+        }
+    }
+
+    /// Where a run of the taps of a panel is: in place, or widened.
+    fn taps(&self, buffers: &Buffers<'_>, panel: usize, run: &Range<usize>, own: usize) -> Taps {
         let tap = self.panels.panel_len();
-        let first = self.shape.taps() * tap * panel + run.start;
+        let (Some(widen), PackedWeights::F16(halves)) = (&self.widen, buffers.weights) else {
+            let each = if self.pairs() { 2 } else { 1 };
+            let first = TAPS * tap * panel + run.start;
+            return Taps { from: buffers.weights.at(first / each), stride: tap / each * 4 };
+        };
+        let Layout { along, product_group, widened, widened_tap, .. } = self.layout;
+        let start = own + along + product_group;
+        // SAFETY: each task has as much in its own part of scratch.
+        let to = unsafe { buffers.scratch.part(start..start + widened) };
+        let first = panel * 2 * Elements::F16.words(TAPS * self.panels.rows) * self.panels.width + run.start;
+        for (index, to) in to.chunks_exact_mut(widened_tap).enumerate() {
+            widen.run(&halves[first + index * tap..][..run.len()], &mut to[..run.len()]);
+        }
+        Taps { from: to.as_ptr().cast(), stride: widened_tap * 4 }
+    }
+
+    /// Transforms a run of taps to one row of points, which starts at `to` in scratch.
+    fn filters(&self, buffers: &Buffers<'_>, row: usize, taps: &Taps, run: &Range<usize>, to: usize) {
         let each = if self.pairs() { 2 } else { 1 };
         let args = FilterArgs {
-            from: buffers.weights.at(first / each),
-            tap_stride: tap / each * 4,
+            from: taps.from,
+            tap_stride: taps.stride,
             to: buffers.scratch.at(to + run.start),
             point_stride: self.layout.filter_point * 4,
             bytes: run.len() / each * 4,
@@ -153,7 +194,6 @@ impl Winograd {
         let mut table = memory::with_capacity(part.tiles.len() * self.tile.outputs().pow(2));
         part.tiles.clone().for_each(|tile| self.outputs(buffers, tile, &mut table));
         let product = Products::new(self, buffers, part);
-        let longest = if self.pairs() { RUN - RUN % (2 * self.panels.width) } else { RUN };
         for first in part.panels.clone().step_by(panel_block) {
             let block = first..part.panels.end.min(first + panel_block);
             match self.layout.filters {
@@ -167,12 +207,8 @@ impl Winograd {
                 }
                 Filters::Along => {
                     for panel in block.clone() {
-                        for run in (0..panel_len).step_by(longest) {
-                            let run = run..panel_len.min(run + longest);
-                            for row in 0..side {
-                                self.filters(buffers, row, panel, run.clone(), part.own + row * side * filter_point);
-                            }
-                        }
+                        let to = |row: usize| part.own + row * side * filter_point;
+                        self.panel_filters(buffers, 0..side, panel, part.own, to);
                         for point in 0..self.tile.points() {
                             let weights = part.own + point * filter_point;
                             product.multiply(point, panel, panel - first, weights, filter_point);
