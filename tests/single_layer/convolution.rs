@@ -49,6 +49,27 @@ fn conv_7x7_stride_2_of_three_channels() {
 }
 
 #[test]
+fn conv_with_weights_in_f16() {
+    let f16 = |channels, out, group, window| {
+        let steps: &[Step<'_>] = &[
+            &[&[1, channels, 9, 11]],
+            &[&[2, channels, 30, 26]],
+            &[&[2, channels, 30, 26]],
+            &[&[1, channels, 5, 6]],
+            &[&[1, channels, 9, 11]],
+        ];
+        check(layer(channels, out, group, window).in_f16(), group, window, steps);
+    };
+    // By transforms, directly, as a product, in groups, on lines, and channel by channel.
+    f16(18, 20, 1, Window::new([3, 3], [1, 1], [1, 1], [1, 1]));
+    f16(17, 33, 1, Window::new([3, 3], [2, 2], [1, 1], [1, 1]));
+    f16(19, 40, 1, Window::new([1, 1], [1, 1], [0, 0], [1, 1]));
+    f16(36, 20, 2, Window::new([3, 3], [1, 1], [1, 1], [2, 2]));
+    f16(3, 20, 1, Window::new([3, 3], [1, 1], [1, 1], [1, 1]));
+    f16(21, 21, 21, Window::new([3, 3], [1, 1], [1, 1], [1, 1]));
+}
+
+#[test]
 fn conv_1x1_is_a_matmul() {
     let steps: &[Step<'_>] = &[&[&[1, 18, 5, 5]], &[&[1, 18, 5, 5]], &[&[3, 18, 4, 7]], &[&[1, 18, 5, 5]]];
     table(18, 33, 1, Window::new([1, 1], [1, 1], [0, 0], [1, 1]), steps);
