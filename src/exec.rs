@@ -6,6 +6,7 @@
 //! (feature `device`) is the same for a device beside the processor, where a choice is an algorithm of a library's.
 
 pub mod attention;
+pub mod average;
 pub mod blob;
 pub mod blockwise;
 pub mod chain;
@@ -82,6 +83,7 @@ macro_rules! families {
 families! {
     processor {
         attention_keys: attention::AttentionKey,
+        average_keys: average::AverageKey,
         blockwise_keys: blockwise::BlockwiseKey,
         chain_keys: chain::ChainKey,
         conv_keys: conv::ConvKey,

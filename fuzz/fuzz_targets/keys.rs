@@ -46,6 +46,7 @@ macro_rules! families {
 
 families! {
     exec::attention::AttentionKey,
+    exec::average::AverageKey,
     exec::chain::ChainKey,
     exec::conv::ConvKey,
     exec::footprint::FootprintKey,

@@ -1,11 +1,12 @@
 //! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and what the pass `quantized` makes;
-//! and what is computed between them ([`between`]), with the operators of ONNX Runtime's quantiser that ONNX has none
+//! and what is computed between them ([`between`], [`average`]), with the operators of ONNX Runtime's quantiser that ONNX has none
 //! for. Functions of single bytes are looked up ([`table`]).
 //!
 //! Zero points are subtracted first; sums are kept in 32 bits, and wrap as those of hardware do. `product` is the node
 //! of all of them, on executors; the loops here and in `conv` do what those do not: stacks of right-hand matrices, and
 //! left-hand scales or zero points that differ from row to row.
 
+mod average;
 mod between;
 mod conv;
 mod product;
@@ -29,9 +30,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("kiln", "QuantizedMatMul", product::fused),
     ("kiln", "ByteTable", table::make),
     ("kiln", "QuantizedAdd", between::sum),
-    ("kiln", "QuantizedGlobalAveragePool", between::mean),
+    ("kiln", "QuantizedGlobalAveragePool", average::global),
+    ("kiln", "QuantizedAveragePool", average::pool),
     ("com.microsoft", "QLinearAdd", between::sum),
-    ("com.microsoft", "QLinearGlobalAveragePool", between::mean),
+    ("com.microsoft", "QLinearGlobalAveragePool", average::global),
     ("com.microsoft", "QGemm", product::gemm),
 ];
 

@@ -42,7 +42,7 @@ enum Padding {
 }
 
 /// Windows as the attributes describe them, one entry an axis.
-struct Windows {
+pub(super) struct Windows {
     kernel: Vec<u64>,
     strides: Vec<u64>,
     dilations: Vec<u64>,
@@ -109,7 +109,7 @@ fn exponent(node: &NodeDesc) -> Result<u32, OpError> {
 }
 
 impl Windows {
-    fn new(node: &NodeDesc) -> Result<Windows, OpError> {
+    pub(super) fn new(node: &NodeDesc) -> Result<Windows, OpError> {
         let Some(kernel) = list(node, "kernel_shape")? else { return Err(OpError::invalid(node, "no kernel_shape")) };
         let axes = kernel.len();
         if !(1..=3).contains(&axes) {
@@ -169,31 +169,34 @@ fn list(node: &NodeDesc, name: &str) -> Result<Option<Vec<u64>>, OpError> {
     values.map(Some).map_err(|_| OpError::unsupported(node, format!("negative {name}")))
 }
 
+/// The images of that shape and the windows over them; without `windows`, one that is the whole image.
+pub(super) fn pool_shape(
+    windows: Option<&Windows>,
+    channels_last: bool,
+    dims: &[usize],
+) -> Result<PoolShape, NodeError> {
+    let axes = dims.len().saturating_sub(2);
+    if !(1..=3).contains(&axes) || windows.is_some_and(|windows| windows.kernel.len() != axes) {
+        let windows = windows.map_or(0, |windows| windows.kernel.len());
+        return Err(refused(format!("shape {dims:?} does not go with windows of {windows} axes")));
+    }
+    let (channel, spatial) = if channels_last { (axes + 1, 1) } else { (1, 2) };
+    let mut along = [Window::NONE; 3];
+    for axis in 0..axes {
+        let input = dims[spatial + axis] as u64;
+        along[3 - axes + axis] = match windows {
+            Some(windows) => windows.axis(axis, input)?,
+            // An empty image still has its one window, which then sees nothing.
+            None => Window { input, kernel: input.max(1), ..Window::NONE },
+        };
+    }
+    let shape = PoolShape { batch: dims[0] as u64, channels: dims[channel] as u64, axes: along, channels_last };
+    if shape.is_valid() { Ok(shape) } else { Err(refused(format!("shape {dims:?} is too large to pool"))) }
+}
+
 impl Pool {
     fn shape(&self, input: &Tensor) -> Result<PoolShape, NodeError> {
-        let dims = input.shape();
-        let axes = dims.len().saturating_sub(2);
-        if !(1..=3).contains(&axes) || self.windows.as_ref().is_some_and(|windows| windows.kernel.len() != axes) {
-            let windows = self.windows.as_ref().map_or(0, |windows| windows.kernel.len());
-            return Err(refused(format!("shape {dims:?} does not go with windows of {windows} axes")));
-        }
-        let (channel, spatial) = if self.channels_last { (axes + 1, 1) } else { (1, 2) };
-        let mut windows = [Window::NONE; 3];
-        for axis in 0..axes {
-            let input = dims[spatial + axis] as u64;
-            windows[3 - axes + axis] = match &self.windows {
-                Some(windows) => windows.axis(axis, input)?,
-                // An empty image still has its one window, which then sees nothing.
-                None => Window { input, kernel: input.max(1), ..Window::NONE },
-            };
-        }
-        let shape = PoolShape {
-            batch: dims[0] as u64,
-            channels: dims[channel] as u64,
-            axes: windows,
-            channels_last: self.channels_last,
-        };
-        if shape.is_valid() { Ok(shape) } else { Err(refused(format!("shape {dims:?} is too large to pool"))) }
+        pool_shape(self.windows.as_ref(), self.channels_last, input.shape())
     }
 }
 

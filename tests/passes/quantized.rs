@@ -101,6 +101,56 @@ fn products_with_and_without_rounding_after_them() {
 }
 
 #[test]
+fn means_over_windows_between_bytes() {
+    let windows = |include| {
+        [
+            ("kernel_shape", Attr::Ints(vec![2, 4])),
+            ("strides", Attr::Ints(vec![2, 1])),
+            ("pads", Attr::Ints(vec![1, 0, 1, 3])),
+            ("count_include_pad", Attr::Int(include)),
+            ("ceil_mode", Attr::Int(1)),
+        ]
+    };
+    for (include, bounded) in [(0, false), (1, true)] {
+        let net = |build: &mut GraphBuilder, x: ValueId| {
+            let x = through_bytes(build, x, 0.0625, 30);
+            let mut mean = build.op("AveragePool", &[x], &windows(include));
+            if bounded {
+                mean = build.op("Relu", &[mean], &[]);
+            }
+            through_bytes(build, mean, 0.03125, 7)
+        };
+        // Windows of one, two, four and eight elements: with scales of powers of two, both ways are exact.
+        check(&[2, 3, 5, 1], |build, x| {
+            let padded = [("pads", Attr::Ints(vec![0, 0, 0, 3])), ("kernel_shape", Attr::Ints(vec![1, 4]))];
+            let x = build.op("MaxPool", &[x], &padded);
+            net(build, x)
+        });
+        check(&[2, 3, 4, 8], |build, x| {
+            let x = through_bytes(build, x, 0.0625, 30);
+            let mean = build.op("AveragePool", &[x], &[("kernel_shape", Attr::Ints(vec![4, 2]))]);
+            through_bytes(build, mean, 0.03125, 7)
+        });
+    }
+}
+
+#[test]
+fn means_of_all_positions_by_reductions() {
+    for keeps in [0, 1] {
+        let net = |build: &mut GraphBuilder, x: ValueId| {
+            let x = through_bytes(build, x, 0.0625, 30);
+            let axes = build.constant(Tensor::from_vec([2], vec![-1i64, 2]).unwrap());
+            let mean = build.op("ReduceMean", &[x, axes], &[("keepdims", Attr::Int(keeps))]);
+            let mean = build.op("Relu", &[mean], &[]);
+            through_bytes(build, mean, 0.125, 7)
+        };
+        check(&[2, 3, 4, 8], net);
+        let found = operators_over(&[2, 3, 4, 8], net);
+        assert!(found.iter().any(|op| op == "QuantizedGlobalAveragePool"), "{found:?}");
+    }
+}
+
+#[test]
 fn sums_and_means_between_bytes() {
     for bounded in [false, true] {
         check(&[2, 3, 4, 4], |build, x| {
@@ -159,8 +209,12 @@ fn functions_of_bytes_have_the_bytes_of_their_nodes() {
 
 /// The operators of a graph over `x` once all passes have run.
 fn operators(make: impl Fn(&mut GraphBuilder, ValueId) -> ValueId) -> Vec<String> {
+    operators_over(&[2, 6], make)
+}
+
+fn operators_over(shape: &[usize], make: impl Fn(&mut GraphBuilder, ValueId) -> ValueId) -> Vec<String> {
     let mut build = GraphBuilder::new("quantised", 21);
-    let x = build.input("x", DType::F32, [2, 6].map(Into::into));
+    let x = build.input("x", DType::F32, shape.iter().map(|&dim| dim.into()));
     let y = make(&mut build, x);
     build.output("y", y);
     let session = Session::from_graph(build.finish(), &SessionOptions::default()).unwrap();

@@ -3,7 +3,7 @@
 use kiln::tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, Step, random};
-use crate::reference::{Array, Window, conv, matmul};
+use crate::reference::{Array, Window, conv, matmul, mean, pool, reduce};
 
 fn bytes(shape: &[usize], dtype: DType, seed: u64) -> Tensor {
     random(shape, dtype, Fill::Unit, seed)
@@ -105,4 +105,36 @@ fn qlinear_conv_with_bias() {
             let sums = conv(&centred(&x[0], 7), &centred(&x[3], 0), Some(&bias), window, 1);
             vec![unsigned(&sums, 0.125 / 32.0, 128.0)]
         });
+}
+
+/// A pool of means of signed bytes to unsigned ones, whose scale is half as large.
+fn averages(op: &str) -> Layer {
+    Layer::new(op, 1)
+        .domain("kiln")
+        .dynamic_of(&[-1, 19, -1, -1], DType::I8, Fill::Unit)
+        .constant(Tensor::scalar(0.5f32))
+        .constant(Tensor::scalar(-7i8))
+        .constant(Tensor::scalar(0.25f32))
+        .constant(Tensor::scalar(101u8))
+}
+
+const CHANNELS: &[Step<'_>] =
+    &[&[&[1, 19, 9, 11]], &[&[2, 19, 7, 7]], &[&[2, 19, 7, 7]], &[&[1, 19, 16, 10]], &[&[1, 19, 9, 11]]];
+
+#[test]
+fn average_pools_of_bytes() {
+    let window = Window::new([3, 2], [2, 1], [1, 1], [1, 1]);
+    for include in [false, true] {
+        let layer = averages("QuantizedAveragePool").ints("kernel_shape", &[3, 2]).ints("strides", &[2, 1]);
+        layer.ints("pads", &[1, 1, 1, 1]).int("count_include_pad", i64::from(include)).check(CHANNELS, |x| {
+            let mean = |values: &[f64]| values.iter().sum::<f64>() / if include { 6.0 } else { values.len() as f64 };
+            vec![unsigned(&pool(&centred(&x[0], -7), window, mean), 2.0, 101.0)]
+        });
+    }
+}
+
+#[test]
+fn global_average_pools_of_bytes() {
+    averages("QuantizedGlobalAveragePool")
+        .check(CHANNELS, |x| vec![unsigned(&reduce(&centred(&x[0], -7), &[2, 3], mean), 2.0, 101.0)]);
 }

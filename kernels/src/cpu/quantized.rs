@@ -10,7 +10,7 @@
 //!
 //! - [`tile`]: what shapes the micro-kernel, and its arguments; `emit` assembles it, `portable` is its contract in
 //!   Rust, `micro_kernel` calls either. `epilogue`: what it stores.
-//! - [`bytes`]: sums, means and maxima between products.
+//! - [`bytes`]: sums and maxima between products; [`averages`]: means over windows.
 //! - [`weights`]: how weights are packed. [`prepare`]: the left-hand side made ready, and tensors of `f32` to bytes and
 //!   back.
 //! - [`driver`]: a product or convolution that is ready to run: by `dense` panels; `depthwise` for filters of one
@@ -18,6 +18,7 @@
 //!   work.
 
 pub(crate) mod amx;
+pub mod averages;
 mod blocks;
 pub mod bytes;
 mod dense;

@@ -11,7 +11,7 @@
 //! nodes stay as they are. This pass comes before folding, which would dequantise the weights. `Relu` and `Clip` before
 //! the rounding are bounds of the node.
 //!
-//! Additions and global means between such tensors become nodes on bytes too, and operators that move or pick elements
+//! Additions and average pools between such tensors become nodes on bytes too, and operators that move or pick elements
 //! do so on the bytes ([`between`]); functions of single elements become tables ([`tables`]). Operators of the QOperator
 //! form are rewritten to the same nodes.
 
@@ -100,8 +100,14 @@ fn requantised(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts)
     taken.into_iter().for_each(|slot| {
         edit.take(slot);
     });
-    edit.put(slot, fused);
-    Some(())
+    let rank = before.input(0).and_then(|x| facts.rank(x));
+    match rank.filter(|_| before.is("ReduceMean") && !before.attributes().flag("keepdims")) {
+        Some(rank) => between::put_without_space(edit, slot, rank, fused),
+        None => {
+            edit.put(slot, fused);
+            Some(())
+        }
+    }
 }
 
 /// The bounds of a `Relu` or `Clip`, if they are constants.

@@ -143,16 +143,23 @@ fn average_pool(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> 
     };
     let is_last = given.int("channels_last", 0)? != 0;
     let [front, back] = channel_orders(kernel.len());
-    let mut x = numbers(given, draft, 0, "x")?;
-    if is_last {
-        x = draft.op("Transpose", &[&x], "channels first", vec![ints("perm", &front)]);
-    }
     let attributes = given.copied(&["auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"]);
-    let mut made = draft.op("AveragePool", &[&x], "pooled", attributes);
-    if is_last {
-        made = draft.op("Transpose", &[&made], "channels last", vec![ints("perm", &back)]);
+    if !is_last {
+        let x = numbers(given, draft, 0, "x")?;
+        let made = draft.op("AveragePool", &[&x], "pooled", attributes);
+        return quantized(given, draft, &made, 3, given.required(0)?);
     }
-    quantized(given, draft, &made, 3, given.required(0)?)
+    // Bytes are moved, so that the pool lies between a DequantizeLinear and a QuantizeLinear.
+    let moved = draft.op("Transpose", &[given.required(0)?], "channels first", vec![ints("perm", &front)]);
+    let x = draft.op("DequantizeLinear", &[&moved, given.required(1)?, given.optional(2)], "x", Vec::new());
+    let pooled = draft.op("AveragePool", &[&x], "pooled", attributes);
+    let zero = match given.input(4) {
+        Some(zero) => zero.to_owned(),
+        None => draft.number(0.0, given.required(0)?, "zero"),
+    };
+    let bytes = draft.op("QuantizeLinear", &[&pooled, given.required(3)?, &zero], "bytes", Vec::new());
+    draft.node("", "Transpose", &[&bytes], given.result().to_owned(), vec![ints("perm", &back)]);
+    Ok(())
 }
 
 fn reduce_mean(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {

@@ -1,4 +1,4 @@
-//! Operators on quantised tensors that need no dequantisation: sums, means and maxima of bytes.
+//! Operators on quantised tensors that need no dequantisation: sums and maxima of bytes.
 //!
 //! Loops that the compiler turns into vector code; where the level allows, into that of AVX2. Every level makes the
 //! same bits.
@@ -97,7 +97,7 @@ pub struct Rounding {
 
 impl Rounding {
     /// The bounds within those of the type.
-    fn bounded(self) -> Rounding {
+    pub(super) fn bounded(self) -> Rounding {
         let (least, greatest) = if self.signed { (-128, 127) } else { (0, 255) };
         // Both within the type: bounds of the model may lie outside of it.
         let [least, greatest] = [least, greatest].map(|bound| (bound - self.zero) as f32);
@@ -105,7 +105,7 @@ impl Rounding {
     }
 
     #[inline(always)]
-    fn byte(&self, value: f32) -> u8 {
+    pub(super) fn byte(&self, value: f32) -> u8 {
         // Here NaN becomes a bound.
         let value = if value > self.low { value } else { self.low };
         let value = if value < self.high { value } else { self.high };
@@ -177,50 +177,6 @@ pub fn add_to(isa: Isa, to: &mut [u8], zero: i32, plus: Plus<'_>, added: Added, 
         let b = plus.data.get(index * CHUNK..).unwrap_or_default();
         add_to_chunk(isa, to, b, factors, first, rounding);
     });
-}
-
-multiversion! {
-    /// Adds bytes to the sums of their columns.
-    fn sum_row(row: &[u8], flip: u8, sums: &mut [i32]) {
-        sums.iter_mut().zip(row).for_each(|(sum, &byte)| *sum = sum.wrapping_add(i32::from(byte ^ flip)));
-    }
-}
-
-/// The means over all positions of `[batch, positions, channels]`, or of `[batch, channels, positions]` unless
-/// `channels_last`; `to` is `[batch, channels]`. `x.scale` is over the result's and not yet over the positions.
-pub fn means(
-    isa: Isa,
-    x: Addend<'_>,
-    [batch, channels, positions]: [usize; 3],
-    channels_last: bool,
-    rounding: Rounding,
-    to: &mut [u8],
-) {
-    let rounding = rounding.bounded();
-    let flip = if x.signed { 0x80 } else { 0 };
-    let zero = (i64::from(x.zero) + i64::from(flip)) * positions as i64;
-    let scale = x.scale / positions as f64;
-    let rounded = |sum: i64| rounding.byte(((sum - zero) as f64 * scale) as f32);
-    if !channels_last {
-        for (to, row) in to.iter_mut().zip(x.data.chunks_exact(positions.max(1))) {
-            *to = rounded(row.iter().map(|&byte| i64::from(byte ^ flip)).sum());
-        }
-        return;
-    }
-    /// Number of positions whose bytes' sum always fits 32 bits.
-    const PART: usize = 1 << 20;
-    let (mut sums, mut part) = (memory::zeroed::<i64>(channels), memory::zeroed::<i32>(channels));
-    for image in 0..batch {
-        let data = &x.data[image * positions * channels..][..positions * channels];
-        sums.fill(0);
-        for rows in data.chunks((PART * channels).max(1)) {
-            part.fill(0);
-            rows.chunks_exact(channels.max(1)).for_each(|row| sum_row(isa, row, flip, &mut part));
-            sums.iter_mut().zip(&part).for_each(|(sum, &part)| *sum += i64::from(part));
-        }
-        let to = &mut to[image * channels..][..channels];
-        to.iter_mut().zip(&sums).for_each(|(to, &sum)| *to = rounded(sum));
-    }
 }
 
 /// The larger of each two bytes.
@@ -325,36 +281,6 @@ mod tests {
                     let (a, b) = (addend(&a, zeros[0], 0.5), addend(&b, zeros[1], 0.125));
                     add(isa, a, b, rounding, &mut to, &Serial);
                     assert_eq!(to, expected, "{isa} {signed}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn means_of_bytes_in_both_orders() {
-        for signed in [false, true] {
-            let rounding = Rounding { signed, zero: 7, low: f32::NEG_INFINITY, high: f32::INFINITY };
-            let [batch, channels, positions] = [2, 37, 16];
-            let last = bytes(batch * channels * positions, 9);
-            let mut first = vec![0; last.len()];
-            let mut expected = Vec::new();
-            for image in 0..batch {
-                for channel in 0..channels {
-                    let mut sum = 0.0;
-                    for position in 0..positions {
-                        let byte = last[(image * positions + position) * channels + channel];
-                        first[(image * channels + channel) * positions + position] = byte;
-                        sum += real(byte, signed, 11);
-                    }
-                    expected.push(rounded(sum / 16.0 * 2.0, rounding));
-                }
-            }
-            for isa in levels() {
-                for (data, channels_last) in [(&first, false), (&last, true)] {
-                    let x = Addend { data, signed, zero: 11, scale: 2.0 };
-                    let mut to = vec![0; batch * channels];
-                    means(isa, x, [batch, channels, positions], channels_last, rounding, &mut to);
-                    assert_eq!(to, expected, "{isa} {signed} {channels_last}");
                 }
             }
         }

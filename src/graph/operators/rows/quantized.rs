@@ -1,7 +1,7 @@
 //! Operators between quantised tensors.
 
 use super::products::CONV;
-use crate::graph::operators::attributes::{Attribute, int, number, required, text};
+use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::{kinds, shapes, spatial};
 use crate::tensor::DType;
@@ -125,6 +125,28 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             &[1],
             between(4, 5),
             &[int("channels_last", 0), LOW, HIGH],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::zero_point_4),
+        shapes: Shapes::All(spatial::pool),
+        layout: Layout::Pulls,
+        ..Operator::new(
+            "kiln",
+            "QuantizedAveragePool",
+            &[1],
+            between(4, 5),
+            &[
+                text("auto_pad", "NOTSET"),
+                int("ceil_mode", 0),
+                int("count_include_pad", 0),
+                optional("dilations"),
+                required("kernel_shape"),
+                optional("pads"),
+                optional("strides"),
+                LOW,
+                HIGH,
+            ],
         )
     },
     Operator {

@@ -117,6 +117,8 @@ pub(super) fn computed(edit: &mut Edit<'_>, facts: &Facts, maker: &NodeDesc, nod
     let (op, count) = match maker.op.as_str() {
         "Add" if maker.domain.is_empty() => ("QuantizedAdd", 2),
         "GlobalAveragePool" if maker.domain.is_empty() => ("QuantizedGlobalAveragePool", 1),
+        "AveragePool" if maker.domain.is_empty() => ("QuantizedAveragePool", 1),
+        "ReduceMean" if is_over_space(edit, facts, maker) => ("QuantizedGlobalAveragePool", 1),
         _ => return None,
     };
     let mut inputs = Vec::new();
@@ -126,7 +128,44 @@ pub(super) fn computed(edit: &mut Edit<'_>, facts: &Facts, maker: &NodeDesc, nod
     }
     inputs.extend(parameters(edit, node, 1, DType::U8)?);
     let (domain, op) = ("kiln".to_owned(), op.to_owned());
-    Some(NodeDesc { domain, op, inputs, outputs: Vec::new(), ..maker.clone() })
+    let mut fused = NodeDesc { domain, op, inputs, outputs: Vec::new(), ..maker.clone() };
+    if maker.op == "ReduceMean" {
+        fused.attrs.clear();
+    }
+    Some(fused)
+}
+
+/// Puts a mean over the spatial axes before the slot, and into it the node that drops those axes.
+pub(super) fn put_without_space(edit: &mut Edit<'_>, slot: usize, rank: usize, mut mean: NodeDesc) -> Option<()> {
+    let axes: Vec<i64> = (2..rank as i64).collect();
+    let axes = edit.add_constant("axes", Tensor::from_vec([axes.len()], axes).ok()?);
+    let outputs = std::mem::take(&mut mean.outputs);
+    let pooled = edit.add_value_like((*outputs.first()?)?);
+    let squeeze = NodeDesc {
+        name: mean.name.clone(),
+        op: "Squeeze".to_owned(),
+        version: 13,
+        inputs: vec![Some(pooled), Some(axes)],
+        outputs,
+        ..NodeDesc::default()
+    };
+    mean.outputs = vec![Some(pooled)];
+    edit.put_before(slot, mean);
+    edit.put(slot, squeeze);
+    Some(())
+}
+
+/// Whether a ReduceMean is one over all spatial axes.
+fn is_over_space(edit: &Edit<'_>, facts: &Facts, maker: &NodeDesc) -> bool {
+    let axes = match maker.input(1) {
+        Some(_) => edit.constant(maker, 1).and_then(|axes| axes.as_slice::<i64>().ok()).map(<[i64]>::to_vec),
+        None => maker.ints("axes").map(<[i64]>::to_vec),
+    };
+    let rank = maker.input(0).and_then(|x| facts.rank(x)).unwrap_or(0) as i64;
+    let Some(mut axes) = axes.filter(|_| maker.domain.is_empty()) else { return false };
+    axes.iter_mut().for_each(|axis| *axis += if *axis < 0 { rank } else { 0 });
+    axes.sort_unstable();
+    rank > 2 && axes.into_iter().eq(2..rank)
 }
 
 /// A node that moves, joins or picks dequantised elements, which are quantised again, does so on the bytes. Where their
