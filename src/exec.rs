@@ -25,6 +25,7 @@ pub mod gpu {
 }
 pub mod key;
 pub mod layout;
+pub mod lookup;
 pub mod machine;
 pub mod matmul;
 pub mod norm;
@@ -88,6 +89,7 @@ families! {
         chain_keys: chain::ChainKey,
         conv_keys: conv::ConvKey,
         footprint_keys: footprint::FootprintKey,
+        lookup_keys: lookup::LookupKey,
         machine_keys: machine::MachineKey,
         matmul_keys: matmul::MatMulKey,
         peak_keys: peak::PeakKey,

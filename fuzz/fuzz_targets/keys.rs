@@ -53,6 +53,7 @@ families! {
     exec::gpu::problem::CublasLtKey,
     exec::gpu::problem::CudnnConvKey,
     exec::gpu::problem::CudnnFusionKey,
+    exec::lookup::LookupKey,
     exec::machine::MachineKey,
     exec::matmul::MatMulKey,
     exec::norm::ChannelNormKey,

@@ -157,6 +157,10 @@ kinds! {
     /// The epilogue of quantised products on AMX.
     QuantizedEpilogue(quantized::QuantizedEpilogueCode) of quantized::amx::FAMILY,
         emit |code, _, asm| code.emit(asm);
+    /// Look-ups of bytes in a table.
+    Lookup(quantized::lookup::LookupCode) of quantized::lookup::FAMILY,
+        extension |_| Some(Extension::Vbmi),
+        emit |code, _, asm| { code.emit(asm); Ok(()) };
     /// The gates of a recurrent cell.
     Gates(recurrent::GateCode) of "recurrent",
         emit |code, _, asm| recurrent::emit::emit(code, asm);

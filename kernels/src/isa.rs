@@ -109,17 +109,20 @@ pub enum Extension {
     Amx,
     /// AVX-VNNI: sums of products of bytes on registers of [`Isa::Avx2`], which it needs.
     AvxVnni,
+    /// AVX512_VBMI: permutations of bytes. Needs [`Isa::Avx512`].
+    Vbmi,
 }
 
 impl Extension {
     /// Every extension, in the order of its bit in [`Extensions`], which records keep.
-    pub const ALL: [Extension; 4] = [Extension::Bf16, Extension::Vnni, Extension::Amx, Extension::AvxVnni];
+    pub const ALL: [Extension; 5] =
+        [Extension::Bf16, Extension::Vnni, Extension::Amx, Extension::AvxVnni, Extension::Vbmi];
 
     /// The level whose code may use it: no other has it.
     #[must_use]
     pub const fn level(self) -> Isa {
         match self {
-            Extension::Bf16 | Extension::Vnni | Extension::Amx => Isa::Avx512,
+            Extension::Bf16 | Extension::Vnni | Extension::Amx | Extension::Vbmi => Isa::Avx512,
             Extension::AvxVnni => Isa::Avx2,
         }
     }
@@ -135,6 +138,7 @@ impl Extension {
                     Extension::Vnni => std::is_x86_feature_detected!("avx512vnni"),
                     Extension::Amx => amx::permitted(),
                     Extension::AvxVnni => std::is_x86_feature_detected!("avxvnni"),
+                    Extension::Vbmi => std::is_x86_feature_detected!("avx512vbmi"),
                 }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -155,6 +159,7 @@ impl Extension {
             Extension::Vnni => "avx512vnni",
             Extension::Amx => "amx",
             Extension::AvxVnni => "avxvnni",
+            Extension::Vbmi => "avx512vbmi",
         }
     }
 }
@@ -235,6 +240,6 @@ mod tests {
             }
         }
         let all = Extension::ALL.into_iter().fold(Extensions::default(), Extensions::with);
-        assert_eq!(format!("{all:?}"), "{Bf16, Vnni, Amx, AvxVnni}");
+        assert_eq!(format!("{all:?}"), "{Bf16, Vnni, Amx, AvxVnni, Vbmi}");
     }
 }

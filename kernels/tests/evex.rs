@@ -98,6 +98,7 @@ fn twin(name: &str) -> Twin {
         "VCVTNE2PS2BF16" => plain(EVEX_Vcvtne2ps2bf16_zmm_k1z_zmm_zmmm512b32),
         "VSHUFF32X4" => with_imm(EVEX_Vshuff32x4_zmm_k1z_zmm_zmmm512b32_imm8),
         "VPERMW" => plain(EVEX_Vpermw_zmm_k1z_zmm_zmmm512),
+        "VPERMI2B" => plain(EVEX_Vpermi2b_zmm_k1z_zmm_zmmm512),
         "VPERMPS" => plain(EVEX_Vpermps_zmm_k1z_zmm_zmmm512b32),
         "VPMADDWD" => plain(EVEX_Vpmaddwd_zmm_k1z_zmm_zmmm512),
         "VPMADDUBSW" => plain(EVEX_Vpmaddubsw_zmm_k1z_zmm_zmmm512),

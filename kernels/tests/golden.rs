@@ -19,6 +19,7 @@ use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape,
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::pool::{Collect, PoolCode};
 use kiln_kernels::cpu::quantized::bytes::Added;
+use kiln_kernels::cpu::quantized::lookup::LookupCode;
 use kiln_kernels::cpu::quantized::tile::LeftRows as QuantizedRows;
 use kiln_kernels::cpu::quantized::{Form, Output, QuantizedCode, QuantizedEpilogueCode};
 use kiln_kernels::cpu::recurrent::{Activation, GateCode, Gates};
@@ -198,6 +199,8 @@ fn places() -> Vec<(PathBuf, String)> {
     let epilogue = QuantizedEpilogueCode { isa: Isa::Avx512, output: Output::Signed, added: Added::First };
     let epilogue = CodeKey::QuantizedEpilogue(epilogue);
     places.push((folder.join("quantized-epilogue-avx512.asm"), listing(&epilogue, 0)));
+    let lookup = CodeKey::Lookup(LookupCode { isa: Isa::Avx512 });
+    places.push((folder.join("lookup-avx512.asm"), listing(&lookup, 0)));
     let form = AttentionForm::WeighPairs(Adjust::default());
     let weights = CodeKey::Attention(AttentionCode { isa: Isa::Avx512, form });
     places.push((folder.join("attention-weights-avx512.asm"), listing(&weights, 0)));

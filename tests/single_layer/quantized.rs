@@ -1,5 +1,6 @@
 //! Tables of quantised products and convolutions. Sums are exact, so results are compared bit by bit.
 
+use kiln::graph::ir::Attr;
 use kiln::tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, Step, random};
@@ -135,6 +136,23 @@ fn average_pools_of_bytes() {
 
 #[test]
 fn global_average_pools_of_bytes() {
-    averages("QuantizedGlobalAveragePool")
-        .check(CHANNELS, |x| vec![unsigned(&reduce(&centred(&x[0], -7), &[2, 3], mean), 2.0, 101.0)]);
+    for (domain, op) in [("kiln", "QuantizedGlobalAveragePool"), ("com.microsoft", "QLinearGlobalAveragePool")] {
+        averages(op)
+            .domain(domain)
+            .check(CHANNELS, |x| vec![unsigned(&reduce(&centred(&x[0], -7), &[2, 3], mean), 2.0, 101.0)]);
+    }
+}
+
+#[test]
+fn tables_of_bytes() {
+    let value = |byte: u8| byte.wrapping_mul(183).rotate_left(3) ^ 0x5A;
+    let table: Vec<u8> = (0..=u8::MAX).map(value).collect();
+    Layer::new("ByteTable", 1)
+        .domain("kiln")
+        .attr("table", Attr::Tensor(Tensor::from_vec([256], table).unwrap()))
+        .dynamic_of(&[-1, 6, -1, -1], DType::U8, Fill::Unit)
+        .check(IMAGES, |x| {
+            let bytes = x[0].bytes().iter().map(|&byte| value(byte)).collect();
+            vec![Tensor::from_vec(x[0].shape().iter().copied(), bytes).unwrap()]
+        });
 }

@@ -10,7 +10,8 @@
 //!
 //! - [`tile`]: what shapes the micro-kernel, and its arguments; `emit` assembles it, `portable` is its contract in
 //!   Rust, `micro_kernel` calls either. `epilogue`: what it stores.
-//! - [`bytes`]: sums and maxima between products; [`averages`]: means over windows.
+//! - [`bytes`]: sums and maxima between products; [`averages`]: means over windows;
+//!   [`lookup`]: functions of bytes as tables.
 //! - [`weights`]: how weights are packed. [`prepare`]: the left-hand side made ready, and tensors of `f32` to bytes and
 //!   back.
 //! - [`driver`]: a product or convolution that is ready to run: by `dense` panels; `depthwise` for filters of one
@@ -26,6 +27,7 @@ mod depthwise;
 pub mod driver;
 mod emit;
 mod epilogue;
+pub mod lookup;
 mod micro_kernel;
 mod model;
 mod operands;

@@ -217,6 +217,7 @@ forms! {
     VPMAXSB = MAP_0F38 PREFIX_66 0x3C Layout::Rvm, memory(VECTOR);
     VPMOVDB = MAP_0F38 PREFIX_F3 0x31 Layout::Mr, memory(VECTOR / 4);
     VPERMW = MAP_0F38 PREFIX_66 0x8D Layout::Rvm, pairs();
+    VPERMI2B = MAP_0F38 PREFIX_66 0x75 Layout::Rvm, memory(VECTOR);
     VPERMPS = MAP_0F38 PREFIX_66 0x16 Layout::Rvm;
     VSHUFF32X4 = MAP_0F3A PREFIX_66 0x23 Layout::Rvm;
     VDPBF16PS = MAP_0F38 PREFIX_F3 0x52 Layout::Rvm;

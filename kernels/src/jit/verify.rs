@@ -42,6 +42,7 @@ pub fn verify_extended(isa: Isa, extension: Option<Extension>, bytes: &[u8]) -> 
         Some(Extension::Vnni) => &[CpuidFeature::AVX512_VNNI],
         Some(Extension::Amx) => &[CpuidFeature::AMX_TILE, CpuidFeature::AMX_BF16, CpuidFeature::AMX_INT8],
         Some(Extension::AvxVnni) => &[CpuidFeature::AVX_VNNI],
+        Some(Extension::Vbmi) => &[CpuidFeature::AVX512_VBMI],
     };
     let has = |feature: &CpuidFeature| {
         AVX2.contains(feature) || isa == Isa::Avx512 && AVX512.contains(feature) || extended.contains(feature)

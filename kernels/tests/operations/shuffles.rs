@@ -1,7 +1,7 @@
 //! Operations between lanes: reductions and permutations.
 
-use kiln_kernels::Isa;
-use kiln_kernels::jit::{Asm, Vreg};
+use kiln_kernels::jit::{Asm, Code, Gpr, Mem, Vreg, verify};
+use kiln_kernels::{Extension, Isa};
 
 use super::harness::{INPUT, LEVELS, OUTPUT, Random, Vector, agree, call, kernel, vector};
 
@@ -155,6 +155,34 @@ fn looking_up_lanes_of_a_table_by_the_lowest_bits_of_a_vector() {
             for lane in 0..isa.lanes() {
                 assert_eq!(output[lane], table[index[lane] as usize % isa.lanes()], "{isa} {dst}: lane {lane}");
             }
+        }
+    }
+}
+
+#[test]
+fn bytes_are_found_in_either_half_of_a_table_by_their_lowest_seven_bits() {
+    for [at, low, high] in [[0, 1, 2], [31, 30, 17], [9, 31, 8]] {
+        let mut asm = Asm::new(Isa::Avx512).unwrap();
+        asm.prologue();
+        asm.load(INPUT, Mem::at(Gpr::RDI, 0));
+        asm.load(OUTPUT, Mem::at(Gpr::RDI, 8));
+        asm.vload(Vreg(at), vector(INPUT, 0));
+        asm.vload(Vreg(low), vector(INPUT, 1));
+        asm.vload(Vreg(high), vector(INPUT, 2));
+        asm.vlookup_bytes(Vreg(at), Vreg(low), Vreg(high));
+        asm.vstore(vector(OUTPUT, 0), Vreg(at));
+        asm.epilogue();
+        let bytes = asm.finish("test").unwrap();
+        verify::verify_extended(Isa::Avx512, Some(Extension::Vbmi), &bytes).unwrap();
+        assert!(verify::verify(Isa::Avx512, &bytes).is_err(), "the level alone lacks it");
+        let code = Code::seal_extended(Isa::Avx512, Extension::Vbmi, "test", &bytes).unwrap();
+        let mut random = Random(5);
+        for _ in 0..32 {
+            let input: [Vector; 3] = std::array::from_fn(|_| std::array::from_fn(|_| random.next() as u32));
+            let bytes = |vector: &Vector| vector.iter().flat_map(|lane| lane.to_le_bytes()).collect::<Vec<u8>>();
+            let table = [bytes(&input[1]), bytes(&input[2])].concat();
+            let expected: Vec<u8> = bytes(&input[0]).iter().map(|&at| table[usize::from(at & 127)]).collect();
+            assert_eq!(bytes(&call(&code, &input, 1, &[]).vectors[0]), expected);
         }
     }
 }

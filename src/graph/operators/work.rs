@@ -42,6 +42,7 @@ const KEYS: &[&str] = &[
     "AveragePool",
     "BatchNormalization",
     "BlockwiseMatMul",
+    "ByteTable",
     "Chain",
     "ChannelPRelu",
     "Conv",
@@ -162,7 +163,6 @@ const PLAIN: &[Plain] = &[
         names: &[
             "AttentionMask",
             "Binarizer",
-            "ByteTable",
             "Cast",
             "CastLike",
             "DequantizeLinear",

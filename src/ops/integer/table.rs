@@ -1,19 +1,11 @@
 //! ByteTable: a function of single bytes, as the table of its values, which the pass `byte_tables` computes.
 
-use kiln_kernels::parallel::for_each_chunk;
+use kiln_kernels::cpu::quantized::lookup::{Lookup, VALUES};
 
-use crate::graph::{Attr, Io, Node, NodeError, Prepared, RunCx};
+use crate::exec::lookup::LookupProblem;
+use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, required};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
-
-/// The values of a byte.
-const VALUES: usize = 256;
-
-/// Bytes of a task, which take some ten microseconds.
-const TASK: usize = 1 << 14;
-
-/// Look-ups between two tests whether the loop is over.
-const TOGETHER: usize = 16;
 
 /// The result of each byte, by its pattern.
 struct Table([u8; VALUES]);
@@ -29,7 +21,7 @@ pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 
 impl Node for Table {
     fn family(&self) -> &'static str {
-        "quantized"
+        "lookup"
     }
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
@@ -39,30 +31,22 @@ impl Node for Table {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let problem = LookupProblem { bytes: required(inputs, 0)?.len() as u64 };
+        Ok(Prepared::new(cx.executor(&cx.key(problem))?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let Table(table) = self;
         let (x, mut y) = (io.input(0)?, io.alloc(0)?);
-        let from = x.bytes();
-        for_each_chunk(cx.parallel, &mut y.bytes_mut()[..from.len()], TASK, &|index, to| {
-            self.look_up(&from[index * TASK..][..to.len()], to);
-        });
+        prepared.get::<Lookup>()?.run(table, x.bytes(), y.bytes_mut(), cx.parallel)?;
         io.push(y);
         Ok(())
-    }
-}
-
-impl Table {
-    fn look_up(&self, from: &[u8], to: &mut [u8]) {
-        let Table(table) = self;
-        let (many, few) = to.as_chunks_mut::<TOGETHER>();
-        let (from_many, from_few) = from.as_chunks::<TOGETHER>();
-        for (to, from) in many.iter_mut().zip(from_many) {
-            for (to, &from) in to.iter_mut().zip(from) {
-                *to = table[from as usize];
-            }
-        }
-        for (to, &from) in few.iter_mut().zip(from_few) {
-            *to = table[from as usize];
-        }
     }
 }
 

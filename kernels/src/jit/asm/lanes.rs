@@ -106,6 +106,17 @@ impl Asm {
         }
     }
 
+    /// Each byte of dst becomes the byte of `low` and `high`, 64 bytes each, whose number is in its lowest seven bits. Needs
+    /// [`Extension::Vbmi`](crate::isa::Extension), which the kernel names when it is sealed.
+    pub fn vlookup_bytes(&mut self, dst: Vreg, low: Vreg, high: Vreg) {
+        self.check_vectors(dst.0 | low.0 | high.0);
+        if self.wide() {
+            self.evex(&evex::VPERMI2B, Operands::of(dst.0, low.0), high.into());
+        } else {
+            self.refuse("a permutation of bytes outside of AVX-512");
+        }
+    }
+
     /// Element i of dst is the element of `table`, a vector, whose number is the lowest bits of lane i of `index`: four
     /// bits on AVX-512, three on AVX2.
     pub fn vlookup(&mut self, dst: Vreg, index: Vreg, table: Vreg) {

@@ -150,6 +150,11 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
             Kind::Vpermute => shuffle!(op, |_, b| lanes::permute(b, op.imm)),
             Kind::Vpermute2 => shuffle!(op, |a, b| lanes::permute_halves(a, b, op.imm)),
             Kind::VpermuteWords => shuffle!(op, lanes::permute_words),
+            Kind::VpermuteBytes => {
+                let (at, a) = (m.vectors[usize::from(op.dst)], m.vectors[usize::from(op.a)]);
+                let out = lanes::permute_bytes(&at, &a, &m.source(op, memory));
+                m.put(op, &out);
+            }
             Kind::VpermuteLanes => shuffle!(op, |a, b| lanes::permute_lanes(a, b, usize::from(op.width))),
             Kind::VpackWords => shuffle!(op, lanes::pack_words),
             Kind::VpackBytes => shuffle!(op, lanes::pack_bytes),

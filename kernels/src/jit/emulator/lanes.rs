@@ -223,6 +223,12 @@ pub(super) fn permute_words(a: &Vector, b: &Vector) -> Vector {
     std::array::from_fn(|lane| word(a[lane] & 31) | word(a[lane] >> 16 & 31) << 16)
 }
 
+/// `vpermi2b`: the bytes of a, then b, at the indices in `at`.
+pub(super) fn permute_bytes(at: &Vector, a: &Vector, b: &Vector) -> Vector {
+    let byte = |at: usize| (if at < 64 { a } else { b })[at % 64 / 4] >> (at % 4 * 8) & 0xFF;
+    at.map(|indices| (0..4).fold(0, |all, place| all | byte((indices >> (8 * place) & 127) as usize) << (8 * place)))
+}
+
 /// `vpermps` of vectors of so many lanes: the elements of b at the indices in a.
 pub(super) fn permute_lanes(a: &Vector, b: &Vector, lanes: usize) -> Vector {
     std::array::from_fn(|lane| b[a[lane] as usize % lanes])

@@ -29,8 +29,8 @@ pub(super) enum Kind {
     Vmove, Vstore, VloadMasked, VstoreMasked, Vbroadcast, VloadOne, VstoreOne, VloadTwo, VfromGpr, VwidenU8,
     VwidenI8, VwidenU16, VwidenF16, VstoreBytes, VstoreWords,
     // Between lanes.
-    VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, VpermuteWords, VpermuteLanes, Vshuffle4,
-    VpackWords, VpackBytes, VpackSigned, VaddWords, VaddSaturated, VmaxBytes, VmaxSigned,
+    VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, VpermuteWords, VpermuteBytes, VpermuteLanes,
+    Vshuffle4, VpackWords, VpackBytes, VpackSigned, VaddWords, VaddSaturated, VmaxBytes, VmaxSigned,
     // Tiles.
     TileConfig, TileRelease, TileZero, TileLoad, TileStore, TileDotBf16, TileDotBytes, TileDotSigned,
 }
@@ -285,6 +285,7 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vpermilps => Kind::Vpermute,
         M::Vperm2f128 => Kind::Vpermute2,
         M::Vpermw => Kind::VpermuteWords,
+        M::Vpermi2b => Kind::VpermuteBytes,
         M::Vpermps => Kind::VpermuteLanes,
         M::Vshuff32x4 => Kind::Vshuffle4,
         M::Ldtilecfg => Kind::TileConfig,
