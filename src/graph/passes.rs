@@ -32,6 +32,7 @@ mod cse;
 mod dead;
 mod edit;
 mod fold;
+mod gather;
 mod gemm;
 mod identity;
 mod layer_norm;
@@ -102,6 +103,7 @@ const GROUPS: &[Group] = &[
             ("identity", identity::run),
             ("reshape", reshape::run),
             ("transpose", transpose::run),
+            ("gather", gather::run),
             ("cse", cse::run),
             ("dead", dead::run),
         ],

@@ -5,6 +5,7 @@ mod apart;
 mod bf16;
 mod compact;
 mod draw;
+mod gather;
 mod integers;
 mod pairs;
 mod parts;

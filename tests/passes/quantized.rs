@@ -126,11 +126,19 @@ fn means_over_windows_between_bytes() {
             let x = build.op("MaxPool", &[x], &padded);
             net(build, x)
         });
-        check(&[2, 3, 4, 8], |build, x| {
-            let x = through_bytes(build, x, 0.0625, 30);
-            let mean = build.op("AveragePool", &[x], &[("kernel_shape", Attr::Ints(vec![4, 2]))]);
-            through_bytes(build, mean, 0.03125, 7)
-        });
+        let overlapping = |step: i64| {
+            move |build: &mut GraphBuilder, x: ValueId| {
+                let x = through_bytes(build, x, 0.0625, 30);
+                let attrs = [("kernel_shape", Attr::Ints(vec![4, 2])), ("strides", Attr::Ints(vec![step, 1]))];
+                let mean = build.op("AveragePool", &[x], &attrs);
+                through_bytes(build, mean, 0.03125, 7)
+            }
+        };
+        for (step, op) in [(1, "AveragePool"), (2, "QuantizedAveragePool")] {
+            check(&[2, 3, 4, 8], overlapping(step));
+            let found = operators_over(&[2, 3, 4, 8], overlapping(step));
+            assert!(found.iter().any(|found| found == op), "steps of {step}: {found:?}");
+        }
     }
 }
 

@@ -298,3 +298,17 @@ fn constants_go_into_bodies() {
         assert_eq!((body.inputs.len(), body.constants.len()), (1, 1));
     }
 }
+
+#[test]
+fn a_gather_comes_before_the_transposition_of_a_constant_and_of_nothing_else() {
+    let gathered = |constant: bool| {
+        let (mut build, x) = with_x(&[4, 6]);
+        let table = if constant { floats(&mut build, &[4, 6]) } else { build.op("Relu", &[x], &[]) };
+        let transposed = build.op("Transpose", &[table], &[]);
+        let rows = ints(&mut build, &[5, 0]);
+        let y = build.op("Gather", &[transposed, rows], &[]);
+        ops(&rewritten_by(build, y, &["gather", "dead"]))
+    };
+    assert_eq!(gathered(true), ["Gather", "Transpose"]);
+    assert_eq!(gathered(false), ["Relu", "Transpose", "Gather"]);
+}
