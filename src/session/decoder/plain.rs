@@ -15,7 +15,10 @@
 mod attend;
 mod direct;
 mod positions;
+mod sizes;
 mod trial;
+
+use half::f16;
 
 use self::attend::{Attend, Kind, Mask, Matcher, Rows};
 use self::trial::{BATCH, Follows, Given, Lengths, NEW, PAST, TOTAL, Trial};
@@ -87,6 +90,7 @@ pub(super) fn lower(
     if !graph.nodes.iter().filter(may_join).any(reads) {
         return Ok(Lowered::default());
     }
+    sizes::declare(graph, &pairs);
     let parts: Result<Vec<Part>, DecoderError> = pairs.into_iter().map(|pair| part(graph, pair)).collect();
     let mut parts = parts?;
     let (tokens, mask) = name_dimensions(graph, &parts, beside)?;
@@ -278,15 +282,18 @@ impl Grid {
 
 /// The window of attention whose masks show each query its own and earlier positions: `None` for all of them.
 fn window_of(trial: &mut Trial<'_>, attend: &Attend, grid: Grid) -> Result<Option<usize>, String> {
-    let mut past = 7;
+    let mut most = 7;
     for mask in &attend.masks {
         let name = &trial.graph.value(mask.value).name;
         let beyond = trial.beyond(mask.value);
         let beyond = beyond.ok_or_else(|| format!("its mask '{name}' follows from more than lengths"))?;
-        past = past.max(beyond);
+        most = most.max(beyond);
     }
-    let mut window = None;
-    for (at, lengths) in grid.lengths(past.min(MOST_NEW), past).into_iter().enumerate() {
+    let mut window: Option<Option<usize>> = None;
+    let mut all = grid.lengths(most.min(MOST_NEW), most);
+    let mut at = 0;
+    while let Some(&lengths) = all.get(at) {
+        at += 1;
         let Lengths { batch, new, past } = lengths;
         if !lengths.can_be_tried() {
             return Err(format!("{batch} sequences of {new} new positions are more than are tried"));
@@ -295,19 +302,35 @@ fn window_of(trial: &mut Trial<'_>, attend: &Attend, grid: Grid) -> Result<Optio
         for mask in &attend.masks {
             let name = &trial.graph.value(mask.value).name;
             let tensor = trial.compute(mask.value, Follows::Comparisons, lengths);
+            if tensor.is_none() && trial.is_contradicted(lengths) {
+                break;
+            }
             let tensor = tensor.ok_or_else(|| format!("its mask '{name}' cannot be computed from lengths alone"))?;
             let view = Hidden::of(&tensor, mask.kind, lengths);
             hidden.push(view.ok_or_else(|| format!("its mask '{name}' is none that hides keys"))?);
         }
+        if hidden.len() < attend.masks.len() {
+            // The model itself fails there: what it does for one new position, and for a text that begins, decides.
+            let one = Lengths { new: grid.new.unwrap_or(1), ..lengths };
+            for other in [one, Lengths { past: 0, ..lengths }] {
+                if !all.contains(&other) {
+                    all.push(other);
+                }
+            }
+            continue;
+        }
         let sees = |batch: usize, query: usize, key: usize| {
             (!attend.is_causal || key <= past + query) && !hidden.iter().any(|mask| mask.at(batch, query, key))
         };
-        if at == 0 {
+        if window.is_none() && past < most {
+            return Err("its masks have no value behind earlier positions".to_owned());
+        }
+        let window = *window.get_or_insert_with(|| {
             let seen = (0..past + new).filter(|&key| sees(0, new - 1, key)).count();
-            window = (seen < past + new).then_some(seen);
-            if window == Some(0) {
-                return Err("its mask hides all keys of a query".to_owned());
-            }
+            (seen < past + new).then_some(seen)
+        });
+        if window == Some(0) {
+            return Err("its mask hides all keys of a query".to_owned());
         }
         for (batch, query) in (0..batch).flat_map(|batch| (0..new).map(move |query| (batch, query))) {
             if trial.is_stopped() {
@@ -322,7 +345,7 @@ fn window_of(trial: &mut Trial<'_>, attend: &Attend, grid: Grid) -> Result<Optio
             }
         }
     }
-    Ok(window)
+    window.ok_or_else(|| "its masks have no value at any lengths".to_owned())
 }
 
 /// Takes what is no mask, and follows from lengths alone, out of the masks of attention that reads one new position.
@@ -361,6 +384,7 @@ impl Hidden {
         let mut dims = [1; 4];
         match (kind, shape) {
             (Kind::Shown, &[of_batch, keys]) => dims = [of_batch, 1, 1, keys],
+            (Kind::Shown, &[of_batch, queries, keys]) => dims = [of_batch, 1, queries, keys],
             (Kind::Added | Kind::Hides, _) if shape.len() <= 4 => dims[4 - shape.len()..].copy_from_slice(shape),
             _ => return None,
         }
@@ -370,10 +394,11 @@ impl Hidden {
             return None;
         }
         let steps = [(of_batch, queries * keys), (queries, keys), (keys, 1)];
+        let hides = |added: f32| Some(added <= HIDDEN).filter(|&hides| hides || added == 0.0);
         let hidden: Option<Vec<bool>> = match (kind, tensor.dtype()) {
-            (Kind::Added, DType::F32) => {
-                let hides = |&added: &f32| Some(added <= HIDDEN).filter(|&hides| hides || added == 0.0);
-                tensor.as_slice::<f32>().ok()?.iter().map(hides).collect()
+            (Kind::Added, DType::F32) => tensor.as_slice::<f32>().ok()?.iter().map(|&added| hides(added)).collect(),
+            (Kind::Added, DType::F16) => {
+                tensor.as_slice::<f16>().ok()?.iter().map(|added| hides(added.to_f32())).collect()
             }
             (Kind::Added | Kind::Hides, DType::Bool) => {
                 let is_hidden = kind == Kind::Hides;

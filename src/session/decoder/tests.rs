@@ -1,7 +1,7 @@
 //! A small language model as onnxruntime-genai's builder writes them: what it says a token at a time is what it says of
 //! whole prompts, and what a step touches.
 
-mod halves;
+pub(super) mod halves;
 pub(in crate::session) mod small;
 
 use std::sync::Arc;

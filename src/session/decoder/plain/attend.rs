@@ -7,7 +7,7 @@ use self::folded::Axis;
 use super::trial::{Follows, Lengths, Trial};
 use super::{Part, refused_at};
 use crate::graph::facts;
-use crate::graph::ir::{NodeDesc, ValueId};
+use crate::graph::ir::{Attr, NodeDesc, ValueId};
 use crate::session::decoder::DecoderError;
 use crate::tensor::DType;
 
@@ -101,6 +101,8 @@ impl Matcher<'_, '_> {
         let attributes = node.attributes();
         let Some([query, key, value]) = all([0, 1, 2].map(|index| node.input(index))) else { return Ok(None) };
         let has_past = node.input(4).is_some() || node.input(5).is_some();
+        // How often it reads each head of the cache, where heads are repeated before it.
+        let mut copies = 1;
         let (parts, key, value) = if has_past {
             let part = |own: usize| {
                 let place = self.parts.iter().position(|part| Some(part.past) == node.input(4 + own));
@@ -109,10 +111,15 @@ impl Matcher<'_, '_> {
             let Some(parts) = all([0, 1].map(part)) else { return Ok(None) };
             (parts, key, value)
         } else {
-            let Some((keys, values)) = self.joined(key).zip(self.joined(value)) else { return Ok(None) };
-            if keys.shared != 1 || values.shared != 1 {
-                return Err(refused("heads are repeated that it shares itself"));
+            let Some((keys, values)) = self.as_read(key).zip(self.as_read(value)) else { return Ok(None) };
+            if [&keys, &values].iter().any(|(_, in_rows)| *in_rows != (self.trial.facts.rank(query) == Some(3))) {
+                return Err(refused("heads are an axis of queries or of keys alone"));
             }
+            let (keys, values) = (keys.0, values.0);
+            if keys.shared != values.shared {
+                return Err(refused("heads of keys are repeated otherwise than those of values"));
+            }
+            copies = keys.shared;
             // Without a cache of its own, it counts queries from the first key.
             if attributes.flag("is_causal") {
                 return Err(refused("is_causal over joined keys counts queries from the first key"));
@@ -140,8 +147,13 @@ impl Matcher<'_, '_> {
             (false, true) => usize::try_from(attributes.int("q_num_heads")).ok(),
             (false, false) => None,
         };
-        let heads = heads.filter(|&heads| heads > 0 && heads % kv_heads == 0);
+        // What it shares itself, and what is repeated before it, are one: a query reads the same head of the cache.
+        let read = kv_heads.checked_mul(copies).filter(|&read| read > 0);
+        let heads = heads.zip(read).filter(|&(heads, read)| heads > 0 && heads % read == 0).map(|(heads, _)| heads);
         let heads = heads.ok_or_else(|| refused("it is not known how many heads queries have"))?;
+        if !heads_first && usize::try_from(attributes.int("kv_num_heads")).ok() != read {
+            return Err(refused("it counts other heads of keys than the cache has"));
+        }
         let last = if heads_first { size } else { heads * size };
         if self.known(query, rank.unwrap_or(4) - 1) != Some(last) {
             return Err(refused("queries are not as wide as keys"));
@@ -182,8 +194,18 @@ impl Matcher<'_, '_> {
             Some(node) if node.is("Add") && levels > 0 => {
                 node.inputs.iter().flatten().for_each(|&input| self.masks(input, masks, levels - 1));
             }
+            // The same for each head.
+            Some(node) if node.is("Tile") && levels > 0 && self.repeats_heads(node) => {
+                node.inputs[..1].iter().flatten().for_each(|&input| self.masks(input, masks, levels - 1));
+            }
             _ => masks.push(Mask { value, kind: Kind::Added }),
         }
+    }
+
+    /// Whether Tile repeats the axis of heads alone.
+    fn repeats_heads(&self, tile: &NodeDesc) -> bool {
+        let repeats = tile.input(1).and_then(|repeats| self.trial.graph.constant(repeats)?.to_i64_vec().ok());
+        matches!(repeats.as_deref(), Some([1, times, 1, 1]) if *times > 0)
     }
 
     /// Attention in small operators, from the product with the values upwards. `is_folded` says whether products have
@@ -408,6 +430,35 @@ impl Matcher<'_, '_> {
             shared = Some(times);
         }
         Some(Joined { part, shared: usize::try_from(shared?).ok()? })
+    }
+
+    /// A part of the cache as Attention reads it, and whether its heads lie side by side in rows
+    /// [sequences, positions, heads * size], as Transpose and Reshape put them.
+    fn as_read(&mut self, value: ValueId) -> Option<(Joined, bool)> {
+        if let Some(joined) = self.joined(value) {
+            return Some((joined, false));
+        }
+        let reshape = self.trial.maker(value).filter(|maker| maker.is("Reshape"))?;
+        let turn = self.trial.maker(reshape.input(0)?).filter(|maker| maker.is("Transpose"))?;
+        if turn.ints("perm") != Some(&[0, 2, 1, 3]) {
+            return None;
+        }
+        let joined = self.joined(turn.input(0)?)?;
+        let Part { heads, size, .. } = self.parts[joined.part];
+        let width = heads.checked_mul(joined.shared)?.checked_mul(size)?;
+        let keeps_zero = reshape.attrs.get("allowzero").is_some_and(|attr| !matches!(attr, Attr::Int(0)));
+        for &lengths in self.lengths {
+            let rows = self.trial.compute(reshape.input(1)?, Follows::Comparisons, lengths)?.to_i64_vec().ok()?;
+            let dims = [lengths.batch, lengths.past + lengths.new, width];
+            let is_known = |(at, (&to, &dim)): (usize, (&i64, &usize))| {
+                to == -1 || usize::try_from(to) == Ok(dim) || to == 0 && at < 2 && !keeps_zero
+            };
+            let open = rows.iter().filter(|&&to| to == -1).count();
+            if rows.len() != 3 || open > 1 || !rows.iter().zip(&dims).enumerate().all(is_known) {
+                return None;
+            }
+        }
+        Some((joined, true))
     }
 
     fn known(&self, value: ValueId, axis: usize) -> Option<usize> {

@@ -1,6 +1,7 @@
 //! Small plain exports as torch and optimum write them: a token at a time over a cache they say what the whole text
 //! says, without copying it, and what is not known to be attention over a cache is refused.
 
+mod multi_head;
 mod small;
 
 use self::small::{Masked, Model, Written};

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use hashbrown::HashMap;
+use half::f16;
+use hashbrown::{HashMap, HashSet};
 
 use crate::exec::BuildCx;
 use crate::graph::facts::{Facts, Size};
@@ -116,6 +117,8 @@ pub(super) struct Trial<'a> {
     build: BuildCx,
     stop: Option<&'a Stop>,
     known: HashMap<Lengths, HashMap<ValueId, Tensor>>,
+    /// Lengths that the graph has no result for.
+    contradicted: HashSet<Lengths>,
     bytes: usize,
 }
 
@@ -127,7 +130,8 @@ impl<'a> Trial<'a> {
         build: BuildCx,
         stop: Option<&'a Stop>,
     ) -> Trial<'a> {
-        Trial { graph, facts, given, producers: graph.producers(), build, stop, known: HashMap::new(), bytes: 0 }
+        let (known, contradicted) = (HashMap::new(), HashSet::new());
+        Trial { graph, facts, given, producers: graph.producers(), build, stop, known, contradicted, bytes: 0 }
     }
 
     /// The node that makes a value.
@@ -215,7 +219,12 @@ impl<'a> Trial<'a> {
                     Some(Some(tensor))
                 };
                 let inputs: Option<Vec<Option<Tensor>>> = node.inputs.iter().map(input).collect();
-                evaluate(self.graph, node, &inputs?, &self.build, self.stop)?
+                let inputs = inputs?;
+                let made = evaluate(self.graph, node, &inputs, &self.build, self.stop);
+                if made.is_none() && node.is("Expand") && !expands(&inputs) {
+                    self.contradicted.insert(lengths);
+                }
+                made?
             };
             self.bytes = self.bytes.saturating_add(made.iter().map(Tensor::byte_len).sum());
             if self.bytes > MOST_BYTES {
@@ -229,6 +238,11 @@ impl<'a> Trial<'a> {
             true => self.input(value, lengths),
             false => self.known.get(&lengths)?.get(&value).cloned(),
         }
+    }
+
+    /// Whether the graph was found to fail in requests of these lengths, because an Expand is of other sizes.
+    pub(super) fn is_contradicted(&self, lengths: Lengths) -> bool {
+        self.contradicted.contains(&lengths)
     }
 
     /// Whether the time of loading is over.
@@ -257,6 +271,7 @@ impl<'a> Trial<'a> {
             let tensor = self.compute(value, Follows::Numbers, lengths)?;
             let number = match tensor.dtype() {
                 DType::F32 => tensor.as_slice::<f32>().ok().filter(|elements| elements.len() == 1)?[0],
+                DType::F16 => tensor.as_slice::<f16>().ok().filter(|elements| elements.len() == 1)?[0].to_f32(),
                 _ => return None,
             };
             if found.is_some_and(|found: f32| found.to_bits() != number.to_bits()) {
@@ -299,12 +314,22 @@ fn is_tried_of(constant: &Tensor, count: &mut impl FnMut(i64) -> bool) -> bool {
     if !sizes || constant.len() > 64 {
         return sizes;
     }
+    // What hides a key is far below all scores.
+    let mut is_tried = |element: f32| element <= super::HIDDEN || element.is_nan() || count(element as i64);
     match constant.dtype() {
-        DType::F32 => constant.as_slice::<f32>().is_ok_and(|elements| {
-            // What hides a key is far below all scores.
-            elements.iter().all(|&element| element <= super::HIDDEN || element.is_nan() || count(element as i64))
-        }),
+        DType::F32 => constant.as_slice::<f32>().is_ok_and(|elements| elements.iter().all(|&number| is_tried(number))),
+        DType::F16 => {
+            constant.as_slice::<f16>().is_ok_and(|elements| elements.iter().all(|number| is_tried(number.to_f32())))
+        }
         DType::Bool => true,
         _ => constant.to_i64_vec().is_ok_and(|elements| elements.into_iter().all(count)),
     }
+}
+
+/// Whether Expand has a result for these inputs: sizes, counted from the last axis, are equal unless one of them is 1.
+fn expands(inputs: &[Option<Tensor>]) -> bool {
+    let [Some(from), Some(to)] = inputs else { return true };
+    let Ok(to) = to.to_i64_vec() else { return true };
+    let fits = |(&from, &to): (&usize, &i64)| from == 1 || to == 1 || usize::try_from(to) == Ok(from);
+    from.shape().iter().rev().zip(to.iter().rev()).all(fits)
 }

@@ -6,8 +6,8 @@ use crate::tensor::{DType, Tensor};
 
 pub(super) const WORDS: usize = 13;
 pub(super) const SIZE: usize = 8;
-const HEADS: usize = 4;
-const HIDDEN: usize = 16;
+pub(super) const HEADS: usize = 4;
+pub(super) const HIDDEN: usize = 16;
 
 /// What hides later keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,42 +48,42 @@ pub(super) struct Model {
 }
 
 /// A graph under construction and what all layers read.
-struct Export {
-    build: GraphBuilder,
-    tokens: ValueId,
-    first_past: ValueId,
+pub(super) struct Export {
+    pub(super) build: GraphBuilder,
+    pub(super) tokens: ValueId,
+    pub(super) first_past: ValueId,
 }
 
 impl Export {
-    fn op(&mut self, op: &str, inputs: &[ValueId]) -> ValueId {
+    pub(super) fn op(&mut self, op: &str, inputs: &[ValueId]) -> ValueId {
         self.build.op(op, inputs, &[])
     }
 
-    fn list(&mut self, values: &[i64]) -> ValueId {
+    pub(super) fn list(&mut self, values: &[i64]) -> ValueId {
         self.build.constant(Tensor::from_vec([values.len()], values.to_vec()).unwrap())
     }
 
-    fn number(&mut self, value: i64) -> ValueId {
+    pub(super) fn number(&mut self, value: i64) -> ValueId {
         self.build.constant(Tensor::scalar(value))
     }
 
-    fn float(&mut self, value: f32) -> ValueId {
+    pub(super) fn float(&mut self, value: f32) -> ValueId {
         self.build.constant(Tensor::scalar(value))
     }
 
-    fn weights(&mut self, shape: &[usize], seed: usize) -> ValueId {
+    pub(super) fn weights(&mut self, shape: &[usize], seed: usize) -> ValueId {
         let count: usize = shape.iter().product();
         let values = (0..count).map(|at| ((at * 7919 + seed * 611) % 1009) as f32 / 504.5 - 1.0).collect();
         self.build.constant(Tensor::from_vec(shape.to_vec(), values).unwrap())
     }
 
     /// A size as one number.
-    fn size(&mut self, of: ValueId, axis: i64) -> ValueId {
+    pub(super) fn size(&mut self, of: ValueId, axis: i64) -> ValueId {
         let (shape, axis) = (self.op("Shape", &[of]), self.number(axis));
         self.op("Gather", &[shape, axis])
     }
 
-    fn unsqueezed(&mut self, of: ValueId, axes: &[i64]) -> ValueId {
+    pub(super) fn unsqueezed(&mut self, of: ValueId, axes: &[i64]) -> ValueId {
         let axes = self.list(axes);
         self.op("Unsqueeze", &[of, axes])
     }
@@ -135,7 +135,7 @@ impl Export {
     }
 
     /// [sequences, positions, heads * SIZE] as [sequences, heads, positions, SIZE].
-    fn heads_first(&mut self, of: ValueId, heads: usize) -> ValueId {
+    pub(super) fn heads_first(&mut self, of: ValueId, heads: usize) -> ValueId {
         let shape = self.list(&[0, 0, heads as i64, SIZE as i64]);
         let apart = self.op("Reshape", &[of, shape]);
         self.build.op("Transpose", &[apart], &[("perm", [0i64, 2, 1, 3].into())])
@@ -156,7 +156,7 @@ impl Export {
     }
 
     /// Each head as often as queries share it, as torch writes `repeat_kv`.
-    fn repeated(&mut self, of: ValueId, kv_heads: usize) -> ValueId {
+    pub(super) fn repeated(&mut self, of: ValueId, kv_heads: usize) -> ValueId {
         if kv_heads == HEADS {
             return of;
         }
