@@ -1,7 +1,9 @@
 //! RotaryEmbedding: pairs of a head's elements rotated by angles that depend on the position.
 
-use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, index_of, optional, refused, required, size_attribute};
+use kiln_kernels::memory::zeroed;
+
+use super::wide::{load_long, narrow, widened};
+use super::{LoadCx, OpError, Operator, Run, index_of, optional, refused, required, size_attribute};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -139,10 +141,12 @@ impl Node for Rotary {
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
         let sizes = self.sizes(&io.inputs())?;
         let (input, to) = (io.input(0)?, io.alloc(0)?);
-        let (angles, sines) = (io.input(self.places.cosines)?, io.input(self.places.sines)?);
-        let (mut values, cosines, sines) = (widened::<f32>(input)?, widened::<f32>(angles)?, widened::<f32>(sines)?);
+        let tables = [io.input(self.places.cosines)?, io.input(self.places.sines)?];
+        let mut values = widened::<f32>(input)?;
         let half = sizes.rotated / 2;
-        let known = angles.shape()[0];
+        let known = tables[0].shape()[0];
+        // Tables have a line for each position of the longest text, of which a step reads few.
+        let mut of_line: [Vec<f32>; 2] = [zeroed(half), zeroed(half)];
         let ids = io.optional(self.places.ids).map(Tensor::to_i64_vec).transpose()?;
         let first = ids.as_deref().filter(|ids| self.counts_on && ids.len() == 1).map(|ids| ids[0]);
         let count = if input.is_empty() { 0 } else { sizes.batch * sizes.positions };
@@ -152,7 +156,10 @@ impl Node for Rotary {
                 (Some(ids), None) => index_of(ids[line], known)?,
                 (None, None) => line,
             };
-            let (cosines, sines) = (&cosines[angles * half..][..half], &sines[angles * half..][..half]);
+            for (table, line) in tables.iter().zip(&mut of_line) {
+                load_long(table, Run { start: angles * half, count: half, stride: 1 }, line)?;
+            }
+            let [cosines, sines] = &of_line;
             let (batch, position) = (line / sizes.positions, line % sizes.positions);
             for head in 0..sizes.heads {
                 let place = match sizes.heads_first {
