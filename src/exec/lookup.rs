@@ -13,7 +13,7 @@ use crate::cache::Mutate;
 /// Everything that determines an executor of look-ups.
 pub type LookupKey = ExecutorKey<LookupProblem>;
 
-/// A function of so many bytes, whichever it is.
+/// Look-ups of bytes. The table is no part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct LookupProblem {
     /// Bytes.

@@ -1,6 +1,6 @@
-//! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and what the pass `quantized` makes;
-//! and what is computed between them ([`between`], [`average`]), with the operators of ONNX Runtime's quantiser that ONNX has none
-//! for. Functions of single bytes are looked up ([`table`]).
+//! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and the nodes that the pass `quantized`
+//! makes; sums and means between them ([`between`], [`average`]), which ONNX Runtime's quantiser writes and ONNX has no
+//! operators for. Functions of single bytes are looked up ([`table`]).
 //!
 //! Zero points are subtracted first; sums are kept in 32 bits, and wrap as those of hardware do. `product` is the node
 //! of all of them, on executors; the loops here and in `conv` do what those do not: stacks of right-hand matrices, and

@@ -145,7 +145,7 @@ impl Node for Rotary {
         let mut values = widened::<f32>(input)?;
         let half = sizes.rotated / 2;
         let known = tables[0].shape()[0];
-        // Tables have a line for each position of the longest text, of which a step reads few.
+        // Tables have a line for each position of the longest text. A step reads few of those lines.
         let mut of_line: [Vec<f32>; 2] = [zeroed(half), zeroed(half)];
         let ids = io.optional(self.places.ids).map(Tensor::to_i64_vec).transpose()?;
         let first = ids.as_deref().filter(|ids| self.counts_on && ids.len() == 1).map(|ids| ids[0]);

@@ -209,7 +209,7 @@ impl Attention {
         let widens = shape.is_widened(isa, blocks.stream);
         let rows = if elsewhere { SmallVec::new() } else { rows };
         let scores = Product::new(isa, [shape.size(), shape.keys()], !shape.key_columns, &rows, source)?;
-        // Of what is widened, a block at a time has panels.
+        // A cache that is widened has panels for one block of keys at a time.
         let packed_keys = if widens { blocks.keys() } else { shape.keys() };
         let context = Product::new(isa, [packed_keys, shape.value_size()], blocks.pack_values, &rows, source)?;
         let select = shape.keep.is_some() || shape.range == KeyRange::Window;

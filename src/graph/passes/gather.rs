@@ -34,7 +34,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// The constant, its axis that is gathered along, and the permutation of what is gathered.
+/// The constant, its axis that is gathered along, and the permutation of the gathered tensor.
 fn parts(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<(ValueId, usize, Perm)> {
     let (_, transpose) = edit.maker(node.input(0)?)?;
     if !transpose.is("Transpose") {

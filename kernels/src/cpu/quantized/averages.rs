@@ -17,7 +17,7 @@ use crate::parallel::{Parallel, for_each_chunk};
 /// Channels whose sums are in registers at once, where there are as many.
 const BLOCK: usize = 64;
 
-/// The same of what is left.
+/// Channels whose sums are in registers at once, of those that fill no block.
 const PART: usize = 16;
 
 /// Bytes whose sum always fits 16 bits.

@@ -1,8 +1,8 @@
 //! Functions of bytes as tables of their 256 values.
 //!
 //! Where the level has AVX512_VBMI, emitted code keeps the table in four registers and looks up 64 bytes at once: a
-//! permutation finds each byte in either half of the table, and its highest bit says which half it is. What is less than
-//! a vector, and other levels, look up byte by byte. Both read the same table.
+//! permutation finds each byte in either half of the table, and its highest bit says which half it is. Bytes that fill no
+//! vector, and all bytes on other levels, are looked up one by one. Both ways read the same table.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Prepares look-ups of so many bytes for a level with those extensions, split into at least `tasks` tasks where there
+    /// Prepares look-ups of `bytes` bytes for a level with those extensions, split into at least `tasks` tasks where there
     /// are as many vectors.
     ///
     /// # Errors
