@@ -2,9 +2,9 @@
 //! [--prompt T,T,...] [--chunk N] [--steps N] [--sequences N] [--alias "OUTPUT -> INPUT"]`.
 //!
 //! Loads the model as a [`Decoder`], appends a prompt, by default in steps of up to 256 tokens as a
-//! [`Generator`](kiln::Generator) does, and then one token after the other, the likeliest each time. Prints
-//! when the first token was there, the median time of the others, how long the step behind the prompt took over the last
-//! one, plans and executors that were made after the first step, and the tokens. A second prompt of as many other tokens is
+//! [`Generator`](kiln::Generator) does, and then one token after the other, the likeliest each time. Prints when the
+//! first token was there, the median time of the others, how long the step behind the prompt took over the last one,
+//! plans and executors that were made after the first step, and the tokens. A second prompt of as many other tokens is
 //! what a warm process takes. The model is one of `onnxruntime-genai`'s builder; without one nothing is measured.
 
 #![allow(clippy::print_stdout, reason = "a bench reports on standard output")]

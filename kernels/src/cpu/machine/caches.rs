@@ -30,8 +30,7 @@ impl Caches {
     }
 
     /// Those of this machine, as the system tells them now.
-    #[must_use]
-    pub fn of_system() -> Caches {
+    fn of_system() -> Caches {
         Caches::told(|file| read_to_string(Path::new("/sys/devices/system/cpu/cpu0/cache").join(file)).ok())
     }
 
