@@ -42,13 +42,26 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_default()
+}
+
 fn main() -> io::Result<()> {
-    let variable = |name: &str| env::var(name).unwrap_or_default();
-    let folders: &[&str] = if variable("CARGO_PKG_NAME") == "kiln" {
-        &["src/exec", "src/exec.rs", "src/record", "src/record.rs"]
+    if variable("CARGO_PKG_NAME") == "kiln" {
+        println!(
+            "cargo:rustc-env=KILN_SOURCES={}",
+            digest(&["src/exec", "src/exec.rs", "src/record", "src/record.rs"])?
+        );
+        // What packed models follow from beside that.
+        println!("cargo:rustc-env=KILN_GRAPH_SOURCES={}", digest(&["src/graph", "src/ops", "src/onnx", "src/packed"])?);
     } else {
-        &["src"]
-    };
+        println!("cargo:rustc-env=KILN_SOURCES={}", digest(&["src"])?);
+    }
+    Ok(())
+}
+
+/// The digest of the sources in these folders and files.
+fn digest(folders: &[&str]) -> io::Result<String> {
     let mut found = Vec::new();
     for folder in folders {
         println!("cargo:rerun-if-changed={folder}");
@@ -71,6 +84,5 @@ fn main() -> io::Result<()> {
     for name in ["CARGO_CFG_TARGET_FEATURE", "OPT_LEVEL"] {
         digest.add_text(variable(name).as_bytes());
     }
-    println!("cargo:rustc-env=KILN_SOURCES={:032x}", digest.0);
-    Ok(())
+    Ok(format!("{:032x}", digest.0))
 }

@@ -33,7 +33,7 @@
 //! - [`exec`]: one kernel family a file: key, builder, executor.
 //! - [`graph`]: descriptions, passes, and the trait of a running node.
 //! - [`ops`]: what ONNX means by each operator.
-//! - [`onnx`]: model files.
+//! - [`onnx`]: model files. [`packed`]: models with packed weights, mapped.
 //!
 //! `gpu` (feature `device`) is what devices beside the processor offer; it comes from the kernels crate, where they are.
 
@@ -53,6 +53,8 @@ pub mod knobs;
 pub mod onnx;
 #[doc(hidden)]
 pub mod ops;
+#[doc(hidden)]
+pub mod packed;
 #[doc(hidden)]
 pub mod record;
 #[doc(hidden)]

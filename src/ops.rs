@@ -102,6 +102,7 @@ pub(crate) use tasks::{Side, share, sides, task_count, try_each_chunk};
 pub(crate) use view::{Cut, Run, View, in_step, lines};
 
 use crate::exec::BuildCx;
+use crate::exec::weights::Packing;
 use crate::graph::{Flow, Graph, Node, NodeDesc, operators};
 
 /// Why a node of a model cannot be made into a running one.
@@ -149,6 +150,8 @@ pub struct LoadCx<'a> {
     pub graph: &'a Graph,
     /// Level, threads, cache, records.
     pub build: &'a BuildCx,
+    /// What its weights are packed for, and where packed ones may lie ready.
+    pub packing: &'a Packing<'a>,
 }
 
 /// Makes a running node.

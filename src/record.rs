@@ -4,14 +4,13 @@ mod host;
 
 use std::path::PathBuf;
 
-#[cfg(feature = "device")]
 pub(crate) use host::BUILD;
 pub use host::{SOURCES, host_fingerprint};
 pub use kiln_records::{
     Asked, BlobError, CacheMode, CodecError, Credentials, Engine, EngineError, Evidence, EvidenceKind, FileSummary,
     Fingerprint, LoadReport, Object, Over, Pace, Put, Record, RecordError, RecordId, Recorded, Remote, RemoteError,
-    RemotePolicy, SaveReport, Store, StoreStats, clear_folder, connect, decode, encode, inspect_file, inspect_folder,
-    laws, merge_into, read_blob, replace_file, write_blob,
+    RemotePolicy, SaveReport, Store, StoreStats, clear_folder, connect, decode, decode_long, encode, encode_long,
+    inspect_file, inspect_folder, laws, merge_into, read_blob, replace_file, write_blob,
 };
 
 /// The folder for records when the user names none: `kiln` in the platform's cache folder. `None` where there is no

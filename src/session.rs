@@ -13,6 +13,7 @@ pub mod decoder;
 #[cfg(feature = "device")]
 mod device;
 pub mod encoder_decoder;
+mod error;
 mod evaluate;
 mod footprint;
 pub mod generate;
@@ -23,6 +24,7 @@ mod node;
 pub mod options;
 mod outputs;
 mod overrides;
+mod pack;
 #[cfg(feature = "device")]
 mod placement;
 pub mod profile;
@@ -52,14 +54,14 @@ use crate::fork::Mutex;
 use crate::graph::ir::{Dim, Metadata, ValueId, ValueKind};
 use crate::graph::node::panic_message;
 use crate::graph::{
-    Executable, Graph, LoopBudget, LoopLimits, NodeError, Observer, Resources, RunError, RunState, StepEvent, Stop,
-    Stopped, Value,
+    Executable, Graph, LoopBudget, LoopLimits, Observer, Resources, RunError, RunState, StepEvent, Stop, Value,
 };
 use crate::onnx::{self, ExternalData, ModelError};
+use crate::packed::{self, PackedFile};
 use crate::record;
 use crate::tensor::destination::Destination;
-use crate::tensor::{BufferPool, DType, Tensor, TensorSpec};
-use crate::threads::{Threads, ThreadsError};
+use crate::tensor::{BufferPool, DType, Tensor};
+use crate::threads::Threads;
 
 pub use crate::exec::ShareStats;
 pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
@@ -67,6 +69,7 @@ pub use crate::graph::Cancel;
 pub use compile::Description;
 #[cfg(feature = "device")]
 pub use device::DeviceStats;
+pub use error::SessionError;
 use footprint::Footprint;
 use heap::Heap;
 use idle::Idle;
@@ -74,9 +77,11 @@ pub use kiln_kernels::cpu::{Numerics, Precision};
 use names::Names;
 pub use options::{RunOptions, SessionOptions};
 use overrides::Overrides;
+pub use pack::PackReport;
 pub use profile::{NodeProfile, Profile};
 pub use records::{CacheKind, ChoiceBlob, UnknownKind};
 use rehearsal::Requests;
+use structure::Digest;
 pub use trace::Trace;
 pub use verbose::Verbose;
 
@@ -87,132 +92,6 @@ struct Upload {
     host: ValueId,
     /// The value that the device's nodes read.
     there: ValueId,
-}
-
-/// Why a session could not be made, or a request not be served.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SessionError {
-    /// The model file could not be read as a model.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    /// The model needs what Kiln does not support; all of it at once.
-    #[error("the model is not supported: {}", .0.join("; "))]
-    Unsupported(Vec<String>),
-    /// A node breaks its operator's rules.
-    #[error("node '{node}': {reason}")]
-    InvalidNode {
-        /// The node.
-        node: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// An input of a request is missing, unknown, or of another type or shape than the model declares.
-    #[error("input '{name}': {reason}")]
-    Input {
-        /// The input.
-        name: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Two dimensions of inputs that have one name in the model differ, and the graph without its names is not
-    /// available: a model that came from memory has freed its weights.
-    #[error(
-        "dimension '{name}' is {} in input '{}' (axis {}) and {} in input '{}' (axis {})",
-        first.2, first.0, first.1, second.2, second.0, second.1
-    )]
-    Dimension {
-        /// The dimension.
-        name: String,
-        /// An input, its axis, and the size there.
-        first: (String, usize, usize),
-        /// Another input, its axis, and the size there.
-        second: (String, usize, usize),
-    },
-    /// An output is not a tensor where the request asks for one ([`Session::run_values`] takes other values too), or
-    /// cannot be bound to the memory that the request has for it.
-    #[error("output '{name}': {reason}")]
-    Output {
-        /// The output.
-        name: String,
-        /// What it is, or why.
-        reason: String,
-    },
-    /// An output is of another type or shape than the memory that it is bound to ([`Session::run_into`]).
-    #[error(
-        "output '{name}': it is {} {:?}, bound to memory for {} {:?}",
-        made.dtype, made.shape, bound.dtype, bound.shape
-    )]
-    Bound {
-        /// The output.
-        name: String,
-        /// What the memory is for.
-        bound: TensorSpec,
-        /// What the model made.
-        made: TensorSpec,
-    },
-    /// [`SessionOptions::taps`] names a value that is not in the model's graph.
-    #[error("the graph has no value '{name}'; the nearest are {}", .near.join(", "))]
-    UnknownValue {
-        /// The name.
-        name: String,
-        /// Similar names of values, the most similar first.
-        near: Vec<String>,
-    },
-    /// A node failed, or the request was ended early ([`RunError::stopped`]).
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// Loading took longer than its limit.
-    #[error("loading ended{}: {why}", before(node))]
-    LoadStopped {
-        /// The node that was not made; empty while the file or what nodes keep of it is read.
-        node: String,
-        /// Why.
-        why: Stopped,
-    },
-    /// There was no memory for what the model's sizes ask for while it was loaded.
-    #[error("loading ended{}: {refused}", before(node))]
-    Memory {
-        /// The node that was not made; empty while the file or what nodes keep of it is read.
-        node: String,
-        /// What was asked for.
-        refused: Refused,
-    },
-    /// The device could not be prepared: it has no room for the model's constants.
-    #[error("device: {0}")]
-    Device(#[from] NodeError),
-    /// A panic while loading: a fault of Kiln's own. [`SessionError::is_fault`] is true for those of requests, too.
-    #[error("loading the model met a fault of Kiln's own, please report it: {0}")]
-    Panicked(String),
-    /// Threads could not be started.
-    #[error(transparent)]
-    Threads(#[from] ThreadsError),
-}
-
-/// Where loading ended.
-fn before(node: &str) -> String {
-    if node.is_empty() { String::new() } else { format!(" before node '{node}' was made") }
-}
-
-impl SessionError {
-    /// Loading that was refused memory, because `stop` has ended it or because there is none.
-    fn of_refused(refused: Refused, node: &str, stop: Option<&Stop>) -> SessionError {
-        let node = node.to_owned();
-        match (refused, stop.map(Stop::check)) {
-            (Refused::Over { .. }, Some(Err(why))) => SessionError::LoadStopped { node, why },
-            _ => SessionError::Memory { node, refused },
-        }
-    }
-
-    /// Whether it comes from a panic: a fault of Kiln's own, whatever the model and the request are.
-    #[must_use]
-    pub fn is_fault(&self) -> bool {
-        match self {
-            SessionError::Panicked(_) => true,
-            SessionError::Run(error) => error.is_fault(),
-            _ => false,
-        }
-    }
 }
 
 /// A declared input or output of the model.
@@ -267,6 +146,19 @@ fn attempt<T>(
     })
 }
 
+/// What loading makes of a model.
+struct Made {
+    executable: Executable,
+    description: Description,
+    overrides: Option<Overrides>,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    metadata: Arc<Metadata>,
+    /// Bytes of its constants.
+    constants: usize,
+    packed: Option<Arc<PackedFile>>,
+}
+
 /// A loaded model.
 pub struct Session {
     /// Its name in the last line of a crash: the file's, or the graph's own.
@@ -279,6 +171,8 @@ pub struct Session {
     outputs: Vec<Port>,
     metadata: Arc<Metadata>,
     description: Description,
+    /// The file that its weights are mapped from, if it is a packed model.
+    packed: Option<Arc<PackedFile>>,
     build: BuildCx,
     /// The tuner, which measures while no request runs, if tuning is on.
     tuner: Option<Tuner>,
@@ -304,11 +198,14 @@ pub struct Session {
 }
 
 impl Session {
-    /// Loads an ONNX file.
+    /// Loads an ONNX file, or a packed model ([`Session::pack`]).
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Session, SessionError> {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();
         attempt(&name, &begun, || {
+            if packed::is_packed(path) {
+                return Session::load_packed(path, name.clone(), options, &begun);
+            }
             Session::make(onnx::load(path, &options.onnx_limits())?, name.clone(), options, &begun)
         })
     }
@@ -383,10 +280,26 @@ impl Session {
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
         // What every process builds at load (packed weights, constants) comes before executors of earlier requests.
         let (executable, description) = compile::compile(graph, options, &build, &threads, begun.stop.as_ref())?;
+        let made = Made { executable, description, overrides, inputs, outputs, metadata, constants, packed: None };
+        Ok(Session::assemble(made, name, &digest, build, threads, options, begun))
+    }
+
+    /// A session around an executable.
+    fn assemble(
+        made: Made,
+        name: String,
+        digest: &Digest,
+        build: BuildCx,
+        threads: Threads,
+        options: &SessionOptions,
+        begun: &LoadClock,
+    ) -> Session {
+        let Made { executable, description, overrides, inputs, outputs, metadata, constants, packed } = made;
+        let names = Names::of(&inputs);
         // Requested before the model was read, so most of the answer's time has passed.
         build.records.await_remote();
         let buffers = BufferPool::bounded(options.buffer_bytes, options.memory_bytes);
-        let footprint = Footprint::prepare(&digest, &build, options, &buffers, &threads, begun);
+        let footprint = Footprint::prepare(digest, &build, options, &buffers, &threads, begun);
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };
@@ -400,6 +313,7 @@ impl Session {
             outputs,
             metadata,
             description,
+            packed,
             build,
             tuner,
             share: Share::default(),
@@ -418,7 +332,7 @@ impl Session {
             warmed: 0,
         };
         session.warmed = session.rehearse(begun);
-        Ok(session)
+        session
     }
 
     /// The inputs that a request gives, in the model's order.
@@ -548,7 +462,10 @@ impl Session {
                 Refused::catch(make).unwrap_or_else(|refused| Err(SessionError::of_refused(refused, "", None)))?
             }
             (None, Some(disagreement)) => return Err(disagreement.error(&self.inputs)),
-            (None, None) => None,
+            (None, None) => {
+                self.expect_defaults(&ordered)?;
+                None
+            }
         };
         let (executable, idle) =
             variant.as_deref().map_or((&self.executable, &self.idle), |variant| (&variant.executable, &variant.idle));

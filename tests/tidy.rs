@@ -28,7 +28,7 @@ const FLOORS: &[&[&str]] = &[
     &["exec"],
     &["graph"],
     &["ops"],
-    &["onnx"],
+    &["onnx", "packed"],
     &["session"],
 ];
 

@@ -7,6 +7,7 @@
 
 mod foreign;
 pub mod leaving;
+mod mapped;
 mod pace;
 
 use std::io;
@@ -22,6 +23,7 @@ use rustix::param::page_size;
 
 pub use foreign::{Foreign, ForeignMut};
 use leaving::Leaving;
+pub use mapped::{FileId, Mapped, MappedPart};
 use pace::Pace;
 
 use crate::memory;

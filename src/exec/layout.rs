@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn packed_weights_are_what_their_product_expects_and_nothing_else_is() {
         let isa = Isa::Portable;
-        let packed = weights::matmul(isa, Elements::F32, &[1.0; 9 * 20][..], [1, 9, 20], false, 1.0).unwrap();
+        let packed = weights::matmul(&isa.into(), Elements::F32, &[1.0; 9 * 20][..], [1, 9, 20], false, 1.0).unwrap();
         let layout = TensorLayout::from_blob(&TensorLayout::of_matmul(isa, &packed).blob().unwrap()).unwrap();
         let vectors = packed.vectors as u8;
         let expected = |isa, n, vectors| TensorLayout::expected_by_matmul(&product(isa, n, Stored::Packed(vectors)));

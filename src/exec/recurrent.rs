@@ -3,13 +3,13 @@
 
 use kiln_kernels::cpu::recurrent::{Cell, DirectionWeights, Recurrent, RecurrentShape};
 use kiln_kernels::cpu::{Elements, PackedWeights};
-use kiln_kernels::{CodeSource, Isa, KernelError, Result as KernelResult};
+use kiln_kernels::{CodeSource, KernelError, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::key::{ExecutorKey, Problem};
 use super::target::Target;
-use super::weights::{self, MatMulWeights};
+use super::weights::{self, MatMulWeights, Packing};
 use crate::tensor::Tensor;
 
 /// Everything that determines an executor of a recurrent layer.
@@ -106,7 +106,7 @@ pub fn elements(asked: Elements, w: &Tensor, r: &Tensor) -> Elements {
 ///
 /// Where they hold less.
 pub fn pack(
-    isa: Isa,
+    packing: &Packing<'_>,
     elements: Elements,
     cell: Cell,
     [directions, input, hidden]: [usize; 3],
@@ -118,7 +118,7 @@ pub fn pack(
         let (have, need) = (plain.len(), first + rows * columns);
         let short = || KernelError::Bounds { family: "recurrent", operand: "weights", have, need };
         let part = plain.part(first, [columns, rows]).ok().flatten().ok_or_else(short)?;
-        weights::matmul(isa, elements, part.pieces().map_err(|_| short())?, [1, rows, columns], true, 1.0)
+        weights::matmul(packing, elements, part.pieces().map_err(|_| short())?, [1, rows, columns], true, 1.0)
     };
     let part = |all: &'_ [f32], direction: usize, len: usize| -> Vec<f32> {
         all.iter().skip(direction * len).take(len).copied().collect()
@@ -157,6 +157,7 @@ pub fn pack(
 
 #[cfg(test)]
 mod tests {
+    use kiln_kernels::Isa;
     use kiln_kernels::cpu::PackedElement;
 
     use super::*;
@@ -177,11 +178,11 @@ mod tests {
         for linear_before_reset in [false, true] {
             let plain = PlainWeights { w: &w, r: &r, b: None, p: None };
             let cell = Cell::Gru { linear_before_reset };
-            let packed = pack(Isa::Avx2, Elements::F16, cell, [2, 5, 4], &plain).unwrap();
+            let packed = pack(&Isa::Avx2.into(), Elements::F16, cell, [2, 5, 4], &plain).unwrap();
             for direction in packed.iter().map(PackedDirection::view) {
                 assert!(direction.input.is_of(PackedElement::F16) && direction.recurrent.is_of(PackedElement::F16));
             }
-            assert!(pack(Isa::Avx2, Elements::F16, cell, [3, 5, 4], &plain).is_err(), "no third direction");
+            assert!(pack(&Isa::Avx2.into(), Elements::F16, cell, [3, 5, 4], &plain).is_err(), "no third direction");
         }
         assert!(w.compact_form().is_some() && r.compact_form().is_some());
     }

@@ -8,6 +8,7 @@
 //! the layout and of a few lines of what was packed; what is equal is decided by comparing all of it, which costs
 //! nothing where nothing is shared. The registry holds no copy alive: the last node lets go of it.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, Weak};
 
@@ -19,7 +20,9 @@ use kiln_kernels::cpu::quantized::{
     self, Form, IntegerSizes, Layout, PackedIntegers, PackedIntegersMut, Steps, WeightSource,
 };
 use kiln_kernels::cpu::{Elements, PackedElement, PackedWeights, PackedWeightsMut};
+use kiln_kernels::extent::Foreign;
 use kiln_kernels::{Isa, KernelError, Result as KernelResult};
+use serde::{Deserialize, Serialize};
 
 use crate::fork::{Mutex, stay};
 use crate::tensor::pieces::PIECE;
@@ -50,6 +53,14 @@ impl Packed {
         Packed { buffer, words }
     }
 
+    /// Words that were packed before, in memory of their own: a packed model's file. `None` if they do not lie as words
+    /// do, or there are fewer.
+    #[must_use]
+    pub fn of_foreign(bytes: Foreign, words: usize) -> Option<Packed> {
+        let fits = bytes.bytes().len() == words.checked_mul(4)? && bytes.bytes().as_ptr().addr().is_multiple_of(64);
+        fits.then(|| Packed { buffer: Buffer::foreign(bytes), words })
+    }
+
     /// The weights, which were packed in these elements.
     #[must_use]
     pub fn weights(&self, elements: Elements) -> PackedWeights<'_> {
@@ -68,6 +79,67 @@ impl Packed {
 
     fn words_mut(&mut self) -> &mut [u32] {
         &mut bytemuck::cast_slice_mut(self.buffer.bytes_mut())[..self.words]
+    }
+}
+
+/// Where packed weights of a model lie ready, or are noted when they are packed: a packed model's file.
+pub trait Shelf: Sync {
+    /// The packed weights of that place, if they are there in that layout with that many words.
+    fn take(&self, place: Place, layout: &str, words: usize) -> Option<Arc<Packed>>;
+
+    /// Notes weights that were packed at that place.
+    fn put(&self, place: Place, layout: &str, packed: &Arc<Packed>);
+}
+
+/// Which packing of a model it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place {
+    /// The graph, in the order in which they are made: the model's first, then the bodies in it.
+    pub graph: u32,
+    /// The node, by its index in the graph.
+    pub node: u32,
+    /// The packing among those of the node.
+    pub turn: u32,
+}
+
+/// For which level a node packs its weights, and the shelf that may have them.
+pub struct Packing<'a> {
+    isa: Isa,
+    shelf: Option<&'a dyn Shelf>,
+    /// The place of the next packing.
+    next: Cell<Place>,
+}
+
+impl<'a> Packing<'a> {
+    /// For node `node` of graph `graph`, with what that shelf has.
+    #[must_use]
+    pub fn of_node(isa: Isa, shelf: Option<&'a dyn Shelf>, graph: u32, node: u32) -> Packing<'a> {
+        Packing { isa, shelf, next: Cell::new(Place { graph, node, turn: 0 }) }
+    }
+
+    /// From a shelf, or packed; equal weights in equal layout are there once.
+    fn find_or_pack(
+        &self,
+        layout: &str,
+        words: usize,
+        pack: impl FnOnce(&mut [u32]) -> KernelResult<()>,
+    ) -> KernelResult<Arc<Packed>> {
+        let Some(shelf) = self.shelf else { return find_or_pack(layout, words, pack) };
+        let place = self.next.get();
+        self.next.set(Place { turn: place.turn + 1, ..place });
+        if let Some(packed) = shelf.take(place, layout, words) {
+            return Ok(packed);
+        }
+        let packed = find_or_pack(layout, words, pack)?;
+        shelf.put(place, layout, &packed);
+        Ok(packed)
+    }
+}
+
+impl From<Isa> for Packing<'_> {
+    /// Without a shelf.
+    fn from(isa: Isa) -> Self {
+        Packing::of_node(isa, None, 0, 0)
     }
 }
 
@@ -138,20 +210,21 @@ pub fn elements(asked: Elements, matrix: &Tensor, scale: f32) -> Elements {
 ///
 /// Where `weights` does not hold that many elements.
 pub fn matmul<'a>(
-    isa: Isa,
+    packing: &Packing<'_>,
     elements: Elements,
     weights: impl Into<Pieces<'a>>,
     [count, k, n]: [usize; 3],
     transposed: bool,
     scale: f32,
 ) -> KernelResult<MatMulWeights> {
+    let isa = packing.isa;
     let vectors = elements.panel_vectors(isa, n);
     let panels = Panels { rows: elements.words(k), columns: n, width: vectors * isa.lanes() };
     // The layout of bf16 pairs is the same for AMX and for vectors, except for the rows that panels are padded to.
     let element = PackedElement::from(elements);
     let layout = format!("matmul {count} {k} {n} {} {} {element:?}", panels.width, panels.rows);
     let mut weights = weights.into();
-    let packed = find_or_pack(&layout, count * panels.len(), |out| {
+    let packed = packing.find_or_pack(&layout, count * panels.len(), |out| {
         if panels.is_empty() {
             return Ok(());
         }
@@ -219,12 +292,13 @@ fn piece<'a>(weights: &'a mut Pieces<'_>, range: Range<usize>) -> KernelResult<&
 ///
 /// Where the sizes make no sense, or `weights` does not hold that many elements.
 pub fn conv<'a>(
-    isa: Isa,
+    packing: &Packing<'_>,
     elements: Elements,
     weights: impl Into<Pieces<'a>>,
     sizes: &Weights,
 ) -> KernelResult<Arc<Packed>> {
     sizes.validate()?;
+    let isa = packing.isa;
     let layout = sizes.layout(isa, elements);
     let mut weights = weights.into();
     if weights.len() != sizes.len() {
@@ -233,7 +307,7 @@ pub fn conv<'a>(
     }
     // Two levels may lay weights out alike, but not under the same names.
     let name = format!("conv {} {sizes:?} {layout:?}", isa.lanes());
-    find_or_pack(&name, sizes.packed_len(isa, layout), |out| {
+    packing.find_or_pack(&name, sizes.packed_len(isa, layout), |out| {
         sizes.parts(isa, layout).into_iter().try_for_each(|part| {
             let plain = piece(&mut weights, part.elements)?;
             part.sizes.pack(isa, layout, plain, PackedWeightsMut::new(layout.elements(), &mut out[part.packed]))
@@ -266,8 +340,14 @@ impl QuantizedWeights {
 /// # Errors
 ///
 /// Where the sizes make no sense, or the source does not fit them.
-pub fn quantized(isa: Isa, source: &WeightSource<'_>, sizes: &Weights, steps: Steps) -> KernelResult<QuantizedWeights> {
+pub fn quantized(
+    packing: &Packing<'_>,
+    source: &WeightSource<'_>,
+    sizes: &Weights,
+    steps: Steps,
+) -> KernelResult<QuantizedWeights> {
     sizes.validate()?;
+    let isa = packing.isa;
     let form = match source.fits_bytes(sizes)? {
         true if Form::Tiles.usable(isa) && Form::tiles_pay(sizes) => Form::Tiles,
         true if Form::Bytes.usable(isa) => Form::Bytes,
@@ -278,7 +358,7 @@ pub fn quantized(isa: Isa, source: &WeightSource<'_>, sizes: &Weights, steps: St
     let packed_sizes = layout.packed(isa, sizes);
     let WeightSource { data: _, signed, zeros, filter, channel, tap } = source;
     let name = format!("quantized {} {sizes:?} {layout:?} {signed} {zeros:?} {filter} {channel} {tap}", isa.lanes());
-    let packed = find_or_pack(&name, packed_sizes.words(), |out| {
+    let packed = packing.find_or_pack(&name, packed_sizes.words(), |out| {
         quantized::weights::pack(isa, sizes, layout, source, PackedIntegersMut::new(packed_sizes, out)?)
     })?;
     Ok(QuantizedWeights { form, sizes: packed_sizes, packed })
@@ -303,13 +383,14 @@ impl BlockWeights {
 /// # Errors
 ///
 /// Where the source does not fit the panels, or these cannot be addressed.
-pub fn blockwise(panels: &BlockPanels, source: &BlockSource<'_>) -> KernelResult<BlockWeights> {
+pub fn blockwise(packing: &Packing<'_>, panels: &BlockPanels, source: &BlockSource<'_>) -> KernelResult<BlockWeights> {
     if !panels.is_addressable() {
         let reason = format!("weights of {panels:?}");
         return Err(KernelError::Unsupported { family: "pack", reason });
     }
     let name = format!("blockwise {panels:?} {}", source.signed);
-    let packed = find_or_pack(&name, panels.bytes() / 4, |out| panels.pack(source, bytemuck::cast_slice_mut(out)))?;
+    let packed =
+        packing.find_or_pack(&name, panels.bytes() / 4, |out| panels.pack(source, bytemuck::cast_slice_mut(out)))?;
     Ok(BlockWeights { packed })
 }
 
@@ -373,15 +454,16 @@ mod tests {
     #[test]
     fn equal_weights_in_equal_layout_are_packed_once_and_freed_with_the_last_holder() {
         let weights: Vec<f32> = (0..6 * 20).map(|i| i as f32 + 0.125).collect();
-        let first = matmul(Isa::Portable, Elements::F32, &weights[..], [1, 6, 20], false, 1.0).unwrap();
-        let second = matmul(Isa::Portable, Elements::F32, &weights.clone()[..], [1, 6, 20], false, 1.0).unwrap();
+        let first = matmul(&Isa::Portable.into(), Elements::F32, &weights[..], [1, 6, 20], false, 1.0).unwrap();
+        let second =
+            matmul(&Isa::Portable.into(), Elements::F32, &weights.clone()[..], [1, 6, 20], false, 1.0).unwrap();
         assert!(Arc::ptr_eq(&first.packed, &second.packed));
         for other in [
-            matmul(Isa::Portable, Elements::F32, &weights[..], [1, 20, 6], false, 1.0).unwrap(),
-            matmul(Isa::Portable, Elements::F32, &weights[..], [1, 6, 20], true, 1.0).unwrap(),
-            matmul(Isa::Portable, Elements::F32, &weights[..], [1, 6, 20], false, 2.0).unwrap(),
-            matmul(Isa::Avx512, Elements::F32, &weights[..], [1, 6, 20], false, 1.0).unwrap(),
-            matmul(Isa::Portable, Elements::Bf16, &weights[..], [1, 6, 20], false, 1.0).unwrap(),
+            matmul(&Isa::Portable.into(), Elements::F32, &weights[..], [1, 20, 6], false, 1.0).unwrap(),
+            matmul(&Isa::Portable.into(), Elements::F32, &weights[..], [1, 6, 20], true, 1.0).unwrap(),
+            matmul(&Isa::Portable.into(), Elements::F32, &weights[..], [1, 6, 20], false, 2.0).unwrap(),
+            matmul(&Isa::Avx512.into(), Elements::F32, &weights[..], [1, 6, 20], false, 1.0).unwrap(),
+            matmul(&Isa::Portable.into(), Elements::Bf16, &weights[..], [1, 6, 20], false, 1.0).unwrap(),
         ] {
             assert!(!Arc::ptr_eq(&first.packed, &other.packed));
         }
@@ -397,7 +479,7 @@ mod tests {
             let mut weights = vec![0.0; 200 * 64];
             weights[64 * 3 + odd] = 1.0;
             let packed = |weights: &[f32]| {
-                matmul(Isa::Portable, Elements::F32, weights, [1, 200, 64], false, 1.0).unwrap().packed
+                matmul(&Isa::Portable.into(), Elements::F32, weights, [1, 200, 64], false, 1.0).unwrap().packed
             };
             let first = packed(&weights);
             assert!(different.iter().all(|other| !Arc::ptr_eq(other, &first)));
@@ -420,16 +502,17 @@ mod tests {
         for elements in [Elements::F32, Elements::Bf16] {
             for (transposed, count) in [(false, 1), (true, 1), (false, 5), (true, 5)] {
                 let sizes = [count, 1500 / count, 75];
-                let stored = matmul(Isa::Avx2, elements, tensor.pieces().unwrap(), sizes, transposed, 0.5).unwrap();
-                let memory = matmul(Isa::Avx2, elements, &numbers[..], sizes, transposed, 0.5).unwrap();
+                let stored =
+                    matmul(&Isa::Avx2.into(), elements, tensor.pieces().unwrap(), sizes, transposed, 0.5).unwrap();
+                let memory = matmul(&Isa::Avx2.into(), elements, &numbers[..], sizes, transposed, 0.5).unwrap();
                 assert!(Arc::ptr_eq(&stored.packed, &memory.packed), "{elements:?} {transposed} {count}");
             }
         }
         let sizes = Weights { channels: 25, filters: 500, groups: 1, kernel: [1, 3, 3], transposed: None };
-        let stored = conv(Isa::Avx2, Elements::F32, tensor.pieces().unwrap(), &sizes).unwrap();
-        assert!(Arc::ptr_eq(&stored, &conv(Isa::Avx2, Elements::F32, &numbers[..], &sizes).unwrap()));
+        let stored = conv(&Isa::Avx2.into(), Elements::F32, tensor.pieces().unwrap(), &sizes).unwrap();
+        assert!(Arc::ptr_eq(&stored, &conv(&Isa::Avx2.into(), Elements::F32, &numbers[..], &sizes).unwrap()));
         assert!(tensor.pieces().unwrap().is_stored());
-        assert!(matmul(Isa::Avx2, Elements::F32, tensor.pieces().unwrap(), [1, 1501, 75], true, 1.0).is_err());
+        assert!(matmul(&Isa::Avx2.into(), Elements::F32, tensor.pieces().unwrap(), [1, 1501, 75], true, 1.0).is_err());
     }
 
     #[test]
@@ -452,13 +535,13 @@ mod tests {
             for (transposed, count) in [(false, 1), (true, 1), (false, 5)] {
                 let sizes = [count, 1500 / count, 75];
                 let pieces = || tensor.pieces().unwrap();
-                let packed = matmul(Isa::Avx2, Elements::F32, pieces(), sizes, transposed, 0.5).unwrap();
-                let plain = matmul(Isa::Avx2, Elements::F32, &numbers[..], sizes, transposed, 0.5).unwrap();
+                let packed = matmul(&Isa::Avx2.into(), Elements::F32, pieces(), sizes, transposed, 0.5).unwrap();
+                let plain = matmul(&Isa::Avx2.into(), Elements::F32, &numbers[..], sizes, transposed, 0.5).unwrap();
                 assert!(Arc::ptr_eq(&packed.packed, &plain.packed), "{transposed} {count}");
             }
             let sizes = Weights { channels: 25, filters: 500, groups: 1, kernel: [1, 3, 3], transposed: None };
-            let packed = conv(Isa::Avx2, Elements::F32, tensor.pieces().unwrap(), &sizes).unwrap();
-            assert!(Arc::ptr_eq(&packed, &conv(Isa::Avx2, Elements::F32, &numbers[..], &sizes).unwrap()));
+            let packed = conv(&Isa::Avx2.into(), Elements::F32, tensor.pieces().unwrap(), &sizes).unwrap();
+            assert!(Arc::ptr_eq(&packed, &conv(&Isa::Avx2.into(), Elements::F32, &numbers[..], &sizes).unwrap()));
             assert!(tensor.compact_form().is_some() && tensor.pieces().unwrap().is_stored());
         }
         assert!(in_file.is_in_file(), "the bytes were read a piece at a time, too");
@@ -490,7 +573,8 @@ mod tests {
         let tensor = Tensor::compact(stored, crate::tensor::Expansion::default()).unwrap();
         for isa in [Isa::Avx2, Isa::Avx512] {
             for (transposed, [k, n]) in [(false, [301, 75]), (true, [75, 301])] {
-                let packed = matmul(isa, Elements::F16, tensor.pieces().unwrap(), [1, k, n], transposed, 1.0).unwrap();
+                let packed =
+                    matmul(&isa.into(), Elements::F16, tensor.pieces().unwrap(), [1, k, n], transposed, 1.0).unwrap();
                 let PackedWeights::F16(found) = packed.view() else { panic!("halves") };
                 let panels = Panels { rows: k.next_multiple_of(2), columns: n, width: packed.vectors * isa.lanes() };
                 for (at, &bits) in found.iter().enumerate() {
@@ -507,9 +591,12 @@ mod tests {
     #[test]
     fn matrices_of_a_stack_follow_each_other() {
         let weights: Vec<f32> = (0..2 * 3 * 4).map(|i| i as f32).collect();
-        let stack = matmul(Isa::Portable, Elements::F32, &weights[..], [2, 3, 4], false, 1.0).unwrap();
-        let second = matmul(Isa::Portable, Elements::F32, &weights[12..], [1, 3, 4], false, 1.0).unwrap();
+        let stack = matmul(&Isa::Portable.into(), Elements::F32, &weights[..], [2, 3, 4], false, 1.0).unwrap();
+        let second = matmul(&Isa::Portable.into(), Elements::F32, &weights[12..], [1, 3, 4], false, 1.0).unwrap();
         assert_eq!(stack.packed.bytes()[stack.step * 4..], *second.packed.bytes());
-        assert!(matmul(Isa::Portable, Elements::F32, &weights[..], [3, 3, 4], false, 1.0).is_err(), "too few elements");
+        assert!(
+            matmul(&Isa::Portable.into(), Elements::F32, &weights[..], [3, 3, 4], false, 1.0).is_err(),
+            "too few elements"
+        );
     }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::tensor::{Backing, DType, Tensor};
 
 /// A value (an edge) of a graph, by its index in [`Graph::values`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ValueId(pub u32);
 
 impl ValueId {
@@ -20,7 +21,7 @@ impl ValueId {
 }
 
 /// One declared dimension.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Dim {
     /// Known when the model was written.
     Fixed(usize),
@@ -53,7 +54,7 @@ impl std::fmt::Display for Dim {
 }
 
 /// The kind of a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ValueKind {
     /// A tensor; also where nothing is declared.
     #[default]
@@ -84,7 +85,7 @@ impl std::fmt::Display for ValueKind {
 }
 
 /// What the model declares about a value.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ValueInfo {
     /// Its name in the model, unique; made up for values that passes add.
     pub name: String,
@@ -236,7 +237,7 @@ impl NodeDesc {
 }
 
 /// What a model says of itself beside its graph. Nothing of it changes what is computed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// The tool that wrote the model.
     pub producer_name: String,

@@ -221,7 +221,7 @@ fn finish(
     bias: Option<usize>,
 ) -> Result<Box<dyn Node>, OpError> {
     let shape = BlockProductShape { m: 1, n: given.n as u64, k: given.k as u64, format, bias: bias.is_some(), left };
-    let weights = weights::blockwise(&shape.panels(cx.build.isa), source)
+    let weights = weights::blockwise(cx.packing, &shape.panels(cx.build.isa), source)
         .map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
     let kept = (0..cx.node.inputs.len().min(4)).fold(0, |kept, index| kept | 1 << index) & PACKED_INPUTS;
     Ok(Box::new(BlockwiseMatMul { shape, weights, bias, kept }))

@@ -103,7 +103,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         let sizes = conv.attributes.weights(tensor.shape()).map_err(|error| invalid(&error))?;
         let plain = tensor.pieces().map_err(|error| invalid(&error))?;
         let elements = sizes.elements(weights::elements(cx.build.elements(), tensor, 1.0));
-        let packed = weights::conv(cx.build.isa, elements, plain, &sizes).map_err(|error| invalid(&error))?;
+        let packed = weights::conv(cx.packing, elements, plain, &sizes).map_err(|error| invalid(&error))?;
         conv.weights = Some(KnownWeights { shape: Shape::from_slice(tensor.shape()), elements, packed });
     }
     if conv.output.is_some() && !conv.takes_bf16() {

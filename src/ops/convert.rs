@@ -119,7 +119,7 @@ fn through(cx: &LoadCx<'_>, make: MakeNode, rule: Rule, converted_outputs: usize
         return make(cx);
     }
     let (graph, node, mut constants) = converted_surroundings(cx, rule)?;
-    let inner = make(&LoadCx { node: &node, graph: &graph, build: cx.build })?;
+    let inner = make(&LoadCx { node: &node, graph: &graph, ..*cx })?;
     let kept = inner.kept_inputs();
     for (index, constant) in constants.iter_mut().enumerate() {
         match constant {

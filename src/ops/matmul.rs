@@ -140,7 +140,7 @@ fn finish(cx: &LoadCx<'_>, mut node: MatMul) -> Result<Box<dyn Node>, OpError> {
         let [k, n] = if transposed { [matrix[1], matrix[0]] } else { matrix };
         let elements = weights::elements(cx.build.elements(), tensor, node.scale);
         let numbers = tensor.pieces().map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
-        let packed = weights::matmul(cx.build.isa, elements, numbers, [batch, k, n], transposed, node.scale)
+        let packed = weights::matmul(cx.packing, elements, numbers, [batch, k, n], transposed, node.scale)
             .map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
         // The factor is in the weights now.
         node.scale = 1.0;

@@ -177,7 +177,7 @@ fn matrix(
     let bytes = &weights.bytes()[direction * rows * columns..][..rows * columns];
     let source = WeightSource::matrix(bytes, signed, &zeros, [rows, columns], false);
     let sizes = Weights { channels: rows, filters: columns, groups: 1, kernel: [1; 3], transposed: None };
-    let packed = weights::quantized(cx.build.isa, &source, &sizes, Steps::ONE);
+    let packed = weights::quantized(cx.packing, &source, &sizes, Steps::ONE);
     let packed = packed.map_err(|error| OpError::invalid(node, error.to_string()))?;
     Ok(Matrix { packed, scale, rows, columns })
 }

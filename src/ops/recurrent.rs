@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::convert::through_f32;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::recurrent::{PackedDirection, PlainWeights, elements, pack};
+use crate::exec::weights::Packing;
 use crate::graph::operators::lower::function;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx, operators};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
@@ -74,7 +75,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if let (Some(w), Some(r), true, true) = (constant(W), constant(R), known(B), known(P) || !cell.has_memory()) {
         let peepholes = if cell.has_memory() { constant(P) } else { None };
         layer.elements = elements(cx.build.elements(), w, r);
-        let packed = layer.pack(w, r, constant(B), peepholes);
+        let packed = layer.pack(cx.packing, w, r, constant(B), peepholes);
         layer.packed = Some(packed.map_err(|error| OpError::invalid(node, error.to_string()))?);
     }
     Ok(Box::new(layer))
@@ -164,6 +165,7 @@ impl Layer {
 
     fn pack(
         &self,
+        packing: &Packing<'_>,
         w: &Tensor,
         r: &Tensor,
         b: Option<&Tensor>,
@@ -172,7 +174,7 @@ impl Layer {
         let Sizes { input, hidden } = self.sizes(w, r, b, p)?;
         let plain =
             PlainWeights { w, r, b: b.map(Tensor::as_slice).transpose()?, p: p.map(Tensor::as_slice).transpose()? };
-        Ok(pack(self.isa, self.elements, self.cell, [self.directions.len(), input, hidden], &plain)?)
+        Ok(pack(packing, self.elements, self.cell, [self.directions.len(), input, hidden], &plain)?)
     }
 
     /// Steps and sequences of an input.
@@ -263,7 +265,7 @@ impl Node for Layer {
         let c = if self.cell.has_memory() { io.optional(C) } else { None };
         let fresh = match &self.packed {
             Some(_) => None,
-            None => Some(self.pack(io.input(W)?, io.input(R)?, io.optional(B), peepholes)?),
+            None => Some(self.pack(&self.isa.into(), io.input(W)?, io.input(R)?, io.optional(B), peepholes)?),
         };
         let packed = self.packed.as_ref().or(fresh.as_ref()).map_or(&[][..], Vec::as_slice);
         let weights: Vec<DirectionWeights<'_>> = packed.iter().map(PackedDirection::view).collect();

@@ -224,7 +224,7 @@ fn nodes_infer_by_value_where_no_rule_does() {
             let Some(sample) = samples::of(row, &mut random) else { break };
             let (graph, node) = of_sample(row, &sample, &sample.filled(&mut random));
             let make = lookup(row.domain, row.name).expect("a maker");
-            let made = make(&super::LoadCx { node: &node, graph: &graph, build: &build });
+            let made = make(&super::LoadCx { node: &node, graph: &graph, build: &build, packing: &build.isa.into() });
             let made = made.unwrap_or_else(|error| panic!("{}: {error}", row.name));
             assert!(made.by_value().is_none(), "{} has a rule", row.name);
         }

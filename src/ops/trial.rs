@@ -184,7 +184,8 @@ pub(crate) fn run_node_on(
 ) -> Result<Ran, String> {
     let build = build_cx();
     let make = make.or_else(|| lookup(&node.domain, &node.op)).ok_or("no such operator")?;
-    let running = make(&LoadCx { node, graph, build: &build }).map_err(|error| error.to_string())?;
+    let running =
+        make(&LoadCx { node, graph, build: &build, packing: &build.isa.into() }).map_err(|error| error.to_string())?;
     // Importing refuses it before; here makers say first what they have to say.
     if let Some(refusal) = operators::of(node).and_then(|row| row.refusal(node)) {
         return Err(format!("{refusal:?}"));

@@ -15,6 +15,7 @@ use super::options::SessionOptions;
 use super::placement::place;
 use super::{Port, SessionError, Upload};
 use crate::exec::BuildCx;
+use crate::exec::weights::{Packing, Shelf};
 #[cfg(feature = "device")]
 use crate::graph::device::transfer::to_device;
 use crate::graph::facts::{self, Fact, Facts, Size};
@@ -66,6 +67,22 @@ pub(super) fn compile(
     parallel: &dyn Parallel,
     stop: Option<&Stop>,
 ) -> Result<(Executable, Description), SessionError> {
+    let passes = optimise(&mut graph, options, build, stop);
+    #[cfg(feature = "device")]
+    let uploads = if build.gpu.is_some() { place(&mut graph) } else { Vec::new() };
+    #[cfg(not(feature = "device"))]
+    let uploads = Vec::new();
+    let executable = Maker::new(build, parallel, stop).make(&mut graph, &uploads)?;
+    Ok((executable, Description { graph, passes }))
+}
+
+/// Rewrites the graph.
+pub(super) fn optimise(
+    graph: &mut Graph,
+    options: &SessionOptions,
+    build: &BuildCx,
+    stop: Option<&Stop>,
+) -> PassReport {
     let evaluate =
         |graph: &Graph, node: &NodeDesc, inputs: &[Option<Tensor>]| evaluate(graph, node, inputs, build, stop);
     let wanted = match build.gpu {
@@ -73,40 +90,78 @@ pub(super) fn compile(
         Some(_) => NOT_ON_DEVICES.iter().fold(options.passes.clone(), |passes, name| passes.without(name)),
     };
     let wanted = wanted.with_elements(build.elements()).with_code_bits(build.precision.code_bits());
-    let passes = passes::optimise_until(stop, &mut graph, &wanted, &evaluate);
-    #[cfg(feature = "device")]
-    let uploads = if build.gpu.is_some() { place(&mut graph) } else { Vec::new() };
-    #[cfg(not(feature = "device"))]
-    let uploads = Vec::new();
-    let mut maker = Maker { build, parallel, stop, problems: BTreeSet::new(), held: Vec::new(), depth: 0 };
-    let Some(executable) = maker.executable(&mut graph, &uploads)?.filter(|_| maker.problems.is_empty()) else {
-        return Err(SessionError::Unsupported(maker.problems.into_iter().collect()));
-    };
-    Refused::catch(|| read_kept(&graph, &maker.held, parallel))
-        .unwrap_or_else(|refused| Err(SessionError::of_refused(refused, "", stop)))?;
-    graph.backings.clear();
-    Ok((executable, Description { graph, passes }))
+    passes::optimise_until(stop, graph, &wanted, &evaluate)
 }
 
 /// A node, unless its operator refuses it or it was refused memory.
 type Made = Result<Result<Box<dyn Node>, OpError>, Refused>;
 
+/// A constant behind which all nodes are made.
+#[derive(Debug)]
+pub(super) struct Left {
+    /// Its graph, in the order in which graphs are made.
+    pub(super) graph: u32,
+    /// The value.
+    pub(super) value: ValueId,
+    /// Its elements.
+    pub(super) tensor: Tensor,
+    /// Whether nodes have kept packed copies of it and nothing reads its elements any more.
+    pub(super) is_packed: bool,
+}
+
 /// Makes the nodes of a graph and of its bodies, and collects what is not supported in any of them.
-struct Maker<'a> {
+pub(super) struct Maker<'a> {
     build: &'a BuildCx,
     parallel: &'a dyn Parallel,
     /// The time limit of loading, if there is one.
     stop: Option<&'a Stop>,
+    /// Where packed weights may lie ready.
+    shelf: Option<&'a dyn Shelf>,
     problems: BTreeSet<String>,
     /// Constants that nodes and graphs read in the model's layout.
     held: Vec<Tensor>,
+    /// The constants of all graphs that have been made, if somebody wants them.
+    left: Option<Vec<Left>>,
+    /// Graphs that have been begun.
+    graphs: u32,
     /// The number of bodies around the current graph.
     depth: usize,
 }
 
-impl Maker<'_> {
+impl<'a> Maker<'a> {
+    /// Makes nodes that pack their weights.
+    pub(super) fn new(build: &'a BuildCx, parallel: &'a dyn Parallel, stop: Option<&'a Stop>) -> Maker<'a> {
+        let (problems, held) = (BTreeSet::new(), Vec::new());
+        Maker { build, parallel, stop, shelf: None, problems, held, left: None, graphs: 0, depth: 0 }
+    }
+
+    /// Makes nodes whose packed weights may lie ready.
+    pub(super) fn with_shelf(self, shelf: &'a dyn Shelf) -> Maker<'a> {
+        Maker { shelf: Some(shelf), ..self }
+    }
+
+    /// The running form of a graph, whose constants are freed, or read where nodes need them later.
+    pub(super) fn make(&mut self, graph: &mut Graph, uploads: &[Upload]) -> Result<Executable, SessionError> {
+        let Some(executable) = self.executable(graph, uploads)?.filter(|_| self.problems.is_empty()) else {
+            return Err(SessionError::Unsupported(std::mem::take(&mut self.problems).into_iter().collect()));
+        };
+        Refused::catch(|| read_kept(graph, &self.held, self.parallel))
+            .unwrap_or_else(|refused| Err(SessionError::of_refused(refused, "", self.stop)))?;
+        graph.backings.clear();
+        Ok(executable)
+    }
+
+    /// As [`Maker::make`], for who wants the constants and not the running form; none is freed.
+    pub(super) fn constants(mut self, graph: &mut Graph) -> Result<Vec<Left>, SessionError> {
+        self.left = Some(Vec::new());
+        self.make(graph, &[])?;
+        Ok(self.left.take().unwrap_or_default())
+    }
+
     /// The running form of a graph; `None` if something in it is not supported. The graph's constants are freed.
     fn executable(&mut self, graph: &mut Graph, uploads: &[Upload]) -> Result<Option<Executable>, SessionError> {
+        let number = self.graphs;
+        self.graphs += 1;
         let mut works: Vec<Option<Work>> = Vec::with_capacity(graph.nodes.len());
         let mut wanted = graph.use_counts();
         while works.len() < graph.nodes.len() {
@@ -116,11 +171,12 @@ impl Maker<'_> {
             }
             let mut wave: Vec<Option<Made>> = Vec::new();
             wave.resize_with(WAVE.min(graph.nodes.len() - first), || None);
-            let (whole, build, asked) = (&*graph, self.build, memory::asked());
+            let (whole, build, shelf, asked) = (&*graph, self.build, self.shelf, memory::asked());
             for_each_chunk(self.parallel, &mut wave, 1, &|index, made| {
                 let node = &whole.nodes[first + index];
                 if ops::lookup_flow(&node.domain, &node.op).is_none() {
-                    let attempt = || memory::until(asked.as_ref(), || make(whole, node, build));
+                    let packing = Packing::of_node(build.isa, shelf, number, (first + index) as u32);
+                    let attempt = || memory::until(asked.as_ref(), || make(whole, node, build, &packing));
                     made.fill_with(|| Some(Refused::catch(attempt)));
                 }
             });
@@ -140,7 +196,7 @@ impl Maker<'_> {
                 };
                 let work = self.checked(&graph.nodes[index], made)?;
                 if let Some(Work::Node(node)) = &work {
-                    release(graph, index, node.kept_inputs(), &mut wanted, &mut self.held);
+                    self.release(graph, number, index, node.kept_inputs(), &mut wanted);
                 }
                 works.push(work);
             }
@@ -149,8 +205,38 @@ impl Maker<'_> {
         self.upload(graph, uploads)?;
         let fused = graph.nodes.iter().map(fusions);
         let executable = Executable::new(graph, works.into_iter().zip(fused));
-        self.held.extend(graph.constants.drain().map(|(_, tensor)| tensor));
+        for (value, tensor) in graph.constants.drain() {
+            if let Some(left) = self.left.as_mut().filter(|_| !tensor.is_hollow()) {
+                left.push(Left { graph: number, value, tensor: tensor.clone(), is_packed: false });
+            }
+            self.held.push(tensor);
+        }
         Ok(Some(executable))
+    }
+
+    /// Frees the constants of which a node has kept a packed copy and that no other node reads; `wanted` counts the
+    /// readers that are left. Done while nodes are made, so that a model's weights are never all in memory twice.
+    /// Constants with other owners are held.
+    fn release(&mut self, graph: &mut Graph, number: u32, node: usize, kept: u64, wanted: &mut [u32]) {
+        let inputs = graph.nodes[node].inputs.iter().enumerate();
+        let kept = inputs.filter(|(input, _)| *input < 64 && kept >> input & 1 == 1).filter_map(|(_, value)| *value);
+        for value in kept {
+            let readers = &mut wanted[value.index()];
+            *readers -= 1;
+            if *readers == 0
+                && let Some(tensor) = graph.constants.get_mut(&value)
+            {
+                let mut whole = std::mem::replace(tensor, Tensor::hollow(tensor.spec().clone()));
+                // A node may still need the elements, for other layouts.
+                let is_packed = whole.is_unique();
+                if let Some(left) = &mut self.left {
+                    left.push(Left { graph: number, value, tensor: whole.clone(), is_packed });
+                }
+                if !is_packed {
+                    self.held.push(whole);
+                }
+            }
+        }
     }
 
     /// Sends the constants that the device's nodes read; constants without another reader are freed here.
@@ -285,27 +371,6 @@ fn declare(outputs: &mut [ValueInfo], body: &Graph, facts: &Facts) {
     }
 }
 
-/// Frees the constants of which a node has kept a packed copy and that no other node reads; `wanted` counts the readers
-/// that are left. Done while nodes are made, so that a model's weights are never all in memory twice. Constants with
-/// other owners go to `held`.
-fn release(graph: &mut Graph, node: usize, kept: u64, wanted: &mut [u32], held: &mut Vec<Tensor>) {
-    let inputs = graph.nodes[node].inputs.iter().enumerate();
-    let kept = inputs.filter(|(input, _)| *input < 64 && kept >> input & 1 == 1).filter_map(|(_, value)| *value);
-    for value in kept {
-        let readers = &mut wanted[value.index()];
-        *readers -= 1;
-        if *readers == 0
-            && let Some(tensor) = graph.constants.get_mut(&value)
-        {
-            let mut whole = std::mem::replace(tensor, Tensor::hollow(tensor.spec().clone()));
-            // A node may still need the elements, for other layouts.
-            if !whole.is_unique() {
-                held.push(whole);
-            }
-        }
-    }
-}
-
 /// Reads the constants that are kept in the model's layout, while reading errors can still be reported: no request
 /// reads files.
 fn read_kept(graph: &Graph, held: &[Tensor], parallel: &dyn Parallel) -> Result<(), SessionError> {
@@ -371,7 +436,9 @@ fn name(op: &impl std::fmt::Debug) -> String {
 mod tests {
     use super::*;
     use crate::graph::GraphBuilder;
+    use crate::session::structure::digest;
     use crate::tensor::{DType, TensorSpec};
+    use crate::threads::Threads;
 
     #[test]
     fn a_constant_goes_when_its_last_reader_has_kept_it() {
@@ -384,13 +451,15 @@ mod tests {
         let mut graph = builder.finish();
         let mut wanted = graph.use_counts();
         let bytes = |graph: &Graph| graph.constants[&weights].bytes().len();
-        let mut held = Vec::new();
-        release(&mut graph, 0, 0b10, &mut wanted, &mut held);
+        let threads = Threads::new(1).unwrap();
+        let build = SessionOptions::default().build_cx(&threads, &digest(&graph));
+        let mut maker = Maker::new(&build, &threads, None);
+        maker.release(&mut graph, 0, 0, 0b10, &mut wanted);
         assert_eq!(bytes(&graph), 64, "the second product has not packed it yet");
-        release(&mut graph, 1, 0, &mut wanted, &mut held);
+        maker.release(&mut graph, 0, 1, 0, &mut wanted);
         assert_eq!(bytes(&graph), 64, "the second product reads it as it is");
-        release(&mut graph, 1, 0b10, &mut wanted, &mut held);
-        assert!(held.is_empty(), "it has no reader in its own layout");
+        maker.release(&mut graph, 0, 1, 0b10, &mut wanted);
+        assert!(maker.held.is_empty(), "it has no reader in its own layout");
         assert_eq!(bytes(&graph), 0);
         assert_eq!(graph.constants[&weights].shape(), [4, 4]);
     }

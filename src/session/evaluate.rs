@@ -46,7 +46,7 @@ fn fold(
     build: &BuildCx,
     stop: Option<&Stop>,
 ) -> Option<Vec<Tensor>> {
-    let made = make(graph, node, build).ok()?;
+    let made = make(graph, node, build, &build.isa.into()).ok()?;
     let borrowed: SmallVec<[Option<&Tensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
     let specs = Inference::of(node).specs(made.as_ref(), &borrowed).ok()?;
     // A few bytes of model can declare petabytes; they are refused before memory is allocated.

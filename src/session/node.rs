@@ -1,6 +1,7 @@
 //! The running form of one node: on the processor, or on the device where it is placed there.
 
 use crate::exec::BuildCx;
+use crate::exec::weights::Packing;
 #[cfg(feature = "device")]
 use crate::graph::device::transfer::{ToDevice, ToHost};
 #[cfg(feature = "device")]
@@ -10,7 +11,12 @@ use crate::graph::{Node, operators};
 use crate::ops::{self, LoadCx, OpError};
 
 /// The running form of one node.
-pub(super) fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Box<dyn Node>, OpError> {
+pub(super) fn make(
+    graph: &Graph,
+    node: &NodeDesc,
+    build: &BuildCx,
+    packing: &Packing<'_>,
+) -> Result<Box<dyn Node>, OpError> {
     #[cfg(feature = "device")]
     if let Some(gpu) = &build.gpu {
         if node.is_fused(TO_DEVICE) {
@@ -28,7 +34,7 @@ pub(super) fn make(graph: &Graph, node: &NodeDesc, build: &BuildCx) -> Result<Bo
         }
     }
     let make = ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
-    let made = make(&LoadCx { node, graph, build })?;
+    let made = make(&LoadCx { node, graph, build, packing })?;
     #[cfg(feature = "device")]
     if let Some(gpu) = build.gpu.as_ref().filter(|_| node.is_marked(ON_DEVICE)) {
         let form = ops::device::form(node).ok_or_else(|| OpError::unsupported(node, "no form on a device"))?;

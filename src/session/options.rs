@@ -23,6 +23,7 @@ use crate::graph::passes::PassOptions;
 use crate::graph::{Cancel, LoopLimits};
 use crate::knobs::{KnobError, Knobs};
 use crate::onnx;
+use crate::packed::Verify;
 use crate::record::{CacheMode, Pace, Remote, RemotePolicy, Store, host_fingerprint};
 use crate::threads::Threads;
 
@@ -99,6 +100,8 @@ pub struct SessionOptions {
     pub memory_bytes: usize,
     /// Whether times by node are kept.
     pub profile: bool,
+    /// Whether the data of packed models is compared with its digests when they are loaded.
+    pub pack_verify: Verify,
     /// Lines about executors and executions.
     pub verbose: Verbose,
     /// The trace that gets spans of time of requests and nodes. Sessions may share one.
@@ -176,6 +179,7 @@ impl Default for SessionOptions {
             buffer_bytes: 1 << 30,
             memory_bytes: crate::tensor::installed_bytes(),
             profile: false,
+            pack_verify: Verify::default(),
             verbose: Verbose::default(),
             trace: None,
             profiler: ProfilerFiles::default(),

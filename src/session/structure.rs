@@ -17,6 +17,11 @@ pub(super) fn digest(graph: &Graph) -> Digest {
 }
 
 impl Digest {
+    /// The digest that is that number.
+    pub(super) fn of_number(number: u64) -> Digest {
+        Digest(number)
+    }
+
     /// The digest as a number.
     pub(super) fn number(self) -> u64 {
         self.0

@@ -8,6 +8,7 @@ use super::*;
 use crate::graph::node::{Node, Prepared, RunCx};
 use crate::graph::run::Work;
 use crate::graph::{GraphBuilder, Io};
+use crate::graph::{NodeError, Stopped};
 use crate::tensor::{TensorError, TensorSpec};
 
 /// Returns its input; panics at negative numbers, in one of the tasks of a kernel.

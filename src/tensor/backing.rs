@@ -36,6 +36,8 @@ pub struct Backing {
 enum Source {
     File(File),
     Memory(Bytes),
+    /// They are nowhere: only what was made of them was kept.
+    Absent,
 }
 
 impl Backing {
@@ -49,6 +51,12 @@ impl Backing {
     #[must_use]
     pub fn in_memory(path: &Path, bytes: Bytes) -> Arc<Backing> {
         Backing::of(path, Source::Memory(bytes))
+    }
+
+    /// Bytes that were not kept: reading them fails. The path is for messages.
+    #[must_use]
+    pub fn absent(path: &Path) -> Arc<Backing> {
+        Backing::of(path, Source::Absent)
     }
 
     fn of(path: &Path, source: Source) -> Arc<Backing> {
@@ -87,6 +95,7 @@ impl Backing {
                 out.copy_from_slice(range.ok_or(std::io::ErrorKind::UnexpectedEof)?);
                 Ok(())
             }
+            Source::Absent => Err(std::io::Error::other("only what was packed of them was kept")),
         }
     }
 

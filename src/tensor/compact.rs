@@ -21,9 +21,19 @@ pub struct Factors {
 }
 
 impl Factors {
-    /// As many numbers as the grain has places in a tensor of `elements`; `None` if there are fewer.
+    /// As many numbers as the grain has places in a tensor of `elements`; `None` if there are fewer, or the grain's
+    /// sizes make no sense.
     #[must_use]
     pub fn new(values: Vec<f32>, grain: Grain, elements: usize) -> Option<Factors> {
+        let sizes = match grain {
+            Grain::Whole => [1; 4],
+            Grain::Axis { size, inner } => [size, inner, 1, 1],
+            Grain::Blocks { size, inner, blocks, block } => [size, inner, blocks, block],
+        };
+        let product = sizes.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
+        if elements > 0 && product.is_none_or(|product| product == 0) {
+            return None;
+        }
         let most = elements.checked_sub(1).map_or(0, |last| match grain {
             Grain::Whole => 1,
             Grain::Axis { size, .. } => size,
@@ -31,6 +41,18 @@ impl Factors {
             Grain::Blocks { .. } => grain.place(last) + 1,
         });
         (values.len() >= most).then_some(Factors { values, grain })
+    }
+
+    /// The numbers.
+    #[must_use]
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// Which elements each of them serves.
+    #[must_use]
+    pub fn grain(&self) -> Grain {
+        self.grain
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) const LIMIT: usize = 4096;
 #[non_exhaustive]
 pub enum CodecError {
     /// The value takes more bytes than a record may have.
-    #[error("{0} bytes; a record holds 4096")]
+    #[error("{0} bytes are too many: a record holds 4096, an index 256 MiB")]
     TooLong(usize),
     /// The value cannot be encoded.
     #[error("cannot be encoded: {0}")]
@@ -55,6 +55,42 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     whole(bytes, bincode::serde::decode_from_slice(bytes, config()))
 }
 
+/// The bytes of a value of any length, for files that are not of records.
+///
+/// # Errors
+///
+/// [`CodecError::Encode`] for what the codec cannot hold.
+pub fn encode_long<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
+    bincode::serde::encode_to_vec(value, bincode::config::legacy())
+        .map_err(|error| CodecError::Encode(error.to_string()))
+}
+
+/// The value of those bytes, all of them, up to 256 MiB. A length inside takes no more memory than four times the bytes,
+/// or 4 KiB, whatever it claims.
+///
+/// # Errors
+///
+/// Any bytes are safe to pass; those that [`encode_long`] does not make are errors, and longer ones are
+/// [`CodecError::TooLong`].
+pub fn decode_long<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    fn within<T: DeserializeOwned, const MOST: usize>(bytes: &[u8]) -> Result<T, CodecError> {
+        whole(bytes, bincode::serde::decode_from_slice(bytes, bincode::config::legacy().with_limit::<MOST>()))
+    }
+    // The codec takes its limit as a constant.
+    match bytes.len() {
+        0..=0x1000 => within::<T, 0x1000>(bytes),
+        0x1001..=0x4000 => within::<T, 0x4000>(bytes),
+        0x4001..=0x1_0000 => within::<T, 0x1_0000>(bytes),
+        0x1_0001..=0x4_0000 => within::<T, 0x4_0000>(bytes),
+        0x4_0001..=0x10_0000 => within::<T, 0x10_0000>(bytes),
+        0x10_0001..=0x40_0000 => within::<T, 0x40_0000>(bytes),
+        0x40_0001..=0x100_0000 => within::<T, 0x100_0000>(bytes),
+        0x100_0001..=0x400_0000 => within::<T, 0x400_0000>(bytes),
+        0x400_0001..=0x1000_0000 => within::<T, 0x1000_0000>(bytes),
+        more => Err(CodecError::TooLong(more)),
+    }
+}
+
 /// As [`decode`], for values that borrow from the bytes.
 pub(super) fn decode_borrowed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, CodecError> {
     whole(bytes, bincode::serde::borrow_decode_from_slice(bytes, config()))
@@ -68,6 +104,20 @@ fn whole<T>(bytes: &[u8], decoded: Result<(T, usize), bincode::error::DecodeErro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_value_takes_no_memory_for_what_it_claims() {
+        for length in [0, 100, 5_000, 70_000, 1 << 20, 5 << 20] {
+            let value = (vec![7_u8; length], "end".to_owned());
+            let bytes = encode_long(&value).unwrap();
+            assert_eq!(decode_long(&bytes), Ok(value), "{length}");
+            let mut claim = bytes.clone();
+            claim[..8].copy_from_slice(&(1_u64 << 46).to_le_bytes());
+            assert!(decode_long::<(String, String)>(&claim).is_err(), "{length}");
+            assert!(decode_long::<(Vec<u8>, String)>(&claim).is_err(), "{length}");
+            assert!(decode_long::<(Vec<u8>, String)>(&bytes[..bytes.len() - 1]).is_err(), "{length}");
+        }
+    }
 
     #[test]
     fn the_bytes_of_each_kind_of_field_are_fixed() {

@@ -56,7 +56,7 @@ use std::path::PathBuf;
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use blob::{BlobError, RecordId, read_blob, write_blob};
-pub use codec::{CodecError, decode, encode};
+pub use codec::{CodecError, decode, decode_long, encode, encode_long};
 pub use contents::StoreStats;
 
 pub use engine::{Engine, EngineError};

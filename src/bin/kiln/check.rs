@@ -14,9 +14,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use kiln::session::SessionOptions;
-
-use crate::check::case::{Seen, Verdict};
+use crate::check::case::{Seen, Verdict, Way};
 use crate::check::folder::Case;
 use crate::check::tally::Tally;
 use crate::failure::{Code, Failure, Outcome, WithCode};
@@ -45,6 +43,9 @@ pub(crate) struct Args {
     /// A case that takes longer hangs: it is named, and counts as crashed
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     limit: u64,
+    /// Pack each model to a file first, and run what is loaded from it
+    #[arg(long)]
+    packed: bool,
     /// Run all cases in this process, which is faster: a case that crashes or hangs ends the run
     #[arg(long)]
     in_process: bool,
@@ -59,7 +60,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let options = args.session.options(DefaultCacheMode::Memory)?;
     if let Some(folder) = &args.alone {
-        return process::serve(folder, &options, screen);
+        return process::serve(folder, Way { options: &options, packed: args.packed }, screen);
     }
     let mut cases = folder::find(&args.folders)?;
     if let Some(filter) = &args.filter {
@@ -69,7 +70,8 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         return Err(Failure::usage("no case there: a case is a folder with a model.onnx"));
     }
     let mut tally = Tally::new();
-    let results = check_all(args, &cases, &options, &mut tally, screen)?;
+    let way = Way { options: &options, packed: args.packed };
+    let results = check_all(args, &cases, way, &mut tally, screen)?;
     print_totals(&cases, &results, screen)?;
     if let Some(path) = &args.json {
         let texts: BTreeMap<&str, String> =
@@ -93,7 +95,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
 fn check_all(
     args: &Args,
     cases: &[Case],
-    options: &SessionOptions,
+    way: Way<'_>,
     tally: &mut Tally,
     screen: &mut dyn Write,
 ) -> Outcome<Vec<Verdict>> {
@@ -101,7 +103,7 @@ fn check_all(
     let limit = Duration::from_secs(args.limit);
     let mut runner = if args.in_process {
         let begins = watch::start(limit).failed(|| "cannot start the thread that watches for cases that hang")?;
-        Runner::Here { crashes: case::Crashes::watch(), begins, options }
+        Runner::Here { crashes: case::Crashes::watch(), begins, way }
     } else {
         Runner::Apart(process::Launcher::new(limit))
     };
@@ -121,7 +123,7 @@ fn check_all(
 /// The way that cases run.
 enum Runner<'a> {
     /// In this process, one after the other.
-    Here { crashes: case::Crashes, begins: Sender<String>, options: &'a SessionOptions },
+    Here { crashes: case::Crashes, begins: Sender<String>, way: Way<'a> },
     /// Each in a process of its own.
     Apart(process::Launcher),
 }
@@ -129,11 +131,11 @@ enum Runner<'a> {
 impl Runner<'_> {
     fn check(&mut self, case: &Case) -> Outcome<(Verdict, Seen)> {
         match self {
-            Runner::Here { crashes, begins, options } => {
+            Runner::Here { crashes, begins, way } => {
                 // If the watch has ended, so has the process.
                 let _ = begins.send(case.name.clone());
                 let mut seen = Seen::default();
-                Ok((crashes.guard(|| case::check(&case.folder, options, &mut seen)), seen))
+                Ok((crashes.guard(|| case::check(&case.folder, *way, &mut seen)), seen))
             }
             Runner::Apart(launcher) => launcher.check(case),
         }

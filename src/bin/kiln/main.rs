@@ -1,6 +1,6 @@
 //! The `kiln` command: arguments become validated objects, which run and return an exit code.
 //!
-//! Each subcommand is a file ([`demo`], [`run`], `generate`, `serve`, [`bench`], [`report`], [`tune`], [`warm`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`machine`], [`lists`]); what they
+//! Each subcommand is a file ([`demo`], [`run`], `generate`, `serve`, [`bench`], [`report`], [`tune`], [`warm`], [`pack`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`machine`], [`lists`]); what they
 //! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
 //! that is handed down, so that a closed pipe ends a command quietly.
 
@@ -30,6 +30,7 @@ mod machine;
 mod memory;
 mod nodes;
 mod npy;
+mod pack;
 mod profile;
 mod progress;
 mod report;
@@ -99,6 +100,9 @@ enum Command {
     /// Fills the records with a model's choices ahead of time, without measuring
     #[command(after_help = CONTRACT)]
     Warm(warm::Args),
+    /// Writes a model with its graph after fusion and its weights as kernels read them, to be mapped by every process
+    #[command(after_help = CONTRACT)]
+    Pack(pack::Args),
     /// Runs ONNX test cases and compares outputs with the expected ones
     #[command(after_help = CONTRACT)]
     Check(check::Args),
@@ -159,6 +163,7 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
         Command::Report(args) => report::run(&args, screen),
         Command::Tune(args) => tune::run(&args, screen),
         Command::Warm(args) => warm::run(&args, screen),
+        Command::Pack(args) => pack::run(&args, screen),
         Command::Check(args) => check::run(&args, screen),
         Command::Diff(args) => diff::run(&args, screen),
         Command::Inspect(args) => inspect::run(&args, screen),

@@ -9,7 +9,7 @@ use kiln::graph::{NodeError, RunError};
 use kiln::knobs::Knobs;
 use kiln::onnx::{ModelError, TensorProblem};
 use kiln::record::{CacheMode, Credentials, RemotePolicy};
-use kiln::session::{Numerics, Precision, Session, SessionError, SessionOptions, Tune};
+use kiln::session::{Numerics, PackReport, Precision, Session, SessionError, SessionOptions, Tune};
 
 use crate::device::DeviceArgs;
 use crate::failure::{Code, Failure, Outcome, WithCode};
@@ -251,6 +251,14 @@ pub(crate) fn load(model: &Path, options: &SessionOptions) -> Outcome<Session> {
     session.map_err(|error| Failure::from(error).context(format!("{}", model.display())))
 }
 
+/// Packs a model into a file.
+pub(crate) fn pack(model: &Path, to: &Path, options: &SessionOptions) -> Outcome<PackReport> {
+    let spinner = Progress::spinner(format!("packing {}", model.display()));
+    let report = Session::pack(model, to, options);
+    drop(spinner);
+    report.map_err(|error| Failure::from(error).context(format!("{}", model.display())))
+}
+
 /// The exit code depends on the cause of a session's error.
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Failure {
@@ -259,7 +267,7 @@ impl From<SessionError> for Failure {
             SessionError::Run(RunError { error: NodeError::Unsupported(_), .. }) => Code::Unsupported,
             SessionError::Model(ModelError::Unsupported { .. } | ModelError::Opset { .. }) => Code::Unsupported,
             SessionError::Model(ModelError::Tensor { problem: TensorProblem::Type(_), .. }) => Code::Unsupported,
-            SessionError::Model(_) | SessionError::InvalidNode { .. } => Code::Usage,
+            SessionError::Model(_) | SessionError::InvalidNode { .. } | SessionError::Packed(_) => Code::Usage,
             SessionError::Input { .. } | SessionError::Dimension { .. } => Code::Usage,
             _ => Code::Failed,
         };

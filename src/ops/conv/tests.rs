@@ -158,7 +158,7 @@ fn a_node_that_let_go_of_its_weights_convolves_directly_and_on_tiles() {
     desc.outputs = [graph.fresh("y")].into_iter().map(Some).collect();
     desc.attrs.insert("pads".to_owned(), Attr::Ints(vec![1; 4]));
     let build = build_cx();
-    let node = make(&LoadCx { node: &desc, graph: &graph, build: &build }).unwrap();
+    let node = make(&LoadCx { node: &desc, graph: &graph, build: &build, packing: &build.isa.into() }).unwrap();
     drop(graph);
     let mut strategies = Vec::new();
     let mut packed: Option<Arc<Packed>> = None;
@@ -200,7 +200,7 @@ fn the_output_takes_the_place_of_a_residual_that_nobody_else_holds() {
     desc.outputs = vec![Some(graph.fresh("y"))];
     desc.attrs.insert("channels_last".to_owned(), Attr::Int(1));
     let build = build_cx();
-    let node = make(&LoadCx { node: &desc, graph: &graph, build: &build }).unwrap();
+    let node = make(&LoadCx { node: &desc, graph: &graph, build: &build, packing: &build.isa.into() }).unwrap();
     let run = |residual: Tensor| {
         let hollow = Tensor::hollow(TensorSpec::new(DType::F32, shapes[1].iter().copied()));
         let specs = Inference::of(&desc)

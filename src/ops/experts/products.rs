@@ -55,7 +55,7 @@ impl Product {
                 };
                 let elements = weights::elements(cx.build.elements(), tensor, 1.0);
                 let numbers = tensor.pieces().map_err(|error| invalid(error.to_string()))?;
-                let packed = weights::matmul(cx.build.isa, elements, numbers, [experts, k, n], true, 1.0);
+                let packed = weights::matmul(cx.packing, elements, numbers, [experts, k, n], true, 1.0);
                 Weights::Numbers(packed.map_err(|error| invalid(error.to_string()))?)
             }
             _ => Weights::Given,

@@ -58,8 +58,10 @@ pub(super) fn pack(
             zeros: &[],
             at: Offsets { inner: 1, column: given.blocks() },
         };
-        packed
-            .push(weights::blockwise(&panels, &source).map_err(|error| OpError::invalid(cx.node, error.to_string()))?);
+        packed.push(
+            weights::blockwise(cx.packing, &panels, &source)
+                .map_err(|error| OpError::invalid(cx.node, error.to_string()))?,
+        );
     }
     Ok((shape, packed))
 }

@@ -18,7 +18,7 @@ use kiln_kernels::memory::Collect;
 use super::{Product, bounds, eight_bits, requantiser, single};
 use crate::exec::quantized::QuantizedProblem;
 use crate::exec::transpose::TransposeProblem;
-use crate::exec::weights::{self, QuantizedWeights};
+use crate::exec::weights::{self, Packing, QuantizedWeights};
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::wide::widened;
 use crate::ops::{ConvAttributes, LoadCx, OpError, optional, refused, required};
@@ -168,7 +168,7 @@ fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<B
     let zero_is_known = zero.is_some() || cx.node.input(roles.weights_zero).is_none();
     if let Some(tensor) = cx.graph.constant_input(cx.node, roles.weights).filter(|_| zero_is_known) {
         // What cannot be packed is refused, or left to the loops, when shapes are known.
-        node.known = node.pack(tensor, zero, cx.build.isa).ok().map(|packed| (packed, tensor.spec().clone()));
+        node.known = node.pack(tensor, zero, cx.packing).ok().map(|packed| (packed, tensor.spec().clone()));
         let one = |role: usize| match cx.node.input(role) {
             None => true,
             Some(value) => cx.graph.constant(value).is_some_and(|constant| constant.len() == 1),
@@ -240,12 +240,12 @@ impl ByteProduct {
         &self,
         tensor: &Tensor,
         zero: Option<&Tensor>,
-        isa: kiln_kernels::Isa,
+        packing: &Packing<'_>,
     ) -> Result<QuantizedWeights, NodeError> {
         eight_bits(tensor)?;
         let (sizes, steps) = self.sizes(tensor.shape())?;
         let zeros = zero_points(zero)?;
-        Ok(weights::quantized(isa, &self.source(tensor, &zeros, &sizes), &sizes, steps)?)
+        Ok(weights::quantized(packing, &self.source(tensor, &zeros, &sizes), &sizes, steps)?)
     }
 
     fn weights_spec<'a>(&'a self, inputs: &[Option<&'a Tensor>]) -> Result<&'a TensorSpec, NodeError> {

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kiln::graph::{NodeError, RunError, Value};
+use kiln::graph::{Graph, NodeError, RunError, Value};
+use kiln::packed::{PackedError, Verify};
 use kiln::session::{Session, SessionError, SessionOptions};
 use kiln::tensor::Tensor;
 use kiln_kernels::crash;
@@ -77,17 +78,40 @@ pub(super) struct Seen {
     pub(super) lookups: u64,
 }
 
-/// Runs one case.
-pub(super) fn check(folder: &Path, options: &SessionOptions, seen: &mut Seen) -> Verdict {
-    attempt(folder, options, seen).unwrap_or_else(|verdict| verdict)
+/// How a case is run.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    pub(super) options: &'a SessionOptions,
+    /// Whether its model is packed to a file that is then loaded.
+    pub(super) packed: bool,
 }
 
-fn attempt(folder: &Path, options: &SessionOptions, seen: &mut Seen) -> Result<Verdict, Verdict> {
+impl Way<'_> {
+    fn session(self, graph: Graph) -> Result<Session, SessionError> {
+        if !self.packed {
+            return Session::from_graph(graph, self.options);
+        }
+        let file = |source| PackedError::Io { what: "write a file in", path: std::env::temp_dir(), source };
+        // It stays mapped when its name is gone.
+        let folder = tempfile::tempdir().map_err(file)?;
+        let path = folder.path().join("case.kpk");
+        Session::pack_graph(graph, &path, self.options)?;
+        Session::load(&path, &SessionOptions { pack_verify: Verify::Each, ..self.options.clone() })
+    }
+}
+
+/// Runs one case.
+pub(super) fn check(folder: &Path, way: Way<'_>, seen: &mut Seen) -> Verdict {
+    attempt(folder, way, seen).unwrap_or_else(|verdict| verdict)
+}
+
+fn attempt(folder: &Path, way: Way<'_>, seen: &mut Seen) -> Result<Verdict, Verdict> {
+    let options = way.options;
     let tolerance = tolerance(folder)?;
     let graph = kiln::onnx::load(&folder.join("model.onnx"), &options.limits).map_err(Verdict::refused)?;
     seen.uses = Uses::of(&graph);
     let random = seen.uses.any(RANDOM);
-    let session = Session::from_graph(graph, options).map_err(|error| refusal(&error))?;
+    let session = way.session(graph).map_err(|error| refusal(&error))?;
     let before = session.cache_stats().lookups;
     let sets = data_sets::find(folder).map_err(Verdict::refused)?;
     // With a tuner, every data set is checked with the cost model's choices and with the measured ones.

@@ -12,10 +12,9 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use kiln::session::SessionOptions;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
-use crate::check::case::{self, Seen, Verdict};
+use crate::check::case::{self, Seen, Verdict, Way};
 use crate::check::folder::Case;
 use crate::failure::{Outcome, WithCode};
 use crate::invocation;
@@ -27,12 +26,12 @@ const LAST_LINE: &str = "kiln: crashed: ";
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// In the child: runs the case and writes the result.
-pub(super) fn serve(folder: &Path, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
+pub(super) fn serve(folder: &Path, way: Way<'_>, screen: &mut dyn Write) -> Outcome {
     // The result is of no use once the parent has ended. If the signal cannot be set, the child only ends later.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let mut seen = Seen::default();
     let crashes = case::Crashes::watch();
-    let verdict = crashes.guard(|| case::check(folder, options, &mut seen));
+    let verdict = crashes.guard(|| case::check(folder, way, &mut seen));
     let json = serde_json::to_string(&(verdict, seen)).failed(|| "cannot write JSON")?;
     writeln!(screen, "{json}")?;
     Ok(())

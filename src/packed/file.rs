@@ -1,0 +1,205 @@
+//! A packed model's file, mapped: opened once a process, and validated before anything in it is followed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, Weak};
+
+use kiln_kernels::Parallel;
+use kiln_kernels::extent::{FileId, Foreign, Mapped};
+use kiln_kernels::parallel::for_each_chunk;
+
+use super::index::{DataRow, Index, SpanRow};
+use super::write::SIGNED;
+use super::{ALIGNMENT, HEADER, MAGIC, MadeFor, PackedError, SCHEMA};
+use crate::fork::Mutex;
+use crate::record::decode_long;
+
+/// Whether the digests of the data are compared. Header and index always are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// Each time that a process maps the file.
+    Each,
+    /// Not at all: wrong bytes in packed weights are wrong numbers, and nothing else.
+    #[default]
+    Never,
+}
+
+/// A mapped file and its index.
+#[derive(Debug)]
+pub struct PackedFile {
+    path: PathBuf,
+    map: Arc<Mapped>,
+    index: Index,
+    made_for: MadeFor,
+}
+
+/// The files that are open in this process.
+static OPEN: Mutex<Vec<(FileId, Weak<PackedFile>)>> = Mutex::new(Vec::new());
+
+impl PackedFile {
+    /// The file at that path; sessions of one process share it while its file stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`PackedError::Io`] for a file that cannot be read or that others may write, [`PackedError::Damaged`] for one
+    /// that is not whole.
+    pub fn open(path: &Path, verify: Verify, parallel: &dyn Parallel) -> Result<Arc<PackedFile>, PackedError> {
+        let map = Mapped::open(path).map_err(PackedError::io("map", path))?;
+        let id = map.id();
+        let known = |open: &[(FileId, Weak<PackedFile>)]| {
+            open.iter().find(|(known, _)| *known == id).and_then(|(_, file)| file.upgrade())
+        };
+        let open = || OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = known(&open());
+        let file = match shared {
+            Some(file) => file,
+            None => {
+                let file = Arc::new(PackedFile::of(path, Arc::new(map))?);
+                let mut open = open();
+                match known(&open) {
+                    Some(other) => other,
+                    None => {
+                        open.retain(|(_, file)| file.strong_count() > 0);
+                        open.push((id, Arc::downgrade(&file)));
+                        file
+                    }
+                }
+            }
+        };
+        if verify == Verify::Each {
+            file.verify(parallel)?;
+        }
+        Ok(file)
+    }
+
+    /// Reads header and index.
+    fn of(path: &Path, map: Arc<Mapped>) -> Result<PackedFile, PackedError> {
+        let damaged = |reason: &str| PackedError::damaged(path, reason);
+        let bytes = map.bytes();
+        let header = bytes.get(..HEADER).ok_or_else(|| damaged("it ends within its header"))?;
+        if header[..8] != MAGIC {
+            return Err(damaged("it begins otherwise"));
+        }
+        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
+        let schema = u32::from_le_bytes(std::array::from_fn(|byte| header[8 + byte]));
+        if schema != SCHEMA {
+            let (found, wanted) = (schema.to_string(), SCHEMA.to_string());
+            return Err(PackedError::Other { path: path.to_owned(), fact: "schema".to_owned(), found, wanted });
+        }
+        if blake3::hash(&header[..SIGNED]) != header[SIGNED..SIGNED + 32] {
+            return Err(damaged("its header has another digest than it says"));
+        }
+        if header[SIGNED + 32..].iter().any(|&byte| byte != 0) {
+            return Err(damaged("its header says more than this build understands"));
+        }
+        let [offset, len, end] = [16, 24, 32].map(number).map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+        if end != bytes.len() || offset.checked_add(len) != Some(end) || offset < HEADER {
+            return Err(damaged("its header speaks of another length"));
+        }
+        let index = &bytes[offset..end];
+        if blake3::hash(index) != header[40..SIGNED] {
+            return Err(damaged("its index has another digest than the header says"));
+        }
+        let index: Index = decode_long(index).map_err(|error| damaged(&format!("its index: {error}")))?;
+        let mut at = HEADER as u64;
+        for SpanRow { data, .. } in &index.spans {
+            if data.offset != at {
+                return Err(damaged("its spans are not end to end"));
+            }
+            at = at.checked_add(data.len).ok_or_else(|| damaged("its spans end nowhere"))?;
+        }
+        if at != offset as u64 {
+            return Err(damaged("its spans are not all of its data"));
+        }
+        let made_for = MadeFor(index.made_for.clone());
+        Ok(PackedFile { path: path.to_owned(), map, index, made_for })
+    }
+
+    /// Compares the digests of all data.
+    ///
+    /// # Errors
+    ///
+    /// [`PackedError::Damaged`] with the first span that holds something else.
+    pub fn verify(&self, parallel: &dyn Parallel) -> Result<(), PackedError> {
+        let mut spans: Vec<(&SpanRow, bool)> = self.index.spans.iter().map(|span| (span, true)).collect();
+        for_each_chunk(parallel, &mut spans, 1, &|_, spans| {
+            for (SpanRow { data, digest }, holds) in spans {
+                let found = self.map.bytes().get(data.offset as usize..(data.offset + data.len) as usize);
+                *holds = found.is_some_and(|bytes| blake3::hash(bytes) == *digest);
+            }
+        });
+        match spans.iter().find(|(_, holds)| !holds) {
+            Some((span, _)) => {
+                let DataRow { offset, len } = span.data;
+                let reason = format!("the {len} bytes from {offset} on have another digest than the index says");
+                Err(PackedError::damaged(&self.path, reason))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Everything but its elements.
+    #[must_use]
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// The bytes of the whole file.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.map.bytes().len()
+    }
+
+    /// Whether there are none; no such file opens.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Refuses a file that was made for something else.
+    ///
+    /// # Errors
+    ///
+    /// [`PackedError::Other`] with the first fact that differs.
+    pub fn expect(&self, here: &MadeFor) -> Result<(), PackedError> {
+        match self.made_for.difference(here) {
+            None => Ok(()),
+            Some((fact, found, wanted)) => {
+                let [fact, found, wanted] = [fact, found, wanted].map(str::to_owned);
+                Err(PackedError::Other { path: self.path.clone(), fact, found, wanted })
+            }
+        }
+    }
+
+    /// Bytes of the data, where they are mapped.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the row.
+    pub(super) fn data(&self, row: DataRow) -> Result<Foreign, String> {
+        let outside = || format!("{} bytes from {} on are outside of the data", row.len, row.offset);
+        let number = |number: u64| usize::try_from(number).map_err(|_| outside());
+        let (offset, len) = (number(row.offset)?, number(row.len)?);
+        if offset < HEADER || !offset.is_multiple_of(ALIGNMENT) {
+            return Err(outside());
+        }
+        self.map.part(offset, len).map(Foreign::of).ok_or_else(outside)
+    }
+
+    /// Brings the pages of all data from the disk, in the order in which they were written, which is that of first use.
+    /// Ends early where the file has no other user any more.
+    pub fn populate(file: Arc<PackedFile>) {
+        const PIECE: usize = 4 << 20;
+        let (map, file) = (Arc::downgrade(&file.map), Arc::downgrade(&file));
+        let mut at = 0;
+        while let Some(map) = map.upgrade().filter(|map| at < map.bytes().len() && file.strong_count() > 0) {
+            map.populate(at..at + PIECE);
+            at += PIECE;
+        }
+    }
+}

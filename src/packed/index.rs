@@ -1,0 +1,174 @@
+//! What a packed model's index says: plain rows, in which graphs and places are numbers.
+
+use kiln_kernels::cpu::chain::Program;
+use serde::{Deserialize, Serialize};
+
+use crate::exec::weights::Place;
+use crate::graph::ir::{Metadata, ValueInfo};
+use crate::tensor::{DType, Grain};
+
+/// Everything but elements.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Index {
+    /// What the file is for ([`super::MadeFor`]).
+    pub made_for: Vec<(String, String)>,
+    /// The number of the model's structure before its passes, by which its records are found.
+    pub structure: u64,
+    /// What the model declares of its inputs.
+    pub inputs: Vec<Port>,
+    /// And of its outputs.
+    pub outputs: Vec<Port>,
+    /// What the model says of itself.
+    pub metadata: Metadata,
+    /// The model's graph, then the bodies in it; a body comes after its node's graph.
+    pub graphs: Vec<GraphRow>,
+    /// Packed weights.
+    pub panels: Vec<PanelRow>,
+    /// Parts of the data, end to end.
+    pub spans: Vec<SpanRow>,
+}
+
+/// A declared input or output.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Port {
+    /// Name, kind, type and dimensions.
+    pub info: ValueInfo,
+    /// Whether a request may leave it out.
+    pub has_default: bool,
+}
+
+/// A graph.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct GraphRow {
+    /// Its name.
+    pub name: String,
+    /// Its number among the graphs whose nodes are made, which [`Place::graph`] names; none for others.
+    pub number: Option<u32>,
+    /// Nodes.
+    pub nodes: Vec<NodeRow>,
+    /// Values.
+    pub values: Vec<ValueInfo>,
+    /// Values that are given.
+    pub inputs: Vec<u32>,
+    /// Values that are returned.
+    pub outputs: Vec<u32>,
+    /// Values that are known.
+    pub constants: Vec<(u32, TensorRow)>,
+}
+
+/// A node.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// Its name.
+    pub name: String,
+    /// Operator domain.
+    pub domain: String,
+    /// Operator.
+    pub op: String,
+    /// Version of the operator set.
+    pub version: i64,
+    /// Attributes by name.
+    pub attrs: Vec<(String, AttrRow)>,
+    /// Inputs.
+    pub inputs: Vec<Option<u32>>,
+    /// Outputs.
+    pub outputs: Vec<Option<u32>>,
+}
+
+/// An attribute.
+#[derive(Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum AttrRow {
+    Int(i64),
+    Float(f32),
+    Str(String),
+    Ints(Vec<i64>),
+    Floats(Vec<f32>),
+    Strs(Vec<String>),
+    Tensor(TensorRow),
+    /// The graph of that number in [`Index::graphs`].
+    Graph(u32),
+    Chain(Program),
+}
+
+/// A tensor.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TensorRow {
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions.
+    pub shape: Vec<u64>,
+    /// Its elements.
+    pub elements: ElementsRow,
+}
+
+/// Where elements are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum ElementsRow {
+    /// In the data.
+    Data(DataRow),
+    /// Texts.
+    Texts(Vec<String>),
+    /// Nowhere: packed weights were made of them, and nothing else is.
+    Absent,
+    /// Numbers in `f32` that follow from elements of a smaller type.
+    Compact {
+        /// Those elements.
+        stored: Box<StoredRow>,
+        /// The number of the first one.
+        first: u64,
+        /// What is subtracted from them.
+        zero: Option<FactorsRow>,
+        /// What the difference is multiplied by.
+        scale: Option<FactorsRow>,
+    },
+}
+
+/// Elements of a smaller type.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoredRow {
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions.
+    pub shape: Vec<u64>,
+    /// Where they are; none is as [`ElementsRow::Absent`].
+    pub data: Option<DataRow>,
+}
+
+/// Numbers, and which elements each serves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FactorsRow {
+    /// The numbers.
+    pub values: Vec<f32>,
+    /// Which elements.
+    pub grain: Grain,
+}
+
+/// Bytes of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataRow {
+    /// Where the first one is in the file.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+}
+
+/// Packed weights.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PanelRow {
+    /// Which packing made them.
+    pub place: Place,
+    /// Their layout.
+    pub layout: String,
+    /// Where they are.
+    pub data: DataRow,
+}
+
+/// A part of the data, and what it must hold.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SpanRow {
+    /// Where it is.
+    pub data: DataRow,
+    /// The BLAKE3 digest of its bytes.
+    pub digest: [u8; 32],
+}

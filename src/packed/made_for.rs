@@ -1,0 +1,42 @@
+//! What a packed model is for: everything that shapes its graph and its panels.
+
+use kiln_kernels::{EMITTER_REVISION, Extension, Extensions};
+
+use crate::exec::BuildCx;
+use crate::record::BUILD;
+
+/// A digest of the sources of the graph's description, passes, operators and models.
+const SOURCES: &str = env!("KILN_GRAPH_SOURCES");
+
+/// Facts by name, in a fixed order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeFor(pub Vec<(String, String)>);
+
+impl MadeFor {
+    /// What models are packed for in that context, with these passes.
+    #[must_use]
+    pub fn here(build: &BuildCx, passes: &str) -> MadeFor {
+        let mut facts: Vec<(&str, String)> = BUILD.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let beside = Extensions::beside(build.isa);
+        let extensions = Extension::ALL.into_iter().filter(|extension| beside.contains(*extension));
+        facts.push(("graph", SOURCES.to_owned()));
+        facts.push(("emitter", EMITTER_REVISION.to_string()));
+        facts.push(("isa", build.isa.name().to_owned()));
+        facts.push(("extensions", extensions.map(Extension::name).collect::<Vec<_>>().join(",")));
+        facts.push(("elements", format!("{:?}", build.elements())));
+        facts.push(("precision", format!("{:?}", build.precision)));
+        facts.push(("numerics", format!("{:?}", build.numerics)));
+        facts.push(("passes", passes.to_owned()));
+        MadeFor(facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// The first fact in which two differ, with the values of both.
+    #[must_use]
+    pub fn difference<'a>(&'a self, other: &'a MadeFor) -> Option<(&'a str, &'a str, &'a str)> {
+        let value = |facts: &'a MadeFor, name: &str| {
+            facts.0.iter().find(|(known, _)| known == name).map_or("not said", |(_, value)| value.as_str())
+        };
+        let names = self.0.iter().chain(&other.0).map(|(name, _)| name.as_str());
+        names.map(|name| (name, value(self, name), value(other, name))).find(|(_, own, theirs)| own != theirs)
+    }
+}

@@ -1,0 +1,102 @@
+//! The shelves of packed weights: one that notes them in a file that is being written, and a file that has them.
+
+use std::sync::{Arc, PoisonError};
+
+use hashbrown::HashMap;
+
+use super::index::{DataRow, PanelRow};
+use super::{PackedError, PackedFile, Writer};
+use crate::exec::weights::{Packed, Place, Shelf};
+use crate::fork::Mutex;
+
+/// Adds weights to a file when they are packed.
+#[derive(Debug)]
+pub struct Noting(Mutex<Noted>);
+
+#[derive(Debug)]
+struct Noted {
+    writer: Writer,
+    rows: Vec<PanelRow>,
+    /// Where weights are that were added, so that equal ones are there once. They live as long as their address counts.
+    known: HashMap<usize, (Arc<Packed>, DataRow)>,
+    failed: Option<PackedError>,
+}
+
+impl Noting {
+    /// Adds them by that writer.
+    #[must_use]
+    pub fn by(writer: Writer) -> Noting {
+        Noting(Mutex::new(Noted { writer, rows: Vec::new(), known: HashMap::new(), failed: None }))
+    }
+
+    /// The writer, and rows of what was added, in the order of places.
+    ///
+    /// # Errors
+    ///
+    /// The first one of the writer.
+    pub fn end(self) -> Result<(Writer, Vec<PanelRow>), PackedError> {
+        let Noted { writer, mut rows, failed, .. } = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        rows.sort_unstable_by_key(|row| row.place);
+        failed.map_or(Ok((writer, rows)), Err)
+    }
+}
+
+impl Shelf for Noting {
+    fn take(&self, _: Place, _: &str, _: usize) -> Option<Arc<Packed>> {
+        None
+    }
+
+    fn put(&self, place: Place, layout: &str, packed: &Arc<Packed>) {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = Arc::as_ptr(packed).addr();
+        let data = match noted.known.get(&address) {
+            Some((_, data)) => *data,
+            None => match noted.writer.add(packed.bytes()) {
+                Ok(data) => {
+                    noted.known.insert(address, (packed.clone(), data));
+                    data
+                }
+                Err(error) => {
+                    noted.failed.get_or_insert(error);
+                    return;
+                }
+            },
+        };
+        noted.rows.push(PanelRow { place, layout: layout.to_owned(), data });
+    }
+}
+
+/// Takes packed weights from where a file is mapped.
+pub struct Ready<'a> {
+    file: &'a PackedFile,
+    rows: HashMap<Place, &'a PanelRow>,
+    /// What was taken, by its place in the file: tied weights are one.
+    taken: Mutex<HashMap<u64, Arc<Packed>>>,
+}
+
+impl<'a> Ready<'a> {
+    /// What the file has.
+    #[must_use]
+    pub fn of(file: &'a PackedFile) -> Ready<'a> {
+        let rows = file.index().panels.iter().map(|row| (row.place, row)).collect();
+        Ready { file, rows, taken: Mutex::new(HashMap::new()) }
+    }
+}
+
+impl Shelf for Ready<'_> {
+    fn take(&self, place: Place, layout: &str, words: usize) -> Option<Arc<Packed>> {
+        let row = self.rows.get(&place).filter(|row| row.layout == layout)?;
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(packed) = taken.get(&row.data.offset).filter(|packed| packed.bytes().len() == words * 4) {
+            return Some(packed.clone());
+        }
+        let packed = Arc::new(Packed::of_foreign(self.file.data(row.data).ok()?, words)?);
+        taken.insert(row.data.offset, packed.clone());
+        Some(packed)
+    }
+
+    /// Packed here after all: the file has not what this node wants.
+    fn put(&self, place: Place, layout: &str, _: &Arc<Packed>) {
+        tracing::debug!(?place, layout, "weights were packed that the packed model does not have");
+    }
+}

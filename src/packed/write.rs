@@ -1,0 +1,144 @@
+//! Writing a packed model: data as it comes, then the index, then the header.
+//!
+//! The file is written aside and takes its name when it is whole and on the disk, so that nobody ever sees a part of one
+//! and a mapped one is never written.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::index::{DataRow, Index, SpanRow};
+use super::{ALIGNMENT, HEADER, LARGE, MAGIC, PAGE, PackedError, SCHEMA};
+use crate::record::encode_long;
+
+/// Bytes of a span beyond which the next one begins: what one thread checks at a time.
+const SPAN: u64 = 8 << 20;
+
+/// Bytes of the header that its digest covers.
+pub(super) const SIGNED: usize = 72;
+
+/// A file that is being written.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    aside: tempfile::NamedTempFile,
+    at: u64,
+    /// The span that is being written: where it began, and its bytes so far.
+    begun: u64,
+    digest: blake3::Hasher,
+    spans: Vec<SpanRow>,
+}
+
+impl Writer {
+    /// Begins a file that will have that path.
+    ///
+    /// # Errors
+    ///
+    /// [`PackedError::Io`] if no file can be made in its folder.
+    pub fn new(path: &Path) -> Result<Writer, PackedError> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let aside = tempfile::Builder::new().prefix(".packing-").tempfile_in(folder);
+        let aside = aside.map_err(PackedError::io("write a file in", folder))?;
+        let mut writer = Writer {
+            path: path.to_owned(),
+            aside,
+            at: 0,
+            begun: HEADER as u64,
+            digest: blake3::Hasher::new(),
+            spans: Vec::new(),
+        };
+        writer.write(&[0; HEADER])?;
+        Ok(writer)
+    }
+
+    /// Where the bytes are while they are written.
+    #[must_use]
+    pub fn aside(&self) -> &Path {
+        self.aside.path()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), PackedError> {
+        self.aside.as_file_mut().write_all(bytes).map_err(PackedError::io("write", &self.path))?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Adds bytes to the data.
+    ///
+    /// # Errors
+    ///
+    /// [`PackedError::Io`] if the disk is full, for example.
+    pub fn add(&mut self, bytes: &[u8]) -> Result<DataRow, PackedError> {
+        let alignment = if bytes.len() >= LARGE { PAGE } else { ALIGNMENT };
+        let padding = self.at.next_multiple_of(alignment as u64) - self.at;
+        self.hashed(&[0; PAGE][..padding as usize])?;
+        let row = DataRow { offset: self.at, len: bytes.len() as u64 };
+        self.hashed(bytes)?;
+        if self.at - self.begun >= SPAN {
+            self.end_span();
+        }
+        Ok(row)
+    }
+
+    fn hashed(&mut self, bytes: &[u8]) -> Result<(), PackedError> {
+        self.digest.update(bytes);
+        self.write(bytes)
+    }
+
+    fn end_span(&mut self) {
+        let data = DataRow { offset: self.begun, len: self.at - self.begun };
+        self.spans.push(SpanRow { data, digest: self.digest.finalize().into() });
+        self.digest.reset();
+        self.begun = self.at;
+    }
+
+    /// Adds the index and the header, behind all data that has been added so far. More data, and another index, may
+    /// follow: the last one counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::add`].
+    pub fn index(&mut self, index: &mut Index) -> Result<(), PackedError> {
+        self.end_span();
+        index.spans = std::mem::take(&mut self.spans);
+        let bytes = encode_long(index).map_err(|error| PackedError::Unsupported(error.to_string()))?;
+        let offset = self.at;
+        self.write(&bytes)?;
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(&MAGIC);
+        header[8..12].copy_from_slice(&SCHEMA.to_le_bytes());
+        for (place, number) in [(16, offset), (24, bytes.len() as u64), (32, self.at)] {
+            header[place..place + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        header[40..SIGNED].copy_from_slice(blake3::hash(&bytes).as_bytes());
+        let digest = blake3::hash(&header[..SIGNED]);
+        header[SIGNED..SIGNED + 32].copy_from_slice(digest.as_bytes());
+        let file = self.aside.as_file_mut();
+        let io = PackedError::io("write", &self.path);
+        file.seek(SeekFrom::Start(0)).map_err(&io)?;
+        file.write_all(&header).map_err(&io)?;
+        file.set_len(self.at).map_err(&io)?;
+        // More data takes the place of this index.
+        file.seek(SeekFrom::Start(offset)).map_err(&io)?;
+        self.spans = std::mem::take(&mut index.spans);
+        (self.at, self.begun) = (offset, offset);
+        Ok(())
+    }
+
+    /// Ends the file, which then has its path. Returns its bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`PackedError::Io`] if the system cannot write it to the disk or name it.
+    pub fn finish(self) -> Result<u64, PackedError> {
+        let Writer { path, aside, .. } = self;
+        let io = PackedError::io("write", &path);
+        let file: &File = aside.as_file();
+        file.set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(&io)?;
+        file.sync_all().map_err(&io)?;
+        let bytes = file.metadata().map_err(&io)?.len();
+        aside.persist(&path).map_err(|error| io(error.error))?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,238 @@
+//! Packed models: writing one, and loading one ([`crate::packed`]).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::compile::{self, Left, Maker};
+use super::structure::{self, Digest};
+use super::{Description, LoadClock, Made, Port, Session, SessionError, SessionOptions, attempt};
+use crate::exec::BuildCx;
+use crate::graph::Value;
+use crate::graph::ir::{Graph, ValueId, ValueInfo};
+use crate::graph::passes::PassReport;
+use crate::onnx;
+use crate::packed::index::{Index, Port as PackedPort};
+use crate::packed::rows::{Constant, graph_of, rows_of};
+use crate::packed::{MadeFor, Noting, PackedError, PackedFile, Ready, Verify, Writer};
+use crate::threads::Threads;
+
+/// What [`Session::pack`] wrote.
+#[derive(Clone, Copy, Debug)]
+pub struct PackReport {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Packed weights in it; equal ones count once for each node.
+    pub panels: usize,
+    /// Constants in it in the model's layout.
+    pub constants: usize,
+    /// Constants of which there are packed copies alone.
+    pub packed_only: usize,
+}
+
+impl Session {
+    /// Writes the model at `path`, with its graph after all passes and its weights as its nodes pack them, to the file
+    /// `to`, which [`Session::load`] takes. It is for sessions of these options, this build of Kiln and processors with
+    /// the same level and extensions; for others it is refused by name.
+    ///
+    /// The file is loaded once before it gets its name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::load`]; [`SessionError::Packed`] if the file cannot be written.
+    pub fn pack(path: &Path, to: &Path, options: &SessionOptions) -> Result<PackReport, SessionError> {
+        let begun = LoadClock::now(options);
+        let name = path.display().to_string();
+        attempt(&name, &begun, || write(onnx::load(path, &options.onnx_limits())?, to, options, &begun))
+    }
+
+    /// As [`Session::pack`], of a graph in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::pack`].
+    pub fn pack_graph(graph: Graph, to: &Path, options: &SessionOptions) -> Result<PackReport, SessionError> {
+        let begun = LoadClock::now(options);
+        let name = graph.name.clone();
+        attempt(&name, &begun, || write(graph, to, options, &begun))
+    }
+
+    /// Loads a packed model.
+    pub(super) fn load_packed(
+        path: &Path,
+        name: String,
+        options: &SessionOptions,
+        begun: &LoadClock,
+    ) -> Result<Session, SessionError> {
+        no_taps(options)?;
+        let threads = options.pool.clone().map_or_else(|| Threads::new(options.threads), Ok)?;
+        let file = PackedFile::open(path, options.pack_verify, &threads)?;
+        let digest = Digest::of_number(file.index().structure);
+        let build = options.build_cx(&threads, &digest);
+        no_device(&build)?;
+        file.expect(&made_for(&build, options))?;
+        let pages = file.clone();
+        let populate = move || PackedFile::populate(pages);
+        // Without it, pages come when they are first read.
+        let _ = std::thread::Builder::new().name("kiln-pages".to_owned()).spawn(populate);
+        let packing = Packing { options, build: &build, threads: &threads, begun };
+        let (executable, graph) = packing.running(&file)?;
+        let ports = |rows: &[PackedPort]| rows.iter().map(port).collect();
+        let Index { inputs, outputs, .. } = file.index();
+        let made = Made {
+            executable,
+            overrides: None,
+            inputs: ports(inputs),
+            outputs: ports(outputs),
+            metadata: graph.metadata.clone(),
+            constants: file.len(),
+            description: Description { graph, passes: PassReport::default() },
+            packed: Some(file),
+        };
+        build.records.await_remote();
+        Ok(Session::assemble(made, name, &digest, build, threads, options, begun))
+    }
+
+    /// Whether its weights are those of a packed model, which are mapped and shared with other processes.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// Refuses values for inputs whose defaults are built into a packed model.
+    pub(super) fn expect_defaults(&self, ordered: &[Option<Value>]) -> Result<(), SessionError> {
+        if self.packed.is_none() {
+            return Ok(());
+        }
+        let replaced = self.inputs.iter().zip(ordered).find(|(port, value)| port.has_default && value.is_some());
+        replaced.map_or(Ok(()), |(port, _)| {
+            let reason = "its default is part of the packed weights; load the ONNX model to replace it".to_owned();
+            Err(SessionError::Input { name: port.name.clone(), reason })
+        })
+    }
+}
+
+fn write(graph: Graph, to: &Path, options: &SessionOptions, begun: &LoadClock) -> Result<PackReport, SessionError> {
+    no_taps(options)?;
+    let threads = options.pool.clone().map_or_else(|| Threads::new(options.threads), Ok)?;
+    let digest = structure::digest(&graph);
+    let build = options.build_cx(&threads, &digest);
+    no_device(&build)?;
+    Packing { options, build: &build, threads: &threads, begun }.write(graph, &digest, to)
+}
+
+/// Taps are values of the graph before its passes.
+fn no_taps(options: &SessionOptions) -> Result<(), SessionError> {
+    match options.taps.first() {
+        None => Ok(()),
+        Some(tap) => {
+            let reason = format!("value '{tap}' is wanted as an output, which takes the model's own graph");
+            Err(PackedError::Unsupported(reason).into())
+        }
+    }
+}
+
+/// What is placed on a device is not packed.
+fn no_device(build: &BuildCx) -> Result<(), SessionError> {
+    match &build.gpu {
+        None => Ok(()),
+        Some(_) => {
+            Err(PackedError::Unsupported("it is for the processor alone, and a device is asked for".to_owned()).into())
+        }
+    }
+}
+
+fn made_for(build: &BuildCx, options: &SessionOptions) -> MadeFor {
+    MadeFor::here(build, &format!("{:?}", options.passes))
+}
+
+fn row(port: &Port) -> PackedPort {
+    let Port { name, kind, dtype, dims, has_default } = port.clone();
+    PackedPort { info: ValueInfo { name, kind, dtype, dims, ..ValueInfo::default() }, has_default }
+}
+
+fn port(row: &PackedPort) -> Port {
+    let ValueInfo { name, kind, dtype, dims, .. } = row.info.clone();
+    Port { name, kind, dtype, dims, has_default: row.has_default }
+}
+
+/// What a file is written or used with.
+struct Packing<'a> {
+    options: &'a SessionOptions,
+    build: &'a BuildCx,
+    threads: &'a Threads,
+    begun: &'a LoadClock,
+}
+
+impl Packing<'_> {
+    fn maker(&self) -> Maker<'_> {
+        Maker::new(self.build, self.threads, self.begun.stop.as_ref())
+    }
+
+    fn write(&self, mut graph: Graph, digest: &Digest, to: &Path) -> Result<PackReport, SessionError> {
+        let rows = |ports: Vec<Port>| ports.iter().map(row).collect();
+        let (inputs, outputs) = (rows(compile::input_ports(&graph)), rows(compile::output_ports(&graph)));
+        let metadata = (*graph.metadata).clone();
+        compile::optimise(&mut graph, self.options, self.build, self.begun.stop.as_ref());
+        let shelf = Noting::by(Writer::new(to)?);
+        let left = self.maker().with_shelf(&shelf).constants(&mut graph)?;
+        let (mut writer, panels) = shelf.end()?;
+        let constant =
+            |Left { graph, value, tensor, is_packed }| Constant { graph, value, tensor, kept: !is_packed, added: None };
+        let mut constants: Vec<Constant> = left.into_iter().map(constant).collect();
+        let made_for = made_for(self.build, self.options).0;
+        let mut index = Index {
+            made_for,
+            structure: digest.number(),
+            inputs,
+            outputs,
+            metadata,
+            graphs: Vec::new(),
+            panels,
+            spans: Vec::new(),
+        };
+        loop {
+            index.graphs = rows_of(&graph, &mut constants, &mut writer)?;
+            writer.index(&mut index)?;
+            let wanted = self.wanted(writer.aside())?;
+            if wanted.is_empty() {
+                break;
+            }
+            for constant in &mut constants {
+                constant.kept |= wanted.contains(&(constant.graph, constant.value));
+            }
+        }
+        let kept = constants.iter().filter(|constant| constant.kept).count();
+        let (panels, packed_only) = (index.panels.len(), constants.len() - kept);
+        Ok(PackReport { bytes: writer.finish()?, panels, constants: kept, packed_only })
+    }
+
+    /// The constants without elements whose elements nodes want when they are made from the file: some look at weights
+    /// before they ask for packed ones.
+    fn wanted(&self, path: &Path) -> Result<Vec<(u32, ValueId)>, SessionError> {
+        let file = PackedFile::open(path, Verify::Each, self.threads)?;
+        let mut rebuilt = graph_of(&file)?;
+        let shelf = Ready::of(&file);
+        let made = self.maker().with_shelf(&shelf).make(&mut rebuilt.graph, &[]);
+        let failed = rebuilt.absent.iter().filter(|(_, _, backing)| backing.failure().is_some());
+        let wanted: Vec<(u32, ValueId)> = failed.map(|&(graph, value, _)| (graph, value)).collect();
+        // What was made of zeros says nothing.
+        if wanted.is_empty() { made.map(|_| wanted) } else { Ok(wanted) }
+    }
+
+    /// The running form of a packed model, and its graph.
+    fn running(&self, file: &Arc<PackedFile>) -> Result<(crate::graph::Executable, Graph), SessionError> {
+        let mut rebuilt = graph_of(file)?;
+        let shelf = Ready::of(file);
+        let made = self.maker().with_shelf(&shelf).make(&mut rebuilt.graph, &[]);
+        match rebuilt.absent.iter().find(|(_, _, backing)| backing.failure().is_some()) {
+            Some((_, _, backing)) => {
+                let reason = format!(
+                    "the elements of '{}' are wanted, and only packed ones are there",
+                    backing.path().display()
+                );
+                Err(PackedError::damaged(file.path(), reason).into())
+            }
+            None => Ok((made?, rebuilt.graph)),
+        }
+    }
+}
