@@ -48,7 +48,7 @@ use kiln_kernels::crash::within;
 use kiln_kernels::memory::{self, Refused};
 
 use crate::cache;
-use crate::exec::tune::Tuner;
+use crate::exec::tune::{Gauge, Tuner};
 use crate::exec::{BuildCx, Share};
 use crate::fork::Mutex;
 use crate::graph::ir::{Dim, Metadata, ValueId, ValueKind};
@@ -176,6 +176,8 @@ pub struct Session {
     build: BuildCx,
     /// The tuner, which measures while no request runs, if tuning is on.
     tuner: Option<Tuner>,
+    /// What measures this machine while no request runs, where the records lacked its figures.
+    gauge: Option<Gauge>,
     /// Counters of its requests' look-ups in the cache, which other sessions may use too.
     share: Share,
     threads: Threads,
@@ -316,6 +318,7 @@ impl Session {
             packed,
             build,
             tuner,
+            gauge: None,
             share: Share::default(),
             threads,
             buffers,
@@ -332,6 +335,8 @@ impl Session {
             warmed: 0,
         };
         session.warmed = session.rehearse(begun);
+        // Its time begins when loading has ended.
+        session.gauge = Gauge::start(&session.build, session.tuner.as_ref());
         session
     }
 
@@ -469,7 +474,8 @@ impl Session {
         };
         let (executable, idle) =
             variant.as_deref().map_or((&self.executable, &self.idle), |variant| (&variant.executable, &variant.idle));
-        let _request = self.tuner.as_ref().map(Tuner::request);
+        let heard = || self.gauge.as_ref().and_then(Gauge::request);
+        let _request = self.tuner.as_ref().map(Tuner::request).or_else(heard);
         let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = idle().pop();
         if self.requests.is_some() && variant.is_none() {
@@ -585,10 +591,12 @@ impl Session {
         self.warmed
     }
 
-    /// Waits until every key of the requests so far is tuned, or until the timeout; returns whether all are. Returns at
-    /// once without a tuner. For measurements, and for services that tune before they take requests.
+    /// Waits until every key of the requests so far is tuned and nothing of the machine is being measured, or until the
+    /// timeout; returns whether all is. For measurements, and for services that tune before they take requests.
     pub fn settle(&self, timeout: Duration) -> bool {
-        self.tuner.as_ref().is_none_or(|tuner| tuner.settle(timeout))
+        let begun = Instant::now();
+        let measured = self.gauge.as_ref().is_none_or(|gauge| gauge.settle(timeout));
+        measured && self.tuner.as_ref().is_none_or(|tuner| tuner.settle(timeout.saturating_sub(begun.elapsed())))
     }
 
     /// The results of tuning so far; `None` without a tuner.
@@ -623,7 +631,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // The tuner ends first, so that its results are saved with the rest.
+        // Both end first, so that their results are saved with the rest.
+        self.gauge = None;
         self.tuner = None;
         if let Err(error) = self.save_records() {
             tracing::warn!(%error, "records were not saved; the next process starts cold");

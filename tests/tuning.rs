@@ -6,6 +6,7 @@ use std::time::Duration;
 use kiln::cache::{Key, Outcome};
 use kiln::exec::conv::ConvKey;
 use kiln::exec::footprint::FootprintKey;
+use kiln::exec::machine::MachineKey;
 use kiln::exec::matmul::MatMulKey;
 use kiln::exec::request::RequestKey;
 use kiln::graph::ir::Dim;
@@ -99,8 +100,8 @@ fn results_stay_right_and_a_second_session_measures_nothing() {
     drop(second);
 
     let third = session(Tune::Off, Some(folder.path()));
-    // Footprints and times of requests are measured in every session.
-    let measured = [FootprintKey::FAMILY, RequestKey::FAMILY];
+    // Footprints and times of requests are measured in every session, the machine in the first.
+    let measured = [FootprintKey::FAMILY, RequestKey::FAMILY, MachineKey::FAMILY];
     let tuned =
         |record: &Record| record.evidence.kind == EvidenceKind::Measured && !measured.contains(&record.family.as_str());
     let measured = |store: &Store| store.list().iter().filter(|record| tuned(record)).count();
@@ -215,4 +216,27 @@ fn requests_from_several_threads_and_a_tuner_share_a_session() {
             });
         }
     });
+}
+
+#[test]
+fn without_tuning_too_a_session_measures_the_machine_once_for_its_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let figures = |session: &Session| {
+        let cx = session.build_cx();
+        [1, 2].map(|threads| MachineKey { isa: cx.isa, threads }.recall(&cx.records))
+    };
+    let first = session(Tune::Off, Some(folder.path()));
+    let want = run(&first);
+    assert!(first.settle(PATIENCE));
+    let measured = figures(&first);
+    assert_eq!(measured.map(|figures| figures.is_some()), [first.build_cx().isa.is_jit(); 2]);
+    assert_eq!(run(&first), want, "what was measured is for the next process");
+    drop(first);
+    let second = session(Tune::Off, Some(folder.path()));
+    assert_eq!(figures(&second), measured, "the records have them");
+    assert!(second.settle(Duration::ZERO), "there is nothing to measure");
+    assert_eq!(run(&second), want);
+    let nowhere = session(Tune::Off, None);
+    assert!(nowhere.settle(Duration::ZERO), "nobody would keep it");
+    assert_eq!(figures(&nowhere), [None; 2]);
 }

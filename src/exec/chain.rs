@@ -5,6 +5,7 @@
 //! here; the computing is done by [`kiln_kernels::cpu::chain`].
 
 use kiln_kernels::cpu::chain::{BinaryOp, Chain, ChainPlan, Geometry, MAX_UNROLL, Program, Step};
+use kiln_kernels::cpu::machine::Speeds;
 use kiln_kernels::cpu::vecmath::instructions;
 use kiln_kernels::{CodeSource, Isa, Result as KernelResult};
 use serde::{Deserialize, Serialize};
@@ -50,15 +51,15 @@ impl ChainProblem {
         if program_instructions(&self.program) <= LONGEST_SIDE_BY_SIDE { MAX_UNROLL } else { 1 }
     }
 
-    /// About how long one thread takes: the larger of computing, at two instructions a nanosecond, and moving memory,
-    /// at ten bytes a nanosecond (a core's share when the data come from beyond its own caches).
+    /// About how long one thread takes: the larger of computing, at two instructions a nanosecond, and moving memory
+    /// that comes from beyond its own caches.
     fn nanoseconds(&self, isa: Isa) -> u64 {
         let elements = self.geometry.elements() as u64;
         let vectors = elements.div_ceil(isa.lanes() as u64);
         let operands = (0..self.geometry.operands()).map(|operand| self.geometry.extent(operand) as u64);
         let bytes = operands.fold(elements, u64::saturating_add).saturating_mul(4);
         let instructions = u64::from(program_instructions(&self.program)) + self.geometry.operands() as u64 + 2;
-        (vectors.saturating_mul(instructions) / 2).max(bytes / 10)
+        (vectors.saturating_mul(instructions) / 2).max(bytes.saturating_mul(1000) / Speeds::of_process(isa).moved)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use kiln_kernels::cpu::machine::Speeds;
 use kiln_kernels::crash::within;
-use kiln_kernels::{Parallel, Result as KernelResult};
+use kiln_kernels::{Isa, Parallel, Result as KernelResult};
 
 use super::context::{BuildCx, BuildError};
 use super::refusal::{MOST_AHEAD, Refusal, read};
@@ -111,13 +112,11 @@ fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, B
     Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: false })
 }
 
-/// Bytes that a task should move through memory at least: some 5 us, where handing a task to a thread that waits awake,
-/// as threads do within a request, takes 0.2.
-const TASK_BYTES: u64 = 1 << 16;
-
-/// Tasks for work that costs as much as moving so many bytes.
+/// Tasks for work that costs as much as moving so many bytes. A task should move memory for 6.4 us at least, where
+/// handing one to a thread that waits awake, as threads do within a request, takes 0.2.
 pub(crate) fn tasks_for_bytes(bytes: u64, threads: u32) -> u32 {
-    (bytes / TASK_BYTES).clamp(1, u64::from(threads.max(1))) as u32
+    let task = Speeds::of_process(Isa::detect()).moved * 32 / 5;
+    (bytes / task).clamp(1, u64::from(threads.max(1))) as u32
 }
 
 /// Tasks for work that costs as much as moving that many `f32`.

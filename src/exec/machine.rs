@@ -3,7 +3,7 @@
 //!
 //! Nothing is built of it. Knows no operator.
 
-use kiln_kernels::cpu::machine::{Caches, Figures};
+use kiln_kernels::cpu::machine::{Caches, Figures, Speeds};
 use kiln_kernels::{Isa, Parallel, Result as KernelResult};
 use serde::{Deserialize, Serialize};
 
@@ -61,10 +61,29 @@ impl MachineKey {
         records.lookup(self).filter(Figures::is_sound)
     }
 
+    /// Has this process's cost models go by what was measured before of one thread at that level, if that is known and
+    /// they have not been asked yet.
+    pub(crate) fn settle(isa: Isa, records: &Store) {
+        if let Some(known) = (MachineKey { isa, threads: 1 }).recall(records) {
+            Speeds::recall(isa, &known);
+        }
+    }
+
     /// Measures on those threads, in some 20 ms, and remembers it. `None` where no code can be emitted for that level.
     pub fn measure(isa: Isa, parallel: &dyn Parallel, records: &Store) -> Option<Figures> {
+        MachineKey::measure_while(isa, parallel, records, &|| true)
+    }
+
+    /// The same, which ends with `None` when `goes_on` turns false, and remembers nothing then.
+    pub(super) fn measure_while(
+        isa: Isa,
+        parallel: &dyn Parallel,
+        records: &Store,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Option<Figures> {
         let key = MachineKey { isa, threads: u32::try_from(parallel.threads()).unwrap_or(u32::MAX) };
-        let measured = Figures::measure(isa, parallel, &Caches::of_machine(), installed_bytes() / MOST_PART)?;
+        let most = installed_bytes() / MOST_PART;
+        let measured = Figures::measure_while(isa, parallel, &Caches::of_machine(), most, goes_on)?;
         // Threads that others hold up seem to do less than one alone, which they never do.
         let one = MachineKey { threads: 1, ..key }.recall(records).filter(|_| key.threads > 1);
         let measured = one.map_or(measured, |one| measured.at_least(&one));

@@ -10,10 +10,12 @@
 //!   cache is replaced, the key's [`standing`] marked, which those who hold the executor before it keep, and the
 //!   [generation](Tuner::generation) counted up, which says that looking at standings is worth while.
 //! - [`worker`] is the thread and the queue.
+//! - [`gauge`] measures, under any policy, what the machine does in a second, where records lack it.
 //!
 //! A key whose record was measured is not measured again, in any process. docs/tuning.md is the user's side of this.
 
 mod contest;
+mod gauge;
 mod job;
 mod operands;
 mod report;
@@ -26,6 +28,7 @@ mod worker;
 use std::time::Duration;
 
 pub use crate::knobs::Tune;
+pub use gauge::Gauge;
 pub use operands::{Demand, Operands};
 pub use report::{TuneChange, TuneReport};
 pub use requests::Request;

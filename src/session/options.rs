@@ -17,6 +17,7 @@ use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
 #[cfg(feature = "device")]
 use crate::exec::gpu::GpuCx;
+use crate::exec::machine::MachineKey;
 use crate::exec::peak::PeakKey;
 use crate::exec::tune::{Tune, Tuner};
 use crate::graph::passes::PassOptions;
@@ -276,6 +277,7 @@ impl SessionOptions {
         };
         let cache = self.cache.clone().unwrap_or_else(|| Arc::new(Cache::new(limits)));
         let (threads, numerics, precision) = (threads.threads(), self.numerics, self.precision);
+        MachineKey::settle(isa, &records);
         if precision == Precision::Bf16 {
             PeakKey::settle(&records);
         }

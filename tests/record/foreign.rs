@@ -208,10 +208,12 @@ fn a_load_decodes_what_its_model_can_ask_for_whatever_lies_beside_it() {
             let stats = session.record_stats();
             let what = format!("{beside:?}, {layout:?}; {stats:?}");
             assert!(stats.loaded > 100_000 && stats.records == stats.loaded && stats.rejected_checksum == 0, "{what}");
+            // A session that was long at work has measured the machine: one thread is asked for twice, all once.
+            let figures = 3;
             let most = match beside {
                 // Sixteen times as many as it takes, and what 256 requests ask for.
-                Beside::OwnRequests => 17 * MOST_REQUESTS as u64 + alone,
-                _ => alone,
+                Beside::OwnRequests => 17 * MOST_REQUESTS as u64 + alone + figures,
+                _ => alone + figures,
             };
             assert!((1..=most).contains(&stats.decoded), "{what}");
             run(&session, 3).unwrap();

@@ -5,12 +5,14 @@
 
 mod caches;
 mod reads;
+mod speeds;
 
 use std::time::{Duration, Instant};
 
 pub use caches::Caches;
 use reads::Reads;
 use serde::{Deserialize, Serialize};
+pub use speeds::Speeds;
 
 use super::peak::{Multiplied, PeakLoop, Peaks};
 use crate::isa::Isa;
@@ -46,6 +48,18 @@ impl Figures {
     /// Measures, with at most `most` bytes of memory to read. `None` where no code can be emitted for that level.
     #[must_use]
     pub fn measure(isa: Isa, parallel: &dyn Parallel, caches: &Caches, most: usize) -> Option<Figures> {
+        Figures::measure_while(isa, parallel, caches, most, &|| true)
+    }
+
+    /// The same, which ends with `None` within a millisecond of `goes_on` turning false: it is asked before each item.
+    #[must_use]
+    pub fn measure_while(
+        isa: Isa,
+        parallel: &dyn Parallel,
+        caches: &Caches,
+        most: usize,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Option<Figures> {
         let start = Instant::now();
         let peak = |multiplied| PeakLoop::new(isa, multiplied).ok();
         let (f32, bytes) = (peak(Multiplied::F32)?, peak(Multiplied::of_bytes(isa))?);
@@ -56,20 +70,24 @@ impl Figures {
             if round > 0 && start.elapsed() > LATEST {
                 break;
             }
-            let mut note = |item: fn(&mut Figures) -> &mut u32, rate: f64| {
-                let item = item(&mut best);
+            let mut note = |item: fn(&mut Figures) -> &mut u32, rate: &dyn Fn() -> f64| {
+                if !goes_on() {
+                    return None;
+                }
+                let (item, rate) = (item(&mut best), rate());
                 *item = (*item).max((rate / 1e6) as u32);
+                Some(())
             };
-            note(|best| &mut best.f32, f32.rate_on(parallel, EACH));
-            note(|best| &mut best.bytes, bytes.rate_on(parallel, EACH));
+            note(|best| &mut best.f32, &|| f32.rate_on(parallel, EACH))?;
+            note(|best| &mut best.bytes, &|| bytes.rate_on(parallel, EACH))?;
             if let Some(bf16_pairs) = &bf16_pairs {
-                note(|best| &mut best.bf16_pairs, bf16_pairs.rate_on(parallel, EACH));
+                note(|best| &mut best.bf16_pairs, &|| bf16_pairs.rate_on(parallel, EACH))?;
             }
             if let Some(reads) = &reads {
-                note(|best| &mut best.l1, reads.of_l1(EACH));
-                note(|best| &mut best.l2, reads.of_l2(EACH));
-                note(|best| &mut best.l3, reads.of_l3(EACH));
-                note(|best| &mut best.memory, reads.of_memory(EACH));
+                note(|best| &mut best.l1, &|| reads.of_l1(EACH))?;
+                note(|best| &mut best.l2, &|| reads.of_l2(EACH))?;
+                note(|best| &mut best.l3, &|| reads.of_l3(EACH))?;
+                note(|best| &mut best.memory, &|| reads.of_memory(EACH))?;
             }
         }
         Some(best)
@@ -104,6 +122,8 @@ impl Figures {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::isa::Extension;
     use crate::parallel::{Pool, Serial};
@@ -125,6 +145,17 @@ mod tests {
             }
         }
         assert_eq!(Figures::measure(Isa::Portable, &Serial, &caches, usize::MAX), None);
+    }
+
+    #[test]
+    fn a_measurement_ends_when_it_is_told_to() {
+        let caches = Caches { l1: 16 << 10, l2: 64 << 10, l3: 1 << 20 };
+        for items in 0..4 {
+            let asked = Cell::new(0);
+            let goes_on = || asked.replace(asked.get() + 1) < items;
+            assert_eq!(Figures::measure_while(Isa::Avx2, &Serial, &caches, usize::MAX, &goes_on), None);
+            assert!(asked.get() == items + 1 || Isa::Avx2 > Isa::detect(), "it was asked {} times", asked.get());
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! That a processor has AVX512_BF16 does not say that it gains by it: on some, `vdpbf16ps` does twice the work of
 //! multiply-adds of `f32`, on others half of it. So the choice between them is measured ([`Peaks`]), once a process or,
-//! where callers keep it, once a machine. [`PeakLoop::rate_on`] is for [figures](super::machine) of all threads. The loops run in registers for some microseconds, in turn, and the least time
-//! of each counts: other work on the core, or a clock that has yet to rise, makes a run longer and none shorter.
+//! where callers keep it, once a machine. [`PeakLoop::rate_on`] is for [figures](super::machine) of all threads. The loops
+//! run in registers for some microseconds, in turn, and the least time of each counts: other work on the core, or a
+//! clock that has yet to rise, makes a run longer and none shorter.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

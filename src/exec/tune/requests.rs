@@ -72,31 +72,50 @@ impl Requests {
         self.stop.load(Ordering::SeqCst)
     }
 
+    /// Requests under way.
+    pub(super) fn running(&self) -> usize {
+        self.running.load(Ordering::SeqCst)
+    }
+
     /// Requests that have begun so far: a sample during which this changes is void.
     pub(super) fn arrivals(&self) -> u64 {
         self.arrivals.load(Ordering::SeqCst)
     }
 
-    /// Waits until no request has been running for [`QUIET`]; the requests that have begun until then. Nothing if the
-    /// tuner stops.
+    /// Waits until no request has been running for [`QUIET`], and not at all before the first; the requests that have
+    /// begun until then. Nothing if the tuner stops.
     pub(super) fn await_quiet(&self) -> Option<u64> {
+        if !self.are_over() && self.arrivals() == 0 {
+            return Some(0);
+        }
+        self.await_quiet_of(QUIET)
+    }
+
+    /// Waits until no request has been running for so long, which begins with these counts; the requests that have begun
+    /// until then. Nothing if the tuner stops.
+    pub(super) fn await_quiet_of(&self, quiet: Duration) -> Option<u64> {
         loop {
             let arrivals = self.arrivals();
             if self.are_over() {
                 return None;
             }
-            let mut wait = QUIET;
+            let mut wait = quiet;
             if self.running.load(Ordering::SeqCst) == 0 {
-                let since = Duration::from_nanos(self.last_end.load(Ordering::SeqCst)) + QUIET;
+                let since = Duration::from_nanos(self.last_end.load(Ordering::SeqCst)) + quiet;
                 wait = since.saturating_sub(self.start.elapsed());
-                if arrivals == 0 || wait.is_zero() {
+                if wait.is_zero() {
                     return Some(arrivals);
                 }
             }
-            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.are_over() {
-                drop(self.stopped.wait_timeout(waiting, wait));
-            }
+            self.pause(wait);
+        }
+    }
+
+    /// Waits for so long, or until the tuner stops.
+    pub(super) fn pause(&self, wait: Duration) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.are_over() {
+            drop(self.stopped.wait_timeout(waiting, wait));
         }
     }
 }

@@ -42,7 +42,7 @@ const MOST_WAITING: usize = 4096;
 const MOST_NOTED: usize = 1 << 16;
 
 /// Ten steps below normal: whatever else wants the processor gets it.
-const NICENESS: i32 = 10;
+pub(super) const NICENESS: i32 = 10;
 
 /// A tuner of one session. Dropping it stops the thread, after at most one run of one operator.
 pub struct Tuner {
@@ -55,7 +55,7 @@ pub struct Tuner {
 /// What requests and the worker both see.
 struct Shared {
     /// Requests under way, and whether the tuner goes on.
-    requests: Requests,
+    requests: Arc<Requests>,
     /// Executors replaced.
     generation: AtomicU64,
     hasher: DefaultHashBuilder,
@@ -108,7 +108,7 @@ impl Tuner {
         let mut effort = Effort::of(tune)?;
         effort.total = budget.unwrap_or(effort.total);
         let shared = Arc::new(Shared {
-            requests: Requests::new(),
+            requests: Arc::new(Requests::new()),
             generation: AtomicU64::new(0),
             hasher: DefaultHashBuilder::default(),
             state: Mutex::default(),
@@ -187,6 +187,11 @@ impl Tuner {
     #[must_use]
     pub fn request(&self) -> Request<'_> {
         self.shared.requests.begin()
+    }
+
+    /// The requests that it hears of.
+    pub(super) fn requests(&self) -> Arc<Requests> {
+        Arc::clone(&self.shared.requests)
     }
 
     /// Waits until no key waits, or for that long; whether no key waits.

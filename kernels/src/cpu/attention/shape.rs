@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::cpu::amx::{PANEL, TALLEST, TILE_ROWS};
 use crate::cpu::description::{count, sizes};
 use crate::cpu::gemm::{most_rows, panel_vectors};
+use crate::cpu::machine::Speeds;
 use crate::cpu::{Elements, Stored};
 use crate::isa::Isa;
 
@@ -170,12 +171,8 @@ sizes!(AttentionShape {
 
 sizes!(AttentionBlocks { rows: usize, keys: usize, head_tasks: usize, query_tasks: usize });
 
-/// Multiply-adds below which another thread costs more than it saves.
-const WORTH_A_THREAD: usize = 1 << 16;
-
-/// [`WORTH_A_THREAD`] where `vdpbf16ps` multiplies, and on AMX.
-const WORTH_A_THREAD_IN_PAIRS: usize = 1 << 17;
-const WORTH_A_THREAD_ON_AMX: usize = 1 << 18;
+/// Speed of AMX over that of `f32` on vectors, all told.
+const AMX_SPEED: usize = 4;
 
 /// The least scores of a head for which products of pairs save more time than packing operands for them takes. 16 queries
 /// of 16 keys are an eighth slower on AMX, and a tenth by `vdpbf16ps`: panels are half empty.
@@ -381,10 +378,13 @@ impl AttentionBlocks {
 
     /// Blocks of that many keys.
     fn cut(isa: Isa, shape: &AttentionShape, threads: usize, stream: bool, keys: usize) -> AttentionBlocks {
+        let speeds = Speeds::of_process(isa);
         let (tall, worth) = match shape.elements {
-            Elements::Bf16Tiles if shape.is_paired() => (TALLEST * TILE_ROWS, WORTH_A_THREAD_ON_AMX),
-            Elements::Bf16Dot if shape.is_paired() => (most_rows(isa, PANEL / isa.lanes()), WORTH_A_THREAD_IN_PAIRS),
-            _ => (most_rows(isa, panel_vectors(isa, shape.keys())), WORTH_A_THREAD),
+            Elements::Bf16Tiles if shape.is_paired() => (TALLEST * TILE_ROWS, AMX_SPEED * speeds.worth_a_thread),
+            Elements::Bf16Dot if shape.is_paired() => {
+                (most_rows(isa, PANEL / isa.lanes()), speeds.pairs_worth_a_thread)
+            }
+            _ => (most_rows(isa, panel_vectors(isa, shape.keys())), speeds.worth_a_thread),
         };
         let tall = tall.max(1);
         let rows = (SCORES / keys / tall * tall).clamp(tall, 16 * tall).min(shape.queries().max(1));

@@ -10,9 +10,10 @@ use super::winograd::{WinogradTile, cost, suits};
 use crate::cpu::Elements;
 use crate::cpu::amx::{PANEL, TILE_ROWS};
 use crate::cpu::description::count;
-use crate::cpu::gemm::model::{WORTH_A_THREAD, l2_bytes};
+use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::rows::part;
+use crate::cpu::machine::Speeds;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
 
@@ -31,14 +32,21 @@ impl ConvBlocks {
             return on_amx(isa, shape, threads);
         }
         let transformed = match numerics {
-            // The tile is that of one image on one thread, whatever the batch; how it is cut changes no sum.
-            Numerics::Invariant => match cost::pick(isa, &ConvShape { batch: 1, ..*shape }, elements, numerics, 1) {
-                Some(ConvBlocks { strategy: Strategy::Winograd(tile), .. }) => {
-                    ConvBlocks::winograd(isa, shape, elements, tile, threads)
+            // The tile is that of one image on one thread, whatever the batch and whatever was measured: how it is cut
+            // changes no sum.
+            Numerics::Invariant => {
+                let one = ConvShape { batch: 1, ..*shape };
+                match cost::pick(isa, &one, elements, numerics, 1, &Speeds::default()) {
+                    Some(ConvBlocks { strategy: Strategy::Winograd(tile), .. }) => {
+                        ConvBlocks::winograd(isa, shape, elements, tile, threads)
+                    }
+                    _ => None,
                 }
-                _ => None,
-            },
-            _ => cost::pick(isa, shape, elements, numerics, busy_threads(shape, threads)),
+            }
+            _ => {
+                let (busy, speeds) = (busy_threads(isa, shape, threads), Speeds::of_process(isa));
+                cost::pick(isa, shape, elements, numerics, busy, &speeds)
+            }
         };
         transformed.unwrap_or_else(|| ConvBlocks::untransformed(isa, shape, elements, threads))
     }
@@ -46,7 +54,7 @@ impl ConvBlocks {
     /// Blocks for `shape`, of the strategies that add up products on vectors without transforms.
     #[must_use]
     pub fn untransformed(isa: Isa, shape: &ConvShape, elements: Elements, threads: usize) -> ConvBlocks {
-        let threads = busy_threads(shape, threads);
+        let threads = busy_threads(isa, shape, threads);
         match shape.weights().layout(isa, elements) {
             WeightLayout::Panels { vectors } | WeightLayout::Pairs { vectors } | WeightLayout::Halves { vectors } => {
                 dense(isa, shape, elements, vectors, threads)
@@ -64,7 +72,7 @@ impl ConvBlocks {
         tile: WinogradTile,
         threads: usize,
     ) -> Option<ConvBlocks> {
-        suits(shape).then(|| cost::blocks(isa, shape, elements, tile, busy_threads(shape, threads)))
+        suits(shape).then(|| cost::blocks(isa, shape, elements, tile, busy_threads(isa, shape, threads)))
     }
 
     /// Whether a numerics policy allows the strategy.
@@ -78,8 +86,8 @@ impl ConvBlocks {
 }
 
 /// Number of threads that have enough to do.
-fn busy_threads(shape: &ConvShape, threads: usize) -> usize {
-    threads.min(shape.work() / WORTH_A_THREAD).max(1)
+fn busy_threads(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
+    threads.min(shape.work() / Speeds::of_process(isa).worth_a_thread).max(1)
 }
 
 fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
@@ -117,7 +125,7 @@ const AMX_SPEED: usize = 4;
 const LARGER_WEIGHTS: usize = 4;
 
 fn on_amx(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
-    let threads = threads.min(shape.work() / (AMX_SPEED * WORTH_A_THREAD)).max(1);
+    let threads = threads.min(shape.work() / (AMX_SPEED * Speeds::of_process(isa).worth_a_thread)).max(1);
     let row_block = band(shape, threads);
     let phases = if shape.transposed { shape.strides().iter().product::<usize>().max(1) } else { 1 };
     let units = shape.groups() * shape.group_filters().div_ceil(PANEL);

@@ -10,7 +10,7 @@ use super::tile_size::{most_rows, panel_vectors};
 use crate::cpu::Elements;
 use crate::cpu::amx::{TALLEST, TILE_ROWS};
 use crate::cpu::description::count;
-use crate::cpu::machine::Caches;
+use crate::cpu::machine::{Caches, Speeds};
 use crate::isa::Isa;
 
 /// The most bytes of L2 that blocks are made for. On a processor with 2 MiB, blocks for all of them were no faster.
@@ -31,16 +31,13 @@ fn l1_bytes(isa: Isa) -> usize {
 /// Number of tiles below each other up to which reading the weights decides the time; more tiles reuse them more often.
 const FEW_TILES: usize = 8;
 
-/// Multiply-adds below which another thread costs more than it saves: a microsecond of one core's work, which is
-/// what waking one takes at best.
-pub(crate) const WORTH_A_THREAD: usize = 1 << 16;
-
-/// Multiply-adds of a task above which it may be split in two, so that a delayed thread leaves work to the others.
-const LARGE_TASK: usize = 8 << 20;
+/// Microseconds of one core's work above which a task may be split in two, so that a delayed thread leaves work to the
+/// others.
+const LARGE_TASK: usize = 128;
 
 /// [`LARGE_TASK`] on AMX, which multiplies twenty times as fast. Each task reads all its weights again: 512x384x384 on
 /// two threads takes 0.8 of the time in two tasks that it takes in eight.
-const LARGE_TASK_ON_AMX: usize = 256 << 20;
+const LARGE_TASK_ON_AMX: usize = 32 * LARGE_TASK;
 
 impl MatmulBlocks {
     /// Blocks for `shape` on `threads` threads.
@@ -132,12 +129,13 @@ const ROWS_OF_WIDENING: f64 = 4.0;
 fn split(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> (usize, usize, usize) {
     let batches = shape.batches();
     let work = [batches, shape.m, shape.n, shape.k].into_iter().fold(1usize, usize::saturating_mul);
-    let threads = threads.min(work / WORTH_A_THREAD).max(1);
+    let speeds = Speeds::of_process(isa);
+    let threads = threads.min(work / speeds.worth_a_thread).max(1);
     if threads == 1 {
         return (1, 1, 1);
     }
     let on_amx = shape.elements() == Elements::Bf16Tiles && shape.m > 1;
-    let large = if on_amx { LARGE_TASK_ON_AMX } else { LARGE_TASK };
+    let large = if on_amx { LARGE_TASK_ON_AMX } else { LARGE_TASK } * speeds.worth_a_thread;
     let tasks = threads * (work / large / threads).clamp(1, 4);
     if batches >= threads {
         // Whole products of a batch share neither packed panels nor left-hand rows.

@@ -7,14 +7,15 @@ use super::weights::{Layout, Panelling, Steps};
 use crate::cpu::amx::{PANEL, TALLEST, TILE_ROWS};
 use crate::cpu::conv::ConvShape;
 use crate::cpu::description::count;
-use crate::cpu::gemm::model::{WORTH_A_THREAD, l2_bytes};
+use crate::cpu::gemm::model::l2_bytes;
+use crate::cpu::machine::Speeds;
 use crate::isa::Isa;
 
 impl QuantizedBlocks {
     /// Blocks for `shape` and a form on that many threads.
     #[must_use]
     pub fn pick(isa: Isa, shape: &ConvShape, form: Form, threads: usize) -> QuantizedBlocks {
-        let threads = threads.min(shape.work() / WORTH_A_THREAD).max(1);
+        let threads = threads.min(shape.work() / Speeds::of_process(isa).worth_a_thread).max(1);
         if shape.weights().is_depthwise() {
             // A few tasks for each thread, so that others take over from a delayed thread.
             let lines = shape.batch() * shape.output()[0] * shape.output()[1];

@@ -9,6 +9,7 @@ use crate::cpu::conv::shape::ConvShape;
 use crate::cpu::description::count;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::{most_rows, panel_vectors};
+use crate::cpu::machine::Speeds;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
 
@@ -87,6 +88,7 @@ pub(in crate::cpu::conv) fn pick(
     elements: Elements,
     numerics: Numerics,
     threads: usize,
+    speeds: &Speeds,
 ) -> Option<ConvBlocks> {
     if !suits(shape) {
         return None;
@@ -94,14 +96,10 @@ pub(in crate::cpu::conv) fn pick(
     let (blocks, cost) = allowed(numerics)
         .iter()
         .map(|&tile| blocks(isa, shape, elements, tile, threads))
-        .map(|blocks| (blocks, on_tiles(isa, shape, &blocks)))
+        .map(|blocks| (blocks, on_tiles(isa, shape, &blocks, speeds)))
         .min_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    (cost < direct(isa, shape, elements)).then_some(blocks)
+    (cost < direct(isa, shape, elements, speeds)).then_some(blocks)
 }
-
-/// What reading a vector of packed weights from memory costs, in multiply-adds of one vector. Measured in a network
-/// whose weights no cache holds.
-const WEIGHT_FROM_MEMORY: f64 = 8.0;
 
 /// What transforming weights costs for each point of a vector of them, in multiply-adds of one vector: three are, the
 /// rest is storing and reading it again, of twice as many bytes with AVX-512. Measured where there are few tiles, of
@@ -123,20 +121,22 @@ const TAP_OF_PAIRS: f64 = 3.5;
 /// are few channels.
 const TRANSFORMED_POINT: f64 = 12.0;
 
-/// The time of a direct convolution, in multiply-adds of one vector of `f32`. Pairs are multiplied where that is twice
-/// as fast, or nearly, and half as many bytes of weights come from memory.
-fn direct(isa: Isa, shape: &ConvShape, elements: Elements) -> f64 {
+/// The time of a direct convolution, in multiply-adds of one vector of `f32`. Of pairs, half as many bytes of weights
+/// come from memory.
+fn direct(isa: Isa, shape: &ConvShape, elements: Elements, speeds: &Speeds) -> f64 {
     let lanes = isa.lanes();
     let positions = shape.output_len() as f64 / shape.filters().max(1) as f64;
     let columns = shape.filters().next_multiple_of(panel_vectors(isa, shape.filters()) * lanes) / lanes;
     let steps = shape.taps() as f64 * elements.left_words(shape.channels()) as f64;
     let panels = shape.filters().div_ceil(panel_vectors(isa, shape.filters()) * lanes) as f64;
-    let pointers = if elements == Elements::Bf16Dot { TAP_OF_PAIRS } else { 0.0 };
-    steps * columns as f64 * (positions + WEIGHT_FROM_MEMORY) + shape.taps() as f64 * positions * panels * pointers
+    let (product, pointers) =
+        if elements == Elements::Bf16Dot { (speeds.vector_of_pairs, TAP_OF_PAIRS) } else { (1.0, 0.0) };
+    let products = steps * columns as f64 * (positions * product + speeds.weight_from_memory);
+    products + shape.taps() as f64 * positions * panels * pointers
 }
 
 /// The time of the same on tiles.
-fn on_tiles(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks) -> f64 {
+fn on_tiles(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks, speeds: &Speeds) -> f64 {
     let Strategy::Winograd(tile) = blocks.strategy else { return f64::INFINITY };
     let grid = Grid::new(shape, tile, blocks.row_block());
     let (tiles, points, lanes) = (grid.total() as f64, tile.points() as f64, isa.lanes());
@@ -144,8 +144,59 @@ fn on_tiles(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks) -> f64 {
     let columns = (shape.filters().next_multiple_of(blocks.vectors() * lanes) / lanes) as f64;
     let ahead = blocks.unit_tasks() == 1 && few(tile, &panels(shape, blocks.vectors() * lanes));
     let transforms = if ahead { 1 } else { grid.groups() } as f64;
-    let weights =
-        points * transformed_weight(isa, blocks.elements) * transforms + shape.taps() as f64 * WEIGHT_FROM_MEMORY;
+    let read = shape.taps() as f64 * speeds.weight_from_memory;
+    let weights = points * transformed_weight(isa, blocks.elements) * transforms + read;
     let products = shape.channels() as f64 * columns * (points * tiles + weights);
     products + points * tiles * TRANSFORMED_POINT * (vectors + columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::machine::Figures;
+
+    fn shape(size: u64, channels: u64) -> ConvShape {
+        ConvShape {
+            batch: 1,
+            channels,
+            filters: channels,
+            groups: 1,
+            input: [1, size, size],
+            output: [1, size, size],
+            kernel: [1, 3, 3],
+            strides: [1; 3],
+            dilations: [1; 3],
+            pads: [0, 1, 1],
+            transposed: false,
+        }
+    }
+
+    #[test]
+    fn costs_are_finite_and_rise_with_work_whatever_the_figures_say() {
+        let extremes = [1, 1 << 16, u32::MAX];
+        for (f32, memory) in extremes.into_iter().flat_map(|f32| extremes.map(|memory| (f32, memory))) {
+            let speeds = Speeds::of(&Figures { f32, bf16_pairs: memory, memory, ..Figures::default() });
+            for elements in [Elements::F32, Elements::Bf16Dot] {
+                let costs = [7, 14, 28, 56, 112].map(|size| {
+                    let shape = shape(size, 64);
+                    let tiles = blocks(Isa::Avx512, &shape, elements, WinogradTile::Four, 1);
+                    [direct(Isa::Avx512, &shape, elements, &speeds), on_tiles(Isa::Avx512, &shape, &tiles, &speeds)]
+                });
+                assert!(costs.as_flattened().iter().all(|cost| cost.is_finite() && *cost > 0.0), "{costs:?}");
+                assert!(costs.windows(2).all(|pair| pair[0][0] < pair[1][0] && pair[0][1] < pair[1][1]), "{costs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn pairs_no_faster_than_f32_speak_for_tiles_of_f32() {
+        let shape = shape(14, 256);
+        let costs = |speeds: &Speeds| {
+            let tiles = blocks(Isa::Avx512, &shape, Elements::Bf16Dot, WinogradTile::Four, 1);
+            let direct = direct(Isa::Avx512, &shape, Elements::Bf16Dot, speeds);
+            direct / on_tiles(Isa::Avx512, &shape, &tiles, speeds)
+        };
+        let usual = Speeds::default();
+        assert!(costs(&Speeds { vector_of_pairs: 2.0, ..usual }) > costs(&usual));
+    }
 }
