@@ -125,20 +125,22 @@ fn what_pools_joins_and_picks_hands_on_what_it_is_given() {
 
 #[test]
 fn depthwise_convolutions_hand_on_bf16_between_others() {
-    let (mut build, x) = with_x(&[1, 16, 8, 8]);
-    let each = |build: &mut GraphBuilder, x: ValueId| {
-        let w = floats(build, &[32, 1, 3, 3]);
-        build.op("Conv", &[x, w], &[("pads", [1; 4].into()), ("group", 32.into())])
-    };
-    let a = conv(&mut build, x, [16, 32, 1]);
-    let b = each(&mut build, a);
-    let c = conv(&mut build, b, [32, 32, 1]);
-    // The next node needs `f32`, so this one's input stays `f32` too.
-    let d = each(&mut build, c);
-    let y = build.op("Softmax", &[d], &[("axis", 1.into())]);
-    let graph = stored(build, y);
-    assert_eq!(written(&graph), [BF16, BF16, F32, None]);
-    is_consistent(&graph);
+    for elements in [Elements::Bf16Tiles, Elements::Bf16Dot] {
+        let (mut build, x) = with_x(&[1, 16, 8, 8]);
+        let each = |build: &mut GraphBuilder, x: ValueId| {
+            let w = floats(build, &[32, 1, 3, 3]);
+            build.op("Conv", &[x, w], &[("pads", [1; 4].into()), ("group", 32.into())])
+        };
+        let a = conv(&mut build, x, [16, 32, 1]);
+        let b = each(&mut build, a);
+        let c = conv(&mut build, b, [32, 32, 1]);
+        // The next node needs `f32`, so this one's input stays `f32` too.
+        let d = each(&mut build, c);
+        let y = build.op("Softmax", &[d], &[("axis", 1.into())]);
+        let graph = stored_for(build, y, elements);
+        assert_eq!(written(&graph), [BF16, BF16, F32, None], "{elements:?}");
+        is_consistent(&graph);
+    }
 }
 
 #[test]
