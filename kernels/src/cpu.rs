@@ -159,7 +159,7 @@ kinds! {
         emit |code, _, asm| code.emit(asm);
     /// Look-ups of bytes in a table.
     Lookup(quantized::lookup::LookupCode) of quantized::lookup::FAMILY,
-        extension |_| Some(Extension::Vbmi),
+        extension |code| code.form.extension(),
         emit |code, _, asm| { code.emit(asm); Ok(()) };
     /// The gates of a recurrent cell.
     Gates(recurrent::GateCode) of "recurrent",

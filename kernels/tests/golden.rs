@@ -19,7 +19,7 @@ use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape,
 use kiln_kernels::cpu::norm::RowNormCode;
 use kiln_kernels::cpu::pool::{Collect, PoolCode};
 use kiln_kernels::cpu::quantized::bytes::Added;
-use kiln_kernels::cpu::quantized::lookup::LookupCode;
+use kiln_kernels::cpu::quantized::lookup::{LookupCode, LookupForm};
 use kiln_kernels::cpu::quantized::tile::LeftRows as QuantizedRows;
 use kiln_kernels::cpu::quantized::{Form, Output, QuantizedCode, QuantizedEpilogueCode};
 use kiln_kernels::cpu::recurrent::{Activation, GateCode, Gates};
@@ -199,8 +199,14 @@ fn places() -> Vec<(PathBuf, String)> {
     let epilogue = QuantizedEpilogueCode { isa: Isa::Avx512, output: Output::Signed, added: Added::First };
     let epilogue = CodeKey::QuantizedEpilogue(epilogue);
     places.push((folder.join("quantized-epilogue-avx512.asm"), listing(&epilogue, 0)));
-    let lookup = CodeKey::Lookup(LookupCode { isa: Isa::Avx512 });
-    places.push((folder.join("lookup-avx512.asm"), listing(&lookup, 0)));
+    for (name, isa, form) in [
+        ("lookup-avx512", Isa::Avx512, LookupForm::Halves),
+        ("lookup-pieces-avx2", Isa::Avx2, LookupForm::Pieces),
+        ("lookup-pieces-avx512", Isa::Avx512, LookupForm::Pieces),
+    ] {
+        let code = CodeKey::Lookup(LookupCode { isa, form });
+        places.push((folder.join(format!("{name}.asm")), listing(&code, 0)));
+    }
     let form = AttentionForm::WeighPairs(Adjust::default());
     let weights = CodeKey::Attention(AttentionCode { isa: Isa::Avx512, form });
     places.push((folder.join("attention-weights-avx512.asm"), listing(&weights, 0)));

@@ -176,6 +176,11 @@ impl<K: Copy> Emitted<K> {
         Ok(Emitted { key, code: source.code(&of(key))? })
     }
 
+    /// What shapes its instructions.
+    pub(crate) fn key(&self) -> K {
+        self.key
+    }
+
     /// Calls it.
     ///
     /// # Safety

@@ -1,4 +1,4 @@
-; Lookup(LookupCode { isa: Avx512 })
+; Lookup(LookupCode { isa: Avx512, form: Halves })
 ; part 0, 196 bytes
 0000 push rbx
 0001 push rbp

@@ -186,3 +186,43 @@ fn bytes_are_found_in_either_half_of_a_table_by_their_lowest_seven_bits() {
         }
     }
 }
+
+#[test]
+fn bytes_are_found_in_a_piece_of_a_table_or_are_zero() {
+    let mut random = Random(15);
+    for isa in LEVELS {
+        for dst in [0, 1, 2, isa.registers() - 1] {
+            for _ in 0..32 {
+                let (table, index) = (random.vector(), random.vector());
+                let bytes = |vector: &[u32]| vector.iter().flat_map(|lane| lane.to_le_bytes()).collect::<Vec<u8>>();
+                let (tables, indices) = (bytes(&table), bytes(&index));
+                let output = bytes(&permuted(isa, dst, [table, index], Asm::vshuffle_bytes));
+                for at in 0..4 * isa.lanes() {
+                    let index = usize::from(indices[at]);
+                    let expected = if index < 128 { tables[at & !15 | index & 15] } else { 0 };
+                    assert_eq!(output[at], expected, "{isa} {dst}: byte {at}");
+                }
+                let output = bytes(&permuted(isa, dst, [table, index], Asm::vadd_bytes_saturated));
+                for at in 0..4 * isa.lanes() {
+                    let expected = (tables[at] as i8).saturating_add(indices[at] as i8) as u8;
+                    assert_eq!(output[at], expected, "{isa} {dst}: byte {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sixteen_bytes_of_memory_fill_every_group() {
+    let mut random = Random(16);
+    for isa in LEVELS {
+        for dst in [0, 9, isa.registers() - 1] {
+            let from = random.vector();
+            let place = vector(INPUT, 0).plus(12);
+            let output = permuted(isa, dst, [from, from], |asm, d, _, _| asm.vbroadcast_group(d, place));
+            for lane in 0..isa.lanes() {
+                assert_eq!(output[lane], from[3 + lane % 4], "{isa} {dst}: lane {lane}");
+            }
+        }
+    }
+}

@@ -117,6 +117,17 @@ impl Asm {
         }
     }
 
+    /// Each byte of dst is the byte of `table` in its 128-bit group whose number is in the lowest four bits of the byte
+    /// of `index`, or 0 where the highest bit of that is set. The bits between do not count.
+    pub fn vshuffle_bytes(&mut self, dst: Vreg, table: Vreg, index: Vreg) {
+        self.check_vectors(dst.0 | table.0 | index.0);
+        if self.wide() {
+            self.evex(&evex::VPSHUFB, Operands::of(dst.0, table.0), index.into());
+        } else {
+            self.vex(vex::Form::twin(&evex::VPSHUFB), dst.0, table.0, index.into());
+        }
+    }
+
     /// Element i of dst is the element of `table`, a vector, whose number is the lowest bits of lane i of `index`: four
     /// bits on AVX-512, three on AVX2.
     pub fn vlookup(&mut self, dst: Vreg, index: Vreg, table: Vreg) {

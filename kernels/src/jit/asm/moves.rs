@@ -112,6 +112,16 @@ impl Asm {
         }
     }
 
+    /// Sixteen bytes from memory into every 128-bit group.
+    pub fn vbroadcast_group(&mut self, dst: Vreg, src: Mem) {
+        self.check_vectors(dst.0);
+        if self.wide() {
+            self.evex(&evex::VBROADCASTF32X4, Operands::of(dst.0, 0), src.into());
+        } else {
+            self.vex(Form::twin(&evex::VBROADCASTF32X4), dst.0, 0, src.into());
+        }
+    }
+
     /// Lane 0 into every lane.
     pub fn vbroadcast_lane0(&mut self, dst: Vreg, src: Vreg) {
         self.check_vectors(dst.0 | src.0);

@@ -45,6 +45,16 @@ impl Asm {
         }
     }
 
+    /// dst = a + b on signed bytes, saturated.
+    pub fn vadd_bytes_saturated(&mut self, dst: Vreg, a: Vreg, b: Vreg) {
+        self.check_vectors(dst.0 | a.0 | b.0);
+        if self.wide() {
+            self.evex(&evex::VPADDSB, Operands::of(dst.0, a.0), b.into());
+        } else {
+            self.vex(vex::Form::twin(&evex::VPADDSB), dst.0, a.0, b.into());
+        }
+    }
+
     /// dst = a + b on 16-bit integers, wrapping.
     pub fn vadd_words(&mut self, dst: Vreg, a: Vreg, b: Vreg) {
         self.check_vectors(dst.0 | a.0 | b.0);

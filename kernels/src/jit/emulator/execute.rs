@@ -161,6 +161,8 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
             Kind::VpackSigned => shuffle!(op, lanes::pack_signed_bytes),
             Kind::VaddWords => bits!(op, lanes::add_words),
             Kind::VaddSaturated => bits!(op, lanes::add_words_saturated),
+            Kind::VaddBytes => bits!(op, lanes::add_bytes_saturated),
+            Kind::VshuffleBytes => shuffle!(op, lanes::shuffle_bytes),
             Kind::VmaxBytes => bits!(op, |a, b| lanes::larger_bytes(a, b, 0)),
             Kind::VmaxSigned => bits!(op, |a, b| lanes::larger_bytes(a, b, 0x80)),
             Kind::Vshuffle4 => shuffle!(op, |a, b| lanes::shuffle_groups(a, b, op.imm)),
@@ -197,6 +199,7 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
             | Kind::VloadOne
             | Kind::VstoreOne
             | Kind::VloadTwo
+            | Kind::VloadGroup
             | Kind::VfromGpr
             | Kind::VwidenU8
             | Kind::VwidenI8
@@ -402,6 +405,10 @@ impl Machine {
                 let [low, high] = memory.read(self.address(op));
                 self.vectors[dst] = [0; 16];
                 self.vectors[dst][..2].copy_from_slice(&[low, high]);
+            }
+            Kind::VloadGroup => {
+                let group: [u32; 4] = memory.read(self.address(op));
+                self.put(op, &std::array::from_fn(|lane| group[lane % 4]));
             }
             Kind::VstoreOne => memory.write(self.address(op), self.vectors[usize::from(op.b)][0]),
             Kind::VfromGpr => {

@@ -170,6 +170,12 @@ pub(super) fn add_words_saturated(a: u32, b: u32) -> u32 {
     words(half(0), half(16))
 }
 
+/// `vpaddsb` of a lane.
+pub(super) fn add_bytes_saturated(a: u32, b: u32) -> u32 {
+    let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
+    u32::from_le_bytes(std::array::from_fn(|at| (a[at] as i8).saturating_add(b[at] as i8) as u8))
+}
+
 /// `vpmaxub` of a lane; `vpmaxsb` where 128 is added to each byte first.
 pub(super) fn larger_bytes(a: u32, b: u32, flip: u8) -> u32 {
     let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
@@ -227,6 +233,14 @@ pub(super) fn permute_words(a: &Vector, b: &Vector) -> Vector {
 pub(super) fn permute_bytes(at: &Vector, a: &Vector, b: &Vector) -> Vector {
     let byte = |at: usize| (if at < 64 { a } else { b })[at % 64 / 4] >> (at % 4 * 8) & 0xFF;
     at.map(|indices| (0..4).fold(0, |all, place| all | byte((indices >> (8 * place) & 127) as usize) << (8 * place)))
+}
+
+/// `vpshufb`: the bytes of a's group at the lowest four bits of the bytes of b, 0 where the highest is set.
+pub(super) fn shuffle_bytes(a: &Vector, b: &Vector) -> Vector {
+    std::array::from_fn(|lane| {
+        let byte = |index: u8| a[lane & !3 | usize::from(index >> 2 & 3)].to_le_bytes()[usize::from(index & 3)];
+        u32::from_le_bytes(b[lane].to_le_bytes().map(|index| if index < 128 { byte(index) } else { 0 }))
+    })
 }
 
 /// `vpermps` of vectors of so many lanes: the elements of b at the indices in a.

@@ -26,11 +26,11 @@ pub(super) enum Kind {
     // Masks.
     Vcompare, VcompareMask, Vselect, VselectMask, MaskFromGpr,
     // Moves.
-    Vmove, Vstore, VloadMasked, VstoreMasked, Vbroadcast, VloadOne, VstoreOne, VloadTwo, VfromGpr, VwidenU8,
+    Vmove, Vstore, VloadMasked, VstoreMasked, Vbroadcast, VloadOne, VstoreOne, VloadTwo, VloadGroup, VfromGpr, VwidenU8,
     VwidenI8, VwidenU16, VwidenF16, VstoreBytes, VstoreWords,
     // Between lanes.
     VunpackLo32, VunpackHi32, VunpackLo64, VunpackHi64, Vpermute, Vpermute2, VpermuteWords, VpermuteBytes, VpermuteLanes,
-    Vshuffle4, VpackWords, VpackBytes, VpackSigned, VaddWords, VaddSaturated, VmaxBytes, VmaxSigned,
+    Vshuffle4, VpackWords, VpackBytes, VpackSigned, VaddWords, VaddSaturated, VaddBytes, VshuffleBytes, VmaxBytes, VmaxSigned,
     // Tiles.
     TileConfig, TileRelease, TileZero, TileLoad, TileStore, TileDotBf16, TileDotBytes, TileDotSigned,
 }
@@ -262,6 +262,7 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vmovss if operation.source == Source::Memory => Kind::VloadOne,
         M::Vmovq if instruction.code() == Code::VEX_Vmovq_xmm_xmmm64 && operation.source == Source::Memory => Kind::VloadTwo,
         M::Vmovd if instruction.code() == Code::VEX_Vmovd_xmm_rm32 => Kind::VfromGpr,
+        M::Vbroadcastf128 | M::Vbroadcastf32x4 => Kind::VloadGroup,
         M::Vpmovzxbd => Kind::VwidenU8,
         M::Vpmaddwd => Kind::VmulPairs,
         M::Vpmaddubsw => Kind::VmulBytes,
@@ -276,6 +277,8 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vpacksswb => Kind::VpackSigned,
         M::Vpaddw => Kind::VaddWords,
         M::Vpaddsw => Kind::VaddSaturated,
+        M::Vpaddsb => Kind::VaddBytes,
+        M::Vpshufb => Kind::VshuffleBytes,
         M::Vpmaxub => Kind::VmaxBytes,
         M::Vpmaxsb => Kind::VmaxSigned,
         M::Vunpcklps => Kind::VunpackLo32,
