@@ -19,7 +19,7 @@ use kiln_kernels::cpu::blockwise::{
     Offsets, Products, ZeroPoints,
 };
 use kiln_kernels::parallel::Parallel;
-use kiln_kernels::{EmitEach, Extension, Extensions, Isa};
+use kiln_kernels::{EmitEach, Extensions, Isa};
 
 /// Reduction and columns.
 const MATRICES: [(usize, usize); 3] = [(896, 4864), (4864, 896), (4096, 11008)];
@@ -95,8 +95,12 @@ fn main() {
 }
 
 /// What multiplies rows as bytes; none where they are `f32`.
-const WAYS: [(&str, Option<Products>); 3] =
-    [("f32", None), ("fours", Some(Products::Fours)), ("pairs", Some(Products::Pairs))];
+const WAYS: [(&str, Option<Products>); 4] = [
+    ("f32", None),
+    ("fours", Some(Products::Fours)),
+    ("pairs", Some(Products::Pairs)),
+    ("tiles", Some(Products::Tiles)),
+];
 
 /// One line of the table. `of_one` has what one row took, in each way.
 fn measure(
@@ -112,7 +116,8 @@ fn measure(
     let mut packed: Option<(usize, Vec<Vec<u8>>)> = None;
     for (at, (name, dots)) in WAYS.into_iter().enumerate() {
         let needs = dots.and_then(|products| products.extension(isa));
-        if !needs.is_none_or(Extension::present) || dots.is_some() && !isa.is_jit() {
+        let has_level = needs.is_none_or(|extension| extension.present() && extension.level() <= isa);
+        if !has_level || dots.is_some() && !isa.is_jit() {
             continue;
         }
         let left = if dots.is_some() { LeftElements::Bytes } else { LeftElements::Floats };

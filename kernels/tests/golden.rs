@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, Mnemonic, NasmFormatter};
 use kiln_kernels::cpu::amx::{Columns, Factors, FusedEpilogue, MultiplyCode};
 use kiln_kernels::cpu::attention::emit::{Adjust, AttentionCode, Form as AttentionForm, RowType};
-use kiln_kernels::cpu::blockwise::{BlockDotCode, Codes, Products, ZeroPoints};
+use kiln_kernels::cpu::blockwise::{BlockDotCode, BlockTileCode, BlockUnpackCode, Codes, Products, ZeroPoints};
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
@@ -199,6 +199,14 @@ fn places() -> Vec<(PathBuf, String)> {
     let epilogue = QuantizedEpilogueCode { isa: Isa::Avx512, output: Output::Signed, added: Added::First };
     let epilogue = CodeKey::QuantizedEpilogue(epilogue);
     places.push((folder.join("quantized-epilogue-avx512.asm"), listing(&epilogue, 0)));
+    let isa = Isa::Avx512;
+    let zeros = ZeroPoints::Bytes;
+    for (name, code) in [
+        ("block-tile-avx512", CodeKey::BlockTile(BlockTileCode { isa, zeros })),
+        ("block-unpack-avx512", CodeKey::BlockUnpack(BlockUnpackCode { isa, vectors: 2, codes: Codes::Int4, zeros })),
+    ] {
+        places.push((folder.join(format!("{name}.asm")), listing(&code, 0)));
+    }
     for (name, isa, form) in [
         ("lookup-avx512", Isa::Avx512, LookupForm::Halves),
         ("lookup-pieces-avx2", Isa::Avx2, LookupForm::Pieces),

@@ -50,19 +50,24 @@ mod tests {
     #[test]
     fn a_choice_that_multiplies_in_another_way_is_not_taken() {
         let format = BlockFormat { codes: Codes::Int4, zeros: ZeroPoints::Middle, block: 32 };
-        let shape = BlockProductShape { m: 2, n: 40, k: 96, format, bias: false, left: LeftElements::Bytes };
+        let few = BlockProductShape { m: 2, n: 40, k: 96, format, bias: false, left: LeftElements::Bytes };
+        let many = BlockProductShape { m: 128, k: 960, ..few };
         let with = |extension| Extensions::default().with(extension);
-        for (isa, extensions, dots) in [
-            (Isa::Portable, Extensions::default(), None),
-            (Isa::Avx2, Extensions::default(), Some(Products::Pairs)),
-            (Isa::Avx2, with(Extension::AvxVnni), Some(Products::Fours)),
-            (Isa::Avx512, Extensions::default(), Some(Products::Pairs)),
-            (Isa::Avx512, with(Extension::Vnni), Some(Products::Fours)),
+        let amx = with(Extension::Vnni).with(Extension::Amx);
+        for (shape, isa, extensions, dots) in [
+            (few, Isa::Portable, Extensions::default(), None),
+            (few, Isa::Avx2, Extensions::default(), Some(Products::Pairs)),
+            (few, Isa::Avx2, with(Extension::AvxVnni), Some(Products::Fours)),
+            (few, Isa::Avx512, Extensions::default(), Some(Products::Pairs)),
+            (few, Isa::Avx512, with(Extension::Vnni), Some(Products::Fours)),
+            (few, Isa::Avx512, amx, Some(Products::Fours)),
+            (many, Isa::Avx512, with(Extension::Vnni), Some(Products::Fours)),
+            (many, Isa::Avx512, amx, Some(Products::Tiles)),
         ] {
             let target = Target { isa, extensions, threads: 2, in_order: false };
             let chosen = shape.choose(&target);
             assert_eq!(chosen.dots, dots, "{target:?}");
-            for other in [None, Some(Products::Pairs), Some(Products::Fours)] {
+            for other in [None, Some(Products::Pairs), Some(Products::Fours), Some(Products::Tiles)] {
                 let accepted = shape.accepts(&BlockProductBlocks { dots: other, ..chosen }, &target);
                 assert_eq!(accepted, other == dots, "{target:?} {other:?}");
             }

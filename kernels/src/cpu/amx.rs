@@ -96,7 +96,7 @@ impl Block {
 /// The 64-byte memory operand of `ldtilecfg`: shapes of the eight tile registers.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug)]
-struct TileConfig([u8; 64]);
+pub(crate) struct TileConfig([u8; 64]);
 
 impl TileConfig {
     /// Whole tiles, but for steps of `words` words: left-hand tiles have shorter rows, right-hand tiles fewer rows.
@@ -115,11 +115,11 @@ impl TileConfig {
 }
 
 /// The first register of right-hand tiles and the first of left-hand tiles. Registers 0 to 3 hold sums.
-const RIGHT_TILES: usize = 4;
-const LEFT_TILES: usize = 6;
+pub(crate) const RIGHT_TILES: usize = 4;
+pub(crate) const LEFT_TILES: usize = 6;
 
 /// Configurations for steps of 1 to 16 words.
-static CONFIGS: [TileConfig; STEP_WORDS] = {
+pub(crate) static CONFIGS: [TileConfig; STEP_WORDS] = {
     let mut configs = [TileConfig::of_words(STEP_WORDS); STEP_WORDS];
     let mut words = 1;
     while words < STEP_WORDS {

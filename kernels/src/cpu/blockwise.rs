@@ -14,12 +14,13 @@
 //!
 //! Where the shape lets rows be quantised to bytes, by blocks as the weights are ([`bytes`]), codes are multiplied as
 //! integers ([`dots`]) by the fastest instructions of the processor ([`products`]): a few rows at a time, out of a panel
-//! that stays in L1 or L2.
+//! that stays in L1 or L2. Many rows are multiplied on AMX where there is AMX ([`amx`]).
 //!
 //! - [`format`]: what codes mean, and how they become numbers in registers. [`layout`]: packed panels, and packing.
 //! - [`streams`]: panels that a kernel reads side by side.
 //! - [`driver`]: the product, and how it is cut.
 
+mod amx;
 mod bytes;
 mod dots;
 mod driver;
@@ -30,6 +31,7 @@ mod products;
 mod row;
 mod streams;
 
+pub use amx::{BlockTileCode, BlockUnpackCode};
 pub use dots::BlockDotCode;
 pub use driver::{BlockProduct, BlockProductBlocks, BlockProductShape, LeftElements};
 pub use expand::BlockExpandCode;

@@ -17,7 +17,7 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     let zeros = if codes.are_integers() { zeros } else { ZeroPoints::Middle };
     let format = BlockFormat { codes, zeros, block: draw.of(&[16, 32, 64, 128, 256]) };
     // Few rows and many, several panels side by side, and reductions longer than what is dequantised at a time.
-    let (m, n, k) = (draw.of(&[1, 1, 2, 3, 4, 5, 13, 40]), draw.reach(130, 1600), draw.reach(100, 4200));
+    let (m, n, k) = (draw.of(&[1, 1, 2, 3, 4, 5, 13, 32, 40]), draw.reach(130, 1600), draw.reach(100, 4200));
     let k = k.min((1 << 21) / (m * n)).max(1);
     let (threads, at_end, signed) = (draw.of(&[1, 2, 3, 64]), draw.flag(), draw.flag());
     let left = draw.of(&[LeftElements::Floats, LeftElements::Bytes]);
@@ -43,7 +43,10 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     let mut want = reference::gemm::matmul(m, n, k, &left, &numbers);
     want.iter_mut().enumerate().for_each(|(at, sum)| *sum += if shape.bias { bias[at % n] } else { 0.0 });
     let picked = BlockProductBlocks::pick(isa, Extensions::default(), &shape, threads);
-    let products = draw.of(&[Products::Fours, Products::Pairs]);
+    let products = match draw.of(&[Products::Fours, Products::Pairs, Products::Tiles]) {
+        Products::Tiles if isa != Isa::Avx512 => Products::Pairs,
+        products => products,
+    };
     let k_blocks = if draw.flag() { 1 } else { picked.k_blocks };
     let cut = BlockProductBlocks { k_blocks, dots: picked.dots.map(|_| products), ..picked };
     let product = BlockProduct::new(isa, shape, cut, &EmitEach).unwrap();

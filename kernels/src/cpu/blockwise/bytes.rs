@@ -12,6 +12,9 @@
 //!
 //! where the start of a block is what an integer sum begins with if all zero points are the middle of the codes: the sum
 //! of its bytes, times the middle, less than 0. Where there are zero points, its sum is an `f32`.
+//!
+//! The rows of a tile of AMX have the same heads. In each block their words lie row after row, and the last block has as
+//! many as the others: zeros where the reduction has ended.
 
 use super::format::ZeroPoints;
 use super::layout::BlockPanels;
@@ -43,7 +46,16 @@ impl ByteRows {
 
     /// Words of heads and bytes.
     pub(super) fn len(&self) -> usize {
-        self.heads_len() + self.rows * self.panels.words() * self.parts()
+        let words = match self.is_tile() {
+            true => self.panels.blocks() * self.panels.block_words(),
+            false => self.panels.words(),
+        };
+        self.heads_len() + self.rows * words * self.parts()
+    }
+
+    /// Whether they are the rows of a tile.
+    fn is_tile(&self) -> bool {
+        self.products == Products::Tiles
     }
 
     /// Words of a row for each word of codes.
@@ -51,13 +63,13 @@ impl ByteRows {
         self.products.parts(self.panels.format.codes)
     }
 
-    /// Quantises rows of `k` elements each, as many as lie side by side.
+    /// Quantises rows of `k` elements each, at most as many as lie side by side. What is there of others stays.
     pub(super) fn quantise(&self, isa: Isa, left: &[f32], to: &mut [u32]) {
         let (heads, words) = to.split_at_mut(self.heads_len());
         let (parts, widened) = (self.parts(), self.products.widens(self.panels.format.codes));
         let step = self.panels.block_words() * parts * self.rows;
         for (row, left) in left.chunks_exact(self.panels.k).take(self.rows).enumerate() {
-            let side_by_side = SideBySide { row, rows: self.rows, parts, widened };
+            let side_by_side = SideBySide { row, rows: self.rows, parts, widened, is_tile: self.is_tile() };
             quantise_row(isa, left, &self.panels, side_by_side, heads, words.chunks_mut(step.max(1)));
         }
     }
@@ -69,20 +81,33 @@ const LONGEST: usize = 256;
 /// Lanes that are computed together.
 const LANES: usize = 16;
 
-/// A row among those that lie side by side, its words for each word of codes, and whether its elements have 16 bits.
+/// A row among those that lie side by side, its words for each word of codes, whether its elements have 16 bits, and
+/// whether they are the rows of a tile.
 #[derive(Clone, Copy)]
 struct SideBySide {
     row: usize,
     rows: usize,
     parts: usize,
     widened: bool,
+    is_tile: bool,
 }
 
 impl SideBySide {
+    /// Writes the bytes of a block that has up to `len` words of a row.
+    #[inline(always)]
+    fn write_block(self, bytes: &[i8], len: usize, to: &mut [u32]) {
+        if !self.is_tile {
+            return self.write(bytes, to);
+        }
+        let to = &mut to[self.row * len..][..len];
+        to[bytes.len() / 4..].fill(0);
+        SideBySide { row: 0, rows: 1, ..self }.write(bytes, to);
+    }
+
     /// Writes the bytes of a block in the order in which the kernel reads them.
     #[inline(always)]
     fn write(self, bytes: &[i8], to: &mut [u32]) {
-        let SideBySide { row, rows, parts, widened } = self;
+        let SideBySide { row, rows, parts, widened, .. } = self;
         match parts {
             _ if widened => {
                 for (four, to) in bytes.as_chunks::<4>().0.iter().zip(to.chunks_exact_mut(2 * rows)) {
@@ -137,8 +162,9 @@ fn quantised(elements: &[[f32; LANES]], bytes: &mut [[i8; LANES]]) -> (f32, i32)
     for (elements, bytes) in elements.iter().zip(bytes) {
         for ((byte, element), sum) in bytes.iter_mut().zip(elements).zip(&mut sums) {
             let rounded = (element * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()).cast_signed();
-            *sum += rounded;
+            // Of what is no number neither means anything, but all forms make the same of it.
             *byte = rounded as i8;
+            *sum += i32::from(*byte);
         }
     }
     (most / MOST, sums.into_iter().sum())
@@ -170,7 +196,7 @@ multiversion! {
                 ZeroPoints::Bytes | ZeroPoints::F32 => (sum as f32).to_bits(),
             };
             head[at.rows + at.row] = step.to_bits();
-            at.write(&bytes.as_flattened()[..lanes * LANES], words);
+            at.write_block(&bytes.as_flattened()[..lanes * LANES], block / 4, words);
         }
     }
 }

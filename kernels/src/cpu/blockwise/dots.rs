@@ -216,7 +216,7 @@ impl BlockDotCode {
     fn registers(&self) -> usize {
         let (rows, vectors) = (usize::from(self.rows), usize::from(self.vectors()));
         let others = match self.products {
-            Products::Fours => 1 + 2 * usize::from(self.codes_at_once()),
+            Products::Fours | Products::Tiles => 1 + 2 * usize::from(self.codes_at_once()),
             Products::Pairs => rows + 1 + 3,
         };
         2 * rows * vectors + 2 + others
@@ -225,7 +225,7 @@ impl BlockDotCode {
     /// Elements of rows that are in registers at once: of products in pairs each row's sum of pairs.
     fn elements(&self) -> u8 {
         match self.products {
-            Products::Fours => 1,
+            Products::Fours | Products::Tiles => 1,
             Products::Pairs => self.rows,
         }
     }
@@ -299,7 +299,7 @@ impl BlockDotCode {
     pub(crate) fn emit(&self, asm: &mut Asm) -> Result<()> {
         let fits = self.registers() <= usize::from(asm.registers());
         let counts = (1..=MOST_ROWS as u8).contains(&self.rows) && self.panels().are_some();
-        if !self.codes.are_integers() || !fits || !counts {
+        if !self.codes.are_integers() || !fits || !counts || self.products == Products::Tiles {
             return Err(KernelError::Unsupported { family: FAMILY, reason: format!("a kernel of {self:?}") });
         }
         asm.prologue();
@@ -367,7 +367,7 @@ impl BlockDotCode {
                 asm.while_at_least(COUNT, i32::from(GROUP), |asm| self.words_in_fours(asm, GROUP));
                 asm.for_each(COUNT, 1, |asm| self.words_in_fours(asm, 1));
             }
-            Products::Fours => asm.repeat(COUNT, |asm| self.word(asm)),
+            Products::Fours | Products::Tiles => asm.repeat(COUNT, |asm| self.word(asm)),
             Products::Pairs => {
                 asm.while_at_least(COUNT, i32::from(GROUP), |asm| self.words_in_pairs(asm, GROUP));
                 asm.for_each(COUNT, 1, |asm| self.words_in_pairs(asm, 1));

@@ -9,12 +9,13 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::FAMILY;
+use super::amx::{Amx, AmxOperands};
 use super::bytes::ByteRows;
 use super::dots::{DotOperands, Dots};
 use super::expand::Expand;
 use super::format::{BlockFormat, ZeroPoints};
 use super::layout::BlockPanels;
-use super::products::Products;
+use super::products::{MatrixRows, Products};
 use super::row::{Row, RowOperands};
 use super::streams::STREAMS;
 use crate::cpu::CodeSource;
@@ -113,7 +114,8 @@ impl BlockProductShape {
     /// What multiplies rows as bytes in code of that level with these extensions, where they may be bytes.
     #[must_use]
     pub fn dots(&self, isa: Isa, extensions: Extensions) -> Option<Products> {
-        Products::pick(isa, extensions).filter(|_| self.takes_bytes())
+        let on_vectors = Products::pick(isa, extensions).filter(|_| self.takes_bytes())?;
+        Some(on_vectors.or_tiles(isa, extensions, &self.format, MatrixRows { m: self.m, k: self.k }))
     }
 
     /// Whether rows may be bytes whose products are exact.
@@ -147,7 +149,7 @@ impl BlockProductBlocks {
     #[must_use]
     pub fn fits(&self, shape: &BlockProductShape, isa: Isa) -> bool {
         let panels = shape.panels(isa);
-        self.dots.is_none_or(|products| shape.takes_bytes() && products.usable(isa))
+        self.dots.is_none_or(|products| shape.takes_bytes() && products.usable(isa) && products.takes(&shape.format))
             && (1..=panels.blocks().max(1)).contains(&self.k_blocks())
             && (1..=panels.count().max(1)).contains(&self.tasks())
     }
@@ -169,6 +171,8 @@ enum Kernels {
     Rows(Row),
     /// Of rows of bytes: groups of rows side by side, and what is left of them.
     Bytes { groups: Dots, rest: Option<Dots> },
+    /// Of many rows of bytes.
+    Tiled(Amx),
     /// Of rows that are multiplied with numbers.
     Tiles { expand: Expand, tile: MicroKernel, tiles: Tiles },
 }
@@ -210,7 +214,9 @@ impl BlockProduct {
         }
         let panels = shape.panels(isa);
         // Codes are multiplied in another order than numbers, and bytes in the same one in any company.
-        let kernels = if let Some(products) = blocks.dots {
+        let kernels = if blocks.dots == Some(Products::Tiles) {
+            Kernels::Tiled(Amx::new(isa, shape.m(), panels, blocks.k_blocks(), blocks.tasks(), source)?)
+        } else if let Some(products) = blocks.dots {
             let rows = Dots::rows_of(isa, products, &panels, shape.m());
             let dots = |rows, streams| Dots::new(isa, ByteRows { panels, rows, products }, streams, source);
             let groups = dots(rows, STREAMS)?;
@@ -263,6 +269,7 @@ impl BlockProduct {
                 let last = (1 + groups.rows.rows) * self.panels.width;
                 groups_len + rest.as_ref().map_or(0, |rest| rest.rows.len()) + last
             }
+            Kernels::Tiled(amx) => amx.scratch_len(),
             Kernels::Tiles { .. } => self.blocks.tasks() * self.expanded_rows() * self.panels.width,
         }
     }
@@ -332,6 +339,7 @@ impl BlockProduct {
                     }
                 });
             }
+            Kernels::Tiled(amx) => amx.run(AmxOperands { left, weights, bias, c, given }, scratch, parallel),
             Kernels::Tiles { expand, tile, tiles } => {
                 let given = expand.given(given);
                 let (scratch, c) = (Disjoint::new(scratch), Disjoint::new(c));

@@ -13,7 +13,9 @@ const VNNI: Extensions = Extensions::from_bits(1 << Extension::Vnni as u8 | 1 <<
 /// Each level that code is emitted for, with each way to multiply rows of bytes.
 fn levels_of_bytes() -> Vec<(Isa, Products)> {
     let levels = levels().into_iter().filter(|isa| isa.is_jit());
-    levels.flat_map(|isa| [Products::Fours, Products::Pairs].map(|products| (isa, products))).collect()
+    let all =
+        levels.flat_map(|isa| [Products::Fours, Products::Pairs, Products::Tiles].map(|products| (isa, products)));
+    all.filter(|&(isa, products)| products.usable(isa)).collect()
 }
 
 /// Bits that look random.
@@ -242,7 +244,8 @@ fn rows_of_bytes_have_the_bits_of_exact_sums_over_blocks() {
         for (block, k, n) in [(16, 48, 40), (32, 61, 7), (64, 200, 300), (256, 300, 33), (32, 2000, 448), (128, 4, 64)]
         {
             for format in formats(block).into_iter().filter(|format| format.codes.are_integers()) {
-                for m in [1u64, 2, 3, 4, 8, 11] {
+                let rows = if products == Products::Tiles { [1u64, 16, 37] } else { [1, 3, 11] };
+                for m in rows.into_iter().chain([2, 4, 8].into_iter().filter(|_| products != Products::Tiles)) {
                     seed += 1;
                     let shape = BlockProductShape { m, n, k, format, bias: seed % 2 == 0, left: LeftElements::Bytes };
                     let mut case = Case::new(shape, seed);
@@ -266,7 +269,36 @@ fn rows_of_bytes_have_the_bits_of_exact_sums_over_blocks() {
             }
         }
     }
-    assert!(compared >= 4 * 6 * 9 * 6, "{compared}");
+    assert!(compared >= 4 * 6 * 9 * 6 + 6 * 9 * 3, "{compared}");
+}
+
+#[test]
+fn tiles_have_the_bits_of_other_instructions() {
+    let isa = Isa::Avx512;
+    let forms = [Products::Tiles, Products::Fours].map(|products| levels_of_bytes().contains(&(isa, products)));
+    if forms != [true; 2] {
+        return;
+    }
+    let mut seed = 40;
+    for (block, k, n) in [(16, 100, 17), (32, 333, 48), (64, 128, 33), (128, 700, 70), (256, 513, 31)] {
+        for format in formats(block).into_iter().filter(|format| format.codes.are_integers()) {
+            for (m, threads) in [(16u64, 1), (32, 2), (45, 5)] {
+                seed += 1;
+                let bias = seed % 2 == 0;
+                let shape = BlockProductShape { m, n, k, format, bias, left: LeftElements::Bytes };
+                let mut case = Case::new(shape, seed);
+                // What is no number has the same bits, too, but for the sign and the payload of a NaN.
+                case.left[seed as usize % 60] = [f32::NAN, f32::INFINITY, f32::MIN_POSITIVE / 8.0][seed as usize % 3];
+                let source = case.source(true, seed % 4 < 2);
+                let [tiles, fours] = [Products::Tiles, Products::Fours]
+                    .map(|products| multiplied(&case, isa, products, threads, &source));
+                for (at, (tiles, fours)) in tiles.iter().zip(&fours).enumerate() {
+                    let same = tiles.to_bits() == fours.to_bits() || tiles.is_nan() && fours.is_nan();
+                    assert!(same, "{shape:?} at {at}: {tiles}, not {fours}");
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -348,6 +380,10 @@ fn the_fastest_instructions_of_a_processor_multiply_bytes() {
     ];
     let dots = BlockProductBlocks::pick(Isa::Avx512, VNNI, &int4, 1);
     assert!(dots.fits(&int4, Isa::Avx512) && dots.fits(&int4, Isa::Avx2) && !dots.fits(&int4, Isa::Portable));
+    let dots = BlockProductBlocks { k_blocks: 1, ..dots };
+    let tiles = BlockProductBlocks { dots: Some(Products::Tiles), ..dots };
+    let odd = shape(format(Codes::Int4, 80));
+    assert!(!tiles.fits(&int4, Isa::Avx2) && !tiles.fits(&odd, Isa::Avx512) && dots.fits(&odd, Isa::Avx512));
     for (shape, what) in refused {
         assert_eq!(shape.dots(Isa::Avx512, VNNI), None, "{what}");
         assert!(!BlockProductBlocks { k_blocks: 1, ..dots }.fits(&shape, Isa::Avx512), "{what}");
