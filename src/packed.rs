@@ -6,6 +6,7 @@
 //! byte.
 
 pub mod file;
+pub mod folder;
 pub mod index;
 pub mod made_for;
 pub mod rows;

@@ -66,6 +66,7 @@ use crate::threads::Threads;
 pub use crate::exec::ShareStats;
 pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use crate::graph::Cancel;
+pub use crate::packed::folder::Pack;
 pub use compile::Description;
 #[cfg(feature = "device")]
 pub use device::DeviceStats;
@@ -77,7 +78,8 @@ pub use kiln_kernels::cpu::{Numerics, Precision};
 use names::Names;
 pub use options::{RunOptions, SessionOptions};
 use overrides::Overrides;
-pub use pack::PackReport;
+use pack::Packer;
+pub use pack::{PackReport, PackStats};
 pub use profile::{NodeProfile, Profile};
 pub use records::{CacheKind, ChoiceBlob, UnknownKind};
 use rehearsal::Requests;
@@ -173,6 +175,8 @@ pub struct Session {
     description: Description,
     /// The file that its weights are mapped from, if it is a packed model.
     packed: Option<Arc<PackedFile>>,
+    /// The thread that packs the model, if one was started.
+    packer: Option<Packer>,
     build: BuildCx,
     /// The tuner, which measures while no request runs, if tuning is on.
     tuner: Option<Tuner>,
@@ -208,7 +212,14 @@ impl Session {
             if packed::is_packed(path) {
                 return Session::load_packed(path, name.clone(), options, &begun);
             }
-            Session::make(onnx::load(path, &options.onnx_limits())?, name.clone(), options, &begun)
+            if let Some(session) = Session::find_packed(path, &name, options, &begun)? {
+                return Ok(session);
+            }
+            let graph = onnx::load(path, &options.onnx_limits())?;
+            let packing = Packer::wanted(path, &graph, options);
+            let mut session = Session::make(graph, name.clone(), options, &begun)?;
+            session.packer = packing.and_then(|packing| packing.start(options));
+            Ok(session)
         })
     }
 
@@ -316,6 +327,7 @@ impl Session {
             metadata,
             description,
             packed,
+            packer: None,
             build,
             tuner,
             gauge: None,
@@ -596,7 +608,10 @@ impl Session {
     pub fn settle(&self, timeout: Duration) -> bool {
         let begun = Instant::now();
         let measured = self.gauge.as_ref().is_none_or(|gauge| gauge.settle(timeout));
-        measured && self.tuner.as_ref().is_none_or(|tuner| tuner.settle(timeout.saturating_sub(begun.elapsed())))
+        let packed = self.packer.as_ref().is_none_or(|packer| packer.settle(timeout.saturating_sub(begun.elapsed())));
+        measured
+            && packed
+            && self.tuner.as_ref().is_none_or(|tuner| tuner.settle(timeout.saturating_sub(begun.elapsed())))
     }
 
     /// The results of tuning so far; `None` without a tuner.
@@ -633,6 +648,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         // Both end first, so that their results are saved with the rest.
         self.gauge = None;
+        self.packer = None;
         self.tuner = None;
         if let Err(error) = self.save_records() {
             tracing::warn!(%error, "records were not saved; the next process starts cold");

@@ -1,6 +1,7 @@
 //! A packed model's file, mapped: opened once a process, and validated before anything in it is followed.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
 use kiln_kernels::Parallel;
@@ -16,10 +17,13 @@ use crate::record::decode_long;
 /// Whether the digests of the data are compared. Header and index always are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Each time that a process maps the file.
+    /// At each load.
     Each,
-    /// Not at all: wrong bytes in packed weights are wrong numbers, and nothing else.
+    /// Once after the file has appeared or was changed, which is remembered beside the records; without a folder of
+    /// records, once a process.
     #[default]
+    Once,
+    /// Not at all: wrong bytes in packed weights are wrong numbers, and nothing else.
     Never,
 }
 
@@ -30,6 +34,8 @@ pub struct PackedFile {
     map: Arc<Mapped>,
     index: Index,
     made_for: MadeFor,
+    /// Whether its data has been found to be what the index says.
+    verified: AtomicBool,
 }
 
 /// The files that are open in this process.
@@ -42,7 +48,7 @@ impl PackedFile {
     ///
     /// [`PackedError::Io`] for a file that cannot be read or that others may write, [`PackedError::Damaged`] for one
     /// that is not whole.
-    pub fn open(path: &Path, verify: Verify, parallel: &dyn Parallel) -> Result<Arc<PackedFile>, PackedError> {
+    pub fn open(path: &Path) -> Result<Arc<PackedFile>, PackedError> {
         let map = Mapped::open(path).map_err(PackedError::io("map", path))?;
         let id = map.id();
         let known = |open: &[(FileId, Weak<PackedFile>)]| {
@@ -50,25 +56,34 @@ impl PackedFile {
         };
         let open = || OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = known(&open());
-        let file = match shared {
-            Some(file) => file,
-            None => {
-                let file = Arc::new(PackedFile::of(path, Arc::new(map))?);
-                let mut open = open();
-                match known(&open) {
-                    Some(other) => other,
-                    None => {
-                        open.retain(|(_, file)| file.strong_count() > 0);
-                        open.push((id, Arc::downgrade(&file)));
-                        file
-                    }
-                }
-            }
-        };
-        if verify == Verify::Each {
-            file.verify(parallel)?;
+        if let Some(file) = shared {
+            return Ok(file);
         }
+        let file = Arc::new(PackedFile::of(path, Arc::new(map))?);
+        let mut open = open();
+        if let Some(other) = known(&open) {
+            return Ok(other);
+        }
+        open.retain(|(_, file)| file.strong_count() > 0);
+        open.push((id, Arc::downgrade(&file)));
         Ok(file)
+    }
+
+    /// Which file it is.
+    #[must_use]
+    pub fn id(&self) -> FileId {
+        self.map.id()
+    }
+
+    /// Whether its data has been verified in this process, or is known to have been.
+    #[must_use]
+    pub fn is_verified(&self) -> bool {
+        self.verified.load(Ordering::Acquire)
+    }
+
+    /// Takes its data as verified.
+    pub fn trust(&self) {
+        self.verified.store(true, Ordering::Release);
     }
 
     /// Reads header and index.
@@ -111,7 +126,8 @@ impl PackedFile {
             return Err(damaged("its spans are not all of its data"));
         }
         let made_for = MadeFor(index.made_for.clone());
-        Ok(PackedFile { path: path.to_owned(), map, index, made_for })
+        let verified = AtomicBool::new(false);
+        Ok(PackedFile { path: path.to_owned(), map, index, made_for, verified })
     }
 
     /// Compares the digests of all data.
@@ -133,7 +149,10 @@ impl PackedFile {
                 let reason = format!("the {len} bytes from {offset} on have another digest than the index says");
                 Err(PackedError::damaged(&self.path, reason))
             }
-            None => Ok(()),
+            None => {
+                self.trust();
+                Ok(())
+            }
         }
     }
 

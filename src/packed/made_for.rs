@@ -1,8 +1,8 @@
 //! What a packed model is for: everything that shapes its graph and its panels.
 
-use kiln_kernels::{EMITTER_REVISION, Extension, Extensions};
+use kiln_kernels::cpu::{Numerics, Precision};
+use kiln_kernels::{EMITTER_REVISION, Extension, Extensions, Isa};
 
-use crate::exec::BuildCx;
 use crate::record::BUILD;
 
 /// A digest of the sources of the graph's description, passes, operators and models.
@@ -13,19 +13,19 @@ const SOURCES: &str = env!("KILN_GRAPH_SOURCES");
 pub struct MadeFor(pub Vec<(String, String)>);
 
 impl MadeFor {
-    /// What models are packed for in that context, with these passes.
+    /// What models are packed for at that level, with these passes.
     #[must_use]
-    pub fn here(build: &BuildCx, passes: &str) -> MadeFor {
+    pub fn here(isa: Isa, precision: Precision, numerics: Numerics, passes: &str) -> MadeFor {
         let mut facts: Vec<(&str, String)> = BUILD.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let beside = Extensions::beside(build.isa);
+        let beside = Extensions::beside(isa);
         let extensions = Extension::ALL.into_iter().filter(|extension| beside.contains(*extension));
         facts.push(("graph", SOURCES.to_owned()));
         facts.push(("emitter", EMITTER_REVISION.to_string()));
-        facts.push(("isa", build.isa.name().to_owned()));
+        facts.push(("isa", isa.name().to_owned()));
         facts.push(("extensions", extensions.map(Extension::name).collect::<Vec<_>>().join(",")));
-        facts.push(("elements", format!("{:?}", build.elements())));
-        facts.push(("precision", format!("{:?}", build.precision)));
-        facts.push(("numerics", format!("{:?}", build.numerics)));
+        facts.push(("elements", format!("{:?}", precision.elements(isa))));
+        facts.push(("precision", format!("{precision:?}")));
+        facts.push(("numerics", format!("{numerics:?}")));
         facts.push(("passes", passes.to_owned()));
         MadeFor(facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }

@@ -67,7 +67,9 @@ impl Flat<'_> {
             outputs: numbers(&graph.outputs),
             constants: Vec::new(),
         };
-        for (&value, tensor) in &graph.constants {
+        let mut own: Vec<_> = graph.constants.iter().collect();
+        own.sort_unstable_by_key(|(value, _)| value.0);
+        for (&value, tensor) in own {
             row.constants.push((value.0, tensor_row(tensor, true, self.writer)?));
         }
         for at in 0..self.constants.len() {

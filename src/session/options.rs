@@ -25,6 +25,7 @@ use crate::graph::{Cancel, LoopLimits};
 use crate::knobs::{KnobError, Knobs};
 use crate::onnx;
 use crate::packed::Verify;
+use crate::packed::folder::Pack;
 use crate::record::{CacheMode, Pace, Remote, RemotePolicy, Store, host_fingerprint};
 use crate::threads::Threads;
 
@@ -101,7 +102,11 @@ pub struct SessionOptions {
     pub memory_bytes: usize,
     /// Whether times by node are kept.
     pub profile: bool,
-    /// Whether the data of packed models is compared with its digests when they are loaded.
+    /// Whether packed models are made of ONNX files that are loaded, and used in their place.
+    pub pack: Pack,
+    /// Most bytes of packed models that are kept beside the records; those used least recently go first.
+    pub pack_bytes: u64,
+    /// When the data of packed models is compared with its digests.
     pub pack_verify: Verify,
     /// Lines about executors and executions.
     pub verbose: Verbose,
@@ -180,6 +185,8 @@ impl Default for SessionOptions {
             buffer_bytes: 1 << 30,
             memory_bytes: crate::tensor::installed_bytes(),
             profile: false,
+            pack: Pack::default(),
+            pack_bytes: 16 << 30,
             pack_verify: Verify::default(),
             verbose: Verbose::default(),
             trace: None,

@@ -12,6 +12,7 @@
 //! For that the graph is kept in the model's form. Weights from a file stay in the file; those of a model from memory
 //! stay in memory. For its names alone no large model is kept in memory.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::Parallel;
@@ -19,26 +20,50 @@ use kiln_kernels::Parallel;
 use super::compile::compile;
 use super::names::{self, Names};
 use super::options::SessionOptions;
-use super::{Idle, SessionError};
+use super::{Idle, Port, SessionError};
 use crate::exec::BuildCx;
 use crate::fork::{Mutex, Origin};
 use crate::graph::ir::Attr;
 use crate::graph::{Executable, Graph, Stop, Value};
 use crate::onnx;
+use crate::packed::PackedError;
+use crate::packed::folder::Files;
 use crate::tensor::Tensor;
 
 /// A graph in the model's form, and the executables that were compiled of it.
 pub(super) struct Overrides {
-    graph: Graph,
+    source: Source,
     options: SessionOptions,
-    /// Whether it has defaults.
-    defaults: bool,
+    /// By input, whether it has a default.
+    defaults: Vec<bool>,
     /// The executable for requests in which dimensions of one name differ, and the one for others.
     made: [Mutex<Option<Arc<Variant>>>; 2],
     /// Held while one is compiled.
     making: std::sync::Mutex<()>,
     /// The process whose threads may hold `making`.
     origin: Origin,
+}
+
+/// Where the graph comes from.
+enum Source {
+    /// It was kept when the model was loaded.
+    Kept(Box<Graph>),
+    /// The ONNX file that a packed model was made of, and how its files were then.
+    File(PathBuf, Files),
+}
+
+impl Source {
+    /// The graph, with constants that will be read from their files.
+    fn graph(&self, options: &SessionOptions) -> Result<Graph, SessionError> {
+        match self {
+            Source::Kept(graph) => Ok(unread(graph)),
+            Source::File(path, files) if files.are_unchanged() => Ok(onnx::load(path, &options.onnx_limits())?),
+            Source::File(path, _) => {
+                let reason = format!("the request takes the graph of {}, which was changed since", path.display());
+                Err(PackedError::damaged(path, reason).into())
+            }
+        }
+    }
 }
 
 /// Most bytes of constants that stay in memory only for dimensions of one name that may differ.
@@ -57,16 +82,33 @@ impl Overrides {
     /// A copy of the graph before it is compiled; `None` if it has neither defaults nor dimensions of one name that may
     /// differ.
     pub(super) fn of(graph: &Graph, options: &SessionOptions, names: &Names) -> Option<Overrides> {
-        let defaults = graph.inputs.iter().any(|input| graph.constants.contains_key(input));
-        let wanted = defaults || names.any() && held_bytes(graph) <= KEPT;
-        wanted.then(|| Overrides {
-            graph: unread(graph),
+        let defaults: Vec<bool> = graph.inputs.iter().map(|input| graph.constants.contains_key(input)).collect();
+        let wanted = defaults.contains(&true) || names.any() && held_bytes(graph) <= KEPT;
+        wanted.then(|| Overrides::new(Source::Kept(Box::new(unread(graph))), defaults, options))
+    }
+
+    /// Of a packed model, whose graph is read from the ONNX file at `path` when it is wanted, if that is as `files` says.
+    pub(super) fn of_file(
+        path: &Path,
+        files: Files,
+        inputs: &[Port],
+        options: &SessionOptions,
+        names: &Names,
+    ) -> Option<Overrides> {
+        let defaults: Vec<bool> = inputs.iter().map(|port| port.has_default).collect();
+        let wanted = defaults.contains(&true) || names.any();
+        wanted.then(|| Overrides::new(Source::File(path.to_owned(), files), defaults, options))
+    }
+
+    fn new(source: Source, defaults: Vec<bool>, options: &SessionOptions) -> Overrides {
+        Overrides {
+            source,
             options: options.clone(),
             defaults,
             made: Default::default(),
             making: std::sync::Mutex::new(()),
             origin: Origin::here(),
-        })
+        }
     }
 
     /// The executable for a request with inputs in the model's order; `None` if it replaces no default and dimensions
@@ -82,12 +124,8 @@ impl Overrides {
         build: &BuildCx,
         parallel: &dyn Parallel,
     ) -> Result<Option<Arc<Variant>>, SessionError> {
-        if agreed && !self.defaults {
-            return Ok(None);
-        }
-        let default = |place: usize| self.graph.constants.get(&self.graph.inputs[place]);
-        let replaced: Vec<usize> =
-            (0..inputs.len()).filter(|&place| inputs[place].is_some() && default(place).is_some()).collect();
+        let given = |place: &usize| inputs[*place].is_some() && self.defaults.get(*place) == Some(&true);
+        let replaced: Vec<usize> = (0..inputs.len()).filter(given).collect();
         if replaced.is_empty() && agreed {
             return Ok(None);
         }
@@ -138,7 +176,7 @@ impl Overrides {
         build: &BuildCx,
         parallel: &dyn Parallel,
     ) -> Result<Variant, SessionError> {
-        let mut graph = unread(&self.graph);
+        let mut graph = self.source.graph(&self.options)?;
         if !named {
             names::forget(&mut graph);
         }

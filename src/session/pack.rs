@@ -1,9 +1,14 @@
 //! Packed models: writing one, and loading one ([`crate::packed`]).
 
+mod auto;
+
 use std::path::Path;
 use std::sync::Arc;
 
+use kiln_kernels::Serial;
+
 use super::compile::{self, Left, Maker};
+use super::overrides::Overrides;
 use super::structure::{self, Digest};
 use super::{Description, LoadClock, Made, Port, Session, SessionError, SessionOptions, attempt};
 use crate::exec::BuildCx;
@@ -11,10 +16,15 @@ use crate::graph::Value;
 use crate::graph::ir::{Graph, ValueId, ValueInfo};
 use crate::graph::passes::PassReport;
 use crate::onnx;
+use crate::packed::folder::Files;
 use crate::packed::index::{Index, Port as PackedPort};
 use crate::packed::rows::{Constant, graph_of, rows_of};
 use crate::packed::{MadeFor, Noting, PackedError, PackedFile, Ready, Verify, Writer};
+use crate::record::CacheMode;
 use crate::threads::Threads;
+
+pub use auto::PackStats;
+pub(super) use auto::Packer;
 
 /// What [`Session::pack`] wrote.
 #[derive(Clone, Copy, Debug)]
@@ -65,11 +75,12 @@ impl Session {
     ) -> Result<Session, SessionError> {
         no_taps(options)?;
         let threads = options.pool.clone().map_or_else(|| Threads::new(options.threads), Ok)?;
-        let file = PackedFile::open(path, options.pack_verify, &threads)?;
+        let file = PackedFile::open(path)?;
+        verify(&file, options, &threads)?;
         let digest = Digest::of_number(file.index().structure);
         let build = options.build_cx(&threads, &digest);
         no_device(&build)?;
-        file.expect(&made_for(&build, options))?;
+        file.expect(&made_for(options))?;
         let pages = file.clone();
         let populate = move || PackedFile::populate(pages);
         // Without it, pages come when they are first read.
@@ -92,6 +103,12 @@ impl Session {
         Ok(Session::assemble(made, name, &digest, build, threads, options, begun))
     }
 
+    /// Serves requests that a packed model alone does not, by the ONNX file that it was made of.
+    fn with_source(mut self, path: &Path, files: Files, options: &SessionOptions) -> Session {
+        self.overrides = Overrides::of_file(path, files, &self.inputs, options, &self.names);
+        self
+    }
+
     /// Whether its weights are those of a packed model, which are mapped and shared with other processes.
     #[must_use]
     pub fn is_packed(&self) -> bool {
@@ -100,7 +117,7 @@ impl Session {
 
     /// Refuses values for inputs whose defaults are built into a packed model.
     pub(super) fn expect_defaults(&self, ordered: &[Option<Value>]) -> Result<(), SessionError> {
-        if self.packed.is_none() {
+        if self.packed.is_none() || self.overrides.is_some() {
             return Ok(());
         }
         let replaced = self.inputs.iter().zip(ordered).find(|(port, value)| port.has_default && value.is_some());
@@ -141,8 +158,33 @@ fn no_device(build: &BuildCx) -> Result<(), SessionError> {
     }
 }
 
-fn made_for(build: &BuildCx, options: &SessionOptions) -> MadeFor {
-    MadeFor::here(build, &format!("{:?}", options.passes))
+/// What packed models are for with these options.
+fn made_for(options: &SessionOptions) -> MadeFor {
+    MadeFor::here(options.isa(), options.precision, options.numerics, &format!("{:?}", options.passes))
+}
+
+/// Compares the data of a file with its digests, as often as the options say.
+fn verify(file: &PackedFile, options: &SessionOptions, threads: &Threads) -> Result<(), PackedError> {
+    let is_due = match options.pack_verify {
+        Verify::Each => true,
+        Verify::Never => false,
+        Verify::Once => !file.is_verified(),
+    };
+    if !is_due {
+        return Ok(());
+    }
+    let folder = auto::folder(options).filter(|_| options.pack_verify == Verify::Once);
+    if folder.as_ref().is_some_and(|folder| folder.has_seen(&file.id())) {
+        file.trust();
+        return Ok(());
+    }
+    file.verify(threads)?;
+    if let Some(folder) = folder.filter(|_| options.cache_mode == CacheMode::ReadWrite)
+        && let Err(error) = folder.see(&file.id())
+    {
+        tracing::warn!(%error, "the packed model will be verified again");
+    }
+    Ok(())
 }
 
 fn row(port: &Port) -> PackedPort {
@@ -174,12 +216,15 @@ impl Packing<'_> {
         let metadata = (*graph.metadata).clone();
         compile::optimise(&mut graph, self.options, self.build, self.begun.stop.as_ref());
         let shelf = Noting::by(Writer::new(to)?);
-        let left = self.maker().with_shelf(&shelf).constants(&mut graph)?;
+        // One node after the other, so that weights lie in the order of their use and equal models are equal files.
+        let maker = Maker::new(self.build, &Serial, self.begun.stop.as_ref());
+        let mut left = maker.with_shelf(&shelf).constants(&mut graph)?;
+        left.sort_unstable_by_key(|left| (left.graph, left.value));
         let (mut writer, panels) = shelf.end()?;
         let constant =
             |Left { graph, value, tensor, is_packed }| Constant { graph, value, tensor, kept: !is_packed, added: None };
         let mut constants: Vec<Constant> = left.into_iter().map(constant).collect();
-        let made_for = made_for(self.build, self.options).0;
+        let made_for = made_for(self.options).0;
         let mut index = Index {
             made_for,
             structure: digest.number(),
@@ -209,7 +254,8 @@ impl Packing<'_> {
     /// The constants without elements whose elements nodes want when they are made from the file: some look at weights
     /// before they ask for packed ones.
     fn wanted(&self, path: &Path) -> Result<Vec<(u32, ValueId)>, SessionError> {
-        let file = PackedFile::open(path, Verify::Each, self.threads)?;
+        let file = PackedFile::open(path)?;
+        file.verify(self.threads)?;
         let mut rebuilt = graph_of(&file)?;
         let shelf = Ready::of(&file);
         let made = self.maker().with_shelf(&shelf).make(&mut rebuilt.graph, &[]);

@@ -1,6 +1,7 @@
 //! Packed models: a file that has a graph after its passes and its packed weights gives the bits that the model gives,
 //! and is refused, with the reason, where it is damaged or meant for something else.
 
+mod auto;
 mod damaged;
 #[path = "../passes/draw.rs"]
 mod draw;

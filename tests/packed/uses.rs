@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use kiln::graph::GraphBuilder;
 use kiln::graph::ir::Dim;
-use kiln::packed::{PackedError, PackedFile, Verify};
+use kiln::packed::{PackedError, PackedFile};
 use kiln::session::{Precision, Session, SessionError, SessionOptions};
 use kiln::tensor::{DType, Tensor};
-use kiln::threads::Threads;
 
 use crate::{load, models, options, packed};
 
@@ -36,8 +35,7 @@ fn a_file_for_other_options_is_refused_by_the_option() {
 fn sessions_of_one_process_share_the_file_until_it_is_another_one() {
     let model = models::products();
     let (_folder, path) = packed(&model.graph, &options());
-    let threads = Threads::new(1).unwrap();
-    let open = || PackedFile::open(&path, Verify::Each, &threads).unwrap();
+    let open = || PackedFile::open(&path).unwrap();
     let first = open();
     assert!(Arc::ptr_eq(&first, &open()));
     Session::pack_graph(model.graph, &path, &options()).unwrap();
@@ -84,6 +82,15 @@ fn weights_are_not_kept_twice() {
     // The matrix in two layouts, one of them for two nodes; the bias as it is.
     assert!(report.bytes < 4096 + 3 * (70 * 96 * 4 + 4096) + 16_384, "{report:?}");
     assert_eq!((report.panels, report.packed_only), (3, 1), "{report:?}");
+}
+
+#[test]
+fn equal_models_are_equal_files() {
+    for model in models::all() {
+        let (_first, first) = packed(&model.graph, &options());
+        let (_second, second) = packed(&model.graph, &SessionOptions { threads: 2, ..options() });
+        assert!(std::fs::read(first).unwrap() == std::fs::read(second).unwrap(), "{}", model.name);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memmap2::{Advice, Mmap};
+use serde::{Deserialize, Serialize};
 
 /// A whole file, mapped. It is read through its pages: a page is brought when it is first read.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct Mapped {
 
 /// Which file it was, and when it was last changed: what has the same id has the same bytes. The time of the last change
 /// of the file's state (`ctime`) cannot be set back by a user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileId {
     /// The device that it is on.
     pub device: u64,

@@ -8,8 +8,9 @@ use clap::ValueEnum;
 use kiln::graph::{NodeError, RunError};
 use kiln::knobs::Knobs;
 use kiln::onnx::{ModelError, TensorProblem};
+use kiln::packed::Verify;
 use kiln::record::{CacheMode, Credentials, RemotePolicy};
-use kiln::session::{Numerics, PackReport, Precision, Session, SessionError, SessionOptions, Tune};
+use kiln::session::{Numerics, Pack, PackReport, Precision, Session, SessionError, SessionOptions, Tune};
 
 use crate::device::DeviceArgs;
 use crate::failure::{Code, Failure, Outcome, WithCode};
@@ -54,6 +55,15 @@ pub(crate) struct SessionArgs {
     /// What is measured where kernels leave a choice, while no request runs: nothing, a few candidates, or many
     #[arg(long, value_name = "EFFORT", help_heading = "Session")]
     tune: Option<Effort>,
+    /// Whether packed models are made of ONNX files behind their load, beside the records, and loaded in their place
+    #[arg(long, value_name = "WHEN", help_heading = "Session")]
+    pack: Option<Packing>,
+    /// When the data of a packed model is compared with its digests
+    #[arg(long, value_name = "WHEN", help_heading = "Session")]
+    pack_verify: Option<Verifying>,
+    /// Most bytes of packed models that are kept beside the records
+    #[arg(long, value_name = "BYTES", help_heading = "Session")]
+    pack_bytes: Option<u64>,
     /// Most time of a request, in milliseconds; one that takes longer fails before its next node
     #[arg(long, value_name = "MS", help_heading = "Session")]
     time_limit: Option<u64>,
@@ -85,6 +95,45 @@ impl From<Effort> for Tune {
             Effort::Off => Tune::Off,
             Effort::Fast => Tune::Fast,
             Effort::Full => Tune::Full,
+        }
+    }
+}
+
+/// Whether packed models are made and looked for, by the name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Packing {
+    /// Neither
+    Off,
+    /// Both
+    Auto,
+}
+
+impl From<Packing> for Pack {
+    fn from(packing: Packing) -> Pack {
+        match packing {
+            Packing::Off => Pack::Off,
+            Packing::Auto => Pack::Auto,
+        }
+    }
+}
+
+/// When packed models are verified, by the name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Verifying {
+    /// At each load
+    Each,
+    /// Once after the file has appeared or was changed
+    Once,
+    /// Not at all
+    Never,
+}
+
+impl From<Verifying> for Verify {
+    fn from(verifying: Verifying) -> Verify {
+        match verifying {
+            Verifying::Each => Verify::Each,
+            Verifying::Once => Verify::Once,
+            Verifying::Never => Verify::Never,
         }
     }
 }
@@ -195,6 +244,13 @@ impl SessionArgs {
         if let Some(precision) = self.precision {
             options.precision = precision.into();
         }
+        if let Some(pack) = self.pack {
+            options.pack = pack.into();
+        }
+        if let Some(verify) = self.pack_verify {
+            options.pack_verify = verify.into();
+        }
+        options.pack_bytes = self.pack_bytes.unwrap_or(options.pack_bytes);
         options.cache_per_model = self.cache_per_model;
         options.error_on_cache_miss = self.error_on_cache_miss;
         options.rehearse = !self.no_rehearsal;

@@ -1,0 +1,177 @@
+//! Packed models that sessions make and find by themselves, in the folder of the records ([`PackFolder`]).
+//!
+//! A model that has none is loaded as it is, and packed afterwards by a thread of its own. Whatever is wrong with a packed
+//! model costs a line and the time of loading the ONNX file: it never fails a load.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::super::{LoadClock, Session, SessionError, SessionOptions};
+use super::made_for;
+use crate::fork::Origin;
+use crate::graph::Graph;
+use crate::packed::folder::{Files, Pack, PackFolder};
+use crate::packed::{PackedError, Verify};
+use crate::record::CacheMode;
+
+/// What became of packed models in this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackStats {
+    /// Loads from a packed model that was found.
+    pub found: u64,
+    /// Loads of a model that had none.
+    pub missing: u64,
+    /// Packed models that were found and could not be used.
+    pub refused: u64,
+    /// Packed models that were made.
+    pub made: u64,
+}
+
+static FOUND: AtomicU64 = AtomicU64::new(0);
+static MISSING: AtomicU64 = AtomicU64::new(0);
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+impl PackStats {
+    /// Those of this process.
+    #[must_use]
+    pub fn of_process() -> PackStats {
+        let [found, missing, refused, made] =
+            [&FOUND, &MISSING, &REFUSED, &MADE].map(|count| count.load(Ordering::Relaxed));
+        PackStats { found, missing, refused, made }
+    }
+}
+
+/// The folder of a session's packed models, if it has any to do with them.
+pub(super) fn folder(options: &SessionOptions) -> Option<PackFolder> {
+    let has_files = matches!(options.cache_mode, CacheMode::Read | CacheMode::ReadWrite) && options.optimize;
+    let records = options.cache_dir.as_ref().filter(|_| has_files)?;
+    Some(PackFolder::beside(records, options.pack_bytes))
+}
+
+/// The folder where packed models are made and looked for by themselves.
+fn own_folder(options: &SessionOptions) -> Option<PackFolder> {
+    #[cfg(feature = "device")]
+    if options.device.is_some() {
+        return None;
+    }
+    folder(options).filter(|_| options.pack == Pack::Auto && options.taps.is_empty())
+}
+
+impl Session {
+    /// The session of the packed model that is kept for the model at `path`, if there is one that can be used.
+    pub(in super::super) fn find_packed(
+        path: &Path,
+        name: &str,
+        options: &SessionOptions,
+        begun: &LoadClock,
+    ) -> Result<Option<Session>, SessionError> {
+        let Some(folder) = own_folder(options) else { return Ok(None) };
+        let Some(found) = folder.find(path, &made_for(options)) else {
+            MISSING.fetch_add(1, Ordering::Relaxed);
+            return Ok(None);
+        };
+        let verify = if found.verified { Verify::Never } else { Verify::Each };
+        let own = SessionOptions { pack_verify: verify, ..options.clone() };
+        match Session::load_packed(&found.path, name.to_owned(), &own, begun) {
+            Ok(session) => {
+                if !found.verified {
+                    folder.verified(&found);
+                }
+                FOUND.fetch_add(1, Ordering::Relaxed);
+                Ok(Some(session.with_source(path, found.files, options)))
+            }
+            Err(SessionError::Packed(error)) => {
+                REFUSED.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(%error, "the packed model is not used; the ONNX file is loaded");
+                if options.cache_mode == CacheMode::ReadWrite {
+                    folder.forget(&found);
+                }
+                Ok(None)
+            }
+            Err(other) => Err(other),
+        }
+    }
+}
+
+/// A thread that packs a model behind its load.
+pub(in super::super) struct Packer {
+    worker: Option<JoinHandle<()>>,
+    origin: Origin,
+}
+
+impl Packer {
+    /// Begins to pack the model at `path`, of which `graph` has been imported; `None` where that is not wanted.
+    pub(in super::super) fn wanted(path: &Path, graph: &Graph, options: &SessionOptions) -> Option<Waiting> {
+        let folder = own_folder(options).filter(|_| options.cache_mode == CacheMode::ReadWrite)?;
+        let others = graph.backings.iter().filter(|backing| backing.is_on_disk()).map(|backing| backing.path());
+        let files = Files::of(path, others).ok()?;
+        Some(Waiting { folder, files, path: path.to_owned() })
+    }
+
+    /// Waits until it has ended, or for that long; whether it has.
+    pub(in super::super) fn settle(&self, timeout: Duration) -> bool {
+        let begun = Instant::now();
+        let ended = || !self.origin.is_here() || self.worker.as_ref().is_none_or(JoinHandle::is_finished);
+        while !ended() && begun.elapsed() < timeout {
+            std::thread::sleep(Duration::from_millis(1).min(timeout));
+        }
+        ended()
+    }
+}
+
+impl Drop for Packer {
+    /// A packed model that has been begun is finished: it is for the next process.
+    fn drop(&mut self) {
+        if !self.origin.is_here() {
+            return std::mem::forget(self.worker.take());
+        }
+        if let Some(worker) = self.worker.take() {
+            // What it packs is lost if it panics, and nothing else.
+            let _ = worker.join();
+        }
+    }
+}
+
+/// A model that is to be packed once its session is loaded.
+pub(in super::super) struct Waiting {
+    folder: PackFolder,
+    files: Files,
+    path: std::path::PathBuf,
+}
+
+impl Waiting {
+    /// Packs it in the background.
+    pub(in super::super) fn start(self, options: &SessionOptions) -> Option<Packer> {
+        let own = SessionOptions {
+            threads: 1,
+            pool: None,
+            cache: None,
+            records: None,
+            remote: None,
+            cache_mode: CacheMode::Memory,
+            load_time_limit: None,
+            load_cancel: None,
+            ..options.clone()
+        };
+        // The level and what follows from it are the session's.
+        let made_for = made_for(options);
+        let work = move || {
+            let pack = |to: &Path| Session::pack(&self.path, to, &own).map(|_| ());
+            match self.folder.keep(&self.files, &made_for, pack) {
+                Ok(made) => drop(MADE.fetch_add(u64::from(made), Ordering::Relaxed)),
+                Err(SessionError::Packed(PackedError::Unsupported(reason))) => tracing::debug!(reason, "not packed"),
+                Err(error) => tracing::warn!(%error, "the model was not packed; the next process loads the ONNX file"),
+            }
+        };
+        match std::thread::Builder::new().name("kiln-pack".to_owned()).spawn(work) {
+            Ok(worker) => Some(Packer { worker: Some(worker), origin: Origin::here() }),
+            Err(error) => {
+                tracing::warn!(%error, "no thread to pack the model with");
+                None
+            }
+        }
+    }
+}
