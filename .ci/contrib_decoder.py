@@ -85,7 +85,7 @@ def group_query():
 
 @cases
 def one_step():
-    # With a cache, onnxruntime runs it in one form alone, whose past and present are the same memory.
+    # Without a cache.
     for g in grid(mask=[0, 1], added=[0, 1], dtype=[F32, F16]):
         d = Draw(str(g))
         t = g["dtype"]
@@ -103,3 +103,31 @@ def one_step():
             + [np.ones((batch, g["keys"]), np.int32) if g["mask"] else None]
         )
         yield Case("cross_" + named(**g), "DecoderMaskedMultiHeadAttention", MS, [inputs(2), inputs(1)], num_heads=2)
+    # With a cache, onnxruntime runs it in one form alone, whose past and present are one buffer.
+    for g in grid(mask=[0, 1], bias=[0, 1], added=[0, 1], beams=[0, 1, 2], size=[5, 32]):
+        yield Case(
+            "buffer_" + named(**g),
+            "DecoderMaskedMultiHeadAttention",
+            MS,
+            [over_buffer(g, 4, 9, 5), over_buffer(g, 2, 40, 39), over_buffer(g, 4, 9, 0)],
+            ["y", "present_key", "present_value", "qk"],
+            num_heads=2,
+            past_present_share_buffer=1,
+            output_qk=1,
+            scale=0.3 if g["added"] else None,
+            mask_filter_value=-3.0 if g["mask"] else None,
+        )
+
+
+def over_buffer(g, batch, room, before):
+    """Inputs of a step over a buffer that has so many positions."""
+    d, width = Draw(str(g)), 2 * g["size"]
+    one = lambda value: np.array([value], np.int32)
+    own = [d.f(batch, 1, width) for _ in "qkv"]
+    own.append(d.i(0, 2, batch, before + 1) if g["mask"] else None)
+    # Beside beams, onnxruntime reads a bias of several sequences at other ones.
+    own.append(d.f(1 if g["beams"] else batch, 2, 1, before + 1) if g["bias"] else None)
+    own += [d.f(batch, 2, room, g["size"]) for _ in "kv"] + [one(before)]
+    beams = g["beams"]
+    own += [one(beams), d.i(0, beams, batch // beams, beams, room)] if beams else [None, None]
+    return own + [d.f(3 * width) if g["added"] else None]

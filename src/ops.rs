@@ -45,6 +45,7 @@ mod ml;
 mod movement;
 mod ngrams;
 mod norm;
+mod one_step;
 mod onehot;
 mod optional;
 mod pool;
@@ -193,6 +194,7 @@ const GROUPS: &[&[Operator]] = &[
     ml::OPERATORS,
     ngrams::OPERATORS,
     norm::OPERATORS,
+    one_step::OPERATORS,
     onehot::OPERATORS,
     pool::OPERATORS,
     quantize::OPERATORS,

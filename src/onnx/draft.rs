@@ -86,8 +86,20 @@ impl Draft {
 
     /// Adds a node of ONNX's own domain that makes these values, of which those without a name are not wanted.
     pub(super) fn many(&mut self, op: &str, inputs: &[&str], outputs: &[&str], attribute: Vec<AttributeProto>) {
+        self.of_domain("", op, inputs, outputs, attribute);
+    }
+
+    /// The same of any domain.
+    pub(super) fn of_domain(
+        &mut self,
+        domain: &str,
+        op: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attribute: Vec<AttributeProto>,
+    ) {
         let first = outputs.first().copied().unwrap_or_default();
-        self.node("", op, inputs, first.to_owned(), attribute);
+        self.node(domain, op, inputs, first.to_owned(), attribute);
         if let Some(node) = self.nodes.last_mut() {
             node.output = listed(outputs);
         }

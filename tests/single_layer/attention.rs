@@ -25,7 +25,7 @@ fn joined(past: Option<&Tensor>, new: Array) -> Array {
 }
 
 /// Attention over arrays of four axes; `bias` is what is added to a score, if it may be seen at all.
-fn attention(q: &Array, k: &Array, v: &Array, scale: f64, bias: impl Fn(&[usize]) -> Option<f64>) -> Array {
+pub(crate) fn attention(q: &Array, k: &Array, v: &Array, scale: f64, bias: impl Fn(&[usize]) -> Option<f64>) -> Array {
     let shared = q.shape[1] / k.shape[1];
     let shape = [q.shape[0], q.shape[1], q.shape[2], v.shape[3]];
     build(&shape, |at| {

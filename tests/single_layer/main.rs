@@ -9,6 +9,7 @@ mod empty;
 mod experts;
 mod harness;
 mod matrix;
+mod one_step;
 mod quantized;
 mod recurrent;
 mod reference;

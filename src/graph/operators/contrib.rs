@@ -28,6 +28,15 @@ pub(super) fn attention_mask(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims,
     Ok([query[0], Size::Known(1), rows, keys].into_iter().collect())
 }
 
+/// A number for each sequence of the first input.
+pub(super) fn sequences(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let dims = view.dims(0)?;
+    match dims.first() {
+        Some(&batch) => Ok([batch].into_iter().collect()),
+        None => Err(ShapeError::input(0, &dims, "expected a batch")),
+    }
+}
+
 /// Rows of `K` elements become rows of `N`, which attributes state.
 pub(super) fn stated_columns(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let mut dims = view.dims(0)?;

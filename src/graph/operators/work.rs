@@ -105,6 +105,7 @@ const KEYS: &[&str] = &[
 
 const MOVES: &[&str] = &[
     "ArrayFeatureExtractor",
+    "BeamRows",
     "BitCast",
     "CenterCropPad",
     "Compress",
@@ -141,6 +142,7 @@ const MOVES: &[&str] = &[
     "Split",
     "SplitToSequence",
     "Squeeze",
+    "StepPosition",
     "TensorScatter",
     "Tile",
     "Trilu",

@@ -4,6 +4,8 @@
 //! A mask tells which keys are shown, as one number a key, a query and key, or a length of each sequence; which of them
 //! it is depends on its rank. The operator `AttentionMask` makes of it what is added to scores.
 
+mod buffer;
+
 use super::given::Given;
 use super::{Expanded, MICROSOFT};
 use crate::onnx::ModelError;
@@ -71,6 +73,8 @@ struct Operands {
     bias: Option<String>,
     /// Keys and values of earlier positions.
     past: Option<[String; 2]>,
+    /// The output of scores with all that is added to them, where it is wanted.
+    scores: Option<String>,
 }
 
 /// Adds the attention of these operands. `present` are the names of all keys and all values, where they are wanted.
@@ -80,7 +84,7 @@ fn attend(
     operands: &Operands,
     present: [Option<String>; 2],
 ) -> Result<(), ModelError> {
-    let Operands { query, key, value, shown, bias, past } = operands;
+    let Operands { query, key, value, shown, bias, past, scores } = operands;
     let mut mask = bias.clone();
     if let Some(shown) = shown {
         let fill = float("fill", given.float("mask_filter_value", -10000.0)?);
@@ -101,7 +105,9 @@ fn attend(
     let [past_keys, past_values] = past.as_ref().map_or(["", ""], |past| [past[0].as_str(), past[1].as_str()]);
     let inputs = [query, key, value, mask.as_deref().unwrap_or_default(), past_keys, past_values];
     let [keys, values] = &present;
-    let outputs = [given.result(), keys.as_deref().unwrap_or_default(), values.as_deref().unwrap_or_default()];
+    attributes.extend(scores.is_some().then(|| int("qk_matmul_output_mode", 2)));
+    let [keys, values, scores] = [keys, values, scores].map(|name| name.as_deref().unwrap_or_default());
+    let outputs = [given.result(), keys, values, scores];
     draft.many("Attention", &inputs, &outputs, attributes);
     Ok(())
 }
@@ -165,7 +171,7 @@ fn attention(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     });
     let bias = given.input(5).map(str::to_owned);
     let shown = given.input(3).map(str::to_owned);
-    attend_stacked(given, draft, Operands { query, key, value, shown, bias, past: None }, given.input(4))
+    attend_stacked(given, draft, Operands { query, key, value, shown, bias, past: None, scores: None }, given.input(4))
 }
 
 /// Attention whose projections are one product of bytes.
@@ -181,7 +187,12 @@ fn quantized_attention(given: &Given<'_>, draft: &mut Draft) -> Result<(), Model
     let biased = draft.op("Add", &[&product, bias], "biased", Vec::new());
     let [query, key, value] = in_three(draft, &biased, None, "projected");
     let shown = given.input(5).map(str::to_owned);
-    attend_stacked(given, draft, Operands { query, key, value, shown, bias: None, past: None }, given.input(8))
+    attend_stacked(
+        given,
+        draft,
+        Operands { query, key, value, shown, bias: None, past: None, scores: None },
+        given.input(8),
+    )
 }
 
 /// Heads of several operands in one tensor [batch, positions, heads, count, size], as tensors [batch, positions, hidden].
@@ -236,16 +247,20 @@ fn multi_head(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let shown = given.input(4).map(str::to_owned);
     let bias = given.input(5).map(str::to_owned);
     let present = [1, 2].map(|index| given.output(index).map(str::to_owned));
-    attend(given, draft, &Operands { query, key, value, shown, bias, past }, present)
+    attend(given, draft, &Operands { query, key, value, shown, bias, past, scores: None }, present)
 }
 
-/// Attention of one new position, over a cache that grows, or over keys and values [batch, heads, positions, size] of
-/// another sequence.
+/// Attention of one new position, over a cache that grows, over a buffer that has room for it, or over keys and values
+/// [batch, heads, positions, size] of another sequence.
 fn one_step(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
-    given.only("past_present_share_buffer", 0)?;
-    given.only("output_qk", 0)?;
-    given.without_inputs(&[(7, "past_sequence_length"), (8, "beam_width"), (9, "cache_indirection")])?;
-    given.without_outputs(&[(3, "qk")])?;
+    let scores = given.output(3).map(str::to_owned);
+    match given.int("output_qk", 0)? {
+        0 if scores.is_none() => {}
+        1 if scores.is_some() => {}
+        0 => return Err(given.malformed("output 3 (qk), where output_qk = 0".to_owned())),
+        1 => return Err(given.malformed("output_qk = 1 without output 3 (qk)".to_owned())),
+        other => return Err(given.malformed(format!("output_qk = {other}"))),
+    }
     let first = given.required(0)?;
     let past = past_of(given, [5, 6])?;
     let mut operands = match (given.input(1), given.input(2)) {
@@ -254,14 +269,27 @@ fn one_step(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
         _ => return Err(given.malformed("keys without values, or values without keys".to_owned())),
     };
     if let Some(bias) = given.input(10) {
-        // Those of another sequence, which have four axes, have been biased before.
         if past.is_none() && given.input(1).is_some() {
-            return Err(given.unsupported("input 10 (bias) without a cache".to_owned()));
+            // Keys and values of another sequence have been biased before.
+            let (start, end) = (draft.list(&[0], "bias/start"), draft.sizes(first, 2, 3, "bias/end"));
+            let bias = draft.op("Slice", &[bias, &start, &end], "bias/query", Vec::new());
+            operands[0] = draft.op("Add", &[first, &bias], "query/biased", Vec::new());
+        } else {
+            operands = biased(draft, &operands, bias);
         }
-        operands = biased(draft, &operands, bias);
     }
     let [query, key, value] = [0, 1, 2].map(|part| operands[part].clone());
     let (shown, bias) = (given.input(3).map(str::to_owned), given.input(4).map(str::to_owned));
     let present = [1, 2].map(|index| given.output(index).map(str::to_owned));
-    attend(given, draft, &Operands { query, key, value, shown, bias, past }, present)
+    let operands = Operands { query, key, value, shown, bias, past, scores };
+    let shares_buffer = given.int("past_present_share_buffer", 0)? != 0;
+    match &operands.past {
+        Some(past) if shares_buffer => buffer::attend(given, draft, &operands, past, present),
+        Some(_) => {
+            // Without a shared buffer all of the past is earlier positions, and no beam has those of another.
+            given.without_inputs(&[(7, "past_sequence_length"), (8, "beam_width"), (9, "cache_indirection")])?;
+            attend(given, draft, &operands, present)
+        }
+        None => attend(given, draft, &operands, present),
+    }
 }

@@ -103,7 +103,12 @@ impl GroupQuery {
             let sequence = &sequences[line / self.kv_heads];
             let before = sequence.before * row;
             if let Some(past) = past {
-                copy(&past[line * sizes.past * row..][..before], to);
+                // A shared buffer keeps what lies behind its sequences, also where the caller keeps its own.
+                let had = if self.shared_buffer { sizes.past * row } else { before };
+                copy(&past[line * sizes.past * row..][..had], to);
+                if self.shared_buffer {
+                    to[had..].fill(0);
+                }
             }
             let (new, rest) = to[before..].split_at_mut(sequence.written * row);
             writer.append(line, sequence.written, new);

@@ -381,7 +381,37 @@ fn one_step_of_a_decoder_sees_its_cache_or_another_sequence() {
     close(&made[2], &[2.0, 6.0]);
     let others = || given(&[1, 1, 3, 1], &[1.0, 2.0, 6.0]);
     model(vec![state(0.0), others(), others()]).gives(&[3.0]);
-    model(vec![state(0.0), others(), others()]).with("output_qk", Attr::Int(1)).refuses("\"output_qk\" = 1");
+    // Keys and values of another sequence have been biased before; the query has not.
+    let wide = || given(&[1, 1, 2, 1], &[1.0, 2.0]);
+    let mut inputs = vec![state(0.0), wide(), wide()];
+    inputs.extend([(); 7].map(|()| Value::Absent));
+    inputs.push(known(&[3], &[1.0, 7.0, 7.0]));
+    let made = model(inputs).with("output_qk", Attr::Int(1)).outputs(4).run().expect("it runs");
+    let weights = [1f32.exp(), 2f32.exp()];
+    close(&made[0], &[(weights[0] + 2.0 * weights[1]) / (weights[0] + weights[1])]);
+    close(&made[3], &[1.0, 2.0]);
+}
+
+#[test]
+fn one_step_over_a_shared_buffer_says_what_it_lacks() {
+    let state = || given(&[1, 1, 1], &[1.0]);
+    let cache = || given(&[1, 1, 2, 1], &[2.0, 3.0]);
+    let whole = |value: i32| Value::Given(Tensor::from_slice([1], &[value]).expect("one"));
+    let model = |length: Value, beams: Value| {
+        let (none, shares) = (|| Value::Absent, ("past_present_share_buffer", Attr::Int(1)));
+        let inputs = vec![state(), state(), state(), none(), none(), cache(), cache(), length, beams];
+        let model = Model::new(MICROSOFT, "DecoderMaskedMultiHeadAttention", inputs).outputs(3);
+        model.with("num_heads", Attr::Int(1)).with(shares.0, shares.1)
+    };
+    let made = model(whole(1), Value::Absent).run().expect("it runs");
+    close(&made[1], &[2.0, 1.0]);
+    close(&made[2], &[2.0, 1.0]);
+    model(Value::Absent, Value::Absent).refuses("without input 7 (past_sequence_length)");
+    model(whole(2), Value::Absent).refuses("past_sequence_length = 2, where past_key has room for 2 positions");
+    model(whole(-1), Value::Absent).refuses("past_sequence_length = -1");
+    model(whole(1), whole(2)).refuses("beam_width = 2 without cache_indirection");
+    model(whole(1), Value::Absent).with("output_qk", Attr::Int(1)).refuses("output_qk = 1 without output 3 (qk)");
+    model(whole(1), Value::Absent).outputs(4).refuses("output 3 (qk), where output_qk = 0");
 }
 
 #[test]

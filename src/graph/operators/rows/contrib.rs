@@ -3,12 +3,23 @@
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::{contrib, kinds, shapes};
+use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(1),
         shapes: Shapes::First(contrib::attention_mask),
         ..Operator::new("kiln", "AttentionMask", &[1], between(3, 4), &[number("fill", -10000.0)])
+    },
+    Operator {
+        types: Types::Is(DType::I64),
+        shapes: Shapes::First(contrib::sequences),
+        ..Operator::new("kiln", "StepPosition", &[1], between(3, 7), &[])
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::Input(0),
+        ..Operator::new("kiln", "BeamRows", &[1], exactly(3), &[])
     },
     Operator {
         types: Types::Input(0),
