@@ -95,6 +95,8 @@ knobs! {
     precision: Precision = "KILN_PRECISION", "f32";
     /// Whether kernels are measured in the background where there is a choice: not, a few candidates, or many.
     tune: Tune = "KILN_TUNE", "off";
+    /// Whether packed models are made of ONNX files that are loaded, beside the records, and loaded in their place.
+    pack: Pack = "KILN_PACK", "off";
     /// Threads that a session computes with; by default as many as `OMP_NUM_THREADS` says, and without it one for each
     /// processor that the process may use.
     num_threads: Option<NonZeroUsize> = "KILN_NUM_THREADS", "";
@@ -192,6 +194,14 @@ impl Value for Tune {
 
     fn parse(text: &str) -> Option<Tune> {
         Tune::ALL.into_iter().find(|tune| tune.name() == text)
+    }
+}
+
+impl Value for Pack {
+    const ALLOWED: &'static str = "off or auto";
+
+    fn parse(text: &str) -> Option<Pack> {
+        Pack::ALL.into_iter().find(|pack| pack.name() == text)
     }
 }
 
@@ -352,6 +362,30 @@ pub fn library_environment(get: impl Fn(&'static str) -> Option<OsString>) -> Ve
 
 pub use kiln_records::Secret;
 
+/// Whether packed models are made and looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Pack {
+    /// Neither: a packed model is loaded where its path is given.
+    #[default]
+    Off,
+    /// Both, in the folder `packed` beside the records. Where the records are only read, so are they.
+    Auto,
+}
+
+impl Pack {
+    /// Both.
+    pub const ALL: [Pack; 2] = [Pack::Off, Pack::Auto];
+
+    /// Its name in options and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pack::Off => "off",
+            Pack::Auto => "auto",
+        }
+    }
+}
+
 /// How much is measured to choose between kernels. The first use of a key never waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tune {
@@ -476,6 +510,7 @@ mod tests {
         assert_eq!(with("KILN_NUMERICS", "strict").unwrap().numerics, Numerics::Strict);
         assert_eq!(with("KILN_PRECISION", "bf16").unwrap().precision, Precision::Bf16);
         assert_eq!(with("KILN_TUNE", "full").unwrap().tune, Tune::Full);
+        assert_eq!(with("KILN_PACK", "auto").unwrap().pack, Pack::Auto);
         assert_eq!(with("KILN_NUM_THREADS", "3").unwrap().num_threads, NonZeroUsize::new(3));
         assert_eq!(with("KILN_CACHE_DIR", "/a b/c").unwrap().cache_dir, Some("/a b/c".into()));
         assert_eq!(with("KILN_REMOTE_USER", "kiln").unwrap().remote_user, Some("kiln".to_owned()));
@@ -523,6 +558,7 @@ mod tests {
             ("KILN_NUMERICS", "exact"),
             ("KILN_PRECISION", "f16"),
             ("KILN_TUNE", "slow"),
+            ("KILN_PACK", "always"),
             ("KILN_NUM_THREADS", "0"),
             ("KILN_NUM_THREADS", "1025"),
             ("KILN_NUM_THREADS", "many"),

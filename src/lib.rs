@@ -72,8 +72,9 @@ pub use kiln_kernels::extent::{Foreign, ForeignMut};
 #[doc(hidden)]
 #[cfg(feature = "device")]
 pub use kiln_kernels::gpu;
-pub use knobs::{KnobError, Knobs};
+pub use knobs::{KnobError, Knobs, Pack};
 pub use onnx::ModelError;
+pub use packed::{PackedError, Verify};
 pub use record::{
     CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,
 };
@@ -84,8 +85,8 @@ pub use session::encoder_decoder::{Encoded, EncoderDecoder, EncoderDecoderFiles,
 pub use session::generate::lookup::{Lookup, LookupStats};
 pub use session::generate::{Ended, GenerateOptions, Generator};
 pub use session::{
-    Cancel, Numerics, Port, Precision, Profile, RunOptions, Session, SessionError, SessionOptions, Trace, Tune,
-    TuneReport, Verbose,
+    Cancel, Numerics, PackReport, PackStats, Port, Precision, Profile, RunOptions, Session, SessionError,
+    SessionOptions, Trace, Tune, TuneReport, Verbose,
 };
 pub use tensor::{DType, Element, Tensor, TensorError, TensorSpec};
 pub use threads::{Threads, ThreadsError};

@@ -66,7 +66,7 @@ use crate::threads::Threads;
 pub use crate::exec::ShareStats;
 pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use crate::graph::Cancel;
-pub use crate::packed::folder::Pack;
+pub use crate::knobs::Pack;
 pub use compile::Description;
 #[cfg(feature = "device")]
 pub use device::DeviceStats;

@@ -40,6 +40,7 @@ from kiln._kiln import (
     Port,
     Session,
     __version__,
+    pack,
 )
 
 __all__ = [
@@ -69,4 +70,5 @@ __all__ = [
     "TimeLimitError",
     "UnsupportedError",
     "__version__",
+    "pack",
 ]

@@ -47,9 +47,10 @@ pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
         SessionError::Model(ModelError::Io { path, source }) if source.kind() == std::io::ErrorKind::NotFound => {
             not_found(py, text, path)
         }
-        SessionError::Model(_) | SessionError::InvalidNode { .. } | SessionError::UnknownValue { .. } => {
-            error(py, "ModelError", text)
-        }
+        SessionError::Model(_)
+        | SessionError::Packed(_)
+        | SessionError::InvalidNode { .. }
+        | SessionError::UnknownValue { .. } => error(py, "ModelError", text),
         SessionError::Unsupported(problems) => {
             raise(py, "UnsupportedError", (text, problems.clone())).unwrap_or_else(|error| error)
         }

@@ -57,5 +57,6 @@ fn _kiln(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let finish = wrap_pyfunction!(remote::finish, module)?;
     module.py().import("atexit")?.call_method1("register", (finish,))?;
     module.add_function(wrap_pyfunction!(session::reopen, module)?)?;
+    module.add_function(wrap_pyfunction!(session::pack, module)?)?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kiln::record::RemotePolicy;
-use kiln::{CacheMode, Isa, SessionOptions, Threads, Tune};
+use kiln::{CacheMode, Isa, Pack, SessionOptions, Threads, Tune, Verify};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -103,6 +103,17 @@ pub(crate) fn parse(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResu
                 let found = Tune::ALL.into_iter().find(|tune| tune.name() == text);
                 options.tune = found.ok_or_else(|| option.not_one_of(&text, "off, fast, full"))?;
             }
+            "pack" => {
+                let text: String = option.read()?;
+                let found = Pack::ALL.into_iter().find(|pack| pack.name() == text);
+                options.pack = found.ok_or_else(|| option.not_one_of(&text, "off, auto"))?;
+            }
+            "pack_verify" => {
+                let text: String = option.read()?;
+                let found = Verify::ALL.into_iter().find(|verify| verify.name() == text);
+                options.pack_verify = found.ok_or_else(|| option.not_one_of(&text, "each, once, never"))?;
+            }
+            "pack_bytes" => options.pack_bytes = option.read()?,
             "rehearse" => options.rehearse = option.read()?,
             "profile" => options.profile = option.read()?,
             "error_on_cache_miss" => options.error_on_cache_miss = option.read()?,

@@ -37,6 +37,9 @@ use crate::values;
 ///   an error.
 /// - `precision`: "f32", "bf16", "int8" or "int4"; `numerics`: "default", "precise", "strict" or "invariant"; `max_isa`:
 ///   "portable", "avx2" or "avx512".
+/// - `pack`: "off", or "auto": a packed model is made of the file behind its load, beside the records, and the next
+///   load maps it; `pack_bytes`: most bytes of packed models there; `pack_verify`: "once", "each" or "never", when their
+///   data is compared with its digests. A `model` that is the path of a packed model is taken as it is.
 /// - `tune`: "off", "fast" or "full"; `rehearse`: whether plans of known shapes are made while the model loads.
 /// - `profile`: whether times by node are kept; `taps`: names of values on the way that are returned as outputs too.
 /// - `memory_bytes`: most bytes of tensors at once; `buffer_bytes`: most free bytes kept between requests.
@@ -141,8 +144,9 @@ impl Session {
         signature = (model, *, external_data=None, initializers=None, **options),
         text_signature = "(model, *, external_data=None, initializers=None, threads=None, pool=None, cache_dir=None, \
             cache_mode=None, cache_per_model=None, precision=None, numerics=None, max_isa=None, tune=None, \
-            rehearse=None, profile=None, error_on_cache_miss=None, memory_bytes=None, buffer_bytes=None, time_limit=None, \
-            load_time_limit=None, taps=None, remote=None, remote_read_only=None)"
+            pack=None, pack_verify=None, pack_bytes=None, rehearse=None, profile=None, error_on_cache_miss=None, \
+            memory_bytes=None, buffer_bytes=None, time_limit=None, load_time_limit=None, taps=None, remote=None, \
+            remote_read_only=None)"
     )]
     fn new(
         py: Python<'_>,
@@ -316,6 +320,15 @@ impl Session {
     #[getter]
     fn warmed(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.open(py)?.warmed())
+    }
+
+    /// Whether its weights are those of a packed model, mapped and shared with other processes.
+    ///
+    /// >>> kiln.Session(model, cache_mode="memory").packed
+    /// False
+    #[getter]
+    fn packed(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.open(py)?.is_packed())
     }
 
     /// Counters of the cache, the plans, the records, and of what this session has had of the cache.
@@ -497,6 +510,18 @@ pub(crate) fn reopen<'py>(
     options: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
     kind.call((model,), Some(options))
+}
+
+/// Writes the model at the path `model`, with its graph after all passes and its weights as kernels read them, to the file
+/// `to`, which `Session` takes in its place. Returns its bytes.
+///
+/// Options are those of `Session`; the file is for sessions with the same `precision`, `numerics` and `max_isa`.
+#[pyfunction]
+#[pyo3(signature = (model, to, **options), text_signature = "(model, to, *, precision=None, numerics=None, max_isa=None)")]
+pub(crate) fn pack(py: Python<'_>, model: PathBuf, to: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<u64> {
+    let options = options::parse(py, options)?;
+    let report = py.detach(|| kiln::Session::pack(&model, &to, &options));
+    Ok(report.map_err(|error| errors::session(py, &error))?.bytes)
 }
 
 /// What `Session.stats` says.

@@ -41,6 +41,21 @@ pub struct PackedFile {
 /// The files that are open in this process.
 static OPEN: Mutex<Vec<(FileId, Weak<PackedFile>)>> = Mutex::new(Vec::new());
 
+impl Verify {
+    /// Every one.
+    pub const ALL: [Verify; 3] = [Verify::Each, Verify::Once, Verify::Never];
+
+    /// Its name in options and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verify::Each => "each",
+            Verify::Once => "once",
+            Verify::Never => "never",
+        }
+    }
+}
+
 impl PackedFile {
     /// The file at that path; sessions of one process share it while its file stays as it is.
     ///

@@ -37,16 +37,6 @@ const PIECE: usize = 1 << 20;
 /// Most bytes of a note.
 const NOTE_BYTES: u64 = 1 << 20;
 
-/// Whether packed models are made and looked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pack {
-    /// Neither: a packed model is loaded where its path is given.
-    #[default]
-    Off,
-    /// Both, in the folder `packed` beside the records. Where the records are only read, so are they.
-    Auto,
-}
-
 /// A folder of packed models.
 #[derive(Clone, Debug)]
 pub struct PackFolder {

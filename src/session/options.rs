@@ -22,10 +22,9 @@ use crate::exec::peak::PeakKey;
 use crate::exec::tune::{Tune, Tuner};
 use crate::graph::passes::PassOptions;
 use crate::graph::{Cancel, LoopLimits};
-use crate::knobs::{KnobError, Knobs};
+use crate::knobs::{KnobError, Knobs, Pack};
 use crate::onnx;
 use crate::packed::Verify;
-use crate::packed::folder::Pack;
 use crate::record::{CacheMode, Pace, Remote, RemotePolicy, Store, host_fingerprint};
 use crate::threads::Threads;
 
@@ -223,6 +222,7 @@ impl SessionOptions {
             numerics: knobs.numerics,
             precision: knobs.precision,
             tune: knobs.tune,
+            pack: knobs.pack,
             cache_dir: knobs.cache_dir.clone().or_else(crate::record::default_folder),
             cache_limits: Limits { entries: knobs.cache_capacity, bytes: knobs.cache_bytes.0 },
             cache_check: knobs.cache_check,

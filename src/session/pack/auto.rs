@@ -12,7 +12,8 @@ use super::super::{LoadClock, Session, SessionError, SessionOptions};
 use super::made_for;
 use crate::fork::Origin;
 use crate::graph::Graph;
-use crate::packed::folder::{Files, Pack, PackFolder};
+use crate::knobs::Pack;
+use crate::packed::folder::{Files, PackFolder};
 use crate::packed::{PackedError, Verify};
 use crate::record::CacheMode;
 
