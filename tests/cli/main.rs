@@ -13,6 +13,7 @@ mod inspect;
 mod machine;
 mod mistakes;
 mod observe;
+#[allow(dead_code, reason = "of the files that it makes, one is for the server alone")]
 mod onnx_file;
 mod records;
 mod run;

@@ -45,6 +45,11 @@ pub(crate) fn tensor(name: &str, dims: &[u64], values: &[f32]) -> Vec<u8> {
 
 /// An input or output of floats; dimensions that are no number are names.
 fn port(name: &str, dims: &[&str]) -> Vec<u8> {
+    typed_port(name, FLOAT, dims)
+}
+
+/// An input or output of a type by ONNX's number.
+fn typed_port(name: &str, dtype: u64, dims: &[&str]) -> Vec<u8> {
     let shape = Message::default().each(dims, |message, dim| {
         let dim = match dim.parse() {
             Ok(size) => Message::default().varint(1, size),
@@ -52,7 +57,7 @@ fn port(name: &str, dims: &[&str]) -> Vec<u8> {
         };
         message.bytes(1, &dim.0)
     });
-    let tensor = Message::default().varint(1, FLOAT).bytes(2, &shape.0);
+    let tensor = Message::default().varint(1, dtype).bytes(2, &shape.0);
     Message::default().bytes(1, name.as_bytes()).bytes(2, &Message::default().bytes(1, &tensor.0).0).0
 }
 
@@ -93,6 +98,17 @@ pub(crate) fn dense() -> Vec<u8> {
         constants: vec![tensor("w", &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), tensor("b", &[3], &[-10.0, 0.0, 10.0])],
         inputs: vec![port("x", &["N", "2"])],
         output: port("y", &["N", "3"]),
+    }
+    .model()
+}
+
+/// `y = x` with `x: [N]` of a type by ONNX's number.
+pub(crate) fn identity(dtype: u64) -> Vec<u8> {
+    Graph {
+        nodes: vec![node("Identity", &["x"], "y")],
+        constants: Vec::new(),
+        inputs: vec![typed_port("x", dtype, &["N"])],
+        output: typed_port("y", dtype, &["N"]),
     }
     .model()
 }

@@ -7,10 +7,10 @@ use crate::onnx_file;
 use crate::running::{Answer, Running};
 
 const SIGHUP: i32 = 1;
-const SIGTERM: i32 = 15;
+pub(crate) const SIGTERM: i32 = 15;
 
 /// A folder with a model of many products, whose requests take long where their matrix is large.
-fn slow() -> tempfile::TempDir {
+pub(crate) fn slow() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("models")).unwrap();
     std::fs::write(folder.path().join("models/slow.onnx"), onnx_file::products(4000)).unwrap();
@@ -34,10 +34,10 @@ fn send(server: &Running, rows: usize, headers: &str) -> std::net::TcpStream {
 }
 
 /// Rows of a request that takes a second or more.
-const LONG: usize = 512;
+pub(crate) const LONG: usize = 512;
 
 /// The value of a line of the metrics.
-fn metric(server: &Running, name: &str) -> u64 {
+pub(crate) fn metric(server: &Running, name: &str) -> u64 {
     let text = String::from_utf8(server.get("/metrics").body).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
@@ -45,7 +45,7 @@ fn metric(server: &Running, name: &str) -> u64 {
 
 /// Waits until that line has that value.
 #[track_caller]
-fn until(server: &Running, name: &str, value: u64) {
+pub(crate) fn until(server: &Running, name: &str, value: u64) {
     let begun = Instant::now();
     while metric(server, name) != value {
         assert!(begun.elapsed() < Duration::from_secs(60), "{name} is {}, not {value}", metric(server, name));
@@ -184,6 +184,7 @@ fn models_are_unloaded_and_loaded_by_name() {
 fn a_model_that_cannot_be_loaded_ends_the_start() {
     let folder = slow();
     std::fs::write(folder.path().join("models/bad.onnx"), "no model").unwrap();
-    let done = crate::command::kiln(["serve", folder.path().join("models").to_str().unwrap(), "--port", "0"]);
+    let done =
+        crate::command::kiln(["serve", folder.path().join("models").to_str().unwrap(), "--port", "0", "--no-grpc"]);
     done.fails(2, &["bad version 1"]);
 }

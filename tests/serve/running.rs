@@ -12,7 +12,10 @@ use crate::command::command;
 pub(crate) struct Running {
     child: Child,
     lines: BufReader<ChildStdout>,
+    /// Where it listens for REST.
     pub(crate) address: String,
+    /// Where it listens for gRPC; empty where it does not.
+    pub(crate) grpc: String,
 }
 
 impl Running {
@@ -20,12 +23,18 @@ impl Running {
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Running {
         let records = folder.join("../records");
         let mut command = command(["serve", folder.to_str().unwrap(), "--port", "0"]);
+        let has_grpc = !arguments.contains(&"--no-grpc");
+        command.args(["--grpc-port", "0"].iter().filter(|_| has_grpc));
         command.arg("--cache-dir").arg(records).args(arguments).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
-        let mut running = Running { child, lines, address: String::new() };
+        let mut running = Running { child, lines, address: String::new(), grpc: String::new() };
         let line = running.line();
         running.address = line.strip_prefix("listening on http://").expect(&line).to_owned();
+        if has_grpc {
+            let line = running.line();
+            running.grpc = line.strip_prefix("listening on grpc://").expect(&line).to_owned();
+        }
         running
     }
 

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 
 use bytes::Bytes;
 
+use crate::contents;
 use crate::datatype::Datatype;
 use crate::head::{Head, InputHead, Place};
 use crate::model::{Tensor, Values};
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 use crate::values;
 
 /// A body in parts, and how many bytes of it are JSON where binary tensors follow.
@@ -35,6 +36,10 @@ fn tensor(input: &InputHead, body: &Bytes) -> Result<Tensor, Refusal> {
                 Datatype::Bytes => Values::Texts(values::texts_of_json(name, count, text)?),
                 _ => Values::Bytes(values::numbers_of_json(name, *datatype, count, text)?.into()),
             }
+        }
+        (Place::Contents(range), Datatype::Bytes) => Values::Texts(contents::texts(name, count, &body[range.clone()])?),
+        (Place::Contents(range), datatype) => {
+            Values::Bytes(contents::numbers(name, *datatype, count, &body[range.clone()])?.into())
         }
         (Place::Binary(range), Datatype::Bytes) => {
             Values::Texts(values::texts_of_bytes(name, count, &body[range.clone()])?)
@@ -76,19 +81,24 @@ pub(crate) struct Answering<'a> {
     pub(crate) version: u64,
 }
 
-/// The answer to a request, in the order in which it asked for outputs.
-pub(crate) fn answer(model: &Answering<'_>, head: &Head, outputs: &[Tensor]) -> Result<Answer, Refusal> {
-    let chosen: Vec<(&Tensor, bool)> = match &head.outputs {
-        None => outputs.iter().map(|output| (output, head.is_binary)).collect(),
+/// The outputs that a request asked for in its order, or all, and whether each is binary.
+pub(crate) fn chosen<'t>(head: &Head, outputs: &'t [Tensor]) -> Result<Vec<(&'t Tensor, bool)>, Refusal> {
+    match &head.outputs {
+        None => Ok(outputs.iter().map(|output| (output, head.is_binary)).collect()),
         Some(asked) => {
             let find = |name: &str| outputs.iter().find(|output| output.name == name);
             let missing = |name: &str| Refusal::bad(format!("output '{name}': the model gave no tensor"));
             let one = |asked: &crate::head::OutputHead| {
                 find(&asked.name).map(|output| (output, asked.is_binary)).ok_or_else(|| missing(&asked.name))
             };
-            asked.iter().map(one).collect::<Result<_, _>>()?
+            asked.iter().map(one).collect()
         }
-    };
+    }
+}
+
+/// The answer to a request, in the order in which it asked for outputs.
+pub(crate) fn answer(model: &Answering<'_>, head: &Head, outputs: &[Tensor]) -> Result<Answer, Refusal> {
+    let chosen = chosen(head, outputs)?;
     let mut text = Text::default();
     let mut parts = vec![Bytes::new()];
     write(&mut text, &mut parts, model, head, &chosen)?;
@@ -101,7 +111,7 @@ pub(crate) fn answer(model: &Answering<'_>, head: &Head, outputs: &[Tensor]) -> 
 fn written<T>(result: io::Result<T>, name: &str) -> Result<T, Refusal> {
     result.map_err(|error| match error.kind() {
         io::ErrorKind::OutOfMemory => {
-            Refusal::new(hyper::StatusCode::SERVICE_UNAVAILABLE, format!("output '{name}': no memory for its answer"))
+            Refusal::new(Kind::NoMemory, format!("output '{name}': no memory for its answer"))
         }
         _ => Refusal::bad(format!("output '{name}': {error}")),
     })
@@ -147,7 +157,7 @@ fn write(
 }
 
 /// An output's elements as the binary extension has them.
-fn binary(output: &Tensor) -> Result<Bytes, Refusal> {
+pub(crate) fn binary(output: &Tensor) -> Result<Bytes, Refusal> {
     let texts = match &output.values {
         Values::Bytes(bytes) => return Ok(bytes.clone()),
         Values::Texts(texts) => texts,

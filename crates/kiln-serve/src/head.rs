@@ -16,13 +16,13 @@ use crate::refusal::Refusal;
 use crate::values;
 
 /// Most inputs or outputs that a request names.
-const MOST_PORTS: usize = 1024;
+pub(crate) const MOST_PORTS: usize = 1024;
 
 /// Most dimensions of an input.
-const MOST_DIMS: usize = 32;
+pub(crate) const MOST_DIMS: usize = 32;
 
 /// Most bytes of a name, an id or a parameter.
-const MOST_TEXT: usize = 4096;
+pub(crate) const MOST_TEXT: usize = 4096;
 
 /// Most lists and objects within each other.
 const DEEPEST: usize = 100;
@@ -35,8 +35,10 @@ const MOST_HEADER: usize = 1 << 20;
 pub(crate) enum Place {
     /// A list of JSON.
     Json(Range<usize>),
-    /// Bytes after the JSON.
+    /// Bytes after the JSON, or in `raw_input_contents` of gRPC.
     Binary(Range<usize>),
+    /// Lists of numbers by their kind, as gRPC has them.
+    Contents(Range<usize>),
     /// Nowhere: no element.
     Nowhere,
 }

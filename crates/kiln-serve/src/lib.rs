@@ -6,17 +6,23 @@
 //!
 //! - `datatype`, `refusal`: the types of the protocol, and what a request is refused with;
 //! - `model`: the two traits, and the ticket that says whether a request is still wanted;
-//! - `head`, `values`, `answer`: what stands in a request, its elements, and the answer;
+//! - `wire`: fields of protobuf, where they stand;
+//! - `head`, `values`, `contents`, `answer`: what stands in a request, its elements, and the answer;
 //! - `queue`: the bounded queue and its lanes; `tally`: what is counted;
 //! - `repository`: files and their versions; `registry`: the models that are loaded;
-//! - `service`, `routes`: from a request of HTTP to an answer; `pages`: the answers that are no inference;
-//! - `server`: connections, signals, the end.
+//! - `body`, `service`: from the bytes of a request to an answer; `pages`: the answers that are no inference;
+//! - `routes`: REST; `grpc`: gRPC, over the same service;
+//! - `connection`: HTTP/1 and HTTP/2; `server`: listeners, signals, the end.
 
 #![deny(unsafe_code)]
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 
 mod answer;
+mod body;
+mod connection;
+mod contents;
 mod datatype;
+mod grpc;
 mod head;
 mod model;
 mod pages;
@@ -29,6 +35,7 @@ mod server;
 mod service;
 mod tally;
 mod values;
+mod wire;
 
 pub use datatype::Datatype;
 pub use model::{Failure, Loader, Lookups, Model, Port, Tensor, Ticket, Values};

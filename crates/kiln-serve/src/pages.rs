@@ -14,16 +14,28 @@ pub(crate) fn health(service: &Service) -> Value {
     json!({ "live": true, "ready": service.is_ready() })
 }
 
-/// `/v2`. An extension that is listed is a promise.
+/// The name of the server.
+pub(crate) const NAME: &str = "kiln";
+
+/// Its version.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What it says of every model that it serves.
+pub(crate) const PLATFORM: &str = "onnx_onnxv1";
+
+/// Triton's name of what runs files of that kind, which its clients look for in a configuration.
+pub(crate) const CONFIG_PLATFORM: &str = "onnxruntime_onnx";
+
+/// What is built beside the protocol itself: one that is listed is a promise.
+pub(crate) const EXTENSIONS: [&str; 5] =
+    ["binary_tensor_data", "parameters", "statistics", "model_repository", "model_configuration"];
+
+/// `/v2`.
 pub(crate) fn server() -> Value {
-    json!({
-        "name": "kiln",
-        "version": env!("CARGO_PKG_VERSION"),
-        "extensions": ["binary_tensor_data", "parameters", "statistics", "model_repository", "model_configuration"],
-    })
+    json!({ "name": NAME, "version": VERSION, "extensions": EXTENSIONS })
 }
 
-fn type_name(port: &Port) -> &str {
+pub(crate) fn type_name(port: &Port) -> &str {
     port.datatype.map_or(port.declared.as_str(), |datatype| datatype.name())
 }
 
@@ -42,7 +54,7 @@ pub(crate) fn metadata(registry: &Registry, loaded: &Loaded) -> Value {
     json!({
         "name": loaded.name,
         "versions": versions,
-        "platform": "onnx_onnxv1",
+        "platform": PLATFORM,
         "inputs": ports(loaded.model.inputs()),
         "outputs": ports(loaded.model.outputs()),
     })
@@ -62,8 +74,8 @@ pub(crate) fn config(loaded: &Loaded) -> Value {
     };
     json!({
         "name": loaded.name,
-        "platform": "onnxruntime_onnx",
-        "backend": "kiln",
+        "platform": CONFIG_PLATFORM,
+        "backend": NAME,
         "max_batch_size": 0,
         "input": ports(loaded.model.inputs()),
         "output": ports(loaded.model.outputs()),

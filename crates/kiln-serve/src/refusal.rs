@@ -1,4 +1,4 @@
-//! What a request is refused with: a status of HTTP and one sentence.
+//! What a request is refused with: a kind, which has a status of HTTP and a code of gRPC, and one sentence.
 
 use hyper::StatusCode;
 
@@ -7,42 +7,104 @@ use crate::model::Failure;
 /// Most characters of a refusal's sentence: names and values in it come from clients.
 const LONGEST: usize = 600;
 
+/// What kind of refusal it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The request itself is wrong.
+    Bad,
+    /// There is no such model, version or page.
+    Unknown,
+    /// The page or service has no such method.
+    Method,
+    /// The body stopped coming.
+    Stalled,
+    /// The body is too large.
+    TooLarge,
+    /// The body is in a coding that is not taken.
+    Coding,
+    /// The queue is full.
+    Full,
+    /// The machine has no memory for it.
+    NoMemory,
+    /// The server or the model is not ready, or the server ends.
+    Unavailable,
+    /// The time of the request is over.
+    Late,
+    /// The client has gone.
+    Cancelled,
+    /// The model or Kiln is at fault.
+    Fault,
+}
+
+impl Kind {
+    /// The status of HTTP.
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Kind::Bad => StatusCode::BAD_REQUEST,
+            Kind::Unknown => StatusCode::NOT_FOUND,
+            Kind::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Kind::Stalled => StatusCode::REQUEST_TIMEOUT,
+            Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::Coding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Kind::Full => StatusCode::TOO_MANY_REQUESTS,
+            // A client that has gone does not read it.
+            Kind::NoMemory | Kind::Unavailable | Kind::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Late => StatusCode::GATEWAY_TIMEOUT,
+            Kind::Fault => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The code of gRPC. UNAVAILABLE is for what another try can mend: clients try again by themselves.
+    pub(crate) fn code(self) -> u16 {
+        match self {
+            Kind::Cancelled => 1,
+            Kind::Bad => 3,
+            Kind::Late | Kind::Stalled => 4,
+            Kind::Unknown => 5,
+            Kind::TooLarge | Kind::Full | Kind::NoMemory => 8,
+            Kind::Method | Kind::Coding => 12,
+            Kind::Fault => 13,
+            Kind::Unavailable => 14,
+        }
+    }
+}
+
 /// Why a request has no answer.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
+    pub(crate) kind: Kind,
     pub(crate) message: String,
 }
 
 impl Refusal {
-    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Refusal {
         let mut message: String = message.into();
         if let Some((end, _)) = message.char_indices().nth(LONGEST) {
             message.truncate(end);
             message.push_str("...");
             message.shrink_to_fit();
         }
-        Refusal { status, message }
+        Refusal { kind, message }
     }
 
     /// The request itself is wrong.
     pub(crate) fn bad(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::BAD_REQUEST, message)
+        Refusal::new(Kind::Bad, message)
     }
 
     /// There is no such thing.
     pub(crate) fn unknown(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::NOT_FOUND, message)
+        Refusal::new(Kind::Unknown, message)
     }
 
     /// The machine has no memory for it.
     pub(crate) fn no_memory(bytes: usize, what: &str) -> Refusal {
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, format!("there is no memory of {bytes} bytes for {what}"))
+        Refusal::new(Kind::NoMemory, format!("there is no memory of {bytes} bytes for {what}"))
     }
 
     /// The time of a request is over.
     pub(crate) fn late() -> Refusal {
-        Refusal::new(StatusCode::GATEWAY_TIMEOUT, "the time limit of the request has passed")
+        Refusal::new(Kind::Late, "the time limit of the request has passed")
     }
 }
 
@@ -51,10 +113,9 @@ impl From<Failure> for Refusal {
         match failure {
             Failure::Refused(reason) => Refusal::bad(reason),
             Failure::TimedOut => Refusal::late(),
-            // The client has gone and does not read it.
-            Failure::Cancelled => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the request was cancelled"),
-            Failure::NoMemory(reason) => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, reason),
-            Failure::Failed(reason) => Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, reason),
+            Failure::Cancelled => Refusal::new(Kind::Cancelled, "the request was cancelled"),
+            Failure::NoMemory(reason) => Refusal::new(Kind::NoMemory, reason),
+            Failure::Failed(reason) => Refusal::new(Kind::Fault, reason),
         }
     }
 }

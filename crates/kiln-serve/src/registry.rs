@@ -6,10 +6,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::{Loader, Model};
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 use crate::repository::{self, Found, Signature, Source};
 use crate::tally::Tally;
-use hyper::StatusCode;
 
 /// What a version is doing.
 enum State {
@@ -99,9 +98,7 @@ impl Registry {
             }
         };
         found.ok_or_else(|| match slot.map(|slot| (&slot.state, &slot.reason)) {
-            Some((State::Loading, _)) => {
-                Refusal::new(StatusCode::SERVICE_UNAVAILABLE, format!("model '{name}' is being loaded"))
-            }
+            Some((State::Loading, _)) => Refusal::new(Kind::Unavailable, format!("model '{name}' is being loaded")),
             Some((_, reason)) => Refusal::unknown(format!("model '{name}' is not loaded: {reason}")),
             None => Refusal::unknown(format!("model '{name}' is not loaded")),
         })
@@ -219,9 +216,8 @@ impl Registry {
     /// Loads a model by its name, also one that was unloaded, and anew one that is loaded.
     pub(crate) fn load(&self, name: &str) -> Result<(), Refusal> {
         let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = repository::find(&self.sources).map_err(|error| {
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the folders: {}", error.kind()))
-        })?;
+        let found = repository::find(&self.sources)
+            .map_err(|error| Refusal::new(Kind::Fault, format!("the folders: {}", error.kind())))?;
         let found = found.get(name).ok_or_else(|| Refusal::unknown(format!("there is no model '{name}'")))?;
         let mut changes = Changes::default();
         if self.replace(name, found, &mut changes) {

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -12,8 +13,9 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::answer::Answer;
+use crate::body;
 use crate::pages;
-use crate::refusal::Refusal;
+use crate::refusal::{Kind, Refusal};
 use crate::registry::Loaded;
 use crate::service::{self, JSON_LENGTH, Service};
 
@@ -146,7 +148,7 @@ async fn route(service: &Arc<Service>, request: Request<Incoming>) -> Result<Res
     let route = Route::of(&path).ok_or_else(|| Refusal::unknown("there is no such page"))?;
     let method = route.method();
     if *request.method() != method {
-        let mut response = refused(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, format!("this page takes {method}")));
+        let mut response = refused(Refusal::new(Kind::Method, format!("this page takes {method}")));
         let allowed = if method == Method::POST { "POST" } else { "GET" };
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
         return Ok(response);
@@ -203,7 +205,10 @@ async fn model(
         Page::Config => json(StatusCode::OK, &pages::config(&loaded)),
         Page::Statistics => json(StatusCode::OK, &pages::statistics(&[loaded])),
         Page::Infer => {
-            let Answer { json, parts } = service.infer(loaded, request).await?;
+            let arrived = Instant::now();
+            let model = Arc::clone(&loaded.model);
+            let asked = service.asked(model.inputs(), request);
+            let Answer { json, parts } = service.infer(loaded, arrived, asked).await?;
             let kind = if json.is_some() { "application/octet-stream" } else { "application/json" };
             let mut response = response(StatusCode::OK, kind, parts.into());
             if let Some(length) = json {
@@ -216,7 +221,7 @@ async fn model(
 
 /// A small body: an object of JSON, or nothing.
 async fn small_object(request: Request<Incoming>) -> Result<serde_json::Value, Refusal> {
-    let body = service::read(request.into_body(), SMALL).await?;
+    let body = body::read(request.into_body(), SMALL).await?;
     if body.is_empty() {
         return Ok(serde_json::json!({}));
     }
@@ -238,8 +243,8 @@ fn json(status: StatusCode, value: &serde_json::Value) -> Response<Parts> {
 }
 
 fn refused(refusal: Refusal) -> Response<Parts> {
-    let mut response = json(refusal.status, &serde_json::json!({ "error": refusal.message }));
-    if matches!(refusal.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+    let mut response = json(refusal.kind.status(), &serde_json::json!({ "error": refusal.message }));
+    if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     response

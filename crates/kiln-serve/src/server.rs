@@ -1,31 +1,27 @@
-//! Connections and signals: from the first byte to the last answer.
+//! Listeners and signals: from the first connection to the last answer.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
+use crate::connection::{self, Connection};
 use crate::model::Loader;
 use crate::queue::Queue;
 use crate::registry::{Changes, Registry};
 use crate::repository::Source;
-use crate::routes;
 use crate::service::Service;
 
 /// Most connections at a time; others wait to be taken.
 const CONNECTIONS: u32 = 1024;
 
-/// The longest time between two requests of a connection, and of their headers.
-const HEADERS: Duration = Duration::from_secs(60);
+/// Most calls of gRPC in hand at a time, over all connections.
+const CALLS: usize = 1024;
 
 /// The pause after a connection could not be taken, as where the process has no file descriptor left.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -35,8 +31,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct Settings {
     /// The name or address to listen at.
     pub host: String,
-    /// The port; 0 picks one.
+    /// The port of REST; 0 picks one.
     pub port: u16,
+    /// The port of gRPC; 0 picks one. `None` for REST alone.
+    pub grpc_port: Option<u16>,
     /// Requests that run at a time.
     pub lanes: usize,
     /// Requests that may wait beside them.
@@ -104,9 +102,29 @@ pub enum ServeError {
 
 /// A server that listens, and answers once it runs.
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
+    rest: Listener,
+    grpc: Option<Listener>,
     settings: Settings,
+}
+
+/// A socket that listens, and where.
+struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    fn bind(host: &str, port: u16) -> Result<Listener, ServeError> {
+        let listen = |error| ServeError::Listen { host: host.to_owned(), port, error };
+        let socket = TcpListener::bind((host, port)).map_err(listen)?;
+        socket.set_nonblocking(true).map_err(listen)?;
+        let address = socket.local_addr().map_err(listen)?;
+        Ok(Listener { socket, address })
+    }
+
+    fn into_async(self) -> Result<tokio::net::TcpListener, ServeError> {
+        tokio::net::TcpListener::from_std(self.socket).map_err(system("listen"))
+    }
 }
 
 fn system(what: &'static str) -> impl Fn(io::Error) -> ServeError {
@@ -120,17 +138,21 @@ impl Server {
     ///
     /// [`ServeError::Listen`].
     pub fn bind(settings: Settings) -> Result<Server, ServeError> {
-        let listen = |error| ServeError::Listen { host: settings.host.clone(), port: settings.port, error };
-        let listener = TcpListener::bind((settings.host.as_str(), settings.port)).map_err(listen)?;
-        listener.set_nonblocking(true).map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
-        Ok(Server { listener, address, settings })
+        let rest = Listener::bind(&settings.host, settings.port)?;
+        let grpc = settings.grpc_port.map(|port| Listener::bind(&settings.host, port)).transpose()?;
+        Ok(Server { rest, grpc, settings })
     }
 
-    /// Where it listens.
+    /// Where it listens for REST.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.rest.address
+    }
+
+    /// Where it listens for gRPC.
+    #[must_use]
+    pub fn grpc_address(&self) -> Option<SocketAddr> {
+        self.grpc.as_ref().map(|grpc| grpc.address)
     }
 
     /// Loads the models and answers until SIGTERM or SIGINT; then answers what is in hand, keeps what models have
@@ -151,8 +173,10 @@ impl Server {
             max_body,
             time_limit,
             is_ready: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+            calls: Semaphore::new(CALLS),
         });
-        let ended = runtime.block_on(serve(self.listener, &service, drain_limit, on));
+        let ended = runtime.block_on(serve(self.rest, self.grpc, &service, drain_limit, on));
         // Connections that are left are dropped, and what they wait for is cancelled.
         drop(runtime);
         service.queue.close();
@@ -171,7 +195,8 @@ fn refresh(service: &Arc<Service>, done: &mpsc::UnboundedSender<io::Result<Chang
 }
 
 async fn serve(
-    listener: TcpListener,
+    rest: Listener,
+    grpc: Option<Listener>,
     service: &Arc<Service>,
     drain_limit: Duration,
     on: &mut dyn FnMut(Event),
@@ -180,16 +205,24 @@ async fn serve(
     let mut terminate = caught(SignalKind::terminate())?;
     let mut interrupt = caught(SignalKind::interrupt())?;
     let mut hang_up = caught(SignalKind::hangup())?;
-    let listener = tokio::net::TcpListener::from_std(listener).map_err(system("listen"))?;
+    let rest = rest.into_async()?;
+    let grpc = grpc.map(Listener::into_async).transpose()?;
     let (ending, is_ending) = watch::channel(false);
     let places = Arc::new(Semaphore::new(CONNECTIONS as usize));
     let (done, mut refreshed) = mpsc::unbounded_channel();
     refresh(service, &done)?;
     let ended = loop {
         tokio::select! {
-            taken = accept(&listener, &places) => {
+            taken = accept(Some(&rest), &places) => {
                 if let Some((stream, place)) = taken {
-                    drop(tokio::spawn(connection(Arc::clone(service), stream, place, is_ending.clone())));
+                    let taken = Connection { service: Arc::clone(service), stream, place, is_ending: is_ending.clone() };
+                    drop(tokio::spawn(connection::rest(taken)));
+                }
+            }
+            taken = accept(grpc.as_ref(), &places) => {
+                if let Some((stream, place)) = taken {
+                    let taken = Connection { service: Arc::clone(service), stream, place, is_ending: is_ending.clone() };
+                    drop(tokio::spawn(connection::grpc(taken)));
                 }
             }
             _ = terminate.recv() => break Ok(()),
@@ -203,7 +236,8 @@ async fn serve(
         }
     };
     service.is_ready.store(false, Ordering::Relaxed);
-    drop(listener);
+    service.is_ending.store(true, Ordering::Relaxed);
+    drop((rest, grpc));
     if ended.is_ok() {
         on(Event::Draining);
         // Fails only where no connection is left.
@@ -237,11 +271,13 @@ fn note(service: &Service, changes: io::Result<Changes>, on: &mut dyn FnMut(Even
     Ok(())
 }
 
-/// The next connection, once there is a place for it. `None` where it could not be taken.
+/// The next connection, once there is a place for it. `None` where it could not be taken. Without a listener there is
+/// never one.
 async fn accept(
-    listener: &tokio::net::TcpListener,
+    listener: Option<&tokio::net::TcpListener>,
     places: &Arc<Semaphore>,
 ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let Some(listener) = listener else { return std::future::pending().await };
     let place = Arc::clone(places).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, _)) => Some((stream, place)),
@@ -250,27 +286,4 @@ async fn accept(
             None
         }
     }
-}
-
-/// Answers a connection's requests until it or the server ends. Its future is dropped with the connection, which gives
-/// up the request that it waits for.
-async fn connection(
-    service: Arc<Service>,
-    stream: TcpStream,
-    place: OwnedSemaphorePermit,
-    mut is_ending: watch::Receiver<bool>,
-) {
-    let _place = place;
-    // Answers are small and come whole.
-    let _ = stream.set_nodelay(true);
-    let answer = service_fn(move |request| routes::answer(Arc::clone(&service), request));
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADERS);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
-    tokio::select! {
-        // What breaks a connection concerns its client alone.
-        _ = connection.as_mut() => return,
-        _ = is_ending.wait_for(|ending| *ending) => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
 }

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::refusal::Kind;
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -31,14 +33,16 @@ impl Outcome {
         }
     }
 
-    /// How a request with an answer of that status ended.
-    pub(crate) fn of_status(status: u16) -> Outcome {
-        match status {
-            200..=299 => Outcome::Ok,
-            429 => Outcome::Full,
-            504 => Outcome::TimedOut,
-            400..=499 => Outcome::Refused,
-            _ => Outcome::Failed,
+    /// How a request ended that was refused in that way.
+    pub(crate) fn of(refusal: Kind) -> Outcome {
+        match refusal {
+            Kind::Full => Outcome::Full,
+            Kind::Late => Outcome::TimedOut,
+            Kind::Cancelled => Outcome::Cancelled,
+            Kind::Bad | Kind::Unknown | Kind::Method | Kind::Stalled | Kind::TooLarge | Kind::Coding => {
+                Outcome::Refused
+            }
+            Kind::NoMemory | Kind::Unavailable | Kind::Fault => Outcome::Failed,
         }
     }
 }

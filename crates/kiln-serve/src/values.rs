@@ -142,12 +142,12 @@ fn json_width(name: &str, datatype: Datatype) -> Result<usize, Refusal> {
     }
 }
 
-fn not_of_type(name: &str, datatype: Datatype, place: usize, token: &str) -> Refusal {
+pub(crate) fn not_of_type(name: &str, datatype: Datatype, place: usize, token: &str) -> Refusal {
     let shown: String = token.chars().take(40).collect();
     Refusal::bad(format!("input '{name}': element {place} is {shown}, which is no {}", datatype.name()))
 }
 
-fn right_count(name: &str, expected: usize, found: usize) -> Result<(), Refusal> {
+pub(crate) fn right_count(name: &str, expected: usize, found: usize) -> Result<(), Refusal> {
     if expected == found {
         return Ok(());
     }

@@ -68,6 +68,7 @@ fn it_is_live_at_once_and_ready_once_all_models_are_loaded() {
     let server = Server::bind(Settings {
         host: "127.0.0.1".to_owned(),
         port: 0,
+        grpc_port: None,
         lanes: 1,
         queue: 1,
         max_body: 1 << 20,

@@ -29,10 +29,16 @@ pub(crate) struct Args {
     /// The name or address to listen at
     #[arg(long, default_value = "127.0.0.1", help_heading = "Server")]
     host: String,
-    /// The port to listen at; 0 picks one, which is printed
+    /// The port of REST; 0 picks one, which is printed
     #[arg(long, default_value_t = 8000, help_heading = "Server")]
     port: u16,
-    /// Requests that may wait beside those that run, of which there are as many as threads; one more is refused with 429
+    /// The port of gRPC; 0 picks one, which is printed
+    #[arg(long, value_name = "PORT", default_value_t = 8001, help_heading = "Server")]
+    grpc_port: u16,
+    /// Serves REST alone
+    #[arg(long, conflicts_with = "grpc_port", help_heading = "Server")]
+    no_grpc: bool,
+    /// Requests that may wait beside those that run, of which there are as many as threads; one more is refused
     #[arg(long, value_name = "N", default_value_t = 128, help_heading = "Server")]
     queue: u16,
     /// Most bytes of a request's body
@@ -76,6 +82,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let settings = Settings {
         host: args.host.clone(),
         port: args.port,
+        grpc_port: (!args.no_grpc).then_some(args.grpc_port),
         lanes: threads.threads(),
         queue: usize::from(args.queue),
         max_body: args.max_body as usize,
@@ -85,6 +92,9 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     };
     let server = Server::bind(settings)?;
     writeln!(screen, "listening on http://{}", server.address())?;
+    if let Some(address) = server.grpc_address() {
+        writeln!(screen, "listening on grpc://{address}")?;
+    }
     screen.flush()?;
     let loader: Arc<dyn Loader> = Arc::new(Sessions::new(options, cache));
     // A reader that has closed the pipe does not end a server.

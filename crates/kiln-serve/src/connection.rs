@@ -1,0 +1,120 @@
+//! A connection from its first byte to its last answer: of HTTP/1 for REST, of HTTP/2 for gRPC.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use crate::service::Service;
+use crate::{grpc, routes};
+
+/// The longest time between two requests of a connection, and of their headers.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// The longest time that the end of an idle connection takes.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// Most calls of a connection of gRPC at a time; its client holds back the others.
+const STREAMS: u32 = 256;
+
+/// How often a client of gRPC is asked whether it is there, and how long it may take to say so.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// A connection that has been taken.
+pub(crate) struct Connection {
+    pub(crate) service: Arc<Service>,
+    pub(crate) stream: TcpStream,
+    /// Given back when the connection has ended.
+    pub(crate) place: OwnedSemaphorePermit,
+    /// Whether the server ends.
+    pub(crate) is_ending: watch::Receiver<bool>,
+}
+
+/// Answers requests of REST until the connection or the server ends. Its future is dropped with the connection, which
+/// gives up the request that it waits for.
+pub(crate) async fn rest(connection: Connection) {
+    let Connection { service, stream, place, mut is_ending } = connection;
+    let _place = place;
+    // Answers are small and come whole.
+    let _ = stream.set_nodelay(true);
+    let answer = service_fn(move |request| routes::answer(Arc::clone(&service), request));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(IDLE);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
+    tokio::select! {
+        // What breaks a connection concerns its client alone.
+        _ = connection.as_mut() => return,
+        _ = is_ending.wait_for(|ending| *ending) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+/// Calls of a connection: those that are in hand, and how many have begun.
+#[derive(Default)]
+struct Calls {
+    in_hand: AtomicUsize,
+    begun: AtomicUsize,
+}
+
+/// A call that is in hand until this is dropped.
+struct Call(Arc<Calls>);
+
+impl Call {
+    fn begin(calls: &Arc<Calls>) -> Call {
+        calls.in_hand.fetch_add(1, Ordering::Relaxed);
+        calls.begun.fetch_add(1, Ordering::Relaxed);
+        Call(Arc::clone(calls))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.in_hand.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Answers calls of gRPC until the connection or the server ends. A call whose client has gone is dropped, as all are
+/// with the connection, which gives up its request.
+pub(crate) async fn grpc(connection: Connection) {
+    let Connection { service, stream, place, mut is_ending } = connection;
+    let _place = place;
+    let _ = stream.set_nodelay(true);
+    let calls = Arc::new(Calls::default());
+    let counted = Arc::clone(&calls);
+    let answer = service_fn(move |request| {
+        let (call, service) = (Call::begin(&counted), Arc::clone(&service));
+        async move {
+            let _call = call;
+            grpc::answer(service, request).await
+        }
+    });
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
+    http.keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
+    let mut begun = 0;
+    let is_idle = loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = is_ending.wait_for(|ending| *ending) => break false,
+            () = tokio::time::sleep(IDLE) => {}
+        }
+        let so_far = calls.begun.load(Ordering::Relaxed);
+        if calls.in_hand.load(Ordering::Relaxed) == 0 && so_far == begun {
+            break true;
+        }
+        begun = so_far;
+    };
+    connection.as_mut().graceful_shutdown();
+    if is_idle {
+        let _ = tokio::time::timeout(GOODBYE, connection).await;
+    } else {
+        let _ = connection.await;
+    }
+}

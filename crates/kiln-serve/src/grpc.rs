@@ -1,0 +1,241 @@
+//! gRPC of the Open Inference Protocol over the same models, queue and limits as REST: methods by their paths, errors by
+//! gRPC's codes. Framing is done here and not by a library of gRPC, so that a message's claimed length reserves nothing,
+//! a time limit that has passed is DEADLINE_EXCEEDED, and elements are not copied on their way.
+
+mod frame;
+mod messages;
+#[rustfmt::skip]
+#[allow(unreachable_pub, missing_docs, reason = "as the generator writes it")]
+mod proto;
+mod request;
+mod response;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderMap};
+use hyper::{Method as Verb, Request, Response, StatusCode};
+use prost::Message;
+
+use crate::answer::Answer;
+use crate::body;
+use crate::refusal::{Kind, Refusal};
+use crate::service::{self, Asked, Service};
+use frame::Reply;
+
+/// Most bytes of a message that is no inference request.
+const SMALL: usize = 64 << 10;
+
+/// A client's time limit: at most eight digits and a unit.
+const TIMEOUT: &str = "grpc-timeout";
+
+/// What can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    ServerLive,
+    ServerReady,
+    ServerMetadata,
+    ModelReady,
+    ModelMetadata,
+    ModelConfig,
+    ModelStatistics,
+    ModelInfer,
+    RepositoryIndex,
+    RepositoryModelLoad,
+    RepositoryModelUnload,
+    Health,
+}
+
+impl Method {
+    fn of(path: &str) -> Option<Method> {
+        if path == "/grpc.health.v1.Health/Check" {
+            return Some(Method::Health);
+        }
+        Some(match path.strip_prefix("/inference.GRPCInferenceService/")? {
+            "ServerLive" => Method::ServerLive,
+            "ServerReady" => Method::ServerReady,
+            "ServerMetadata" => Method::ServerMetadata,
+            "ModelReady" => Method::ModelReady,
+            "ModelMetadata" => Method::ModelMetadata,
+            "ModelConfig" => Method::ModelConfig,
+            "ModelStatistics" => Method::ModelStatistics,
+            "ModelInfer" => Method::ModelInfer,
+            "RepositoryIndex" => Method::RepositoryIndex,
+            "RepositoryModelLoad" => Method::RepositoryModelLoad,
+            "RepositoryModelUnload" => Method::RepositoryModelUnload,
+            _ => return None,
+        })
+    }
+}
+
+/// Answers a call; a refusal is an answer too.
+pub(crate) async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
+    let arrived = Instant::now();
+    let kind = request.headers().get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    let is_grpc =
+        kind.strip_prefix(b"application/grpc").is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')));
+    if *request.method() != Verb::POST || !is_grpc {
+        let mut response = Response::new(Reply::default());
+        let is_post = *request.method() == Verb::POST;
+        *response.status_mut() =
+            if is_post { StatusCode::UNSUPPORTED_MEDIA_TYPE } else { StatusCode::METHOD_NOT_ALLOWED };
+        return Ok(response);
+    }
+    Ok(call(&service, request, arrived).await.map_or_else(|refusal| frame::refused(&refusal), frame::answered))
+}
+
+/// The parts of the answer's message.
+async fn call(service: &Arc<Service>, request: Request<Incoming>, arrived: Instant) -> Result<Vec<Bytes>, Refusal> {
+    let path = request.uri().path();
+    let method = Method::of(path).ok_or_else(|| Refusal::new(Kind::Method, format!("there is no method {path}")))?;
+    let _turn = service.calls.try_acquire().map_err(|_| Refusal::new(Kind::Full, "too many calls are in hand"))?;
+    if method == Method::ModelInfer {
+        return infer(service, request, arrived).await;
+    }
+    let body = body::message(request.into_body(), SMALL).await?;
+    let message = other(service, method, &body).await?;
+    Ok(vec![message.into()])
+}
+
+/// Runs an inference request. The message names the model, so that it is counted once the message is there.
+async fn infer(service: &Service, request: Request<Incoming>, arrived: Instant) -> Result<Vec<Bytes>, Refusal> {
+    accepts_work(service)?;
+    let limit = timeout(request.headers())?;
+    let read = body::message(request.into_body(), service.max_body);
+    let body = match limit.and_then(|limit| arrived.checked_add(limit)) {
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), read).await.map_err(|_| Refusal::late())??,
+        None => read.await?,
+    };
+    let (name, version) = request::model(&body)?;
+    let loaded = service.registry.get(name, version)?;
+    let asked = async {
+        let head = request::head(&body)?;
+        Ok(Asked { body: body.clone(), head, limit, form: response::answer })
+    };
+    let Answer { parts, .. } = service.infer(loaded, arrived, asked).await?;
+    Ok(parts)
+}
+
+/// Answers a call that is no inference.
+async fn other(service: &Arc<Service>, method: Method, body: &[u8]) -> Result<Vec<u8>, Refusal> {
+    let registry = &service.registry;
+    Ok(match method {
+        // It is answered before messages are small.
+        Method::ModelInfer => return Err(Refusal::new(Kind::Fault, "inference is answered elsewhere")),
+        Method::ServerLive => proto::ServerLiveResponse { live: true }.encode_to_vec(),
+        Method::ServerReady => proto::ServerReadyResponse { ready: service.is_ready() }.encode_to_vec(),
+        Method::ServerMetadata => messages::server().encode_to_vec(),
+        Method::Health => {
+            let asked: proto::HealthCheckRequest = decoded(body)?;
+            messages::health(&asked.service, service.is_ready())?.encode_to_vec()
+        }
+        Method::ModelReady => {
+            let asked: proto::ModelRequest = decoded(body)?;
+            let ready = registry.get(&asked.name, version(&asked)).is_ok();
+            proto::ModelReadyResponse { ready }.encode_to_vec()
+        }
+        Method::ModelMetadata => {
+            let asked: proto::ModelRequest = decoded(body)?;
+            let loaded = registry.get(&asked.name, version(&asked))?;
+            messages::metadata(registry, &loaded).encode_to_vec()
+        }
+        Method::ModelConfig => {
+            let asked: proto::ModelRequest = decoded(body)?;
+            messages::config(&registry.get(&asked.name, version(&asked))?).encode_to_vec()
+        }
+        Method::ModelStatistics => {
+            let asked: proto::ModelRequest = decoded(body)?;
+            let models = match asked.name.as_str() {
+                "" => registry.ready(),
+                name => vec![registry.get(name, version(&asked))?],
+            };
+            messages::statistics(&models).encode_to_vec()
+        }
+        Method::RepositoryIndex => {
+            let asked: proto::RepositoryIndexRequest = decoded(body)?;
+            messages::index(registry, asked.ready).encode_to_vec()
+        }
+        Method::RepositoryModelLoad => {
+            accepts_work(service)?;
+            let asked: proto::RepositoryModelRequest = decoded(body)?;
+            if let Some(proto::repository_model_request::Parameter { key }) = asked.parameters.first() {
+                return Err(Refusal::bad(format!(
+                    "the parameter '{key}': models are loaded as their folders have them"
+                )));
+            }
+            let models = Arc::clone(service);
+            service::elsewhere(move || models.registry.load(&asked.model_name)).await??;
+            Vec::new()
+        }
+        Method::RepositoryModelUnload => {
+            accepts_work(service)?;
+            let asked: proto::RepositoryModelRequest = decoded(body)?;
+            let models = Arc::clone(service);
+            service::elsewhere(move || models.registry.unload(&asked.model_name)).await??;
+            Vec::new()
+        }
+    })
+}
+
+/// Refuses work that begins after the end has begun: another try meets another server.
+fn accepts_work(service: &Service) -> Result<(), Refusal> {
+    if service.is_ending() { Err(Refusal::new(Kind::Unavailable, "the server is ending")) } else { Ok(()) }
+}
+
+fn decoded<M: Message + Default>(body: &[u8]) -> Result<M, Refusal> {
+    M::decode(body).map_err(|error| Refusal::bad(format!("the message cannot be read: {error}")))
+}
+
+/// The version that a request names.
+fn version(asked: &proto::ModelRequest) -> Option<&str> {
+    Some(asked.version.as_str()).filter(|version| !version.is_empty())
+}
+
+/// The client's time limit.
+fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
+    let Some(value) = headers.get(TIMEOUT) else { return Ok(None) };
+    let read = || {
+        let (&unit, digits) = value.as_bytes().split_last()?;
+        if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let number = digits.iter().fold(0u64, |number, digit| number * 10 + u64::from(digit - b'0'));
+        Some(match unit {
+            b'H' => Duration::from_secs(number * 3600),
+            b'M' => Duration::from_secs(number * 60),
+            b'S' => Duration::from_secs(number),
+            b'm' => Duration::from_millis(number),
+            b'u' => Duration::from_micros(number),
+            b'n' => Duration::from_nanos(number),
+            _ => return None,
+        })
+    };
+    read().map(Some).ok_or_else(|| Refusal::bad(format!("the header {TIMEOUT} is {value:?}, not digits and a unit")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_has_one_to_eight_digits_and_a_unit() {
+        let read = |text: &str| timeout(&HeaderMap::from_iter([(TIMEOUT.parse().unwrap(), text.parse().unwrap())]));
+        for (text, expected) in [
+            ("1H", Duration::from_secs(3600)),
+            ("2M", Duration::from_secs(120)),
+            ("3S", Duration::from_secs(3)),
+            ("4m", Duration::from_millis(4)),
+            ("5u", Duration::from_micros(5)),
+            ("99999999n", Duration::from_nanos(99_999_999)),
+        ] {
+            assert_eq!(read(text).unwrap(), Some(expected), "{text}");
+        }
+        for text in ["", "m", "1", "1s", "123456789n", "-1m", "1 m"] {
+            assert_eq!(read(text).unwrap_err().kind, Kind::Bad, "{text}");
+        }
+        assert_eq!(timeout(&HeaderMap::new()).unwrap(), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Clients of gRPC: tonic's, and one that sends any headers and bytes on HTTP/2.
+
+use std::time::Duration;
+
+use tonic::codegen::Bytes;
+use tonic::codegen::http;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+
+use crate::messages::{ModelInferRequest, ModelInferResponse};
+use crate::running::Running;
+
+/// The longest that a test waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connection to a server, and the thread of it: it moves while a call is made.
+pub(crate) struct Client {
+    runtime: tokio::runtime::Runtime,
+    channel: Channel,
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+async fn unary<Q, A>(channel: Channel, method: &str, request: Request<Q>) -> Result<A, Status>
+where
+    Q: prost::Message + Default + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(usize::MAX);
+    grpc.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
+    let path =
+        if method.starts_with('/') { method.to_owned() } else { format!("/inference.GRPCInferenceService/{method}") };
+    let codec = ProstCodec::<Q, A>::default();
+    Ok(grpc.unary(request, path.try_into().unwrap(), codec).await?.into_inner())
+}
+
+impl Client {
+    pub(crate) fn of(server: &Running) -> Client {
+        let runtime = runtime();
+        let endpoint = Endpoint::from_shared(format!("http://{}", server.grpc)).unwrap();
+        let channel = runtime.block_on(endpoint.connect()).unwrap();
+        Client { runtime, channel }
+    }
+
+    /// Calls a method of the service, or one by its whole path.
+    pub(crate) fn call<Q, A>(&self, method: &str, request: Q) -> Result<A, Status>
+    where
+        Q: prost::Message + Default + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let call = unary(self.channel.clone(), method, Request::new(request));
+        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, call).await.expect("an answer in time") })
+    }
+
+    pub(crate) fn infer(&self, request: ModelInferRequest) -> Result<ModelInferResponse, Status> {
+        self.call("ModelInfer", request)
+    }
+
+    /// Infers, and gives the call up after that time; the connection stays.
+    pub(crate) fn infer_and_go(&self, request: ModelInferRequest, after: Duration) {
+        let call = unary::<_, ModelInferResponse>(self.channel.clone(), "ModelInfer", Request::new(request));
+        self.runtime.block_on(async {
+            assert!(tokio::time::timeout(after, call).await.is_err(), "it was still running");
+            // The thread of the connection writes that the call is over.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        });
+    }
+}
+
+/// The status and the sentence of an answer to any bytes that are sent to a method.
+pub(crate) fn status_of(server: &Running, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (String, String) {
+    let call = async {
+        let stream = tokio::net::TcpStream::connect(&server.grpc).await.unwrap();
+        let (client, connection) = h2::client::handshake(stream).await.unwrap();
+        drop(tokio::spawn(connection));
+        let mut request = http::Request::post(format!("http://localhost{path}")).body(()).unwrap();
+        for (name, value) in headers {
+            let name: http::HeaderName = name.parse().unwrap();
+            request.headers_mut().insert(name, value.parse().unwrap());
+        }
+        let (answer, mut body_of) = client.ready().await.unwrap().send_request(request, false).unwrap();
+        body_of.send_data(Bytes::copy_from_slice(body), true).unwrap();
+        let mut answer = answer.await.unwrap();
+        let mut headers = answer.headers().clone();
+        if !headers.contains_key("grpc-status") {
+            while let Some(data) = answer.body_mut().data().await {
+                data.unwrap();
+            }
+            headers = answer.body_mut().trailers().await.unwrap().unwrap_or_default();
+        }
+        let text = |name: &str| headers.get(name).map_or(String::new(), |value| value.to_str().unwrap().to_owned());
+        let status = if answer.status() == 200 { text("grpc-status") } else { answer.status().to_string() };
+        (status, text("grpc-message").replace("%20", " "))
+    };
+    runtime().block_on(async { tokio::time::timeout(PATIENCE, call).await.expect("an answer in time") })
+}
+
+/// A message with its prefix.
+pub(crate) fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).unwrap();
+    [&[0], &length.to_be_bytes()[..], message].concat()
+}
