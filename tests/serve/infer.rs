@@ -99,6 +99,8 @@ fn pages_say_what_there_is() {
         assert_eq!(server.get(page).json(), serde_json::json!({"live": true, "ready": true}));
     }
     assert_eq!(server.get("/v2").json()["name"], "kiln");
+    let description = server.get("/v2/openapi.json").json();
+    assert_eq!((&description["openapi"], description["paths"]["/v2"].is_object()), (&"3.1.0".into(), true));
     let metadata = server.get("/v2/models/dense").json();
     assert_eq!(metadata["versions"], serde_json::json!(["3"]));
     let x = serde_json::json!([{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]);

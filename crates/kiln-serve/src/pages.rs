@@ -14,6 +14,9 @@ pub(crate) fn health(service: &Service) -> Value {
     json!({ "live": true, "ready": service.is_ready() })
 }
 
+/// `/v2/openapi.json`: the pages as OpenAPI describes them, written by hand.
+pub(crate) const DESCRIPTION: &str = include_str!("openapi.json");
+
 /// The name of the server.
 pub(crate) const NAME: &str = "kiln";
 

@@ -37,6 +37,22 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    #[cfg(test)]
+    pub(crate) const ALL: [Kind; 12] = [
+        Kind::Bad,
+        Kind::Unknown,
+        Kind::Method,
+        Kind::Stalled,
+        Kind::TooLarge,
+        Kind::Coding,
+        Kind::Full,
+        Kind::NoMemory,
+        Kind::Unavailable,
+        Kind::Late,
+        Kind::Cancelled,
+        Kind::Fault,
+    ];
+
     /// The status of HTTP.
     pub(crate) fn status(self) -> StatusCode {
         match self {

@@ -49,6 +49,7 @@ enum Route<'p> {
     Health,
     Ready,
     Server,
+    Description,
     Metrics,
     AllStatistics,
     Index,
@@ -79,6 +80,7 @@ impl Route<'_> {
         Some(match path {
             ["metrics"] => Route::Metrics,
             ["v2"] => Route::Server,
+            ["v2", "openapi.json"] => Route::Description,
             ["v2", "health", "live"] => Route::Health,
             ["v2", "health", "ready"] => Route::Ready,
             ["v2", "models", "stats"] => Route::AllStatistics,
@@ -161,6 +163,7 @@ async fn route(service: &Arc<Service>, request: Request<Incoming>) -> Result<Res
             Ok(json(status, &pages::health(service)))
         }
         Route::Server => Ok(json(StatusCode::OK, &pages::server())),
+        Route::Description => Ok(response(StatusCode::OK, "application/json", [pages::DESCRIPTION.into()].into())),
         Route::Metrics => {
             let text = pages::metrics(service);
             Ok(response(StatusCode::OK, "text/plain; version=0.0.4", [text.into()].into()))
@@ -269,5 +272,69 @@ mod tests {
         assert_eq!(Route::of(&["v2", "models", "m", "versions", "2", "infer"]), of("m", Some("2"), Page::Infer));
         assert_eq!(Route::of(&["v2", "models", "m", "other"]), None);
         assert_eq!(Route::of(&["v2", "systemsharedmemory", "status"]), None);
+    }
+
+    /// A path of the description as a request has it.
+    fn example(path: &str) -> String {
+        path.replace("{model}", "m").replace("{version}", "1")
+    }
+
+    #[test]
+    fn the_description_has_the_pages_that_there_are_and_their_methods() {
+        let description: serde_json::Value = serde_json::from_str(pages::DESCRIPTION).unwrap();
+        assert_eq!(description["info"]["version"], pages::VERSION);
+        let mut described = Vec::new();
+        for (path, methods) in description["paths"].as_object().unwrap() {
+            let parts = parts(&example(path)).unwrap();
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            let route = Route::of(&parts).unwrap_or_else(|| panic!("there is no page {path}"));
+            let methods: Vec<String> = methods.as_object().unwrap().keys().map(|name| name.to_uppercase()).collect();
+            assert_eq!(methods, [route.method().as_str()], "{path}");
+            described.push(format!("{route:?}"));
+        }
+        let mut pages: Vec<String> = [
+            Route::Health,
+            Route::Ready,
+            Route::Server,
+            Route::Description,
+            Route::Metrics,
+            Route::AllStatistics,
+            Route::Index,
+            Route::Load("m"),
+            Route::Unload("m"),
+        ]
+        .map(|route| format!("{route:?}"))
+        .to_vec();
+        for page in [Page::Metadata, Page::Ready, Page::Config, Page::Statistics, Page::Infer] {
+            for version in [None, Some("1")] {
+                pages.push(format!("{:?}", Route::Model(OfModel { name: "m", version, page })));
+            }
+        }
+        described.sort();
+        pages.sort();
+        assert_eq!(described, pages);
+    }
+
+    #[test]
+    fn the_description_has_what_it_refers_to() {
+        fn check(value: &serde_json::Value, whole: &serde_json::Value) {
+            if let Some(reference) = value.get("$ref").and_then(serde_json::Value::as_str) {
+                let place = reference.strip_prefix('#').unwrap();
+                assert!(whole.pointer(place).is_some(), "{reference}");
+            }
+            let items = value.as_array().into_iter().flatten();
+            items
+                .chain(value.as_object().into_iter().flat_map(|fields| fields.values()))
+                .for_each(|item| check(item, whole));
+        }
+        let description: serde_json::Value = serde_json::from_str(pages::DESCRIPTION).unwrap();
+        check(&description, &description);
+        let types = description["components"]["schemas"]["Datatype"]["enum"].as_array().unwrap();
+        assert!(types.iter().eq(crate::datatype::Datatype::ALL.iter().map(|datatype| datatype.name())));
+        for kind in Kind::ALL {
+            let status = kind.status().as_u16().to_string();
+            let is_there = status == "405" || description["components"]["responses"].get(&status).is_some();
+            assert!(is_there, "{kind:?}: {status}");
+        }
     }
 }
