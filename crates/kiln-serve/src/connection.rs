@@ -1,5 +1,7 @@
 //! A connection from its first byte to its last answer: of HTTP/1 for REST, of HTTP/2 for gRPC.
 
+use std::io;
+use std::net::Shutdown;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +21,9 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// The longest time that the end of an idle connection takes.
 const GOODBYE: Duration = Duration::from_secs(5);
+
+/// How long a client may take to read its last answers after they were sent.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// Most calls of a connection of gRPC at a time; its client holds back the others.
 const STREAMS: u32 = 256;
@@ -85,6 +90,9 @@ pub(crate) async fn grpc(connection: Connection) {
     let Connection { service, stream, place, mut is_ending } = connection;
     let _place = place;
     let _ = stream.set_nodelay(true);
+    // A socket that is closed before all is read that its client has sent, such as room for more of an answer, is reset,
+    // and the client loses what it has not read. This one stays until the client has closed its side.
+    let Some((stream, rest)) = twice(stream) else { return };
     let calls = Arc::new(Calls::default());
     let counted = Arc::clone(&calls);
     let answer = service_fn(move |request| {
@@ -116,5 +124,29 @@ pub(crate) async fn grpc(connection: Connection) {
         let _ = tokio::time::timeout(GOODBYE, connection).await;
     } else {
         let _ = connection.await;
+        let _ = tokio::time::timeout(LINGER, end_of(rest)).await;
+    }
+}
+
+/// The same socket by two handles. `None` where the system refuses the second.
+fn twice(stream: TcpStream) -> Option<(TcpStream, std::net::TcpStream)> {
+    let stream = stream.into_std().ok()?;
+    let second = stream.try_clone().ok()?;
+    Some((TcpStream::from_std(stream).ok()?, second))
+}
+
+/// Says that nothing more comes, and waits until the client says so too.
+async fn end_of(stream: std::net::TcpStream) {
+    // Fails where the client has gone.
+    let _ = stream.shutdown(Shutdown::Write);
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    let mut unread = [0; 4096];
+    while stream.readable().await.is_ok() {
+        match stream.try_read(&mut unread) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
     }
 }
