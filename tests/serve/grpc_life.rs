@@ -102,6 +102,8 @@ fn sigterm_answers_what_is_in_hand_and_refuses_what_comes_then() {
     let mut server = Running::ready(&folder.path().join("models"), &["--threads", "1"]);
     let late = Client::of(&server);
     late.infer(request(2)).unwrap();
+    // Its thread is done a moment after its answer is there.
+    until(&server, "kiln_requests_running", 0);
     let running = send(&server, request(256));
     until(&server, "kiln_requests_running", 1);
     server.signal(SIGTERM);
