@@ -1,0 +1,114 @@
+//! Forged packed models: a file whose header, index or data was changed, with the digests that belong to it. Loading ends
+//! in a typed error or in a session, which answers a request or refuses it; neither panics, hangs or takes memory beyond
+//! its limit.
+
+#![no_main]
+
+#[path = "../../tests/packed/models.rs"]
+mod models;
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use kiln::packed::{HEADER, Verify};
+use kiln::record::CacheMode;
+use kiln::session::{Session, SessionOptions};
+use kiln::tensor::Tensor;
+use libfuzzer_sys::fuzz_target;
+
+/// A request: inputs by name.
+type Request = Vec<(String, Tensor)>;
+
+/// A packed model as it was written, and requests for it.
+struct Packed {
+    bytes: Vec<u8>,
+    /// Where its index begins.
+    index: usize,
+    requests: Vec<Request>,
+}
+
+fn options() -> SessionOptions {
+    SessionOptions {
+        threads: 1,
+        cache_mode: CacheMode::Memory,
+        memory_bytes: 256 << 20,
+        time_limit: Some(Duration::from_secs(2)),
+        load_time_limit: Some(Duration::from_secs(2)),
+        ..SessionOptions::default()
+    }
+}
+
+fn place() -> &'static PathBuf {
+    static FOLDER: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = FOLDER.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("model.kpk");
+        (folder, path)
+    });
+    path
+}
+
+fn packed() -> &'static [Packed] {
+    static PACKED: OnceLock<Vec<Packed>> = OnceLock::new();
+    PACKED.get_or_init(|| {
+        let pack = |model: models::Model| {
+            Session::pack_graph(model.graph, place(), &options()).expect(model.name);
+            let bytes = std::fs::read(place()).expect("it was written");
+            let index = u64::from_le_bytes(bytes[16..24].try_into().expect("eight bytes")) as usize;
+            Packed { bytes, index, requests: model.requests }
+        };
+        models::all().into_iter().map(pack).collect()
+    })
+}
+
+/// The digests that belong to what the file holds now.
+fn sign(file: &mut [u8], index: usize) {
+    let digest = blake3::hash(&file[index..]);
+    file[40..72].copy_from_slice(digest.as_bytes());
+    let digest = blake3::hash(&file[..72]);
+    file[72..104].copy_from_slice(digest.as_bytes());
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&[which, how], changes)) = input.split_first_chunk::<2>() else { return };
+    let Packed { bytes, index, requests } = &packed()[usize::from(which) % packed().len()];
+    let mut file = bytes.clone();
+    // Most changes are of the index; some of the header or of the data.
+    let range = match how % 8 {
+        0 => 0..104,
+        1 => HEADER..*index,
+        _ => *index..file.len(),
+    };
+    for change in changes.as_chunks::<6>().0 {
+        let at = u32::from_le_bytes([change[0], change[1], change[2], 0]) as usize % range.len().max(1) + range.start;
+        let value = change[4];
+        match change[3] % 5 {
+            0 => file[at] = value,
+            1 => file[at] = file[at].wrapping_add(1 + value % 3),
+            2 => file[at] = file[at].wrapping_sub(1 + value % 3),
+            3 => file[at] ^= 1 << (value % 8),
+            // A number of 64 bits.
+            _ => {
+                let end = file.len().min(at + 8);
+                file[at..end].fill(value);
+            }
+        }
+    }
+    if how & 16 == 0 {
+        sign(&mut file, *index);
+    }
+    std::fs::write(place(), &file).expect("there is room");
+    let pack_verify = if how & 32 == 0 { Verify::Never } else { Verify::Each };
+    match Session::load(place(), &SessionOptions { pack_verify, ..options() }) {
+        Err(error) => assert!(!error.is_fault(), "{error}"),
+        Ok(session) => {
+            let request = &requests[usize::from(how >> 6) % requests.len()];
+            let inputs: Vec<(&str, Tensor)> =
+                request.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+            if let Err(error) = session.run(&inputs) {
+                assert!(!error.is_fault(), "{error}");
+            }
+        }
+    }
+});
