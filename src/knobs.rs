@@ -11,6 +11,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::{Numerics, Precision};
@@ -112,6 +113,8 @@ knobs! {
     cache_bytes: ByteSize = "KILN_CACHE_BYTES", "256MiB";
     /// On a hit of code, emits it again and compares: slow, finds keys that do not define their values.
     cache_check: bool = "KILN_CACHE_CHECK", "0";
+    /// How long a session rests, in seconds, before it gives memory back to the system beyond what its last requests used.
+    trim_after: TrimAfter = "KILN_TRIM_AFTER", "5";
     /// Whether every tensor and all scratch memory lies between pages that fault, flush with one at its end (1) or start: slow,
     /// finds kernels that read or write outside of their operands.
     guard: Guard = "KILN_GUARD", "0";
@@ -248,6 +251,18 @@ impl Value for usize {
     }
 }
 
+impl Value for TrimAfter {
+    const ALLOWED: &'static str = "off or a number from 1 to 86400";
+
+    fn parse(text: &str) -> Option<TrimAfter> {
+        if text == "off" {
+            return Some(TrimAfter(None));
+        }
+        let seconds = text.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
+        seconds.map(|seconds| TrimAfter(Some(Duration::from_secs(seconds))))
+    }
+}
+
 impl Value for bool {
     const ALLOWED: &'static str = "0 or 1";
 
@@ -318,6 +333,10 @@ fn omp_threads(text: &str) -> Option<NonZeroUsize> {
     let first = text.split(',').next().unwrap_or_default();
     <Option<NonZeroUsize> as Value>::parse(first.trim()).flatten()
 }
+
+/// How long a session rests before it gives memory back; `None` is for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrimAfter(pub Option<Duration>);
 
 /// At which end memory of tensors is flush with a page that faults, if at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -520,6 +539,8 @@ mod tests {
         assert_eq!(with("KILN_CACHE_CAPACITY", "0").unwrap().cache_capacity, 0);
         assert_eq!(with("KILN_CACHE_BYTES", "1 GiB").unwrap().cache_bytes, ByteSize(1 << 30));
         assert!(with("KILN_CACHE_CHECK", "1").unwrap().cache_check);
+        assert_eq!(with("KILN_TRIM_AFTER", "60").unwrap().trim_after, TrimAfter(Some(Duration::from_secs(60))));
+        assert_eq!(with("KILN_TRIM_AFTER", "off").unwrap().trim_after, TrimAfter(None));
         assert_eq!(with("KILN_VERBOSE", "create, profile").unwrap().verbose, verbose);
         assert_eq!(with("KILN_VERBOSE", "all").unwrap().verbose, Verbose::ALL);
         let folders = with("KILN_CUDA_LIB_DIRS", "/a b/c::/d").unwrap().cuda_lib_dirs;
@@ -566,6 +587,8 @@ mod tests {
             ("KILN_CACHE_BYTES", "12 potatoes"),
             ("KILN_CACHE_BYTES", "99999999999999GiB"),
             ("KILN_CACHE_CHECK", "yes"),
+            ("KILN_TRIM_AFTER", "0"),
+            ("KILN_TRIM_AFTER", "never"),
             ("KILN_VERBOSE", "create,everything"),
         ] {
             let error = with(variable, value).unwrap_err();

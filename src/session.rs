@@ -19,6 +19,8 @@ mod footprint;
 pub mod generate;
 mod heap;
 mod idle;
+mod janitor;
+mod kept;
 mod names;
 mod node;
 pub mod options;
@@ -74,6 +76,7 @@ pub use error::SessionError;
 use footprint::Footprint;
 use heap::Heap;
 use idle::Idle;
+use kept::Kept;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 use names::Names;
 pub use options::{RunOptions, SessionOptions};
@@ -185,16 +188,13 @@ pub struct Session {
     /// Counters of its requests' look-ups in the cache, which other sessions may use too.
     share: Share,
     threads: Threads,
-    buffers: Arc<BufferPool>,
+    /// What it keeps between requests: memory, states, plans.
+    kept: Arc<Kept>,
     /// The record of the memory that requests need.
     footprint: Footprint,
     heap: Heap,
     /// The records of requests, if they are kept.
     requests: Option<Requests>,
-    /// The cache of plans, if plans are kept.
-    plans: Option<cache::Cache>,
-    /// States of finished requests, which hold memos and buffers.
-    idle: Mutex<Idle>,
     loops: LoopLimits,
     time_limit: Option<Duration>,
     profile: Option<Mutex<Profile>>,
@@ -316,7 +316,8 @@ impl Session {
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };
-        let plans = options.plans(&build);
+        let kept = Arc::new(Kept::new(buffers, options, &build));
+        overrides.iter().for_each(|overrides| kept.add(overrides.variants()));
         let mut session = Session {
             name,
             executable,
@@ -333,12 +334,10 @@ impl Session {
             gauge: None,
             share: Share::default(),
             threads,
-            buffers,
+            kept,
             footprint,
             heap: Heap::default(),
             requests,
-            plans,
-            idle: Mutex::new(Idle::new(options.buffer_bytes)),
             loops: options.loops,
             time_limit: options.time_limit,
             profile,
@@ -373,9 +372,7 @@ impl Session {
     /// Gives memory that no request uses now back to the system: that of tensors, of states between requests, and what
     /// is free in the heap. The next requests take it anew.
     pub fn trim(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).release();
-        self.overrides.iter().for_each(Overrides::release);
-        self.buffers.trim();
+        self.kept.trim();
         Heap::trim_now();
     }
 
@@ -484,12 +481,12 @@ impl Session {
                 None
             }
         };
-        let (executable, idle) =
-            variant.as_deref().map_or((&self.executable, &self.idle), |variant| (&variant.executable, &variant.idle));
+        let (executable, idle) = variant
+            .as_deref()
+            .map_or((&self.executable, &self.kept.idle), |variant| (&variant.executable, &variant.idle));
         let heard = || self.gauge.as_ref().and_then(Gauge::request);
         let _request = self.tuner.as_ref().map(Tuner::request).or_else(heard);
-        let idle = || idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = idle().pop();
+        let mut state = self.kept.begin(idle);
         if self.requests.is_some() && variant.is_none() {
             state.ask();
         }
@@ -497,8 +494,8 @@ impl Session {
         let resources = Resources {
             build: &self.build,
             parallel: watched.as_ref().map_or(&self.threads as &dyn Parallel, |watched| watched),
-            buffers: &self.buffers,
-            plans: self.plans.as_ref(),
+            buffers: &self.kept.buffers,
+            plans: self.kept.plans.as_ref(),
             tuner: self.tuner.as_ref(),
             share: Some(&self.share),
             loops: &LoopBudget::new(self.loops),
@@ -521,17 +518,9 @@ impl Session {
         if let Some((requests, served)) = self.requests.as_ref().zip(served) {
             requests.note(&served, &self.build.records);
         }
-        let mut bytes = state.kept_bytes();
-        let mut idle = idle();
-        if idle.bytes + bytes > idle.limit {
-            state.release();
-            bytes = 0;
-        }
-        idle.relieve(self.build.cache.account());
-        idle.push(state, bytes);
-        drop(idle);
+        let usage = self.kept.end(idle, state);
         if result.is_ok() {
-            self.footprint.note(&self.buffers, &self.build.records);
+            self.footprint.note(usage.most_present, &self.build.records);
         }
         self.heap.trim(&self.share);
         result.map_err(|error| self.refused(error))
@@ -587,7 +576,7 @@ impl Session {
     /// Look-ups and bytes of plans. Apart from the executors' counters, because a plan builds nothing.
     #[must_use]
     pub fn plan_stats(&self) -> cache::Stats {
-        self.plans.as_ref().map(cache::Cache::stats).unwrap_or_default()
+        self.kept.plans.as_ref().map(cache::Cache::stats).unwrap_or_default()
     }
 
     /// Counters of the records: loaded, found, refused.
@@ -653,6 +642,7 @@ impl Drop for Session {
         if let Err(error) = self.save_records() {
             tracing::warn!(%error, "records were not saved; the next process starts cold");
         }
+        self.kept.leave();
     }
 }
 

@@ -41,7 +41,7 @@ pub use elsewhere::Elsewhere;
 pub use grain::Grain;
 pub use pieces::Pieces;
 pub use pool::BufferPool;
-pub(crate) use pool::LARGE;
+pub(crate) use pool::{LARGE, Usage};
 pub(crate) use slab::trim as trim_slabs;
 pub use system::installed_bytes;
 

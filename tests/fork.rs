@@ -245,3 +245,34 @@ fn a_thousand_children_of_a_busy_process_end() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     children_end(1000);
 }
+
+/// Whether this process has the thread that gives memory back.
+fn has_janitor() -> bool {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux tells");
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.into_iter().any(|name| name.trim() == "kiln-janitor")
+}
+
+#[test]
+fn no_thread_of_a_child_gives_back_what_it_inherited_and_one_does_what_it_loaded() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let options =
+        SessionOptions { threads: 1, trim_after: Some(Duration::from_millis(100)), ..SessionOptions::default() };
+    let inherited = Session::from_graph(graph(3), &options).unwrap();
+    let expected = run(&inherited, 40).unwrap();
+    assert!(has_janitor(), "it looks at a session with a new shape");
+    let end = forked(|| {
+        for size in 41..50 {
+            run(&inherited, size)?;
+        }
+        if has_janitor() {
+            return Err("the child has a thread for what it inherited".to_owned());
+        }
+        let own = Session::from_graph(graph(3), &options).map_err(|error| error.to_string())?;
+        let same = run(&own, 40)?.same(&expected) && run(&inherited, 40)?.same(&expected);
+        let begun = has_janitor();
+        std::thread::sleep(Duration::from_millis(400));
+        if same && begun && !has_janitor() { Ok(()) } else { Err("the child's own is not looked at".to_owned()) }
+    });
+    assert_eq!(end, End::Good);
+}

@@ -43,6 +43,11 @@ fn memory() -> &'static Arc<BufferPool> {
     &MEMORY
 }
 
+/// Gives memory of packed weights that no model uses any more back to the system.
+pub(crate) fn trim() {
+    memory().trim();
+}
+
 /// Most bytes of it that are kept while no weights use them.
 const KEPT: usize = 8 << 20;
 

@@ -210,7 +210,7 @@ impl Decoder {
     fn parts(&self, sequences: usize, room: usize) -> Result<Vec<Tensor>, TensorError> {
         let part = |pair: &Pair| {
             let spec = pair.spec(sequences, room);
-            let mut part = Tensor::from_pool(&self.session.buffers, spec)?;
+            let mut part = Tensor::from_pool(&self.session.kept.buffers, spec)?;
             // Rows that no sequence has may be multiplied by weights of zero.
             memory::fill(part.bytes_mut(), &0);
             Ok(part)
@@ -435,7 +435,7 @@ impl Decoder {
         }
         for (bias, row) in self.biases.iter().zip(&cache.rows) {
             let before = entries.iter().map(|entry| entry.before);
-            inputs.push((bias.name(), bias::at(row, before, cache.room, &self.session.buffers)?));
+            inputs.push((bias.name(), bias::at(row, before, cache.room, &self.session.kept.buffers)?));
         }
         inputs.extend(roles.beside.iter().map(String::as_str).zip(cache.beside.iter().cloned()));
         Ok(inputs.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor))).collect())

@@ -45,10 +45,10 @@ impl Footprint {
         Footprint { key, noted: AtomicUsize::new(known) }
     }
 
-    /// Updates the record if the requests so far have needed an eighth more than it says: smaller differences come from
-    /// requests at the same time.
-    pub(super) fn note(&self, buffers: &BufferPool, records: &Store) {
-        let (needed, noted) = (buffers.most_present(), self.noted.load(Ordering::Relaxed));
+    /// Updates the record if the bytes that requests so far have needed are an eighth more than it says: smaller
+    /// differences come from requests at the same time.
+    pub(super) fn note(&self, needed: usize, records: &Store) {
+        let noted = self.noted.load(Ordering::Relaxed);
         if needed > noted + noted / 8 && self.noted.fetch_max(needed, Ordering::Relaxed) < needed {
             self.key.note(needed, records);
         }

@@ -1,7 +1,18 @@
 //! Run states between requests: they hold memos and buffers, within a bound.
 
+use std::time::Instant;
+
 use crate::cache;
 use crate::graph::RunState;
+
+/// A state that a request begins with.
+pub(super) struct Popped {
+    pub(super) state: RunState,
+    /// Bytes of its buffers.
+    pub(super) bytes: usize,
+    /// Whether no other request has a state.
+    pub(super) is_alone: bool,
+}
 
 /// Run states between requests.
 pub(super) struct Idle {
@@ -12,11 +23,17 @@ pub(super) struct Idle {
     pub(super) limit: usize,
     /// The number of the executors' [refusals](cache::Account::refusals) that `relieve` has seen.
     refusals: u64,
+    /// Requests that have a state now.
+    running: usize,
+    /// A sixteenth of this many run at once, as an exponential mean over requests.
+    usual: usize,
+    /// When the last request ended, where that was noted.
+    ended: Option<Instant>,
 }
 
 impl Idle {
     pub(super) fn new(limit: usize) -> Idle {
-        Idle { states: Vec::new(), bytes: 0, limit, refusals: 0 }
+        Idle { states: Vec::new(), bytes: 0, limit, refusals: 0, running: 0, usual: 0, ended: None }
     }
 
     /// Drops the memos of all states, which keep executors alive, if the cache had to refuse an executor since the last
@@ -38,15 +55,62 @@ impl Idle {
         }
     }
 
-    pub(super) fn pop(&mut self) -> RunState {
+    pub(super) fn pop(&mut self) -> Popped {
         let (state, bytes) = self.states.pop().unwrap_or_default();
         self.bytes -= bytes;
-        state
+        self.running += 1;
+        Popped { state, bytes, is_alone: self.running == 1 }
     }
 
-    /// Keeps a state. If its buffers exceed the limit, the caller has released them before.
+    /// Keeps a state of a request that has ended. If its buffers exceed the limit, the caller has released them before.
     pub(super) fn push(&mut self, state: RunState, bytes: usize) {
+        self.usual = self.usual - self.usual / 8 + 2 * self.running;
+        self.running = self.running.saturating_sub(1);
         self.bytes += bytes;
         self.states.push((state, bytes));
+    }
+
+    /// Notes when the last request ended.
+    pub(super) fn note_end(&mut self, at: Instant) {
+        self.ended = Some(at);
+    }
+
+    pub(super) fn ended(&self) -> Option<Instant> {
+        self.ended
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.running > 0
+    }
+
+    /// Has all states give their memory back, and takes those out that are more than usually run at once: those that
+    /// were used longest ago.
+    pub(super) fn shed(&mut self) -> Vec<RunState> {
+        self.release();
+        let beyond = self.states.len().saturating_sub(self.usual.div_ceil(16).max(1));
+        self.states.drain(..beyond).map(|(state, _)| state).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_states_stay_as_requests_usually_run_at_once() {
+        let mut idle = Idle::new(1 << 20);
+        let burst: Vec<Popped> = (0..40).map(|_| idle.pop()).collect();
+        assert!(burst[0].is_alone && !burst[1].is_alone && idle.is_busy());
+        burst.into_iter().for_each(|popped| idle.push(popped.state, 100));
+        assert!(!idle.is_busy());
+        for _ in 0..60 {
+            let first = idle.pop();
+            let second = idle.pop();
+            assert_eq!((first.bytes, second.bytes), (100, 100));
+            idle.push(first.state, 100);
+            idle.push(second.state, 100);
+        }
+        assert_eq!((idle.bytes, idle.shed().len()), (4000, 38));
+        assert_eq!((idle.bytes, idle.shed().len()), (0, 0));
     }
 }

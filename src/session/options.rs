@@ -99,6 +99,10 @@ pub struct SessionOptions {
     pub buffer_bytes: usize,
     /// Most bytes of tensors that all requests together may hold; a few bytes of model can demand any number.
     pub memory_bytes: usize,
+    /// How long a session rests before it gives memory back to the system beyond what its last requests used, and how
+    /// long after a session is gone what it has left free goes; `None` is never. One thread of the process does so, only
+    /// while there is something to give back.
+    pub trim_after: Option<Duration>,
     /// Whether times by node are kept.
     pub profile: bool,
     /// Whether packed models are made of ONNX files that are loaded, and used in their place.
@@ -183,6 +187,8 @@ impl Default for SessionOptions {
             // Enough for the widest point of the networks that we measure, in several requests at once.
             buffer_bytes: 1 << 30,
             memory_bytes: crate::tensor::installed_bytes(),
+            // Longer than pauses between requests of one user, shorter than what monitors call use.
+            trim_after: Some(Duration::from_secs(5)),
             profile: false,
             pack: Pack::default(),
             pack_bytes: 16 << 30,
@@ -226,6 +232,7 @@ impl SessionOptions {
             cache_dir: knobs.cache_dir.clone().or_else(crate::record::default_folder),
             cache_limits: Limits { entries: knobs.cache_capacity, bytes: knobs.cache_bytes.0 },
             cache_check: knobs.cache_check,
+            trim_after: knobs.trim_after.0,
             verbose: Verbose { create: knobs.verbose.create, exec: knobs.verbose.exec },
             profiler: knobs.perf,
             ..SessionOptions::default()

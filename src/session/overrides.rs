@@ -36,12 +36,22 @@ pub(super) struct Overrides {
     options: SessionOptions,
     /// By input, whether it has a default.
     defaults: Vec<bool>,
-    /// The executable for requests in which dimensions of one name differ, and the one for others.
-    made: [Mutex<Option<Arc<Variant>>>; 2],
+    made: Arc<Variants>,
     /// Held while one is compiled.
     making: std::sync::Mutex<()>,
     /// The process whose threads may hold `making`.
     origin: Origin,
+}
+
+/// The executable for requests in which dimensions of one name differ, and the one for others.
+#[derive(Default)]
+pub(super) struct Variants([Mutex<Option<Arc<Variant>>>; 2]);
+
+impl Variants {
+    /// Those that were made.
+    pub(super) fn all(&self) -> impl Iterator<Item = Arc<Variant>> {
+        self.0.iter().filter_map(|made| made.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
 }
 
 /// Where the graph comes from.
@@ -105,7 +115,7 @@ impl Overrides {
             source,
             options: options.clone(),
             defaults,
-            made: Default::default(),
+            made: Arc::default(),
             making: std::sync::Mutex::new(()),
             origin: Origin::here(),
         }
@@ -129,7 +139,7 @@ impl Overrides {
         if replaced.is_empty() && agreed {
             return Ok(None);
         }
-        let made = || self.made[usize::from(agreed)].lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let made = || self.made.0[usize::from(agreed)].lock().unwrap_or_else(PoisonError::into_inner).clone();
         let serves = |variant: &Arc<Variant>| replaced.iter().all(|&place| variant.defaults[place].is_some());
         let variant = match made().filter(serves) {
             Some(variant) => variant,
@@ -145,7 +155,7 @@ impl Overrides {
                         let open =
                             |place: &usize| replaced.contains(place) || matches!(known.get(*place), Some(Some(_)));
                         let fresh = Arc::new(self.make((0..inputs.len()).filter(open), agreed, build, parallel)?);
-                        let mut made = self.made[usize::from(agreed)].lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut made = self.made.0[usize::from(agreed)].lock().unwrap_or_else(PoisonError::into_inner);
                         made.insert(fresh).clone()
                     }
                 }
@@ -159,14 +169,9 @@ impl Overrides {
         Ok(Some(variant))
     }
 
-    /// Has the states between requests give their memory back.
-    pub(super) fn release(&self) {
-        for made in &self.made {
-            let variant = made.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(variant) = variant {
-                variant.idle.lock().unwrap_or_else(PoisonError::into_inner).release();
-            }
-        }
+    /// The executables, for who gives the memory of their states back.
+    pub(super) fn variants(&self) -> Arc<Variants> {
+        self.made.clone()
     }
 
     fn make(

@@ -106,6 +106,7 @@ impl Session {
     /// Serves requests that a packed model alone does not, by the ONNX file that it was made of.
     fn with_source(mut self, path: &Path, files: Files, options: &SessionOptions) -> Session {
         self.overrides = Overrides::of_file(path, files, &self.inputs, options, &self.names);
+        self.overrides.iter().for_each(|overrides| self.kept.add(overrides.variants()));
         self
     }
 

@@ -151,7 +151,7 @@ impl Session {
             parallel: &watched,
             buffers: &buffers,
             // A tuner notes keys when requests look executors up, which requests with a plan do not.
-            plans: self.plans.as_ref().filter(|_| self.tuner.is_none()),
+            plans: self.kept.plans.as_ref().filter(|_| self.tuner.is_none()),
             tuner: None,
             share: Some(&share),
             loops: &loops,
@@ -185,7 +185,8 @@ impl Session {
         };
         if let Some(request) = least.filter(|request| self.executable.rehearses() && fits(request)) {
             let threads = all.watch(&self.threads);
-            let resources = Resources { parallel: &threads, buffers: &self.buffers, stop: Some(&all), ..resources };
+            let resources =
+                Resources { parallel: &threads, buffers: &self.kept.buffers, stop: Some(&all), ..resources };
             self.run_zeros(&request.specs, &buffers, &resources, &all);
         }
         rebuilt
@@ -299,7 +300,7 @@ mod tests {
         let recalled = RequestKey::recall(requests.model, 1, &second.build.records);
         second.rehearse_for([Duration::from_secs(60); 2], None, &recalled);
         assert_eq!((second.plan_stats().entries, second.plan_stats().lookups), (1, 0));
-        assert!(second.buffers.free_bytes() > 0);
+        assert!(second.kept.buffers.free_bytes() > 0);
         assert!(second.profile().unwrap().nodes.is_empty(), "without a request");
         second.run(&[("x", tensor)]).unwrap();
         assert_eq!(second.plan_stats().hits, 1);

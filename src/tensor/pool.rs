@@ -30,12 +30,25 @@ pub struct BufferPool {
     free: Mutex<Free>,
     /// Bytes that are lent.
     lent: AtomicUsize,
+    /// The most that was lent at once since [`BufferPool::usage`] was asked last.
+    peak: AtomicUsize,
     /// The most that may be lent at once.
     most: usize,
     /// About how many bytes are on their way back to the system.
     leaving: Arc<AtomicUsize>,
     /// This pool, for who gives its memory back.
     this: Weak<BufferPool>,
+}
+
+/// What a pool has, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// The most that was lent at once since the last look.
+    pub(crate) peak: usize,
+    /// What is free, or on its way back to the system.
+    pub(crate) free: usize,
+    /// The most large memory that ever was present.
+    pub(crate) most_present: usize,
 }
 
 /// What a pool has beyond its bound.
@@ -95,8 +108,18 @@ impl BufferPool {
     #[must_use]
     pub fn bounded(limit: usize, most: usize) -> Arc<BufferPool> {
         let free = Mutex::new(Free { limit, ..Free::default() });
-        let (lent, leaving) = (AtomicUsize::new(0), Arc::default());
-        Arc::new_cyclic(|this| BufferPool { free, lent, most, leaving, this: this.clone() })
+        let (lent, peak, leaving) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::default());
+        Arc::new_cyclic(|this| BufferPool { free, lent, peak, most, leaving, this: this.clone() })
+    }
+
+    /// Counts memory that is lent from now on.
+    fn note_lent(&self, memory: &Memory) {
+        let bytes = memory.bytes().len();
+        let lent = self.lent.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        // Mostly another request has lent more: then nothing is written.
+        if lent > self.peak.load(Ordering::Relaxed) {
+            self.peak.fetch_max(lent, Ordering::Relaxed);
+        }
     }
 
     /// Bytes that may still be lent. Requests at the same time may together get a little more.
@@ -117,7 +140,7 @@ impl BufferPool {
             (None, bytes) if bytes < LARGE => self.lend_small(rounded(lines), 1)?,
             (None, bytes) => self.lend_close(bytes)?,
         };
-        self.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
+        self.note_lent(&memory);
         Ok(memory)
     }
 
@@ -157,7 +180,7 @@ impl BufferPool {
             (None, bytes) if bytes < LARGE => self.lend_small(rounded(lines), slack)?,
             (None, bytes) => self.lend_large(bytes)?,
         };
-        self.lent.fetch_add(memory.bytes().len(), Ordering::Relaxed);
+        self.note_lent(&memory);
         Ok(memory)
     }
 
@@ -250,6 +273,39 @@ impl BufferPool {
     #[must_use]
     pub fn most_present(&self) -> usize {
         self.lock().extents.most_present()
+    }
+
+    /// Bytes that are lent.
+    #[inline]
+    pub(crate) fn lent_bytes(&self) -> usize {
+        self.lent.load(Ordering::Relaxed)
+    }
+
+    /// What the pool has now. The next look's peak begins here.
+    pub(crate) fn usage(&self) -> Usage {
+        let lent = self.lent.load(Ordering::Relaxed);
+        let peak = self.peak.swap(lent, Ordering::Relaxed).max(lent);
+        let free = self.lock();
+        Usage { peak, free: free.bytes + free.extents.bytes(), most_present: free.extents.most_present() }
+    }
+
+    /// Gives free memory back to the system until no more than `most` bytes are free, a piece at a time, for as long as
+    /// `goes_on` says so. No fork happens while a piece is on its way, so that a child loses none.
+    pub(crate) fn trim_to(&self, most: usize, goes_on: &dyn Fn() -> bool) {
+        while goes_on() {
+            let _whole = stay();
+            let mut free = self.lock();
+            let excess = free.extents.bytes().saturating_sub(most.saturating_sub(free.bytes));
+            if excess == 0 {
+                let victims = free.beyond(most);
+                drop(free);
+                return drop(victims);
+            }
+            let left = free.extents.bytes() - excess.min(leaving::PIECE);
+            let piece = free.extents.excess(left);
+            drop(free);
+            drop(self.discard(piece));
+        }
     }
 
     /// Gives all free memory back to the system, and keeps none from now on.
@@ -554,6 +610,28 @@ mod tests {
         assert!(pool.free_bytes() > 0);
         pool.trim();
         assert_eq!(pool.free_bytes(), 0);
+        drop(held);
+        assert!(pool.free_bytes() >= 3 << 20);
+    }
+
+    #[test]
+    fn a_pool_is_trimmed_to_what_is_wanted_for_as_long_as_that_goes_on() {
+        let pool = BufferPool::new(1 << 30);
+        let held = lent(&pool, 3 << 20);
+        drop([lent(&pool, 1000), lent(&pool, 5 << 20), lent(&pool, 200 << 20)]);
+        let Usage { peak, free, .. } = pool.usage();
+        assert_eq!(peak, (208 << 20) + 1024);
+        assert!(free >= 205 << 20);
+        assert_eq!(pool.usage().peak, 3 << 20, "since the look before");
+        pool.trim_to(0, &|| false);
+        assert_eq!(pool.free_bytes(), free);
+        let asked = AtomicUsize::new(0);
+        pool.trim_to(0, &|| asked.fetch_add(1, Ordering::Relaxed) < 2);
+        assert_eq!(pool.free_bytes(), free - 2 * leaving::PIECE, "a piece at a time");
+        pool.trim_to(7 << 20, &|| true);
+        assert_eq!(pool.free_bytes(), 7 << 20);
+        pool.trim_to(0, &|| true);
+        assert_eq!((pool.free_bytes(), pool.lent_bytes()), (0, 3 << 20));
         drop(held);
         assert!(pool.free_bytes() >= 3 << 20);
     }

@@ -31,6 +31,7 @@ pub use answer::{Answer, Builder, Built, CacheError, Outcome};
 pub use budget::Limits;
 pub use held::Held;
 pub use memo::Memo;
+pub use shard::Spared;
 pub use stats::Stats;
 pub use store::Cache;
 

@@ -23,14 +23,42 @@ pub(super) struct Entry {
     pub(super) value: Shared,
     pub(super) bytes: usize,
     pub(super) family: FamilyId,
+    /// Whether it was asked for again.
+    has_returned: bool,
     /// Further owners of the value, one for each lane that threads count on (`held`).
     pub(super) lanes: Vec<Shared>,
 }
 
 impl Entry {
     pub(super) fn new(value: Shared, bytes: usize, family: FamilyId) -> Entry {
-        Entry { value, bytes, family, lanes: Vec::new() }
+        Entry { value, bytes, family, has_returned: false, lanes: Vec::new() }
     }
+
+    /// Whether it may go of which only that is spared.
+    fn may_go(&self, spared: Spared) -> bool {
+        match spared {
+            Spared::Returned => !self.has_returned,
+            Spared::Used => {
+                let owners = Arc::strong_count(&self.value) - self.lanes.len();
+                owners == 1 && self.lanes.iter().all(|lane| Arc::strong_count(lane) == 1)
+            }
+        }
+    }
+}
+
+/// What stays where room is made without need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spared {
+    /// What was asked for again after it had been stored.
+    Returned,
+    /// What somebody beside the cache has, whose memory would not come back.
+    Used,
+}
+
+/// An entry that may go.
+pub(super) struct Spare {
+    pub(super) stamp: u64,
+    pub(super) bytes: usize,
 }
 
 /// An entry that has left, to be dropped when no lock is held.
@@ -56,6 +84,7 @@ impl Shard {
         let (key, entry) = self.entries.get_key_value_mut(probe)?;
         // The clock is read under the shard's lock, so that stamps never fall from one use to the next.
         key.set_stamp(clock.now());
+        entry.has_returned = true;
         let counts = &mut self.counts[entry.family];
         counts.lookups += 1;
         counts.hits += 1;
@@ -110,6 +139,28 @@ impl Shard {
         let victim = self.remove_oldest()?;
         self.count(victim.1.family).evictions += 1;
         Some(victim)
+    }
+
+    /// The entries that may go.
+    pub(super) fn spare(&self, spared: Spared) -> impl Iterator<Item = Spare> {
+        let spare = move |(key, entry): (&Erased, &Entry)| Spare { stamp: key.stamp(), bytes: entry.bytes };
+        self.entries.iter().filter(move |(_, entry)| entry.may_go(spared)).map(spare)
+    }
+
+    /// Takes the entries out that may go and were used at `last` or before. The others keep their order.
+    pub(super) fn evict_spare(&mut self, spared: Spared, last: u64) -> Vec<Victim> {
+        let mut victims = Vec::new();
+        for _ in 0..self.entries.len() {
+            let Some((key, entry)) = self.entries.pop_lru() else { break };
+            if key.stamp() <= last && entry.may_go(spared) {
+                self.leave(&key, &entry);
+                self.count(entry.family).evictions += 1;
+                victims.push((key, entry));
+            } else {
+                self.entries.push(key, entry);
+            }
+        }
+        victims
     }
 
     /// Takes everything out, without calling it eviction.

@@ -18,7 +18,7 @@ use super::erased::{Erased, Kept, Probe, Query};
 use super::flight::{Deadlock, Flight, Shared, Waits};
 use super::front::{self, HitCounts};
 use super::held::Held;
-use super::shard::{Entry, Shard, Victim};
+use super::shard::{Entry, Shard, Spared, Victim};
 use super::shim::{Arc, MutexGuard, lock};
 use super::stats::{Families, FamilyId, Stats};
 use super::table::{Locked, Table};
@@ -206,6 +206,15 @@ impl<S: BuildHasher> Cache<S> {
             keys.extend(lock(&locked.shard).keys().filter_map(|key| key.any().downcast_ref::<K>().cloned()));
         }
         keys
+    }
+
+    /// Evicts what was used longest ago until its account has no more than `most` bytes in use, as far as that can be
+    /// had without what is spared. For when nothing is asked for: it looks at every entry.
+    pub fn shed(&self, most: usize, spared: Spared) {
+        let beyond = self.account.bytes().saturating_sub(most);
+        if beyond > 0 {
+            self.account.settle(&mut self.table.evict_spare(spared, beyond));
+        }
     }
 
     /// Forgets everything that is stored. What is in use lives on; what is being built is stored when it is done.

@@ -5,7 +5,7 @@
 
 use super::budget::{Budget, Limits};
 use super::erased::Probe;
-use super::shard::{Shard, Victim};
+use super::shard::{Shard, Spare, Spared, Victim};
 use super::shim::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// The hint of a shard that is empty.
@@ -85,6 +85,32 @@ impl Table {
                 return victim;
             }
         }
+    }
+
+    /// Takes out entries of at least so many bytes, but for what is spared: those that were used longest ago, and with
+    /// them others that were last used at the same time. Fewer where all others are spared.
+    pub(super) fn evict_spare(&self, spared: Spared, bytes: usize) -> Vec<Victim> {
+        let mut spare: Vec<Spare> = Vec::new();
+        for locked in &self.shards {
+            spare.extend(lock(&locked.shard).spare(spared));
+        }
+        spare.sort_unstable_by_key(|spare| spare.stamp);
+        let mut found = 0;
+        let enough = |spare: &&Spare| {
+            found += spare.bytes;
+            found >= bytes
+        };
+        let Some(last) = spare.iter().find(enough).or(spare.last()).map(|spare| spare.stamp) else { return Vec::new() };
+        let mut all = Vec::new();
+        for locked in &self.shards {
+            let mut shard = lock(&locked.shard);
+            let gone = shard.evict_spare(spared, last);
+            locked.note_oldest(&shard);
+            drop(shard);
+            self.budget.give_back(gone.len(), gone.iter().map(|(_, entry)| entry.bytes).sum());
+            all.extend(gone);
+        }
+        all
     }
 
     /// Takes everything out, without calling it eviction.

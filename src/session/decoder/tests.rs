@@ -57,7 +57,7 @@ fn memory_that_an_earlier_prompt_needed_is_not_made_present() {
     first.session.footprint.key.note(256 << 20, &records);
     let second = Decoder::from_graph(model(None, false), &options()).unwrap();
     assert_eq!(second.session.footprint.key.recall(&records), 256 << 20);
-    assert!(second.session.buffers.free_bytes() < 2 << 20, "{}", second.session.buffers.free_bytes());
+    assert!(second.session.kept.buffers.free_bytes() < 2 << 20, "{}", second.session.kept.buffers.free_bytes());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use kiln_cache::{Account, Built, Cache, Key, Limits};
+use kiln_cache::{Account, Built, Cache, Key, Limits, Spared};
 
 /// A value of ten bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Key)]
@@ -112,4 +112,42 @@ fn a_thread_remembers_entries_of_any_number_of_caches() {
     }
     drop(caches);
     assert_eq!(account.bytes(), 0);
+}
+
+#[test]
+fn what_was_used_longest_ago_is_shed_but_for_what_has_returned() {
+    for shards in [1, 16] {
+        let cache = Cache::with_shards(limits(1000), hashbrown::DefaultHashBuilder::default(), shards);
+        let ask = |of: u32| drop(cache.get_or_create(&Part { of }, &(), part).unwrap());
+        (0..60).for_each(ask);
+        (0..60).step_by(10).for_each(ask);
+        cache.shed(600, Spared::Returned);
+        assert_eq!(cache.len(), 60, "no more is in use");
+        cache.shed(305, Spared::Returned);
+        let mut left: Vec<u32> = cache.keys::<Part>().iter().map(|key| key.of).collect();
+        left.sort_unstable();
+        let expected: Vec<u32> = (0..60).filter(|of| of % 10 == 0 || *of >= 34).collect();
+        assert_eq!(left[..], expected[expected.len() - 30..], "{shards} shards");
+        cache.shed(0, Spared::Returned);
+        assert_eq!((cache.len(), cache.account().bytes(), cache.stats().evictions), (6, 60, 54));
+        (0..60).for_each(ask);
+        assert_eq!((cache.stats().builds, cache.len()), (60 + 54, 60), "what was shed is built again");
+    }
+}
+
+#[test]
+fn what_is_in_use_is_not_shed_where_it_is_spared() {
+    let cache = Cache::new(limits(1000));
+    let held: Vec<Arc<u32>> = (0..5).map(|of| parts(&cache, of)).collect();
+    (5..20).for_each(|of| drop(parts(&cache, of)));
+    // Counted on the thread's lane, once the thread remembers it.
+    let hold = || cache.hold(&Part { of: 7 }, &(), part).unwrap().0;
+    drop(hold());
+    let counted = hold();
+    cache.shed(0, Spared::Used);
+    assert_eq!((cache.len(), cache.account().bytes()), (6, 60));
+    assert_eq!((held.iter().map(|part| **part).sum::<u32>(), *counted), (10, 7));
+    drop((held, counted));
+    cache.shed(0, Spared::Used);
+    assert_eq!((cache.len(), cache.account().bytes()), (0, 0));
 }

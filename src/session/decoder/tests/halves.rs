@@ -87,7 +87,7 @@ fn a_step_writes_its_own_rows_of_a_cache_of_f16_or_of_codes_and_copies_none() {
     const ROOM: usize = 1 << 17;
     // A copy of a part of the cache would take memory that a step over one of f32 does not.
     let beside = |decoder: &Decoder, cache: &DecoderCache| {
-        decoder.session().buffers.most_present().saturating_sub(cache.bytes())
+        decoder.session().kept.buffers.most_present().saturating_sub(cache.bytes())
     };
     let wide = load(model(None, false), PassOptions::default());
     let mut cache = wide.cache(1, ROOM, ROOM).unwrap();

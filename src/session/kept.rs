@@ -1,0 +1,188 @@
+//! What a session keeps between requests, and how much of it stays when no more come.
+//!
+//! Memory is kept because fresh pages cost more than most operators take to fill them, and plans because shapes return.
+//! After a peak most of it waits for nothing. So each request notes how much memory it used, as an exponential mean
+//! over requests, and whether more than that is kept now. If so, the [janitor] looks at the session until it has
+//! rested, and then has it [shed](Rests::shed) what is beyond the mean. A session that always serves the same never
+//! meets it. A request that comes meanwhile ends the shedding, and takes fresh memory for what has gone.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::idle::{Idle, Popped};
+use super::janitor::{self, Rests};
+use super::options::SessionOptions;
+use super::overrides::Variants;
+use crate::cache::{Cache, Spared};
+use crate::exec::BuildCx;
+use crate::fork::{Mutex, MutexGuard, Origin};
+use crate::graph::RunState;
+use crate::tensor::{BufferPool, Usage};
+
+/// Bytes of executors, code and plans that stay in any case: some thousand executors. Beside 16 MiB of them 30 more stayed
+/// in the heap after 10,000 shapes, because pages of gaps between what stays do not go.
+const FEW: usize = 2 << 20;
+
+/// Bytes of free memory beyond what requests used, and beyond a quarter of that, that are not worth a thread.
+const SLACK: usize = 4 << 20;
+
+/// The longest rest: a bound for sums of times.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// Memory, run states and plans between the requests of a session.
+pub(super) struct Kept {
+    pub(super) buffers: Arc<BufferPool>,
+    /// States of finished requests, which hold memos and buffers.
+    pub(super) idle: Mutex<Idle>,
+    /// The cache of plans, if plans are kept.
+    pub(super) plans: Option<Cache>,
+    executors: Arc<Cache>,
+    /// Executables beside the main one, with states of their own.
+    variants: OnceLock<Arc<Variants>>,
+    /// How long the session rests before it sheds; `None` is for ever.
+    after: Option<Duration>,
+    /// Bytes that were lent when the last request began that was alone, without those of its state.
+    before: AtomicUsize,
+    /// The memory that requests used, as an exponential mean.
+    usual: AtomicUsize,
+    /// The time of the executors' account when the session shed last.
+    shed_at: AtomicU64,
+    /// Whether the janitor looks at it.
+    is_watched: AtomicBool,
+    /// The process that it began in: there is no janitor for it in another one.
+    origin: Origin,
+}
+
+fn lock(idle: &Mutex<Idle>) -> MutexGuard<'_, Idle> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Kept {
+    pub(super) fn new(buffers: Arc<BufferPool>, options: &SessionOptions, build: &BuildCx) -> Kept {
+        Kept {
+            buffers,
+            idle: Mutex::new(Idle::new(options.buffer_bytes)),
+            plans: options.plans(build),
+            executors: build.cache.clone(),
+            variants: OnceLock::new(),
+            after: options.trim_after.map(|after| after.min(LONGEST)),
+            before: AtomicUsize::new(0),
+            usual: AtomicUsize::new(0),
+            shed_at: AtomicU64::new(0),
+            is_watched: AtomicBool::new(false),
+            origin: Origin::here(),
+        }
+    }
+
+    /// Counts the states of these executables, too.
+    pub(super) fn add(&self, variants: Arc<Variants>) {
+        self.variants.get_or_init(|| variants);
+    }
+
+    /// A state for a request.
+    pub(super) fn begin(&self, idle: &Mutex<Idle>) -> RunState {
+        let Popped { state, bytes, is_alone } = lock(idle).pop();
+        if is_alone {
+            self.before.store(self.buffers.lent_bytes().saturating_sub(bytes), Ordering::Relaxed);
+        }
+        state
+    }
+
+    /// Keeps the state of a request that has ended, and notes what it used.
+    pub(super) fn end(self: &Arc<Kept>, idle: &Mutex<Idle>, mut state: RunState) -> Usage {
+        let usage = self.buffers.usage();
+        let is_watched = self.is_watched.load(Ordering::Relaxed);
+        let mut bytes = state.kept_bytes();
+        let mut idle = lock(idle);
+        if idle.bytes + bytes > idle.limit {
+            state.release();
+            bytes = 0;
+        }
+        idle.relieve(self.executors.account());
+        idle.push(state, bytes);
+        let kept = usage.free + idle.bytes;
+        if is_watched {
+            idle.note_end(Instant::now());
+        }
+        drop(idle);
+        let used = usage.peak.saturating_sub(self.before.load(Ordering::Relaxed));
+        let usual = match self.usual.load(Ordering::Relaxed) {
+            0 => used,
+            usual => usual - usual / 8 + used / 8,
+        };
+        self.usual.store(usual, Ordering::Relaxed);
+        let has_more = kept > usual + usual / 4 + SLACK;
+        // New shapes have left executors, plans, and free pages in the heap.
+        let is_new = self.executors.account().time() != self.shed_at.load(Ordering::Relaxed);
+        // Looked at once more: a janitor that has found this request at work has gone.
+        if (has_more || is_new) && !self.is_watched.load(Ordering::Relaxed) {
+            self.watch();
+        }
+        usage
+    }
+
+    /// Has the janitor look at the session from now on.
+    #[cold]
+    fn watch(self: &Arc<Kept>) {
+        if self.after.is_some() && self.origin.is_here() && !self.is_watched.swap(true, Ordering::Relaxed) {
+            lock(&self.idle).note_end(Instant::now());
+            let this = Arc::downgrade(self);
+            janitor::watch(this);
+        }
+    }
+
+    /// What `look` sees in each [`Idle`] of the session.
+    fn each_idle<T>(&self, mut look: impl FnMut(&mut Idle) -> T) -> Vec<T> {
+        let variants = self.variants.get().into_iter().flat_map(|variants| variants.all());
+        let mut seen = vec![look(&mut lock(&self.idle))];
+        seen.extend(variants.map(|variant| look(&mut lock(&variant.idle))));
+        seen
+    }
+
+    fn is_busy(&self) -> bool {
+        self.each_idle(|idle| idle.is_busy()).contains(&true)
+    }
+
+    /// Gives all memory that no request uses now back to the system.
+    pub(super) fn trim(&self) {
+        self.each_idle(Idle::release);
+        self.buffers.trim();
+    }
+
+    /// The session is gone: what it has left free in memory that sessions share goes when that is worth it.
+    pub(super) fn leave(&self) {
+        if let Some(after) = self.after.filter(|_| self.origin.is_here()) {
+            janitor::clear(Instant::now() + after);
+        }
+    }
+}
+
+impl Rests for Kept {
+    fn rested_at(&self, now: Instant) -> Instant {
+        let ended = self.each_idle(|idle| if idle.is_busy() { Some(now) } else { idle.ended() });
+        ended.into_iter().flatten().max().unwrap_or(now) + self.after.unwrap_or(LONGEST)
+    }
+
+    fn unwatch(&self) {
+        self.is_watched.store(false, Ordering::Relaxed);
+    }
+
+    /// Buffers of states, states of requests at once, free memory, plans of shapes that have not returned, executors that
+    /// nothing uses.
+    fn shed(&self) {
+        let time = self.executors.account().time();
+        if self.is_busy() {
+            return;
+        }
+        // Dropped outside of the locks.
+        drop(self.each_idle(Idle::shed));
+        self.buffers.trim_to(self.usual.load(Ordering::Relaxed), &|| !self.is_busy());
+        if self.is_busy() {
+            return;
+        }
+        self.plans.iter().for_each(|plans| plans.shed(FEW, Spared::Returned));
+        self.executors.shed(FEW, Spared::Used);
+        self.shed_at.store(time, Ordering::Relaxed);
+    }
+}
