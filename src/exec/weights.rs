@@ -129,15 +129,28 @@ impl<'a> Packing<'a> {
         words: usize,
         pack: impl FnOnce(&mut [u32]) -> KernelResult<()>,
     ) -> KernelResult<Arc<Packed>> {
-        let Some(shelf) = self.shelf else { return find_or_pack(layout, words, pack) };
-        let place = self.next.get();
-        self.next.set(Place { turn: place.turn + 1, ..place });
-        if let Some(packed) = shelf.take(place, layout, words) {
+        if let Some(packed) = self.ready(layout, words) {
             return Ok(packed);
         }
         let packed = find_or_pack(layout, words, pack)?;
-        shelf.put(place, layout, &packed);
+        if let Some(shelf) = self.shelf {
+            shelf.put(self.passed(), layout, &packed);
+        }
         Ok(packed)
+    }
+
+    /// The weights of the next packing, where they lie ready in that layout. The packing behind it is the next one then.
+    fn ready(&self, layout: &str, words: usize) -> Option<Arc<Packed>> {
+        let packed = self.shelf?.take(self.next.get(), layout, words)?;
+        self.passed();
+        Some(packed)
+    }
+
+    /// The place of the next packing, which is done.
+    fn passed(&self) -> Place {
+        let place = self.next.get();
+        self.next.set(Place { turn: place.turn + 1, ..place });
+        place
     }
 }
 
@@ -340,31 +353,49 @@ impl QuantizedWeights {
     }
 }
 
-/// Packs quantised weights in the fastest form that they fit at that level.
+/// Packs quantised weights in the fastest form that they fit at that level. `source` lays the bytes of `data` out, which
+/// are not looked at where packed ones lie ready.
 ///
 /// # Errors
 ///
 /// Where the sizes make no sense, or the source does not fit them.
-pub fn quantized(
+pub fn quantized<'a>(
     packing: &Packing<'_>,
-    source: &WeightSource<'_>,
+    source: impl Fn(&'a [u8]) -> WeightSource<'a>,
+    data: impl FnOnce() -> &'a [u8],
     sizes: &Weights,
     steps: Steps,
 ) -> KernelResult<QuantizedWeights> {
     sizes.validate()?;
     let isa = packing.isa;
-    let form = match source.fits_bytes(sizes)? {
-        true if Form::Tiles.usable(isa) && Form::tiles_pay(sizes) => Form::Tiles,
-        true if Form::Bytes.usable(isa) => Form::Bytes,
-        true => Form::Widened,
-        false => Form::Words,
+    let of_bytes = match () {
+        () if Form::Tiles.usable(isa) && Form::tiles_pay(sizes) => Form::Tiles,
+        () if Form::Bytes.usable(isa) => Form::Bytes,
+        () => Form::Widened,
     };
-    let layout = Layout::of(isa, sizes, steps, form);
-    let packed_sizes = layout.packed(isa, sizes);
-    let WeightSource { data: _, signed, zeros, filter, channel, tap } = source;
-    let name = format!("quantized {} {sizes:?} {layout:?} {signed} {zeros:?} {filter} {channel} {tap}", isa.lanes());
+    let lay = |form: Form, source: &WeightSource<'_>| {
+        let layout = Layout::of(isa, sizes, steps, form);
+        let WeightSource { data: _, signed, zeros, filter, channel, tap } = source;
+        let lanes = isa.lanes();
+        let name = format!("quantized {lanes} {sizes:?} {layout:?} {signed} {zeros:?} {filter} {channel} {tap}");
+        (layout, layout.packed(isa, sizes), name)
+    };
+    // Whether they fit bytes is seen by all of them, and was seen when they were packed.
+    let unseen = source(&[]);
+    let is_addressable = sizes.len() <= isize::MAX as usize >> 12;
+    let may_lie_ready = packing.shelf.is_some() && is_addressable;
+    let ready = [of_bytes, Form::Words].into_iter().filter(|_| may_lie_ready).find_map(|form| {
+        let (_, sizes, name) = lay(form, &unseen);
+        packing.ready(&name, sizes.words()).map(|packed| QuantizedWeights { form, sizes, packed })
+    });
+    if let Some(ready) = ready {
+        return Ok(ready);
+    }
+    let source = source(data());
+    let form = if source.fits_bytes(sizes)? { of_bytes } else { Form::Words };
+    let (layout, packed_sizes, name) = lay(form, &source);
     let packed = packing.find_or_pack(&name, packed_sizes.words(), |out| {
-        quantized::weights::pack(isa, sizes, layout, source, PackedIntegersMut::new(packed_sizes, out)?)
+        quantized::weights::pack(isa, sizes, layout, &source, PackedIntegersMut::new(packed_sizes, out)?)
     })?;
     Ok(QuantizedWeights { form, sizes: packed_sizes, packed })
 }
@@ -393,10 +424,24 @@ pub fn blockwise(packing: &Packing<'_>, panels: &BlockPanels, source: &BlockSour
         let reason = format!("weights of {panels:?}");
         return Err(KernelError::Unsupported { family: "pack", reason });
     }
-    let name = format!("blockwise {panels:?} {}", source.signed);
+    let name = blockwise_layout(panels, source.signed);
     let packed =
         packing.find_or_pack(&name, panels.bytes() / 4, |out| panels.pack(source, bytemuck::cast_slice_mut(out)))?;
     Ok(BlockWeights { packed })
+}
+
+/// Block-quantised weights that lie ready in those panels, packed of codes that were signed or not.
+#[must_use]
+pub fn blockwise_ready(packing: &Packing<'_>, panels: &BlockPanels, signed: bool) -> Option<BlockWeights> {
+    if packing.shelf.is_none() || !panels.is_addressable() {
+        return None;
+    }
+    let packed = packing.ready(&blockwise_layout(panels, signed), panels.bytes() / 4)?;
+    Some(BlockWeights { packed })
+}
+
+fn blockwise_layout(panels: &BlockPanels, signed: bool) -> String {
+    format!("blockwise {panels:?} {signed}")
 }
 
 /// Packs weights, and lets go of them where equal ones in that layout are there already.

@@ -93,6 +93,17 @@ fn make_nbits(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         return Err(OpError::unsupported(node, format!("attribute weight_prepacked = {prepacked}")));
     }
     let given = Given { node, graph: cx.graph, k, n, block };
+    let bias = node.input(5).map(|_| 5);
+    // As there, floats as zero points keep rows as they are.
+    let level = node.attributes().int("accuracy_level");
+    let left = |zeros: ZeroPoints| match level == 4 && zeros != ZeroPoints::F32 {
+        true => LeftElements::Bytes,
+        false => LeftElements::Floats,
+    };
+    let wanted = Wanted { cx, given: &given, codes, signed: false, bias };
+    if let Some(made) = wanted.ready(given.kinds_of_zeros(3, ZeroPointBytes::Packed), left) {
+        return Ok(made);
+    }
     let zeros = given.zero_points(3, codes, ZeroPointBytes::Packed)?;
     let scales = given.factors(2)?;
     let source = BlockSource {
@@ -103,11 +114,7 @@ fn make_nbits(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         zeros: zeros.floats,
         at: given.by_columns(),
     };
-    // As there, floats as zero points keep rows as they are.
-    let as_bytes = node.attributes().int("accuracy_level") == 4 && zeros.of() != ZeroPoints::F32;
-    let left = if as_bytes { LeftElements::Bytes } else { LeftElements::Floats };
-    let format = BlockFormat { codes, zeros: zeros.of(), block: given.block };
-    finish(cx, &given, format, left, &source, node.input(5).map(|_| 5))
+    wanted.pack(zeros.of(), left(zeros.of()), &source)
 }
 
 fn make_bnb4(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -133,6 +140,10 @@ fn make_bnb4(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         ));
     }
     let given = Given { node, graph: cx.graph, k, n, block };
+    let wanted = Wanted { cx, given: &given, codes, signed: false, bias: None };
+    if let Some(made) = wanted.ready(&[ZeroPoints::Middle], |_| LeftElements::Floats) {
+        return Ok(made);
+    }
     // The first of two codes is in the higher bits.
     let bytes: Vec<u8> = given.bytes(1, k * n / 2)?.iter().map(|pair| pair.rotate_left(4)).collected();
     let source = BlockSource {
@@ -143,8 +154,7 @@ fn make_bnb4(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         zeros: &[],
         at: given.by_columns(),
     };
-    let format = BlockFormat { codes, zeros: ZeroPoints::Middle, block: given.block };
-    finish(cx, &given, format, LeftElements::Floats, &source, None)
+    wanted.pack(ZeroPoints::Middle, LeftElements::Floats, &source)
 }
 
 /// Weights as DequantizeLinear reads them: `k` by `n`, or `n` by `k` if `trans_b`.
@@ -168,7 +178,12 @@ fn make_blockwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         other => return Err(OpError::unsupported(node, format!("weights of {other}"))),
     };
     let given = Given { node, graph: cx.graph, k, n, block: block(node)? };
-    let zeros = given.zero_points(3, codes, ZeroPointBytes::Apart { signed })?;
+    let wanted = Wanted { cx, given: &given, codes, signed, bias: node.input(4).map(|_| 4) };
+    let apart = ZeroPointBytes::Apart { signed };
+    if let Some(made) = wanted.ready(given.kinds_of_zeros(3, apart), |_| LeftElements::Floats) {
+        return Ok(made);
+    }
+    let zeros = given.zero_points(3, codes, apart)?;
     let source = BlockSource {
         codes: given.apart(weights.bytes(), trans_b),
         signed,
@@ -177,8 +192,7 @@ fn make_blockwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
         zeros: &[],
         at: if trans_b { given.by_columns() } else { given.by_rows() },
     };
-    let format = BlockFormat { codes, zeros: zeros.of(), block: given.block };
-    finish(cx, &given, format, LeftElements::Floats, &source, node.input(4).map(|_| 4))
+    wanted.pack(zeros.of(), LeftElements::Floats, &source)
 }
 
 /// Weights that are numbers, `k` by `n`, or `n` by `k` if `trans_b`: they are rounded to `bits` bits.
@@ -195,6 +209,10 @@ fn make_rounded(
         bits => return Err(OpError::invalid(node, format!("attribute bits = {bits}"))),
     };
     let given = Given { node, graph: cx.graph, k, n, block: block(node)? };
+    let wanted = Wanted { cx, given: &given, codes, signed: true, bias: node.input(4).map(|_| 4) };
+    if let Some(made) = wanted.ready(&[ZeroPoints::Middle], |_| LeftElements::Floats) {
+        return Ok(made);
+    }
     let mut numbers = weights.pieces().map_err(|error| OpError::invalid(node, error.to_string()))?;
     let bounds = Bounds { k, n, block: given.block as usize, largest: f32::from(codes.middle()) };
     let missing = || OpError::invalid(node, format!("fewer than {k} by {n} weights"));
@@ -207,24 +225,50 @@ fn make_rounded(
         zeros: &[],
         at: if trans_b { given.by_columns() } else { given.by_rows() },
     };
-    let format = BlockFormat { codes, zeros: ZeroPoints::Middle, block: given.block };
-    finish(cx, &given, format, LeftElements::Floats, &source, node.input(4).map(|_| 4))
+    wanted.pack(ZeroPoints::Middle, LeftElements::Floats, &source)
 }
 
-/// Packs the weights.
-fn finish(
-    cx: &LoadCx<'_>,
-    given: &Given<'_>,
-    format: BlockFormat,
-    left: LeftElements,
-    source: &BlockSource<'_>,
+/// A product before its weights are packed.
+struct Wanted<'a> {
+    cx: &'a LoadCx<'a>,
+    given: &'a Given<'a>,
+    codes: Codes,
+    /// Whether codes that are integers are signed.
+    signed: bool,
+    /// The input that is added to every row, if there is one.
     bias: Option<usize>,
-) -> Result<Box<dyn Node>, OpError> {
-    let shape = BlockProductShape { m: 1, n: given.n as u64, k: given.k as u64, format, bias: bias.is_some(), left };
-    let weights = weights::blockwise(cx.packing, &shape.panels(cx.build.isa), source)
-        .map_err(|error| OpError::invalid(cx.node, error.to_string()))?;
-    let kept = (0..cx.node.inputs.len().min(4)).fold(0, |kept, index| kept | 1 << index) & PACKED_INPUTS;
-    Ok(Box::new(BlockwiseMatMul { shape, weights, bias, kept }))
+}
+
+impl Wanted<'_> {
+    /// What is computed of one row.
+    fn shape(&self, zeros: ZeroPoints, left: LeftElements) -> BlockProductShape {
+        let format = BlockFormat { codes: self.codes, zeros, block: self.given.block };
+        let (n, k) = (self.given.n as u64, self.given.k as u64);
+        BlockProductShape { m: 1, n, k, format, bias: self.bias.is_some(), left }
+    }
+
+    /// The node, where packed weights lie ready with zero points of one of these kinds. No element is looked at.
+    fn ready(&self, kinds: &[ZeroPoints], left: impl Fn(ZeroPoints) -> LeftElements) -> Option<Box<dyn Node>> {
+        kinds.iter().find_map(|&zeros| {
+            let shape = self.shape(zeros, left(zeros));
+            let panels = shape.panels(self.cx.build.isa);
+            let weights = weights::blockwise_ready(self.cx.packing, &panels, self.signed)?;
+            Some(self.node(shape, weights))
+        })
+    }
+
+    /// The node, whose weights are packed.
+    fn pack(&self, zeros: ZeroPoints, left: LeftElements, source: &BlockSource<'_>) -> Result<Box<dyn Node>, OpError> {
+        let shape = self.shape(zeros, left);
+        let weights = weights::blockwise(self.cx.packing, &shape.panels(self.cx.build.isa), source)
+            .map_err(|error| OpError::invalid(self.cx.node, error.to_string()))?;
+        Ok(self.node(shape, weights))
+    }
+
+    fn node(&self, shape: BlockProductShape, weights: BlockWeights) -> Box<dyn Node> {
+        let kept = (0..self.cx.node.inputs.len().min(4)).fold(0, |kept, index| kept | 1 << index) & PACKED_INPUTS;
+        Box::new(BlockwiseMatMul { shape, weights, bias: self.bias, kept })
+    }
 }
 
 impl Node for BlockwiseMatMul {

@@ -174,10 +174,10 @@ fn matrix(
     let scale = widened::<f32>(scale).map_err(invalid)?[direction * scales..][..scales].to_vec();
     let zeros: Vec<i32> =
         widened::<i64>(zero).map_err(invalid)?[direction * zeros..][..zeros].iter().map(|&zero| zero as i32).collect();
-    let bytes = &weights.bytes()[direction * rows * columns..][..rows * columns];
-    let source = WeightSource::matrix(bytes, signed, &zeros, [rows, columns], false);
+    let bytes = || &weights.bytes()[direction * rows * columns..][..rows * columns];
+    let source = |bytes| WeightSource::matrix(bytes, signed, &zeros, [rows, columns], false);
     let sizes = Weights { channels: rows, filters: columns, groups: 1, kernel: [1; 3], transposed: None };
-    let packed = weights::quantized(cx.packing, &source, &sizes, Steps::ONE);
+    let packed = weights::quantized(cx.packing, source, bytes, &sizes, Steps::ONE);
     let packed = packed.map_err(|error| OpError::invalid(node, error.to_string()))?;
     Ok(Matrix { packed, scale, rows, columns })
 }

@@ -6,6 +6,7 @@ mod damaged;
 #[path = "../passes/draw.rs"]
 mod draw;
 mod models;
+mod once;
 mod same;
 mod uses;
 

@@ -7,11 +7,11 @@ use kiln::tensor::{DType, Tensor};
 use crate::Request;
 
 /// Numbers that look random, the same for the same seed.
-fn numbers(count: usize, seed: usize) -> Vec<f32> {
+pub(crate) fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| (((at * 2_654_435_761 + seed * 40_503) >> 7) % 2001) as f32 * 0.001 - 1.0).collect()
 }
 
-fn tensor(shape: &[usize], seed: usize) -> Tensor {
+pub(crate) fn tensor(shape: &[usize], seed: usize) -> Tensor {
     Tensor::from_vec(shape.iter().copied(), numbers(shape.iter().product(), seed)).unwrap()
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Given<'a> {
 }
 
 /// How zero points are stored where they are integers.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ZeroPointBytes {
     /// As codes are packed, each column's from a byte of its own on.
     Packed,
@@ -106,6 +106,18 @@ impl<'a> Given<'a> {
             false => Offsets { inner: self.n, column: 1 },
         };
         CodeBytes::Apart { bytes, at }
+    }
+
+    /// Of which kinds zero points may be. Which it is follows from their elements.
+    pub(super) fn kinds_of_zeros(&self, index: usize, stored: ZeroPointBytes) -> &'static [ZeroPoints] {
+        let zeros = self.graph.constant_input(self.node, index);
+        match (self.node.input(index), zeros, stored) {
+            (None, _, ZeroPointBytes::Apart { signed: false }) => &[ZeroPoints::Bytes],
+            (None, ..) => &[ZeroPoints::Middle],
+            (Some(_), Some(zeros), _) if zeros.dtype() == DType::F32 => &[ZeroPoints::Middle, ZeroPoints::F32],
+            (Some(_), Some(_), _) => &[ZeroPoints::Middle, ZeroPoints::Bytes],
+            (Some(_), None, _) => &[],
+        }
     }
 
     /// The zero points of all blocks; none where all are the middle of the codes.

@@ -226,8 +226,7 @@ impl ByteProduct {
         }
     }
 
-    fn source<'a>(&self, tensor: &'a Tensor, zeros: &'a [i32], sizes: &Weights) -> WeightSource<'a> {
-        let (data, signed) = (tensor.bytes(), tensor.dtype() == DType::I8);
+    fn source<'a>(&self, data: &'a [u8], signed: bool, zeros: &'a [i32], sizes: &Weights) -> WeightSource<'a> {
         match self.kind {
             Kind::Conv { .. } => WeightSource::convolution(data, signed, zeros, sizes),
             Kind::Product { transposed } => {
@@ -245,7 +244,9 @@ impl ByteProduct {
         eight_bits(tensor)?;
         let (sizes, steps) = self.sizes(tensor.shape())?;
         let zeros = zero_points(zero)?;
-        Ok(weights::quantized(packing, &self.source(tensor, &zeros, &sizes), &sizes, steps)?)
+        let signed = tensor.dtype() == DType::I8;
+        let source = |data| self.source(data, signed, &zeros, &sizes);
+        Ok(weights::quantized(packing, source, || tensor.bytes(), &sizes, steps)?)
     }
 
     fn weights_spec<'a>(&'a self, inputs: &[Option<&'a Tensor>]) -> Result<&'a TensorSpec, NodeError> {
@@ -509,7 +510,8 @@ impl ByteProduct {
         let mut packed = cx.scratch::<i32>(sizes_of_packed.words())?;
         let words = bytemuck::cast_slice_mut(packed.as_mut_slice::<i32>()?);
         let room = PackedIntegersMut::new(sizes_of_packed, words)?;
-        pack(isa, &sizes, layout, &self.source(tensor, &zeros, &sizes), room)?;
+        let source = self.source(tensor.bytes(), tensor.dtype() == DType::I8, &zeros, &sizes);
+        pack(isa, &sizes, layout, &source, room)?;
         Ok(packed)
     }
 }
