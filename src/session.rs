@@ -81,8 +81,8 @@ pub use kiln_kernels::cpu::{Numerics, Precision};
 use names::Names;
 pub use options::{RunOptions, SessionOptions};
 use overrides::Overrides;
-use pack::Packer;
 pub use pack::{PackReport, PackStats};
+use pack::{Packer, User};
 pub use profile::{NodeProfile, Profile};
 pub use records::{CacheKind, ChoiceBlob, UnknownKind};
 use rehearsal::Requests;
@@ -210,15 +210,17 @@ impl Session {
         let name = path.display().to_string();
         attempt(&name, &begun, || {
             if packed::is_packed(path) {
-                return Session::load_packed(path, name.clone(), options, &begun);
+                return Session::load_packed(path, name.clone(), &User::Session, options, &begun);
             }
             if let Some(session) = Session::find_packed(path, &name, options, &begun)? {
                 return Ok(session);
             }
             let graph = onnx::load(path, &options.onnx_limits())?;
-            let packing = Packer::wanted(path, &graph, options);
+            let packing = Packer::wanted(path, &[&graph], options);
             let mut session = Session::make(graph, name.clone(), options, &begun)?;
-            session.packer = packing.and_then(|packing| packing.start(options));
+            let own = path.to_owned();
+            let pack = move |to: &Path, options: &SessionOptions| Session::pack(&own, to, options).map(drop);
+            session.packer = packing.and_then(|packing| packing.start(&User::Session, options, pack));
             Ok(session)
         })
     }

@@ -93,6 +93,12 @@ impl Files {
         paths.into_iter().map(id).collect::<Result<_, _>>().map(Files)
     }
 
+    /// The model's main file.
+    #[must_use]
+    pub fn model(&self) -> &Path {
+        self.0.first().map_or(Path::new(""), |(path, _)| path)
+    }
+
     /// Whether they are still as they were.
     #[must_use]
     pub fn are_unchanged(&self) -> bool {

@@ -24,6 +24,8 @@ pub struct Index {
     pub graphs: Vec<GraphRow>,
     /// Packed weights.
     pub panels: Vec<PanelRow>,
+    /// What a decoder knows beside its session; of no other model.
+    pub steps: Option<StepsRow>,
     /// Parts of the data, end to end.
     pub spans: Vec<SpanRow>,
 }
@@ -162,6 +164,51 @@ pub struct PanelRow {
     pub layout: String,
     /// Where they are.
     pub data: DataRow,
+}
+
+/// How the steps of a decoder are served: what its inputs are, by name.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StepsRow {
+    /// The tokens.
+    pub tokens: String,
+    /// One for each position that is filled, where the graph reads it.
+    pub mask: Option<String>,
+    /// The number of each new position, where the graph reads it.
+    pub positions: Option<String>,
+    /// The parts of the cache, in the order of the outputs behind the logits.
+    pub cache: Vec<CacheRow>,
+    /// The output that has the logits.
+    pub logits: String,
+    /// Whether the graph counts positions of one sequence for all of a batch.
+    pub counts_one: bool,
+    /// Whether a step is of one token.
+    pub takes_one: bool,
+    /// Inputs that are the same in all steps of a text.
+    pub beside: Vec<String>,
+    /// What is added to scores by distance.
+    pub biases: Vec<BiasRow>,
+}
+
+/// A part of a cache, [sequences, heads, room, size].
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CacheRow {
+    /// The input.
+    pub past: String,
+    /// Heads.
+    pub heads: u64,
+    /// Elements of a head.
+    pub size: u64,
+    /// Element type.
+    pub dtype: DType,
+}
+
+/// A bias by distance.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BiasRow {
+    /// The input that has it.
+    pub input: String,
+    /// The graph that computes it before its passes, then the bodies in it. Its elements are all in the data.
+    pub graphs: Vec<GraphRow>,
 }
 
 /// A part of the data, and what it must hold.

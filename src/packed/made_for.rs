@@ -13,10 +13,11 @@ const SOURCES: &str = env!("KILN_GRAPH_SOURCES");
 pub struct MadeFor(pub Vec<(String, String)>);
 
 impl MadeFor {
-    /// What models are packed for at that level, with these passes.
+    /// What models are packed for at that level, with these passes, to be used by `user`.
     #[must_use]
-    pub fn here(isa: Isa, precision: Precision, numerics: Numerics, passes: &str) -> MadeFor {
-        let mut facts: Vec<(&str, String)> = BUILD.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    pub fn here(isa: Isa, precision: Precision, numerics: Numerics, passes: &str, user: &str) -> MadeFor {
+        let mut facts = vec![("use", user.to_owned())];
+        facts.extend(BUILD.iter().map(|(name, value)| (*name, (*value).to_owned())));
         let beside = Extensions::beside(isa);
         let extensions = Extension::ALL.into_iter().filter(|extension| beside.contains(*extension));
         facts.push(("graph", SOURCES.to_owned()));

@@ -168,8 +168,29 @@ pub struct Rebuilt {
 ///
 /// [`PackedError::Damaged`] for rows that make no graph.
 pub fn graph_of(file: &PackedFile) -> Result<Rebuilt, PackedError> {
+    let mut rebuilt = rebuilt(file, &file.index().graphs)?;
+    rebuilt.graph.metadata = Arc::new(file.index().metadata.clone());
+    Ok(rebuilt)
+}
+
+/// A graph of a file beside the model's, of which all elements are in the data.
+///
+/// # Errors
+///
+/// As [`graph_of`], and for elements that are nowhere.
+pub fn whole_graph(file: &PackedFile, rows: &[GraphRow]) -> Result<Graph, PackedError> {
+    let Rebuilt { graph, absent } = rebuilt(file, rows)?;
+    match absent.first() {
+        None => Ok(graph),
+        Some((_, _, backing)) => {
+            let reason = format!("the elements of '{}' are nowhere", backing.path().display());
+            Err(PackedError::damaged(file.path(), reason))
+        }
+    }
+}
+
+fn rebuilt(file: &PackedFile, rows: &[GraphRow]) -> Result<Rebuilt, PackedError> {
     let damaged = |reason: String| PackedError::damaged(file.path(), reason);
-    let rows = &file.index().graphs;
     // Bodies come after the graphs of their nodes, so a graph finds its own ready from the last one on.
     let mut made: Vec<Option<Graph>> = Vec::new();
     made.resize_with(rows.len(), || None);
@@ -209,8 +230,7 @@ pub fn graph_of(file: &PackedFile) -> Result<Rebuilt, PackedError> {
         }
         made[index] = Some(graph);
     }
-    let mut graph = made.first_mut().and_then(Option::take).ok_or_else(|| damaged("it has no graph".to_owned()))?;
-    graph.metadata = Arc::new(file.index().metadata.clone());
+    let graph = made.first_mut().and_then(Option::take).ok_or_else(|| damaged("it has no graph".to_owned()))?;
     if made.iter().any(Option::is_some) {
         return Err(damaged("it has graphs that no node has".to_owned()));
     }

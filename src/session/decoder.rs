@@ -7,6 +7,7 @@
 
 mod bias;
 pub mod choose;
+mod packed;
 mod plain;
 pub(super) mod rewrite;
 #[cfg(test)]
@@ -17,9 +18,10 @@ use std::sync::Arc;
 
 use kiln_kernels::memory::{self, Collect};
 
-use self::bias::Bias;
+use self::bias::{Bias, Found};
 use self::choose::ChoiceError;
 use self::rewrite::{LAST, PLACES, Pair, ROWS, Roles};
+use super::pack::Packer;
 use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
 use crate::graph::{Graph, Value};
 use crate::onnx::{self, Bytes, ExternalData};
@@ -58,6 +60,29 @@ pub struct Decoder {
     biases: Vec<Bias>,
 }
 
+/// A graph of steps.
+struct Rewritten {
+    graph: Graph,
+    roles: Roles,
+    biases: Vec<Found>,
+}
+
+impl Rewritten {
+    /// Rewrites a model's graph, whose inputs `beside` are the same in all steps of a text.
+    fn of(
+        mut graph: Graph,
+        beside: &[String],
+        options: &SessionOptions,
+        begun: &LoadClock,
+    ) -> Result<Rewritten, DecoderError> {
+        let lowered = plain::lower(&mut graph, beside, options, begun.stop.as_ref())?;
+        let names: Vec<String> = lowered.biases.iter().map(|found| found.name.clone()).collect();
+        let roles = rewrite::rewrite(&mut graph, beside, &names)?;
+        let roles = Roles { counts_one: lowered.counts_one, ..roles };
+        Ok(Rewritten { graph, roles, biases: lowered.biases })
+    }
+}
+
 /// As many tokens of a sequence as every other part of a step has.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
@@ -90,7 +115,7 @@ pub struct DecoderCache {
 }
 
 impl Decoder {
-    /// Loads an ONNX file.
+    /// Loads an ONNX file, or a packed model ([`Decoder::pack`]).
     ///
     /// # Errors
     ///
@@ -99,8 +124,18 @@ impl Decoder {
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Decoder, DecoderError> {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();
-        let graph = attempt(&name, &begun, || Ok(onnx::load(path, &options.onnx_limits())?))?;
-        Decoder::make(graph, &[], name, options, &begun)
+        if let Some(decoder) = attempt(&name, &begun, || Decoder::ready(path, &name, options, &begun))? {
+            return Ok(decoder);
+        }
+        let read = || {
+            let graph = onnx::load(path, &options.onnx_limits())?;
+            let packing = Packer::wanted(path, &[&graph], options);
+            Ok((graph, packing))
+        };
+        let (graph, packing) = attempt(&name, &begun, read)?;
+        let mut decoder = Decoder::make(graph, &[], name, options, &begun)?;
+        decoder.session.packer = packing.and_then(|packing| packed::start(packing, path, options));
+        Ok(decoder)
     }
 
     /// Loads an ONNX model from memory, with the files that it names.
@@ -134,20 +169,18 @@ impl Decoder {
 
     /// Makes a decoder of a graph whose inputs `beside` are the same in all steps of a text.
     pub(super) fn make(
-        mut graph: Graph,
+        graph: Graph,
         beside: &[String],
         name: String,
         options: &SessionOptions,
         begun: &LoadClock,
     ) -> Result<Decoder, DecoderError> {
-        let mut rewritten = || -> Result<(Roles, Vec<Bias>), DecoderError> {
-            let lowered = plain::lower(&mut graph, beside, options, begun.stop.as_ref())?;
-            let names: Vec<String> = lowered.biases.iter().map(|found| found.name.clone()).collect();
-            let roles = rewrite::rewrite(&mut graph, beside, &names)?;
-            let biases = lowered.biases.into_iter().map(|found| Bias::new(found, options, begun));
-            Ok((Roles { counts_one: lowered.counts_one, ..roles }, biases.collect::<Result<_, _>>()?))
+        let rewritten = || -> Result<(Graph, Roles, Vec<Bias>), DecoderError> {
+            let Rewritten { graph, roles, biases } = Rewritten::of(graph, beside, options, begun)?;
+            let biases = biases.into_iter().map(|found| Bias::new(found, options, begun));
+            Ok((graph, roles, biases.collect::<Result<_, _>>()?))
         };
-        let (roles, biases) = attempt(&name, begun, || Ok(rewritten()))??;
+        let (graph, roles, biases) = attempt(&name, begun, || Ok(rewritten()))??;
         let own = SessionOptions { prepare_memory: false, ..options.clone() };
         let session = attempt(&name, begun, || Session::make(graph, name.clone(), &own, begun))?;
         Ok(Decoder { session, roles, biases })

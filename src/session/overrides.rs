@@ -12,7 +12,6 @@
 //! For that the graph is kept in the model's form. Weights from a file stay in the file; those of a model from memory
 //! stay in memory. For its names alone no large model is kept in memory.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::Parallel;
@@ -58,17 +57,21 @@ impl Variants {
 enum Source {
     /// It was kept when the model was loaded.
     Kept(Box<Graph>),
-    /// The ONNX file that a packed model was made of, and how its files were then.
-    File(PathBuf, Files),
+    /// What is made of the ONNX files that a packed model was made of, and how these were then.
+    Files(Files, Read),
 }
+
+/// Reads a graph from its ONNX files, as it is before its passes.
+pub(super) type Read = Box<dyn Fn(&SessionOptions) -> Result<Graph, SessionError> + Send + Sync>;
 
 impl Source {
     /// The graph, with constants that will be read from their files.
     fn graph(&self, options: &SessionOptions) -> Result<Graph, SessionError> {
         match self {
             Source::Kept(graph) => Ok(unread(graph)),
-            Source::File(path, files) if files.are_unchanged() => Ok(onnx::load(path, &options.onnx_limits())?),
-            Source::File(path, _) => {
+            Source::Files(files, read) if files.are_unchanged() => read(options),
+            Source::Files(files, _) => {
+                let path = files.model();
                 let reason = format!("the request takes the graph of {}, which was changed since", path.display());
                 Err(PackedError::damaged(path, reason).into())
             }
@@ -97,17 +100,17 @@ impl Overrides {
         wanted.then(|| Overrides::new(Source::Kept(Box::new(unread(graph))), defaults, options))
     }
 
-    /// Of a packed model, whose graph is read from the ONNX file at `path` when it is wanted, if that is as `files` says.
+    /// Of a packed model, whose graph is read from the ONNX files when it is wanted, if these are as `files` says.
     pub(super) fn of_file(
-        path: &Path,
         files: Files,
+        read: Read,
         inputs: &[Port],
         options: &SessionOptions,
         names: &Names,
     ) -> Option<Overrides> {
         let defaults: Vec<bool> = inputs.iter().map(|port| port.has_default).collect();
         let wanted = defaults.contains(&true) || names.any();
-        wanted.then(|| Overrides::new(Source::File(path.to_owned(), files), defaults, options))
+        wanted.then(|| Overrides::new(Source::Files(files, read), defaults, options))
     }
 
     fn new(source: Source, defaults: Vec<bool>, options: &SessionOptions) -> Overrides {

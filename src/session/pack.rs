@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kiln_kernels::Serial;
 
 use super::compile::{self, Left, Maker};
-use super::overrides::Overrides;
+use super::overrides::{Overrides, Read};
 use super::structure::{self, Digest};
 use super::{Description, LoadClock, Made, Port, Session, SessionError, SessionOptions, attempt};
 use crate::exec::BuildCx;
@@ -17,14 +17,56 @@ use crate::graph::ir::{Graph, ValueId, ValueInfo};
 use crate::graph::passes::PassReport;
 use crate::onnx;
 use crate::packed::folder::Files;
-use crate::packed::index::{Index, Port as PackedPort};
+use crate::packed::index::{BiasRow, Index, Port as PackedPort, StepsRow};
 use crate::packed::rows::{Constant, graph_of, rows_of};
 use crate::packed::{MadeFor, Noting, PackedError, PackedFile, Ready, Verify, Writer};
 use crate::record::CacheMode;
 use crate::threads::Threads;
 
 pub use auto::PackStats;
-pub(super) use auto::Packer;
+pub(super) use auto::{Packer, Waiting, find};
+
+/// What a packed model is used by: the graphs that are made of one ONNX file differ in it.
+#[derive(Clone, Debug)]
+pub(super) enum User {
+    /// [`Session::load`].
+    Session,
+    /// [`Decoder::load`](super::decoder::Decoder::load), with these aliases of outputs.
+    Decoder(Vec<String>),
+    /// The steps of an encoder-decoder, with these aliases.
+    StepsBesideEncoder(Vec<String>),
+    /// The keys and values of cross-attention of an encoder-decoder.
+    CrossAttention,
+}
+
+impl User {
+    /// Whether it runs a model a step at a time.
+    fn takes_steps(&self) -> bool {
+        matches!(self, User::Decoder(_) | User::StepsBesideEncoder(_))
+    }
+
+    /// Its name in what a packed model is for.
+    fn name(&self) -> String {
+        let with = |name: &str, aliases: &[String]| match aliases.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name} with aliases {aliases:?}"),
+        };
+        match self {
+            User::Session => "a session".to_owned(),
+            User::Decoder(aliases) => with("a decoder", aliases),
+            User::StepsBesideEncoder(aliases) => with("a decoder beside an encoder", aliases),
+            User::CrossAttention => "cross-attention of an encoder-decoder".to_owned(),
+        }
+    }
+}
+
+/// What is written beside a decoder's graph.
+pub(super) struct Steps {
+    /// Everything but biases.
+    pub(super) row: StepsRow,
+    /// The inputs of biases, and the graphs that compute these.
+    pub(super) biases: Vec<(String, Graph)>,
+}
 
 /// What [`Session::pack`] wrote.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +94,8 @@ impl Session {
     pub fn pack(path: &Path, to: &Path, options: &SessionOptions) -> Result<PackReport, SessionError> {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();
-        attempt(&name, &begun, || write(onnx::load(path, &options.onnx_limits())?, to, options, &begun))
+        let user = User::Session;
+        attempt(&name, &begun, || write(onnx::load(path, &options.onnx_limits())?, &user, None, to, options, &begun))
     }
 
     /// As [`Session::pack`], of a graph in memory.
@@ -63,29 +106,35 @@ impl Session {
     pub fn pack_graph(graph: Graph, to: &Path, options: &SessionOptions) -> Result<PackReport, SessionError> {
         let begun = LoadClock::now(options);
         let name = graph.name.clone();
-        attempt(&name, &begun, || write(graph, to, options, &begun))
+        attempt(&name, &begun, || write(graph, &User::Session, None, to, options, &begun))
     }
 
-    /// Loads a packed model.
+    /// Loads a packed model that is for that user.
     pub(super) fn load_packed(
         path: &Path,
         name: String,
+        user: &User,
         options: &SessionOptions,
         begun: &LoadClock,
     ) -> Result<Session, SessionError> {
         no_taps(options)?;
         let threads = options.pool.clone().map_or_else(|| Threads::new(options.threads), Ok)?;
         let file = PackedFile::open(path)?;
+        // One that is for another user is told so, and not after all of its weights have been read.
+        file.expect(&made_for(options, user))?;
+        if file.index().steps.is_some() != user.takes_steps() {
+            let reason = format!("it is for {}, and says otherwise of steps", user.name());
+            return Err(PackedError::damaged(path, reason).into());
+        }
         verify(&file, options, &threads)?;
         let digest = Digest::of_number(file.index().structure);
         let build = options.build_cx(&threads, &digest);
         no_device(&build)?;
-        file.expect(&made_for(options))?;
         let pages = file.clone();
         let populate = move || PackedFile::populate(pages);
         // Without it, pages come when they are first read.
         let _ = std::thread::Builder::new().name("kiln-pages".to_owned()).spawn(populate);
-        let packing = Packing { options, build: &build, threads: &threads, begun };
+        let packing = Packing { options, user, build: &build, threads: &threads, begun };
         let (executable, graph) = packing.running(&file)?;
         let ports = |rows: &[PackedPort]| rows.iter().map(port).collect();
         let Index { inputs, outputs, .. } = file.index();
@@ -103,11 +152,16 @@ impl Session {
         Ok(Session::assemble(made, name, &digest, build, threads, options, begun))
     }
 
-    /// Serves requests that a packed model alone does not, by the ONNX file that it was made of.
-    fn with_source(mut self, path: &Path, files: Files, options: &SessionOptions) -> Session {
-        self.overrides = Overrides::of_file(path, files, &self.inputs, options, &self.names);
+    /// Serves requests that a packed model alone does not, by what `read` makes of the ONNX files that it was made of.
+    pub(super) fn with_source(mut self, files: Files, options: &SessionOptions, read: Read) -> Session {
+        self.overrides = Overrides::of_file(files, read, &self.inputs, options, &self.names);
         self.overrides.iter().for_each(|overrides| self.kept.add(overrides.variants()));
         self
+    }
+
+    /// The packed model that its weights are of.
+    pub(super) fn packed_file(&self) -> Option<&Arc<PackedFile>> {
+        self.packed.as_ref()
     }
 
     /// Whether its weights are those of a packed model, which are mapped and shared with other processes.
@@ -129,13 +183,21 @@ impl Session {
     }
 }
 
-fn write(graph: Graph, to: &Path, options: &SessionOptions, begun: &LoadClock) -> Result<PackReport, SessionError> {
+/// Writes a graph, and what a decoder knows beside it, for that user.
+pub(super) fn write(
+    graph: Graph,
+    user: &User,
+    steps: Option<Steps>,
+    to: &Path,
+    options: &SessionOptions,
+    begun: &LoadClock,
+) -> Result<PackReport, SessionError> {
     no_taps(options)?;
     let threads = options.pool.clone().map_or_else(|| Threads::new(options.threads), Ok)?;
     let digest = structure::digest(&graph);
     let build = options.build_cx(&threads, &digest);
     no_device(&build)?;
-    Packing { options, build: &build, threads: &threads, begun }.write(graph, &digest, to)
+    Packing { options, user, build: &build, threads: &threads, begun }.write(graph, steps, &digest, to)
 }
 
 /// Taps are values of the graph before its passes.
@@ -159,9 +221,21 @@ fn no_device(build: &BuildCx) -> Result<(), SessionError> {
     }
 }
 
-/// What packed models are for with these options.
-fn made_for(options: &SessionOptions) -> MadeFor {
-    MadeFor::here(options.isa(), options.precision, options.numerics, &format!("{:?}", options.passes))
+/// What packed models are for with these options, and that user.
+fn made_for(options: &SessionOptions, user: &User) -> MadeFor {
+    let passes = format!("{:?}", options.passes);
+    MadeFor::here(options.isa(), options.precision, options.numerics, &passes, &user.name())
+}
+
+/// What a decoder knows, whose biases' elements are added to the data.
+fn steps_row(steps: Steps, writer: &mut Writer) -> Result<StepsRow, SessionError> {
+    let Steps { mut row, biases } = steps;
+    for (input, graph) in biases {
+        let graphs = rows_of(&graph, &mut [], writer)?;
+        graph.backings.iter().try_for_each(onnx::read_whole)?;
+        row.biases.push(BiasRow { input, graphs });
+    }
+    Ok(row)
 }
 
 /// Compares the data of a file with its digests, as often as the options say.
@@ -201,6 +275,7 @@ fn port(row: &PackedPort) -> Port {
 /// What a file is written or used with.
 struct Packing<'a> {
     options: &'a SessionOptions,
+    user: &'a User,
     build: &'a BuildCx,
     threads: &'a Threads,
     begun: &'a LoadClock,
@@ -211,7 +286,13 @@ impl Packing<'_> {
         Maker::new(self.build, self.threads, self.begun.stop.as_ref())
     }
 
-    fn write(&self, mut graph: Graph, digest: &Digest, to: &Path) -> Result<PackReport, SessionError> {
+    fn write(
+        &self,
+        mut graph: Graph,
+        steps: Option<Steps>,
+        digest: &Digest,
+        to: &Path,
+    ) -> Result<PackReport, SessionError> {
         let rows = |ports: Vec<Port>| ports.iter().map(row).collect();
         let (inputs, outputs) = (rows(compile::input_ports(&graph)), rows(compile::output_ports(&graph)));
         let metadata = (*graph.metadata).clone();
@@ -225,7 +306,8 @@ impl Packing<'_> {
         let constant =
             |Left { graph, value, tensor, is_packed }| Constant { graph, value, tensor, kept: !is_packed, added: None };
         let mut constants: Vec<Constant> = left.into_iter().map(constant).collect();
-        let made_for = made_for(self.options).0;
+        let made_for = made_for(self.options, self.user).0;
+        let steps = steps.map(|steps| steps_row(steps, &mut writer)).transpose()?;
         let mut index = Index {
             made_for,
             structure: digest.number(),
@@ -234,6 +316,7 @@ impl Packing<'_> {
             metadata,
             graphs: Vec::new(),
             panels,
+            steps,
             spans: Vec::new(),
         };
         loop {

@@ -9,18 +9,18 @@ use kiln::session::{Session, SessionError, SessionOptions};
 
 use crate::{expect_same, models, options, packed};
 
-fn strict() -> SessionOptions {
+pub(crate) fn strict() -> SessionOptions {
     SessionOptions { pack_verify: Verify::Each, ..options() }
 }
 
 /// The file's index, and where it begins.
-fn index(bytes: &[u8]) -> (Index, usize) {
+pub(crate) fn index(bytes: &[u8]) -> (Index, usize) {
     let at = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) as usize;
     (decode_long(&bytes[at..]).unwrap(), at)
 }
 
 /// The file with other bytes for its index, and with the digests that belong to them.
-fn signed(bytes: &[u8], index: &[u8]) -> Vec<u8> {
+pub(crate) fn signed(bytes: &[u8], index: &[u8]) -> Vec<u8> {
     let at = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) as usize;
     let mut file = [&bytes[..at], index].concat();
     let end = file.len() as u64;

@@ -3,6 +3,7 @@
 
 mod auto;
 mod damaged;
+mod decoders;
 #[path = "../passes/draw.rs"]
 mod draw;
 mod models;

@@ -27,6 +27,19 @@ pub(super) struct Found {
     graph: Graph,
 }
 
+impl Found {
+    /// The one that a graph computes, where it computes nothing else.
+    pub(super) fn of(name: String, graph: Graph) -> Option<Found> {
+        let &[value] = &graph.outputs[..] else { return None };
+        Some(Found { name, value, graph })
+    }
+
+    /// The input, and the graph that computes it.
+    pub(super) fn parts(&self) -> (String, Graph) {
+        (self.name.clone(), self.graph.clone())
+    }
+}
+
 /// Whether a value follows from the shapes of inputs alone, and from constants.
 pub(super) fn follows_from_shapes(graph: &Graph, value: ValueId) -> bool {
     let producers = graph.producers();

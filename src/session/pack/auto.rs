@@ -9,11 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::super::{LoadClock, Session, SessionError, SessionOptions};
-use super::made_for;
+use super::{User, made_for};
 use crate::fork::Origin;
 use crate::graph::Graph;
 use crate::knobs::Pack;
-use crate::packed::folder::{Files, PackFolder};
+use crate::onnx;
+use crate::packed::folder::{Files, Found, PackFolder};
 use crate::packed::{PackedError, Verify};
 use crate::record::CacheMode;
 
@@ -69,31 +70,47 @@ impl Session {
         options: &SessionOptions,
         begun: &LoadClock,
     ) -> Result<Option<Session>, SessionError> {
-        let Some(folder) = own_folder(options) else { return Ok(None) };
-        let Some(found) = folder.find(path, &made_for(options)) else {
-            MISSING.fetch_add(1, Ordering::Relaxed);
-            return Ok(None);
-        };
-        let verify = if found.verified { Verify::Never } else { Verify::Each };
-        let own = SessionOptions { pack_verify: verify, ..options.clone() };
-        match Session::load_packed(&found.path, name.to_owned(), &own, begun) {
-            Ok(session) => {
-                if !found.verified {
-                    folder.verified(&found);
-                }
-                FOUND.fetch_add(1, Ordering::Relaxed);
-                Ok(Some(session.with_source(path, found.files, options)))
+        find(path, &User::Session, options, |found, own| {
+            let session = Session::load_packed(&found.path, name.to_owned(), &User::Session, own, begun)?;
+            let path = path.to_owned();
+            let read = move |options: &SessionOptions| Ok(onnx::load(&path, &options.onnx_limits())?);
+            Ok(session.with_source(found.files.clone(), options, Box::new(read)))
+        })
+    }
+}
+
+/// What `load` makes of the packed model that is kept for the model at `path` and that user, if there is one that can be
+/// used. It is loaded with the options that `load` is given.
+pub(in super::super) fn find<T>(
+    path: &Path,
+    user: &User,
+    options: &SessionOptions,
+    load: impl FnOnce(&Found, &SessionOptions) -> Result<T, SessionError>,
+) -> Result<Option<T>, SessionError> {
+    let Some(folder) = own_folder(options) else { return Ok(None) };
+    let Some(found) = folder.find(path, &made_for(options, user)) else {
+        MISSING.fetch_add(1, Ordering::Relaxed);
+        return Ok(None);
+    };
+    let verify = if found.verified { Verify::Never } else { Verify::Each };
+    let own = SessionOptions { pack_verify: verify, ..options.clone() };
+    match load(&found, &own) {
+        Ok(loaded) => {
+            if !found.verified {
+                folder.verified(&found);
             }
-            Err(SessionError::Packed(error)) => {
-                REFUSED.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(%error, "the packed model is not used; the ONNX file is loaded");
-                if options.cache_mode == CacheMode::ReadWrite {
-                    folder.forget(&found);
-                }
-                Ok(None)
-            }
-            Err(other) => Err(other),
+            FOUND.fetch_add(1, Ordering::Relaxed);
+            Ok(Some(loaded))
         }
+        Err(SessionError::Packed(error)) => {
+            REFUSED.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%error, "the packed model is not used; the ONNX file is loaded");
+            if options.cache_mode == CacheMode::ReadWrite {
+                folder.forget(&found);
+            }
+            Ok(None)
+        }
+        Err(other) => Err(other),
     }
 }
 
@@ -104,12 +121,13 @@ pub(in super::super) struct Packer {
 }
 
 impl Packer {
-    /// Begins to pack the model at `path`, of which `graph` has been imported; `None` where that is not wanted.
-    pub(in super::super) fn wanted(path: &Path, graph: &Graph, options: &SessionOptions) -> Option<Waiting> {
+    /// Begins to pack the model at `path`, of which and of whose other files `graphs` have been imported; `None` where
+    /// that is not wanted.
+    pub(in super::super) fn wanted(path: &Path, graphs: &[&Graph], options: &SessionOptions) -> Option<Waiting> {
         let folder = own_folder(options).filter(|_| options.cache_mode == CacheMode::ReadWrite)?;
-        let others = graph.backings.iter().filter(|backing| backing.is_on_disk()).map(|backing| backing.path());
-        let files = Files::of(path, others).ok()?;
-        Some(Waiting { folder, files, path: path.to_owned() })
+        let backings = graphs.iter().flat_map(|graph| &graph.backings).filter(|backing| backing.is_on_disk());
+        let files = Files::of(path, backings.map(|backing| backing.path())).ok()?;
+        Some(Waiting { folder, files })
     }
 
     /// Waits until it has ended, or for that long; whether it has.
@@ -140,12 +158,16 @@ impl Drop for Packer {
 pub(in super::super) struct Waiting {
     folder: PackFolder,
     files: Files,
-    path: std::path::PathBuf,
 }
 
 impl Waiting {
-    /// Packs it in the background.
-    pub(in super::super) fn start(self, options: &SessionOptions) -> Option<Packer> {
+    /// Has `pack` write it in the background, for that user.
+    pub(in super::super) fn start(
+        self,
+        user: &User,
+        options: &SessionOptions,
+        pack: impl FnOnce(&Path, &SessionOptions) -> Result<(), SessionError> + Send + 'static,
+    ) -> Option<Packer> {
         let own = SessionOptions {
             threads: 1,
             pool: None,
@@ -158,9 +180,9 @@ impl Waiting {
             ..options.clone()
         };
         // The level and what follows from it are the session's.
-        let made_for = made_for(options);
+        let made_for = made_for(options, user);
         let work = move || {
-            let pack = |to: &Path| Session::pack(&self.path, to, &own).map(|_| ());
+            let pack = |to: &Path| pack(to, &own);
             match self.folder.keep(&self.files, &made_for, pack) {
                 Ok(made) => drop(MADE.fetch_add(u64::from(made), Ordering::Relaxed)),
                 Err(SessionError::Packed(PackedError::Unsupported(reason))) => tracing::debug!(reason, "not packed"),
