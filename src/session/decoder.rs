@@ -7,7 +7,7 @@
 
 mod bias;
 pub mod choose;
-mod packed;
+pub(super) mod packed;
 mod plain;
 pub(super) mod rewrite;
 #[cfg(test)]
@@ -134,7 +134,7 @@ impl Decoder {
         };
         let (graph, packing) = attempt(&name, &begun, read)?;
         let mut decoder = Decoder::make(graph, &[], name, options, &begun)?;
-        decoder.session.packer = packing.and_then(|packing| packed::start(packing, path, options));
+        decoder.pack_behind(packing.and_then(|packing| packed::start(packing, path, options)));
         Ok(decoder)
     }
 
@@ -184,6 +184,11 @@ impl Decoder {
         let own = SessionOptions { prepare_memory: false, ..options.clone() };
         let session = attempt(&name, begun, || Session::make(graph, name.clone(), &own, begun))?;
         Ok(Decoder { session, roles, biases })
+    }
+
+    /// Keeps what packs the model behind its load.
+    pub(super) fn pack_behind(&mut self, packer: Option<Packer>) {
+        self.session.packer = packer;
     }
 
     /// The session that serves the steps.

@@ -6,12 +6,14 @@
 //! not copied, and its own cache grows in place. A merged decoder is both of these models ([`branch`]).
 
 mod branch;
+mod packed;
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::compile::{input_ports, output_ports};
 use super::decoder::rewrite::{drop_unread, refused};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
 use super::generate::{GenerateOptions, Generator, ROOM};
@@ -47,12 +49,29 @@ pub struct EncoderDecoderFiles {
 impl EncoderDecoderFiles {
     /// The files of a folder as optimum and transformers.js name them: `encoder_model.onnx`, and
     /// `decoder_model_merged.onnx` or `decoder_model.onnx` and `decoder_with_past_model.onnx`, in the folder or its
-    /// folder `onnx`. `None` where there is no such encoder.
+    /// folder `onnx`; or those that [`EncoderDecoder::pack`] has written there. `None` where there is no such encoder.
     ///
     /// # Errors
     ///
     /// [`DecoderError::Model`] where the decoder is missing, with the name of the file.
     pub fn find(folder: &Path) -> Result<Option<EncoderDecoderFiles>, DecoderError> {
+        let packed = EncoderDecoderFiles::packed(folder);
+        if packed.encoder.is_file() {
+            let others = [Some(&packed.decoder), packed.with_past.as_ref()];
+            if let Some(missing) = others.into_iter().flatten().find(|file| !file.is_file()) {
+                return Err(refused(format!("there is no file {}", missing.display())));
+            }
+            return Ok(Some(packed));
+        }
+        EncoderDecoderFiles::exported(folder)
+    }
+
+    /// As [`EncoderDecoderFiles::find`], of ONNX files alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`EncoderDecoderFiles::find`].
+    pub fn exported(folder: &Path) -> Result<Option<EncoderDecoderFiles>, DecoderError> {
         let folders = [folder.to_owned(), folder.join("onnx")];
         let Some(folder) = folders.into_iter().find(|folder| folder.join("encoder_model.onnx").is_file()) else {
             return Ok(None);
@@ -115,7 +134,8 @@ pub struct Encoded {
 }
 
 impl EncoderDecoder {
-    /// Loads the files of a model. All of them run on one pool of threads.
+    /// Loads the files of a model, ONNX files or those that [`EncoderDecoder::pack`] has written. All of them run on one
+    /// pool of threads.
     ///
     /// # Errors
     ///
@@ -123,19 +143,15 @@ impl EncoderDecoder {
     /// as exporters name them, or whose own cache is none that grows in place, with the file and why.
     pub fn load(files: &EncoderDecoderFiles, options: &SessionOptions) -> Result<EncoderDecoder, DecoderError> {
         let begun = LoadClock::now(options);
-        let read = |path: &Path| {
-            let name = path.display().to_string();
-            attempt(&name, &begun, || Ok(onnx::load(path, &options.onnx_limits())?))
-        };
-        let graphs = EncoderDecoderGraphs {
-            encoder: read(&files.encoder)?,
-            decoder: read(&files.decoder)?,
-            with_past: files.with_past.as_deref().map(read).transpose()?,
-        };
-        let name = |path: &Path| path.display().to_string();
-        let with_past = files.with_past.as_deref().unwrap_or(&files.decoder);
-        let names = [name(&files.encoder), name(&files.decoder), name(with_past)];
-        EncoderDecoder::make(graphs, &names, options, &begun)
+        let options = &on_one_pool(options)?;
+        if let Some(model) = EncoderDecoder::ready(files, options, &begun)? {
+            return Ok(model);
+        }
+        let graphs = EncoderDecoderGraphs::read(files, options, &begun)?;
+        let packing = packed::wanted(files, &graphs, options);
+        let mut model = EncoderDecoder::make(graphs, &files.names(), options, &begun)?;
+        packed::start(packing, &mut model, files, options);
+        Ok(model)
     }
 
     /// Makes a model of graphs built in memory.
@@ -157,23 +173,8 @@ impl EncoderDecoder {
         begun: &LoadClock,
     ) -> Result<EncoderDecoder, DecoderError> {
         let [of_encoder, of_decoder, of_steps] = names;
-        let pool = options.pool.clone().map_or_else(|| Threads::new(options.threads), Ok);
-        let options = &SessionOptions { pool: Some(pool.map_err(super::SessionError::from)?), ..options.clone() };
-        let EncoderDecoderGraphs { encoder, decoder, with_past } = graphs;
-        let (cross, steps) = match with_past {
-            Some(with_past) => (decoder, with_past),
-            None if branch::is_merged(&decoder) => {
-                let branch = |has_cache| branch::taken(&decoder, has_cache).map_err(|error| within(of_decoder, error));
-                (branch(false)?, branch(true)?)
-            }
-            None => {
-                let what = "it has no input 'use_cache_branch', and there is no decoder with a cache";
-                return Err(within(of_decoder, refused(what)));
-            }
-        };
-        let (steps, beside) = steps_of(steps).map_err(|error| within(of_steps, error))?;
-        let cross = cross_of(cross, &beside).map_err(|error| within(of_decoder, error))?;
-        let states = states_of(&encoder, &cross).map_err(|error| within(of_encoder, error))?;
+        let options = &on_one_pool(options)?;
+        let Parts { encoder, cross, steps, beside, states } = Parts::of(graphs, names)?;
         let session =
             |graph: Graph, name: &str| attempt(name, begun, || Session::make(graph, name.to_owned(), options, begun));
         let encoder = session(encoder, of_encoder)?;
@@ -303,6 +304,68 @@ impl Encoded {
     }
 }
 
+/// The graphs that are run, of those that exporters write.
+struct Parts {
+    encoder: Graph,
+    /// Keys and values of cross-attention.
+    cross: Graph,
+    steps: Graph,
+    /// The inputs of `steps` that are the same in all of them.
+    beside: Vec<String>,
+    /// The output of the encoder that the decoder reads.
+    states: String,
+}
+
+impl Parts {
+    /// # Errors
+    ///
+    /// As [`EncoderDecoder::load`], with the name of the file.
+    fn of(graphs: EncoderDecoderGraphs, names: &[String; 3]) -> Result<Parts, DecoderError> {
+        let [of_encoder, of_decoder, of_steps] = names;
+        let EncoderDecoderGraphs { encoder, decoder, with_past } = graphs;
+        let (cross, steps) = match with_past {
+            Some(with_past) => (decoder, with_past),
+            None if branch::is_merged(&decoder) => {
+                let branch = |has_cache| branch::taken(&decoder, has_cache).map_err(|error| within(of_decoder, error));
+                (branch(false)?, branch(true)?)
+            }
+            None => {
+                let what = "it has no input 'use_cache_branch', and there is no decoder with a cache";
+                return Err(within(of_decoder, refused(what)));
+            }
+        };
+        let (steps, beside) = steps_of(steps).map_err(|error| within(of_steps, error))?;
+        let cross = cross_of(cross, &beside).map_err(|error| within(of_decoder, error))?;
+        let states = states_of(&output_ports(&encoder), &input_ports(&cross));
+        let states = states.map_err(|error| within(of_encoder, error))?;
+        Ok(Parts { encoder, cross, steps, beside, states })
+    }
+}
+
+impl EncoderDecoderGraphs {
+    fn read(
+        files: &EncoderDecoderFiles,
+        options: &SessionOptions,
+        begun: &LoadClock,
+    ) -> Result<EncoderDecoderGraphs, DecoderError> {
+        let read = |path: &Path| {
+            let name = path.display().to_string();
+            attempt(&name, begun, || Ok(onnx::load(path, &options.onnx_limits())?))
+        };
+        Ok(EncoderDecoderGraphs {
+            encoder: read(&files.encoder)?,
+            decoder: read(&files.decoder)?,
+            with_past: files.with_past.as_deref().map(read).transpose()?,
+        })
+    }
+}
+
+/// The same options, with a pool of threads.
+fn on_one_pool(options: &SessionOptions) -> Result<SessionOptions, DecoderError> {
+    let pool = options.pool.clone().map_or_else(|| Threads::new(options.threads), Ok);
+    Ok(SessionOptions { pool: Some(pool.map_err(super::SessionError::from)?), ..options.clone() })
+}
+
 /// Says which file an error is of.
 fn within(name: &str, error: DecoderError) -> DecoderError {
     match error {
@@ -409,15 +472,12 @@ fn reader_of_tokens(graph: &Graph) -> Option<&str> {
 }
 
 /// The output of the encoder that the decoder reads, which has its type and size.
-fn states_of(encoder: &Graph, cross: &Graph) -> Result<String, DecoderError> {
-    let find = |graph: &Graph, values: &[ValueId], names: &[&str]| {
-        let infos = values.iter().map(|&value| graph.value(value).clone());
-        infos.into_iter().find(|info| names.contains(&info.name.as_str()))
-    };
-    let Some(made) = find(encoder, &encoder.outputs, &[LAST_STATES, STATES]) else {
+fn states_of(encoder: &[Port], cross: &[Port]) -> Result<String, DecoderError> {
+    let find = |ports: &[Port], names: &[&str]| ports.iter().find(|port| names.contains(&port.name.as_str())).cloned();
+    let Some(made) = find(encoder, &[LAST_STATES, STATES]) else {
         return Err(refused(format!("it has no output '{LAST_STATES}'")));
     };
-    let Some(read) = find(cross, &cross.inputs, &[STATES]) else {
+    let Some(read) = find(cross, &[STATES]) else {
         return Err(refused(format!("the decoder's keys and values do not follow from '{STATES}'")));
     };
     if let Some((made_type, read_type)) = made.dtype.zip(read.dtype)

@@ -16,8 +16,7 @@ use std::time::Instant;
 
 use kiln::session::Port;
 use kiln::{
-    ChoiceError, Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Lookup, Sampling,
-    SessionOptions, Tensor,
+    Decoder, DecoderError, EncoderDecoder, Ended, GenerateOptions, Generator, Lookup, Sampling, SessionOptions, Tensor,
 };
 use tokenizers::Tokenizer;
 
@@ -125,24 +124,16 @@ impl ChoiceArgs {
     }
 }
 
-/// The exit code depends on the cause.
-impl From<DecoderError> for Failure {
-    fn from(error: DecoderError) -> Failure {
-        let code = match error {
-            DecoderError::Session(error) => return Failure::from(error),
-            DecoderError::Model(_) => Code::Unsupported,
-            DecoderError::Tokens(_) | DecoderError::Choice(ChoiceError::Setting { .. }) => Code::Usage,
-            _ => Code::Failed,
-        };
-        Failure::new(code, error)
-    }
-}
-
 impl Args {
     /// How tokens are proposed from the text, where that was asked for.
     fn lookup(&self) -> Option<Lookup> {
         self.lookup.map(|tokens| Lookup { tokens, ngram: self.lookup_ngram })
     }
+}
+
+/// The decoder of a folder of onnxruntime-genai's builder.
+pub(crate) fn decoder_of(folder: &Path) -> Outcome<PathBuf> {
+    Folder::read(folder).map(|folder| folder.model)
 }
 
 /// Runs the command.

@@ -1,17 +1,23 @@
-//! `kiln pack`: writes a model with its graph after fusion and its weights packed, as every session maps it.
+//! `kiln pack`: writes a model with its graph after fusion and its weights packed, as every session maps it; or the models
+//! of a folder as `kiln generate` runs them.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::failure::Outcome;
+use kiln::session::PackReport;
+use kiln::{Decoder, DecoderError, EncoderDecoder, EncoderDecoderFiles, SessionOptions};
+
+use crate::failure::{Failure, Outcome, WithCode};
+use crate::progress::Progress;
 use crate::setup::{self, DefaultCacheMode, SessionArgs};
 
 /// What was typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The ONNX file
+    /// The ONNX file, or a folder that `kiln generate` takes
     model: PathBuf,
-    /// The packed model, which takes the place of the ONNX file in every command
+    /// The packed model, which takes the place of the ONNX file in every command; of an encoder and a decoder, the folder
+    /// of their three packed models
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -21,11 +27,50 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let options = args.session.options(DefaultCacheMode::Records)?;
+    if args.model.is_dir() {
+        return folder(args, &options, screen);
+    }
     let report = setup::pack(&args.model, &args.output, &options)?;
+    tell(&args.output, &report, screen)
+}
+
+/// Packs what a folder has: a decoder, or an encoder and a decoder.
+fn folder(args: &Args, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
+    let (model, to) = (&args.model, &args.output);
+    let failed = |error: DecoderError| Failure::from(error).context(model.display().to_string());
+    let spinner = Progress::spinner(format!("packing {}", model.display()));
+    let has_decoder = model.join("genai_config.json").exists();
+    let exported = if has_decoder { None } else { EncoderDecoderFiles::exported(model).map_err(failed)? };
+    let Some(files) = exported else {
+        let report = Decoder::pack(&decoder_of(model)?, to, options).map_err(failed)?;
+        drop(spinner);
+        return tell(to, &report, screen);
+    };
+    std::fs::create_dir_all(to).usage(|| format!("cannot make {}", to.display()))?;
+    let reports = EncoderDecoder::pack(&files, to, options).map_err(failed)?;
+    drop(spinner);
+    let EncoderDecoderFiles { encoder, decoder, with_past } = EncoderDecoderFiles::packed(to);
+    let written = [encoder, decoder].into_iter().chain(with_past).zip(&reports);
+    written.into_iter().try_for_each(|(file, report)| tell(&file, report, screen))
+}
+
+/// The decoder of a folder of onnxruntime-genai's builder.
+#[cfg(feature = "generate")]
+fn decoder_of(folder: &Path) -> Outcome<PathBuf> {
+    crate::generate::decoder_of(folder)
+}
+
+/// Without the feature `generate` nothing reads such a folder.
+#[cfg(not(feature = "generate"))]
+fn decoder_of(folder: &Path) -> Outcome<PathBuf> {
+    Err(Failure::usage(format!("{} has no encoder, and this build has no feature 'generate'", folder.display())))
+}
+
+fn tell(file: &Path, report: &PackReport, screen: &mut dyn Write) -> Outcome {
     writeln!(
         screen,
         "{}: {} bytes; {} packed weights, {} constants as the model has them, {} packed alone",
-        args.output.display(),
+        file.display(),
         report.bytes,
         report.panels,
         report.constants,

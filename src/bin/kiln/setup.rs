@@ -11,6 +11,7 @@ use kiln::onnx::{ModelError, TensorProblem};
 use kiln::packed::Verify;
 use kiln::record::{CacheMode, Credentials, RemotePolicy};
 use kiln::session::{Numerics, Pack, PackReport, Precision, Session, SessionError, SessionOptions, Tune};
+use kiln::{ChoiceError, DecoderError};
 
 use crate::device::DeviceArgs;
 use crate::failure::{Code, Failure, Outcome, WithCode};
@@ -313,6 +314,19 @@ pub(crate) fn pack(model: &Path, to: &Path, options: &SessionOptions) -> Outcome
     let report = Session::pack(model, to, options);
     drop(spinner);
     report.map_err(|error| Failure::from(error).context(format!("{}", model.display())))
+}
+
+/// The exit code depends on the cause of a decoder's error.
+impl From<DecoderError> for Failure {
+    fn from(error: DecoderError) -> Failure {
+        let code = match error {
+            DecoderError::Session(error) => return Failure::from(error),
+            DecoderError::Model(_) => Code::Unsupported,
+            DecoderError::Tokens(_) | DecoderError::Choice(ChoiceError::Setting { .. }) => Code::Usage,
+            _ => Code::Failed,
+        };
+        Failure::new(code, error)
+    }
 }
 
 /// The exit code depends on the cause of a session's error.

@@ -285,3 +285,81 @@ fn a_folder_names_the_file_that_it_lacks() {
     let error = EncoderDecoder::load(&absent, &options()).err().map(|error| error.to_string()).unwrap();
     assert!(error.contains("none.onnx"), "{error}");
 }
+
+/// The files of a model in a folder.
+fn written(folder: &Path, kind: Kind, form: Form) -> EncoderDecoderFiles {
+    let write = |name: &str, graph: &Graph| std::fs::write(folder.join(name), onnx::write(graph).unwrap()).unwrap();
+    let EncoderDecoderGraphs { encoder, decoder, with_past } = graphs(kind, form);
+    write("encoder_model.onnx", &encoder);
+    match with_past {
+        Some(with_past) => {
+            write("decoder_model.onnx", &decoder);
+            write("decoder_with_past_model.onnx", &with_past);
+        }
+        None => write("decoder_model_merged.onnx", &decoder),
+    }
+    EncoderDecoderFiles::find(folder).unwrap().unwrap()
+}
+
+/// The logits of some steps about a text.
+fn said(model: &EncoderDecoder, kind: Kind) -> Vec<Tensor> {
+    let run = RunOptions::default();
+    let encoded = model.encode(&source(kind, 6), &run).unwrap();
+    let mut cache = encoded.cache(2, 20).unwrap();
+    text(12, 2).iter().map(|&token| model.step(&mut cache, &[token], &run).unwrap()).collect()
+}
+
+fn expect_same(expected: &EncoderDecoder, found: &EncoderDecoder, kind: Kind, what: &str) {
+    let same = said(expected, kind).iter().zip(said(found, kind)).all(|(expected, found)| expected.same(&found));
+    assert!(same, "{kind:?}, {what}");
+}
+
+fn are_packed(model: &EncoderDecoder) -> [bool; 3] {
+    model.sessions().map(|session| {
+        assert!(session.settle(std::time::Duration::from_secs(60)));
+        session.is_packed()
+    })
+}
+
+#[test]
+fn packed_files_give_the_same_bits_and_are_those_of_one_model() {
+    let load = |files: &EncoderDecoderFiles| EncoderDecoder::load(files, &options());
+    for kind in KINDS {
+        for form in [Form::Apart, Form::Merged] {
+            let [folder, to] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+            let files = written(folder.path(), kind, form);
+            EncoderDecoder::pack(&files, to.path(), &options()).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+            let packed = EncoderDecoderFiles::find(to.path()).unwrap().unwrap();
+            let model = load(&packed).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+            assert_eq!(are_packed(&model), [true; 3]);
+            expect_same(&load(&files).unwrap(), &model, kind, "packed");
+            let why = |files: EncoderDecoderFiles| load(&files).err().expect("it is refused").to_string();
+            let mixed = EncoderDecoderFiles { encoder: files.encoder, ..packed.clone() };
+            assert!(why(mixed).contains("is a packed model, and"));
+            let (decoder, with_past) = (packed.with_past.clone().unwrap(), Some(packed.decoder.clone()));
+            let swapped = why(EncoderDecoderFiles { decoder, with_past, ..packed.clone() });
+            assert!(swapped.contains("packed for another use"), "{swapped}");
+            std::fs::remove_file(&packed.decoder).unwrap();
+            let missing = EncoderDecoderFiles::find(to.path()).unwrap_err().to_string();
+            assert!(missing.contains("decoder_model.kpk"), "{missing}");
+        }
+    }
+}
+
+#[test]
+fn the_second_load_is_that_of_the_packed_forms() {
+    for kind in KINDS {
+        for form in [Form::Apart, Form::Merged] {
+            let folder = tempfile::tempdir().unwrap();
+            let files = written(folder.path(), kind, form);
+            let cache_dir = Some(folder.path().join("records"));
+            let options = SessionOptions { cache_dir, pack: super::super::Pack::Auto, ..options() };
+            let load = || EncoderDecoder::load(&files, &options).unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+            let first = load();
+            assert_eq!(are_packed(&first), [false; 3], "{kind:?} {form:?}");
+            let second = load();
+            assert_eq!(are_packed(&second), [true; 3], "{kind:?} {form:?}");
+            expect_same(&first, &second, kind, "found");
+        }
+    }
+}
