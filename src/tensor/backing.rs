@@ -6,7 +6,7 @@
 //! of a few.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
@@ -79,6 +79,14 @@ impl Backing {
     #[must_use]
     pub fn is_on_disk(&self) -> bool {
         matches!(self.source, Source::File(_))
+    }
+
+    /// Whether they are those of the file at that path.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        let Source::File(file) = &self.source else { return false };
+        let both = file.metadata().ok().zip(std::fs::metadata(path).ok());
+        both.is_some_and(|(own, found)| (own.dev(), own.ino()) == (found.dev(), found.ino()))
     }
 
     /// Fills `out` with the bytes from `offset` on.

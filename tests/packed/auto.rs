@@ -161,3 +161,40 @@ fn what_was_used_least_recently_goes_where_there_is_no_room() {
     assert!(Session::load(&paths[1], &room).unwrap().is_packed());
     assert!(!Session::load(&paths[0], &room).unwrap().is_packed());
 }
+
+/// A field of a protobuf message that has a length.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+}
+
+#[test]
+fn a_model_with_weights_in_a_file_beside_it_is_packed_and_found_until_that_is_another_one() {
+    let mut build = GraphBuilder::new("beside", 17);
+    let x = build.input("x", DType::F32, [4.into()]);
+    let w = build.input("w", DType::F32, [4.into()]);
+    let y = build.op("Add", &[x, w], &[]);
+    build.output("y", y);
+    let entry = [field(1, b"location"), field(2, b"weights.bin")].concat();
+    // Four numbers of type 1, which are elsewhere: a message behind another one is joined to it.
+    let tensor = [&[1 << 3, 4, 2 << 3, 1][..], &field(8, b"w"), &field(13, &entry), &[14 << 3, 1]].concat();
+    let model = [onnx::write(&build.finish()).unwrap(), field(7, &field(5, &tensor))].concat();
+    let place = Place::new();
+    let folder = place.path().join("inner");
+    std::fs::create_dir(&folder).unwrap();
+    let (path, weights) = (folder.join("model.onnx"), folder.join("weights.bin"));
+    std::fs::write(&path, model).unwrap();
+    let write = |number: f32| std::fs::write(&weights, [number.to_le_bytes(); 4].concat()).unwrap();
+    let run = |session: &Session| {
+        let x = Tensor::from_slice([4], &[1f32; 4]).unwrap();
+        session.run(&[("x", x)]).unwrap()[0].1.as_slice::<f32>().unwrap()[0]
+    };
+    write(2.0);
+    let (first, second) = (place.load(&path), place.load(&path));
+    assert!(!first.is_packed() && second.is_packed());
+    assert_eq!((run(&first), run(&second)), (3.0, 3.0));
+    std::thread::sleep(Duration::from_millis(20));
+    write(5.0);
+    let (third, fourth) = (place.load(&path), place.load(&path));
+    assert!(!third.is_packed() && fourth.is_packed());
+    assert_eq!((run(&third), run(&fourth)), (6.0, 6.0));
+}

@@ -3,7 +3,8 @@
 //! A model that has none is loaded as it is, and packed afterwards by a thread of its own. Whatever is wrong with a packed
 //! model costs a line and the time of loading the ONNX file: it never fails a load.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use crate::onnx;
 use crate::packed::folder::{Files, Found, PackFolder};
 use crate::packed::{PackedError, Verify};
 use crate::record::CacheMode;
+use crate::tensor::Backing;
 
 /// What became of packed models in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,8 +127,16 @@ impl Packer {
     /// that is not wanted.
     pub(in super::super) fn wanted(path: &Path, graphs: &[&Graph], options: &SessionOptions) -> Option<Waiting> {
         let folder = own_folder(options).filter(|_| options.cache_mode == CacheMode::ReadWrite)?;
+        // Models name their files relative to where they are, in the folder of the file or of what a link leads to.
+        let whole = std::fs::canonicalize(path).ok()?;
+        let beside = [path, whole.as_path()].map(|path| path.parent().unwrap_or(Path::new("")));
         let backings = graphs.iter().flat_map(|graph| &graph.backings).filter(|backing| backing.is_on_disk());
-        let files = Files::of(path, backings.map(|backing| backing.path())).ok()?;
+        let place = |backing: &Arc<Backing>| {
+            let own = beside.iter().map(|folder| folder.join(backing.path())).chain([backing.path().to_owned()]);
+            own.into_iter().find(|path| backing.is_at(path))
+        };
+        let others = backings.map(place).collect::<Option<Vec<PathBuf>>>()?;
+        let files = Files::of(path, others.iter().map(PathBuf::as_path)).ok()?;
         Some(Waiting { folder, files })
     }
 
