@@ -48,8 +48,8 @@ pub enum SessionError {
         /// Another input, its axis, and the size there.
         second: (String, usize, usize),
     },
-    /// An output is not a tensor where the request asks for one ([`Session::run_values`] takes other values too), or
-    /// cannot be bound to the memory that the request has for it.
+    /// An output is not a tensor where the request asks for one ([`Session::run_values`](super::Session::run_values)
+    /// takes other values too), or cannot be bound to the memory that the request has for it.
     #[error("output '{name}': {reason}")]
     Output {
         /// The output.
@@ -57,7 +57,7 @@ pub enum SessionError {
         /// What it is, or why.
         reason: String,
     },
-    /// An output is of another type or shape than the memory that it is bound to ([`Session::run_into`]).
+    /// An output is of another type or shape than the memory that it is bound to ([`Session::run_into`](super::Session::run_into)).
     #[error(
         "output '{name}': it is {} {:?}, bound to memory for {} {:?}",
         made.dtype, made.shape, bound.dtype, bound.shape
@@ -70,7 +70,7 @@ pub enum SessionError {
         /// What the model made.
         made: TensorSpec,
     },
-    /// [`SessionOptions::taps`] names a value that is not in the model's graph.
+    /// [`SessionOptions::taps`](super::SessionOptions::taps) names a value that is not in the model's graph.
     #[error("the graph has no value '{name}'; the nearest are {}", .near.join(", "))]
     UnknownValue {
         /// The name.
