@@ -24,7 +24,7 @@ pub use write::Writer;
 pub const MAGIC: [u8; 8] = *b"KILNPACK";
 
 /// The number of this form of the file.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// Bytes of the header, and where the data behind it begins.
 pub const HEADER: usize = 4096;

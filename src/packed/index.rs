@@ -86,6 +86,10 @@ pub enum AttrRow {
     Str(String),
     Ints(Vec<i64>),
     Floats(Vec<f32>),
+    /// Integers in the data: the nodes of trees are millions.
+    ManyInts(DataRow),
+    /// Floats in the data.
+    ManyFloats(DataRow),
     Strs(Vec<String>),
     Tensor(TensorRow),
     /// The graph of that number in [`Index::graphs`].

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytemuck::{cast_slice, try_cast_slice};
 use hashbrown::HashMap;
+use kiln_kernels::memory;
 
 use super::index::{AttrRow, DataRow, ElementsRow, FactorsRow, GraphRow, NodeRow, StoredRow, TensorRow};
 use super::{PackedError, PackedFile, Writer};
@@ -12,6 +14,9 @@ use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
 use crate::graph::verify::verify;
 use crate::ops::lookup_flow;
 use crate::tensor::{Backing, Buffer, Compact, DType, Expansion, Factors, Tensor, TensorSpec};
+
+/// Numbers of a list beyond which they are in the data.
+const MANY: usize = 256;
 
 /// Bodies within bodies that a file may have.
 const DEPTH: usize = 64;
@@ -104,6 +109,10 @@ impl Flat<'_> {
                 Attr::Int(value) => AttrRow::Int(*value),
                 Attr::Float(value) => AttrRow::Float(*value),
                 Attr::Str(value) => AttrRow::Str(value.clone()),
+                Attr::Ints(values) if values.len() > MANY => AttrRow::ManyInts(self.writer.add(cast_slice(values))?),
+                Attr::Floats(values) if values.len() > MANY => {
+                    AttrRow::ManyFloats(self.writer.add(cast_slice(values))?)
+                }
                 Attr::Ints(values) => AttrRow::Ints(values.clone()),
                 Attr::Floats(values) => AttrRow::Floats(values.clone()),
                 Attr::Strs(values) => AttrRow::Strs(values.clone()),
@@ -271,6 +280,8 @@ impl Builder<'_> {
             AttrRow::Str(value) => Attr::Str(value.clone()),
             AttrRow::Ints(values) => Attr::Ints(values.clone()),
             AttrRow::Floats(values) => Attr::Floats(values.clone()),
+            AttrRow::ManyInts(data) => Attr::Ints(self.numbers(*data)?),
+            AttrRow::ManyFloats(data) => Attr::Floats(self.numbers(*data)?),
             AttrRow::Strs(values) => Attr::Strs(values.clone()),
             AttrRow::Tensor(tensor) => Attr::Tensor(self.tensor(tensor, None)?),
             AttrRow::Graph(_) => return Err("a body out of place".to_owned()),
@@ -315,6 +326,13 @@ impl Builder<'_> {
                 part.filter(|part| part.spec() == &spec).ok_or_else(|| "numbers that are not f32".to_owned())
             }
         }
+    }
+
+    /// A copy of numbers in the data.
+    fn numbers<T: bytemuck::Pod>(&self, data: DataRow) -> Result<Vec<T>, String> {
+        let bytes = self.file.data(data)?;
+        let numbers = try_cast_slice(bytes.bytes()).map_err(|error| format!("a list of numbers: {error}"))?;
+        Ok(memory::copied(numbers))
     }
 
     /// Elements where the file is mapped.

@@ -1,7 +1,7 @@
 //! Writing a packed model: data as it comes, then the index, then the header.
 //!
-//! The file is written aside and takes its name when it is whole and on the disk, so that nobody ever sees a part of one
-//! and a mapped one is never written.
+//! The file is written aside and takes its name when it is whole and on the disk, so that nobody ever sees a part of
+//! one and a mapped one is never written.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -14,6 +14,9 @@ use crate::record::encode_long;
 
 /// Bytes of a span beyond which the next one begins: what one thread checks at a time.
 const SPAN: u64 = 8 << 20;
+
+/// Bytes of an index that the codec reads at most.
+const LONGEST: usize = 256 << 20;
 
 /// Bytes of the header that its digest covers.
 pub(super) const SIGNED: usize = 72;
@@ -103,6 +106,10 @@ impl Writer {
         self.end_span();
         index.spans = std::mem::take(&mut self.spans);
         let bytes = encode_long(index).map_err(|error| PackedError::Unsupported(error.to_string()))?;
+        if bytes.len() > LONGEST {
+            let reason = format!("its index takes {} bytes, of which a file has {LONGEST} at most", bytes.len());
+            return Err(PackedError::Unsupported(reason));
+        }
         let offset = self.at;
         self.write(&bytes)?;
         let mut header = [0; HEADER];

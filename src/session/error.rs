@@ -57,7 +57,8 @@ pub enum SessionError {
         /// What it is, or why.
         reason: String,
     },
-    /// An output is of another type or shape than the memory that it is bound to ([`Session::run_into`](super::Session::run_into)).
+    /// An output is of another type or shape than the memory that it is bound to
+    /// ([`Session::run_into`](super::Session::run_into)).
     #[error(
         "output '{name}': it is {} {:?}, bound to memory for {} {:?}",
         made.dtype, made.shape, bound.dtype, bound.shape

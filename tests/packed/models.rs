@@ -36,7 +36,7 @@ pub(crate) struct Model {
 
 /// Every one.
 pub(crate) fn all() -> Vec<Model> {
-    vec![products(), images(), cells(), bodies(), quantised(), halves(), blocks(), texts(), wide_integers()]
+    vec![products(), images(), cells(), bodies(), quantised(), halves(), blocks(), texts(), wide_integers(), trees()]
 }
 
 /// Two products, of which one reads a matrix as it is and one transposed, with tied weights.
@@ -212,4 +212,34 @@ fn wide_integers() -> Model {
         vec![("x".to_owned(), Tensor::from_vec([rows, 6], values).unwrap())]
     };
     Model { name: "wide integers", graph: build.finish(), requests: vec![of(1), of(4), of(1)] }
+}
+
+/// Trees whose nodes are long lists among the attributes.
+fn trees() -> Model {
+    let count = 400;
+    // A branch for each tree, on the first feature, with a leaf on each side.
+    let each = |values: [i64; 3]| Attr::Ints((0..count).flat_map(|_| values).collect());
+    let trees = Attr::Ints((0..count).flat_map(|tree| [tree; 3]).collect());
+    let leaves = Attr::Ints((0..count).flat_map(|tree| [tree; 2]).collect());
+    let thresholds = numbers(3 * count as usize, 21);
+    let mut build = GraphBuilder::new("trees", 1);
+    let x = build.input("x", DType::F32, [Dim::Any, 2.into()]);
+    let modes = Attr::Strs((0..count).flat_map(|_| ["BRANCH_LEQ", "LEAF", "LEAF"].map(str::to_owned)).collect());
+    let attrs = [
+        ("n_targets", Attr::Int(1)),
+        ("nodes_treeids", trees),
+        ("nodes_nodeids", each([0, 1, 2])),
+        ("nodes_featureids", each([0, 0, 0])),
+        ("nodes_modes", modes),
+        ("nodes_values", thresholds.into()),
+        ("nodes_truenodeids", each([1, 0, 0])),
+        ("nodes_falsenodeids", each([2, 0, 0])),
+        ("target_treeids", leaves),
+        ("target_nodeids", Attr::Ints((0..count).flat_map(|_| [1, 2]).collect())),
+        ("target_ids", Attr::Ints(vec![0; 2 * count as usize])),
+        ("target_weights", numbers(2 * count as usize, 22).into()),
+    ];
+    let y = build.op_of("ai.onnx.ml", "TreeEnsembleRegressor", &[Some(x)], &attrs);
+    build.output("y", y);
+    Model { name: "trees", graph: build.finish(), requests: vec![rows(1, 2), rows(9, 2), rows(1, 2)] }
 }
