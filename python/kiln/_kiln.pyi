@@ -20,6 +20,7 @@ __all__ = [
     "_Generator",
     "__version__",
     "command",
+    "pack",
     "reopen",
 ]
 
@@ -179,6 +180,9 @@ class Decoder:
         numerics: Literal["strict", "precise", "default", "invariant"] | None = None,
         max_isa: Literal["portable", "avx2", "avx512"] | None = None,
         tune: Literal["off", "fast", "full"] | None = None,
+        pack: Literal["off", "auto"] | None = None,
+        pack_verify: Literal["each", "once", "never"] | None = None,
+        pack_bytes: int | None = None,
         rehearse: bool | None = None,
         profile: bool | None = None,
         error_on_cache_miss: bool | None = None,
@@ -227,6 +231,9 @@ class EncoderDecoder:
         numerics: Literal["strict", "precise", "default", "invariant"] | None = None,
         max_isa: Literal["portable", "avx2", "avx512"] | None = None,
         tune: Literal["off", "fast", "full"] | None = None,
+        pack: Literal["off", "auto"] | None = None,
+        pack_verify: Literal["each", "once", "never"] | None = None,
+        pack_bytes: int | None = None,
         rehearse: bool | None = None,
         profile: bool | None = None,
         error_on_cache_miss: bool | None = None,

@@ -516,6 +516,13 @@ pub(crate) fn reopen<'py>(
 /// `to`, which `Session` takes in its place. Returns its bytes.
 ///
 /// Options are those of `Session`; the file is for sessions with the same `precision`, `numerics` and `max_isa`.
+///
+/// >>> with open("model.onnx", "wb") as file:
+/// ...     _ = file.write(model)
+/// >>> kiln.pack("model.onnx", "model.kpk") > 4096
+/// True
+/// >>> kiln.Session("model.kpk").packed
+/// True
 #[pyfunction]
 #[pyo3(signature = (model, to, **options), text_signature = "(model, to, *, precision=None, numerics=None, max_isa=None)")]
 pub(crate) fn pack(py: Python<'_>, model: PathBuf, to: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<u64> {
