@@ -92,6 +92,9 @@ pub trait Shelf: Sync {
     /// The packed weights of that place, if they are there in that layout with that many words.
     fn take(&self, place: Place, layout: &str, words: usize) -> Option<Arc<Packed>>;
 
+    /// Whether weights that are not there may be packed and put there.
+    fn takes_more(&self) -> bool;
+
     /// Notes weights that were packed at that place.
     fn put(&self, place: Place, layout: &str, packed: &Arc<Packed>);
 }
@@ -131,6 +134,11 @@ impl<'a> Packing<'a> {
     ) -> KernelResult<Arc<Packed>> {
         if let Some(packed) = self.ready(layout, words) {
             return Ok(packed);
+        }
+        if self.shelf.is_some_and(|shelf| !shelf.takes_more()) {
+            // How large what is not there would be is what a file claims, and nothing bounds it.
+            let reason = format!("the packed model has no weights in the layout '{layout}' at {:?}", self.next.get());
+            return Err(KernelError::Unsupported { family: "pack", reason });
         }
         let packed = find_or_pack(layout, words, pack)?;
         if let Some(shelf) = self.shelf {

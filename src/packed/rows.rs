@@ -15,6 +15,9 @@ use crate::graph::verify::verify;
 use crate::ops::lookup_flow;
 use crate::tensor::{Backing, Buffer, Compact, DType, Expansion, Factors, Tensor, TensorSpec};
 
+/// How much larger elements may be than what is packed of them: `f32` that became 2 bits, and as much again.
+const MOST_PACKED: usize = 32;
+
 /// Numbers of a list beyond which they are in the data.
 const MANY: usize = 256;
 
@@ -353,6 +356,9 @@ impl Builder<'_> {
         self.absent.push((number, value, backing.clone()));
         let bytes = spec.elements().map_err(|error| error.to_string())?.checked_mul(spec.dtype.size());
         let bytes = bytes.ok_or("elements that cannot be counted")?;
+        if bytes > self.file.len().saturating_mul(MOST_PACKED) {
+            return Err(format!("{bytes} bytes of elements that are nowhere, more than the file can have packed"));
+        }
         Tensor::from_buffer(spec, Arc::new(Buffer::deferred(backing, 0, bytes)), bytes)
             .map_err(|error| error.to_string())
     }

@@ -46,6 +46,10 @@ impl Shelf for Noting {
         None
     }
 
+    fn takes_more(&self) -> bool {
+        true
+    }
+
     fn put(&self, place: Place, layout: &str, packed: &Arc<Packed>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let address = Arc::as_ptr(packed).addr();
@@ -95,8 +99,10 @@ impl Shelf for Ready<'_> {
         Some(packed)
     }
 
-    /// Packed here after all: the file has not what this node wants.
-    fn put(&self, place: Place, layout: &str, _: &Arc<Packed>) {
-        tracing::debug!(?place, layout, "weights were packed that the packed model does not have");
+    fn takes_more(&self) -> bool {
+        false
     }
+
+    /// Never called: it takes no more.
+    fn put(&self, _: Place, _: &str, _: &Arc<Packed>) {}
 }
