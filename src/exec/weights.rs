@@ -376,10 +376,12 @@ pub fn quantized<'a>(
 ) -> KernelResult<QuantizedWeights> {
     sizes.validate()?;
     let isa = packing.isa;
-    let of_bytes = match () {
-        () if Form::Tiles.usable(isa) && Form::tiles_pay(sizes) => Form::Tiles,
-        () if Form::Bytes.usable(isa) => Form::Bytes,
-        () => Form::Widened,
+    let of_bytes = if Form::Tiles.usable(isa) && Form::tiles_pay(sizes) {
+        Form::Tiles
+    } else if Form::Bytes.usable(isa) {
+        Form::Bytes
+    } else {
+        Form::Widened
     };
     let lay = |form: Form, source: &WeightSource<'_>| {
         let layout = Layout::of(isa, sizes, steps, form);

@@ -189,7 +189,7 @@ impl PackFolder {
         (self.path.join(format!("{}{SEEN}", &digest.to_hex()[..32])), digest)
     }
 
-    /// Makes the folder, which nobody else may write.
+    /// Makes the folder, which no other user may write.
     fn make(&self) -> Result<(), PackedError> {
         let io = PackedError::io("make", &self.path);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(&io)?;

@@ -155,7 +155,7 @@ fn tensor_row(tensor: &Tensor, kept: bool, writer: &mut Writer) -> Result<Tensor
             let (zero, scale) = (factors(&expansion.zero), factors(&expansion.scale));
             ElementsRow::Compact { stored: Box::new(stored), first: first as u64, zero, scale }
         }
-        // What is small is kept whoever reads it.
+        // Small elements are kept in any case.
         _ if kept || tensor.byte_len() < super::PAGE => ElementsRow::Data(writer.add(tensor.bytes())?),
         _ => ElementsRow::Absent,
     };

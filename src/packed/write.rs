@@ -1,7 +1,7 @@
 //! Writing a packed model: data as it comes, then the index, then the header.
 //!
-//! The file is written aside and takes its name when it is whole and on the disk, so that nobody ever sees a part of
-//! one and a mapped one is never written.
+//! The file is written aside and takes its name when it is whole and on the disk, so that no process sees a
+//! part of it and a mapped file is never written.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};

@@ -297,6 +297,7 @@ impl Packing<'_> {
         let (inputs, outputs) = (rows(compile::input_ports(&graph)), rows(compile::output_ports(&graph)));
         let metadata = (*graph.metadata).clone();
         compile::optimise(&mut graph, self.options, self.build, self.begun.stop.as_ref());
+        let backings = graph.backings.clone();
         let shelf = Noting::by(Writer::new(to)?);
         // One node after the other, so that weights lie in the order of their use and equal models are equal files.
         let maker = Maker::new(self.build, &Serial, self.begun.stop.as_ref());
@@ -330,6 +331,8 @@ impl Packing<'_> {
                 constant.kept |= wanted.contains(&(constant.graph, constant.value));
             }
         }
+        // Elements that could not be read for the data are zeros there.
+        backings.iter().try_for_each(onnx::read_whole)?;
         let kept = constants.iter().filter(|constant| constant.kept).count();
         let (panels, packed_only) = (index.panels.len(), constants.len() - kept);
         Ok(PackReport { bytes: writer.finish()?, panels, constants: kept, packed_only })

@@ -51,7 +51,7 @@ impl Entry {
 pub enum Spared {
     /// What was asked for again after it had been stored.
     Returned,
-    /// What somebody beside the cache has, whose memory would not come back.
+    /// Entries with a user outside of the cache: evicting them frees no memory.
     Used,
 }
 

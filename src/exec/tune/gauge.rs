@@ -44,7 +44,8 @@ struct Shared {
 
 impl Gauge {
     /// Begins to wait for a quiet moment, beside the session's tuner if it has one. `None` where there is nothing to
-    /// measure or nobody to measure for: no code is emitted, the records are in no file that is written, or they know.
+    /// measure or no later process would read it: no code is emitted, the records are not written to a file, or the
+    /// records have the figures.
     #[must_use]
     pub fn start(cx: &BuildCx, tuner: Option<&Tuner>) -> Option<Gauge> {
         let kept = cx.records.mode() == CacheMode::ReadWrite && cx.records.path().is_some() && cx.records.may_choose();
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_nobody_keeps_are_not_measured() {
+    fn figures_that_are_not_kept_are_not_measured() {
         assert!(Gauge::start(&context(Store::in_memory()), None).is_none());
         assert!(Gauge::start(&context(Store::off()), None).is_none());
         let folder = tempfile::tempdir().unwrap();

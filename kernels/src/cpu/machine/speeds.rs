@@ -1,6 +1,6 @@
-//! What cost models go by, of one thread of this machine: [`Figures`] in the units that models compare.
+//! The speeds of one thread of this machine that cost models read: [`Figures`] in the units that models compare.
 //!
-//! A process goes by one set at each level, from the first question on: figures that were [recalled](Speeds::recall)
+//! A process uses one set at each level, from the first question on: figures that were [recalled](Speeds::recall)
 //! before it, or else the defaults. So equal keys give equal executors. What is measured later is for the next process.
 
 use std::sync::OnceLock;
