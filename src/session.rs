@@ -4,7 +4,7 @@
 //! Then executors for the shapes of the model's earlier requests are rebuilt from records, so that the first request of
 //! a known shape builds nothing: [`rehearsal`]. [`options`] are a caller's settings; [`records`] imports and exports
 //! records; [`profile`], [`trace`] and [`verbose`] observe runs; [`taps`] makes any value an output, and `outputs` makes
-//! outputs in memory of the caller's. [`overrides`] serves requests that replace defaults of the model. [`decoder`] runs
+//! outputs in memory of the caller's. [`many`] runs many requests at a time. [`overrides`] serves requests that replace defaults of the model. [`decoder`] runs
 //! language models a step at a time.
 
 pub mod batch;
@@ -21,6 +21,7 @@ mod heap;
 mod idle;
 mod janitor;
 mod kept;
+mod many;
 mod names;
 mod node;
 pub mod options;
@@ -79,7 +80,7 @@ use idle::Idle;
 use kept::Kept;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 use names::Names;
-pub use options::{RunOptions, SessionOptions};
+pub use options::{RunOptions, SessionOptions, Width};
 use overrides::Overrides;
 pub use pack::{PackReport, PackStats};
 use pack::{Packer, User};
@@ -390,11 +391,22 @@ impl Session {
         inputs: &[(&str, Tensor)],
         options: &RunOptions,
     ) -> Result<Vec<(String, Tensor)>, SessionError> {
+        self.run_on(inputs, &self.terms(options))
+    }
+
+    /// Runs one request of tensors under the session's own observer.
+    fn run_on(&self, inputs: &[(&str, Tensor)], terms: &Terms) -> Result<Vec<(String, Tensor)>, SessionError> {
         let watch = Watch { session: self };
         let observer = self.is_watched().then_some(&watch as &dyn Observer);
         let shapes = inputs.iter().map(|(name, tensor)| (*name, tensor.shape()));
         let _request = self.trace.as_ref().map(|trace| trace.request(shapes));
-        self.run_tensors(inputs, options, observer)
+        self.run_tensors(inputs, terms, observer)
+    }
+
+    /// The terms of a request that begins now.
+    fn terms(&self, options: &RunOptions) -> Terms {
+        let stop = Stop::after(options.time_limit.or(self.time_limit), options.cancel.clone());
+        Terms { stop, width: options.width }
     }
 
     /// Whether the session's own observer has anything to note.
@@ -408,16 +420,16 @@ impl Session {
         inputs: &[(&str, Tensor)],
         observer: Option<&dyn Observer>,
     ) -> Result<Vec<(String, Tensor)>, SessionError> {
-        self.run_tensors(inputs, &RunOptions::default(), observer)
+        self.run_tensors(inputs, &self.terms(&RunOptions::default()), observer)
     }
 
     fn run_tensors(
         &self,
         inputs: &[(&str, Tensor)],
-        options: &RunOptions,
+        terms: &Terms,
         observer: Option<&dyn Observer>,
     ) -> Result<Vec<(String, Tensor)>, SessionError> {
-        let values = self.serve(self.bind(inputs)?, &[], options, observer)?;
+        let values = self.serve(self.bind(inputs)?, &[], terms, observer)?;
         let mut outputs = Vec::with_capacity(values.len());
         for (port, value) in self.outputs.iter().zip(values) {
             let tensor = value
@@ -452,7 +464,7 @@ impl Session {
         inputs: &[(&str, Value)],
         observer: &dyn Observer,
     ) -> Result<Vec<(String, Value)>, SessionError> {
-        let values = self.serve(self.bind(inputs)?, &[], &RunOptions::default(), Some(observer))?;
+        let values = self.serve(self.bind(inputs)?, &[], &self.terms(&RunOptions::default()), Some(observer))?;
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 
@@ -460,21 +472,26 @@ impl Session {
     fn serve_bound(&self, ordered: Vec<Option<Value>>, options: &RunOptions) -> Result<Vec<Value>, SessionError> {
         let watch = Watch { session: self };
         let observer = self.is_watched().then_some(&watch as &dyn Observer);
-        self.serve(ordered, &[], options, observer)
+        self.serve(ordered, &[], &self.terms(options), observer)
     }
 
     fn serve(
         &self,
         mut ordered: Vec<Option<Value>>,
         destinations: &[Option<Arc<Destination>>],
-        options: &RunOptions,
+        terms: &Terms,
         observer: Option<&dyn Observer>,
     ) -> Result<Vec<Value>, SessionError> {
-        let stop = Stop::after(options.time_limit.or(self.time_limit), options.cancel.clone());
+        let stop = terms.stop.as_ref();
+        let narrow = self.threads.narrow();
+        let parallel: &dyn Parallel = match terms.width {
+            Width::Wide => &self.threads,
+            Width::Narrow => &narrow,
+        };
         let disagreement = self.names.disagreement_of(&ordered);
         let variant = match (&self.overrides, disagreement) {
             (Some(overrides), disagreement) => {
-                let make = || overrides.variant(&mut ordered, disagreement.is_none(), &self.build, &self.threads);
+                let make = || overrides.variant(&mut ordered, disagreement.is_none(), &self.build, parallel);
                 Refused::catch(make).unwrap_or_else(|refused| Err(SessionError::of_refused(refused, "", None)))?
             }
             (None, Some(disagreement)) => return Err(disagreement.error(&self.inputs)),
@@ -492,19 +509,19 @@ impl Session {
         if self.requests.is_some() && variant.is_none() {
             state.ask();
         }
-        let watched = stop.as_ref().map(|stop| stop.watch(&self.threads));
+        let watched = stop.map(|stop| stop.watch(parallel));
         let resources = Resources {
             build: &self.build,
-            parallel: watched.as_ref().map_or(&self.threads as &dyn Parallel, |watched| watched),
+            parallel: watched.as_ref().map_or(parallel, |watched| watched),
             buffers: &self.kept.buffers,
             plans: self.kept.plans.as_ref(),
             tuner: self.tuner.as_ref(),
             share: Some(&self.share),
             loops: &LoopBudget::new(self.loops),
-            stop: stop.as_ref(),
+            stop,
             observer,
         };
-        let question = stop.as_ref().map(Stop::question);
+        let question = stop.map(Stop::question);
         let run = || executable.run_into(ordered, destinations, &mut state, &resources);
         let run = AssertUnwindSafe(|| match &question {
             Some(question) => memory::until(Some(question), run),
@@ -692,6 +709,13 @@ impl Port {
         let declared: Vec<String> = dims.iter().map(ToString::to_string).collect();
         refuse(format!("expected shape [{}], got {:?}", declared.join(", "), tensor.shape()))
     }
+}
+
+/// What one request is run on.
+struct Terms {
+    /// What may end it early.
+    stop: Option<Stop>,
+    width: Width,
 }
 
 /// The session's own observer: profile, trace and verbose lines.

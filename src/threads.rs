@@ -2,13 +2,20 @@
 
 use std::sync::Arc;
 
-use kiln_kernels::{Parallel, Pool};
+use kiln_kernels::{Parallel, Pool, Serial};
 
 /// A fork-join pool in which the calling thread takes part. Its clones are one and the same pool, which many sessions
 /// may compute with: a request that finds it in use by another runs on its caller's thread alone.
 #[derive(Clone, Debug)]
 pub struct Threads {
     pool: Arc<Pool>,
+}
+
+/// The caller's thread in the place of a pool. Work is cut as for the pool and done one part after another, so that it
+/// gives the same bits and needs nothing that the pool's would not.
+#[derive(Clone, Copy, Debug)]
+pub struct Narrow {
+    threads: usize,
 }
 
 /// The operating system did not start the threads.
@@ -30,6 +37,12 @@ impl Threads {
         let pool = Pool::new(count, "kiln").map_err(|error| ThreadsError { count, reason: error.to_string() })?;
         Ok(Threads { pool: Arc::new(pool) })
     }
+
+    /// The caller's thread, for work that leaves the pool to others.
+    #[must_use]
+    pub fn narrow(&self) -> Narrow {
+        Narrow { threads: self.threads() }
+    }
 }
 
 /// Threads that this process may use at once.
@@ -45,6 +58,16 @@ impl Parallel for Threads {
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
         self.pool.run(tasks, task);
+    }
+}
+
+impl Parallel for Narrow {
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
+        Serial.run(tasks, task);
     }
 }
 
@@ -69,6 +92,17 @@ mod tests {
             done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         });
         assert_eq!(done.into_inner(), 100);
+    }
+
+    #[test]
+    fn narrow_work_is_cut_as_for_the_pool_and_done_by_its_caller() {
+        let narrow = Threads::new(3).unwrap().narrow();
+        let (here, done) = (std::thread::current().id(), std::sync::Mutex::new(Vec::new()));
+        narrow.run(4, &|task| {
+            assert_eq!(std::thread::current().id(), here);
+            done.lock().unwrap().push(task);
+        });
+        assert_eq!((narrow.threads(), done.into_inner().unwrap()), (3, vec![0, 1, 2, 3]));
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Batch {
     ) -> PyResult<Vec<(u64, i64)>> {
         let watch = Watch::new(&self.calls, cancel.map(|cancel| cancel.get()));
         let time_limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
-        let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
+        let options = RunOptions { time_limit, cancel: Some(watch.cancel()), ..RunOptions::default() };
         let mut batch = held(py, &self.batch, "the batch")?;
         let said = {
             let batch = &mut *batch;

@@ -116,7 +116,7 @@ impl Decoder {
         let tokens: Vec<&[i64]> = each.iter().map(Vec::as_slice).collect();
         let watch = Watch::new(&self.calls, cancel.map(|cancel| cancel.get()));
         let time_limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
-        let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
+        let options = RunOptions { time_limit, cancel: Some(watch.cancel()), ..RunOptions::default() };
         let mut cache = cache.get().held(py)?;
         let logits = {
             let cache = &mut *cache;

@@ -97,7 +97,7 @@ impl EncoderDecoder {
         let given: Vec<(&str, Tensor)> = given.iter().map(|(name, tensor)| (name.as_str(), tensor.clone())).collect();
         let watch = Watch::new(&self.calls, cancel.map(|cancel| cancel.get()));
         let time_limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
-        let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
+        let options = RunOptions { time_limit, cancel: Some(watch.cancel()), ..RunOptions::default() };
         let encoded = py.detach(|| self.model.encode(&given, &options));
         let encoded = encoded.map_err(|error| watch.raised().unwrap_or_else(|| errors::decoder(py, &error)))?;
         Ok(Encoded { encoded })
@@ -122,7 +122,7 @@ impl EncoderDecoder {
         let tokens = decoder::list(tokens)?;
         let watch = Watch::new(&self.calls, cancel.map(|cancel| cancel.get()));
         let time_limit = time_limit.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
-        let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
+        let options = RunOptions { time_limit, cancel: Some(watch.cancel()), ..RunOptions::default() };
         let mut cache = cache.get().held(py)?;
         let logits = {
             let cache = &mut *cache;

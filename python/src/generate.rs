@@ -181,7 +181,11 @@ impl Generator {
         let mut generator = held(py, &self.generator, "the text")?;
         let next = {
             let generator = &mut *generator;
-            generator.set_run(RunOptions { time_limit: self.limit, cancel: Some(watch.cancel()) });
+            generator.set_run(RunOptions {
+                time_limit: self.limit,
+                cancel: Some(watch.cancel()),
+                ..RunOptions::default()
+            });
             py.detach(|| generator.next())
         };
         next.transpose().map_err(|error| watch.raised().unwrap_or_else(|| errors::decoder(py, &error)))

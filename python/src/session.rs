@@ -113,7 +113,7 @@ impl Session {
     ) -> PyResult<Vec<(String, Value)>> {
         let watch = Watch::new(&self.calls, limit.cancel);
         let time_limit = limit.seconds.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
-        let options = RunOptions { time_limit, cancel: Some(watch.cancel()) };
+        let options = RunOptions { time_limit, cancel: Some(watch.cancel()), ..RunOptions::default() };
         let inputs: Vec<(&str, Value)> = inputs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         let over: Vec<(&str, &str)> = lent.over.iter().map(|(input, output)| (input.as_str(), *output)).collect();
         let result = py.detach(|| session.run_over(&inputs, lent.memory, &over, &options));

@@ -148,6 +148,20 @@ pub struct RunOptions {
     pub time_limit: Option<Duration>,
     /// Lets another thread end the request.
     pub cancel: Option<Cancel>,
+    /// The threads that compute it.
+    pub width: Width,
+}
+
+/// The threads that compute a request. Its outputs have the same bits either way, and it needs the same executors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Width {
+    /// The session's, unless another request uses them: the shortest time for one request.
+    #[default]
+    Wide,
+    /// Its caller's alone. Where as many requests run at a time as there are threads, they are done soonest like this:
+    /// none waits for another, and no thread waits for work.
+    Narrow,
 }
 
 impl Default for SessionOptions {

@@ -63,7 +63,7 @@ impl Session {
             .collect::<Result<Vec<_>, _>>()?;
         let given = inputs.iter().map(|(name, value)| (*name, value.clone()));
         let bound = self.bind_owned(given.chain(lent))?;
-        let mut values = self.serve(bound, &destinations, options, observer)?;
+        let mut values = self.serve(bound, &destinations, &self.terms(options), observer)?;
         settle(&self.outputs, &destinations, &mut values)?;
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }

@@ -14,7 +14,7 @@ use crate::{floats, loop_body, looped, session_with};
 const LONG: Duration = Duration::from_secs(60);
 
 fn limited(time: Duration) -> RunOptions {
-    RunOptions { time_limit: Some(time), cancel: None }
+    RunOptions { time_limit: Some(time), ..RunOptions::default() }
 }
 
 /// -|x| by two nodes that stay two.
@@ -75,7 +75,7 @@ fn the_session_limits_requests_that_do_not_say_themselves() {
     let session = two_nodes(|options| options.time_limit = Some(Duration::ZERO));
     assert!(ended(session.run(&x())).stopped().is_some());
     assert!(session.run_with(&x(), &limited(LONG)).is_ok());
-    let cancellable = RunOptions { time_limit: None, cancel: Some(Cancel::new()) };
+    let cancellable = RunOptions { cancel: Some(Cancel::new()), ..RunOptions::default() };
     assert_eq!(ended(session.run_with(&x(), &cancellable)).stopped(), Some(Stopped::TimeLimit(Duration::ZERO)));
 }
 
@@ -92,7 +92,7 @@ fn a_loop_ends_when_its_time_is_over() {
 fn another_thread_ends_a_request_and_not_those_after_it() {
     let session = endless(|_| {});
     let cancel = Cancel::new();
-    let options = RunOptions { time_limit: Some(LONG), cancel: Some(cancel.clone()) };
+    let options = RunOptions { time_limit: Some(LONG), cancel: Some(cancel.clone()), ..RunOptions::default() };
     std::thread::scope(|scope| {
         let request = scope.spawn(|| session.run_with(&x(), &options));
         // Whether the request has begun by then does not matter to what follows.
@@ -103,7 +103,7 @@ fn another_thread_ends_a_request_and_not_those_after_it() {
     });
     assert_eq!(ended(session.run_with(&x(), &options)).stopped(), Some(Stopped::Cancelled), "it stays used");
     let limit = Duration::from_millis(5);
-    let fresh = RunOptions { time_limit: Some(limit), cancel: Some(Cancel::new()) };
+    let fresh = RunOptions { time_limit: Some(limit), cancel: Some(Cancel::new()), ..RunOptions::default() };
     assert_eq!(ended(session.run_with(&x(), &fresh)).stopped(), Some(Stopped::TimeLimit(limit)));
 }
 

@@ -38,6 +38,6 @@ mod values;
 mod wire;
 
 pub use datatype::Datatype;
-pub use model::{Failure, Loader, Lookups, Model, Port, Tensor, Ticket, Values};
+pub use model::{Failure, Load, Loader, Lookups, Model, Port, Tensor, Ticket, Values};
 pub use repository::Source;
 pub use server::{Event, ServeError, Server, Settings};

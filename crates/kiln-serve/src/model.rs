@@ -111,6 +111,15 @@ impl Ticket {
     }
 }
 
+/// Whether the server's requests are enough for all of its lanes when one begins to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Some lanes have nothing to do, so that a request may use more than its own thread.
+    Light,
+    /// As many requests run or wait as there are lanes: each is done soonest on its own thread.
+    Full,
+}
+
 /// Look-ups of a model's requests in the runtime's cache, by how they were answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lookups {
@@ -131,12 +140,13 @@ pub trait Model: Send + Sync {
     fn outputs(&self) -> &[Port];
 
     /// Runs a request, whose inputs have been held against the ports: names, types, ranks and fixed dimensions. Returns
-    /// all outputs in the model's order, those that the protocol has no name for left out.
+    /// all outputs in the model's order, those that the protocol has no name for left out. `load` is the server's when
+    /// the request begins.
     ///
     /// # Errors
     ///
     /// See [`Failure`].
-    fn run(&self, inputs: Vec<Tensor>, ticket: &Arc<Ticket>) -> Result<Vec<Tensor>, Failure>;
+    fn run(&self, inputs: Vec<Tensor>, ticket: &Arc<Ticket>, load: Load) -> Result<Vec<Tensor>, Failure>;
 
     /// Its look-ups since it was loaded.
     fn lookups(&self) -> Lookups;

@@ -6,14 +6,23 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Work of a request.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+use crate::model::Load;
+
+/// Work of a request, which is told the load when it begins.
+pub(crate) type Job = Box<dyn FnOnce(Load) + Send>;
 
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
     running: usize,
     is_closed: bool,
+}
+
+impl Waiting {
+    /// The load of so many lanes.
+    fn load(&self, lanes: usize) -> Load {
+        if self.running + self.jobs.len() >= lanes { Load::Full } else { Load::Light }
+    }
 }
 
 struct Shared {
@@ -33,9 +42,10 @@ impl Shared {
         loop {
             if let Some(job) = waiting.jobs.pop_front() {
                 waiting.running += 1;
+                let load = waiting.load(self.lanes);
                 drop(waiting);
                 // A job answers for its own panics; one that escapes must not take the lane with it.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(load)));
                 waiting = self.lock();
                 waiting.running -= 1;
             } else if waiting.is_closed {
@@ -126,7 +136,7 @@ mod tests {
         let (go, gate) = mpsc::channel::<()>();
         let (started, is_running) = mpsc::channel();
         queue
-            .push(Box::new(move || {
+            .push(Box::new(move |_| {
                 started.send(()).unwrap();
                 gate.recv().unwrap();
             }))
@@ -135,9 +145,9 @@ mod tests {
         let (done, count) = mpsc::channel();
         for _ in 0..2 {
             let done = done.clone();
-            queue.push(Box::new(move || done.send(()).unwrap())).unwrap();
+            queue.push(Box::new(move |_| done.send(()).unwrap())).unwrap();
         }
-        assert_eq!(queue.push(Box::new(|| {})).unwrap_err().waiting, 2);
+        assert_eq!(queue.push(Box::new(|_| {})).unwrap_err().waiting, 2);
         assert_eq!((queue.waiting(), queue.running()), (2, 1));
         go.send(()).unwrap();
         queue.close();
@@ -145,11 +155,33 @@ mod tests {
     }
 
     #[test]
+    fn the_load_is_full_once_there_is_a_request_for_each_lane() {
+        let queue = Queue::new(3, 2).unwrap();
+        let (told, loads) = mpsc::channel();
+        let gates = [0; 3].map(|_| {
+            let (go, gate) = mpsc::channel::<()>();
+            let told = told.clone();
+            queue
+                .push(Box::new(move |load| {
+                    told.send(load).unwrap();
+                    gate.recv().unwrap();
+                }))
+                .unwrap();
+            // It runs before the next one comes.
+            (go, loads.recv().unwrap())
+        });
+        let [(one, first), (two, second), (three, third)] = gates;
+        assert_eq!([first, second, third], [Load::Light, Load::Light, Load::Full]);
+        [one, two, three].iter().for_each(|go| go.send(()).unwrap());
+        queue.close();
+    }
+
+    #[test]
     fn a_panic_takes_no_lane_with_it() {
         let queue = Queue::new(1, 8).unwrap();
-        queue.push(Box::new(|| std::panic::resume_unwind(Box::new(())))).unwrap();
+        queue.push(Box::new(|_| std::panic::resume_unwind(Box::new(())))).unwrap();
         let (done, ran) = mpsc::channel();
-        queue.push(Box::new(move || done.send(()).unwrap())).unwrap();
+        queue.push(Box::new(move |_| done.send(()).unwrap())).unwrap();
         ran.recv().unwrap();
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::answer::{self, Answer, Answering};
 use crate::body;
 use crate::head::Head;
-use crate::model::{Loader, Port, Tensor, Ticket};
+use crate::model::{Load, Loader, Port, Tensor, Ticket};
 use crate::queue::Queue;
 use crate::refusal::{Kind, Refusal};
 use crate::registry::{Loaded, Registry};
@@ -106,19 +106,18 @@ impl Service {
     }
 
     async fn run(&self, loaded: Loaded, asked: Asked, pending: &mut Pending) -> Result<Answer, Refusal> {
-        let Asked { body, head, limit, form } = asked;
-        head.check(loaded.model.inputs(), loaded.model.outputs())?;
+        asked.head.check(loaded.model.inputs(), loaded.model.outputs())?;
 
-        let limits = [limit, head.timeout, self.time_limit];
+        let limits = [asked.limit, asked.head.timeout, self.time_limit];
         let limit = limits.into_iter().flatten().min();
         let deadline = limit.and_then(|limit| pending.arrived.checked_add(limit));
         let ticket = Arc::new(Ticket::until(deadline));
         let (sender, answer) = oneshot::channel();
         let queued = Instant::now();
         let wanted = Arc::clone(&ticket);
-        let job = move || {
+        let job = move |load: Load| {
             loaded.tally.queue.add(queued.elapsed());
-            let made = catch_unwind(AssertUnwindSafe(|| work(&loaded, &head, &body, form, &wanted)));
+            let made = catch_unwind(AssertUnwindSafe(|| work(&loaded, asked, load, &wanted)));
             let fault = |_| Err(Refusal::new(Kind::Fault, "a fault of the server's own"));
             // The receiver is gone where the client has gone.
             let _ = sender.send(made.unwrap_or_else(fault));
@@ -167,18 +166,19 @@ impl Service {
 }
 
 /// The part of a request that a lane does.
-fn work(loaded: &Loaded, head: &Head, body: &Bytes, form: Form, ticket: &Arc<Ticket>) -> Result<Answer, Refusal> {
+fn work(loaded: &Loaded, asked: Asked, load: Load, ticket: &Arc<Ticket>) -> Result<Answer, Refusal> {
+    let Asked { body, head, form, .. } = asked;
     ticket.check()?;
     let tally = &loaded.tally;
     let begun = Instant::now();
-    let inputs = answer::inputs(head, body)?;
+    let inputs = answer::inputs(&head, &body)?;
     tally.input.add(begun.elapsed());
     let begun = Instant::now();
-    let outputs = loaded.model.run(inputs, ticket)?;
+    let outputs = loaded.model.run(inputs, ticket, load)?;
     tally.infer.add(begun.elapsed());
     let begun = Instant::now();
     let model = Answering { name: &loaded.name, version: loaded.version };
-    let answer = form(&model, head, &outputs)?;
+    let answer = form(&model, &head, &outputs)?;
     tally.output.add(begun.elapsed());
     Ok(answer)
 }

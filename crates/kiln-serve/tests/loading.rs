@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use kiln_serve::{Datatype, Failure, Loader, Lookups, Model, Port, Server, Settings, Source, Tensor, Ticket};
+use kiln_serve::{Datatype, Failure, Load, Loader, Lookups, Model, Port, Server, Settings, Source, Tensor, Ticket};
 
 /// Gives its input back.
 struct Echo([Port; 1]);
@@ -20,7 +20,7 @@ impl Model for Echo {
         &self.0
     }
 
-    fn run(&self, inputs: Vec<Tensor>, _: &Arc<Ticket>) -> Result<Vec<Tensor>, Failure> {
+    fn run(&self, inputs: Vec<Tensor>, _: &Arc<Ticket>, _: Load) -> Result<Vec<Tensor>, Failure> {
         Ok(inputs)
     }
 

@@ -92,7 +92,7 @@ impl Bias {
     /// [`DecoderError::Model`] where it follows from more than the distance of positions.
     pub(super) fn new(found: Found, options: &SessionOptions, begun: &LoadClock) -> Result<Bias, DecoderError> {
         let left = || options.load_time_limit.map(|limit| limit.saturating_sub(begun.at.elapsed()));
-        let run = || RunOptions { time_limit: left(), cancel: options.load_cancel.clone() };
+        let run = || RunOptions { time_limit: left(), cancel: options.load_cancel.clone(), ..RunOptions::default() };
         let own = SessionOptions { rehearse: false, taps: Vec::new(), ..options.clone() };
         let bias = Bias { name: found.name, session: Session::from_graph(found.graph, &own)? };
         let long = bias.row(LONG, &run())?;

@@ -10,9 +10,9 @@ use kiln::exec::BuildError;
 use kiln::graph::NodeError;
 use kiln::session::Port as SessionPort;
 use kiln::{Cache, Cancel, DType, Dim, RunOptions, Session, SessionError, SessionOptions, Stopped};
-use kiln::{Tensor, TensorError, TensorSpec, Value, ValueKind};
+use kiln::{Tensor, TensorError, TensorSpec, Value, ValueKind, Width};
 use kiln_kernels::KernelError;
-use kiln_serve::{Datatype, Failure, Loader, Lookups, Model, Port, Tensor as WireTensor, Ticket, Values};
+use kiln_serve::{Datatype, Failure, Load, Loader, Lookups, Model, Port, Tensor as WireTensor, Ticket, Values};
 
 /// Most bytes of a request that is made up to warm a model.
 const WARM_BYTES: usize = 64 << 20;
@@ -139,7 +139,7 @@ impl Served {
             let Ok(tensor) = Tensor::zeros(spec) else { return };
             inputs.push((port.name.as_str(), Value::Tensor(tensor)));
         }
-        let options = RunOptions { time_limit: Some(WARM_TIME), cancel: None };
+        let options = RunOptions { time_limit: Some(WARM_TIME), ..RunOptions::default() };
         drop(self.session.run_values_with(&inputs, &options));
     }
 
@@ -174,7 +174,7 @@ impl Model for Served {
         &self.outputs
     }
 
-    fn run(&self, inputs: Vec<WireTensor>, ticket: &Arc<Ticket>) -> Result<Vec<WireTensor>, Failure> {
+    fn run(&self, inputs: Vec<WireTensor>, ticket: &Arc<Ticket>, load: Load) -> Result<Vec<WireTensor>, Failure> {
         let mut values = Vec::with_capacity(inputs.len());
         for WireTensor { name, datatype, shape, values: elements } in inputs {
             let tensor = match elements {
@@ -192,7 +192,11 @@ impl Model for Served {
         let given: Vec<(&str, Value)> = values.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         let wanted = Arc::clone(ticket);
         let cancel = Cancel::asking(move || wanted.is_cancelled());
-        let options = RunOptions { time_limit: ticket.left(), cancel: Some(cancel) };
+        let width = match load {
+            Load::Light => Width::Wide,
+            Load::Full => Width::Narrow,
+        };
+        let options = RunOptions { time_limit: ticket.left(), cancel: Some(cancel), width };
         let outputs = self.session.run_values_with(&given, &options).map_err(failure)?;
         let mut made = Vec::with_capacity(outputs.len());
         for (name, value) in outputs {
