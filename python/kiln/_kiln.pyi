@@ -133,6 +133,15 @@ class Session:
         time_limit: float | None = None,
         cancel: Cancel | None = None,
     ) -> list[Any]: ...
+    def run_many(
+        self,
+        output_names: Iterable[str] | None,
+        requests: Iterable[dict[str, Any]],
+        *,
+        return_exceptions: bool = False,
+        time_limit: float | None = None,
+        cancel: Cancel | None = None,
+    ) -> list[Any]: ...
     def _seconds_in_rust(self, inputs: dict[str, Any], requests: int) -> float: ...
     @property
     def inputs(self) -> list[Port]: ...

@@ -119,6 +119,53 @@ impl Session {
         let result = py.detach(|| session.run_over(&inputs, lent.memory, &over, &options));
         result.map_err(|error| watch.raised().unwrap_or_else(|| errors::session(py, &error)))
     }
+
+    /// The outputs or the error of each request.
+    ///
+    /// # Errors
+    ///
+    /// What a signal's handler has raised meanwhile, which ends all.
+    fn serve_many(
+        &self,
+        py: Python<'_>,
+        session: &kiln::Session,
+        requests: &[Vec<(String, Value)>],
+        limit: &RunLimit<'_>,
+    ) -> PyResult<Vec<PyResult<Vec<Value>>>> {
+        let watch = Watch::new(&self.calls, limit.cancel);
+        let time_limit = limit.seconds.map(|seconds| options::seconds(py, "time_limit", seconds)).transpose()?;
+        let options = RunOptions { time_limit, cancel: Some(watch.cancel()), ..RunOptions::default() };
+        let requests: Vec<Vec<(&str, Value)>> = requests
+            .iter()
+            .map(|inputs| inputs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect())
+            .collect();
+        let results = py.detach(|| session.run_many_values(&requests, &options));
+        if let Some(raised) = watch.raised() {
+            return Err(raised);
+        }
+        let values = |outputs: Vec<(String, Value)>| outputs.into_iter().map(|(_, value)| value).collect();
+        let made =
+            |result: Result<_, kiln::SessionError>| result.map(values).map_err(|error| errors::session(py, &error));
+        Ok(results.into_iter().map(made).collect())
+    }
+}
+
+/// The outputs of a request that are wanted, as arrays: those that there are, and the others made of values.
+fn give<'py>(
+    py: Python<'py>,
+    mut made: Vec<Option<Value>>,
+    mut arrays: Vec<Option<Bound<'py, PyAny>>>,
+    wanted: Option<Vec<usize>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for place in wanted.unwrap_or_else(|| (0..made.len()).collect()) {
+        // A name that is asked for twice is one array.
+        if let Some(value) = made[place].take() {
+            arrays[place] = Some(values::give(py, value)?);
+        }
+        list.append(&arrays[place])?;
+    }
+    Ok(list)
 }
 
 /// What may end one request.
@@ -250,13 +297,68 @@ impl Session {
             let place = binding.place;
             arrays[place] = made[place].take().map(|value| binding.fill(&session, value)).transpose()?;
         }
-        let list = PyList::empty(py);
-        for place in wanted.unwrap_or_else(|| (0..made.len()).collect()) {
-            // A name that is asked for twice is one array.
-            if let Some(value) = made[place].take() {
-                arrays[place] = Some(values::give(py, value)?);
+        give(py, made, arrays, wanted)
+    }
+
+    /// Serves requests of any shapes side by side, each on one of the session's threads, longest first: a list with what
+    /// `run` returns for each of the dictionaries in `requests`, in their order. Nothing is padded, and outputs have the
+    /// bits that `run` gives.
+    ///
+    /// The error of the first request that fails is raised when all have ended; with `return_exceptions` the error of each
+    /// stands in the place of its outputs. `time_limit`, in seconds, and `cancel` are those of all requests together.
+    ///
+    /// >>> session = kiln.Session(model)
+    /// >>> requests = [{"x": np.ones((rows, 3), np.float32)} for rows in (2, 1, 5)]
+    /// >>> [y.shape for [y] in session.run_many(None, requests)]
+    /// [(2, 3), (1, 3), (5, 3)]
+    /// >>> session.run_many(["y"], [{"x": [[-1, 0, 1]]}, {"z": [[1, 2, 3]]}], return_exceptions=True)
+    /// [[array([[0., 0., 1.]], dtype=float32)], InputError("input 'z': the model has no such input; it has x")]
+    #[pyo3(signature = (output_names, requests, *, return_exceptions=false, time_limit=None, cancel=None))]
+    fn run_many<'py>(
+        &self,
+        py: Python<'py>,
+        output_names: &Bound<'py, PyAny>,
+        requests: &Bound<'py, PyAny>,
+        return_exceptions: bool,
+        time_limit: Option<f64>,
+        cancel: Option<&Bound<'py, Cancel>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let session = self.open(py)?;
+        let wanted = Session::wanted(py, &session, output_names)?;
+        let mut refused = Vec::new();
+        let mut given: Vec<Vec<(String, Value)>> = Vec::new();
+        for inputs in requests.try_iter()? {
+            let taken = inputs?.cast::<PyDict>().map_err(PyErr::from).and_then(|it| Session::given(py, &session, it));
+            match taken {
+                Ok(inputs) => given.push(inputs),
+                Err(error) if return_exceptions && errors::is_ordinary(py, &error) => {
+                    refused.push(Some(error));
+                    continue;
+                }
+                Err(error) => return Err(error),
             }
-            list.append(&arrays[place])?;
+            refused.push(None);
+        }
+        let limit = RunLimit { seconds: time_limit, cancel: cancel.map(|cancel| cancel.get()) };
+        let mut served = self.serve_many(py, &session, &given, &limit)?.into_iter();
+        drop(given);
+        let list = PyList::empty(py);
+        for refused in refused {
+            // One that was refused was not served.
+            let made = match refused {
+                Some(error) => Err(error),
+                None => served.next().unwrap_or_else(|| Ok(Vec::new())),
+            };
+            let arrays = made.and_then(|values| {
+                let made: Vec<Option<Value>> = values.into_iter().map(Some).collect();
+                let arrays = vec![None; made.len()];
+                give(py, made, arrays, wanted.clone())
+            });
+            match arrays {
+                Ok(arrays) => list.append(arrays)?,
+                Err(error) if return_exceptions && errors::is_ordinary(py, &error) => list.append(error.value(py))?,
+                Err(error) => return Err(error),
+            }
         }
         Ok(list)
     }

@@ -529,3 +529,27 @@ def test_the_bench_has_a_request_without_python(relu: kiln.Session) -> None:
     assert 0 < few < many
     with pytest.raises(kiln.InputError):
         relu._seconds_in_rust({"x": X[0]}, 1)
+
+
+def test_requests_side_by_side_are_what_they_are_alone() -> None:
+    session = kiln.Session(unary("Sigmoid", shape=("n",)), threads=2)
+    requests = [{"x": np.linspace(-4, 4, size, dtype=np.float32)} for size in (7, 1, 300, 0, 64)]
+    for request, answer in zip(requests, session.run_many(None, requests), strict=True):
+        np.testing.assert_array_equal(answer, session.run(None, request))
+    assert session.run_many(None, []) == []
+
+
+def test_a_request_side_by_side_fails_alone() -> None:
+    session = kiln.Session(unary("Relu", shape=("n",)), threads=2)
+    requests = [{"x": np.ones(3, np.float32)}, {"x": np.ones((3, 1), np.float32)}, {"z": np.ones(3, np.float32)}]
+    [[good], *bad] = session.run_many(None, requests, return_exceptions=True)
+    assert good.tolist() == [1, 1, 1]
+    assert all(isinstance(error, kiln.InputError) for error in bad)
+    with pytest.raises(kiln.InputError):
+        session.run_many(None, requests)
+    cancel = kiln.Cancel()
+    cancel.cancel()
+    [ended, also] = session.run_many(None, requests[:1] * 2, return_exceptions=True, cancel=cancel)
+    assert isinstance(ended, kiln.CancelledError) and isinstance(also, kiln.CancelledError)
+    with pytest.raises(kiln.TimeLimitError):
+        session.run_many(None, requests[:1], time_limit=0)
