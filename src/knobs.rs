@@ -111,6 +111,9 @@ knobs! {
     cache_capacity: usize = "KILN_CACHE_CAPACITY", "16384";
     /// Memory that they and plans may hold together, with what is evicted and still in use.
     cache_bytes: ByteSize = "KILN_CACHE_BYTES", "256MiB";
+    /// Memory that all sessions of the process may hold together: executors, plans, packed weights, tensors and records.
+    /// Sessions may ask for less, and for no more.
+    process_bytes: Option<ByteSize> = "KILN_PROCESS_BYTES", "";
     /// On a hit of code, emits it again and compares: slow, finds keys that do not define their values.
     cache_check: bool = "KILN_CACHE_CHECK", "0";
     /// How long a session rests, in seconds, before it gives memory back to the system beyond what its last requests used.
@@ -296,6 +299,14 @@ impl Value for ByteSize {
     }
 }
 
+impl Value for Option<ByteSize> {
+    const ALLOWED: &'static str = ByteSize::ALLOWED;
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
+    }
+}
+
 impl Value for ProfilerFiles {
     const ALLOWED: &'static str = "off, map, jitdump or both";
 
@@ -351,6 +362,17 @@ pub(crate) fn guard() -> Option<Flush> {
         value("KILN_GUARD", "0", found).unwrap_or_default()
     });
     GUARD.0
+}
+
+/// The value of `KILN_PROCESS_BYTES`, read once: the ceiling belongs to the process, and not to a session. An invalid value
+/// is none, and [`Knobs::from_env`] reports it.
+#[allow(clippy::disallowed_methods, reason = "the one file that may read the environment")]
+pub(crate) fn process_bytes() -> Option<usize> {
+    static BYTES: LazyLock<Option<ByteSize>> = LazyLock::new(|| {
+        let found = std::env::var_os("KILN_PROCESS_BYTES");
+        value("KILN_PROCESS_BYTES", "", found).unwrap_or_default()
+    });
+    BYTES.map(|size| size.0)
 }
 
 /// Folders, in order of precedence.
@@ -538,6 +560,8 @@ mod tests {
         assert!(!format!("{secret:?}").contains("opensesame"));
         assert_eq!(with("KILN_CACHE_CAPACITY", "0").unwrap().cache_capacity, 0);
         assert_eq!(with("KILN_CACHE_BYTES", "1 GiB").unwrap().cache_bytes, ByteSize(1 << 30));
+        assert_eq!(with("KILN_PROCESS_BYTES", "2GiB").unwrap().process_bytes, Some(ByteSize(2 << 30)));
+        assert_eq!(with("KILN_PROCESS_BYTES", "").unwrap().process_bytes, None);
         assert!(with("KILN_CACHE_CHECK", "1").unwrap().cache_check);
         assert_eq!(with("KILN_TRIM_AFTER", "60").unwrap().trim_after, TrimAfter(Some(Duration::from_secs(60))));
         assert_eq!(with("KILN_TRIM_AFTER", "off").unwrap().trim_after, TrimAfter(None));
@@ -586,6 +610,7 @@ mod tests {
             ("KILN_CACHE_CAPACITY", "-1"),
             ("KILN_CACHE_BYTES", "12 potatoes"),
             ("KILN_CACHE_BYTES", "99999999999999GiB"),
+            ("KILN_PROCESS_BYTES", "most of it"),
             ("KILN_CACHE_CHECK", "yes"),
             ("KILN_TRIM_AFTER", "0"),
             ("KILN_TRIM_AFTER", "never"),

@@ -8,6 +8,7 @@
 //! language models a step at a time.
 
 pub mod batch;
+mod ceiling;
 pub mod compile;
 pub mod decoder;
 #[cfg(feature = "device")]
@@ -48,6 +49,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kiln_kernels::Parallel;
 use kiln_kernels::crash::within;
+use kiln_kernels::memory::ceiling::{Asked, check};
 use kiln_kernels::memory::{self, Refused};
 
 use crate::cache;
@@ -70,6 +72,7 @@ pub use crate::exec::ShareStats;
 pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use crate::graph::Cancel;
 pub use crate::knobs::Pack;
+pub use ceiling::ProcessMemory;
 pub use compile::Description;
 #[cfg(feature = "device")]
 pub use device::DeviceStats;
@@ -79,6 +82,7 @@ use heap::Heap;
 use idle::Idle;
 use kept::Kept;
 pub use kiln_kernels::cpu::{Numerics, Precision};
+pub use kiln_kernels::memory::ceiling::Held;
 use names::Names;
 pub use options::{RunOptions, SessionOptions, Width};
 use overrides::Overrides;
@@ -116,15 +120,17 @@ pub struct Port {
     pub has_default: bool,
 }
 
-/// When loading began, and its time limit.
+/// When loading began, its time limit, and the ceiling that it asks for.
 struct LoadClock {
     at: Instant,
     stop: Option<Stop>,
+    ceiling: Arc<Asked>,
 }
 
 impl LoadClock {
     fn now(options: &SessionOptions) -> LoadClock {
-        LoadClock { at: Instant::now(), stop: Stop::after(options.load_time_limit, options.load_cancel.clone()) }
+        let stop = Stop::after(options.load_time_limit, options.load_cancel.clone());
+        LoadClock { at: Instant::now(), stop, ceiling: ceiling::ask(options) }
     }
 }
 
@@ -137,7 +143,11 @@ fn attempt<T>(
 ) -> Result<T, SessionError> {
     let stop = clock.stop.as_ref();
     let question = stop.map(Stop::question);
-    let load = || memory::until(question.as_ref(), load);
+    // What could not be refused while it loaded, such as records, is held against the ceiling at its end.
+    let load = || {
+        memory::until(question.as_ref(), load)
+            .and_then(|loaded| check(0).map(|()| loaded).map_err(|refused| SessionError::of_refused(refused, "", stop)))
+    };
     within(&format_args!("loading model {name}"), || {
         let loaded = catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|panic| {
             Err(match Refused::of_panic(&*panic) {
@@ -202,6 +212,8 @@ pub struct Session {
     verbose: Verbose,
     trace: Option<Arc<Trace>>,
     warmed: usize,
+    /// The ceiling that it asks for while it lives.
+    ceiling: Arc<Asked>,
 }
 
 impl Session {
@@ -321,6 +333,9 @@ impl Session {
         let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };
         let kept = Arc::new(Kept::new(buffers, options, &build));
         overrides.iter().for_each(|overrides| kept.add(overrides.variants()));
+        let keeper = Arc::downgrade(&kept);
+        ceiling::join(keeper, build.cache.account());
+        ceiling::count_records(&build.records);
         let mut session = Session {
             name,
             executable,
@@ -347,6 +362,7 @@ impl Session {
             verbose: options.verbose,
             trace: options.trace.clone(),
             warmed: 0,
+            ceiling: begun.ceiling.clone(),
         };
         session.warmed = session.rehearse(begun);
         // Its time begins when loading has ended.
@@ -522,7 +538,11 @@ impl Session {
             observer,
         };
         let question = stop.map(Stop::question);
-        let run = || executable.run_into(ordered, destinations, &mut state, &resources);
+        let run = || {
+            // What other sessions could not be refused may have passed the ceiling.
+            check(0).unwrap_or_else(|refused| refused.raise());
+            executable.run_into(ordered, destinations, &mut state, &resources)
+        };
         let run = AssertUnwindSafe(|| match &question {
             Some(question) => memory::until(Some(question), run),
             None => run(),
@@ -541,7 +561,9 @@ impl Session {
         if result.is_ok() {
             self.footprint.note(usage.most_present, &self.build.records);
         }
-        self.heap.trim(&self.share);
+        if self.heap.trim(&self.share) {
+            ceiling::count_records(&self.build.records);
+        }
         result.map_err(|error| self.refused(error))
     }
 

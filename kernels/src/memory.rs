@@ -7,7 +7,9 @@
 //! [`Refused::of_panic`].
 //!
 //! Making much memory present takes seconds, so it is done in pieces, and between pieces the thread asks whether the
-//! work is still wanted ([`until`], [`is_over`]). Depends on nothing but the standard library.
+//! work is still wanted ([`until`], [`is_over`]). What a process holds in all, and may hold, is [`ceiling`]'s.
+
+pub mod ceiling;
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -26,6 +28,19 @@ pub enum Refused {
     System {
         /// Bytes that were asked for.
         bytes: usize,
+    },
+    /// It would pass the ceiling of the process, and all that can be let go has been.
+    #[error(
+        "{bytes} bytes more would pass the {limit} bytes that the process may hold; it holds {}: {held}",
+        held.total()
+    )]
+    Ceiling {
+        /// Bytes that were asked for.
+        bytes: usize,
+        /// The ceiling.
+        limit: usize,
+        /// Who holds how much.
+        held: ceiling::Held,
     },
     /// The time of the request, or of loading, was over before all of it was present.
     #[error("the time was over before {bytes} bytes of memory were there")]
@@ -147,9 +162,15 @@ pub fn try_with_capacity<T>(count: usize) -> Result<Vec<T>, Refused> {
     Ok(room)
 }
 
-/// Holds much memory against the limits of the process.
+/// Holds much memory against the limits of the process and its ceiling.
 fn check_limits(bytes: usize) -> Result<(), Refused> {
-    if bytes >= HELD_AGAINST_LIMITS && bytes > unclaimed_bytes() { Err(Refused::System { bytes }) } else { Ok(()) }
+    if bytes < HELD_AGAINST_LIMITS {
+        return Ok(());
+    }
+    if bytes > unclaimed_bytes() {
+        return Err(Refused::System { bytes });
+    }
+    ceiling::check(bytes)
 }
 
 /// Room for `count` elements, where a model decides how many. Raises [`Refused::System`] where there is none.
@@ -165,9 +186,10 @@ pub fn zeroed<T: Zeroable>(count: usize) -> Vec<T> {
     let bytes = count.saturating_mul(size_of::<T>());
     let refused = Refused::System { bytes };
     // Checked here because the allocation below multiplies without a check.
-    if bytes > isize::MAX as usize || check_limits(bytes).is_err() {
+    if bytes > isize::MAX as usize {
         refused.raise();
     }
+    hold(bytes);
     bytemuck::allocation::try_zeroed_vec(count).unwrap_or_else(|()| refused.raise())
 }
 
@@ -191,15 +213,15 @@ pub fn reserve<T>(elements: &mut Vec<T>, more: usize) {
     if more > free {
         let more = more.max(length / 2);
         let bytes = length.saturating_add(more).saturating_mul(size_of::<T>());
-        let fits = check_limits(bytes).is_ok() && elements.try_reserve_exact(more).is_ok();
-        if !fits {
+        hold(bytes);
+        if elements.try_reserve_exact(more).is_err() {
             Refused::System { bytes }.raise();
         }
     }
 }
 
 /// Holds `bytes` bytes of many small pieces against the limits of the process before the first of them is taken. Raises
-/// [`Refused::System`] where they are too many.
+/// [`Refused`] where they are too many.
 pub fn hold(bytes: usize) {
     check_limits(bytes).unwrap_or_else(|refused| refused.raise());
 }

@@ -46,8 +46,8 @@ impl EncoderDecoder {
         signature = (model, **options),
         text_signature = "(model, *, threads=None, pool=None, cache_dir=None, cache_mode=None, cache_per_model=None, \
             precision=None, numerics=None, max_isa=None, tune=None, pack=None, pack_verify=None, pack_bytes=None, \
-            rehearse=None, profile=None, error_on_cache_miss=None, memory_bytes=None, buffer_bytes=None, \
-            time_limit=None, load_time_limit=None, remote=None, remote_read_only=None)"
+            rehearse=None, profile=None, error_on_cache_miss=None, memory_bytes=None, process_bytes=None, \
+            buffer_bytes=None, time_limit=None, load_time_limit=None, remote=None, remote_read_only=None)"
     )]
     fn new(py: Python<'_>, model: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<EncoderDecoder> {
         let given =

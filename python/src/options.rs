@@ -118,6 +118,7 @@ pub(crate) fn parse(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResu
             "profile" => options.profile = option.read()?,
             "error_on_cache_miss" => options.error_on_cache_miss = option.read()?,
             "memory_bytes" => options.memory_bytes = option.read()?,
+            "process_bytes" => options.process_bytes = Some(option.read()?),
             "buffer_bytes" => options.buffer_bytes = option.read()?,
             "time_limit" => options.time_limit = Some(option.seconds()?),
             "load_time_limit" => options.load_time_limit = Some(option.seconds()?),

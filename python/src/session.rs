@@ -43,6 +43,8 @@ use crate::values;
 /// - `tune`: "off", "fast" or "full"; `rehearse`: whether plans of known shapes are made while the model loads.
 /// - `profile`: whether times by node are kept; `taps`: names of values on the way that are returned as outputs too.
 /// - `memory_bytes`: most bytes of tensors at once; `buffer_bytes`: most free bytes kept between requests.
+/// - `process_bytes`: most bytes that all sessions of the process may hold together, weights and executors among them; the
+///   least that a live session or `KILN_PROCESS_BYTES` asks for is in force.
 /// - `time_limit`, `load_time_limit`: seconds that a request and the loading may take.
 /// - `remote`: a store of records that machines share, as a URL or an object with `get(name)`, which returns bytes or
 ///   None, and `put(name, bytes)`; `remote_read_only`: whether nothing is put there.
@@ -192,8 +194,8 @@ impl Session {
         text_signature = "(model, *, external_data=None, initializers=None, threads=None, pool=None, cache_dir=None, \
             cache_mode=None, cache_per_model=None, precision=None, numerics=None, max_isa=None, tune=None, \
             pack=None, pack_verify=None, pack_bytes=None, rehearse=None, profile=None, error_on_cache_miss=None, \
-            memory_bytes=None, buffer_bytes=None, time_limit=None, load_time_limit=None, taps=None, remote=None, \
-            remote_read_only=None)"
+            memory_bytes=None, process_bytes=None, buffer_bytes=None, time_limit=None, load_time_limit=None, \
+            taps=None, remote=None, remote_read_only=None)"
     )]
     fn new(
         py: Python<'_>,

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::cpu::{Elements, Numerics, Precision};
+use kiln_kernels::memory::ceiling::check;
 use kiln_kernels::{CodeKey, CodeParts, CodeSource, Isa, KernelError, PartSet};
 
 use super::gpu::GpuCx;
@@ -104,11 +105,16 @@ impl BuildCx {
         cx: &C,
         build: Builder<K, C, BuildError>,
     ) -> Result<(Arc<K::Value>, Outcome), BuildError> {
-        if !self.records.is_complete() {
-            return self.cache.get_or_create(key, cx, build).map_err(flatten);
-        }
-        let with = BuildWith { cx, build };
-        self.cache.get_or_create(&Recalled(key.clone()), &with, recalled::<K, C>).map_err(flatten)
+        let made = if self.records.is_complete() {
+            let with = BuildWith { cx, build };
+            self.cache.get_or_create(&Recalled(key.clone()), &with, recalled::<K, C>)
+        } else {
+            self.cache.get_or_create(key, cx, build)
+        };
+        let made = made.map_err(flatten)?;
+        // One that could not be stored is in use all the same.
+        check(0).map_err(KernelError::from)?;
+        Ok(made)
     }
 }
 

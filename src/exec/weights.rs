@@ -36,7 +36,7 @@ pub struct Packed {
 }
 
 /// The memory of all packed weights.
-static MEMORY: LazyLock<Arc<BufferPool>> = LazyLock::new(|| BufferPool::new(KEPT));
+static MEMORY: LazyLock<Arc<BufferPool>> = LazyLock::new(|| BufferPool::of_weights(KEPT));
 
 fn memory() -> &'static Arc<BufferPool> {
     let _stay = stay();

@@ -24,19 +24,20 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// Counts a request, and searches for free pages after so many of new shapes. Requests of known shapes build
-    /// nothing and cost two loads.
+    /// Counts a request, and searches for free pages after some hundred of new shapes. Whether it was of new shapes: the
+    /// others build nothing and cost two loads.
     #[inline]
-    pub(super) fn trim(&self, share: &Share) {
+    pub(super) fn trim(&self, share: &Share) -> bool {
         let built = share.built();
         if self.built.load(Ordering::Relaxed) == built {
-            return;
+            return false;
         }
         self.built.store(built, Ordering::Relaxed);
         if self.shapes.fetch_add(1, Ordering::Relaxed) + 1 >= SHAPES {
             self.shapes.store(0, Ordering::Relaxed);
             Heap::trim_now();
         }
+        true
     }
 
     /// Gives what is free back to the system.

@@ -55,6 +55,12 @@ impl Idle {
         }
     }
 
+    /// Takes all states out.
+    pub(super) fn clear(&mut self) -> Vec<RunState> {
+        self.bytes = 0;
+        std::mem::take(&mut self.states).into_iter().map(|(state, _)| state).collect()
+    }
+
     pub(super) fn pop(&mut self) -> Popped {
         let (state, bytes) = self.states.pop().unwrap_or_default();
         self.bytes -= bytes;

@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use kiln_kernels::memory::ceiling::{self, Keeps, Spare};
+
+use super::ceiling::sweep_records;
 use super::idle::{Idle, Popped};
 use super::janitor::{self, Rests};
 use super::options::SessionOptions;
@@ -48,6 +51,8 @@ pub(super) struct Kept {
     usual: AtomicUsize,
     /// The time of the executors' account when the session shed last.
     shed_at: AtomicU64,
+    /// When the last request began, where the process has a ceiling.
+    used_at: AtomicU64,
     /// Whether the janitor looks at it.
     is_watched: AtomicBool,
     /// The process that it began in: there is no janitor for it in another one.
@@ -70,6 +75,7 @@ impl Kept {
             before: AtomicUsize::new(0),
             usual: AtomicUsize::new(0),
             shed_at: AtomicU64::new(0),
+            used_at: AtomicU64::new(0),
             is_watched: AtomicBool::new(false),
             origin: Origin::here(),
         }
@@ -82,6 +88,9 @@ impl Kept {
 
     /// A state for a request.
     pub(super) fn begin(&self, idle: &Mutex<Idle>) -> RunState {
+        if ceiling::limit().is_some() {
+            self.used_at.store(ceiling::tick(), Ordering::Relaxed);
+        }
         let Popped { state, bytes, is_alone } = lock(idle).pop();
         if is_alone {
             self.before.store(self.buffers.lent_bytes().saturating_sub(bytes), Ordering::Relaxed);
@@ -155,6 +164,34 @@ impl Kept {
         if let Some(after) = self.after.filter(|_| self.origin.is_here()) {
             janitor::clear(Instant::now() + after);
         }
+    }
+}
+
+impl Keeps for Kept {
+    fn used_at(&self) -> u64 {
+        self.used_at.load(Ordering::Relaxed)
+    }
+
+    fn let_go(&self, spare: Spare, bytes: usize) -> bool {
+        match spare {
+            Spare::Memory => {
+                sweep_records();
+                self.buffers.trim();
+                false
+            }
+            Spare::States => {
+                // Dropped outside of the locks.
+                drop(self.each_idle(Idle::clear));
+                self.buffers.trim();
+                false
+            }
+            Spare::Plans => self.plans.as_ref().is_some_and(|plans| plans.let_go(bytes)),
+            Spare::Executors => self.executors.let_go(bytes),
+        }
+    }
+
+    fn plans(&self) -> usize {
+        self.plans.as_ref().map_or(0, Cache::bytes)
     }
 }
 

@@ -99,6 +99,11 @@ pub struct SessionOptions {
     pub buffer_bytes: usize,
     /// Most bytes of tensors that all requests together may hold; a few bytes of model can demand any number.
     pub memory_bytes: usize,
+    /// Most bytes that the process may hold, in all sessions together: executors, code, plans, packed weights that are
+    /// not mapped, tensors, scratch and records ([`ProcessMemory`](super::ProcessMemory)). What would pass it is refused
+    /// once all that can be let go has been. The least value of the live sessions' options and of `KILN_PROCESS_BYTES`
+    /// is in force; `None` asks for no limit.
+    pub process_bytes: Option<usize>,
     /// How long a session rests before it gives memory back to the system beyond what its last requests used, and how
     /// long after a session is gone what it has left free goes; `None` is never. One thread of the process does so, only
     /// while there is something to give back.
@@ -201,6 +206,7 @@ impl Default for SessionOptions {
             // Enough for the widest point of the networks that we measure, in several requests at once.
             buffer_bytes: 1 << 30,
             memory_bytes: crate::tensor::installed_bytes(),
+            process_bytes: None,
             // Longer than pauses between requests of one user, shorter than what monitors call use.
             trim_after: Some(Duration::from_secs(5)),
             profile: false,
@@ -246,6 +252,7 @@ impl SessionOptions {
             cache_dir: knobs.cache_dir.clone().or_else(crate::record::default_folder),
             cache_limits: Limits { entries: knobs.cache_capacity, bytes: knobs.cache_bytes.0 },
             cache_check: knobs.cache_check,
+            process_bytes: knobs.process_bytes.map(|size| size.0),
             trim_after: knobs.trim_after.0,
             verbose: Verbose { create: knobs.verbose.create, exec: knobs.verbose.exec },
             profiler: knobs.perf,

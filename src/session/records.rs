@@ -132,7 +132,7 @@ impl Session {
     pub fn load_cache(&self, path: &Path, kind: CacheKind) -> Result<LoadReport, RecordError> {
         let report = self.build.records.load_from(path, self.engine().fingerprint(), |family| kind.holds(family))?;
         if report.taken > 0 {
-            self.rehearse(&LoadClock { at: Instant::now(), stop: None });
+            self.rehearse(&LoadClock { at: Instant::now(), stop: None, ceiling: self.ceiling.clone() });
         }
         Ok(report)
     }

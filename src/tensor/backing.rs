@@ -60,7 +60,12 @@ impl Backing {
     }
 
     fn of(path: &Path, source: Source) -> Arc<Backing> {
-        Arc::new(Backing { path: path.to_owned(), source, pool: BufferPool::new(KEPT), failed: Mutex::new(None) })
+        Arc::new(Backing {
+            path: path.to_owned(),
+            source,
+            pool: BufferPool::of_weights(KEPT),
+            failed: Mutex::new(None),
+        })
     }
 
     /// The path, for messages.

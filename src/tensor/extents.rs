@@ -6,6 +6,7 @@
 //! address, so that equal requests get equal addresses. Depends on no tensor.
 
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
+use kiln_kernels::memory::ceiling::{self, Full, Holder};
 use kiln_kernels::memory::unclaimed_bytes;
 
 use super::system::{Missing, make_present, reserve};
@@ -30,6 +31,8 @@ pub(super) struct FreeExtents {
     present_bytes: usize,
     /// The maximum of `present_bytes`.
     most_present: usize,
+    /// What bytes that are present are counted for.
+    holder: Holder,
 }
 
 /// Extents by address, no two of which meet.
@@ -45,6 +48,12 @@ pub(super) struct Found {
 }
 
 impl FreeExtents {
+    /// Nothing yet; what becomes present is counted for that holder.
+    pub(super) fn of(holder: Holder) -> FreeExtents {
+        let (present, absent) = (Apart::default(), Apart::default());
+        FreeExtents { present, absent, bytes: 0, present_bytes: 0, most_present: 0, holder }
+    }
+
     /// Bytes that are free and present.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -56,35 +65,43 @@ impl FreeExtents {
     }
 
     /// An extent of that many bytes; `None` if the system gives no more address space.
-    pub(super) fn take(&mut self, bytes: usize) -> Option<Found> {
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] where pages are missing that the process may not hold.
+    pub(super) fn take(&mut self, bytes: usize) -> Result<Option<Found>, Full> {
         if let Some(present) = self.present.take_tightest(bytes) {
             self.bytes -= bytes;
-            return Some(Found { present, fresh: None });
+            return Ok(Some(Found { present, fresh: None }));
         }
-        self.grow(bytes).or_else(|| {
-            let ahead = bytes.max(RESERVED.min(unclaimed_bytes() / SHARE));
-            let stretch = reserve(ahead).or_else(|_| reserve(bytes)).or_else(|_| {
-                self.unmap_free();
-                reserve(bytes)
-            });
-            self.absent.insert(stretch.ok()?);
-            self.grow(bytes)
-        })
+        if let Some(found) = self.grow(bytes)? {
+            return Ok(Some(found));
+        }
+        let ahead = bytes.max(RESERVED.min(unclaimed_bytes() / SHARE));
+        let stretch = reserve(ahead).or_else(|_| reserve(bytes)).or_else(|_| {
+            self.unmap_free();
+            reserve(bytes)
+        });
+        let Ok(stretch) = stretch else { return Ok(None) };
+        self.absent.insert(stretch);
+        self.grow(bytes)
     }
 
     /// Drops all free memory. Address space of stretches that are free as a whole goes back to the system.
     fn unmap_free(&mut self) {
-        self.present_bytes -= self.bytes;
-        self.bytes = 0;
+        let unmapped = std::mem::take(&mut self.bytes);
+        self.present_bytes -= unmapped;
         for extent in self.present.0.drain(..).chain(self.absent.0.drain(..)) {
             extent.unmap();
         }
+        ceiling::give_back(self.holder, unmapped);
     }
 
     /// Takes an extent back whose pages were to be present, of which only the first are.
     pub(super) fn insert_missing(&mut self, mut extent: Extent, present: usize) {
         let absent = extent.split_off(present);
         self.present_bytes = self.present_bytes.saturating_sub(absent.len());
+        ceiling::give_back(self.holder, absent.len());
         self.insert(extent);
         self.absent.insert(absent);
     }
@@ -100,9 +117,15 @@ impl FreeExtents {
     }
 
     /// A free extent, with the missing pages after it.
-    fn grow(&mut self, bytes: usize) -> Option<Found> {
+    fn grow(&mut self, bytes: usize) -> Result<Option<Found>, Full> {
         let length_before = |absent: &Extent| self.present.before(absent).map_or(0, |at| self.present.0[at].len());
-        let at = self.absent.0.iter().position(|absent| absent.len() + length_before(absent) >= bytes)?;
+        let fits = |absent: &Extent| absent.len() + length_before(absent) >= bytes;
+        let Some(at) = self.absent.0.iter().position(fits) else { return Ok(None) };
+        let absent = &self.absent.0[at];
+        // Whole huge pages: the rest of one becomes present anyway.
+        let end = (absent.address() + (bytes - length_before(absent))).next_multiple_of(HUGE_PAGE);
+        let missing = (end - absent.address()).min(absent.len());
+        ceiling::take(self.holder, missing)?;
         let mut fresh = self.absent.0.remove(at);
         let present = match self.present.before(&fresh) {
             Some(before) => self.present.0.remove(before),
@@ -112,13 +135,11 @@ impl FreeExtents {
             }
         };
         self.bytes -= present.len();
-        // Whole huge pages: the rest of one becomes present anyway.
-        let missing = bytes - present.len();
-        let rest = fresh.split_off((fresh.address() + missing).next_multiple_of(HUGE_PAGE) - fresh.address());
+        let rest = fresh.split_off(missing);
         self.absent.insert(rest);
         self.present_bytes += fresh.len();
         self.most_present = self.most_present.max(self.present_bytes);
-        Some(Found { present, fresh: Some(fresh) })
+        Ok(Some(Found { present, fresh: Some(fresh) }))
     }
 
     /// Takes an extent with present pages back.
@@ -144,7 +165,15 @@ impl FreeExtents {
 
     /// Takes a discarded extent back.
     pub(super) fn insert_absent(&mut self, extent: Extent) {
+        ceiling::give_back(self.holder, extent.len());
         self.absent.insert(extent);
+    }
+}
+
+impl Drop for FreeExtents {
+    /// All of it is free then: a pool lives as long as what it has lent.
+    fn drop(&mut self) {
+        ceiling::give_back(self.holder, self.present_bytes);
     }
 }
 

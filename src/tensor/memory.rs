@@ -5,6 +5,7 @@
 //! be most of the time of a kernel that writes as fast as memory allows.
 
 use kiln_kernels::extent::{Extent, Foreign, ForeignMut};
+use kiln_kernels::memory::ceiling::{Claim, Holder};
 use kiln_kernels::memory::{Refused, try_with_capacity};
 
 use super::slab::Slot;
@@ -25,13 +26,16 @@ const MAPPED: usize = 1 << 16;
 
 /// At least as many bytes as requested, rounded up to whole cache lines, and aligned to them.
 #[derive(Debug)]
+#[expect(dead_code, reason = "claims are held for as long as the memory they count, and never read")]
 pub(super) enum Memory {
     /// From the heap.
-    Heap(Vec<Line>),
+    Heap(Vec<Line>, Claim),
     /// A slot for small tensors.
-    Slot(Slot),
-    /// A piece of reserved address space whose pages are present; or exactly the requested bytes, between pages that
-    /// fault.
+    Slot(Slot, Claim),
+    /// A mapping of its own whose pages are present.
+    Mapped(Extent, Claim),
+    /// A piece of a pool's address space whose pages are present, which the pool has counted; or exactly the requested
+    /// bytes, between pages that fault.
     Piece(Extent),
     /// A caller's, lent to be read and never written: who writes copies first ([`Memory::own`]).
     Foreign(Foreign),
@@ -41,7 +45,7 @@ pub(super) enum Memory {
 
 impl Default for Memory {
     fn default() -> Memory {
-        Memory::Heap(Vec::new())
+        Memory::Heap(Vec::new(), Claim::none(Holder::Tensors))
     }
 }
 
@@ -59,7 +63,7 @@ impl Memory {
         if lines * LINE >= MAPPED {
             return Memory::mapped(lines * LINE);
         }
-        let mut memory = Memory::small(lines)?;
+        let mut memory = Memory::small(lines, Holder::Tensors)?;
         memory.bytes_mut().fill(0);
         Ok(memory)
     }
@@ -70,35 +74,38 @@ impl Memory {
         Extent::guarded(bytes, flush).ok().map(Memory::Piece)
     }
 
-    /// That many lines and hardly more, with arbitrary contents; less than mapped memory.
+    /// That many lines and hardly more, with arbitrary contents, counted for that holder; less than mapped memory.
     ///
     /// # Errors
     ///
-    /// Where the system has not as much.
-    pub(super) fn small(lines: usize) -> Result<Memory, Refused> {
-        if let Some(slot) = Slot::take(lines * LINE) {
-            return Ok(Memory::Slot(slot));
+    /// Where the system has not as much, or the process may hold no more.
+    pub(super) fn small(lines: usize, holder: Holder) -> Result<Memory, Refused> {
+        let bytes = lines * LINE;
+        let claim = Claim::of(holder, Slot::bytes_for(bytes).unwrap_or(bytes))?;
+        if let Some(slot) = Slot::take(bytes) {
+            return Ok(Memory::Slot(slot, claim));
         }
         let mut heap = try_with_capacity(lines)?;
         heap.resize(lines, Line([0; LINE]));
-        Ok(Memory::Heap(heap))
+        Ok(Memory::Heap(heap, claim))
     }
 
     /// Mapped memory, whose pages are present.
     fn mapped(len: usize) -> Result<Memory, Refused> {
+        let claim = Claim::of(Holder::Tensors, len)?;
         let mut extent = reserve(len)?;
         // The rest of the last page is never touched, and is unmapped with the mapping.
         drop(extent.split_off(len));
         make_present(&mut extent).map_err(|missing| missing.refused)?;
-        Ok(Memory::Piece(extent))
+        Ok(Memory::Mapped(extent, claim))
     }
 
     /// All bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
-            Memory::Heap(lines) => bytemuck::cast_slice(lines),
-            Memory::Slot(slot) => slot.bytes(),
-            Memory::Piece(extent) => extent.bytes(),
+            Memory::Heap(lines, _) => bytemuck::cast_slice(lines),
+            Memory::Slot(slot, _) => slot.bytes(),
+            Memory::Mapped(extent, _) | Memory::Piece(extent) => extent.bytes(),
             Memory::Foreign(foreign) => foreign.bytes(),
             Memory::ForeignMut(foreign) => foreign.bytes(),
         }
@@ -118,9 +125,9 @@ impl Memory {
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         self.own();
         match self {
-            Memory::Heap(lines) => bytemuck::cast_slice_mut(lines),
-            Memory::Slot(slot) => slot.bytes_mut(),
-            Memory::Piece(extent) => extent.bytes_mut(),
+            Memory::Heap(lines, _) => bytemuck::cast_slice_mut(lines),
+            Memory::Slot(slot, _) => slot.bytes_mut(),
+            Memory::Mapped(extent, _) | Memory::Piece(extent) => extent.bytes_mut(),
             Memory::ForeignMut(foreign) => foreign.bytes_mut(),
             // A copy of its own was made above.
             Memory::Foreign(_) => &mut [],

@@ -8,6 +8,9 @@
 //! Much large memory beyond the bound goes back to the system on [another thread](leaving). Until then it is free
 //! memory of the pool as the rest, and the first to be lent.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
@@ -15,6 +18,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use kiln_kernels::Parallel;
 use kiln_kernels::extent::leaving::{self, Leaving};
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
+use kiln_kernels::memory::ceiling::{self, Holder, Keeps, Spare};
 use kiln_kernels::memory::{Refused, is_over};
 use kiln_kernels::parallel::for_each_chunk;
 
@@ -34,6 +38,8 @@ pub struct BufferPool {
     peak: AtomicUsize,
     /// The most that may be lent at once.
     most: usize,
+    /// What its memory is counted for.
+    holder: Holder,
     /// About how many bytes are on their way back to the system.
     leaving: Arc<AtomicUsize>,
     /// This pool, for who gives its memory back.
@@ -107,9 +113,22 @@ impl BufferPool {
     /// refused ([`TensorError::Memory`](super::TensorError::Memory)) instead of ending the process.
     #[must_use]
     pub fn bounded(limit: usize, most: usize) -> Arc<BufferPool> {
-        let free = Mutex::new(Free { limit, ..Free::default() });
+        BufferPool::of(Holder::Tensors, limit, most)
+    }
+
+    /// A pool of packed weights or constants of models. Its free memory goes where the process may hold no more.
+    #[must_use]
+    pub fn of_weights(limit: usize) -> Arc<BufferPool> {
+        let pool = BufferPool::of(Holder::Weights, limit, installed_bytes());
+        let keeper: Weak<dyn Keeps> = pool.this.clone();
+        ceiling::keep(keeper);
+        pool
+    }
+
+    fn of(holder: Holder, limit: usize, most: usize) -> Arc<BufferPool> {
+        let free = Mutex::new(Free { limit, extents: FreeExtents::of(holder), ..Free::default() });
         let (lent, peak, leaving) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::default());
-        Arc::new_cyclic(|this| BufferPool { free, lent, peak, most, leaving, this: this.clone() })
+        Arc::new_cyclic(|this| BufferPool { free, lent, peak, most, holder, leaving, this: this.clone() })
     }
 
     /// Counts memory that is lent from now on.
@@ -146,13 +165,17 @@ impl BufferPool {
 
     fn lend_close(&self, bytes: usize) -> Result<Memory, Refused> {
         self.await_room(bytes)?;
-        let mut free = self.lock();
-        let found = free.extents.take(bytes).ok_or(Refused::System { bytes })?;
-        let (mut extent, rest) = found.divide(bytes);
-        // Before the pages are present, which takes long, so that another thread meanwhile continues in this one's last
-        // huge page.
-        free.extents.insert(rest);
-        self.bound(free);
+        let found = ceiling::within(|| {
+            let mut free = self.lock();
+            let Some(found) = free.extents.take(bytes)? else { return Ok(None) };
+            let (extent, rest) = found.divide(bytes);
+            // Before the pages are present, which takes long, so that another thread meanwhile continues in this one's
+            // last huge page.
+            free.extents.insert(rest);
+            self.bound(free);
+            Ok(Some(extent))
+        })?;
+        let mut extent = found.ok_or(Refused::System { bytes })?;
         match make_present(&mut extent) {
             Ok(()) => Ok(Memory::Piece(extent)),
             Err(missing) => Err(self.take_back(extent, missing)),
@@ -194,12 +217,12 @@ impl BufferPool {
     fn lend_small(&self, lines: usize, slack: usize) -> Result<Memory, Refused> {
         let bytes = lines * LINE;
         let found = self.lock().find(bytes, bytes * slack);
-        found.map_or_else(|| Memory::small(lines), Ok)
+        found.map_or_else(|| Memory::small(lines, self.holder), Ok)
     }
 
     fn lend_large(&self, bytes: usize) -> Result<Memory, Refused> {
         self.await_room(bytes)?;
-        let found = self.lock().extents.take(bytes).ok_or(Refused::System { bytes })?;
+        let found = ceiling::within(|| self.lock().extents.take(bytes))?.ok_or(Refused::System { bytes })?;
         // Outside of the lock: fresh pages take long.
         match found.populate_part(bytes) {
             Ok((extent, None)) => Ok(Memory::Piece(extent)),
@@ -252,7 +275,8 @@ impl BufferPool {
         if bytes < LARGE || bytes <= free.extents.bytes() {
             return;
         }
-        let Some(found) = free.extents.take(bytes) else { return };
+        // It is made ready where there is room, and nothing is let go for it.
+        let Ok(Some(found)) = free.extents.take(bytes) else { return };
         drop(free);
         let (present, fresh) = found.pieces(PIECE);
         let mut pieces: Vec<(Extent, usize)> = fresh.into_iter().map(|piece| (piece, 0)).collect();
@@ -413,6 +437,23 @@ impl BufferPool {
     }
 }
 
+impl Keeps for BufferPool {
+    fn used_at(&self) -> u64 {
+        0
+    }
+
+    fn let_go(&self, spare: Spare, _: usize) -> bool {
+        if spare == Spare::Memory {
+            self.trim();
+        }
+        false
+    }
+
+    fn plans(&self) -> usize {
+        0
+    }
+}
+
 impl Free {
     /// Bytes of large memory beyond the limit.
     fn excess(&self) -> usize {
@@ -458,318 +499,4 @@ fn rounded(lines: usize) -> usize {
         return lines;
     }
     lines.next_multiple_of(1 << (lines.ilog2() - 3))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-    use std::time::{Duration, Instant};
-
-    use super::*;
-    use crate::tensor::Buffer;
-
-    fn lent(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
-        Buffer::lent(pool, bytes).unwrap()
-    }
-
-    fn lent_to_keep(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
-        Buffer::lent_to_keep(pool, bytes).unwrap()
-    }
-
-    fn address(buffer: &Buffer) -> usize {
-        buffer.bytes().as_ptr().addr()
-    }
-
-    #[test]
-    fn classes_are_monotone_and_at_most_an_eighth_larger() {
-        let mut last = 0;
-        for lines in 1..100_000 {
-            let size = rounded(lines);
-            assert!(size >= lines && size <= lines + lines / 8 + 1, "{lines} became {size}");
-            assert_eq!(rounded(size), size, "a class size is its own class");
-            assert!(size >= last, "{lines}");
-            last = size;
-        }
-    }
-
-    #[test]
-    fn freed_memory_is_lent_again() {
-        let pool = BufferPool::new(1 << 20);
-        let first = lent(&pool, 1000);
-        let place = address(&first);
-        drop(first);
-        assert_eq!(pool.free_bytes(), 1024);
-        assert_eq!(address(&lent(&pool, 1010)), place);
-        assert_eq!(pool.free_bytes(), 1024);
-    }
-
-    #[test]
-    fn large_memory_is_divided_anew_for_other_sizes() {
-        let pool = BufferPool::new(1 << 26);
-        let buffers = [3 << 20, 2 << 20, 3 << 20].map(|bytes| lent(&pool, bytes));
-        let places: Vec<usize> = buffers.iter().map(address).collect();
-        drop(buffers);
-        assert_eq!(pool.free_bytes(), 8 << 20);
-        let whole = lent(&pool, 8 << 20);
-        assert_eq!((address(&whole), pool.free_bytes()), (places[0], 0), "three neighbours became one");
-        drop(whole);
-        let parts: Vec<Buffer> = (0..8).map(|_| lent(&pool, 1 << 20)).collect();
-        assert_eq!(pool.free_bytes(), 0, "and one became eight");
-        drop(parts);
-        assert_eq!(pool.free_bytes(), 8 << 20);
-    }
-
-    #[test]
-    fn kept_buffers_lie_close_whatever_is_asked_for_at_once() {
-        let pool = BufferPool::new(8 << 20);
-        let bytes = (2 << 20) + (1 << 18);
-        let buffers: Vec<Buffer> = std::thread::scope(|scope| {
-            let ask = || (0..16).map(|_| lent_to_keep(&pool, bytes)).collect::<Vec<_>>();
-            let threads = [scope.spawn(ask), scope.spawn(ask)];
-            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-        });
-        let places: Vec<usize> = buffers.iter().map(address).collect();
-        let span = places.iter().max().unwrap() + bytes - places.iter().min().unwrap();
-        assert_eq!(span, 32 * bytes, "nothing lies between them");
-        assert!(pool.most_present() <= 32 * bytes + HUGE_PAGE);
-        assert_eq!(lent_to_keep(&pool, 100).bytes().len(), 128);
-        assert!(lent_to_keep(&pool, 0).is_empty());
-        drop(buffers);
-        assert!(pool.free_bytes() <= 8 << 20);
-    }
-
-    #[test]
-    fn memory_is_prepared_for_as_long_as_it_is_wanted() {
-        let pool = BufferPool::new(1 << 30);
-        let asked = AtomicUsize::new(0);
-        pool.prepare(10 * PIECE, &kiln_kernels::Serial, &|| asked.fetch_add(1, Ordering::Relaxed) < 3);
-        assert_eq!(pool.free_bytes(), 3 * PIECE);
-        pool.prepare(10 * PIECE, &kiln_kernels::Serial, &|| false);
-        assert_eq!(pool.free_bytes(), 3 * PIECE, "what is present stays so");
-        let all = lent(&pool, 10 * PIECE);
-        drop(all);
-        assert_eq!(pool.free_bytes(), 10 * PIECE);
-    }
-
-    #[test]
-    fn a_larger_size_adds_only_the_pages_that_are_missing() {
-        let pool = BufferPool::new(1 << 26);
-        let first = lent(&pool, 6 << 20);
-        let place = address(&first);
-        drop(first);
-        let larger = lent(&pool, 10 << 20);
-        assert_eq!((address(&larger), pool.free_bytes()), (place, 0));
-    }
-
-    #[test]
-    fn prepared_memory_is_what_is_lent_and_no_more_than_the_pool_keeps() {
-        let pool = BufferPool::new(8 << 20);
-        pool.prepare(6 << 20, &kiln_kernels::Serial, &|| true);
-        assert_eq!((pool.free_bytes(), pool.most_present()), (6 << 20, 6 << 20));
-        drop([lent(&pool, 4 << 20), lent(&pool, 2 << 20)]);
-        pool.prepare(5 << 20, &kiln_kernels::Serial, &|| true);
-        assert_eq!(pool.most_present(), 6 << 20, "nothing had to be added");
-        let more = lent(&pool, 7 << 20);
-        assert_eq!(pool.most_present(), 8 << 20, "what is missing comes in whole huge pages");
-        drop(more);
-        pool.prepare(100 << 20, &kiln_kernels::Serial, &|| true);
-        assert!(pool.free_bytes() <= 8 << 20);
-    }
-
-    #[test]
-    fn buffers_in_use_lie_apart_whatever_was_freed_between_them() {
-        let pool = BufferPool::new(1 << 24);
-        let mut seed = 3u32;
-        let mut next = |below: usize| {
-            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (seed >> 8) as usize % below
-        };
-        let mut held: Vec<(Buffer, u8)> = Vec::new();
-        for round in 0..2000 {
-            if held.len() > 12 || (!held.is_empty() && next(2) == 0) {
-                let (buffer, mark) = held.swap_remove(next(held.len()));
-                assert!(buffer.bytes().iter().step_by(4096).all(|&byte| byte == mark));
-                assert_eq!(buffer.bytes().last(), Some(&mark));
-            } else {
-                let mark = (round % 251) as u8;
-                let mut buffer = lent(&pool, 1 + next(4 << 20));
-                buffer.bytes_mut().fill(mark);
-                held.push((buffer, mark));
-            }
-            assert!(pool.free_bytes() <= 1 << 24);
-        }
-        drop(held);
-        assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn a_trimmed_pool_has_nothing_free_and_keeps_what_comes_back() {
-        let pool = BufferPool::new(1 << 26);
-        let held = lent(&pool, 3 << 20);
-        drop([lent(&pool, 1000), lent(&pool, 5 << 20)]);
-        assert!(pool.free_bytes() > 0);
-        pool.trim();
-        assert_eq!(pool.free_bytes(), 0);
-        drop(held);
-        assert!(pool.free_bytes() >= 3 << 20);
-    }
-
-    #[test]
-    fn a_pool_is_trimmed_to_what_is_wanted_for_as_long_as_that_goes_on() {
-        let pool = BufferPool::new(1 << 30);
-        let held = lent(&pool, 3 << 20);
-        drop([lent(&pool, 1000), lent(&pool, 5 << 20), lent(&pool, 200 << 20)]);
-        let Usage { peak, free, .. } = pool.usage();
-        assert_eq!(peak, (208 << 20) + 1024);
-        assert!(free >= 205 << 20);
-        assert_eq!(pool.usage().peak, 3 << 20, "since the look before");
-        pool.trim_to(0, &|| false);
-        assert_eq!(pool.free_bytes(), free);
-        let asked = AtomicUsize::new(0);
-        pool.trim_to(0, &|| asked.fetch_add(1, Ordering::Relaxed) < 2);
-        assert_eq!(pool.free_bytes(), free - 2 * leaving::PIECE, "a piece at a time");
-        pool.trim_to(7 << 20, &|| true);
-        assert_eq!(pool.free_bytes(), 7 << 20);
-        pool.trim_to(0, &|| true);
-        assert_eq!((pool.free_bytes(), pool.lent_bytes()), (0, 3 << 20));
-        drop(held);
-        assert!(pool.free_bytes() >= 3 << 20);
-    }
-
-    #[test]
-    fn a_full_pool_lets_the_oldest_go() {
-        let pool = BufferPool::new(512);
-        drop(lent(&pool, 1000));
-        assert_eq!(pool.free_bytes(), 0, "more than the pool may hold");
-        let buffers = [64, 128, 256, 192].map(|bytes| lent(&pool, bytes));
-        drop(buffers);
-        assert_eq!(pool.free_bytes(), 256 + 192, "the first two went first");
-    }
-
-    #[test]
-    fn large_memory_beyond_the_limit_goes_back_to_the_system() {
-        let pool = BufferPool::new(3 << 20);
-        drop([lent(&pool, 2 << 20), lent(&pool, 2 << 20)]);
-        assert_eq!(pool.free_bytes(), 3 << 20);
-        drop([lent(&pool, 4 << 20), lent(&pool, 2 << 20)]);
-        assert_eq!(pool.free_bytes(), 3 << 20);
-        pool.retire();
-        assert_eq!(pool.free_bytes(), 0);
-        drop(lent(&pool, 2 << 20));
-        assert_eq!(pool.free_bytes(), 0, "nothing is kept any more");
-    }
-
-    /// Work of the thread that gives memory back, which takes until the test lets it end.
-    struct Gate(mpsc::Receiver<()>);
-
-    impl Leaving for Gate {
-        fn give_piece(&mut self) -> bool {
-            self.0.recv().is_ok()
-        }
-
-        fn bytes(&self) -> usize {
-            0
-        }
-    }
-
-    /// Keeps all that is left to the thread meanwhile from being given back, until the sender is dropped.
-    fn closed() -> mpsc::Sender<()> {
-        let (open, gate) = mpsc::channel();
-        leaving::leave(Box::new(Gate(gate)));
-        open
-    }
-
-    /// Waits until the pool has so much free memory and none on its way.
-    fn await_free(pool: &BufferPool, bytes: usize) {
-        let begun = Instant::now();
-        while pool.free_bytes() > bytes || leaving_bytes(pool) > 0 {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{} bytes stay", pool.free_bytes());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(pool.free_bytes(), bytes);
-    }
-
-    fn leaving_bytes(pool: &BufferPool) -> usize {
-        pool.leaving.load(Ordering::Relaxed)
-    }
-
-    #[test]
-    fn much_memory_beyond_the_limit_is_on_its_way_when_it_has_been_given_back() {
-        let pool = BufferPool::new(3 << 20);
-        let buffer = lent(&pool, 256 << 20);
-        let place = address(&buffer);
-        let open = closed();
-        drop(buffer);
-        assert_eq!((pool.free_bytes(), leaving_bytes(&pool)), (256 << 20, 253 << 20), "it is on its way");
-        let again = lent(&pool, 200 << 20);
-        assert_eq!((address(&again), pool.free_bytes()), (place, 56 << 20), "and is lent before it is gone");
-        drop(again);
-        assert_eq!((pool.free_bytes(), pool.most_present()), (256 << 20, 256 << 20));
-        drop(open);
-        await_free(&pool, 3 << 20);
-        assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn memory_on_its_way_is_given_back_at_once_by_who_trims_and_by_who_needs_the_room() {
-        let pool = BufferPool::bounded(0, 300 << 20);
-        let open = closed();
-        for _ in 0..3 {
-            drop(lent(&pool, 200 << 20));
-            drop(lent(&pool, 280 << 20));
-            drop(lent_to_keep(&pool, 290 << 20));
-        }
-        assert!(pool.most_present() <= 300 << 20, "memory on its way counts: {}", pool.most_present());
-        drop([lent(&pool, 100 << 20), lent(&pool, 100 << 20)]);
-        assert!(pool.free_bytes() >= 200 << 20);
-        pool.trim();
-        assert_eq!(pool.free_bytes(), 0);
-        drop(open);
-        await_free(&pool, 0);
-    }
-
-    #[test]
-    fn work_that_is_over_leaves_what_it_had_got_and_returns() {
-        let pool = BufferPool::bounded(0, 2 << 30);
-        let asked = AtomicUsize::new(0);
-        let after = move || asked.fetch_add(1, Ordering::Relaxed) >= 200;
-        let is_over: kiln_kernels::memory::IsOver = Arc::new(after);
-        let open = closed();
-        let ended = kiln_kernels::memory::until(Some(&is_over), || pool.lend(1 << 30, 1).map(drop));
-        assert_eq!(ended, Err(Refused::Over { bytes: 1 << 30 }));
-        let left = pool.free_bytes();
-        assert!((100 << 20..512 << 20).contains(&left), "{left} bytes were present, and are on their way");
-        assert_eq!((pool.lent.load(Ordering::Relaxed), leaving_bytes(&pool)), (0, left));
-        // Nor does it give back what it would need the room of.
-        let tight = BufferPool::bounded(0, 300 << 20);
-        drop(lent(&tight, 200 << 20));
-        let ended = kiln_kernels::memory::until(Some(&is_over), || tight.lend(280 << 20, 1).map(drop));
-        assert_eq!((ended, tight.free_bytes()), (Err(Refused::Over { bytes: 280 << 20 }), 200 << 20));
-        drop(open);
-        await_free(&pool, 0);
-        await_free(&tight, 0);
-    }
-
-    #[test]
-    fn eight_callers_have_no_more_at_a_time_than_the_pool_may_lend() {
-        let (each, callers) = (72 << 20, 8);
-        let pool = BufferPool::bounded(0, callers * each);
-        std::thread::scope(|scope| {
-            for caller in 0..callers {
-                let pool = &pool;
-                scope.spawn(move || {
-                    for round in 0..20 {
-                        let mut buffer = lent(pool, each - (((caller + round) % 3) << 20));
-                        buffer.bytes_mut()[..100].fill(caller as u8);
-                        std::thread::yield_now();
-                        assert!(buffer.bytes()[..100].iter().all(|&byte| byte == caller as u8));
-                    }
-                });
-            }
-        });
-        // Each may be a huge page larger, and callers that ask at the same time may each find the same room.
-        assert!(pool.most_present() <= 2 * callers * each, "{}", pool.most_present());
-        await_free(&pool, 0);
-        assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
-    }
 }

@@ -78,6 +78,11 @@ fn lock(class: usize) -> MutexGuard<'static, Class> {
 }
 
 impl Slot {
+    /// Bytes of the slot that [`Slot::take`] gives for that many; `None` if no slots have such a size.
+    pub(super) fn bytes_for(bytes: usize) -> Option<usize> {
+        class_of(bytes).map(size_of)
+    }
+
     /// A slot of at least that many bytes, with arbitrary contents; `None` if no slots have such a size or the system
     /// has no memory.
     pub(super) fn take(bytes: usize) -> Option<Slot> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use kiln_kernels::extent::{Extent, leaving};
-use kiln_kernels::memory::{Refused, is_over, unclaimed_bytes};
+use kiln_kernels::memory::{Refused, ceiling, is_over, unclaimed_bytes};
 
 use crate::fork::stay;
 
@@ -51,6 +51,12 @@ pub(super) fn make_present(extent: &mut Extent) -> Result<(), Missing> {
     let bytes = extent.len();
     if bytes >= HELD_AGAINST_MACHINE {
         check_machine(bytes).map_err(|refused| Missing { present: 0, refused })?;
+    }
+    // What pools that are gone have left on its way is counted no more and is there still.
+    while ceiling::limit().is_some_and(|limit| ceiling::bytes() + leaving::bytes() > limit) && leaving::give_piece() {
+        if is_over() {
+            return Err(Missing { present: 0, refused: Refused::Over { bytes } });
+        }
     }
     match extent.populate_wanted() {
         present if present < bytes => Err(Missing { present, refused: Refused::Over { bytes } }),

@@ -1,10 +1,12 @@
 //! The bound on what is kept of shapes, as the system sees it: a process that serves shapes that never return stays as large as
-//! its limit says. Our own counters are not asked. `rest` is about what goes when no more requests come.
+//! its limit says. Our own counters are not asked. `rest` is about what goes when no more requests come, `ceiling` about the one limit
+//! over all sessions.
 //!
 //! Each operator has a process of its own, so that nothing else's memory counts. Usually some thousand shapes are served, and
 //! memory must not grow once the cache is full; 100,000 of each, at 16 MiB and in no more than 32 MiB besides:
 //! `cargo test --release --test bounds -- --ignored --nocapture a_hundred_thousand_shapes`.
 
+mod ceiling;
 mod operators;
 mod rest;
 

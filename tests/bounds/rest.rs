@@ -57,7 +57,7 @@ fn options(after: Option<Duration>) -> SessionOptions {
 }
 
 /// A network of `blocks` blocks of two convolutions of 16 channels; models of other numbers have other weights.
-fn network(model: usize, blocks: usize) -> Graph {
+pub(super) fn network(model: usize, blocks: usize) -> Graph {
     let mut graph = GraphBuilder::new(&format!("model {model}"), 17);
     let x = graph.input("x", DType::F32, ["n".into(), 16.into(), "h".into(), "w".into()]);
     let conv = |graph: &mut GraphBuilder, x: ValueId, seed: usize| {
@@ -78,7 +78,7 @@ fn network(model: usize, blocks: usize) -> Graph {
     graph.finish()
 }
 
-fn run(session: &Session, n: usize, h: usize, w: usize) -> Tensor {
+pub(super) fn run(session: &Session, n: usize, h: usize, w: usize) -> Tensor {
     let values = (0..n * 16 * h * w).map(|at| (at * 7 % 13) as f32 / 6.0 - 1.0).collect();
     let x = Tensor::from_vec([n, 16, h, w], values).expect("as many as the shape");
     let outputs = session.run(&[("x", x)]).unwrap_or_else(|error| panic!("{n} {h} {w}: {error}"));

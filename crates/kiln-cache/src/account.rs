@@ -18,6 +18,7 @@
 //! - Less is stored while more lingers; where what lingers alone is more than the limit, nothing is stored, and the
 //!   account is over until users let go.
 //! - That the last user of something has let go is noticed when room is wanted.
+//! - Where an account is a part of a [`Whole`], each of its bytes is counted there too, and room is wanted in both.
 //!
 //! Nothing here knows keys or what the values are.
 
@@ -27,6 +28,21 @@ use super::clock::Clock;
 use super::shard::Victim;
 use super::shim::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, Weak, lock};
 use super::table::Table;
+
+/// An account that several accounts, and other memory beside them, are a part of.
+pub trait Whole: Send + Sync {
+    /// Takes room for bytes, if there is any now. Called while a lock is held: it only counts.
+    fn take(&self, bytes: usize) -> bool;
+
+    /// Counts bytes that cannot be refused. Only counts, too.
+    fn add(&self, bytes: usize);
+
+    /// Gives back room. Only counts, too.
+    fn give_back(&self, bytes: usize);
+
+    /// Has others let go of what they can do without, until there is room for that many bytes. No lock is held.
+    fn make_room(&self, bytes: usize);
+}
 
 /// What is not stored any more, or never was, and may still be in use.
 struct Lingering {
@@ -45,6 +61,8 @@ struct Sums {
     lingers: usize,
     /// As many of these may linger before it is looked which of them are gone.
     patience: usize,
+    /// What these bytes are a part of.
+    whole: Option<&'static dyn Whole>,
 }
 
 /// So many values linger at least before it is looked which of them are gone, though no room is wanted.
@@ -53,6 +71,24 @@ const PATIENCE: usize = 64;
 impl Sums {
     fn used(&self) -> usize {
         self.stored.saturating_add(self.charged).saturating_add(self.lingers)
+    }
+
+    fn linger(&mut self, value: Weak<dyn Any + Send + Sync>, bytes: usize) {
+        self.lingering.push(Lingering { value, bytes });
+        self.lingers += bytes;
+        if self.lingering.len() > self.patience {
+            self.sweep();
+        }
+    }
+
+    /// Counts bytes more in what they are a part of.
+    fn add(&self, bytes: usize) {
+        self.whole.iter().for_each(|whole| whole.add(bytes));
+    }
+
+    /// Counts bytes less there.
+    fn give_back(&self, bytes: usize) {
+        self.whole.iter().for_each(|whole| whole.give_back(bytes));
     }
 
     /// Forgets what is gone; whether anything was.
@@ -65,6 +101,7 @@ impl Sums {
         });
         self.lingering.shrink_to(2 * self.lingering.len() + PATIENCE);
         self.patience = 2 * self.lingering.len() + PATIENCE;
+        self.give_back(before - self.lingers);
         self.lingers < before
     }
 }
@@ -138,8 +175,31 @@ impl Account {
     /// Charges bytes of a user's own, whether there is room for them or not.
     #[must_use]
     pub fn charge(self: &Arc<Account>, bytes: usize) -> Charge {
-        self.sums().charged += bytes;
+        let mut sums = self.sums();
+        sums.charged += bytes;
+        sums.add(bytes);
+        drop(sums);
         Charge { account: Arc::clone(self), bytes }
+    }
+
+    /// Counts its bytes, those in use now among them, as a part of a whole from now on; the first one that is named stays.
+    pub fn join_whole(&self, whole: &'static dyn Whole) {
+        let mut sums = self.sums();
+        if sums.whole.is_none() {
+            sums.whole = Some(whole);
+            sums.add(sums.used());
+        }
+    }
+
+    /// Has others let go of what they can do without, if it is the whole that has no room for these bytes. Whether it
+    /// was.
+    pub(super) fn press_whole(&self, bytes: usize) -> bool {
+        let sums = self.sums();
+        let fits = sums.used().saturating_add(bytes) <= self.limit;
+        let Some(whole) = sums.whole.filter(|_| fits) else { return false };
+        drop(sums);
+        whole.make_room(bytes);
+        true
     }
 
     fn sums(&self) -> MutexGuard<'_, Sums> {
@@ -161,7 +221,8 @@ impl Account {
     /// Takes room for bytes that are going to be stored, if there is any now.
     pub(super) fn take(&self, bytes: usize) -> bool {
         let mut sums = self.sums();
-        let fits = sums.used().saturating_add(bytes) <= self.limit;
+        let own = sums.used().saturating_add(bytes) <= self.limit;
+        let fits = own && sums.whole.is_none_or(|whole| whole.take(bytes));
         if fits {
             sums.stored += bytes;
         }
@@ -170,17 +231,16 @@ impl Account {
 
     /// Gives back room that was taken.
     pub(super) fn give_back(&self, bytes: usize) {
-        self.sums().stored -= bytes;
+        let mut sums = self.sums();
+        sums.stored -= bytes;
+        sums.give_back(bytes);
     }
 
     /// Charges a value that is not stored, for as long as it is in use.
     pub(super) fn linger(&self, value: Weak<dyn Any + Send + Sync>, bytes: usize) {
         let mut sums = self.sums();
-        sums.lingering.push(Lingering { value, bytes });
-        sums.lingers += bytes;
-        if sums.lingering.len() > sums.patience {
-            sums.sweep();
-        }
+        sums.add(bytes);
+        sums.linger(value, bytes);
     }
 
     /// Forgets what has lingered and is gone; whether that made room.
@@ -194,11 +254,13 @@ impl Account {
         for (key, entry) in victims.drain(..) {
             let (bytes, value) = (entry.bytes, Arc::downgrade(&entry.value));
             drop((key, entry));
-            if value.strong_count() > 0 {
-                // Charged twice for a moment rather than not at all.
-                self.linger(value, bytes);
+            if value.strong_count() == 0 {
+                self.give_back(bytes);
+                continue;
             }
-            self.give_back(bytes);
+            let mut sums = self.sums();
+            sums.stored -= bytes;
+            sums.linger(value, bytes);
         }
     }
 
@@ -218,7 +280,17 @@ impl Account {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.account.sums().charged -= self.bytes;
+        let mut sums = self.account.sums();
+        sums.charged -= self.bytes;
+        sums.give_back(self.bytes);
+    }
+}
+
+impl Drop for Account {
+    /// What is still in use then is its users' alone.
+    fn drop(&mut self) {
+        let sums = self.sums();
+        sums.give_back(sums.used());
     }
 }
 

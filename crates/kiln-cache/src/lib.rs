@@ -26,7 +26,7 @@ mod stats;
 mod store;
 mod table;
 
-pub use account::{Account, Charge};
+pub use account::{Account, Charge, Whole};
 pub use answer::{Answer, Builder, Built, CacheError, Outcome};
 pub use budget::Limits;
 pub use held::Held;

@@ -217,6 +217,20 @@ impl<S: BuildHasher> Cache<S> {
         }
     }
 
+    /// Evicts what was used longest ago, of at least `bytes` bytes or all of it. Whether more is stored.
+    pub fn let_go(&self, bytes: usize) -> bool {
+        let mut victims = Vec::new();
+        let mut gone = 0;
+        while gone < bytes {
+            let Some(victim) = self.table.evict_oldest() else { break };
+            gone += victim.1.bytes;
+            victims.push(victim);
+        }
+        self.account.settle(&mut victims);
+        self.account.sweep();
+        gone > 0 && !self.is_empty()
+    }
+
     /// Forgets everything that is stored. What is in use lives on; what is being built is stored when it is done.
     pub fn clear(&self) {
         self.account.settle(&mut self.table.drain());
@@ -358,7 +372,13 @@ impl<S: BuildHasher> Cache<S> {
             let Some(victim) = table.evict_oldest() else { return false };
             victims.push(victim);
         };
+        let mut has_pressed = false;
         while !account.take(bytes) {
+            // What others can do without goes before what is stored here.
+            if !has_pressed && account.press_whole(bytes) {
+                has_pressed = true;
+                continue;
+            }
             // What has been evicted is let go before more is: it may be all that keeps other values alive.
             if !victims.is_empty() {
                 account.settle(victims);

@@ -98,6 +98,12 @@ impl Contents {
         self.older = older;
     }
 
+    /// Bytes of all records, as they lie in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let older: usize = self.older.iter().map(Older::bytes).sum();
+        self.image.bytes() + older + self.arena.held()
+    }
+
     /// Merges what files of older schemas have of that name.
     fn bring(&mut self, name: &[u8]) {
         if self.older.is_empty() {

@@ -62,6 +62,11 @@ pub(super) fn fill(mut source: impl Read, room: &mut [u8]) -> io::Result<bool> {
 }
 
 impl Image {
+    /// Bytes of the files and of the list of their records.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len() + self.frames.len() * size_of::<u32>()
+    }
+
     /// Room for files of so many bytes in all.
     pub(super) fn with_room(length: usize) -> Image {
         Image { bytes: Pages::zeros(length), ..Image::default() }

@@ -31,6 +31,11 @@ pub(super) struct Older {
 }
 
 impl Older {
+    /// Bytes of the file and of the list of its records.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len() + self.frames.len() * size_of::<u32>()
+    }
+
     /// The file of that length and header, if it is whole, each of its frames is a record, and no two of them are of one
     /// problem. Any other is for [`frame::read`], which says what is wrong.
     pub(super) fn read(source: impl Read, length: usize, header: &Header) -> io::Result<Option<Older>> {

@@ -371,6 +371,16 @@ impl Store {
         StoreStats { records: contents.len() as u64, ..contents.stats }
     }
 
+    /// Bytes of the records that it holds: of files as they were read, and of those that are new.
+    pub fn bytes(&self) -> usize {
+        self.core.lock().bytes()
+    }
+
+    /// A number that two stores of this process have in common if what one gets the other has, too.
+    pub fn place(&self) -> usize {
+        Arc::as_ptr(&self.core).addr()
+    }
+
     /// Where the records are saved to, if they are.
     pub fn path(&self) -> Option<PathBuf> {
         self.core.path()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kiln::graph::{NodeError, RunError};
-use kiln::knobs::Knobs;
+use kiln::knobs::{ByteSize, Knobs};
 use kiln::onnx::{ModelError, TensorProblem};
 use kiln::packed::Verify;
 use kiln::record::{CacheMode, Credentials, RemotePolicy};
@@ -65,6 +65,10 @@ pub(crate) struct SessionArgs {
     /// Most bytes of packed models that are kept beside the records
     #[arg(long, value_name = "BYTES", help_heading = "Session")]
     pack_bytes: Option<u64>,
+    /// Most memory that the process may hold for models and requests, as in 512MiB: executors, plans, packed weights that are
+    /// not mapped, tensors and records
+    #[arg(long, value_name = "BYTES", help_heading = "Session")]
+    process_bytes: Option<ByteSize>,
     /// Most time of a request, in milliseconds; one that takes longer fails before its next node
     #[arg(long, value_name = "MS", help_heading = "Session")]
     time_limit: Option<u64>,
@@ -252,6 +256,9 @@ impl SessionArgs {
             options.pack_verify = verify.into();
         }
         options.pack_bytes = self.pack_bytes.unwrap_or(options.pack_bytes);
+        if let Some(size) = self.process_bytes {
+            options.process_bytes = Some(size.0);
+        }
         options.cache_per_model = self.cache_per_model;
         options.error_on_cache_miss = self.error_on_cache_miss;
         options.rehearse = !self.no_rehearsal;

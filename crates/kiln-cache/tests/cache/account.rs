@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use kiln_cache::{Account, Built, Cache, Key, Limits, Spared};
 
@@ -150,4 +151,57 @@ fn what_is_in_use_is_not_shed_where_it_is_spared() {
     drop((held, counted));
     cache.shed(0, Spared::Used);
     assert_eq!((cache.len(), cache.account().bytes()), (0, 0));
+}
+
+/// Room for forty bytes of several accounts, ten of which others hold and let go of when they are asked.
+struct Shared {
+    used: AtomicUsize,
+    asked: AtomicUsize,
+}
+
+impl kiln_cache::Whole for Shared {
+    fn take(&self, bytes: usize) -> bool {
+        let fits = self.used.load(Relaxed) + bytes <= 40;
+        self.used.fetch_add(if fits { bytes } else { 0 }, Relaxed);
+        fits
+    }
+
+    fn add(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Relaxed);
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Relaxed);
+    }
+
+    fn make_room(&self, _: usize) {
+        if self.asked.fetch_add(1, Relaxed) == 0 {
+            self.used.fetch_sub(10, Relaxed);
+        }
+    }
+}
+
+#[test]
+fn accounts_of_one_whole_have_its_room_together_and_leave_nothing_in_it() {
+    static SHARED: Shared = Shared { used: AtomicUsize::new(10), asked: AtomicUsize::new(0) };
+    let used = || SHARED.used.load(Relaxed);
+    let [first, second] = [1000, 1000].map(|bytes| Cache::new(limits(bytes)));
+    drop(parts(&first, 0));
+    first.account().join_whole(&SHARED);
+    second.account().join_whole(&SHARED);
+    assert_eq!(used(), 20, "what was there before counts");
+    let held: Vec<Arc<u32>> = (0..2).map(|of| parts(&second, of)).collect();
+    assert_eq!((used(), SHARED.asked.load(Relaxed)), (40, 0));
+    drop(parts(&second, 2));
+    assert_eq!((used(), SHARED.asked.load(Relaxed), second.len()), (40, 1, 3), "others let go before it evicts");
+    drop(parts(&second, 3));
+    assert_eq!((used(), first.len(), second.len()), (40, 1, 1), "two in use were evicted for it, and still count");
+    drop(held);
+    let charge = second.account().charge(30);
+    let own = second.account().bytes();
+    assert_eq!((used(), own), (50, 40), "what is charged is never refused");
+    drop(charge);
+    assert!(!first.let_go(1) && first.is_empty() && used() == 10);
+    drop((first, second));
+    assert_eq!(used(), 0);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use kiln::exec::BuildError;
 use kiln::graph::NodeError;
-use kiln::session::Port as SessionPort;
+use kiln::session::{Held, Port as SessionPort, ProcessMemory};
 use kiln::{Cache, Cancel, DType, Dim, RunOptions, Session, SessionError, SessionOptions, Stopped};
 use kiln::{Tensor, TensorError, TensorSpec, Value, ValueKind, Width};
 use kiln_kernels::KernelError;
@@ -47,7 +47,10 @@ impl Loader for Sessions {
     }
 
     fn memory(&self) -> Vec<(&'static str, u64)> {
-        vec![("executors", self.cache.account().bytes() as u64)]
+        let Held { weights, tensors, records, .. } = ProcessMemory::now().held;
+        let [weights, tensors, records] = [weights, tensors, records].map(|bytes| bytes as u64);
+        let executors = self.cache.account().bytes() as u64;
+        vec![("executors", executors), ("weights", weights), ("tensors", tensors), ("records", records)]
     }
 }
 
