@@ -145,15 +145,24 @@ impl Knobs {
     /// # Errors
     ///
     /// [`KnobError`] for the first variable with an invalid value.
-    #[allow(clippy::disallowed_methods, reason = "the one file that may read the environment")]
     pub fn from_env() -> Result<Knobs, KnobError> {
+        Knobs::from_env_after(|_| None)
+    }
+
+    /// As [`from_env`](Knobs::from_env), where a value that `first` gives for a variable counts before the environment's.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Knobs::from_env).
+    #[allow(clippy::disallowed_methods, reason = "the one file that may read the environment")]
+    pub fn from_env_after(first: impl Fn(&'static str) -> Option<OsString>) -> Result<Knobs, KnobError> {
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
             if name.starts_with("KILN_") && !KNOBS.iter().any(|knob| knob.variable == name) {
                 tracing::warn!(%name, "no such knob; docs/knobs.md lists them");
             }
         }
-        let knobs = Knobs::read(std::env::var_os)?;
+        let knobs = Knobs::read(|variable| first(variable).or_else(|| std::env::var_os(variable)))?;
         let num_threads =
             knobs.num_threads.or_else(|| std::env::var("OMP_NUM_THREADS").ok().as_deref().and_then(omp_threads));
         Ok(Knobs { num_threads, ..knobs })

@@ -50,7 +50,10 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("cudarc", &["kernels/src/gpu/cuda"]),
     ("tokio::", &["crates/kiln-records/src/remote", "crates/kiln-serve/src"]),
     ("hyper", &["crates/kiln-serve/src"]),
-    ("std::env::var", &["src/knobs.rs", "tests/remote", "kernels/src/gpu/cuda/tests.rs"]),
+    (
+        "std::env::var",
+        &["src/knobs.rs", "tests/remote", "kernels/src/gpu/cuda/tests.rs", "crates/kiln-ort/src/threading.rs"],
+    ),
     ("iced_x86", &["kernels/src/jit", "kernels/tests"]),
 ];
 
@@ -170,6 +173,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("kiln-fork", &[]),
     ("kiln-key", &["kiln-key-derive"]),
     ("kiln-key-derive", &[]),
+    ("kiln-ort", &["kiln", "kiln-fork"]),
+    ("kiln-ort-c", &["kiln-ort"]),
     ("kiln-records", &["kiln-fork", "kiln-key"]),
     ("kiln-serve", &[]),
 ];

@@ -56,8 +56,9 @@ impl Map {
         [&mut self.keys, &mut self.values]
     }
 
-    /// The same map with its keys in ascending order.
-    fn sorted(&self) -> [Tensor; 2] {
+    /// Its keys in ascending order, and the value of each.
+    #[must_use]
+    pub fn sorted(&self) -> [Tensor; 2] {
         let mut order: Vec<usize> = (0..self.keys.len()).collect();
         if let Ok(texts) = self.keys.as_strings() {
             order.sort_by_key(|&place| &texts[place]);

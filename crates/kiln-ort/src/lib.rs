@@ -1,0 +1,51 @@
+//! onnxruntime's C interface over Kiln.
+//!
+#![doc = include_str!("../README.md")]
+//!
+//! # How it is made
+//!
+//! `table` lists the entries with their C arguments. An entry is a safe function of its group's file; the types of its
+//! arguments are those of `seam`, which holds all `unsafe` of the crate. C programs hold *handles*: addresses of slots
+//! that are never freed, so that a handle that was released, or never was one, is found out and refused.
+
+#![allow(unreachable_pub, reason = "entries are reached through the table")]
+#![allow(non_snake_case, reason = "entries have C's names")]
+
+mod allocator;
+mod asynchronous;
+mod binding;
+mod collections;
+mod devices;
+mod dtype;
+mod entrance;
+mod env;
+mod error;
+mod keyvalue;
+mod log;
+mod memory_info;
+mod metadata;
+mod options;
+mod ort_format;
+mod providers;
+mod run;
+mod run_options;
+mod seam;
+mod session;
+mod status;
+mod strings;
+mod table;
+mod threading;
+mod type_info;
+mod value;
+mod version;
+
+pub use entrance::ApiBase;
+
+/// What `OrtGetApiBase` gives C programs: the address of a table that lives as long as the process.
+#[must_use]
+pub fn base() -> *const ApiBase {
+    &raw const entrance::BASE
+}
+
+#[cfg(feature = "ort")]
+pub use seam::ort::api;

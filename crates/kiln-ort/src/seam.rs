@@ -1,0 +1,24 @@
+//! The seam between C callers and the rest of the crate: all `unsafe` of the crate is here.
+//!
+//! An entry of the table is a safe function whose arguments are the types of this module: each is one pointer or number
+//! as C passes it, and only this module makes them or looks behind them. What a caller of C promises of a pointer is
+//! what onnxruntime's header asks: that it is null, or points to what the parameter's type says, for as long as the call
+//! lasts or the header says. Handles promise nothing: any number is looked up and refused.
+
+pub(crate) mod allocator;
+pub(crate) mod callback;
+pub(crate) mod entry;
+pub(crate) mod handle;
+pub(crate) mod memory;
+#[cfg(feature = "ort")]
+pub(crate) mod ort;
+pub(crate) mod pointer;
+pub(crate) mod status;
+
+pub(crate) use allocator::Allocator;
+pub(crate) use callback::{AsyncFn, CreateThreadFn, JoinThreadFn, LogFn};
+pub(crate) use entry::{entry, guard};
+pub(crate) use handle::{Handle, Kind};
+pub(crate) use memory::{Block, Memory};
+pub(crate) use pointer::{Chars, List, Out, Text, c_text};
+pub(crate) use status::{Failure, Status};
