@@ -584,6 +584,7 @@ impl Session {
                 let reason = format!("the model has no such input; it has {}", known.join(", "));
                 return Err(SessionError::Input { name: name.to_owned(), reason });
             };
+            let value = self.inputs[place].scalar(value);
             self.inputs[place].check(&value)?;
             ordered[place] = Some(value);
         }
@@ -688,6 +689,19 @@ impl Drop for Session {
 }
 
 impl Port {
+    /// The value, as a scalar where the model declares one and the request gives one element with axes: other runtimes
+    /// take any shape for a scalar, and programs count on it.
+    fn scalar(&self, value: Value) -> Value {
+        match value {
+            Value::Tensor(tensor)
+                if tensor.len() == 1 && !tensor.shape().is_empty() && self.dims.as_ref().is_some_and(Vec::is_empty) =>
+            {
+                Value::Tensor(tensor.reshaped([]).unwrap_or(tensor))
+            }
+            value => value,
+        }
+    }
+
     fn check(&self, value: &Value) -> Result<(), SessionError> {
         let refuse = |reason: String| Err(SessionError::Input { name: self.name.clone(), reason });
         let fits = match value {

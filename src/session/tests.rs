@@ -175,3 +175,19 @@ fn requests_of_values_are_profiled_as_those_of_tensors_are() {
     session.run_values(&[("x", Value::Tensor(input()))]).unwrap();
     assert!(once > 0 && calls() == 2 * once, "{once} and {}", calls());
 }
+
+#[test]
+fn one_element_with_axes_is_taken_where_a_scalar_is_declared() {
+    let mut build = GraphBuilder::new("scalar", 17);
+    let x = build.input("x", DType::F32, []);
+    let y = build.op("Neg", &[x], &[]);
+    build.output("y", y);
+    let session = Session::from_graph(build.finish(), &SessionOptions::default()).unwrap();
+    for shape in [&[][..], &[1], &[1, 1, 1]] {
+        let input = Tensor::from_vec(shape.iter().copied(), vec![3.0f32]).unwrap();
+        let outputs = session.run(&[("x", input)]).unwrap();
+        assert_eq!((outputs[0].1.shape(), outputs[0].1.as_slice::<f32>().unwrap()), (&[][..], &[-3.0f32][..]));
+    }
+    let two = Tensor::from_vec([2], vec![1.0f32, 2.0]).unwrap();
+    assert!(matches!(session.run(&[("x", two)]), Err(SessionError::Input { .. })));
+}

@@ -255,6 +255,10 @@ fn check(port: &Port, value: &Value, role: &str) -> Result<()> {
         ));
     }
     let (Some(dims), Some(given)) = (&port.dims, &given.dims) else { return Ok(()) };
+    // One element may have any shape where a scalar is declared.
+    if dims.is_empty() && given.iter().all(|size| *size == 1) {
+        return Ok(());
+    }
     if dims.len() != given.len() {
         return Err(invalid!(
             "Invalid rank for {role}: {name} Got: {} Expected: {} Please fix either the inputs/outputs or the model.",
