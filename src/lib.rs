@@ -85,7 +85,7 @@ pub use session::encoder_decoder::{Encoded, EncoderDecoder, EncoderDecoderFiles,
 pub use session::generate::lookup::{Lookup, LookupStats};
 pub use session::generate::{Ended, GenerateOptions, Generator};
 pub use session::{
-    Cancel, Numerics, PackReport, PackStats, Port, Precision, Profile, RunOptions, Session, SessionError,
+    Cancel, Numerics, Over, PackReport, PackStats, Port, Precision, Profile, RunOptions, Session, SessionError,
     SessionOptions, Trace, Tune, TuneReport, Verbose, Width,
 };
 pub use tensor::{DType, Element, Tensor, TensorError, TensorSpec};

@@ -85,6 +85,7 @@ pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use kiln_kernels::memory::ceiling::Held;
 use names::Names;
 pub use options::{RunOptions, SessionOptions, Width};
+pub use outputs::Over;
 use overrides::Overrides;
 pub use pack::{PackReport, PackStats};
 use pack::{Packer, User};
@@ -577,13 +578,30 @@ impl Session {
         &self,
         given: impl IntoIterator<Item = (&'n str, Value)>,
     ) -> Result<Vec<Option<Value>>, SessionError> {
+        self.bind_placed(given.into_iter().map(|(name, value)| Ok((self.input_place(name)?, value))))
+    }
+
+    /// The place of an input among the model's.
+    fn input_place(&self, name: &str) -> Result<usize, SessionError> {
+        self.inputs.iter().position(|port| port.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.inputs.iter().map(|port| port.name.as_str()).collect();
+            let reason = format!("the model has no such input; it has {}", known.join(", "));
+            SessionError::Input { name: name.to_owned(), reason }
+        })
+    }
+
+    /// As [`Session::bind_owned`], of values by the places of their inputs.
+    fn bind_placed(
+        &self,
+        given: impl IntoIterator<Item = Result<(usize, Value), SessionError>>,
+    ) -> Result<Vec<Option<Value>>, SessionError> {
         let mut ordered = vec![None; self.inputs.len()];
-        for (name, value) in given {
-            let Some(place) = self.inputs.iter().position(|port| port.name == name) else {
-                let known: Vec<&str> = self.inputs.iter().map(|port| port.name.as_str()).collect();
-                let reason = format!("the model has no such input; it has {}", known.join(", "));
-                return Err(SessionError::Input { name: name.to_owned(), reason });
-            };
+        for placed in given {
+            let (place, value) = placed?;
+            if place >= ordered.len() {
+                let reason = format!("the model has {} inputs", ordered.len());
+                return Err(SessionError::Input { name: format!("number {place}"), reason });
+            }
             let value = self.inputs[place].scalar(value);
             self.inputs[place].check(&value)?;
             ordered[place] = Some(value);

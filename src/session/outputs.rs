@@ -52,46 +52,88 @@ impl Session {
         over: &[(&str, &str)],
         options: &RunOptions,
     ) -> Result<Vec<(String, Value)>, SessionError> {
+        let placed = inputs.iter().map(|(name, value)| Ok((self.input_place(name)?, value.clone())));
+        let placed = placed.collect::<Result<Vec<_>, SessionError>>()?;
+        let outputs = outputs.into_iter().map(|(name, tensor)| Ok((self.output_place(name)?, tensor)));
+        let outputs = outputs.collect::<Result<Vec<_>, SessionError>>()?;
+        let over = over
+            .iter()
+            .map(|(input, output)| Ok(Over { input: self.input_place(input)?, output: self.output_place(output)? }));
+        let values = self.run_placed(placed, outputs, &over.collect::<Result<Vec<_>, SessionError>>()?, options)?;
+        Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
+    }
+
+    /// As [`Session::run_over`], by places among [`Session::inputs`] and [`Session::outputs`], for callers that know
+    /// them: no name is looked up and none is copied. The values of all outputs, in the model's order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::run_over`]; a place that the model does not have is an error that says its number.
+    pub fn run_placed(
+        &self,
+        inputs: Vec<(usize, Value)>,
+        outputs: Vec<(usize, Tensor)>,
+        over: &[Over],
+        options: &RunOptions,
+    ) -> Result<Vec<Value>, SessionError> {
         let watch = Watch { session: self };
         let observer = self.is_watched().then_some(&watch as &dyn Observer);
-        let shapes = inputs.iter().filter_map(|(name, value)| Some((*name, value.as_tensor()?.shape())));
+        let named = |place: usize| self.inputs.get(place).map_or("", |port| port.name.as_str());
+        let shapes = inputs.iter().filter_map(|(place, value)| Some((named(*place), value.as_tensor()?.shape())));
         let _request = self.trace.as_ref().map(|trace| trace.request(shapes));
         let destinations = bind(&self.outputs, outputs)?;
         let lent = over
             .iter()
-            .map(|(input, output)| self.lend(input, output, inputs, &destinations))
-            .collect::<Result<Vec<_>, _>>()?;
-        let given = inputs.iter().map(|(name, value)| (*name, value.clone()));
-        let bound = self.bind_owned(given.chain(lent))?;
+            .map(|over| self.lend(over, &inputs, &destinations))
+            .collect::<Result<Vec<_>, SessionError>>()?;
+        let bound = self.bind_placed(inputs.into_iter().chain(lent).map(Ok))?;
         let mut values = self.serve(bound, &destinations, &self.terms(options), observer)?;
         settle(&self.outputs, &destinations, &mut values)?;
-        Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
+        Ok(values)
+    }
+
+    /// The place of an output among the model's.
+    fn output_place(&self, name: &str) -> Result<usize, SessionError> {
+        self.outputs.iter().position(|port| port.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.outputs.iter().map(|port| port.name.as_str()).collect();
+            let reason = format!("the model has no such output; it has {}", known.join(", "));
+            SessionError::Output { name: name.to_owned(), reason }
+        })
     }
 
     /// The input that lies where an output is bound.
-    fn lend<'n>(
+    fn lend(
         &self,
-        input: &'n str,
-        output: &str,
-        given: &[(&str, Value)],
+        over: &Over,
+        given: &[(usize, Value)],
         destinations: &[Option<Arc<Destination>>],
-    ) -> Result<(&'n str, Value), SessionError> {
-        let refused = |reason: &str| SessionError::Input { name: input.to_owned(), reason: reason.to_owned() };
-        if given.iter().any(|(name, _)| *name == input) {
+    ) -> Result<(usize, Value), SessionError> {
+        let Over { input, output } = *over;
+        let name = self.inputs.get(input).map_or_else(|| format!("number {input}"), |port| port.name.clone());
+        let refused = |reason: &str| SessionError::Input { name: name.clone(), reason: reason.to_owned() };
+        if given.iter().any(|(place, _)| *place == input) {
             return Err(refused("given twice"));
         }
-        if self.inputs.iter().any(|port| port.name == input && port.has_default) {
+        if self.inputs.get(input).is_some_and(|port| port.has_default) {
             return Err(refused("an input with a default is not written over"));
         }
-        let place = self.outputs.iter().position(|port| port.name == output);
-        let destination = place.and_then(|place| destinations.get(place)?.as_ref());
+        let destination = destinations.get(output).and_then(Option::as_ref);
         let lent = destination.and_then(|destination| destination.lend(destination.spec()));
         let lent = lent.ok_or_else(|| SessionError::Output {
-            name: output.to_owned(),
-            reason: format!("no memory is bound to it that may be input '{input}' too"),
+            name: self.outputs.get(output).map_or_else(|| format!("number {output}"), |port| port.name.clone()),
+            reason: format!("no memory is bound to it that may be input '{name}' too"),
         })?;
         Ok((input, Value::Tensor(lent)))
     }
+}
+
+/// An output that takes the place of an input, by their places among the model's.
+#[derive(Clone, Copy, Debug)]
+pub struct Over {
+    /// The input.
+    pub input: usize,
+    /// The output, which is bound to memory.
+    pub output: usize,
 }
 
 impl Session {
@@ -108,17 +150,17 @@ impl Session {
 }
 
 /// The destination of each output.
-fn bind(ports: &[Port], given: Vec<(&str, Tensor)>) -> Result<Destinations, SessionError> {
+fn bind(ports: &[Port], given: Vec<(usize, Tensor)>) -> Result<Destinations, SessionError> {
     if given.is_empty() {
         return Ok(Vec::new());
     }
     let mut destinations = vec![None; ports.len()];
-    for (name, tensor) in given {
-        let refused = |reason: String| SessionError::Output { name: name.to_owned(), reason };
-        let Some(place) = ports.iter().position(|port| port.name == name) else {
-            let known: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-            return Err(refused(format!("the model has no such output; it has {}", known.join(", "))));
-        };
+    for (place, tensor) in given {
+        let name = ports.get(place).map_or_else(|| format!("number {place}"), |port| port.name.clone());
+        let refused = |reason: String| SessionError::Output { name: name.clone(), reason };
+        if place >= ports.len() {
+            return Err(refused(format!("the model has {} outputs", ports.len())));
+        }
         let destination = Destination::of(tensor).map_err(|error| refused(error.to_string()))?;
         if destinations[place].replace(destination).is_some() {
             return Err(refused("bound twice".to_owned()));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, Result, failed};
-use crate::run::{Call, put};
+use crate::run::{Arrays, Call, put};
 use crate::run_options::RunSettings;
 use crate::seam::callback::{Ending, Opaque};
 use crate::seam::entry::fault;
@@ -118,7 +118,8 @@ entry! {
         let model = session.get("session")?;
         let ending = Ending::of(ending, Opaque(data.raw())).ok_or_else(|| Error::null("run_async_callback"))?;
         let slots = outputs.read(output_count, "output")?;
-        let call = Call::read(options, input_names, inputs, input_count, output_names, &slots);
+        let arrays = Arrays { input_names, inputs, input_count, output_names, slots: &slots };
+        let call = Call::read(&model, options, &arrays);
         submit(Waiting { model, call, slots, outputs, ending })
     }
 }

@@ -16,7 +16,7 @@ use crate::value::Value;
 /// `OrtIoBinding`.
 pub(crate) struct Binding {
     model: Arc<Model>,
-    inputs: Mutex<Vec<(String, Arc<Value>)>>,
+    inputs: Mutex<Vec<Given>>,
     outputs: Mutex<Vec<Output>>,
 }
 
@@ -49,12 +49,17 @@ impl Binding {
     fn run(&self, model: &Model, options: Option<Arc<RunSettings>>) -> Result<()> {
         let inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let bound = self.outputs();
+        let place = |output: &Output| {
+            model.output(&output.name).ok_or_else(|| invalid!("Invalid output name: {}", output.name))
+        };
+        let places = bound.iter().map(place).collect::<Result<Vec<_>>>()?;
         let call = |reuse: bool| Call {
-            inputs: inputs.iter().map(|(name, value)| Given { name: name.clone(), value: value.clone() }).collect(),
+            inputs: inputs.clone(),
             outputs: bound
                 .iter()
-                .map(|output| Asked {
-                    name: output.name.clone(),
+                .zip(&places)
+                .map(|(output, place)| Asked {
+                    place: *place,
                     into: output.value.clone().filter(|_| reuse || !output.is_open),
                 })
                 .collect(),
@@ -87,13 +92,12 @@ entry! {
     fn BindInput(binding: Handle<Binding>, name: Text, value: Handle<Value>) {
         let binding = binding.get("binding_ptr")?;
         let (name, value) = (name.read("name")?, value.get("val_ptr")?);
-        if binding.model.input(&name).is_none() {
-            return Err(failed!("Failed to find input name in the mapping: {name}"));
-        }
+        let place = binding.model.input_place(&name);
+        let place = place.ok_or_else(|| failed!("Failed to find input name in the mapping: {name}"))?;
         let mut inputs = binding.inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        match inputs.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, other)) => *other = value,
-            None => inputs.push((name, value)),
+        match inputs.iter_mut().find(|other| other.place == place) {
+            Some(other) => other.value = value,
+            None => inputs.push(Given { place, value }),
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kiln::{Dim, Port, SessionError, Tensor, ValueKind};
+use kiln::{DType, Dim, Over, Port, SessionError, Tensor, ValueKind};
 
 use crate::dtype;
 use crate::error::{Code, Error, Result, failed, invalid};
@@ -10,18 +10,20 @@ use crate::log::Severity;
 use crate::run_options::RunSettings;
 use crate::seam::{Block, Handle, List, Out, Text, entry};
 use crate::session::Model;
-use crate::type_info::Shape;
 use crate::value::{Elements, Value};
 
-/// A named value.
+/// An input that is given.
+#[derive(Clone)]
 pub(crate) struct Given {
-    pub(crate) name: String,
+    /// Its place among the session's inputs.
+    pub(crate) place: usize,
     pub(crate) value: Arc<Value>,
 }
 
 /// An output that is asked for.
 pub(crate) struct Asked {
-    pub(crate) name: String,
+    /// Its place among the session's outputs.
+    pub(crate) place: usize,
     /// The value to write it into, if there is one.
     pub(crate) into: Option<Arc<Value>>,
 }
@@ -33,48 +35,57 @@ pub(crate) struct Call {
     pub(crate) options: Option<Arc<RunSettings>>,
 }
 
-/// How outputs were written.
+/// How an output reaches its value.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Filled {
-    /// The run wrote to the value's own memory.
+    /// The run writes to the value's own memory.
     InPlace,
-    /// It is copied there.
-    Copied,
+    /// It is copied there, or becomes a value of its own.
+    After,
+}
+
+/// What a run is given of its caller's memory.
+struct Lent<'a> {
+    /// Memory that outputs are made in.
+    bound: Vec<(usize, Tensor)>,
+    /// The blocks of that memory.
+    taken: Vec<&'a Block>,
+    /// Outputs that are written over inputs.
+    over: Vec<Over>,
+    /// For each output that was asked for.
+    how: Vec<Filled>,
+}
+
+/// The arrays of a call, as C gives them.
+pub(crate) struct Arrays<'a> {
+    pub(crate) input_names: List<Text>,
+    pub(crate) inputs: List<Handle<Value>>,
+    pub(crate) input_count: usize,
+    pub(crate) output_names: List<Text>,
+    /// A value to write into, or null, for each output.
+    pub(crate) slots: &'a [Handle<Value>],
 }
 
 impl Call {
     /// Reads the names and handles of a call.
-    pub(crate) fn read(
-        options: Handle<RunSettings>,
-        input_names: List<Text>,
-        inputs: List<Handle<Value>>,
-        count: usize,
-        output_names: List<Text>,
-        slots: &[Handle<Value>],
-    ) -> Result<Call> {
+    pub(crate) fn read(model: &Model, options: Handle<RunSettings>, arrays: &Arrays<'_>) -> Result<Call> {
+        let Arrays { input_names, inputs, input_count, output_names, slots } = *arrays;
         let options = options.optional("run_options")?;
-        let names = input_names.read(count, "input_names")?;
-        let values = inputs.read(count, "input")?;
-        let mut given = Vec::with_capacity(count);
+        let names = input_names.read(input_count, "input_names")?;
+        let values = inputs.read(input_count, "input")?;
+        let mut given = Vec::with_capacity(input_count);
         for (name, value) in names.into_iter().zip(values) {
-            let name = if name.is_null() { String::new() } else { name.read("input_names")? };
-            if name.is_empty() {
-                return Err(invalid!("input name cannot be empty"));
-            }
-            if value.is_null() {
-                return Err(invalid!("NULL input supplied for input {name}"));
-            }
-            let value = value.get(&format!("input '{name}'"))?;
-            given.push(Given { name, value });
+            let place = name.look(|name| model.input_place(name)).unwrap_or(None);
+            let place = place.ok_or_else(|| unknown("input", name))?;
+            let value = value.live().ok_or_else(|| no_value(model, place, value))?;
+            given.push(Given { place, value });
         }
         let names = output_names.read(slots.len(), "output_names")?;
         let mut outputs = Vec::with_capacity(slots.len());
         for (name, slot) in names.into_iter().zip(slots) {
-            let name = if name.is_null() { String::new() } else { name.read("output_names")? };
-            if name.is_empty() {
-                return Err(invalid!("output name cannot be empty"));
-            }
-            let into = slot.optional(&format!("output '{name}'"))?;
-            outputs.push(Asked { name, into });
+            let place = name.look(|name| model.output(name)).unwrap_or(None);
+            let place = place.ok_or_else(|| unknown("output", name))?;
+            outputs.push(Asked { place, into: slot.optional("an output")? });
         }
         Ok(Call { inputs: given, outputs, options })
     }
@@ -88,115 +99,108 @@ impl Call {
         if self.outputs.is_empty() {
             return Err(invalid!("At least one output should be requested."));
         }
-        for Given { name, value } in &self.inputs {
-            let port = model.input(name).ok_or_else(|| invalid!("Invalid input name: {name}"))?;
-            check(port, value, "input")?;
+        for Given { place, value } in &self.inputs {
+            check(&model.all_inputs[*place], value, "input")?;
         }
-        for Asked { name, into } in &self.outputs {
-            let place = model.output(name).ok_or_else(|| invalid!("Invalid output name: {name}"))?;
+        for Asked { place, into } in &self.outputs {
             if let Some(into) = into {
-                check(&model.outputs[place], into, "output")?;
+                check(&model.outputs[*place], into, "output")?;
             }
         }
         let mut blocks = Vec::with_capacity(self.inputs.len());
         let mut inputs = Vec::with_capacity(self.inputs.len());
-        for Given { name, value } in &self.inputs {
-            inputs.push((name.as_str(), value.to_kiln(&mut blocks)?));
+        for Given { place, value } in &self.inputs {
+            inputs.push((*place, value.to_kiln(&mut blocks)?));
         }
-        let mut over = Vec::new();
-        let (bound, how) = self.bind(&blocks, &mut inputs, &mut over)?;
+        let lent = self.lend(&blocks, &mut inputs)?;
         let options = self.options.as_ref().map(|options| options.kiln()).unwrap_or_default();
-        let made = model.session.run_over(&inputs, bound, &over, &options);
-        drop(inputs);
+        let made = model.session.run_placed(inputs, lent.bound, &lent.over, &options);
         if self.options.as_ref().is_some_and(|options| options.shrinks()) {
             model.session.trim();
         }
-        let mut made: Vec<Option<kiln::Value>> =
-            made.map_err(of_run)?.into_iter().map(|(_, value)| Some(value)).collect();
-        self.give(model, &mut made, &blocks, &how)
+        self.give(model, made.map_err(of_run)?, &blocks, &lent.how)
     }
 
-    /// The outputs that the run can write where they are wanted, and how each output reaches its value. An input that
-    /// lies where an output is wanted, under the same type and shape, is written over.
-    fn bind<'n>(
-        &'n self,
-        blocks: &[Block],
-        inputs: &mut Vec<(&'n str, kiln::Value)>,
-        over: &mut Vec<(&'n str, &'n str)>,
-    ) -> Result<(Vec<(&'n str, Tensor)>, Vec<Filled>)> {
-        let mut bound: Vec<(&str, Tensor)> = Vec::new();
-        let mut taken: Vec<&Block> = Vec::new();
-        let mut how = Vec::with_capacity(self.outputs.len());
-        for Asked { name, into } in &self.outputs {
-            let Some(Value::Tensor(elements)) =
-                into.as_deref().filter(|_| bound.iter().all(|(other, _)| other != name))
-            else {
-                how.push(Filled::Copied);
-                continue;
-            };
+    /// The outputs that the run can write where they are wanted. An input that lies where an output is wanted, under the
+    /// same type and shape, is written over.
+    fn lend(&self, blocks: &[Block], inputs: &mut Vec<(usize, kiln::Value)>) -> Result<Lent<'_>> {
+        let mut lent = Lent {
+            bound: Vec::new(),
+            taken: Vec::new(),
+            over: Vec::new(),
+            how: vec![Filled::After; self.outputs.len()],
+        };
+        for (Asked { place, into }, number) in self.outputs.iter().zip(0..) {
+            let Some(Value::Tensor(elements)) = into.as_deref() else { continue };
             let block = elements.block();
-            let meets = |blocks: &[&Block]| blocks.iter().filter(|other| other.overlaps(block)).count();
-            let of_inputs = meets(&blocks.iter().collect::<Vec<_>>());
-            let same = self.same_input(elements, inputs);
-            let is_free = of_inputs == usize::from(same.is_some()) && meets(&taken) == 0;
+            let same = same_input(elements, inputs);
+            let of_inputs = blocks.iter().filter(|other| other.overlaps(block)).count();
+            let is_free = of_inputs == usize::from(same.is_some())
+                && !lent.taken.iter().any(|other| other.overlaps(block))
+                && !lent.bound.iter().any(|(other, _)| other == place);
             if !elements.is_plain() || elements.count() == 0 || !is_free {
-                how.push(Filled::Copied);
                 continue;
             }
-            if let Some(place) = same {
-                let (input, _) = inputs.remove(place);
-                over.push((input, name.as_str()));
+            if let Some(at) = same {
+                let (input, _) = inputs.remove(at);
+                lent.over.push(Over { input, output: *place });
             }
-            taken.push(block);
-            bound.push((name.as_str(), elements.write()?));
-            how.push(Filled::InPlace);
+            lent.taken.push(block);
+            lent.bound.push((*place, elements.write()?));
+            lent.how[number] = Filled::InPlace;
         }
-        Ok((bound, how))
-    }
-
-    /// The input whose elements are the output's own memory.
-    fn same_input(&self, elements: &Elements, inputs: &[(&str, kiln::Value)]) -> Option<usize> {
-        let spec = elements.spec();
-        let address = elements.block().memory().raw().addr();
-        inputs.iter().position(|(_, value)| {
-            value.as_tensor().is_some_and(|tensor| *tensor.spec() == spec && tensor.bytes().as_ptr().addr() == address)
-        })
+        Ok(lent)
     }
 
     /// The values of outputs, from what the run has made.
-    fn give(
-        &self,
-        model: &Model,
-        made: &mut [Option<kiln::Value>],
-        blocks: &[Block],
-        how: &[Filled],
-    ) -> Result<Vec<Arc<Value>>> {
+    fn give(&self, model: &Model, made: Vec<kiln::Value>, blocks: &[Block], how: &[Filled]) -> Result<Vec<Arc<Value>>> {
+        let mut made: Vec<Option<kiln::Value>> = made.into_iter().map(Some).collect();
         let mut given: Vec<Arc<Value>> = Vec::with_capacity(self.outputs.len());
-        for (number, (Asked { name, into }, how)) in self.outputs.iter().zip(how).enumerate() {
-            let earlier = self.outputs[..number].iter().position(|other| other.name == *name);
-            let place = model.output(name).ok_or_else(|| invalid!("Invalid output name: {name}"))?;
-            let value = match (into, how, earlier) {
-                (Some(into), Filled::InPlace, _) => into.clone(),
-                (None, _, Some(earlier)) => given[earlier].clone(),
-                (Some(into), Filled::Copied, Some(earlier)) => {
-                    let again = given[earlier].to_kiln(&mut Vec::new())?;
-                    fill(name, into, &again)?;
+        for (number, (Asked { place, into }, how)) in self.outputs.iter().zip(how).enumerate() {
+            let name = &model.outputs[*place].name;
+            let earlier = self.outputs[..number].iter().position(|other| other.place == *place);
+            let mut take = || made[*place].take().ok_or_else(|| failed!("output '{name}' was lost"));
+            let value = match (into, earlier) {
+                (Some(into), _) if *how == Filled::InPlace => into.clone(),
+                (Some(into), Some(earlier)) => {
+                    fill(name, into, &given[earlier].to_kiln(&mut Vec::new())?)?;
                     into.clone()
                 }
-                (Some(into), Filled::Copied, None) => {
-                    let value = made[place].take().ok_or_else(|| failed!("output '{name}' was lost"))?;
-                    fill(name, into, &value)?;
+                (Some(into), None) => {
+                    fill(name, into, &take()?)?;
                     into.clone()
                 }
-                (None, _, None) => {
-                    let value = made[place].take().ok_or_else(|| failed!("output '{name}' was lost"))?;
-                    Arc::new(Value::of_kiln(value, blocks)?)
-                }
+                (None, Some(earlier)) => given[earlier].clone(),
+                (None, None) => Arc::new(Value::of_kiln(take()?, blocks)?),
             };
             given.push(value);
         }
         Ok(given)
     }
+}
+
+/// The input whose elements are the output's own memory.
+fn same_input(elements: &Elements, inputs: &[(usize, kiln::Value)]) -> Option<usize> {
+    let spec = elements.spec();
+    let address = elements.block().memory().raw().addr();
+    inputs.iter().position(|(_, value)| {
+        value.as_tensor().is_some_and(|tensor| *tensor.spec() == spec && tensor.bytes().as_ptr().addr() == address)
+    })
+}
+
+/// The error of a name that the model does not have.
+fn unknown(role: &str, name: Text) -> Error {
+    let name = name.lossy();
+    if name.is_empty() { invalid!("{role} name cannot be empty") } else { invalid!("Invalid {role} name: {name}") }
+}
+
+/// The error of an input whose handle is null or not live.
+fn no_value(model: &Model, place: usize, value: Handle<Value>) -> Error {
+    let name = &model.all_inputs[place].name;
+    if value.is_null() {
+        return invalid!("NULL input supplied for input {name}");
+    }
+    value.get(&format!("input '{name}'")).err().unwrap_or_else(|| failed!("input '{name}' was released meanwhile"))
 }
 
 /// Copies an output into the value that a caller gave for it.
@@ -235,26 +239,27 @@ fn same_dims(dims: &[i64], shape: &[usize]) -> bool {
 /// Fails where a value is not what a model declares, in onnxruntime's words.
 fn check(port: &Port, value: &Value, role: &str) -> Result<()> {
     let name = &port.name;
-    let is_tensor = value.tensor_type().is_some();
-    match (port.kind, value) {
-        (ValueKind::Tensor, value) if !is_tensor => {
-            return Err(invalid!("{role} '{name}' expects a tensor and got {}", value.name()));
+    let (dtype, given) = match value {
+        Value::Tensor(elements) => (elements.dtype, elements.dims()),
+        Value::Strings(strings) => (DType::String, strings.dims()),
+        other if port.kind == ValueKind::Tensor => {
+            return Err(invalid!("{role} '{name}' expects a tensor and got {}", other.name()));
         }
         // What is inside of others is checked by the session.
-        (ValueKind::Tensor | ValueKind::Optional, _) if is_tensor => {}
         _ => return Ok(()),
+    };
+    if !matches!(port.kind, ValueKind::Tensor | ValueKind::Optional) {
+        return Ok(());
     }
-    let Shape::Tensor(given) = value.shape() else { return Ok(()) };
-    if let Some(dtype) = port.dtype
-        && dtype::number(Some(dtype)) != given.element
+    if let Some(declared) = port.dtype
+        && declared != dtype
     {
-        let actual = dtype::of_number(given.element).map_or_else(|_| "undefined".to_owned(), dtype::text);
-        let expected = dtype::text(dtype);
+        let (actual, expected) = (dtype::text(dtype), dtype::text(declared));
         return Err(invalid!(
             "Unexpected {role} data type. Actual: ({actual}) , expected: ({expected}) for {role} '{name}'"
         ));
     }
-    let (Some(dims), Some(given)) = (&port.dims, &given.dims) else { return Ok(()) };
+    let Some(dims) = &port.dims else { return Ok(()) };
     // One element may have any shape where a scalar is declared.
     if dims.is_empty() && given.iter().all(|size| *size == 1) {
         return Ok(());
@@ -266,18 +271,17 @@ fn check(port: &Port, value: &Value, role: &str) -> Result<()> {
             dims.len()
         ));
     }
+    let differs = |(dim, size): (&Dim, &i64)| matches!(dim, Dim::Fixed(fixed) if *fixed as i64 != *size);
+    if !dims.iter().zip(given).any(differs) {
+        return Ok(());
+    }
     let wrong: Vec<String> = dims
         .iter()
         .zip(given)
         .enumerate()
-        .filter_map(|(axis, (dim, size))| match dim {
-            Dim::Fixed(fixed) if *fixed as i64 != *size => Some(format!("index: {axis} Got: {size} Expected: {fixed}")),
-            _ => None,
-        })
+        .filter(|(_, pair)| differs(*pair))
+        .map(|(axis, (dim, size))| format!("index: {axis} Got: {size} Expected: {dim}"))
         .collect();
-    if wrong.is_empty() {
-        return Ok(());
-    }
     Err(invalid!(
         "Got invalid dimensions for {role}: {name} for the following indices {} Please fix either the inputs/outputs or \
          the model.",
@@ -332,7 +336,8 @@ entry! {
             return Err(invalid!("At least one output should be requested."));
         }
         let mut slots = outputs.read(output_count, "outputs")?;
-        let call = Call::read(options, input_names, inputs, input_count, output_names, &slots)?;
+        let arrays = Arrays { input_names, inputs, input_count, output_names, slots: &slots };
+        let call = Call::read(&model, options, &arrays)?;
         let values = call.run(&model)?;
         put(&values, &mut slots)?;
         outputs.fill(output_count, &slots, "outputs")

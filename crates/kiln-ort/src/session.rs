@@ -21,6 +21,8 @@ use crate::type_info::{Shape, TypeInfo};
 /// `OrtSession`.
 pub(crate) struct Model {
     pub(crate) session: kiln::Session,
+    /// All inputs, by the session's places.
+    pub(crate) all_inputs: Vec<Port>,
     /// Inputs without a default.
     pub(crate) inputs: Vec<Port>,
     /// Inputs with a default.
@@ -73,21 +75,24 @@ impl Model {
         options.load_cancel = settings.as_ref().map(|settings| settings.cancel());
         let profile = says.profile.clone().map(Profile::new);
         options.trace = profile.as_ref().map(|profile| profile.trace.clone());
+        log.line(Severity::Info, "session", "Initializing session.");
         let session = load(source, &says, &options).inspect_err(|error| {
             log.line(Severity::Error, "session", &error.message);
         })?;
+        log.line(Severity::Info, "session", "Session successfully initialized.");
         let sized = |port: &Port| says.sized(port);
-        let of = |has_default| session.inputs().iter().filter(move |port| port.has_default == has_default);
-        let (inputs, overridable) = (of(false).map(sized).collect(), of(true).map(sized).collect());
+        let all_inputs: Vec<Port> = session.inputs().iter().map(sized).collect();
+        let (overridable, inputs) = all_inputs.iter().cloned().partition(|port| port.has_default);
         let outputs = session.outputs().iter().map(sized).collect();
-        Handle::new(Model { inputs, overridable, outputs, log, profile, _env: env, session })
+        Handle::new(Model { all_inputs, inputs, overridable, outputs, log, profile, _env: env, session })
     }
 
-    /// The input of a name, with or without a default.
-    pub(crate) fn input(&self, name: &str) -> Option<&Port> {
-        self.inputs.iter().chain(&self.overridable).find(|port| port.name == name)
+    /// The place of an input, with or without a default, among the session's.
+    pub(crate) fn input_place(&self, name: &str) -> Option<usize> {
+        self.all_inputs.iter().position(|port| port.name == name)
     }
 
+    /// The place of an output.
     pub(crate) fn output(&self, name: &str) -> Option<usize> {
         self.outputs.iter().position(|port| port.name == name)
     }
@@ -104,6 +109,10 @@ fn load(source: Source, says: &Says, options: &kiln::SessionOptions) -> Result<k
         beside.replace(name, tensor);
     }
     match source {
+        Source::Path(path) if ort_format::is_ort(&beginning(&path)) => {
+            let failed = |error: std::io::Error| failed!("Load model from {} failed: {error}", path.display());
+            load(Source::Bytes(std::fs::read(&path).map_err(failed)?), says, options)
+        }
         Source::Path(path) => {
             let is_plain = says.files.is_empty() && says.initialisers.is_empty();
             let loaded = if is_plain {
@@ -127,6 +136,16 @@ fn load(source: Source, says: &Says, options: &kiln::SessionOptions) -> Result<k
             kiln::Session::load_bytes_with(bytes, beside, options).map_err(|error| of_load(error, ""))
         }
     }
+}
+
+/// The first bytes of a file, by which its format is known; fewer where there are fewer, or where it cannot be read.
+fn beginning(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What cannot be read is an error of the load itself.
+    if let Ok(file) = std::fs::File::open(path) {
+        let _ = std::io::Read::read_to_end(&mut std::io::Read::take(file, 8), &mut bytes);
+    }
+    bytes
 }
 
 /// The file that a model in memory names, of at most that many bytes.

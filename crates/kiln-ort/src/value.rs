@@ -78,6 +78,10 @@ impl Elements {
         TensorSpec::new(self.dtype, self.dims.iter().map(|&size| size as usize))
     }
 
+    pub(crate) fn dims(&self) -> &[i64] {
+        &self.dims
+    }
+
     pub(crate) fn block(&self) -> &Block {
         &self.block
     }

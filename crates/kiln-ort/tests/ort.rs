@@ -65,7 +65,7 @@ fn a_session_runs_at_changing_shapes_and_describes_itself() {
 #[test]
 fn inputs_are_read_where_the_program_has_them_and_outputs_stay_writable() {
     let mut session = session(&twice());
-    let mut x = vec![1f32; 4];
+    let mut x = [1f32; 4];
     for round in 0..3 {
         x.fill(round as f32);
         let input = TensorRef::from_array_view(([2usize, 2], &x[..])).unwrap();

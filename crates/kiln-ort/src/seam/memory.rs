@@ -105,17 +105,25 @@ impl Drop for Allocated {
     }
 }
 
+/// Where no bytes are: an address that elements of every type may have.
+fn nowhere() -> NonNull<u8> {
+    #[repr(align(64))]
+    struct Aligned([u8; 64]);
+    static NOWHERE: Aligned = Aligned([0; 64]);
+    NonNull::from(&NOWHERE.0).cast()
+}
+
 impl Block {
     /// The caller's memory, which outlives the value.
     pub(crate) fn of_caller(memory: Memory, len: usize, what: &str) -> Result<Block> {
-        let start = NonNull::new(memory.0.cast()).or((len == 0).then(NonNull::dangling));
+        let start = NonNull::new(memory.0.cast()).or((len == 0).then(nowhere));
         Ok(Block { start: start.ok_or_else(|| Error::null(what))?, len, keeper: Arc::new(()) })
     }
 
     /// Memory that an allocator gives and that goes back to it; zeroed, so that it may be read before it is written.
     pub(crate) fn of_allocator(allocator: Allocator, len: usize) -> Result<Block> {
         let memory = Memory(allocator.alloc(len, "allocator")?);
-        let start = NonNull::new(memory.0.cast::<u8>()).or((len == 0).then(NonNull::dangling));
+        let start = NonNull::new(memory.0.cast::<u8>()).or((len == 0).then(nowhere));
         let start = start.ok_or_else(|| Error::null("memory"))?;
         // SAFETY: the allocator has just given as many bytes.
         unsafe { start.write_bytes(0, len) };
@@ -124,7 +132,7 @@ impl Block {
 
     /// The caller's memory, which the allocator frees with the value.
     pub(crate) fn handed_over(allocator: Allocator, memory: Memory, len: usize, what: &str) -> Result<Block> {
-        let start = NonNull::new(memory.0.cast()).or((len == 0).then(NonNull::dangling));
+        let start = NonNull::new(memory.0.cast()).or((len == 0).then(nowhere));
         let start = start.ok_or_else(|| Error::null(what))?;
         Ok(Block { start, len, keeper: Arc::new(Allocated { allocator, memory }) })
     }

@@ -188,6 +188,15 @@ impl Text {
         String::from_utf8(self.bytes(what)?).map_err(|_| invalid!("{what} is not UTF-8"))
     }
 
+    /// Looks at the text where it is; `None` for null and for what is not UTF-8.
+    pub(crate) fn look<T>(self, what: impl FnOnce(&str) -> T) -> Option<T> {
+        if self.0.is_null() {
+            return None;
+        }
+        // SAFETY: as in `bytes`.
+        unsafe { CStr::from_ptr(self.0) }.to_str().ok().map(what)
+    }
+
     /// The text, whatever its bytes are; null is an empty one.
     pub(crate) fn lossy(self) -> String {
         self.bytes("text").map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
