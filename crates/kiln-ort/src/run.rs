@@ -8,7 +8,7 @@ use crate::dtype;
 use crate::error::{Code, Error, Result, failed, invalid};
 use crate::log::Severity;
 use crate::run_options::RunSettings;
-use crate::seam::{Block, Handle, List, Out, Text, entry};
+use crate::seam::{Handle, List, Out, Span, Text, entry};
 use crate::session::Model;
 use crate::value::{Elements, Value};
 
@@ -45,11 +45,11 @@ enum Filled {
 }
 
 /// What a run is given of its caller's memory.
-struct Lent<'a> {
+struct Lent {
     /// Memory that outputs are made in.
     bound: Vec<(usize, Tensor)>,
-    /// The blocks of that memory.
-    taken: Vec<&'a Block>,
+    /// Where that memory is.
+    taken: Vec<Span>,
     /// Outputs that are written over inputs.
     over: Vec<Over>,
     /// For each output that was asked for.
@@ -107,23 +107,23 @@ impl Call {
                 check(&model.outputs[*place], into, "output")?;
             }
         }
-        let mut blocks = Vec::with_capacity(self.inputs.len());
+        let mut spans = Vec::with_capacity(self.inputs.len());
         let mut inputs = Vec::with_capacity(self.inputs.len());
         for Given { place, value } in &self.inputs {
-            inputs.push((*place, value.to_kiln(&mut blocks)?));
+            inputs.push((*place, value.to_kiln(&mut spans)?));
         }
-        let lent = self.lend(&blocks, &mut inputs)?;
+        let lent = self.lend(&spans, &mut inputs)?;
         let options = self.options.as_ref().map(|options| options.kiln()).unwrap_or_default();
         let made = model.session.run_placed(inputs, lent.bound, &lent.over, &options);
         if self.options.as_ref().is_some_and(|options| options.shrinks()) {
             model.session.trim();
         }
-        self.give(model, made.map_err(of_run)?, &blocks, &lent.how)
+        self.give(model, made.map_err(of_run)?, &spans, &lent.how)
     }
 
     /// The outputs that the run can write where they are wanted. An input that lies where an output is wanted, under the
     /// same type and shape, is written over.
-    fn lend(&self, blocks: &[Block], inputs: &mut Vec<(usize, kiln::Value)>) -> Result<Lent<'_>> {
+    fn lend(&self, spans: &[Span], inputs: &mut Vec<(usize, kiln::Value)>) -> Result<Lent> {
         let mut lent = Lent {
             bound: Vec::new(),
             taken: Vec::new(),
@@ -132,11 +132,11 @@ impl Call {
         };
         for (Asked { place, into }, number) in self.outputs.iter().zip(0..) {
             let Some(Value::Tensor(elements)) = into.as_deref() else { continue };
-            let block = elements.block();
+            let span = elements.block().span();
             let same = same_input(elements, inputs);
-            let of_inputs = blocks.iter().filter(|other| other.overlaps(block)).count();
+            let of_inputs = spans.iter().filter(|other| other.overlaps(span)).count();
             let is_free = of_inputs == usize::from(same.is_some())
-                && !lent.taken.iter().any(|other| other.overlaps(block))
+                && !lent.taken.iter().any(|other| other.overlaps(span))
                 && !lent.bound.iter().any(|(other, _)| other == place);
             if !elements.is_plain() || elements.count() == 0 || !is_free {
                 continue;
@@ -145,7 +145,7 @@ impl Call {
                 let (input, _) = inputs.remove(at);
                 lent.over.push(Over { input, output: *place });
             }
-            lent.taken.push(block);
+            lent.taken.push(span);
             lent.bound.push((*place, elements.write()?));
             lent.how[number] = Filled::InPlace;
         }
@@ -153,7 +153,7 @@ impl Call {
     }
 
     /// The values of outputs, from what the run has made.
-    fn give(&self, model: &Model, made: Vec<kiln::Value>, blocks: &[Block], how: &[Filled]) -> Result<Vec<Arc<Value>>> {
+    fn give(&self, model: &Model, made: Vec<kiln::Value>, spans: &[Span], how: &[Filled]) -> Result<Vec<Arc<Value>>> {
         let mut made: Vec<Option<kiln::Value>> = made.into_iter().map(Some).collect();
         let mut given: Vec<Arc<Value>> = Vec::with_capacity(self.outputs.len());
         for (number, (Asked { place, into }, how)) in self.outputs.iter().zip(how).enumerate() {
@@ -171,7 +171,7 @@ impl Call {
                     into.clone()
                 }
                 (None, Some(earlier)) => given[earlier].clone(),
-                (None, None) => Arc::new(Value::of_kiln(take()?, blocks)?),
+                (None, None) => Arc::new(Value::of_kiln(take()?, spans)?),
             };
             given.push(value);
         }
@@ -182,7 +182,7 @@ impl Call {
 /// The input whose elements are the output's own memory.
 fn same_input(elements: &Elements, inputs: &[(usize, kiln::Value)]) -> Option<usize> {
     let spec = elements.spec();
-    let address = elements.block().memory().raw().addr();
+    let address = elements.block().span().start;
     inputs.iter().position(|(_, value)| {
         value.as_tensor().is_some_and(|tensor| *tensor.spec() == spec && tensor.bytes().as_ptr().addr() == address)
     })

@@ -19,6 +19,6 @@ pub(crate) use allocator::Allocator;
 pub(crate) use callback::{AsyncFn, CreateThreadFn, JoinThreadFn, LogFn};
 pub(crate) use entry::{entry, guard};
 pub(crate) use handle::{Handle, Kind};
-pub(crate) use memory::{Block, Memory};
+pub(crate) use memory::{Block, Memory, Span};
 pub(crate) use pointer::{Chars, List, Out, Text, c_text};
 pub(crate) use status::{Failure, Status};

@@ -1,7 +1,7 @@
 //! Values: tensors, texts, sequences, maps, optional values.
 
 use std::ffi::c_int;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use kiln::{DType, Map, Tensor, TensorSpec};
 use kiln_fork::Mutex;
@@ -10,7 +10,7 @@ use crate::dtype;
 use crate::error::{Code, Error, Result, failed, invalid};
 use crate::memory_info::MemoryInfo;
 use crate::seam::handle::kind;
-use crate::seam::{Allocator, Block, Handle, List, Memory, Out, entry};
+use crate::seam::{Allocator, Block, Handle, List, Memory, Out, Span, entry};
 use crate::type_info::{Shape, TensorInfo, TensorType, TypeInfo};
 
 /// What an `OrtValue` is.
@@ -38,6 +38,8 @@ pub(crate) struct Elements {
     block: Block,
     /// Where the caller says that its memory is; null is the processor's.
     info: Handle<MemoryInfo>,
+    /// The elements for runs that read them where they are, made for the first one.
+    tensor: OnceLock<Tensor>,
 }
 
 /// A tensor of texts, which are bytes in C.
@@ -70,7 +72,7 @@ pub(crate) fn count(dims: &[usize]) -> Result<usize> {
 impl Elements {
     /// A tensor over memory that has at least as many bytes as the shape needs.
     fn over(dtype: DType, dims: Vec<i64>, block: Block) -> Elements {
-        Elements { dtype, dims, block, info: Handle::NULL }
+        Elements { dtype, dims, block, info: Handle::NULL, tensor: OnceLock::new() }
     }
 
     pub(crate) fn spec(&self) -> TensorSpec {
@@ -97,7 +99,6 @@ impl Elements {
 
     /// The tensor for a run that reads it.
     pub(crate) fn read(&self) -> Result<Tensor> {
-        let spec = self.spec();
         if !self.is_plain() || self.dtype == DType::Bool {
             let mut bytes = self.block.copy()?;
             if dtype::is_packed(self.dtype) {
@@ -106,9 +107,13 @@ impl Elements {
             if self.dtype == DType::Bool {
                 bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
             }
-            return Tensor::from_bytes(spec, &bytes).map_err(|error| invalid!("{error}"));
+            return Tensor::from_bytes(self.spec(), &bytes).map_err(|error| invalid!("{error}"));
         }
-        Tensor::from_foreign(spec, self.block.reading()).map_err(|error| invalid!("{error}"))
+        if let Some(tensor) = self.tensor.get() {
+            return Ok(tensor.clone());
+        }
+        let tensor = Tensor::from_foreign(self.spec(), self.block.reading()).map_err(|error| invalid!("{error}"))?;
+        Ok(self.tensor.get_or_init(|| tensor).clone())
     }
 
     /// The tensor for a run that writes it where it is; only for a [plain](Elements::is_plain) one.
@@ -162,9 +167,9 @@ impl Value {
         Ok(Value::Tensor(Elements::over(dtype, dims, block)))
     }
 
-    /// What a run has made. `inputs` are the blocks that the run has read: a result that lies in one of them is copied,
+    /// What a run has made. `inputs` is where the values lie that the run has read: a result in one of these places is copied,
     /// as is one that others have too.
-    pub(crate) fn of_kiln(value: kiln::Value, inputs: &[Block]) -> Result<Value> {
+    pub(crate) fn of_kiln(value: kiln::Value, inputs: &[Span]) -> Result<Value> {
         Ok(match value {
             kiln::Value::Tensor(tensor) => Value::of_tensor(tensor, inputs)?,
             kiln::Value::Sequence(tensors) => Value::Sequence(
@@ -181,12 +186,12 @@ impl Value {
         })
     }
 
-    fn of_map(map: &Map, inputs: &[Block]) -> Result<Value> {
+    fn of_map(map: &Map, inputs: &[Span]) -> Result<Value> {
         let [keys, values] = [map.keys(), map.values()].map(|tensor| Value::of_tensor(tensor.clone(), inputs));
         Ok(Value::Map { keys: Arc::new(keys?), values: Arc::new(values?) })
     }
 
-    pub(crate) fn of_tensor(mut tensor: Tensor, inputs: &[Block]) -> Result<Value> {
+    pub(crate) fn of_tensor(mut tensor: Tensor, inputs: &[Span]) -> Result<Value> {
         let dims: Vec<i64> = tensor.shape().iter().map(|&size| size as i64).collect();
         let dtype = tensor.dtype();
         if let Ok(texts) = tensor.as_strings() {
@@ -206,25 +211,25 @@ impl Value {
         Ok(Value::Tensor(Elements::over(dtype, dims, block)))
     }
 
-    /// The value for a run that reads it. The blocks that it reads go to `blocks`.
-    pub(crate) fn to_kiln(&self, blocks: &mut Vec<Block>) -> Result<kiln::Value> {
+    /// The value for a run that reads it. Where it lies is added to `spans`.
+    pub(crate) fn to_kiln(&self, spans: &mut Vec<Span>) -> Result<kiln::Value> {
         Ok(match self {
-            Value::Tensor(_) | Value::Strings(_) => kiln::Value::Tensor(self.to_tensor(blocks)?),
+            Value::Tensor(_) | Value::Strings(_) => kiln::Value::Tensor(self.to_tensor(spans)?),
             Value::Sequence(values) if values.iter().any(|value| matches!(**value, Value::Map { .. })) => {
-                kiln::Value::Maps(Arc::new(values.iter().map(|value| value.to_map(blocks)).collect::<Result<_>>()?))
+                kiln::Value::Maps(Arc::new(values.iter().map(|value| value.to_map(spans)).collect::<Result<_>>()?))
             }
             Value::Sequence(values) => {
-                kiln::Value::sequence(values.iter().map(|value| value.to_tensor(blocks)).collect::<Result<_>>()?)
+                kiln::Value::sequence(values.iter().map(|value| value.to_tensor(spans)).collect::<Result<_>>()?)
             }
-            Value::Map { .. } => kiln::Value::Map(Arc::new(self.to_map(blocks)?)),
+            Value::Map { .. } => kiln::Value::Map(Arc::new(self.to_map(spans)?)),
             Value::Nothing => kiln::Value::Nothing,
         })
     }
 
-    fn to_tensor(&self, blocks: &mut Vec<Block>) -> Result<Tensor> {
+    fn to_tensor(&self, spans: &mut Vec<Span>) -> Result<Tensor> {
         match self {
             Value::Tensor(elements) => {
-                blocks.push(elements.block.clone());
+                spans.push(elements.block.span());
                 elements.read()
             }
             Value::Strings(strings) => strings.read(),
@@ -232,11 +237,11 @@ impl Value {
         }
     }
 
-    fn to_map(&self, blocks: &mut Vec<Block>) -> Result<Map> {
+    fn to_map(&self, spans: &mut Vec<Span>) -> Result<Map> {
         let Value::Map { keys, values } = self else {
             return Err(invalid!("a sequence of maps has {} in it", self.name()));
         };
-        Map::new(keys.to_tensor(blocks)?, values.to_tensor(blocks)?).map_err(|error| invalid!("{error}"))
+        Map::new(keys.to_tensor(spans)?, values.to_tensor(spans)?).map_err(|error| invalid!("{error}"))
     }
 
     /// What it is, for messages.

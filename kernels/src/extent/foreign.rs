@@ -4,8 +4,8 @@ use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Bytes that belong to a caller, which keeps them readable and unchanged as long as this lives. They are never
-/// written.
+/// Bytes that belong to a caller, which keeps them readable as long as this lives, and unchanged while they are looked at.
+/// They are never written.
 pub struct Foreign {
     start: NonNull<u8>,
     len: usize,
@@ -25,7 +25,8 @@ impl Foreign {
     /// # Safety
     ///
     /// Until `owner` is dropped, the bytes must be initialised and readable from any thread, lie within one allocation
-    /// of at most `isize::MAX` bytes, and not be written.
+    /// of at most `isize::MAX` bytes, and not be written while anything looks at them: while a slice lives that
+    /// [`bytes`](Foreign::bytes) gave.
     #[must_use]
     pub unsafe fn new(start: NonNull<u8>, len: usize, owner: impl Any + Send + Sync) -> Foreign {
         Foreign { start, len, _owner: Box::new(owner) }

@@ -1,9 +1,9 @@
 //! Memory of tensors, which callers read and write between runs.
 //!
 //! A tensor's elements stay at one address from its making to its release, wherever they lie: in the caller's memory, in
-//! an allocator's, or where a run has made them. Outside of runs the caller may touch them at any time, so the crate
-//! keeps no reference to them: each run makes one, which ends with it. By the header, a caller that touches memory that a
-//! run reads or writes meanwhile races with it, as with onnxruntime.
+//! an allocator's, or where a run has made them. Outside of runs the caller may touch them at any time, so nothing looks
+//! at them then. By the header, a caller that touches memory that a run reads or writes meanwhile races with it, as with
+//! onnxruntime.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -90,6 +90,26 @@ unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
+/// Addresses of bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) start: usize,
+    /// Bytes.
+    len: usize,
+}
+
+impl Span {
+    /// Whether there is a byte at that address.
+    pub(crate) fn holds(self, address: usize) -> bool {
+        address.wrapping_sub(self.start) < self.len
+    }
+
+    /// Whether some of the bytes are those of another span.
+    pub(crate) fn overlaps(self, other: Span) -> bool {
+        self.len > 0 && other.len > 0 && self.start < other.start + other.len && other.start < self.start + self.len
+    }
+}
+
 /// Frees what an allocator gave.
 struct Allocated {
     allocator: Allocator,
@@ -166,22 +186,16 @@ impl Block {
         self.start.addr().get().is_multiple_of(to)
     }
 
-    /// Whether the byte at that address is one of the block's.
-    pub(crate) fn holds(&self, address: usize) -> bool {
-        address.wrapping_sub(self.start.addr().get()) < self.len
-    }
-
-    /// Whether the bytes are partly those of another block.
-    pub(crate) fn overlaps(&self, other: &Block) -> bool {
-        let [a, b] = [self, other].map(|block| (block.start.addr().get(), block.start.addr().get() + block.len));
-        self.len > 0 && other.len > 0 && a.0 < b.1 && b.0 < a.1
+    /// Where the bytes are, to be compared with other places.
+    pub(crate) fn span(&self) -> Span {
+        Span { start: self.start.addr().get(), len: self.len }
     }
 
     /// The bytes, for a run that reads them.
     pub(crate) fn reading(&self) -> Foreign {
-        // SAFETY: the bytes are initialised and of one allocation, and kept by the owner that goes along. During a run
-        // the caller does not write them, and the run itself does not either: outputs that overlap an input are made
-        // elsewhere (`overlaps`).
+        // SAFETY: the bytes are initialised and of one allocation, and kept by the owner that goes along. They are looked
+        // at by runs alone. During a run the caller does not write them, and the run itself does not either: outputs
+        // that overlap an input are made elsewhere (`Span::overlaps`).
         unsafe { Foreign::new(self.start, self.len, self.keeper.clone()) }
     }
 
