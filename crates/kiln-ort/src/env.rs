@@ -26,6 +26,19 @@ kind!(Env = "OrtEnv");
 /// The environment of the process, with how many callers hold it.
 static ENV: Mutex<Option<(Handle<Env>, usize)>> = Mutex::new(None);
 
+/// The environment, for those who log without a session.
+static CURRENT: Mutex<Option<Arc<Env>>> = Mutex::new(None);
+
+/// The environment of the process, if there is one.
+pub(crate) fn current() -> Option<Arc<Env>> {
+    CURRENT.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn set_current(env: Option<Arc<Env>>) {
+    let before = std::mem::replace(&mut *CURRENT.lock().unwrap_or_else(PoisonError::into_inner), env);
+    drop(before);
+}
+
 /// What a new environment is made of.
 struct Wish {
     sink: Option<Sink>,
@@ -47,7 +60,9 @@ impl Wish {
         }
         let pool = self.threading.map(|threading| threading.pool()).transpose()?;
         let log = Log::new(self.sink, self.id.lossy(), self.severity);
-        let handle = Handle::new(Env { log, pool })?;
+        let made = Arc::new(Env { log, pool });
+        let handle = Handle::of(made.clone())?;
+        set_current(Some(made));
         *env = Some((handle, 1));
         Ok(handle)
     }
@@ -137,6 +152,7 @@ entry! {
             *count -= 1;
             if *count == 0 {
                 *own = None;
+                set_current(None);
                 drop(env.release());
             }
         }

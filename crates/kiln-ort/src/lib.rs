@@ -20,6 +20,7 @@ mod dtype;
 mod entrance;
 mod env;
 mod error;
+mod events;
 mod keyvalue;
 mod log;
 mod memory_info;
@@ -41,9 +42,11 @@ mod version;
 
 pub use entrance::ApiBase;
 
-/// What `OrtGetApiBase` gives C programs: the address of a table that lives as long as the process.
+/// What `OrtGetApiBase` gives C programs: the address of a table that lives as long as the process. Kiln's events go to
+/// the environment's log from then on, unless the process has a subscriber of `tracing`'s already.
 #[must_use]
 pub fn base() -> *const ApiBase {
+    events::forward();
     &raw const entrance::BASE
 }
 

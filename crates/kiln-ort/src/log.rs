@@ -12,6 +12,7 @@ use crate::seam::callback::Sink;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     Info = 1,
+    Warning = 2,
     Error = 3,
 }
 
