@@ -10,7 +10,7 @@ use std::{env, fs};
 const MINORS: u32 = 31;
 const PATCHES: u32 = 10;
 
-/// Exported functions, and the trampolines in `versions.s` that lead to them.
+/// Exported functions, and the operands in `versions.s` that the trampolines lead to.
 const EXPORTS: [(&str, &str); 2] = [
     ("OrtGetApiBase", "kiln_ort_get_api_base"),
     ("OrtSessionOptionsAppendExecutionProvider_CPU", "kiln_ort_append_cpu"),
@@ -26,7 +26,7 @@ fn main() {
     };
     let (mut assembly, mut script) = (String::new(), String::new());
     for (_, function) in EXPORTS {
-        let _ = writeln!(assembly, ".globl {function}_entry\n{function}_entry: {jump}{function}");
+        let _ = writeln!(assembly, ".globl {function}_entry\n{function}_entry: {jump}{{{function}}}");
     }
     for minor in 1..=MINORS {
         for patch in 0..PATCHES {

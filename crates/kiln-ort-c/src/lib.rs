@@ -6,19 +6,21 @@ use std::ffi::{c_int, c_void};
 
 /// `OrtGetApiBase`: where every program begins.
 ///
-/// On Linux it is exported under the symbol version of each release (`build.rs`), by way of this function.
-#[cfg_attr(target_os = "linux", unsafe(export_name = "kiln_ort_get_api_base"))]
+/// On Linux it is exported under the symbol version of each release (`build.rs`), and under no other name.
 #[cfg_attr(not(target_os = "linux"), unsafe(export_name = "OrtGetApiBase"))]
 pub extern "C" fn get_api_base() -> *const kiln_ort::ApiBase {
     kiln_ort::base()
 }
 
 /// `OrtSessionOptionsAppendExecutionProvider_CPU`: the processor is there anyway. Returns null, which is success.
-#[cfg_attr(target_os = "linux", unsafe(export_name = "kiln_ort_append_cpu"))]
 #[cfg_attr(not(target_os = "linux"), unsafe(export_name = "OrtSessionOptionsAppendExecutionProvider_CPU"))]
 pub extern "C" fn append_cpu(_options: *mut c_void, _use_arena: c_int) -> *mut c_void {
     std::ptr::null_mut()
 }
 
 #[cfg(target_os = "linux")]
-std::arch::global_asm!(include_str!(concat!(env!("OUT_DIR"), "/versions.s")));
+std::arch::global_asm!(
+    include_str!(concat!(env!("OUT_DIR"), "/versions.s")),
+    kiln_ort_get_api_base = sym get_api_base,
+    kiln_ort_append_cpu = sym append_cpu,
+);

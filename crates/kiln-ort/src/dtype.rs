@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use kiln::DType;
 
-use crate::error::{Code, Error, Result, invalid};
+use crate::error::{Code, Error, Result, failed};
 
 /// Kiln's types by C's numbers. ONNX's own numbers are others from 21 on.
 const NUMBERS: [(c_int, DType); 24] = [
@@ -64,7 +64,7 @@ pub(crate) fn text(dtype: DType) -> String {
 /// Bytes that `count` elements take in C: those of less than a byte share bytes.
 pub(crate) fn bytes_in_c(dtype: DType, count: usize) -> Result<usize> {
     let bits = count.checked_mul(dtype.packed_bits()).filter(|bits| *bits <= isize::MAX as usize);
-    bits.map(|bits| bits.div_ceil(8)).ok_or_else(|| invalid!("{count} elements of {} overflow", dtype.name()))
+    bits.map(|bits| bits.div_ceil(8)).ok_or_else(|| failed!("Integer overflow: {count} elements of {}", dtype.name()))
 }
 
 /// Whether C packs elements of this type into shared bytes, where Kiln has a byte each.

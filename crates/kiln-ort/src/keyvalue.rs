@@ -26,8 +26,11 @@ struct Inside {
 kind!(Pairs = "OrtKeyValuePairs");
 
 impl Pairs {
-    /// Adds a pair, or replaces the value of its key.
+    /// Adds a pair, or replaces the value of its key. An empty key is no key.
     pub(crate) fn add(&self, key: &str, value: &str) {
+        if key.is_empty() {
+            return;
+        }
         self.change(|pairs| {
             pairs.insert(c_text(key), c_text(value));
         });

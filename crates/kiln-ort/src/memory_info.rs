@@ -26,6 +26,9 @@ pub(crate) struct MemoryInfo {
 
 kind!(MemoryInfo = "OrtMemoryInfo");
 
+/// `OrtDeviceMemoryType` of a device's memory that the processor reads and writes.
+const READABLE: c_int = 5;
+
 /// The processor's memory, as onnxruntime names it.
 const CPU: &CStr = c"Cpu";
 
@@ -33,15 +36,11 @@ const CPU: &CStr = c"Cpu";
 const DEVICES: &[(&str, c_int)] = &[
     ("Cpu", 0),
     ("Cuda", 1),
-    ("CudaPinned", 0),
-    ("Cann", 3),
-    ("CannPinned", 0),
+    ("CudaPinned", 1),
     ("DML", 1),
     ("Hip", 1),
-    ("HipPinned", 0),
-    ("OpenVINO_CPU", 0),
+    ("HipPinned", 1),
     ("OpenVINO_GPU", 1),
-    ("OpenVINO_RT", 0),
     ("OpenVINO_RT_NPU", 3),
     ("QnnHtpShared", 0),
     ("WebGPU_Buffer", 1),
@@ -63,7 +62,7 @@ impl MemoryInfo {
 
     /// Whether the processor reads and writes it.
     pub(crate) fn is_cpu(&self) -> bool {
-        self.device == 0
+        self.device == 0 || self.device_memory == READABLE
     }
 }
 
@@ -86,8 +85,9 @@ entry! {
         let Some(&(_, device)) = DEVICES.iter().find(|(known, _)| *known == name) else {
             return Err(invalid!("Specified device is not supported. Try CreateMemoryInfo_V2. The name is '{name}'"));
         };
+        let device_memory = if name.ends_with("Pinned") { READABLE } else { 0 };
         let name = c_text(&name);
-        out.put(Handle::new(MemoryInfo { name, allocator, id, kind, device, device_memory: 0, vendor: 0 })?);
+        out.put(Handle::new(MemoryInfo { name, allocator, id, kind, device, device_memory, vendor: 0 })?);
         Ok(())
     }
 
@@ -107,10 +107,12 @@ entry! {
         if !(0..=3).contains(&device) {
             return Err(invalid!("device type {device} is not known"));
         }
-        if ![0, 5].contains(&device_memory) {
+        if ![0, READABLE].contains(&device_memory) {
             return Err(invalid!("device memory type {device_memory} is not known"));
         }
-        out.put(Handle::new(MemoryInfo { name, allocator, id, kind: 0, device, device_memory, vendor })?);
+        // What the processor reads is what a device puts out for it.
+        let kind = if device_memory == READABLE { -1 } else { 0 };
+        out.put(Handle::new(MemoryInfo { name, allocator, id, kind, device, device_memory, vendor })?);
         Ok(())
     }
 

@@ -295,7 +295,7 @@ pub(crate) fn of_run(error: SessionError) -> Error {
         SessionError::Run(run) if run.stopped().is_some() => {
             failed!("Exiting due to terminate flag being set to true. {error}")
         }
-        SessionError::Input { name, reason } if reason == "not given" => invalid!("Missing Input: {name}"),
+        SessionError::Input { name, reason } if reason == "not given" => failed!("Missing Input: {name}"),
         SessionError::Input { .. } | SessionError::Output { .. } | SessionError::Bound { .. } => invalid!("{error}"),
         SessionError::Dimension { .. } => invalid!("{error}"),
         _ => Error::new(Code::Fail, format!("Non-zero status code returned while running: {error}")),

@@ -114,6 +114,9 @@ fn load(source: Source, says: &Says, options: &kiln::SessionOptions) -> Result<k
             load(Source::Bytes(std::fs::read(&path).map_err(failed)?), says, options)
         }
         Source::Path(path) => {
+            if std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == 0) {
+                return Err(invalid!("No graph was found in the protobuf. {} has no bytes", path.display()));
+            }
             let is_plain = says.files.is_empty() && says.initialisers.is_empty();
             let loaded = if is_plain {
                 kiln::Session::load(&path, options)
@@ -258,7 +261,8 @@ fn name(ports: &[Port], index: usize, allocator: Allocator, out: Out<Chars>) -> 
 
 fn type_info(ports: &[Port], index: usize, out: Out<Handle<TypeInfo>>) -> Result<()> {
     let out = out.place("type_info")?;
-    out.put(TypeInfo::handle(Shape::of_port(port(ports, index)?))?);
+    let port = ports.get(index).ok_or_else(|| failed!("out of index: {index} of {}", ports.len()))?;
+    out.put(TypeInfo::handle(Shape::of_port(port))?);
     Ok(())
 }
 
@@ -400,10 +404,10 @@ entry! {
 
 /// The same answer for each of a session's inputs or outputs.
 pub(crate) fn everywhere<T: Copy>(ports: usize, out: Out<T>, count: usize, answer: T, what: &str) -> Result<()> {
-    if count != ports {
+    if count < ports {
         return Err(invalid!("{what} has room for {count}, and the model has {ports}"));
     }
-    out.fill(count, &vec![answer; ports], what)
+    out.fill(ports, &vec![answer; ports], what)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ fn one<T>(value: Handle<Value>, index: usize, what: impl FnOnce(&mut Vec<u8>) ->
         strings.with(|texts| {
             let count = texts.len();
             let text =
-                texts.get_mut(index).ok_or_else(|| failed!("element index is out of bounds: {index} of {count}"))?;
+                texts.get_mut(index).ok_or_else(|| invalid!("element index is out of bounds: {index} of {count}"))?;
             what(text)
         })
     })

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use kiln::Threads;
 use kiln_fork::Mutex;
 
-use crate::error::{Result, failed};
+use crate::error::{Result, failed, invalid};
 use crate::seam::handle::kind;
 use crate::seam::{CreateThreadFn, Handle, JoinThreadFn, Memory, Out, Text, entry};
 
@@ -57,8 +57,9 @@ entry! {
         options.get("tp_options").map(drop)
     }
 
-    fn SetGlobalSpinControl(options: Handle<Threading>, _allow: c_int) {
-        options.get("tp_options").map(drop)
+    fn SetGlobalSpinControl(options: Handle<Threading>, allow: c_int) {
+        let _ = options.get("tp_options")?;
+        if (0..=1).contains(&allow) { Ok(()) } else { Err(invalid!("allow_spinning is {allow}: it is 0 or 1")) }
     }
 
     fn SetGlobalDenormalAsZero(options: Handle<Threading>) {

@@ -320,7 +320,12 @@ entry! {
     fn GetTensorShapeElementCount(info: Handle<TensorInfo>, out: Out<usize>) {
         let out = out.place("out")?;
         let says = info.get("info")?.says();
-        let count = says.dims.unwrap_or_default().iter().try_fold(1usize, |count, &size| {
+        // A shape that is not known has none.
+        let Some(dims) = says.dims else {
+            out.put(0);
+            return Ok(());
+        };
+        let count = dims.iter().try_fold(1usize, |count, &size| {
             count.checked_mul(usize::try_from(size).ok()?)
         });
         out.put(count.ok_or_else(|| failed!("Integer overflow: a dimension is not known, or their product is too large"))?);

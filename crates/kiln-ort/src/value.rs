@@ -66,7 +66,7 @@ pub(crate) fn count(dims: &[usize]) -> Result<usize> {
     }
     dims.iter()
         .try_fold(1usize, |count, &size| count.checked_mul(size))
-        .ok_or_else(|| invalid!("Integer overflow: a shape of {dims:?} has too many elements"))
+        .ok_or_else(|| failed!("Integer overflow: a shape of {dims:?} has too many elements"))
 }
 
 impl Elements {

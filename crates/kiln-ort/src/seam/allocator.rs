@@ -241,7 +241,8 @@ fn own(_info: Handle<MemoryInfo>) -> Table {
 }
 
 unsafe extern "C" fn alloc(_table: *mut Table, bytes: usize) -> *mut c_void {
-    if bytes == 0 {
+    // No object is larger than half of the addresses.
+    if bytes == 0 || bytes > isize::MAX as usize {
         return null_mut();
     }
     let mut memory = null_mut();
