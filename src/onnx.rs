@@ -11,9 +11,10 @@
 //! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model,
 //!   which `folders` opens and `handed` has in memory; `claims` holds their sizes against what may be taken.
 //! - `weigh` says what a model's messages take before they are decoded. `url` is what a model may be named by. `data` reads the values of test cases.
-//! - `write` writes models: for tests, the demonstration and fuzzing.
+//! - `write` writes models: for tests, the demonstration and fuzzing. `built` checks graphs that programs build.
 //! - `proto` is generated from `onnx.proto` (a test compares them).
 
+mod built;
 mod claims;
 mod contrib;
 mod data;
@@ -53,6 +54,7 @@ use prost::Message;
 use crate::graph::Graph;
 use crate::tensor::Backing;
 
+pub use built::check_built;
 pub use bytes::Bytes;
 pub use data::{read_tensor, read_value};
 pub use error::{ExternalProblem, ModelError, TensorProblem};

@@ -25,10 +25,11 @@ const IR_VERSION: i64 = 8;
 /// [`ModelError::Unsupported`] for what ONNX has no message for, [`ModelError::Malformed`] for nodes of one domain with
 /// different versions, [`ModelError::Memory`] where there is no memory for them.
 pub fn write(graph: &Graph) -> Result<Vec<u8>, ModelError> {
-    super::refusable(|| whole(graph))
+    super::refusable(|| Ok(encoded(&message(graph)?)))
 }
 
-fn whole(graph: &Graph) -> Result<Vec<u8>, ModelError> {
+/// The message of a model with that graph.
+pub(super) fn message(graph: &Graph) -> Result<ModelProto, ModelError> {
     let mut versions = BTreeMap::new();
     let proto = graph_proto(graph, 0, &mut versions)?;
     versions.entry(String::new()).or_insert(super::NEWEST_OPSET);
@@ -39,7 +40,7 @@ fn whole(graph: &Graph) -> Result<Vec<u8>, ModelError> {
     let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let property =
         |(key, value): &(String, String)| StringStringEntryProto { key: Some(key.clone()), value: Some(value.clone()) };
-    let model = ModelProto {
+    Ok(ModelProto {
         ir_version: Some(IR_VERSION),
         producer_name: said(&about.producer_name).or_else(|| Some("kiln".to_owned())),
         producer_version: said(&about.producer_version),
@@ -50,8 +51,7 @@ fn whole(graph: &Graph) -> Result<Vec<u8>, ModelError> {
         graph: Some(GraphProto { doc_string: said(&about.graph_description), ..proto }),
         metadata_props: about.properties.iter().map(property).collect(),
         ..Default::default()
-    };
-    Ok(encoded(&model))
+    })
 }
 
 /// The bytes of one tensor, such as an input or output of a test case.

@@ -261,7 +261,8 @@ impl SessionOptions {
     }
 
     /// The limits of a model's file: its tensors take no more than those of requests may.
-    pub(super) fn onnx_limits(&self) -> onnx::Limits {
+    #[must_use]
+    pub fn onnx_limits(&self) -> onnx::Limits {
         let memory = u64::try_from(self.memory_bytes).unwrap_or(u64::MAX);
         onnx::Limits {
             tensor_bytes: self.limits.tensor_bytes.min(memory),

@@ -97,7 +97,13 @@ impl Settings {
         kiln::Cancel::asking(move || flag.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn is_cancelled(&self) -> bool {
+    /// Options that say the same, and are changed by themselves.
+    pub(crate) fn copy(&self) -> Settings {
+        let cancelled = Arc::new(AtomicBool::new(self.is_cancelled()));
+        Settings { says: Mutex::new(self.says()), cancelled }
+    }
+
+    fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 }
@@ -145,6 +151,15 @@ impl Says {
     }
 }
 
+/// Checks a level of optimisation. Passes change no results, so that no level means anything.
+pub(crate) fn check_level(level: c_int) -> Result<()> {
+    if [0, 1, 2, 3, 99].contains(&level) {
+        Ok(())
+    } else {
+        Err(invalid!("graph_optimization_level is not valid: {level}"))
+    }
+}
+
 /// A key or value of a configuration, within its bound.
 pub(crate) fn bounded(text: Text, what: &str, longest: usize) -> Result<String> {
     let text = text.read(what)?;
@@ -187,9 +202,7 @@ entry! {
 
     fn CloneSessionOptions(options: Handle<Settings>, out: Out<Handle<Settings>>) {
         let out = out.place("out_options")?;
-        let options = options.get("in_options")?;
-        let cancelled = Arc::new(AtomicBool::new(options.is_cancelled()));
-        out.put(Handle::new(Settings { says: Mutex::new(options.says()), cancelled })?);
+        out.put(Handle::new(options.get("in_options")?.copy())?);
         Ok(())
     }
 
@@ -278,8 +291,7 @@ entry! {
 
     fn SetSessionGraphOptimizationLevel(options: Handle<Settings>, level: c_int) {
         let _ = options.get("options")?;
-        // Passes change no results, so that no level means anything.
-        if [0, 1, 2, 3, 99].contains(&level) { Ok(()) } else { Err(invalid!("graph_optimization_level is not valid: {level}")) }
+        check_level(level)
     }
 
     fn SetIntraOpNumThreads(options: Handle<Settings>, count: c_int) {

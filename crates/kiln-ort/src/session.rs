@@ -1,21 +1,21 @@
 //! Sessions: how models are loaded, and what they say of themselves.
 
 use std::ffi::c_int;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kiln::onnx::{Bytes, ExternalData};
-use kiln::{Dim, ModelError, Port, SessionError, Trace};
+use kiln::{Dim, Port, Trace};
 
+use crate::built::{Built, Opset, canonical};
 use crate::env::Env;
 use crate::error::{Code, Error, Result, failed, invalid};
 use crate::log::{Log, Severity};
 use crate::memory_info::MemoryInfo;
 use crate::options::{Says, Settings};
-use crate::ort_format;
 use crate::seam::handle::kind;
 use crate::seam::{Allocator, Chars, Handle, Memory, Out, Text, entry};
+use crate::source::{Loading, Source};
 use crate::type_info::{Shape, TypeInfo};
 
 /// `OrtSession`.
@@ -28,6 +28,8 @@ pub(crate) struct Model {
     /// Inputs with a default.
     overridable: Vec<Port>,
     pub(crate) outputs: Vec<Port>,
+    /// The operator sets of a model that was built; `None` for others.
+    pub(crate) opsets: Option<Vec<Opset>>,
     pub(crate) log: Log,
     profile: Option<Profile>,
     /// Kept while the session lives, as programs release environments early.
@@ -52,31 +54,21 @@ pub(crate) struct Prepacked(Arc<kiln::Cache>);
 
 kind!(Prepacked = "OrtPrepackedWeightsContainer");
 
-/// What a session is made of.
-enum Source {
-    Path(PathBuf),
-    Bytes(Vec<u8>),
-}
-
 impl Model {
-    fn load(
+    pub(crate) fn load(
         env: Handle<Env>,
         source: Source,
         settings: Handle<Settings>,
         prepacked: Option<Arc<Prepacked>>,
     ) -> Result<Handle<Model>> {
-        let env = env.get("env")?;
         let settings = settings.optional("options")?;
-        let says = settings.as_ref().map(|settings| settings.says()).unwrap_or_default();
-        let least = if says.severity < 0 { env.log.least() } else { says.severity };
-        let log = Log::new(says.logger.or(env.log.sink()), says.log_id.clone(), least);
-        let mut options = says.kiln(env.pool.as_ref(), &log)?;
+        let Loading { env, says, log, mut options } = Loading::of(env, settings.as_deref())?;
         options.cache = prepacked.map(|prepacked| prepacked.0.clone());
-        options.load_cancel = settings.as_ref().map(|settings| settings.cancel());
         let profile = says.profile.clone().map(Profile::new);
         options.trace = profile.as_ref().map(|profile| profile.trace.clone());
         log.line(Severity::Info, "session", "Initializing session.");
-        let session = load(source, &says, &options).inspect_err(|error| {
+        let opsets = source.opsets();
+        let session = source.load(&says, &options).inspect_err(|error| {
             log.line(Severity::Error, "session", &error.message);
         })?;
         log.line(Severity::Info, "session", "Session successfully initialized.");
@@ -84,7 +76,7 @@ impl Model {
         let all_inputs: Vec<Port> = session.inputs().iter().map(sized).collect();
         let (overridable, inputs) = all_inputs.iter().cloned().partition(|port| port.has_default);
         let outputs = session.outputs().iter().map(sized).collect();
-        Handle::new(Model { all_inputs, inputs, overridable, outputs, log, profile, _env: env, session })
+        Handle::new(Model { all_inputs, inputs, overridable, outputs, opsets, log, profile, _env: env, session })
     }
 
     /// The place of an input, with or without a default, among the session's.
@@ -96,104 +88,6 @@ impl Model {
     pub(crate) fn output(&self, name: &str) -> Option<usize> {
         self.outputs.iter().position(|port| port.name == name)
     }
-}
-
-/// A session of a model.
-fn load(source: Source, says: &Says, options: &kiln::SessionOptions) -> Result<kiln::Session> {
-    let mut beside = ExternalData::new();
-    for (name, file) in &says.files {
-        beside.insert(name, Bytes::from_owner(file.clone()));
-    }
-    for (name, value) in &says.initialisers {
-        let tensor = value.to_kiln(&mut Vec::new())?.into_tensor().map_err(|error| invalid!("{error}"))?;
-        beside.replace(name, tensor);
-    }
-    match source {
-        Source::Path(path) if ort_format::is_ort(&beginning(&path)) => {
-            let failed = |error: std::io::Error| failed!("Load model from {} failed: {error}", path.display());
-            load(Source::Bytes(std::fs::read(&path).map_err(failed)?), says, options)
-        }
-        Source::Path(path) => {
-            if std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == 0) {
-                return Err(invalid!("No graph was found in the protobuf. {} has no bytes", path.display()));
-            }
-            let is_plain = says.files.is_empty() && says.initialisers.is_empty();
-            let loaded = if is_plain {
-                kiln::Session::load(&path, options)
-            } else {
-                kiln::Session::load_with(&path, beside, options)
-            };
-            loaded.map_err(|error| of_path(&path, error))
-        }
-        Source::Bytes(bytes) => {
-            if bytes.is_empty() {
-                return Err(invalid!("No graph was found in the protobuf. It has no bytes"));
-            }
-            if ort_format::is_ort(&bytes) {
-                let graph = ort_format::read(&bytes)?;
-                return kiln::Session::from_graph(graph, options).map_err(|error| of_load(error, ""));
-            }
-            if let Some(folder) = says.folder().filter(|_| says.files.is_empty()) {
-                beside.fetch_others(move |location, most| read_beside(&folder, location, most));
-            }
-            kiln::Session::load_bytes_with(bytes, beside, options).map_err(|error| of_load(error, ""))
-        }
-    }
-}
-
-/// The first bytes of a file, by which its format is known; fewer where there are fewer, or where it cannot be read.
-fn beginning(path: &Path) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // What cannot be read is an error of the load itself.
-    if let Ok(file) = std::fs::File::open(path) {
-        let _ = std::io::Read::read_to_end(&mut std::io::Read::take(file, 8), &mut bytes);
-    }
-    bytes
-}
-
-/// The file that a model in memory names, of at most that many bytes.
-fn read_beside(folder: &Path, location: &str, most: u64) -> std::io::Result<Option<Bytes>> {
-    let path = folder.join(location);
-    let found = match std::fs::metadata(&path) {
-        Ok(found) => found,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    if !found.is_file() || found.len() > most {
-        let reason = format!("{} is no file of at most {most} bytes", path.display());
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, reason));
-    }
-    std::fs::read(path).map(|bytes| Some(Bytes::from(bytes)))
-}
-
-/// The error of a model that was to be loaded from a path.
-fn of_path(path: &Path, error: SessionError) -> Error {
-    let path = path.display();
-    match &error {
-        SessionError::Model(ModelError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            Error::new(
-                Code::NoSuchFile,
-                format!("Load model from {path} failed:Load model {path} failed. File doesn't exist"),
-            )
-        }
-        _ => of_load(error, &format!("Load model from {path} failed:")),
-    }
-}
-
-/// onnxruntime's code and first words for Kiln's error.
-fn of_load(error: SessionError, before: &str) -> Error {
-    let (code, words) = match &error {
-        SessionError::Model(ModelError::Wire(_)) => {
-            (Code::InvalidProtobuf, "Failed to load model because protobuf parsing failed. ")
-        }
-        SessionError::Model(ModelError::Io { .. }) => (Code::Fail, ""),
-        SessionError::Model(ModelError::Memory(_)) | SessionError::Memory { .. } => (Code::OutOfMemory, ""),
-        SessionError::LoadStopped { .. } => (Code::LoadCancelled, "Model loading canceled. "),
-        SessionError::Unsupported(_) => (Code::NotImplemented, ""),
-        SessionError::Model(_) | SessionError::InvalidNode { .. } => (Code::InvalidGraph, "This is an invalid model. "),
-        _ => (Code::Fail, ""),
-    };
-    Error::new(code, format!("{before}{words}{error}"))
 }
 
 impl Says {
@@ -309,6 +203,31 @@ entry! {
         let out = out.place("out")?;
         let prepacked = prepacked.get("prepacked_weights_container")?;
         out.put(Model::load(env, Source::Bytes(bytes.copy(len, "model_data")?), options, Some(prepacked))?);
+        Ok(())
+    }
+
+    /// The model stays the caller's, who may make several sessions of it.
+    fn CreateSessionFromModel(
+        env: Handle<Env>,
+        model: Handle<Built>,
+        options: Handle<Settings>,
+        out: Out<Handle<Model>>,
+    ) {
+        let out = out.place("out")?;
+        out.put(Model::load(env, Source::Built(model.get("model")?), options, None)?);
+        Ok(())
+    }
+
+    /// The version of a domain's operator set, of a session whose model was built.
+    fn SessionGetOpsetForDomain(session: Handle<Model>, domain: Text, out: Out<c_int>) {
+        let out = out.place("opset")?;
+        let (session, domain) = (session.get("session")?, domain.read("domain")?);
+        let opsets = session.opsets.as_ref().ok_or_else(|| {
+            let reason = "SessionGetOpsetForDomain is not implemented by Kiln for models that were not built";
+            Error::new(Code::NotImplemented, reason)
+        })?;
+        let found = opsets.iter().find(|opset| opset.domain == canonical(&domain));
+        out.put(found.ok_or_else(|| invalid!("Domain not used by model: {domain:?}"))?.version);
         Ok(())
     }
 

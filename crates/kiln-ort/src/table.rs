@@ -9,7 +9,9 @@
 use std::ffi::c_int;
 
 use crate::allocator::Arena;
+use crate::attribute::Attribute;
 use crate::binding::Binding;
+use crate::built::Built;
 use crate::devices::{EpDevice, Hardware};
 use crate::env::{Env, Wishes};
 use crate::error::Error;
@@ -17,6 +19,7 @@ use crate::keyvalue::Pairs;
 use crate::memory_info::MemoryInfo;
 use crate::metadata::About;
 use crate::options::Settings;
+use crate::parts::{Graph, Node, ValueInfo};
 use crate::run_options::RunSettings;
 use crate::seam::{
     Allocator, AsyncFn, Chars, CreateThreadFn, Failure, Handle, JoinThreadFn, List, LogFn, Memory, Out, Status, Text,
@@ -323,8 +326,8 @@ table! {
     SessionOptionsAppendExecutionProvider_MIGraphX(Handle<Settings>, Memory) -> Status = providers;
     // Since version 12.
     AddExternalInitializers(Handle<Settings>, List<Text>, List<Handle<Value>>, usize) -> Status = options;
-    CreateOpAttr(Text, Memory, c_int, c_int, Out<Memory>) -> Status;
-    ReleaseOpAttr(Memory);
+    CreateOpAttr(Text, Memory, c_int, c_int, Out<Handle<Attribute>>) -> Status = attribute;
+    ReleaseOpAttr(Handle<Attribute>) = attribute;
     CreateOp(
         Memory, Text, Text, c_int, Out<Text>, List<c_int>, c_int, List<Memory>, c_int, c_int, c_int, Out<Memory>
     ) -> Status;
@@ -396,7 +399,7 @@ table! {
     ShapeInferContext_GetAttribute(Memory, Text, Out<Memory>) -> Status;
     ShapeInferContext_SetOutputTypeShape(Memory, usize, Handle<TensorInfo>) -> Status;
     SetSymbolicDimensions(Handle<TensorInfo>, List<Text>, usize) -> Status = type_info;
-    ReadOpAttr(Memory, c_int, Memory, usize, Out<usize>) -> Status;
+    ReadOpAttr(Handle<Attribute>, c_int, Memory, usize, Out<usize>) -> Status = attribute;
     SetDeterministicCompute(Handle<Settings>, u8) -> Status = options;
     KernelContext_ParallelFor(Memory, Memory);
     SessionOptionsAppendExecutionProvider_OpenVINO_V2(
@@ -418,18 +421,18 @@ table! {
     RunOptionsAddActiveLoraAdapter(Handle<RunSettings>, Memory) -> Status;
     SetEpDynamicOptions(Handle<Model>, List<Text>, List<Text>, usize) -> Status = devices;
     // Since version 22.
-    ReleaseValueInfo(Memory);
-    ReleaseNode(Memory);
-    ReleaseGraph(Memory);
-    ReleaseModel(Memory);
-    GetValueInfoName(Memory, Out<Text>) -> Status;
-    GetValueInfoTypeInfo(Memory, Out<Handle<TypeInfo>>) -> Status;
-    GetModelEditorApi() -> Memory;
+    ReleaseValueInfo(Handle<ValueInfo>) = value_info;
+    ReleaseNode(Handle<Node>) = node;
+    ReleaseGraph(Handle<Graph>) = graph;
+    ReleaseModel(Handle<Built>) = built;
+    GetValueInfoName(Handle<ValueInfo>, Out<Text>) -> Status = value_info;
+    GetValueInfoTypeInfo(Handle<ValueInfo>, Out<Handle<TypeInfo>>) -> Status = value_info;
+    GetModelEditorApi() -> Memory = editor;
     CreateTensorWithDataAndDeleterAsOrtValue(
         Allocator, Memory, usize, List<i64>, usize, c_int, Out<Handle<Value>>
     ) -> Status = value;
     SessionOptionsSetLoadCancellationFlag(Handle<Settings>, u8) -> Status = options;
-    GetCompileApi() -> Memory;
+    GetCompileApi() -> Memory = compile;
     CreateKeyValuePairs(Out<Handle<Pairs>>) = keyvalue;
     AddKeyValuePair(Handle<Pairs>, Text, Text) = keyvalue;
     GetKeyValue(Handle<Pairs>, Text) -> Text = keyvalue;
@@ -461,51 +464,51 @@ table! {
     CreateMemoryInfo_V2(Text, c_int, u32, i32, c_int, usize, c_int, Out<Handle<MemoryInfo>>) -> Status = memory_info;
     MemoryInfoGetDeviceMemType(Handle<MemoryInfo>) -> c_int = memory_info;
     MemoryInfoGetVendorId(Handle<MemoryInfo>) -> u32 = memory_info;
-    ValueInfo_GetValueProducer(Memory, Out<Memory>, Out<usize>) -> Status;
-    ValueInfo_GetValueNumConsumers(Memory, Out<usize>) -> Status;
-    ValueInfo_GetValueConsumers(Memory, Out<Memory>, Out<i64>, usize) -> Status;
-    ValueInfo_GetInitializerValue(Memory, Out<Handle<Value>>) -> Status;
-    ValueInfo_GetExternalInitializerInfo(Memory, Out<Memory>) -> Status;
-    ValueInfo_IsRequiredGraphInput(Memory, Out<bool>) -> Status;
-    ValueInfo_IsOptionalGraphInput(Memory, Out<bool>) -> Status;
-    ValueInfo_IsGraphOutput(Memory, Out<bool>) -> Status;
-    ValueInfo_IsConstantInitializer(Memory, Out<bool>) -> Status;
-    ValueInfo_IsFromOuterScope(Memory, Out<bool>) -> Status;
-    Graph_GetName(Memory, Out<Text>) -> Status;
+    ValueInfo_GetValueProducer(Handle<ValueInfo>, Out<Handle<Node>>, Out<usize>) -> Status = value_info;
+    ValueInfo_GetValueNumConsumers(Handle<ValueInfo>, Out<usize>) -> Status = value_info;
+    ValueInfo_GetValueConsumers(Handle<ValueInfo>, Out<Handle<Node>>, Out<i64>, usize) -> Status = value_info;
+    ValueInfo_GetInitializerValue(Handle<ValueInfo>, Out<Handle<Value>>) -> Status = value_info;
+    ValueInfo_GetExternalInitializerInfo(Handle<ValueInfo>, Out<Memory>) -> Status = value_info;
+    ValueInfo_IsRequiredGraphInput(Handle<ValueInfo>, Out<bool>) -> Status = value_info;
+    ValueInfo_IsOptionalGraphInput(Handle<ValueInfo>, Out<bool>) -> Status = value_info;
+    ValueInfo_IsGraphOutput(Handle<ValueInfo>, Out<bool>) -> Status = value_info;
+    ValueInfo_IsConstantInitializer(Handle<ValueInfo>, Out<bool>) -> Status = value_info;
+    ValueInfo_IsFromOuterScope(Handle<ValueInfo>, Out<bool>) -> Status = value_info;
+    Graph_GetName(Handle<Graph>, Out<Text>) -> Status = graph;
     Graph_GetModelPath(Memory, Out<Text>) -> Status;
     Graph_GetOnnxIRVersion(Memory, Out<i64>) -> Status;
-    Graph_GetNumOperatorSets(Memory, Out<usize>) -> Status;
-    Graph_GetOperatorSets(Memory, Out<Text>, Out<i64>, usize) -> Status;
-    Graph_GetNumInputs(Memory, Out<usize>) -> Status;
-    Graph_GetInputs(Memory, Out<Memory>, usize) -> Status;
-    Graph_GetNumOutputs(Memory, Out<usize>) -> Status;
-    Graph_GetOutputs(Memory, Out<Memory>, usize) -> Status;
-    Graph_GetNumInitializers(Memory, Out<usize>) -> Status;
-    Graph_GetInitializers(Memory, Out<Memory>, usize) -> Status;
-    Graph_GetNumNodes(Memory, Out<usize>) -> Status;
-    Graph_GetNodes(Memory, Out<Memory>, usize) -> Status;
-    Graph_GetParentNode(Memory, Out<Memory>) -> Status;
+    Graph_GetNumOperatorSets(Handle<Graph>, Out<usize>) -> Status = graph;
+    Graph_GetOperatorSets(Handle<Graph>, Out<Text>, Out<i64>, usize) -> Status = graph;
+    Graph_GetNumInputs(Handle<Graph>, Out<usize>) -> Status = graph;
+    Graph_GetInputs(Handle<Graph>, Out<Handle<ValueInfo>>, usize) -> Status = graph;
+    Graph_GetNumOutputs(Handle<Graph>, Out<usize>) -> Status = graph;
+    Graph_GetOutputs(Handle<Graph>, Out<Handle<ValueInfo>>, usize) -> Status = graph;
+    Graph_GetNumInitializers(Handle<Graph>, Out<usize>) -> Status = graph;
+    Graph_GetInitializers(Handle<Graph>, Out<Handle<ValueInfo>>, usize) -> Status = graph;
+    Graph_GetNumNodes(Handle<Graph>, Out<usize>) -> Status = graph;
+    Graph_GetNodes(Handle<Graph>, Out<Handle<Node>>, usize) -> Status = graph;
+    Graph_GetParentNode(Handle<Graph>, Out<Handle<Node>>) -> Status = graph;
     Graph_GetGraphView(Memory, Out<Memory>, usize, Out<Memory>) -> Status;
-    Node_GetId(Memory, Out<usize>) -> Status;
-    Node_GetName(Memory, Out<Text>) -> Status;
-    Node_GetOperatorType(Memory, Out<Text>) -> Status;
-    Node_GetDomain(Memory, Out<Text>) -> Status;
+    Node_GetId(Handle<Node>, Out<usize>) -> Status = node;
+    Node_GetName(Handle<Node>, Out<Text>) -> Status = node;
+    Node_GetOperatorType(Handle<Node>, Out<Text>) -> Status = node;
+    Node_GetDomain(Handle<Node>, Out<Text>) -> Status = node;
     Node_GetSinceVersion(Memory, Out<i32>) -> Status;
-    Node_GetNumInputs(Memory, Out<usize>) -> Status;
-    Node_GetInputs(Memory, Out<Memory>, usize) -> Status;
-    Node_GetNumOutputs(Memory, Out<usize>) -> Status;
-    Node_GetOutputs(Memory, Out<Memory>, usize) -> Status;
-    Node_GetNumImplicitInputs(Memory, Out<usize>) -> Status;
-    Node_GetImplicitInputs(Memory, Out<Memory>, usize) -> Status;
-    Node_GetNumAttributes(Memory, Out<usize>) -> Status;
-    Node_GetAttributes(Memory, Out<Memory>, usize) -> Status;
-    Node_GetAttributeByName(Memory, Text, Out<Memory>) -> Status;
-    OpAttr_GetTensorAttributeAsOrtValue(Memory, Out<Handle<Value>>) -> Status;
-    OpAttr_GetType(Memory, Out<c_int>) -> Status;
-    OpAttr_GetName(Memory, Out<Text>) -> Status;
-    Node_GetNumSubgraphs(Memory, Out<usize>) -> Status;
+    Node_GetNumInputs(Handle<Node>, Out<usize>) -> Status = node;
+    Node_GetInputs(Handle<Node>, Out<Handle<ValueInfo>>, usize) -> Status = node;
+    Node_GetNumOutputs(Handle<Node>, Out<usize>) -> Status = node;
+    Node_GetOutputs(Handle<Node>, Out<Handle<ValueInfo>>, usize) -> Status = node;
+    Node_GetNumImplicitInputs(Handle<Node>, Out<usize>) -> Status = node;
+    Node_GetImplicitInputs(Handle<Node>, Out<Handle<ValueInfo>>, usize) -> Status = node;
+    Node_GetNumAttributes(Handle<Node>, Out<usize>) -> Status = node;
+    Node_GetAttributes(Handle<Node>, Out<Handle<Attribute>>, usize) -> Status = node;
+    Node_GetAttributeByName(Handle<Node>, Text, Out<Handle<Attribute>>) -> Status = node;
+    OpAttr_GetTensorAttributeAsOrtValue(Handle<Attribute>, Out<Handle<Value>>) -> Status = attribute;
+    OpAttr_GetType(Handle<Attribute>, Out<c_int>) -> Status = attribute;
+    OpAttr_GetName(Handle<Attribute>, Out<Text>) -> Status = attribute;
+    Node_GetNumSubgraphs(Handle<Node>, Out<usize>) -> Status = node;
     Node_GetSubgraphs(Memory, Out<Memory>, usize, Out<Text>) -> Status;
-    Node_GetGraph(Memory, Out<Memory>) -> Status;
+    Node_GetGraph(Handle<Node>, Out<Handle<Graph>>) -> Status = node;
     Node_GetEpName(Memory, Out<Text>) -> Status;
     ReleaseExternalInitializerInfo(Memory);
     ExternalInitializerInfo_GetFilePath(Memory) -> Text;

@@ -78,6 +78,11 @@ impl TensorType {
         TensorType { dims: None, names: Vec::new(), ..self }
     }
 
+    /// The names of its dimensions: empty where there is none.
+    pub(crate) fn names(&self) -> &[CString] {
+        &self.names
+    }
+
     /// What a model declares.
     pub(crate) fn declared(dtype: Option<DType>, dims: Option<&[Dim]>) -> TensorType {
         let size = |dim: &Dim| if let Dim::Fixed(size) = dim { *size as i64 } else { -1 };
@@ -122,6 +127,14 @@ impl Shape {
         }
     }
 
+    /// How many types are inside of each other.
+    fn depth(&self) -> usize {
+        match self {
+            Shape::Tensor(_) => 1,
+            Shape::Sequence(inside) | Shape::Map(_, inside) | Shape::Optional(inside) => 1 + inside.depth(),
+        }
+    }
+
     /// C's number of the kind (`ONNXType`).
     pub(crate) fn kind(&self) -> c_int {
         match self {
@@ -148,6 +161,10 @@ impl TypeInfo {
             optional: OnceLock::new(),
         }
     }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
 }
 
 impl Drop for TypeInfo {
@@ -160,7 +177,7 @@ impl Drop for TypeInfo {
 }
 
 /// The handle in `of`, made at its first need.
-fn inner<T: crate::seam::Kind>(of: &OnceLock<Handle<T>>, value: T) -> Result<Handle<T>> {
+pub(crate) fn inner<T: crate::seam::Kind>(of: &OnceLock<Handle<T>>, value: T) -> Result<Handle<T>> {
     if let Some(handle) = of.get() {
         return Ok(*handle);
     }
@@ -170,6 +187,18 @@ fn inner<T: crate::seam::Kind>(of: &OnceLock<Handle<T>>, value: T) -> Result<Han
         drop(made.release());
     }
     Ok(kept)
+}
+
+/// Types inside of types that there may be: more than any value has, and few enough to be copied and dropped.
+const DEEPEST: usize = 8;
+
+/// The type that is to be inside of another one.
+fn inside(info: Handle<TypeInfo>, what: &str) -> Result<Box<Shape>> {
+    let shape = info.get(what)?.shape.clone();
+    if shape.depth() >= DEEPEST {
+        return Err(invalid!("{what} has types inside of types {DEEPEST} deep, which no value has"));
+    }
+    Ok(Box::new(shape))
 }
 
 entry! {
@@ -334,6 +363,31 @@ entry! {
 
     fn TensorTypeAndShape_HasShape(info: Handle<TensorInfo>) -> bool, else false => {
         info.live().is_some_and(|info| info.with(|tensor| tensor.dims.is_some()))
+    }
+
+    fn CreateTensorTypeInfo(tensor: Handle<TensorInfo>, out: Out<Handle<TypeInfo>>) {
+        let out = out.place("type_info")?;
+        out.put(TypeInfo::handle(Shape::Tensor(tensor.get("tensor_info")?.says()))?);
+        Ok(())
+    }
+
+    fn CreateMapTypeInfo(keys: c_int, values: Handle<TypeInfo>, out: Out<Handle<TypeInfo>>) {
+        let out = out.place("type_info")?;
+        dtype::of_number(keys)?;
+        out.put(TypeInfo::handle(Shape::Map(keys, inside(values, "map_value_type")?))?);
+        Ok(())
+    }
+
+    fn CreateSequenceTypeInfo(elements: Handle<TypeInfo>, out: Out<Handle<TypeInfo>>) {
+        let out = out.place("type_info")?;
+        out.put(TypeInfo::handle(Shape::Sequence(inside(elements, "sequence_type")?))?);
+        Ok(())
+    }
+
+    fn CreateOptionalTypeInfo(contained: Handle<TypeInfo>, out: Out<Handle<TypeInfo>>) {
+        let out = out.place("type_info")?;
+        out.put(TypeInfo::handle(Shape::Optional(inside(contained, "contained_type")?))?);
+        Ok(())
     }
 
     fn ReleaseTypeInfo(info: Handle<TypeInfo>) -> (), else () => {

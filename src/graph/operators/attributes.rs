@@ -251,6 +251,22 @@ impl<'a> Attributes<'a> {
         self.declared.iter().find(is_missing).map(|attribute| attribute.name)
     }
 
+    /// An attribute that the node has of another type than its default's.
+    pub(crate) fn mistyped(&self) -> Option<&'static str> {
+        let is_mistyped = |attribute: &&Attribute| {
+            let Some(value) = self.node.attrs.get(attribute.name) else { return false };
+            match attribute.default {
+                Default::Int(_) | Default::IntSince { .. } => !matches!(value, Attr::Int(_)),
+                Default::Number(_) => !matches!(value, Attr::Float(_)),
+                Default::Choice(_) | Default::Word(_) | Default::Text(_) | Default::TextSince { .. } => {
+                    !matches!(value, Attr::Str(_))
+                }
+                Default::Required | Default::RequiredBefore(_) | Default::Absent => false,
+            }
+        };
+        self.declared.iter().find(is_mistyped).map(|attribute| attribute.name)
+    }
+
     /// Which attribute of the node holds a word that it may not hold, with that word.
     pub(crate) fn unknown_word(&self) -> Option<(&'static str, &'a str, Default)> {
         let words =

@@ -142,6 +142,11 @@ impl<T: Copy> List<T> {
 
     pub(crate) const NULL: List<T> = List(std::ptr::null());
 
+    /// The list at an address, where another argument says what is there.
+    pub(crate) fn from_raw(at: *const T) -> List<T> {
+        List(at)
+    }
+
     /// A list within a value that lives longer than what gets the pointer, as the header says of the entry.
     pub(crate) fn within(values: &[T]) -> List<T> {
         List(values.as_ptr())

@@ -1,0 +1,243 @@
+//! What sessions are made of, and compiled models: models at paths, in memory, and built by programs.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kiln::onnx::{self, Bytes, ExternalData};
+use kiln::{Graph, ModelError, Session, SessionError, SessionOptions, packed};
+
+use crate::built::{Built, Opset};
+use crate::env::Env;
+use crate::error::{Code, Error, Result, failed, invalid};
+use crate::log::Log;
+use crate::options::{Says, Settings};
+use crate::ort_format;
+use crate::seam::Handle;
+
+/// A model.
+pub(crate) enum Source {
+    Path(PathBuf),
+    Bytes(Vec<u8>),
+    Built(Arc<Built>),
+}
+
+/// What a model is loaded with.
+pub(crate) struct Loading {
+    pub(crate) env: Arc<Env>,
+    pub(crate) says: Says,
+    pub(crate) log: Log,
+    pub(crate) options: SessionOptions,
+}
+
+impl Loading {
+    pub(crate) fn of(env: Handle<Env>, settings: Option<&Settings>) -> Result<Loading> {
+        let env = env.get("env")?;
+        let says = settings.map(Settings::says).unwrap_or_default();
+        let least = if says.severity < 0 { env.log.least() } else { says.severity };
+        let log = Log::new(says.logger.or(env.log.sink()), says.log_id.clone(), least);
+        let mut options = says.kiln(env.pool.as_ref(), &log)?;
+        options.load_cancel = settings.map(Settings::cancel);
+        Ok(Loading { env, says, log, options })
+    }
+}
+
+/// What options say that a model is read with.
+fn beside(says: &Says) -> Result<ExternalData> {
+    let mut beside = ExternalData::new();
+    for (name, file) in &says.files {
+        beside.insert(name, Bytes::from_owner(file.clone()));
+    }
+    for (name, value) in &says.initialisers {
+        let tensor = value.to_kiln(&mut Vec::new())?.into_tensor().map_err(|error| invalid!("{error}"))?;
+        beside.replace(name, tensor);
+    }
+    Ok(beside)
+}
+
+/// As [`beside`], with the folder of files that a model in memory names.
+fn beside_memory(says: &Says) -> Result<ExternalData> {
+    let mut beside = beside(says)?;
+    if let Some(folder) = says.folder().filter(|_| says.files.is_empty()) {
+        beside.fetch_others(move |location, most| read_beside(&folder, location, most));
+    }
+    Ok(beside)
+}
+
+/// Whether nothing of the model is replaced.
+fn is_plain(says: &Says) -> bool {
+    says.files.is_empty() && says.initialisers.is_empty()
+}
+
+impl Source {
+    /// The operator sets of a model that was built.
+    pub(crate) fn opsets(&self) -> Option<Vec<Opset>> {
+        match self {
+            Source::Built(built) => Some(built.opsets.clone()),
+            Source::Path(_) | Source::Bytes(_) => None,
+        }
+    }
+
+    /// Whether it is a compiled model.
+    fn is_packed(&self) -> bool {
+        match self {
+            Source::Path(path) => packed::is_packed(path),
+            Source::Bytes(bytes) => bytes.starts_with(&packed::MAGIC),
+            Source::Built(_) => false,
+        }
+    }
+
+    /// The same, with what is read as a whole in memory: a file in onnxruntime's own format.
+    fn resolved(self) -> Result<Source> {
+        match self {
+            Source::Path(path) if ort_format::is_ort(&beginning(&path)) => {
+                let failed = |error: std::io::Error| failed!("Load model from {} failed: {error}", path.display());
+                std::fs::read(&path).map(Source::Bytes).map_err(failed)
+            }
+            Source::Path(path) if std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == 0) => {
+                Err(invalid!("No graph was found in the protobuf. {} has no bytes", path.display()))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// A session of it.
+    pub(crate) fn load(self, says: &Says, options: &SessionOptions) -> Result<Session> {
+        if self.is_packed() && !is_plain(says) {
+            return Err(invalid!("the model is compiled: its initialisers and files cannot be replaced any more"));
+        }
+        match self.resolved()? {
+            Source::Path(path) if is_plain(says) => {
+                Session::load(&path, options).map_err(|error| of_path(&path, error))
+            }
+            Source::Path(path) => {
+                Session::load_with(&path, beside(says)?, options).map_err(|error| of_path(&path, error))
+            }
+            Source::Bytes(bytes) if bytes.starts_with(&packed::MAGIC) => load_packed(&bytes, options),
+            Source::Bytes(bytes) if bytes.is_empty() || ort_format::is_ort(&bytes) => {
+                let graph = Source::Bytes(bytes).graph(says, options)?;
+                Session::from_graph(graph, options).map_err(|error| of_load(error, ""))
+            }
+            Source::Bytes(bytes) => {
+                Session::load_bytes_with(bytes, beside_memory(says)?, options).map_err(|error| of_load(error, ""))
+            }
+            built @ Source::Built(_) => {
+                let graph = built.graph(says, options)?;
+                Session::from_graph(graph, options).map_err(|error| of_load(error, ""))
+            }
+        }
+    }
+
+    /// Its graph, checked.
+    fn graph(self, says: &Says, options: &SessionOptions) -> Result<Graph> {
+        let limits = &options.onnx_limits();
+        match self.resolved()? {
+            Source::Path(path) => {
+                onnx::load_with(&path, beside(says)?, limits).map_err(|error| of_path(&path, error.into()))
+            }
+            Source::Bytes(bytes) => {
+                if bytes.is_empty() {
+                    return Err(invalid!("No graph was found in the protobuf. It has no bytes"));
+                }
+                if ort_format::is_ort(&bytes) {
+                    return ort_format::read(&bytes);
+                }
+                onnx::load_bytes_with(bytes.into(), beside_memory(says)?, limits)
+                    .map_err(|error| of_load(error.into(), ""))
+            }
+            Source::Built(built) => {
+                let graph = built.graph()?;
+                onnx::check_built(graph, beside(says)?, limits).map_err(|error| of_load(error.into(), ""))
+            }
+        }
+    }
+
+    /// Writes it as a packed model to a path.
+    ///
+    /// # Errors
+    ///
+    /// As loading it; for a model that is packed already, and where the file cannot be written.
+    pub(crate) fn pack(self, to: &Path, says: &Says, options: &SessionOptions) -> Result<()> {
+        if self.is_packed() {
+            return Err(invalid!("the input model is compiled already"));
+        }
+        let packed = match self.resolved()? {
+            Source::Path(path) if is_plain(says) => {
+                Session::pack(&path, to, options).map_err(|error| of_path(&path, error))
+            }
+            other => {
+                let graph = other.graph(says, options)?;
+                Session::pack_graph(graph, to, options).map_err(|error| of_load(error, ""))
+            }
+        };
+        packed.map(drop)
+    }
+}
+
+/// A session of a packed model in memory. Such models are mapped, so it is written to a file, which has no name any more
+/// when the session is there.
+fn load_packed(bytes: &[u8], options: &SessionOptions) -> Result<Session> {
+    let write = || {
+        let mut file = tempfile::NamedTempFile::new()?;
+        file.write_all(bytes)?;
+        file.flush()?;
+        Ok::<_, std::io::Error>(file)
+    };
+    let file = write().map_err(|error| failed!("a compiled model in memory needs a temporary file: {error}"))?;
+    Session::load(file.path(), options).map_err(|error| of_load(error, "Load model from memory failed:"))
+}
+
+/// The first bytes of a file, by which its format is known; fewer where there are fewer, or where it cannot be read.
+fn beginning(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What cannot be read is an error of the load itself.
+    if let Ok(file) = std::fs::File::open(path) {
+        let _ = std::io::Read::read_to_end(&mut std::io::Read::take(file, 8), &mut bytes);
+    }
+    bytes
+}
+
+/// The file that a model in memory names, of at most that many bytes.
+fn read_beside(folder: &Path, location: &str, most: u64) -> std::io::Result<Option<Bytes>> {
+    let path = folder.join(location);
+    let found = match std::fs::metadata(&path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if !found.is_file() || found.len() > most {
+        let reason = format!("{} is no file of at most {most} bytes", path.display());
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, reason));
+    }
+    std::fs::read(path).map(|bytes| Some(Bytes::from(bytes)))
+}
+
+/// The error of a model that was to be loaded from a path.
+fn of_path(path: &Path, error: SessionError) -> Error {
+    let path = path.display();
+    match &error {
+        SessionError::Model(ModelError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Error::new(
+                Code::NoSuchFile,
+                format!("Load model from {path} failed:Load model {path} failed. File doesn't exist"),
+            )
+        }
+        _ => of_load(error, &format!("Load model from {path} failed:")),
+    }
+}
+
+/// onnxruntime's code and first words for Kiln's error.
+fn of_load(error: SessionError, before: &str) -> Error {
+    let (code, words) = match &error {
+        SessionError::Model(ModelError::Wire(_)) => {
+            (Code::InvalidProtobuf, "Failed to load model because protobuf parsing failed. ")
+        }
+        SessionError::Model(ModelError::Io { .. }) => (Code::Fail, ""),
+        SessionError::Model(ModelError::Memory(_)) | SessionError::Memory { .. } => (Code::OutOfMemory, ""),
+        SessionError::LoadStopped { .. } => (Code::LoadCancelled, "Model loading canceled. "),
+        SessionError::Unsupported(_) => (Code::NotImplemented, ""),
+        SessionError::Model(_) | SessionError::InvalidNode { .. } => (Code::InvalidGraph, "This is an invalid model. "),
+        _ => (Code::Fail, ""),
+    };
+    Error::new(code, format!("{before}{words}{error}"))
+}
