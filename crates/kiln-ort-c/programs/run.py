@@ -1,14 +1,17 @@
-"""Runs a program of other authors on its own libonnxruntime and on Kiln's, and compares what it prints.
+"""Runs a program on its own libonnxruntime and on Kiln's, and compares what it prints.
 
-    python3 crates/kiln-ort-c/programs/run.py sherpa|node [--library target/release/libonnxruntime.so] [--model MODEL]
+    python3 crates/kiln-ort-c/programs/run.py sherpa|node|cxx [--library target/release/libonnxruntime.so]
+        [--model MODEL] [--headers FOLDER]
 
 `sherpa` installs sherpa-onnx 2.0.1 and silero-vad from PyPI (some 40 MB) and finds speech in a made-up recording. `node`
 installs onnxruntime-node 1.30.0 from npm (some 300 MB) and runs MODEL, a network of token ids such as minilm, at eight
-lengths. Everything goes to a temporary folder. The last lines are the times of both; the exit code is 0 if the outputs are
+lengths. `cxx` compiles cxx.cpp with g++ against onnxruntime's C++ header, which FOLDER has (any release that has
+`onnxruntime_cxx_api.h` with RunAsync: 1.16 or later), and runs it beside the library of PyPI's onnxruntime 1.31.1. Everything goes to a temporary folder. The last lines are the times of both; the exit code is 0 if the outputs are
 equal.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -20,54 +23,96 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def sherpa(folder: pathlib.Path, library: pathlib.Path, _model: pathlib.Path | None):
-    """The commands of sherpa-onnx: on its own library, and on Kiln's, which is preloaded because of its RPATH."""
+@dataclasses.dataclass
+class Sides:
+    """How a program is started: what differs is the environment, or one argument."""
+
+    command: list
+    own: dict[str, str] = dataclasses.field(default_factory=dict)
+    kiln: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: Argument for the library: its own one's path, and Kiln's.
+    libraries: tuple[pathlib.Path, pathlib.Path] | None = None
+
+    def of(self, side: int) -> tuple[list, dict[str, str]]:
+        """The command and its environment: 0 is its own library's, 1 Kiln's."""
+        argument = [self.libraries[side]] if self.libraries else []
+        return [*self.command, *argument], (self.own, self.kiln)[side]
+
+
+def environment(folder: pathlib.Path) -> tuple[pathlib.Path, list]:
+    """A Python environment, and the beginning of its pip's command."""
     venv = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    pip = [venv / "bin/pip", "install", "-q", "--disable-pip-version-check"]
+    return venv, [venv / "bin/pip", "install", "-q", "--disable-pip-version-check"]
+
+
+def sherpa(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
+    """sherpa-onnx, in which Kiln's library is preloaded because of its RPATH."""
+    venv, pip = environment(folder)
     subprocess.run([*pip, "numpy", "sherpa-onnx==2.0.1", "sherpa-onnx-core==2.0.1"], check=True)
     subprocess.run([*pip, "--no-deps", "--target", folder / "models", "silero-vad==6.2.0"], check=True)
     model = next((folder / "models").rglob("silero_vad.onnx"))
-    command = [venv / "bin/python", HERE / "sherpa.py", model]
-    return command, {}, {"LD_PRELOAD": str(library)}
+    return Sides([venv / "bin/python", HERE / "sherpa.py", model], kiln={"LD_PRELOAD": str(options.library)})
 
 
-def node(folder: pathlib.Path, library: pathlib.Path, model: pathlib.Path | None):
-    """The commands of onnxruntime-node: on its own library, and on Kiln's, which a folder in LD_LIBRARY_PATH has."""
-    if model is None:
+def node(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
+    """onnxruntime-node, which finds Kiln's library in a folder of LD_LIBRARY_PATH."""
+    if options.model is None:
         raise SystemExit("node: --model is needed")
-    subprocess.run(["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, "onnxruntime-node@1.30.0"], check=True)
+    install = ["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, "onnxruntime-node@1.30.0"]
+    subprocess.run(install, check=True)
     shutil.copy(HERE / "node.js", folder)
     beside = folder / "kiln"
     beside.mkdir()
-    shutil.copy(library, beside / "libonnxruntime.so.1")
-    return ["node", folder / "node.js", model.resolve()], {}, {"LD_LIBRARY_PATH": str(beside)}
+    shutil.copy(options.library, beside / "libonnxruntime.so.1")
+    return Sides(["node", folder / "node.js", options.model.resolve()], kiln={"LD_LIBRARY_PATH": str(beside)})
+
+
+def cxx(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
+    """A C++ program that opens the library that it is given."""
+    if options.headers is None:
+        raise SystemExit("cxx: --headers is needed: the folder of onnxruntime_cxx_api.h")
+    venv, pip = environment(folder)
+    subprocess.run([*pip, "onnx==1.23.2"], check=True)
+    subprocess.run([*pip, "--no-deps", "--target", folder / "onnxruntime", "onnxruntime==1.31.1"], check=True)
+    real = next((folder / "onnxruntime").rglob("libonnxruntime.so.*"))
+    models = folder / "models"
+    models.mkdir()
+    subprocess.run([venv / "bin/python", HERE / "cxx_models.py", models], check=True)
+    program = folder / "cxx"
+    compile = ["g++", "-std=c++17", "-O1", "-Wall", "-I", options.headers, HERE / "cxx.cpp", "-o", program]
+    subprocess.run([*compile, "-ldl", "-lpthread"], check=True)
+    return Sides([program, models], libraries=(real, options.library))
 
 
 def outcome(command: list, environment: dict[str, str]) -> dict:
-    """What the program prints: one object, with its times under `times`."""
+    """What the program prints: one object with its times under `times`, or lines."""
     done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, check=True, timeout=300)
-    return json.loads(done.stdout)
+    if done.stdout.startswith(b"{"):
+        return json.loads(done.stdout)
+    return {"lines": done.stdout.decode().splitlines(), "times": {}}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("program", choices=["sherpa", "node"])
+    parser.add_argument("program", choices=["sherpa", "node", "cxx"])
     parser.add_argument("--library", type=pathlib.Path, default=pathlib.Path("target/release/libonnxruntime.so"))
     parser.add_argument("--model", type=pathlib.Path)
+    parser.add_argument("--headers", type=pathlib.Path)
     options = parser.parse_args()
-    library = options.library.resolve(strict=True)
+    options.library = options.library.resolve(strict=True)
     with tempfile.TemporaryDirectory() as name:
-        make = {"sherpa": sherpa, "node": node}[options.program]
-        command, own, kiln = make(pathlib.Path(name), library, options.model)
-        theirs, ours = outcome(command, own), outcome(command, kiln)
+        make = {"sherpa": sherpa, "node": node, "cxx": cxx}[options.program]
+        sides = make(pathlib.Path(name), options)
+        theirs, ours = outcome(*sides.of(0)), outcome(*sides.of(1))
     times = {"its own library": theirs.pop("times"), "Kiln": ours.pop("times")}
     equal = theirs == ours
     print(f"{options.program}: {'equal' if equal else 'DIFFERENT'}: {json.dumps(ours)}")
     if not equal:
         print(f"{options.program}: its own library: {json.dumps(theirs)}")
     for whose, measured in times.items():
-        print(f"{options.program} on {whose}: {json.dumps(measured)}")
+        if measured:
+            print(f"{options.program} on {whose}: {json.dumps(measured)}")
     return 0 if equal else 1
 
 
