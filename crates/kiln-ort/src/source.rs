@@ -140,7 +140,8 @@ impl Source {
                     return Err(invalid!("No graph was found in the protobuf. It has no bytes"));
                 }
                 if ort_format::is_ort(&bytes) {
-                    return ort_format::read(&bytes);
+                    let graph = ort_format::read(&bytes)?;
+                    return onnx::check_built(graph, beside(says)?, limits).map_err(|error| of_load(error.into(), ""));
                 }
                 onnx::load_bytes_with(bytes.into(), beside_memory(says)?, limits)
                     .map_err(|error| of_load(error.into(), ""))
