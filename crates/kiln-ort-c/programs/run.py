@@ -1,12 +1,13 @@
 """Runs a program on its own libonnxruntime and on Kiln's, and compares what it prints.
 
-    python3 crates/kiln-ort-c/programs/run.py sherpa|node|cxx [--library target/release/libonnxruntime.so]
+    python3 crates/kiln-ort-c/programs/run.py sherpa|node|cxx|ort [--library target/release/libonnxruntime.so]
         [--model MODEL] [--headers FOLDER]
 
 `sherpa` installs sherpa-onnx 2.0.1 and silero-vad from PyPI (some 40 MB) and finds speech in a made-up recording. `node`
 installs onnxruntime-node 1.30.0 from npm (some 300 MB) and runs MODEL, a network of token ids such as minilm, at eight
 lengths. `cxx` compiles cxx.cpp with g++ against onnxruntime's C++ header, which FOLDER has (any release that has
-`onnxruntime_cxx_api.h` with RunAsync: 1.16 or later), and runs it beside the library of PyPI's onnxruntime 1.31.1. Everything goes to a temporary folder. The last lines are the times of both; the exit code is 0 if the outputs are
+`onnxruntime_cxx_api.h` with RunAsync: 1.16 or later), and runs it beside the library of PyPI's onnxruntime 1.31.1. `ort` runs the library tests of
+the crate `ort`, of the release that this workspace is locked to, with models of its own, on both libraries. Everything goes to a temporary folder. The last lines are the times of both; the exit code is 0 if the outputs are
 equal.
 """
 
@@ -15,6 +16,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -85,24 +87,60 @@ def cxx(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
     return Sides([program, models], libraries=(real, options.library))
 
 
+#: Tests of `ort` that need what a model made here has not: custom operators, LoRA's data, a warning of onnxruntime's.
+WITHOUT_DATA = re.compile(r"operator::tests::|session::adapter::|session::builder::tests::test_session_builder_clone")
+
+
+def ort(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
+    """The crate's tests, built once, which open the library that a variable names."""
+    metadata = ["cargo", "metadata", "--format-version", "1", "--locked", "--all-features"]
+    packages = json.loads(subprocess.run(metadata, stdout=subprocess.PIPE, check=True, cwd=HERE).stdout)["packages"]
+    source = next(pathlib.Path(package["manifest_path"]).parent for package in packages if package["name"] == "ort")
+    crate = folder / "ort"
+    shutil.copytree(source, crate)
+    venv, pip = environment(folder)
+    subprocess.run([*pip, "onnx==1.23.2", "onnxruntime==1.31.1"], check=True)
+    real = next(venv.rglob("libonnxruntime.so.1*"))
+    data = crate / "tests/data"
+    data.mkdir(parents=True)
+    subprocess.run([venv / "bin/python", HERE / "ort_models.py", data], check=True)
+    features = ["--no-default-features", "--features", "std,ndarray,half,load-dynamic,api-31"]
+    build = ["cargo", "test", "--quiet", "--lib", *features, "--no-run", "--message-format", "json"]
+    built = subprocess.run(build, stdout=subprocess.PIPE, check=True, cwd=crate).stdout.splitlines()
+    program = next(line["executable"] for line in map(json.loads, built) if line.get("executable"))
+    tests = ["bash", "-c", 'cd "$0" && "$1" --test-threads 1 || true', crate, program]
+    return Sides(tests, own={"ORT_DYLIB_PATH": str(real)}, kiln={"ORT_DYLIB_PATH": str(options.library)})
+
+
+def of_tests(text: str) -> dict:
+    """The outcomes of tests, but for those that want other data."""
+    found = dict(re.findall(r"^test (\S+) \.\.\. (ok|FAILED)$", text, re.MULTILINE))
+    kept = {name: outcome for name, outcome in sorted(found.items()) if not WITHOUT_DATA.search(name)}
+    if len(kept) < 50 or set(kept.values()) != {"ok"}:
+        raise SystemExit(f"ort: not all tests passed, or only {len(kept)} ran to their end:\n{text}")
+    return {"tests": kept, "left out": len(found) - len(kept), "times": {}}
+
+
 def outcome(command: list, environment: dict[str, str]) -> dict:
     """What the program prints: one object with its times under `times`, or lines."""
     done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, check=True, timeout=300)
     if done.stdout.startswith(b"{"):
         return json.loads(done.stdout)
+    if b"test result: " in done.stdout:
+        return of_tests(done.stdout.decode())
     return {"lines": done.stdout.decode().splitlines(), "times": {}}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("program", choices=["sherpa", "node", "cxx"])
+    parser.add_argument("program", choices=["sherpa", "node", "cxx", "ort"])
     parser.add_argument("--library", type=pathlib.Path, default=pathlib.Path("target/release/libonnxruntime.so"))
     parser.add_argument("--model", type=pathlib.Path)
     parser.add_argument("--headers", type=pathlib.Path)
     options = parser.parse_args()
     options.library = options.library.resolve(strict=True)
     with tempfile.TemporaryDirectory() as name:
-        make = {"sherpa": sherpa, "node": node, "cxx": cxx}[options.program]
+        make = {"sherpa": sherpa, "node": node, "cxx": cxx, "ort": ort}[options.program]
         sides = make(pathlib.Path(name), options)
         theirs, ours = outcome(*sides.of(0)), outcome(*sides.of(1))
     times = {"its own library": theirs.pop("times"), "Kiln": ours.pop("times")}
