@@ -169,6 +169,7 @@ fn floors_look_down_in_the_kernels_crate() {
 
 /// The crates that others may use alone, and which of the workspace's each depends on.
 const CRATES: &[(&str, &[&str])] = &[
+    ("kiln-c", &["kiln", "kiln-fork", "kiln-kernels"]),
     ("kiln-cache", &["kiln-fork", "kiln-key"]),
     ("kiln-fork", &[]),
     ("kiln-key", &["kiln-key-derive"]),
