@@ -56,10 +56,15 @@ impl Session {
         let placed = placed.collect::<Result<Vec<_>, SessionError>>()?;
         let outputs = outputs.into_iter().map(|(name, tensor)| Ok((self.output_place(name)?, tensor)));
         let outputs = outputs.collect::<Result<Vec<_>, SessionError>>()?;
-        let over = over
-            .iter()
-            .map(|(input, output)| Ok(Over { input: self.input_place(input)?, output: self.output_place(output)? }));
-        let values = self.run_placed(placed, outputs, &over.collect::<Result<Vec<_>, SessionError>>()?, options)?;
+        let mut pairs: Vec<Over> = Vec::with_capacity(over.len());
+        for (input, output) in over {
+            let place = self.output_place(output)?;
+            if pairs.iter().any(|pair| pair.output == place) {
+                return Err(self.not_lent(place, input));
+            }
+            pairs.push(Over { input: self.input_place(input)?, output: place });
+        }
+        let values = self.run_placed(placed, outputs, &pairs, options)?;
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 
@@ -119,11 +124,16 @@ impl Session {
         }
         let destination = destinations.get(output).and_then(Option::as_ref);
         let lent = destination.and_then(|destination| destination.lend(destination.spec()));
-        let lent = lent.ok_or_else(|| SessionError::Output {
-            name: self.outputs.get(output).map_or_else(|| format!("number {output}"), |port| port.name.clone()),
-            reason: format!("no memory is bound to it that may be input '{name}' too"),
-        })?;
+        let lent = lent.ok_or_else(|| self.not_lent(output, &name))?;
         Ok((input, Value::Tensor(lent)))
+    }
+
+    /// The error of an output whose memory an input cannot have.
+    fn not_lent(&self, output: usize, input: &str) -> SessionError {
+        SessionError::Output {
+            name: self.outputs.get(output).map_or_else(|| format!("number {output}"), |port| port.name.clone()),
+            reason: format!("no memory is bound to it that may be input '{input}' too"),
+        }
     }
 }
 
