@@ -13,7 +13,7 @@ use crate::tensor::Tensor;
 /// # Errors
 ///
 /// [`ModelError::Attribute`] for attributes of another type than their operator's. Else as [`load`](super::load) for
-/// wrong models, and as [`write`](super::write) for what ONNX has no message for.
+/// wrong models, and as [`write`](super::write()) for what ONNX has no message for.
 pub fn check_built(mut graph: Graph, external: ExternalData, limits: &Limits) -> Result<Graph, ModelError> {
     super::refusable(|| {
         let mut constants: Vec<_> = std::mem::take(&mut graph.constants).into_iter().collect();
