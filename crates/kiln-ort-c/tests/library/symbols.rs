@@ -82,7 +82,9 @@ fn both_exports_have_the_version_of_each_release_and_the_newest_is_the_default()
     }
     let expected: Vec<String> =
         (1..=31).flat_map(|minor| (0..10).map(move |patch| format!("VERS_1.{minor}.{patch}"))).collect();
-    assert_eq!(found.len(), 2, "{:?}", found.keys());
+    // Built with all features, the library also has the C functions of a client of stores (crc_fast).
+    let own = |name: &&String| name.starts_with("Ort") || name.contains("kiln");
+    assert_eq!(found.keys().filter(own).count(), 2, "{:?}", found.keys());
     for name in ["OrtGetApiBase", "OrtSessionOptionsAppendExecutionProvider_CPU"] {
         let has = &found[name];
         let has_version = |version: &&String| has.iter().any(|(other, _)| other == *version);
