@@ -143,8 +143,9 @@ fn wide_first(costs: &[f64], threads: usize) -> usize {
     first
 }
 
-/// The time that requests take side by side: no less than their share of a thread, than the longest, and than so many as
-/// one thread has at least of those that are no shorter than another.
+/// A lower bound of the time that requests take side by side; costs come in descending order. It is the largest of three:
+/// the total over the threads, the longest request, and for each `k` the cost of request `k * threads` times `k + 1`,
+/// because one thread then has at least `k + 1` requests that are no shorter.
 fn side_by_side(costs: &[f64], total: f64, threads: usize) -> f64 {
     let rounds = costs.iter().step_by(threads).zip(1..).map(|(cost, rounds)| cost * f64::from(rounds));
     rounds.fold(total / threads as f64, f64::max)

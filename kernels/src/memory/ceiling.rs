@@ -17,7 +17,7 @@
 //!
 //! - Counting is a few atomic operations where memory is taken from the system, which takes longer. No lock is held.
 //! - What cannot be refused any more is counted all the same ([`add`]). The account is then over its ceiling until
-//!   somebody [looks](check).
+//!   the next [`check`].
 //! - Nothing here may be asked for memory while a lock is held that a [`Keeps::let_go`] needs.
 
 use std::fmt;
@@ -164,7 +164,7 @@ impl Registry {
     }
 }
 
-/// Lists somebody who keeps memory, until it is gone.
+/// Lists a keeper of memory, until it is gone.
 pub fn keep(keeper: Weak<dyn Keeps>) {
     let mut registry = registry();
     if registry.keepers.len() >= registry.patience {

@@ -1,4 +1,4 @@
-//! The speeds of one thread of this machine that cost models read: [`Figures`] in the units that models compare.
+//! Speeds of one thread of this machine, for cost models: [`Figures`] converted to the units that models compare.
 //!
 //! A process uses one set at each level, from the first question on: figures that were [recalled](Speeds::recall)
 //! before it, or else the defaults. So equal keys give equal executors. What is measured later is for the next process.
