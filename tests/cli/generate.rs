@@ -1,129 +1,16 @@
-//! `kiln generate` end to end, on a model that says the alphabet: after each byte the next one, after `z` the two bytes
-//! of a letter with dots, an exclamation mark, and the token that ends a text.
+//! `kiln generate` end to end, on a model that says the [alphabet](crate::alphabet).
 
 use std::fs;
 use std::path::Path;
 
 use kiln::graph::GraphBuilder;
-use kiln::{Attr, DType, Dim, Tensor};
-use serde_json::{Value, json};
+use kiln::{DType, Dim, Tensor};
+use serde_json::json;
 use tempfile::TempDir;
 
+use crate::alphabet::{END, SIZE, WORDS, byte, config, folder, logit, model, tokenizer};
 use crate::command::{Finished, arg, kiln};
 use crate::onnx_file;
-
-/// Three special tokens, and all bytes.
-const WORDS: usize = 3 + 256;
-const END: usize = 2;
-const SIZE: usize = 8;
-
-fn byte(byte: u8) -> usize {
-    3 + usize::from(byte)
-}
-
-/// What follows each token.
-fn follower(token: usize) -> usize {
-    let said: Vec<u8> = (b'a'..=b'z').chain("\u{e4}!".bytes()).collect();
-    match said.iter().position(|&one| byte(one) == token) {
-        Some(at) => said.get(at + 1).map_or(END, |&next| byte(next)),
-        None => byte(b'a'),
-    }
-}
-
-/// The logit of a token behind another one: letters are what may be drawn instead.
-fn logit(before: usize, token: usize) -> f32 {
-    match token {
-        _ if token == follower(before) => 8.0,
-        _ if (byte(b'a')..=byte(b'z')).contains(&token) => 4.0,
-        _ => -100.0,
-    }
-}
-
-/// One layer of attention, whose result is multiplied by zeros.
-fn model() -> Vec<u8> {
-    let mut build = GraphBuilder::new("alphabet", 21);
-    let dims = |names: [&str; 2]| names.map(Dim::from);
-    let tokens = build.input("input_ids", DType::I64, dims(["batch", "new"]));
-    let mask = build.input("attention_mask", DType::I64, dims(["batch", "total"]));
-    let [key, value] = ["key", "value"].map(|part| {
-        let dims = ["batch".into(), 1usize.into(), "past".into(), SIZE.into()];
-        build.input(&format!("past_key_values.0.{part}"), DType::F32, dims)
-    });
-    let [one, axis] = [1i64; 2].map(|number| build.constant(Tensor::from_vec([1], vec![number]).unwrap()));
-    let sums = build.op("ReduceSum", &[mask, axis], &[("keepdims", 0i64.into())]);
-    let last = build.op("Sub", &[sums, one], &[]);
-    let shape = build.op("Shape", &[mask], &[]);
-    let place = build.constant(Tensor::scalar(1i64));
-    let total = build.op("Gather", &[shape, place], &[]);
-    let [last, total] = [last, total].map(|value| build.op("Cast", &[value], &[("to", Attr::Int(6))]));
-    let mut numbers = |shape: [usize; 2], number: &dyn Fn(usize) -> f32| {
-        let values = (0..shape[0] * shape[1]).map(number).collect();
-        build.constant(Tensor::from_vec(shape, values).unwrap())
-    };
-    let table = numbers([WORDS, 3 * SIZE], &|at| (at % 17) as f32 / 17.0);
-    let next = numbers([WORDS, WORDS], &|at| logit(at / WORDS, at % WORDS));
-    let zeros = numbers([SIZE, WORDS], &|_| 0.0);
-    let packed = build.op("Gather", &[table, tokens], &[]);
-    let inputs = [Some(packed), None, None, Some(key), Some(value), Some(last), Some(total)];
-    let made =
-        build.op_many("GroupQueryAttention", &inputs, 3, &[("num_heads", 1i64.into()), ("kv_num_heads", 1i64.into())]);
-    let nothing = build.op("MatMul", &[made[0], zeros], &[]);
-    let said = build.op("Gather", &[next, tokens], &[]);
-    let logits = build.op("Add", &[said, nothing], &[]);
-    build.output("logits", logits);
-    build.output("present.0.key", made[1]);
-    build.output("present.0.value", made[2]);
-    let mut graph = build.finish();
-    for node in graph.nodes.iter_mut().filter(|node| node.op == "GroupQueryAttention") {
-        (node.domain, node.version) = ("com.microsoft".to_owned(), 1);
-    }
-    kiln::onnx::write(&graph).unwrap()
-}
-
-/// Bytes as tokens, behind the token that begins a text.
-fn tokenizer() -> Value {
-    let special = ["<unk>", "<s>", "</s>"];
-    let added: Vec<Value> = special
-        .iter()
-        .enumerate()
-        .map(|(id, content)| {
-            json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
-                   "normalized": false, "special": true})
-        })
-        .collect();
-    let names = special.iter().map(|&name| name.to_owned()).chain((0..256).map(|byte| format!("<0x{byte:02X}>")));
-    let vocab: serde_json::Map<String, Value> = names.enumerate().map(|(id, name)| (name, id.into())).collect();
-    json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added, "normalizer": null,
-        "pre_tokenizer": null,
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
-            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-            "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}},
-        },
-        "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
-        "model": {"type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null,
-                  "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": true, "vocab": vocab, "merges": []},
-    })
-}
-
-fn config() -> Value {
-    json!({
-        "model": {"type": "alphabet", "bos_token_id": 1, "eos_token_id": [300, END], "context_length": 64,
-                  "decoder": {"filename": "model.onnx"}},
-        "search": {"max_length": 48, "do_sample": false, "top_k": 50},
-    })
-}
-
-fn folder() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
-    write("model.onnx", &model());
-    write("tokenizer.json", tokenizer().to_string().as_bytes());
-    write("genai_config.json", config().to_string().as_bytes());
-    folder
-}
 
 fn generate(folder: &Path, flags: &[&str]) -> Finished {
     let flags = ["--threads", "1", "--cache-mode", "memory"].iter().chain(flags);

@@ -1,6 +1,8 @@
 //! The `kiln` binary as a person or a script meets it: help, exit codes, one clear line for each mistake, and every
 //! subcommand end to end on models that the tests write themselves.
 
+#[cfg(feature = "generate")]
+mod alphabet;
 mod bench;
 mod check;
 mod command;

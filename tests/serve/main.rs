@@ -1,5 +1,9 @@
 //! `kiln serve` as a client meets it: sockets on loopback, the command as a process, models that the tests write.
 
+#[cfg(feature = "generate")]
+#[allow(dead_code, reason = "of the parts of the model, some are needed here")]
+#[path = "../cli/alphabet.rs"]
+mod alphabet;
 mod client;
 #[allow(dead_code, reason = "of what starts the command, one is needed here")]
 #[path = "../cli/command.rs"]
@@ -8,6 +12,8 @@ mod grpc;
 mod grpc_life;
 mod grpc_refusals;
 mod infer;
+#[cfg(feature = "generate")]
+mod language;
 mod life;
 mod messages;
 #[allow(dead_code, reason = "of the files that it makes, some are needed here")]

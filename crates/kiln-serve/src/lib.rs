@@ -5,13 +5,15 @@
 //! Lowest first:
 //!
 //! - `datatype`, `refusal`: the types of the protocol, and what a request is refused with;
-//! - `model`: the two traits, and the ticket that says whether a request is still wanted;
+//! - `ticket`: whether a request is still wanted, and why one has no answer;
+//! - `language`, `model`: the traits of what runs models;
 //! - `wire`: fields of protobuf, where they stand;
 //! - `head`, `values`, `contents`, `answer`: what stands in a request, its elements, and the answer;
 //! - `queue`: the bounded queue and its lanes; `tally`: what is counted;
 //! - `repository`: files and their versions; `registry`: the models that are loaded;
 //! - `body`, `service`: from the bytes of a request to an answer; `pages`: the answers that are no inference;
-//! - `routes`: REST; `grpc`: gRPC, over the same service;
+//! - `texts`: requests of language models, as OpenAI's interface and Triton's have them, whole or piece by piece;
+//! - `reply`: bodies of answers; `routes`: REST; `grpc`: gRPC, over the same service;
 //! - `connection`: HTTP/1 and HTTP/2; `server`: listeners, signals, the end.
 
 #![deny(unsafe_code)]
@@ -24,20 +26,26 @@ mod contents;
 mod datatype;
 mod grpc;
 mod head;
+mod language;
 mod model;
 mod pages;
 mod queue;
 mod refusal;
 mod registry;
+mod reply;
 mod repository;
 mod routes;
 mod server;
 mod service;
 mod tally;
+mod texts;
+mod ticket;
 mod values;
 mod wire;
 
 pub use datatype::Datatype;
-pub use model::{Failure, Load, Loader, Lookups, Model, Port, Tensor, Ticket, Values};
+pub use language::{Choice, Ending, InHand, Language, Message, Prompt, Said, Say, Text, Why};
+pub use model::{Load, Loader, Lookups, Model, Port, Tensor, Values};
 pub use repository::Source;
 pub use server::{Event, ServeError, Server, Settings};
+pub use ticket::{Failure, Ticket};

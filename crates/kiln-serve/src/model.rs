@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use crate::datatype::Datatype;
+use crate::language::Language;
+use crate::ticket::{Failure, Ticket};
 
 /// An input or output that a model declares.
 #[derive(Clone, Debug)]
@@ -46,71 +46,6 @@ pub struct Tensor {
     pub values: Values,
 }
 
-/// Why a model gave no outputs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The request is at fault.
-    Refused(String),
-    /// Its time was over.
-    TimedOut,
-    /// Its client has gone.
-    Cancelled,
-    /// There was no memory for it.
-    NoMemory(String),
-    /// The model or the runtime is at fault.
-    Failed(String),
-}
-
-/// How long a request is wanted. Held by who waits for the answer and by who makes it.
-#[derive(Debug)]
-pub struct Ticket {
-    deadline: Option<Instant>,
-    cancelled: AtomicBool,
-}
-
-impl Ticket {
-    /// One that is wanted until that time.
-    #[must_use]
-    pub fn until(deadline: Option<Instant>) -> Ticket {
-        Ticket { deadline, cancelled: AtomicBool::new(false) }
-    }
-
-    /// Says that the answer is no longer wanted.
-    pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the answer is no longer wanted.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
-    }
-
-    /// When its time is over.
-    #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-
-    /// What is left of its time: `None` without a limit, zero when it is over.
-    #[must_use]
-    pub fn left(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
-    }
-
-    /// Whether it is cancelled or its time is over, and which.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::Cancelled`] or [`Failure::TimedOut`].
-    pub fn check(&self) -> Result<(), Failure> {
-        if self.is_cancelled() {
-            return Err(Failure::Cancelled);
-        }
-        if self.left().is_some_and(|left| left.is_zero()) { Err(Failure::TimedOut) } else { Ok(()) }
-    }
-}
-
 /// Whether the server's requests are enough for all of its lanes when one begins to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
@@ -147,6 +82,11 @@ pub trait Model: Send + Sync {
     ///
     /// See [`Failure`].
     fn run(&self, inputs: Vec<Tensor>, ticket: &Arc<Ticket>, load: Load) -> Result<Vec<Tensor>, Failure>;
+
+    /// What continues texts, where the model is one of language. Its requests come there and not to [`Model::run`].
+    fn language(&self) -> Option<&dyn Language> {
+        None
+    }
 
     /// Its look-ups since it was loaded.
     fn lookups(&self) -> Lookups;

@@ -8,6 +8,7 @@ use crate::model::Port;
 use crate::registry::{Loaded, Registry};
 use crate::service::Service;
 use crate::tally::{Outcome, Span, Tally};
+use crate::texts;
 
 /// Both health pages: clients look for either name on both.
 pub(crate) fn health(service: &Service) -> Value {
@@ -30,8 +31,8 @@ pub(crate) const PLATFORM: &str = "onnx_onnxv1";
 pub(crate) const CONFIG_PLATFORM: &str = "onnxruntime_onnx";
 
 /// What is built beside the protocol itself: one that is listed is a promise.
-pub(crate) const EXTENSIONS: [&str; 5] =
-    ["binary_tensor_data", "parameters", "statistics", "model_repository", "model_configuration"];
+pub(crate) const EXTENSIONS: [&str; 6] =
+    ["binary_tensor_data", "parameters", "statistics", "model_repository", "model_configuration", "generate"];
 
 /// `/v2`.
 pub(crate) fn server() -> Value {
@@ -82,7 +83,21 @@ pub(crate) fn config(loaded: &Loaded) -> Value {
         "max_batch_size": 0,
         "input": ports(loaded.model.inputs()),
         "output": ports(loaded.model.outputs()),
+        // A language model answers in pieces.
+        "model_transaction_policy": { "decoupled": loaded.model.language().is_some() },
     })
+}
+
+/// `/v1/models`, or one of them: the language models, as OpenAI's interface lists models.
+pub(crate) fn listed(registry: &Registry, one: Option<&Loaded>) -> Value {
+    let entry =
+        |loaded: &Loaded| json!({ "id": loaded.name, "object": "model", "created": texts::now(), "owned_by": NAME });
+    if let Some(loaded) = one {
+        return entry(loaded);
+    }
+    let ready = registry.ready();
+    let models: Vec<Value> = ready.iter().filter(|loaded| loaded.model.language().is_some()).map(entry).collect();
+    json!({ "object": "list", "data": models })
 }
 
 /// The statistics of models.
@@ -161,6 +176,27 @@ pub(crate) fn metrics(service: &Service) -> String {
         let span = &loaded.tally.queue;
         line(format_args!("kiln_queue_seconds_sum{{{labels}}} {}", seconds(span)));
         line(format_args!("kiln_queue_seconds_count{{{labels}}} {}", span.count()));
+    }
+    let language = || models.iter().filter_map(|(loaded, labels)| Some((loaded, labels, loaded.model.language()?)));
+    line(format_args!("# HELP kiln_first_piece_seconds Time of texts, from their headers to their first piece."));
+    line(format_args!("# TYPE kiln_first_piece_seconds summary"));
+    for (loaded, labels, _) in language() {
+        let span = &loaded.tally.first;
+        line(format_args!("kiln_first_piece_seconds_sum{{{labels}}} {}", seconds(span)));
+        line(format_args!("kiln_first_piece_seconds_count{{{labels}}} {}", span.count()));
+    }
+    line(format_args!("# HELP kiln_tokens_total Tokens of texts that have ended: of prompts, and said."));
+    line(format_args!("# TYPE kiln_tokens_total counter"));
+    for (loaded, labels, _) in language() {
+        line(format_args!("kiln_tokens_total{{{labels},kind=\"prompt\"}} {}", loaded.tally.prompt_tokens()));
+        line(format_args!("kiln_tokens_total{{{labels},kind=\"said\"}} {}", loaded.tally.said_tokens()));
+    }
+    line(format_args!("# HELP kiln_texts Texts that are continued, and texts that wait for room."));
+    line(format_args!("# TYPE kiln_texts gauge"));
+    for (_, labels, language) in language() {
+        let in_hand = language.in_hand();
+        line(format_args!("kiln_texts{{{labels},state=\"running\"}} {}", in_hand.running));
+        line(format_args!("kiln_texts{{{labels},state=\"waiting\"}} {}", in_hand.waiting));
     }
     line(format_args!("# HELP kiln_queue_length Requests that wait for a thread."));
     line(format_args!("# TYPE kiln_queue_length gauge"));

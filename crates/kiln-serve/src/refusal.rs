@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 
-use crate::model::Failure;
+use crate::ticket::Failure;
 
 /// Most characters of a refusal's sentence: names and values in it come from clients.
 const LONGEST: usize = 600;
@@ -118,6 +118,11 @@ impl Refusal {
         Refusal::new(Kind::NoMemory, format!("there is no memory of {bytes} bytes for {what}"))
     }
 
+    /// The server is at fault, and says no more of it.
+    pub(crate) fn own_fault() -> Refusal {
+        Refusal::new(Kind::Fault, "a fault of the server's own")
+    }
+
     /// The time of a request is over.
     pub(crate) fn late() -> Refusal {
         Refusal::new(Kind::Late, "the time limit of the request has passed")
@@ -131,6 +136,7 @@ impl From<Failure> for Refusal {
             Failure::TimedOut => Refusal::late(),
             Failure::Cancelled => Refusal::new(Kind::Cancelled, "the request was cancelled"),
             Failure::NoMemory(reason) => Refusal::new(Kind::NoMemory, reason),
+            Failure::Full(reason) => Refusal::new(Kind::Full, reason),
             Failure::Failed(reason) => Refusal::new(Kind::Fault, reason),
         }
     }

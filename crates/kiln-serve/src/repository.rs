@@ -1,5 +1,5 @@
 //! The files of models, as Triton lays them out: `NAME/VERSION/model.onnx`, of which the highest version counts; also
-//! `NAME/model.onnx` and `NAME.onnx`, which are version 1.
+//! `NAME/model.onnx` and `NAME.onnx`, which are version 1. A folder with a `genai_config.json` is a language model.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,6 +14,18 @@ pub enum Source {
     Folder(PathBuf),
     /// One model, by its name and its file or folder.
     Named(String, PathBuf),
+}
+
+/// The file that a folder is known by, as onnxruntime-genai's builder writes language models; their ONNX file may have
+/// any name.
+const LANGUAGE: &str = "genai_config.json";
+
+/// The file that other models' folders are known by.
+const MODEL: &str = "model.onnx";
+
+/// What a model's folder is known by, if it is one.
+fn known_by(folder: &Path) -> Option<PathBuf> {
+    [LANGUAGE, MODEL].map(|name| folder.join(name)).into_iter().find(|file| file.is_file())
 }
 
 /// The state of a file: its name, bytes, and when it was last written.
@@ -43,7 +55,8 @@ pub(crate) fn find(sources: &[Source]) -> io::Result<BTreeMap<String, Found>> {
         match source {
             Source::Named(name, path) => {
                 let found = if path.is_dir() { in_folder(path)? } else { Some(version_one(path)?) };
-                let missing = || io::Error::new(io::ErrorKind::NotFound, format!("model '{name}': no model.onnx"));
+                let missing =
+                    || io::Error::new(io::ErrorKind::NotFound, format!("model '{name}': no {MODEL} or {LANGUAGE}"));
                 models.entry(name.clone()).or_insert(found.ok_or_else(missing)?);
             }
             Source::Folder(folder) => {
@@ -76,20 +89,20 @@ fn version_one(file: &Path) -> io::Result<Found> {
 
 /// The newest version in a model's folder.
 fn in_folder(folder: &Path) -> io::Result<Option<Found>> {
-    let mut newest = None;
+    let mut newest: Option<(u64, PathBuf, PathBuf)> = None;
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_number = !name.starts_with('0') && name.bytes().all(|byte| byte.is_ascii_digit());
         let Some(version) = is_number.then(|| name.parse::<u64>().ok()).flatten() else { continue };
-        if path.join("model.onnx").is_file() && newest.as_ref().is_none_or(|(highest, _)| version > *highest) {
-            newest = Some((version, path));
+        if newest.as_ref().is_none_or(|(highest, ..)| version > *highest)
+            && let Some(file) = known_by(&path)
+        {
+            newest = Some((version, path, file));
         }
     }
-    let (version, folder) = match newest {
-        Some(newest) => newest,
-        None if folder.join("model.onnx").is_file() => (1, folder.to_owned()),
-        None => return Ok(None),
+    let Some((version, folder, file)) = newest.or_else(|| Some((1, folder.to_owned(), known_by(folder)?))) else {
+        return Ok(None);
     };
     // Weights may lie in files beside the model.
     let mut files = Vec::new();
@@ -100,7 +113,7 @@ fn in_folder(folder: &Path) -> io::Result<Option<Found>> {
         }
     }
     files.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Some(Found { version, file: folder.join("model.onnx"), signature: Signature(files) }))
+    Ok(Some(Found { version, file, signature: Signature(files) }))
 }
 
 fn state(file: &Path) -> io::Result<FileState> {
@@ -123,10 +136,18 @@ mod tests {
         for path in ["c.onnx", "d.txt", "a/99"] {
             fs::write(folder.path().join(path), "").unwrap();
         }
+        for path in ["f/3", "g"] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(&path).unwrap();
+            for file in ["model.onnx", "genai_config.json"] {
+                fs::write(path.join(file), "").unwrap();
+            }
+        }
         fs::create_dir_all(folder.path().join("e/1")).unwrap();
         let found = find(&[Source::Folder(folder.path().to_owned())]).unwrap();
+        assert!(["f", "g"].iter().all(|&name| found[name].file.ends_with(LANGUAGE)));
         let found: Vec<(&str, u64)> = found.iter().map(|(name, found)| (name.as_str(), found.version)).collect();
-        assert_eq!(found, [("a", 10), ("b", 1), ("c", 1)]);
+        assert_eq!(found, [("a", 10), ("b", 1), ("c", 1), ("f", 3), ("g", 1)]);
         let named = [Source::Named("n".to_owned(), folder.path().join("a"))];
         assert_eq!(find(&named).unwrap()["n"].version, 10);
         assert!(find(&[Source::Named("n".to_owned(), folder.path().join("e"))]).is_err());

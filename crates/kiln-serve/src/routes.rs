@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::answer::Answer;
@@ -17,31 +15,12 @@ use crate::body;
 use crate::pages;
 use crate::refusal::{Kind, Refusal};
 use crate::registry::Loaded;
+use crate::reply::Reply;
 use crate::service::{self, JSON_LENGTH, Service};
+use crate::texts::{self, Form, Told};
 
 /// Most bytes of a body that is no inference request.
 const SMALL: usize = 64 << 10;
-
-/// A body that is there already, in parts.
-#[derive(Debug, Default)]
-pub(crate) struct Parts(VecDeque<Bytes>);
-
-impl Body for Parts {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(|part| Ok(Frame::data(part))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.iter().map(|part| part.len() as u64).sum())
-    }
-}
 
 /// What a path is about.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,6 +35,10 @@ enum Route<'p> {
     Load(&'p str),
     Unload(&'p str),
     Model(OfModel<'p>),
+    /// The models as OpenAI's interface lists them, or one of them.
+    Listed(Option<&'p str>),
+    Completions,
+    Chats,
 }
 
 /// A page of a model.
@@ -73,12 +56,18 @@ enum Page {
     Config,
     Statistics,
     Infer,
+    Generate,
+    GenerateStream,
 }
 
 impl Route<'_> {
     fn of<'p>(path: &[&'p str]) -> Option<Route<'p>> {
         Some(match path {
             ["metrics"] => Route::Metrics,
+            ["v1", "models"] => Route::Listed(None),
+            ["v1", "models", name] => Route::Listed(Some(name)),
+            ["v1", "completions"] => Route::Completions,
+            ["v1", "chat", "completions"] => Route::Chats,
             ["v2"] => Route::Server,
             ["v2", "openapi.json"] => Route::Description,
             ["v2", "health", "live"] => Route::Health,
@@ -97,9 +86,18 @@ impl Route<'_> {
 
     fn method(&self) -> Method {
         match self {
-            Route::Index | Route::Load(_) | Route::Unload(_) => Method::POST,
-            Route::Model(OfModel { page: Page::Infer, .. }) => Method::POST,
+            Route::Index | Route::Load(_) | Route::Unload(_) | Route::Completions | Route::Chats => Method::POST,
+            Route::Model(OfModel { page: Page::Infer | Page::Generate | Page::GenerateStream, .. }) => Method::POST,
             _ => Method::GET,
+        }
+    }
+
+    /// Whose interface it belongs to, as far as it is one of texts: refusals have its form.
+    fn form(&self) -> Form {
+        match self {
+            Route::Chats => Form::Chat,
+            Route::Completions | Route::Listed(_) => Form::Completion,
+            _ => Form::Triton,
         }
     }
 }
@@ -112,6 +110,8 @@ impl Page {
             ["config"] => Page::Config,
             ["stats"] => Page::Statistics,
             ["infer"] => Page::Infer,
+            ["generate"] => Page::Generate,
+            ["generate_stream"] => Page::GenerateStream,
             _ => return None,
         })
     }
@@ -140,17 +140,27 @@ fn parts(path: &str) -> Result<Vec<String>, Refusal> {
 }
 
 /// Answers a request; a refusal is an answer too.
-pub(crate) async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<Response<Parts>, Infallible> {
-    Ok(route(&service, request).await.unwrap_or_else(refused))
+pub(crate) async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
+    let path = match parts(request.uri().path()) {
+        Ok(path) => path,
+        Err(refusal) => return Ok(refused(Form::Triton, &refusal)),
+    };
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    let Some(route) = Route::of(&path) else {
+        return Ok(refused(Form::Triton, &Refusal::unknown("there is no such page")));
+    };
+    let form = route.form();
+    Ok(follow(&service, route, request).await.unwrap_or_else(|refusal| refused(form, &refusal)))
 }
 
-async fn route(service: &Arc<Service>, request: Request<Incoming>) -> Result<Response<Parts>, Refusal> {
-    let path = parts(request.uri().path())?;
-    let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    let route = Route::of(&path).ok_or_else(|| Refusal::unknown("there is no such page"))?;
+async fn follow(
+    service: &Arc<Service>,
+    route: Route<'_>,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, Refusal> {
     let method = route.method();
     if *request.method() != method {
-        let mut response = refused(Refusal::new(Kind::Method, format!("this page takes {method}")));
+        let mut response = refused(route.form(), &Refusal::new(Kind::Method, format!("this page takes {method}")));
         let allowed = if method == Method::POST { "POST" } else { "GET" };
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
         return Ok(response);
@@ -193,6 +203,12 @@ async fn route(service: &Arc<Service>, request: Request<Incoming>) -> Result<Res
             let loaded = registry.get(name, version)?;
             model(service, loaded, page, request).await
         }
+        Route::Listed(name) => {
+            let listed = name.map(|name| registry.get(name, None)).transpose()?;
+            Ok(json(StatusCode::OK, &pages::listed(registry, listed.as_ref())))
+        }
+        Route::Completions => tell(service, Form::Completion, None, None, request).await,
+        Route::Chats => tell(service, Form::Chat, None, None, request).await,
     }
 }
 
@@ -201,12 +217,14 @@ async fn model(
     loaded: Loaded,
     page: Page,
     request: Request<Incoming>,
-) -> Result<Response<Parts>, Refusal> {
+) -> Result<Response<Reply>, Refusal> {
     Ok(match page {
         Page::Metadata => json(StatusCode::OK, &pages::metadata(&service.registry, &loaded)),
         Page::Ready => json(StatusCode::OK, &serde_json::json!({ "name": loaded.name, "ready": true })),
         Page::Config => json(StatusCode::OK, &pages::config(&loaded)),
         Page::Statistics => json(StatusCode::OK, &pages::statistics(&[loaded])),
+        Page::Generate => return tell(service, Form::Triton, Some(loaded), Some(false), request).await,
+        Page::GenerateStream => return tell(service, Form::Triton, Some(loaded), Some(true), request).await,
         Page::Infer => {
             let arrived = Instant::now();
             let model = Arc::clone(&loaded.model);
@@ -217,6 +235,27 @@ async fn model(
             if let Some(length) = json {
                 response.headers_mut().insert(HeaderName::from_static(JSON_LENGTH), length.into());
             }
+            response
+        }
+    })
+}
+
+/// Answers a request of a language model.
+async fn tell(
+    service: &Service,
+    form: Form,
+    model: Option<Loaded>,
+    is_stream: Option<bool>,
+    request: Request<Incoming>,
+) -> Result<Response<Reply>, Refusal> {
+    let limit = service::limit_of(request.headers())?;
+    let told = service.tell(form, model, is_stream, limit, request.into_body()).await?;
+    Ok(match told {
+        Told::Whole(json) => response(StatusCode::OK, "application/json", [json].into()),
+        Told::Events(events) => {
+            let mut response = Response::new(Reply::Events(events));
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
             response
         }
     })
@@ -233,20 +272,20 @@ async fn small_object(request: Request<Incoming>) -> Result<serde_json::Value, R
     if value.is_object() { Ok(value) } else { Err(Refusal::bad("the body is no object of JSON")) }
 }
 
-fn response(status: StatusCode, kind: &'static str, parts: VecDeque<Bytes>) -> Response<Parts> {
+fn response(status: StatusCode, kind: &'static str, parts: VecDeque<Bytes>) -> Response<Reply> {
     let parts = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    let mut response = Response::new(Parts(parts));
+    let mut response = Response::new(Reply::Parts(parts));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
-fn json(status: StatusCode, value: &serde_json::Value) -> Response<Parts> {
+fn json(status: StatusCode, value: &serde_json::Value) -> Response<Reply> {
     response(status, "application/json", [value.to_string().into()].into())
 }
 
-fn refused(refusal: Refusal) -> Response<Parts> {
-    let mut response = json(refusal.kind.status(), &serde_json::json!({ "error": refusal.message }));
+fn refused(form: Form, refusal: &Refusal) -> Response<Reply> {
+    let mut response = json(refusal.kind.status(), &texts::error(form, refusal));
     if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
@@ -302,10 +341,22 @@ mod tests {
             Route::Index,
             Route::Load("m"),
             Route::Unload("m"),
+            Route::Listed(None),
+            Route::Listed(Some("m")),
+            Route::Completions,
+            Route::Chats,
         ]
         .map(|route| format!("{route:?}"))
         .to_vec();
-        for page in [Page::Metadata, Page::Ready, Page::Config, Page::Statistics, Page::Infer] {
+        for page in [
+            Page::Metadata,
+            Page::Ready,
+            Page::Config,
+            Page::Statistics,
+            Page::Infer,
+            Page::Generate,
+            Page::GenerateStream,
+        ] {
             for version in [None, Some("1")] {
                 pages.push(format!("{:?}", Route::Model(OfModel { name: "m", version, page })));
             }

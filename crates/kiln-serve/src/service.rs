@@ -15,11 +15,12 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::answer::{self, Answer, Answering};
 use crate::body;
 use crate::head::Head;
-use crate::model::{Load, Loader, Port, Tensor, Ticket};
-use crate::queue::Queue;
+use crate::model::{Load, Loader, Port, Tensor};
+use crate::queue::{Job, Queue};
 use crate::refusal::{Kind, Refusal};
 use crate::registry::{Loaded, Registry};
 use crate::tally::{Outcome, Tally};
+use crate::ticket::Ticket;
 
 /// How many bytes of a body are JSON.
 pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
@@ -28,7 +29,7 @@ pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
 const TIMEOUT: &str = "kiln-timeout-us";
 
 /// JSON of more bytes takes longer than a thread takes to start.
-const LONG: usize = 128 << 10;
+pub(crate) const LONG: usize = 128 << 10;
 
 /// What requests share.
 pub(crate) struct Service {
@@ -63,11 +64,18 @@ pub(crate) struct Asked {
 
 /// Counts a request when it ends. Where its client has gone, the future that waits for the answer is dropped, and this
 /// with it: the request is then given up.
-struct Pending {
-    ticket: Option<Arc<Ticket>>,
+pub(crate) struct Pending {
+    pub(crate) ticket: Option<Arc<Ticket>>,
     tally: Arc<Tally>,
-    arrived: Instant,
-    outcome: Outcome,
+    pub(crate) arrived: Instant,
+    pub(crate) outcome: Outcome,
+}
+
+impl Pending {
+    /// A request that is given up unless its outcome is noted.
+    pub(crate) fn new(tally: &Arc<Tally>, arrived: Instant) -> Pending {
+        Pending { ticket: None, tally: Arc::clone(tally), arrived, outcome: Outcome::Cancelled }
+    }
 }
 
 impl Drop for Pending {
@@ -95,8 +103,7 @@ impl Service {
         arrived: Instant,
         asked: impl Future<Output = Result<Asked, Refusal>>,
     ) -> Result<Answer, Refusal> {
-        let tally = Arc::clone(&loaded.tally);
-        let mut pending = Pending { ticket: None, tally, arrived, outcome: Outcome::Cancelled };
+        let mut pending = Pending::new(&loaded.tally, arrived);
         let result = match asked.await {
             Ok(asked) => self.run(loaded, asked, &mut pending).await,
             Err(refusal) => Err(refusal),
@@ -106,6 +113,11 @@ impl Service {
     }
 
     async fn run(&self, loaded: Loaded, asked: Asked, pending: &mut Pending) -> Result<Answer, Refusal> {
+        if loaded.model.language().is_some() {
+            let name = &loaded.name;
+            let message = format!("model '{name}' continues texts: /v1/completions and /v2/models/{name}/generate do");
+            return Err(Refusal::bad(message));
+        }
         asked.head.check(loaded.model.inputs(), loaded.model.outputs())?;
 
         let limits = [asked.limit, asked.head.timeout, self.time_limit];
@@ -118,15 +130,11 @@ impl Service {
         let job = move |load: Load| {
             loaded.tally.queue.add(queued.elapsed());
             let made = catch_unwind(AssertUnwindSafe(|| work(&loaded, asked, load, &wanted)));
-            let fault = |_| Err(Refusal::new(Kind::Fault, "a fault of the server's own"));
             // The receiver is gone where the client has gone.
-            let _ = sender.send(made.unwrap_or_else(fault));
+            let _ = sender.send(made.unwrap_or_else(|_| Err(Refusal::own_fault())));
         };
         pending.ticket = Some(Arc::clone(&ticket));
-        self.queue.push(Box::new(job)).map_err(|full| {
-            let message = format!("{} requests wait already, the queue has room for no more", full.waiting);
-            Refusal::new(Kind::Full, message)
-        })?;
+        self.enqueue(Box::new(job))?;
         let answered = match deadline {
             Some(deadline) => tokio::time::timeout_at(deadline.into(), answer).await.map_err(|_| Refusal::late())?,
             None => answer.await,
@@ -135,15 +143,19 @@ impl Service {
         answered.unwrap_or_else(|_| Err(Refusal::new(Kind::Fault, "the request was dropped")))
     }
 
+    /// Adds a request to the queue.
+    pub(crate) fn enqueue(&self, job: Job) -> Result<(), Refusal> {
+        self.queue.push(job).map_err(|full| {
+            let message = format!("{} requests wait already, the queue has room for no more", full.waiting);
+            Refusal::new(Kind::Full, message)
+        })
+    }
+
     /// Reads an inference request of REST on a model of those inputs.
     pub(crate) async fn asked(&self, inputs: &[Port], request: Request<Incoming>) -> Result<Asked, Refusal> {
         let (parts, body) = request.into_parts();
-        let limit = number(&parts.headers, TIMEOUT)?.map(Duration::from_micros);
+        let limit = limit_of(&parts.headers)?;
         let json = number(&parts.headers, JSON_LENGTH)?;
-        if let Some(coding) = parts.headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
-            let message = format!("bodies in the coding {coding:?} are not taken, send them as they are");
-            return Err(Refusal::new(Kind::Coding, message));
-        }
         let body = body::read(body, self.max_body).await?;
         let head = match json.map(|json| usize::try_from(json).unwrap_or(usize::MAX)) {
             Some(0) => Head::of_raw(&body, inputs)?,
@@ -190,6 +202,15 @@ pub(crate) async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send
     let thread = std::thread::Builder::new().name("kiln-aside".to_owned());
     thread.spawn(move || drop(sender.send(work()))).map_err(|_| failed())?;
     done.await.map_err(|_| failed())
+}
+
+/// The time that a client gives a request whose body is not compressed.
+pub(crate) fn limit_of(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
+    if let Some(coding) = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
+        let message = format!("bodies in the coding {coding:?} are not taken, send them as they are");
+        return Err(Refusal::new(Kind::Coding, message));
+    }
+    Ok(number(headers, TIMEOUT)?.map(Duration::from_micros))
 }
 
 /// A header that is a whole number.

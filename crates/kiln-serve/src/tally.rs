@@ -82,6 +82,11 @@ pub(crate) struct Tally {
     pub(crate) input: Span,
     pub(crate) infer: Span,
     pub(crate) output: Span,
+    /// From a request's headers to the first piece of its texts.
+    pub(crate) first: Span,
+    /// Tokens of prompts that were read, and tokens that were said.
+    prompt_tokens: AtomicU64,
+    said_tokens: AtomicU64,
     /// Milliseconds since 1970 of the last request.
     last: AtomicU64,
 }
@@ -93,6 +98,22 @@ impl Tally {
         if outcome == Outcome::Ok { &self.success } else { &self.fail }.add(time);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.last.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Counts the tokens of a request of a language model.
+    pub(crate) fn count_tokens(&self, prompt: usize, said: usize) {
+        self.prompt_tokens.fetch_add(prompt as u64, Ordering::Relaxed);
+        self.said_tokens.fetch_add(said as u64, Ordering::Relaxed);
+    }
+
+    /// Tokens of prompts.
+    pub(crate) fn prompt_tokens(&self) -> u64 {
+        self.prompt_tokens.load(Ordering::Relaxed)
+    }
+
+    /// Tokens that were said.
+    pub(crate) fn said_tokens(&self) -> u64 {
+        self.said_tokens.load(Ordering::Relaxed)
     }
 
     pub(crate) fn count(&self, outcome: Outcome) -> u64 {

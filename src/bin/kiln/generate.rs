@@ -4,10 +4,10 @@
 //! [`folder`] and [`exported`] read what the folder says, [`chat`] makes a prompt of a template, and [`stream`] makes
 //! text of tokens. The text goes to the screen token by token, and what it took to standard error.
 
-mod chat;
+pub(crate) mod chat;
 mod exported;
-mod folder;
-mod stream;
+pub(crate) mod folder;
+pub(crate) mod stream;
 
 use std::borrow::Borrow;
 use std::io::Write;
@@ -21,7 +21,7 @@ use kiln::{
 use tokenizers::Tokenizer;
 
 use self::exported::Exported;
-use self::folder::{Folder, Search};
+use self::folder::{Folder, Search, Wish};
 use self::stream::{Pieces, Stops};
 use crate::failure::{Code, Failure, Outcome, WithCode};
 use crate::feed::{self, InputFile};
@@ -104,23 +104,12 @@ struct ChoiceArgs {
 impl ChoiceArgs {
     /// The flags, and what the folder says where there are none.
     fn sampling(&self, search: &Search) -> Sampling {
-        let asked = self.temperature.is_some()
-            || self.top_k.is_some()
-            || self.top_p.is_some()
-            || self.min_p.is_some()
-            || self.seed.is_some();
-        let repetition_penalty = self.repetition_penalty.or(search.repetition_penalty).unwrap_or(1.0);
-        if self.greedy || !(asked || search.do_sample) {
-            return Sampling { repetition_penalty, ..Sampling::default() };
+        let &ChoiceArgs { greedy, temperature, top_k, top_p, min_p, repetition_penalty, seed } = self;
+        if greedy {
+            let search = Search { do_sample: false, ..*search };
+            return search.sampling(&Wish { repetition_penalty, ..Wish::default() });
         }
-        Sampling {
-            temperature: self.temperature.or(search.temperature).unwrap_or(1.0),
-            top_k: self.top_k.or(search.top_k).unwrap_or(0),
-            top_p: self.top_p.or(search.top_p).unwrap_or(1.0),
-            min_p: self.min_p.or(search.min_p).unwrap_or(0.0),
-            repetition_penalty,
-            seed: self.seed.unwrap_or(0),
-        }
+        search.sampling(&Wish { temperature, top_k, top_p, min_p, repetition_penalty, seed })
     }
 }
 
@@ -281,7 +270,8 @@ fn say<D: Borrow<Decoder>>(
     Ok(())
 }
 
-fn read_tokenizer(path: &Path) -> Outcome<Tokenizer> {
+/// Reads a tokenizer's file.
+pub(crate) fn read_tokenizer(path: &Path) -> Outcome<Tokenizer> {
     let bytes = std::fs::read(path).usage(|| format!("cannot read {}", path.display()))?;
     let tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| anyhow::anyhow!("{error}"));
     let mut tokenizer = tokenizer.usage(|| format!("{} is no tokenizer", path.display()))?;
@@ -330,7 +320,7 @@ fn continued<D: Borrow<Decoder>>(
     timing: &mut Timing,
     screen: &mut dyn Write,
 ) -> Outcome<End> {
-    let (mut pieces, mut stops) = (Pieces::default(), Stops::new(&args.stop));
+    let (mut pieces, mut stops) = (Pieces::default(), Stops::new(args.stop.clone()));
     let decode = |tokens: &[u32]| {
         tokenizer.decode(tokens, true).map_err(|error| Failure::new(Code::Failed, anyhow::anyhow!("{error}")))
     };

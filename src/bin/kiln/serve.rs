@@ -1,7 +1,13 @@
 //! `kiln serve`: models behind the Open Inference Protocol. The server is the crate `kiln-serve`; here are its arguments
 //! and what it loads.
 
+#[cfg(feature = "generate")]
+mod language;
+mod loader;
 mod model;
+mod room;
+#[cfg(feature = "generate")]
+mod turns;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,7 +20,8 @@ use kiln_kernels::Parallel;
 use kiln_serve::{Event, Loader, ServeError, Server, Settings, Source};
 
 use crate::failure::{Code, Failure, Outcome, WithCode};
-use crate::serve::model::Sessions;
+use crate::serve::loader::Sessions;
+use crate::serve::room::Room;
 use crate::setup::{DefaultCacheMode, SessionArgs};
 
 /// What was typed.
@@ -44,6 +51,12 @@ pub(crate) struct Args {
     /// Most bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = "Server")]
     max_body: u32,
+    /// Texts that a language model continues at a time; others wait, of which there are --queue at most
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Server")]
+    texts: u16,
+    /// Most tokens of a text, prompt and answer together; a model's own limit may be less
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(2..), help_heading = "Server")]
+    context: u32,
     /// How long requests in hand are waited for after SIGTERM, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 20_000, help_heading = "Server")]
     drain_limit: u64,
@@ -96,7 +109,8 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         writeln!(screen, "listening on grpc://{address}")?;
     }
     screen.flush()?;
-    let loader: Arc<dyn Loader> = Arc::new(Sessions::new(options, cache));
+    let room = Room { texts: usize::from(args.texts), queue: usize::from(args.queue), context: args.context as usize };
+    let loader: Arc<dyn Loader> = Arc::new(Sessions::new(options, cache, room));
     // A reader that has closed the pipe does not end a server.
     server.run(loader, &mut |event| drop(print(&event, screen)))?;
     writeln!(screen, "ended")?;

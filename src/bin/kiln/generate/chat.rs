@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use minijinja::{Environment, Error, ErrorKind, context};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome, WithCode};
 
@@ -49,22 +49,71 @@ impl Token {
     }
 }
 
+/// One message of a chat.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Message<'a> {
+    /// Who says it.
+    pub(crate) role: &'a str,
+    /// What is said.
+    pub(crate) content: &'a str,
+}
+
+/// A folder's template, and the tokens that it may write.
+pub(crate) struct Template {
+    text: String,
+    config: Config,
+}
+
+impl Template {
+    /// Reads it; `None` where the folder has none.
+    pub(crate) fn read(folder: &Path) -> Outcome<Option<Template>> {
+        let path = folder.join("tokenizer_config.json");
+        let config = match found(&path)? {
+            Some(text) => serde_json::from_str(&text).usage(|| format!("{} is no configuration", path.display()))?,
+            None => Config::default(),
+        };
+        // Newer tokenizers keep it in a file of its own, which comes first.
+        let own = found(&folder.join("chat_template.jinja"))?;
+        let text = own.or_else(|| chosen(config.chat_template.as_ref()).map(str::to_owned));
+        Ok(text.map(|text| Template { text, config }))
+    }
+
+    /// What the model reads when it is to answer the last of these messages.
+    pub(crate) fn render(&self, messages: &[Message<'_>]) -> Result<String, Error> {
+        let mut environment = Environment::new();
+        environment.set_trim_blocks(true);
+        environment.set_lstrip_blocks(true);
+        environment.set_fuel(Some(FUEL));
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
+            Err(Error::new(ErrorKind::InvalidOperation, message))
+        });
+        environment.render_str(
+            &self.text,
+            context! {
+                messages,
+                add_generation_prompt => true,
+                bos_token => Token::text(self.config.bos_token.as_ref()),
+                eos_token => Token::text(self.config.eos_token.as_ref()),
+            },
+        )
+    }
+}
+
+/// A file's text, if there is one.
+fn found(path: &Path) -> Outcome<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).usage(|| format!("cannot read {}", path.display())),
+    }
+}
+
 /// What the model reads for a message of a user.
 pub(super) fn prompt(folder: &Path, message: &str) -> Outcome<String> {
-    let path = folder.join("tokenizer_config.json");
-    let text = std::fs::read_to_string(&path).usage(|| format!("--chat: cannot read {}", path.display()))?;
-    let config: Config = serde_json::from_str(&text).usage(|| format!("{} is no configuration", path.display()))?;
-    // Newer tokenizers keep it in a file of its own, which comes first.
-    let own = folder.join("chat_template.jinja");
-    let template = match std::fs::read_to_string(&own) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).usage(|| format!("cannot read {}", own.display())),
-    };
-    let Some(template) = template.as_deref().or_else(|| chosen(config.chat_template.as_ref())) else {
-        return Err(Failure::usage(format!("--chat: {} has no chat_template", path.display())));
-    };
-    render(template, &config, message).usage(|| "--chat: the template")
+    let none = || format!("--chat: {} has no chat_template", folder.join("tokenizer_config.json").display());
+    let template = Template::read(folder)?.ok_or_else(|| Failure::usage(none()))?;
+    template.render(&[Message { role: "user", content: message }]).usage(|| "--chat: the template")
 }
 
 /// The template for chats without tools.
@@ -75,34 +124,14 @@ fn chosen(templates: Option<&Templates>) -> Option<&str> {
     }
 }
 
-fn render(template: &str, config: &Config, message: &str) -> Result<String, Error> {
-    let mut environment = Environment::new();
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
-    environment.set_fuel(Some(FUEL));
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
-        Err(Error::new(ErrorKind::InvalidOperation, message))
-    });
-    let messages = [context! { role => "user", content => message }];
-    environment.render_str(
-        template,
-        context! {
-            messages,
-            add_generation_prompt => true,
-            bos_token => Token::text(config.bos_token.as_ref()),
-            eos_token => Token::text(config.eos_token.as_ref()),
-        },
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn rendered(template: &str) -> Result<String, Error> {
         let config = r#"{"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}}"#;
-        render(template, &serde_json::from_str(config).unwrap(), " Hello \"you\" ")
+        let template = Template { text: template.to_owned(), config: serde_json::from_str(config).unwrap() };
+        template.render(&[Message { role: "user", content: " Hello \"you\" " }])
     }
 
     #[test]

@@ -2,38 +2,80 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use kiln::Sampling;
 use serde::Deserialize;
 
 use crate::failure::{Code, Failure, Outcome, WithCode};
 
 /// A folder, checked.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(crate) struct Folder {
     /// The ONNX file.
-    pub(super) model: PathBuf,
+    pub(crate) model: PathBuf,
     /// Tokens that end a text.
-    pub(super) ends: Vec<i64>,
+    pub(crate) ends: Vec<i64>,
     /// The token that begins one.
-    pub(super) begin: Option<i64>,
+    pub(crate) begin: Option<i64>,
     /// Tokens that a text may have.
-    pub(super) context: usize,
+    pub(crate) context: usize,
     /// How tokens are chosen.
-    pub(super) search: Search,
+    pub(crate) search: Search,
 }
 
 /// The part `search`.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Search {
+pub(crate) struct Search {
     /// Whether tokens are drawn.
-    pub(super) do_sample: bool,
-    pub(super) temperature: Option<f32>,
-    pub(super) top_k: Option<usize>,
-    pub(super) top_p: Option<f32>,
-    pub(super) min_p: Option<f32>,
-    pub(super) repetition_penalty: Option<f32>,
-    pub(super) max_length: Option<usize>,
-    pub(super) num_beams: Option<usize>,
+    pub(crate) do_sample: bool,
+    pub(crate) temperature: Option<f32>,
+    pub(crate) top_k: Option<usize>,
+    pub(crate) top_p: Option<f32>,
+    pub(crate) min_p: Option<f32>,
+    pub(crate) repetition_penalty: Option<f32>,
+    pub(crate) max_length: Option<usize>,
+    pub(crate) num_beams: Option<usize>,
+}
+
+/// How tokens are to be chosen, where something is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wish {
+    pub(crate) temperature: Option<f32>,
+    pub(crate) top_k: Option<usize>,
+    pub(crate) top_p: Option<f32>,
+    pub(crate) min_p: Option<f32>,
+    pub(crate) repetition_penalty: Option<f32>,
+    pub(crate) seed: Option<u64>,
+}
+
+impl Wish {
+    /// Whether it asks that tokens be drawn.
+    fn draws(&self) -> bool {
+        self.temperature.is_some()
+            || self.top_k.is_some()
+            || self.top_p.is_some()
+            || self.min_p.is_some()
+            || self.seed.is_some()
+    }
+}
+
+impl Search {
+    /// What is asked for, and what the folder says where nothing is. The likeliest token is taken where neither says
+    /// that tokens are drawn.
+    pub(crate) fn sampling(&self, wish: &Wish) -> Sampling {
+        let repetition_penalty = wish.repetition_penalty.or(self.repetition_penalty).unwrap_or(1.0);
+        if !(wish.draws() || self.do_sample) {
+            return Sampling { repetition_penalty, ..Sampling::default() };
+        }
+        Sampling {
+            temperature: wish.temperature.or(self.temperature).unwrap_or(1.0),
+            top_k: wish.top_k.or(self.top_k).unwrap_or(0),
+            top_p: wish.top_p.or(self.top_p).unwrap_or(1.0),
+            min_p: wish.min_p.or(self.min_p).unwrap_or(0.0),
+            repetition_penalty,
+            seed: wish.seed.unwrap_or(0),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -84,7 +126,7 @@ impl Tokens {
 
 impl Folder {
     /// Reads and checks it.
-    pub(super) fn read(folder: &Path) -> Outcome<Folder> {
+    pub(crate) fn read(folder: &Path) -> Outcome<Folder> {
         let path = folder.join("genai_config.json");
         let text = std::fs::read_to_string(&path).usage(|| format!("cannot read {}", path.display()))?;
         let config = serde_json::from_str(&text).usage(|| format!("{} is no configuration", path.display()))?;

@@ -6,7 +6,7 @@
 /// How a token is written depends on those before it (a space in front of a word, bytes of a character), so that pieces
 /// are the difference between what the last tokens say with and without the new one.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     /// Those that were shown last, and those that have yet to be.
     tokens: Vec<u32>,
     /// How many of them were shown.
@@ -19,14 +19,14 @@ const UNFINISHED: usize = 4;
 
 impl Pieces {
     /// The text that the token finishes: none within a character.
-    pub(super) fn push<E>(&mut self, token: u32, decode: impl Fn(&[u32]) -> Result<String, E>) -> Result<String, E> {
+    pub(crate) fn push<E>(&mut self, token: u32, decode: impl Fn(&[u32]) -> Result<String, E>) -> Result<String, E> {
         self.tokens.push(token);
         let waits = self.tokens.len() - self.shown < UNFINISHED;
         self.take(decode, waits)
     }
 
     /// What is left when no token comes any more.
-    pub(super) fn finish<E>(&mut self, decode: impl Fn(&[u32]) -> Result<String, E>) -> Result<String, E> {
+    pub(crate) fn finish<E>(&mut self, decode: impl Fn(&[u32]) -> Result<String, E>) -> Result<String, E> {
         self.take(decode, false)
     }
 
@@ -49,26 +49,26 @@ impl Pieces {
 
 /// Texts that end the output when they come.
 #[derive(Debug)]
-pub(super) struct Stops<'a> {
-    stops: &'a [String],
+pub(crate) struct Stops {
+    stops: Vec<String>,
     /// The end of what came: it may begin one of them.
     held: String,
     found: bool,
 }
 
-impl<'a> Stops<'a> {
+impl Stops {
     /// Of texts that are not empty.
-    pub(super) fn new(stops: &'a [String]) -> Stops<'a> {
+    pub(crate) fn new(stops: Vec<String>) -> Stops {
         Stops { stops, held: String::new(), found: false }
     }
 
     /// Whether one of them has come.
-    pub(super) fn found(&self) -> bool {
+    pub(crate) fn found(&self) -> bool {
         self.found
     }
 
     /// What may be shown after that piece.
-    pub(super) fn push(&mut self, piece: &str) -> String {
+    pub(crate) fn push(&mut self, piece: &str) -> String {
         if self.found {
             return String::new();
         }
@@ -85,7 +85,7 @@ impl<'a> Stops<'a> {
     }
 
     /// What was held when nothing comes any more.
-    pub(super) fn finish(&mut self) -> String {
+    pub(crate) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 }
@@ -156,7 +156,7 @@ mod tests {
 
     fn shown(stops: &[&str], pieces: &[&str]) -> (Vec<String>, bool) {
         let stops: Vec<String> = stops.iter().map(|&stop| stop.to_owned()).collect();
-        let mut watch = Stops::new(&stops);
+        let mut watch = Stops::new(stops);
         let mut said: Vec<String> = pieces.iter().map(|piece| watch.push(piece)).collect();
         if !watch.found() {
             said.push(watch.finish());

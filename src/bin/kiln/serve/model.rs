@@ -1,18 +1,17 @@
 //! Sessions as models of the server: types and shapes as the protocol has them, tensors over the bytes of requests, and
 //! what a session's error says to a client.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use kiln::exec::BuildError;
 use kiln::graph::NodeError;
-use kiln::session::{Held, Port as SessionPort, ProcessMemory};
-use kiln::{Cache, Cancel, DType, Dim, RunOptions, Session, SessionError, SessionOptions, Stopped};
+use kiln::session::Port as SessionPort;
+use kiln::{Cancel, DType, Dim, RunOptions, Session, SessionError, Stopped};
 use kiln::{Tensor, TensorError, TensorSpec, Value, ValueKind, Width};
 use kiln_kernels::KernelError;
-use kiln_serve::{Datatype, Failure, Load, Loader, Lookups, Model, Port, Tensor as WireTensor, Ticket, Values};
+use kiln_serve::{Datatype, Failure, Load, Lookups, Model, Port, Tensor as WireTensor, Ticket, Values};
 
 /// Most bytes of a request that is made up to warm a model.
 const WARM_BYTES: usize = 64 << 20;
@@ -20,42 +19,8 @@ const WARM_BYTES: usize = 64 << 20;
 /// The longest such request.
 const WARM_TIME: Duration = Duration::from_secs(10);
 
-/// Loads sessions that share threads and cache.
-pub(super) struct Sessions {
-    options: SessionOptions,
-    cache: Arc<Cache>,
-}
-
-impl Sessions {
-    pub(super) fn new(options: SessionOptions, cache: Arc<Cache>) -> Sessions {
-        Sessions { options, cache }
-    }
-}
-
-impl Loader for Sessions {
-    fn load(&self, file: &Path) -> Result<Arc<dyn Model>, String> {
-        let hidden = |error: SessionError| {
-            let folder = file.parent().map_or(String::new(), |folder| format!("{}/", folder.display()));
-            let text = error.to_string();
-            // Clients may ask for it, and paths are none of their business.
-            if folder.is_empty() { text } else { text.replace(&folder, "") }
-        };
-        let session = Session::load(file, &self.options).map_err(hidden)?;
-        let model = Served::new(session);
-        model.warm();
-        Ok(Arc::new(model))
-    }
-
-    fn memory(&self) -> Vec<(&'static str, u64)> {
-        let Held { weights, tensors, records, .. } = ProcessMemory::now().held;
-        let [weights, tensors, records] = [weights, tensors, records].map(|bytes| bytes as u64);
-        let executors = self.cache.account().bytes() as u64;
-        vec![("executors", executors), ("weights", weights), ("tensors", tensors), ("records", records)]
-    }
-}
-
 /// A session with its ports as the protocol has them.
-struct Served {
+pub(super) struct Served {
     session: Session,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
@@ -119,7 +84,7 @@ fn port(port: &SessionPort) -> Port {
 }
 
 impl Served {
-    fn new(session: Session) -> Served {
+    pub(super) fn new(session: Session) -> Served {
         let inputs = session.inputs().iter().map(port).collect();
         let outputs = session.outputs().iter().map(port).collect();
         Served { session, inputs, outputs }
@@ -127,7 +92,7 @@ impl Served {
 
     /// Runs one request on zeros: one that records remember, or one of the shapes that the model declares. A request
     /// that fails on zeros says nothing of others.
-    fn warm(&self) {
+    pub(super) fn warm(&self) {
         let remembered = self.session.remembered().into_iter().next();
         let Some(specs) = remembered.or_else(|| self.declared()) else { return };
         let sizes =
@@ -230,7 +195,7 @@ impl Model for Served {
 }
 
 /// What a session's error is to a client.
-fn failure(error: SessionError) -> Failure {
+pub(super) fn failure(error: SessionError) -> Failure {
     let text = error.to_string();
     match error {
         SessionError::Input { .. } | SessionError::Dimension { .. } => Failure::Refused(text),

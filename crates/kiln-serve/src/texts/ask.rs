@@ -1,0 +1,427 @@
+//! Requests of language models in JSON: OpenAI's completions and chats, and Triton's `generate`. Fields that Kiln does
+//! not know are ignored, as clients send many; fields that would change the text and that Kiln has not are refused.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::language::{Choice, Message, Prompt, Text};
+use crate::refusal::Refusal;
+
+/// Texts of a request at most.
+const TEXTS: usize = 64;
+
+/// Texts that end one, at most.
+const STOPS: usize = 16;
+
+/// Tokens of a completion where a request says nothing, as OpenAI has it.
+const COMPLETION: usize = 16;
+
+/// Whose request it is, and so in which form the answer comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// POST `/v1/completions`.
+    Completion,
+    /// POST `/v1/chat/completions`.
+    Chat,
+    /// POST `/v2/models/M/generate` and `generate_stream`.
+    Triton,
+}
+
+/// A request that has been read.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) form: Form,
+    /// The model's name, where the body has it.
+    pub(crate) model: Option<String>,
+    /// All texts: each prompt as often as it is asked for.
+    pub(crate) texts: Vec<Text>,
+    /// How often each prompt is continued.
+    pub(crate) copies: usize,
+    /// Whether pieces are sent as they come.
+    pub(crate) is_stream: bool,
+    /// Whether a stream ends with the counts of tokens.
+    pub(crate) has_usage: bool,
+}
+
+/// What a request is about.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Subject<'b> {
+    model: Option<String>,
+    #[serde(borrow)]
+    prompt: Option<&'b RawValue>,
+    #[serde(borrow)]
+    messages: Option<Vec<Said<'b>>>,
+    text_input: Option<String>,
+    /// Triton's place for settings.
+    #[serde(borrow)]
+    parameters: Option<&'b RawValue>,
+}
+
+/// A message of a chat.
+#[derive(Deserialize)]
+struct Said<'b> {
+    role: String,
+    #[serde(borrow, default)]
+    content: Option<&'b RawValue>,
+}
+
+/// A part of a message.
+#[derive(Deserialize)]
+struct Part {
+    r#type: String,
+    #[serde(default)]
+    text: String,
+}
+
+/// How texts are continued.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Settings<'b> {
+    max_tokens: Option<usize>,
+    max_completion_tokens: Option<usize>,
+    temperature: Option<f32>,
+    /// Some clients say -1 for all.
+    top_k: Option<i64>,
+    top_p: Option<f32>,
+    min_p: Option<f32>,
+    repetition_penalty: Option<f32>,
+    seed: Option<i64>,
+    n: Option<usize>,
+    #[serde(borrow)]
+    stop: Option<&'b RawValue>,
+    /// Triton's name of it.
+    #[serde(borrow)]
+    stop_words: Option<&'b RawValue>,
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    // What changes a text and is not there.
+    frequency_penalty: Option<f32>,
+    presence_penalty: Option<f32>,
+    best_of: Option<usize>,
+    echo: Option<bool>,
+    suffix: Option<String>,
+    #[serde(borrow)]
+    logit_bias: Option<&'b RawValue>,
+    #[serde(borrow)]
+    logprobs: Option<&'b RawValue>,
+    #[serde(borrow)]
+    tools: Option<&'b RawValue>,
+    #[serde(borrow)]
+    functions: Option<&'b RawValue>,
+    response_format: Option<ResponseFormat>,
+}
+
+#[derive(Deserialize)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: bool,
+}
+
+#[derive(Deserialize)]
+struct ResponseFormat {
+    r#type: String,
+}
+
+/// A text or a list of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Request {
+    /// Reads a body.
+    pub(crate) fn of(form: Form, body: &[u8]) -> Result<Request, Refusal> {
+        let bad = |error: serde_json::Error| Refusal::bad(format!("the body is no request: {error}"));
+        let subject: Subject<'_> = serde_json::from_slice(body).map_err(bad)?;
+        let settings: Settings<'_> = serde_json::from_slice(body).map_err(bad)?;
+        let inner: Settings<'_> = match subject.parameters.filter(|_| form == Form::Triton) {
+            Some(given) => {
+                serde_json::from_str(given.get()).map_err(|error| Refusal::bad(format!("parameters: {error}")))?
+            }
+            None => Settings::default(),
+        };
+        let settings = settings.over(inner);
+        settings.check()?;
+        let prompts = subject.prompts(form)?;
+        let copies = settings.n.unwrap_or(1);
+        let texts = prompts.len().saturating_mul(copies);
+        if texts == 0 || texts > TEXTS {
+            return Err(Refusal::bad(format!("{texts} texts are asked for, 1 to {TEXTS} are answered")));
+        }
+        let stop = settings.stops()?;
+        let max_tokens = settings.max_completion_tokens.or(settings.max_tokens);
+        let max_tokens = max_tokens.or((form == Form::Completion).then_some(COMPLETION));
+        let mut all = Vec::with_capacity(texts);
+        for prompt in prompts {
+            for copy in 0..copies {
+                let choice = settings.choice(copy);
+                all.push(Text { prompt: prompt.clone(), choice, max_tokens, stop: stop.clone() });
+            }
+        }
+        Ok(Request {
+            form,
+            model: subject.model,
+            texts: all,
+            copies,
+            is_stream: settings.stream.unwrap_or(false),
+            has_usage: settings.stream_options.is_some_and(|options| options.include_usage),
+        })
+    }
+}
+
+impl Subject<'_> {
+    fn prompts(&self, form: Form) -> Result<Vec<Prompt>, Refusal> {
+        match form {
+            Form::Completion => prompts(self.prompt.ok_or_else(|| Refusal::bad("'prompt' is missing"))?.get()),
+            Form::Triton => {
+                let text = self.text_input.as_ref().ok_or_else(|| Refusal::bad("'text_input' is missing"))?;
+                Ok(vec![Prompt::Text(text.clone())])
+            }
+            Form::Chat => {
+                let messages = self.messages.as_ref().ok_or_else(|| Refusal::bad("'messages' is missing"))?;
+                if messages.is_empty() {
+                    return Err(Refusal::bad("'messages' has no message"));
+                }
+                let message =
+                    |said: &Said<'_>| Ok(Message { role: said.role.clone(), content: content(said.content)? });
+                Ok(vec![Prompt::Chat(messages.iter().map(message).collect::<Result<_, Refusal>>()?)])
+            }
+        }
+    }
+}
+
+/// A text, a list of texts, a list of tokens, or a list of such lists. Which of them is told by the first character, so
+/// that nothing is read twice or held in a form for any of them.
+fn prompts(json: &str) -> Result<Vec<Prompt>, Refusal> {
+    let bad = |error: serde_json::Error| Refusal::bad(format!("'prompt' is no text, tokens or list of such: {error}"));
+    let first = |json: &str| json.trim_start().chars().next();
+    if first(json) != Some('[') {
+        return Ok(vec![Prompt::Text(serde_json::from_str(json).map_err(bad)?)]);
+    }
+    Ok(match json.trim_start().strip_prefix('[').and_then(first) {
+        Some('"') => {
+            let texts: Vec<String> = serde_json::from_str(json).map_err(bad)?;
+            texts.into_iter().map(Prompt::Text).collect()
+        }
+        Some('[') => {
+            let lists: Vec<Vec<i64>> = serde_json::from_str(json).map_err(bad)?;
+            lists.into_iter().map(Prompt::Tokens).collect()
+        }
+        _ => vec![Prompt::Tokens(serde_json::from_str(json).map_err(bad)?)],
+    })
+}
+
+/// The text of a message: a string, nothing, or a list of parts that are all texts.
+fn content(json: Option<&RawValue>) -> Result<String, Refusal> {
+    let bad = |error: serde_json::Error| Refusal::bad(format!("the content of a message: {error}"));
+    let Some(json) = json else { return Ok(String::new()) };
+    if !json.get().starts_with('[') {
+        let text: Option<String> = serde_json::from_str(json.get()).map_err(bad)?;
+        return Ok(text.unwrap_or_default());
+    }
+    let parts: Vec<Part> = serde_json::from_str(json.get()).map_err(bad)?;
+    let mut text = String::new();
+    for part in parts {
+        if part.r#type != "text" {
+            return Err(Refusal::bad(format!("a message has a part of type '{}': only 'text' is read", part.r#type)));
+        }
+        text.push_str(&part.text);
+    }
+    Ok(text)
+}
+
+/// Whether a field says something: null, false, 0, {} and [] do not.
+fn says(json: Option<&RawValue>) -> bool {
+    json.is_some_and(|json| !matches!(json.get(), "null" | "false" | "0" | "{}" | "[]"))
+}
+
+impl<'b> Settings<'b> {
+    /// These, and others where these say nothing.
+    fn over(self, other: Settings<'b>) -> Settings<'b> {
+        Settings {
+            max_tokens: self.max_tokens.or(other.max_tokens),
+            max_completion_tokens: self.max_completion_tokens.or(other.max_completion_tokens),
+            temperature: self.temperature.or(other.temperature),
+            top_k: self.top_k.or(other.top_k),
+            top_p: self.top_p.or(other.top_p),
+            min_p: self.min_p.or(other.min_p),
+            repetition_penalty: self.repetition_penalty.or(other.repetition_penalty),
+            seed: self.seed.or(other.seed),
+            n: self.n.or(other.n),
+            stop: self.stop.or(other.stop),
+            stop_words: self.stop_words.or(other.stop_words),
+            stream: self.stream.or(other.stream),
+            stream_options: self.stream_options.or(other.stream_options),
+            frequency_penalty: self.frequency_penalty.or(other.frequency_penalty),
+            presence_penalty: self.presence_penalty.or(other.presence_penalty),
+            best_of: self.best_of.or(other.best_of),
+            echo: self.echo.or(other.echo),
+            suffix: self.suffix.or(other.suffix),
+            logit_bias: self.logit_bias.or(other.logit_bias),
+            logprobs: self.logprobs.or(other.logprobs),
+            tools: self.tools.or(other.tools),
+            functions: self.functions.or(other.functions),
+            response_format: self.response_format.or(other.response_format),
+        }
+    }
+
+    /// Refuses what would change the text and is not there.
+    fn check(&self) -> Result<(), Refusal> {
+        let asked = [
+            ("frequency_penalty", self.frequency_penalty.is_some_and(|penalty| penalty != 0.0)),
+            ("presence_penalty", self.presence_penalty.is_some_and(|penalty| penalty != 0.0)),
+            ("best_of", self.best_of.is_some_and(|best| best != self.n.unwrap_or(1))),
+            ("echo", self.echo == Some(true)),
+            ("suffix", self.suffix.as_ref().is_some_and(|suffix| !suffix.is_empty())),
+            ("logit_bias", says(self.logit_bias)),
+            ("logprobs", says(self.logprobs)),
+            ("tools", says(self.tools)),
+            ("functions", says(self.functions)),
+            ("response_format", self.response_format.as_ref().is_some_and(|format| format.r#type != "text")),
+        ];
+        match asked.iter().find(|(_, asked)| *asked) {
+            Some((name, _)) => Err(Refusal::bad(format!("'{name}' is not there: leave it out"))),
+            None => Ok(()),
+        }
+    }
+
+    fn stops(&self) -> Result<Vec<String>, Refusal> {
+        let Some(json) = self.stop.or(self.stop_words) else { return Ok(Vec::new()) };
+        let texts: Option<Texts> =
+            serde_json::from_str(json.get()).map_err(|_| Refusal::bad("'stop' is no text and no list of texts"))?;
+        let stops = match texts {
+            None => Vec::new(),
+            Some(Texts::One(stop)) => vec![stop],
+            Some(Texts::Many(stops)) => stops,
+        };
+        if stops.len() > STOPS {
+            return Err(Refusal::bad(format!("'stop' has {} texts, {STOPS} are taken", stops.len())));
+        }
+        // An empty text ends none.
+        Ok(stops.into_iter().filter(|stop| !stop.is_empty()).collect())
+    }
+
+    /// How the tokens of one copy are chosen.
+    fn choice(&self, copy: usize) -> Choice {
+        let seed = self.seed.map_or_else(any_seed, |seed| seed as u64);
+        Choice {
+            temperature: self.temperature,
+            top_k: self.top_k.map(|most| usize::try_from(most).unwrap_or(0)),
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            seed: seed.wrapping_add(copy as u64),
+        }
+    }
+}
+
+/// A seed that no other request is likely to have.
+fn any_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(form: Form, body: &str) -> Request {
+        Request::of(form, body.as_bytes()).unwrap()
+    }
+
+    fn refused(form: Form, body: &str) -> String {
+        Request::of(form, body.as_bytes()).unwrap_err().message
+    }
+
+    fn first_prompts(body: &str) -> Vec<Prompt> {
+        read(Form::Completion, body).texts.into_iter().map(|text| text.prompt).collect()
+    }
+
+    #[test]
+    fn prompts_are_texts_tokens_or_lists_of_them() {
+        let text = |text: &str| Prompt::Text(text.to_owned());
+        assert_eq!(first_prompts(r#"{"prompt": "a\n"}"#), [text("a\n")]);
+        assert_eq!(first_prompts(r#"{"prompt": [ "a", "b"]}"#), [text("a"), text("b")]);
+        assert_eq!(first_prompts(r#"{"prompt": [1, 2]}"#), [Prompt::Tokens(vec![1, 2])]);
+        assert_eq!(
+            first_prompts(r#"{"prompt": [[1], [2, 3]]}"#),
+            [Prompt::Tokens(vec![1]), Prompt::Tokens(vec![2, 3])]
+        );
+        for body in ["{}", r#"{"prompt": null}"#, r#"{"prompt": [1, "a"]}"#, r#"{"prompt": {}}"#, "[", "[]", "3", ""] {
+            assert!(!refused(Form::Completion, body).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_request_has_each_prompt_as_often_as_it_asks_and_other_seeds_for_each() {
+        let request = read(Form::Completion, r#"{"prompt": ["a", "b"], "n": 2, "seed": 7, "max_tokens": 3}"#);
+        let seeds: Vec<u64> = request.texts.iter().map(|text| text.choice.seed).collect();
+        assert_eq!((request.copies, seeds), (2, vec![7, 8, 7, 8]));
+        assert!(request.texts.iter().all(|text| text.max_tokens == Some(3)));
+        let [one, other] = [(); 2].map(|()| read(Form::Completion, r#"{"prompt": "a"}"#).texts[0].choice.seed);
+        assert_ne!(one, other, "requests without a seed draw other texts");
+        assert!(refused(Form::Completion, r#"{"prompt": "a", "n": 65}"#).contains("65 texts"));
+        assert!(refused(Form::Completion, r#"{"prompt": "a", "n": 0}"#).contains("0 texts"));
+        assert!(refused(Form::Completion, r#"{"prompt": [[1],[2]], "n": 9223372036854775807}"#).contains("texts"));
+    }
+
+    #[test]
+    fn completions_have_sixteen_tokens_and_chats_as_many_as_there_is_room_for() {
+        assert_eq!(read(Form::Completion, r#"{"prompt": "a"}"#).texts[0].max_tokens, Some(16));
+        let chat = r#"{"messages": [{"role": "user", "content": "a"}]}"#;
+        assert_eq!(read(Form::Chat, chat).texts[0].max_tokens, None);
+        let newer = r#"{"messages": [{"role": "user", "content": "a"}], "max_tokens": 5, "max_completion_tokens": 4}"#;
+        assert_eq!(read(Form::Chat, newer).texts[0].max_tokens, Some(4));
+    }
+
+    #[test]
+    fn contents_of_messages_are_texts_or_parts_of_texts() {
+        let chat = r#"{"messages": [{"role": "system", "content": "be brief"}, {"role": "assistant", "content": null},
+            {"role": "user", "name": "x", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]}"#;
+        let [Text { prompt: Prompt::Chat(messages), .. }] = &read(Form::Chat, chat).texts[..] else { panic!() };
+        let said: Vec<(&str, &str)> = messages.iter().map(|m| (m.role.as_str(), m.content.as_str())).collect();
+        assert_eq!(said, [("system", "be brief"), ("assistant", ""), ("user", "ab")]);
+        let image = r#"{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}"#;
+        assert!(refused(Form::Chat, image).contains("image_url"));
+        assert!(refused(Form::Chat, r#"{"messages": []}"#).contains("no message"));
+        assert!(refused(Form::Chat, r#"{"messages": [{"content": "a"}]}"#).contains("role"));
+    }
+
+    #[test]
+    fn settings_of_triton_stand_at_the_top_or_among_the_parameters() {
+        let body = r#"{"text_input": "a", "max_tokens": 5, "parameters": {"max_tokens": 9, "temperature": 0.5,
+            "stop_words": ["x", ""], "top_k": -1}}"#;
+        let text = read(Form::Triton, body).texts.remove(0);
+        assert_eq!((text.max_tokens, text.choice.temperature, text.choice.top_k), (Some(5), Some(0.5), Some(0)));
+        assert_eq!(text.stop, ["x"]);
+        assert!(refused(Form::Triton, r#"{"text_input": "a", "parameters": 3}"#).contains("parameters"));
+    }
+
+    #[test]
+    fn what_would_change_the_text_and_is_not_there_is_refused_by_name() {
+        for (name, value) in [
+            ("frequency_penalty", "0.5"),
+            ("presence_penalty", "-1"),
+            ("best_of", "3"),
+            ("echo", "true"),
+            ("suffix", "\"x\""),
+            ("logit_bias", "{\"5\": 1}"),
+            ("logprobs", "1"),
+            ("logprobs", "true"),
+            ("tools", "[{}]"),
+            ("functions", "[{}]"),
+            ("response_format", "{\"type\": \"json_object\"}"),
+        ] {
+            let refused = refused(Form::Completion, &format!(r#"{{"prompt": "a", "{name}": {value}}}"#));
+            assert!(refused.contains(&format!("'{name}'")), "{refused}");
+        }
+        let silent = r#"{"prompt": "a", "frequency_penalty": 0, "best_of": 1, "echo": false, "suffix": null, "tools": [],
+            "logit_bias": {}, "logprobs": null, "response_format": {"type": "text"}, "user": "u", "stop": null}"#;
+        assert_eq!(read(Form::Completion, silent).texts.len(), 1);
+        let many = serde_json::json!({"prompt": "a", "stop": vec!["x"; 17]}).to_string();
+        assert!(refused(Form::Completion, &many).contains("17"));
+    }
+}

@@ -1,0 +1,311 @@
+//! Texts of a language model, as clients of OpenAI's interface and of Triton ask for them. The model here says the words
+//! of its prompt again, and holds each until the test lets it go on.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use kiln_serve::{
+    Ending, Failure, InHand, Language, Load, Loader, Lookups, Message, Model, Port, Prompt, Said, Say, Server,
+    Settings, Source, Tensor, Text, Ticket, Why,
+};
+use serde_json::{Value, json};
+
+/// What the model does with a text that it has begun.
+type Begun = (Text, Arc<Ticket>, Say);
+
+/// Says the words of a prompt, one for each token that it is given; nothing of a text whose first word is `hold`.
+struct Parrot(Mutex<mpsc::Sender<Begun>>);
+
+fn text_of(prompt: &Prompt) -> String {
+    match prompt {
+        Prompt::Text(text) => text.clone(),
+        Prompt::Tokens(tokens) => tokens.iter().map(|token| format!("<{token}>")).collect::<Vec<_>>().join(" "),
+        Prompt::Chat(messages) => {
+            messages.iter().map(|Message { role, content }| format!("{role}:{content}")).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+impl Language for Parrot {
+    fn begin(&self, text: Text, ticket: &Arc<Ticket>, mut say: Say) -> Result<usize, Failure> {
+        let all = text_of(&text.prompt);
+        let words: Vec<String> = all.split(' ').map(|word| format!("{word} ")).collect();
+        match words[0].trim() {
+            "refuse" => return Err(Failure::Refused("it does not say that".to_owned())),
+            "full" => return Err(Failure::Full("5 texts wait".to_owned())),
+            "hold" => {
+                self.0.lock().unwrap().send((text, Arc::clone(ticket), say)).unwrap();
+                return Ok(words.len());
+            }
+            _ => {}
+        }
+        let most = text.max_tokens.unwrap_or(usize::MAX).min(words.len());
+        words[..most].iter().for_each(|word| say(Said::Piece(word.clone())));
+        match words[0].trim() {
+            "break" => say(Said::Failed(Failure::Failed("it broke".to_owned()))),
+            _ => {
+                let why = if most < words.len() { Why::Length } else { Why::Stop };
+                say(Said::End(Ending { why, tokens: most }));
+            }
+        }
+        Ok(words.len())
+    }
+
+    fn in_hand(&self) -> InHand {
+        InHand { running: 2, waiting: 3 }
+    }
+}
+
+impl Model for Parrot {
+    fn inputs(&self) -> &[Port] {
+        &[]
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &[]
+    }
+
+    fn run(&self, _: Vec<Tensor>, _: &Arc<Ticket>, _: Load) -> Result<Vec<Tensor>, Failure> {
+        unreachable!("the server sends no tensors to a language model")
+    }
+
+    fn language(&self) -> Option<&dyn Language> {
+        Some(self)
+    }
+
+    fn lookups(&self) -> Lookups {
+        Lookups::default()
+    }
+
+    fn save(&self) {}
+}
+
+struct Parrots(Mutex<mpsc::Sender<Begun>>);
+
+impl Loader for Parrots {
+    fn load(&self, file: &Path) -> Result<Arc<dyn Model>, String> {
+        assert!(file.ends_with("genai_config.json"));
+        Ok(Arc::new(Parrot(Mutex::new(self.0.lock().unwrap().clone()))))
+    }
+
+    fn memory(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// A server of parrots of those names, and the texts that they hold.
+fn server(names: &[&str]) -> (SocketAddr, mpsc::Receiver<Begun>) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in names {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        std::fs::write(folder.path().join(name).join("genai_config.json"), "").unwrap();
+    }
+    let server = Server::bind(Settings {
+        host: "127.0.0.1".to_owned(),
+        port: 0,
+        grpc_port: None,
+        lanes: 1,
+        queue: 4,
+        max_body: 8 << 20,
+        time_limit: None,
+        drain_limit: Duration::ZERO,
+        sources: vec![Source::Folder(folder.path().to_owned())],
+    })
+    .unwrap();
+    let address = server.address();
+    let (held, holds) = mpsc::channel();
+    let (ready, is_ready) = mpsc::channel();
+    std::thread::spawn(move || {
+        // The folder is there as long as the server.
+        let _folder = folder;
+        server.run(Arc::new(Parrots(Mutex::new(held))), &mut |_| ready.send(()).unwrap_or_default())
+    });
+    is_ready.recv().unwrap();
+    (address, holds)
+}
+
+fn send(address: SocketAddr, path: &str, body: &Value) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let (method, body) = if body.is_null() { ("GET", String::new()) } else { ("POST", body.to_string()) };
+    let length = body.len();
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    // A server may answer and close before it has read all.
+    let _ = stream.write_all(body.as_bytes());
+    stream
+}
+
+/// The status, the type and the body, chunks put together.
+fn read(mut stream: TcpStream) -> (u16, String, String) {
+    let mut answer = Vec::new();
+    // A connection that is reset after the answer has been sent still has given it.
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, mut body) = answer.split_once("\r\n\r\n").unwrap();
+    let head = head.to_lowercase();
+    let kind = head.lines().find_map(|line| line.strip_prefix("content-type: ")).unwrap().to_owned();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    if !head.contains("transfer-encoding: chunked") {
+        return (status, kind, body.to_owned());
+    }
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        whole.push_str(&rest[..size]);
+        body = &rest[size + 2..];
+    }
+    (status, kind, whole)
+}
+
+fn ask(address: SocketAddr, path: &str, body: &Value) -> (u16, Value) {
+    let (status, kind, body) = read(send(address, path, body));
+    assert_eq!(kind, "application/json");
+    (status, serde_json::from_str(&body).unwrap())
+}
+
+/// The data of all events.
+fn events(body: &str) -> Vec<Value> {
+    let events = body.strip_suffix("\n\n").unwrap().split("\n\n").map(|event| event.strip_prefix("data: ").unwrap());
+    events.map(|data| serde_json::from_str(data).unwrap_or_else(|_| json!(data))).collect()
+}
+
+#[test]
+fn completions_come_whole_with_their_counts() {
+    let (address, _holds) = server(&["m"]);
+    let body = json!({"model": "m", "prompt": ["a b c", "d"], "n": 2, "max_tokens": 2});
+    let (status, answer) = ask(address, "/v1/completions", &body);
+    assert_eq!((status, &answer["object"], &answer["model"]), (200, &json!("text_completion"), &json!("m")));
+    let choices = answer["choices"].as_array().unwrap();
+    let said: Vec<(u64, &str, &str)> = choices
+        .iter()
+        .map(|choice| {
+            let reason = choice["finish_reason"].as_str().unwrap();
+            (choice["index"].as_u64().unwrap(), choice["text"].as_str().unwrap(), reason)
+        })
+        .collect();
+    assert_eq!(said, [(0, "a b ", "length"), (1, "a b ", "length"), (2, "d ", "stop"), (3, "d ", "stop")]);
+    let usage = json!({"prompt_tokens": 4, "completion_tokens": 6, "total_tokens": 10});
+    assert_eq!(answer["usage"], usage, "a prompt counts once, what is said of it each time");
+    let tokens = json!({"prompt": [[1, 2], [3]]});
+    let (_, answer) = ask(address, "/v1/completions", &tokens);
+    assert_eq!(answer["choices"][0]["text"], "<1> <2> ", "one language model needs no name");
+    let (_, _, metrics) = read(send(address, "/metrics", &Value::Null));
+    for line in [
+        "kiln_requests_total{model=\"m\",version=\"1\",outcome=\"ok\"} 2",
+        "kiln_tokens_total{model=\"m\",version=\"1\",kind=\"prompt\"} 7",
+        "kiln_tokens_total{model=\"m\",version=\"1\",kind=\"said\"} 9",
+        "kiln_texts{model=\"m\",version=\"1\",state=\"waiting\"} 3",
+        "kiln_first_piece_seconds_count{model=\"m\",version=\"1\"} 2",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
+    }
+}
+
+#[test]
+fn chats_are_answered_in_pieces() {
+    let (address, _holds) = server(&["m"]);
+    let messages = json!([{"role": "system", "content": "x"}, {"role": "user", "content": "y"}]);
+    let (status, answer) = ask(address, "/v1/chat/completions", &json!({"model": "m", "messages": messages}));
+    assert_eq!((status, &answer["object"]), (200, &json!("chat.completion")));
+    assert_eq!(answer["choices"][0]["message"], json!({"role": "assistant", "content": "system:x user:y "}));
+    let body = json!({"messages": messages, "stream": true, "stream_options": {"include_usage": true}});
+    let (status, kind, body) = read(send(address, "/v1/chat/completions", &body));
+    assert_eq!((status, kind.as_str()), (200, "text/event-stream"));
+    let events = events(&body);
+    let deltas: Vec<&Value> = events[..4].iter().map(|event| &event["choices"][0]["delta"]).collect();
+    let said =
+        [json!({"role": "assistant", "content": ""}), json!({"content": "system:x "}), json!({"content": "user:y "})];
+    assert_eq!(deltas, [&said[0], &said[1], &said[2], &json!({})]);
+    assert!(events[..3].iter().all(|event| event["choices"][0]["finish_reason"].is_null()));
+    assert_eq!(events[3]["choices"][0]["finish_reason"], "stop");
+    assert!(
+        events[..5].iter().all(|event| event["object"] == "chat.completion.chunk" && event["id"] == events[0]["id"])
+    );
+    assert_eq!((&events[4]["choices"], &events[4]["usage"]["completion_tokens"]), (&json!([]), &json!(2)));
+    assert_eq!(events[5..], [json!("[DONE]")]);
+}
+
+#[test]
+fn triton_s_clients_generate() {
+    let (address, _holds) = server(&["m"]);
+    let body = json!({"text_input": "a b c", "parameters": {"max_tokens": 2, "stream": false}});
+    let expected = json!({"model_name": "m", "model_version": "1", "text_output": "a b "});
+    assert_eq!(ask(address, "/v2/models/m/generate", &body), (200, expected));
+    let (status, kind, body) = read(send(address, "/v2/models/m/versions/1/generate_stream", &body));
+    assert_eq!((status, kind.as_str()), (200, "text/event-stream"));
+    let said: Vec<Value> = events(&body).iter().map(|event| event["text_output"].clone()).collect();
+    assert_eq!(said, ["a ", "b "]);
+    let (_, config) = ask(address, "/v2/models/m/config", &Value::Null);
+    assert_eq!(config["model_transaction_policy"]["decoupled"], true);
+    let (status, refused) = ask(address, "/v2/models/m/infer", &json!({"inputs": []}));
+    assert_eq!(status, 400);
+    assert!(refused["error"].as_str().unwrap().contains("/v2/models/m/generate"));
+}
+
+#[test]
+fn refusals_have_the_form_of_their_interface() {
+    let (address, _holds) = server(&["m", "other"]);
+    let error = |status: u16, body: Value| {
+        let (found, answer) = ask(address, "/v1/completions", &body);
+        assert_eq!(found, status, "{answer}");
+        (answer["error"]["type"].as_str().unwrap().to_owned(), answer["error"]["message"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(error(400, json!({"model": "m", "prompt": "refuse"})).1, "it does not say that");
+    assert_eq!(error(429, json!({"model": "m", "prompt": "full"})).0, "rate_limit_error");
+    assert_eq!(error(404, json!({"model": "none", "prompt": "a"})).0, "not_found_error");
+    assert!(error(400, json!({"prompt": "a"})).1.contains("'model' is missing"));
+    assert!(error(400, json!({"model": "m", "prompt": "a", "stream": true, "tools": [{}]})).1.contains("'tools'"));
+    let large = json!({"model": "m", "prompt": "a".repeat(5 << 20)});
+    assert_eq!(error(413, large).0, "invalid_request_error");
+    // One of several texts is refused: none goes on.
+    assert_eq!(error(400, json!({"model": "m", "prompt": ["hold", "refuse"]})).1, "it does not say that");
+    let (status, refused) = ask(address, "/v2/models/m/generate", &json!({}));
+    assert_eq!((status, &refused["error"]), (400, &json!("'text_input' is missing")));
+    let (status, listed) = ask(address, "/v1/models", &Value::Null);
+    let names: Vec<&Value> = listed["data"].as_array().unwrap().iter().map(|model| &model["id"]).collect();
+    assert_eq!((status, names), (200, vec![&json!("m"), &json!("other")]));
+    assert_eq!(ask(address, "/v1/models/other", &Value::Null).1["object"], "model");
+    assert_eq!(ask(address, "/v1/models/none", &Value::Null).0, 404);
+}
+
+#[test]
+fn a_text_that_breaks_off_says_so() {
+    let (address, _holds) = server(&["m"]);
+    let (status, answer) = ask(address, "/v1/completions", &json!({"prompt": "break here"}));
+    assert_eq!((status, &answer["error"]["message"]), (500, &json!("it broke")));
+    let (status, _, body) = read(send(address, "/v1/completions", &json!({"prompt": "break here", "stream": true})));
+    let events = events(&body);
+    assert_eq!((status, events.len()), (200, 3), "what was said before was sent");
+    assert_eq!(events[2]["error"]["message"], "it broke");
+}
+
+#[test]
+fn pieces_are_sent_as_they_come_and_a_client_that_goes_gives_its_text_up() {
+    let (address, holds) = server(&["m"]);
+    for body in [json!({"prompt": "hold", "stream": true}), json!({"prompt": "hold"})] {
+        let is_stream = body["stream"] == true;
+        let mut stream = send(address, "/v1/completions", &body);
+        let (_, ticket, mut say) = holds.recv().unwrap();
+        say(Said::Piece("first".to_owned()));
+        if is_stream {
+            let mut seen = Vec::new();
+            while !String::from_utf8_lossy(&seen).contains("first") {
+                let mut part = [0; 512];
+                let count = stream.read(&mut part).unwrap();
+                assert!(count > 0, "the connection is there");
+                seen.extend_from_slice(&part[..count]);
+            }
+        }
+        assert!(!ticket.is_cancelled());
+        drop(stream);
+        while !ticket.is_cancelled() {
+            // A stream learns it when it writes.
+            say(Said::Piece("more".to_owned()));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

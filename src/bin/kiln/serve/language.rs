@@ -1,0 +1,157 @@
+//! Language models of the server: from a text to tokens and back. [`super::turns`] continues the texts.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kiln::{Chooser, Decoder, GenerateOptions, SessionOptions};
+use kiln_serve::{
+    Datatype, Failure, InHand, Language, Load, Lookups, Message, Model, Port, Prompt, Say, Tensor, Text, Ticket,
+};
+use tokenizers::Tokenizer;
+
+use super::room::Room;
+use super::turns::{Turn, Turns};
+use crate::failure::Outcome;
+use crate::generate::chat::{self, Template};
+use crate::generate::folder::{Folder, Wish};
+use crate::generate::read_tokenizer;
+use crate::generate::stream::{Pieces, Stops};
+
+/// A model of a folder as onnxruntime-genai's builder writes it.
+pub(super) struct Speaker {
+    folder: Folder,
+    tokenizer: Arc<Tokenizer>,
+    /// What makes a text of a chat, where the folder has it.
+    template: Option<Template>,
+    decoder: Arc<Decoder>,
+    turns: Turns,
+    inputs: [Port; 1],
+    outputs: [Port; 1],
+}
+
+/// A text as the protocol describes ports, for clients that ask.
+fn port(name: &str) -> Port {
+    Port {
+        name: name.to_owned(),
+        datatype: Some(Datatype::Bytes),
+        declared: Datatype::Bytes.name().to_owned(),
+        shape: Some(vec![Some(1)]),
+        is_optional: false,
+    }
+}
+
+impl Speaker {
+    /// Loads a folder, and runs steps of the sizes that texts will have.
+    pub(super) fn load(folder: &Path, options: &SessionOptions, room: Room) -> Outcome<Speaker> {
+        let mut config = Folder::read(folder)?;
+        config.context = config.context.min(room.context);
+        let tokenizer = Arc::new(read_tokenizer(&folder.join("tokenizer.json"))?);
+        let template = Template::read(folder)?;
+        let decoder = Arc::new(Decoder::load(&config.model, options)?);
+        let room = Room { context: config.context, ..room };
+        let turns = Turns::start(Arc::clone(&decoder), Arc::clone(&tokenizer), room, config.begin.unwrap_or(0))?;
+        let [inputs, outputs] = ["text_input", "text_output"].map(|name| [port(name)]);
+        Ok(Speaker { folder: config, tokenizer, template, decoder, turns, inputs, outputs })
+    }
+
+    /// The tokens of a prompt.
+    fn tokens(&self, prompt: Prompt) -> Result<Vec<i64>, Failure> {
+        let encoded = |text: &str, adds: bool| {
+            let encoded = self.tokenizer.encode(text, adds).map_err(|error| Failure::Refused(error.to_string()))?;
+            Ok(encoded.get_ids().iter().copied().map(i64::from).collect::<Vec<i64>>())
+        };
+        let mut tokens = match prompt {
+            Prompt::Tokens(tokens) => tokens,
+            Prompt::Text(text) => encoded(&text, true)?,
+            // A template writes the tokens that begin a text.
+            Prompt::Chat(messages) => encoded(&self.chat(&messages)?, false)?,
+        };
+        if tokens.is_empty() {
+            tokens.extend(self.folder.begin);
+        }
+        let (length, context) = (tokens.len(), self.folder.context);
+        match length {
+            0 => {
+                Err(Failure::Refused("the prompt has no tokens, and the model none that a text begins with".to_owned()))
+            }
+            _ if length >= context => Err(Failure::Refused(format!(
+                "the prompt has {length} tokens, and a text has {context} at most with what is said"
+            ))),
+            _ => Ok(tokens),
+        }
+    }
+
+    fn chat(&self, messages: &[Message]) -> Result<String, Failure> {
+        let Some(template) = &self.template else {
+            return Err(Failure::Refused("the model has no chat template: ask for a completion".to_owned()));
+        };
+        let messages: Vec<chat::Message<'_>> =
+            messages.iter().map(|Message { role, content }| chat::Message { role, content }).collect();
+        template.render(&messages).map_err(|error| Failure::Refused(format!("the chat template: {error:#}")))
+    }
+}
+
+impl Language for Speaker {
+    fn begin(&self, text: Text, ticket: &Arc<Ticket>, say: Say) -> Result<usize, Failure> {
+        let Text { prompt, choice, max_tokens, stop } = text;
+        let asks = choice.temperature.is_some()
+            || choice.top_k.is_some()
+            || choice.top_p.is_some()
+            || choice.min_p.is_some()
+            || self.folder.search.do_sample;
+        let sampling = self.folder.search.sampling(&Wish {
+            temperature: choice.temperature,
+            top_k: choice.top_k,
+            top_p: choice.top_p,
+            min_p: choice.min_p,
+            repetition_penalty: choice.repetition_penalty,
+            // A seed alone draws no tokens.
+            seed: asks.then_some(choice.seed),
+        });
+        Chooser::new(sampling).map_err(|error| Failure::Refused(error.to_string()))?;
+        let tokens = self.tokens(prompt)?;
+        let count = tokens.len();
+        let options = GenerateOptions {
+            sampling,
+            ends: self.folder.ends.clone(),
+            max_tokens: max_tokens.unwrap_or(usize::MAX),
+            context: self.folder.context,
+            ..GenerateOptions::default()
+        };
+        let (pieces, stops) = (Pieces::default(), Stops::new(stop));
+        self.turns.take(Turn { tokens, options, pieces, stops, ticket: Arc::clone(ticket), say })?;
+        Ok(count)
+    }
+
+    fn in_hand(&self) -> InHand {
+        self.turns.in_hand()
+    }
+}
+
+impl Model for Speaker {
+    fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    fn run(&self, _: Vec<Tensor>, _: &Arc<Ticket>, _: Load) -> Result<Vec<Tensor>, Failure> {
+        Err(Failure::Refused("a language model continues texts, and runs no tensors".to_owned()))
+    }
+
+    fn language(&self) -> Option<&dyn Language> {
+        Some(self)
+    }
+
+    fn lookups(&self) -> Lookups {
+        let stats = self.decoder.session().share_stats();
+        Lookups { hit: stats.hits + stats.waits, record: stats.record_hits, miss: stats.misses }
+    }
+
+    fn save(&self) {
+        // What cannot be kept is chosen anew by the next process; the library warns of it.
+        drop(self.decoder.session().save_records());
+    }
+}

@@ -1,0 +1,13 @@
+//! How many texts, of what length, language models have room for.
+
+/// Room for texts of each language model.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "generate"), allow(dead_code, reason = "this build has no language models"))]
+pub(super) struct Room {
+    /// Texts that are continued at a time.
+    pub(super) texts: usize,
+    /// Texts that may wait beside them.
+    pub(super) queue: usize,
+    /// Most tokens of a text.
+    pub(super) context: usize,
+}
