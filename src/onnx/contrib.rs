@@ -30,7 +30,7 @@ use given::Given;
 /// ONNX Runtime's own domain.
 const MICROSOFT: &str = "com.microsoft";
 
-/// Operators that run a whole decoder step by step inside of one node.
+/// Operators that run a whole decoder step by step inside of one node, which are refused.
 const SEARCHES: &[&str] = &["BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"];
 
 /// How one operator is expanded.
@@ -88,7 +88,8 @@ pub(super) fn expansion(node: &NodeProto, number: usize) -> Result<Option<Draft>
     let domain = super::opsets::normal(node.domain());
     if domain == MICROSOFT && SEARCHES.contains(&node.op_type()) {
         let op = node.op_type();
-        let instead = "save its decoder as a model of its own, and pick the next token of each step in the program";
+        let instead = "save its decoder as a model of its own: `kiln generate` and `Decoder` run its steps and choose \
+                       tokens, with an encoder `EncoderDecoder` does";
         let what = format!("operator {op}, a search in one node ({instead})");
         return Err(ModelError::Unsupported { what, place: super::place_of(node) });
     }

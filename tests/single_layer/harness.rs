@@ -15,6 +15,7 @@ use half::f16;
 use kiln::cache::Outcome;
 use kiln::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
 use kiln::graph::{Observer, StepEvent};
+use kiln::onnx::{Limits, load_bytes, write};
 use kiln::session::{Session, SessionOptions};
 use kiln::tensor::{DType, Expansion, Tensor};
 use kiln_kernels::Isa;
@@ -23,6 +24,9 @@ use kiln_kernels::cpu::{Elements, Precision};
 
 /// Shapes of one step, one per dynamic input.
 pub(crate) type Step<'a> = &'a [&'a [usize]];
+
+/// ONNX Runtime's own domain.
+pub(crate) const MICROSOFT: &str = "com.microsoft";
 
 enum Input {
     /// A pattern such as `[-1, 3, -1]`, the element type, and what to fill it with.
@@ -292,7 +296,11 @@ impl Layer {
             graph.outputs.push(value);
         }
         graph.nodes.push(node);
-        graph
+        if self.node.domain != MICROSOFT {
+            return graph;
+        }
+        // Many operators of this domain are expanded when a file is read.
+        load_bytes(write(&graph).unwrap().into(), None, &Limits::default()).unwrap()
     }
 
     /// A constant as the graph has it.

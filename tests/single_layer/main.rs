@@ -3,6 +3,7 @@
 //! One table an operator. Read [`harness`] for what each table asserts.
 
 mod attention;
+mod contrib;
 mod convolution;
 mod elementwise;
 mod empty;

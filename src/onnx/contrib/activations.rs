@@ -48,7 +48,7 @@ pub(super) fn softmax_of_rows(draft: &mut Draft, x: &str, axis: i64, output: &st
     let shape = draft.op("Shape", &[x], "shape", Vec::new());
     let rows = draft.op("Flatten", &[x], "rows", vec![int("axis", axis)]);
     let made = draft.op("Softmax", &[&rows], "made/rows", vec![int("axis", 1)]);
-    draft.node("", "Reshape", &[&made, &shape], output.to_owned(), Vec::new());
+    draft.node("", "Reshape", &[&made, &shape], output.to_owned(), vec![int("allowzero", 1)]);
 }
 
 /// Which axes of the bias repeat its shape says, too.

@@ -27,6 +27,9 @@ fn positions(draft: &mut Draft, length: &str, axis: i64, name: &str) -> String {
 
 /// Rows of the table, one for each distance up to a few and one for each range of longer ones, whose lengths grow by
 /// one factor; keys behind the query have the second half of the table, or the bucket of distance 0.
+///
+/// The table says that it is [buckets, heads], and its elements lie as those of [heads, buckets]: onnxruntime's
+/// optimiser transposes the elements alone.
 fn relative(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let (table, is_both) = (given.required(0)?, given.int("is_bidirectional", 0)? != 0);
     let longest = match given.int("max_distance", 0)? {
@@ -72,27 +75,55 @@ fn relative(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
         let half = draft.op("Where", &[&is_ahead, &buckets, &zero], "half", Vec::new());
         bucket = draft.op("Add", &[&bucket, &half], "bucket/half", Vec::new());
     }
-    // [queries, keys, heads]
-    let picked = draft.op("Gather", &[table, &bucket], "picked", Vec::new());
-    let heads = draft.op("Transpose", &[&picked], "heads", vec![ints("perm", &[2, 0, 1])]);
+    let (rows, heads) = (draft.sizes(table, 0, 1, "table/buckets"), draft.sizes(table, 1, 2, "table/heads"));
+    let shape = draft.op("Concat", &[&heads, &rows], "table/shape", vec![int("axis", 0)]);
+    let by_head = draft.op("Reshape", &[table, &shape], "table/by head", vec![int("allowzero", 1)]);
+    // [heads, queries, keys]
+    let heads = draft.op("Gather", &[&by_head, &bucket], "heads", vec![int("axis", 1)]);
     let axis = draft.list(&[0], "axis");
     draft.node("", "Unsqueeze", &[&heads, &axis], given.result().to_owned(), Vec::new());
     Ok(())
 }
 
+/// Rows [tokens, width] at their places among all positions, which the first of `places` [batch, positions] are, as
+/// [batch * positions, width]; positions without a token are 0.
+fn unpacked(draft: &mut Draft, tokens: &str, places: &str) -> String {
+    let (count, width) = (draft.sizes(tokens, 0, 1, "tokens"), draft.sizes(tokens, 1, 2, "width"));
+    let all = draft.list(&[-1], "all");
+    let places = draft.op("Cast", &[places], "places", vec![int("to", INT64)]);
+    let places = draft.op("Reshape", &[&places, &all], "places/all", Vec::new());
+    let (start, axis) = (draft.list(&[0], "places/start"), draft.list(&[1], "places/axis"));
+    let positions = draft.sizes(&places, 0, 1, "places/count");
+    let own = draft.op("Slice", &[&places, &start, &count], "places/own", Vec::new());
+    let own = draft.op("Unsqueeze", &[&own, &axis], "places/rows", Vec::new());
+    let shape = draft.op("Concat", &[&positions, &width], "rows/shape", vec![int("axis", 0)]);
+    let rows = draft.op("ConstantOfShape", &[&shape], "rows/zero", Vec::new());
+    let rows = draft.op("CastLike", &[&rows, tokens], "rows/empty", Vec::new());
+    draft.op("ScatterND", &[&rows, &own, tokens], "rows/own", Vec::new())
+}
+
 /// Biases times a gate of each query and head: u (r a - 1) + 2, where u and r are sigmoids of sums of a product's
 /// halves.
 fn gated(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
-    given.without_inputs(&[(6, "token_offset")])?;
-    let heads = given.heads("num_heads")?;
-    let query = draft.op("Add", &[given.required(0)?, given.required(1)?], "query", Vec::new());
-    let shape = draft.list(&[0, 0, heads, -1], "query/shape");
-    let query = draft.op("Reshape", &[&query, &shape], "query/heads", Vec::new());
+    let (heads, weights) = (given.heads("num_heads")?, given.required(3)?);
+    let (query, sequences) = match given.input(6) {
+        None => (given.required(0)?.to_owned(), given.required(0)?),
+        Some(places) => (unpacked(draft, given.required(0)?, places), places),
+    };
+    let query = draft.op("Add", &[&query, given.required(1)?], "query", Vec::new());
+    let joined = |draft: &mut Draft, parts: &[&str], name: &str| draft.op("Concat", parts, name, vec![int("axis", 0)]);
+    let (positions, heads) = (draft.sizes(sequences, 0, 2, "positions"), draft.list(&[heads], "heads"));
+    let size = draft.sizes(weights, 0, 1, "size");
+    let shape = joined(draft, &[&positions, &heads, &size], "query/shape");
+    let query = draft.op("Reshape", &[&query, &shape], "query/heads", vec![int("allowzero", 1)]);
     let query = draft.op("Transpose", &[&query], "query/first", vec![ints("perm", &[0, 2, 1, 3])]);
-    let product = draft.op("MatMul", &[&query, given.required(3)?], "product", Vec::new());
+    let product = draft.op("MatMul", &[&query, weights], "product", Vec::new());
     let product = draft.op("Add", &[&product, given.required(4)?], "biased", Vec::new());
-    let shape = draft.list(&[0, 0, 0, 2, -1], "halves/shape");
-    let halves = draft.op("Reshape", &[&product, &shape], "halves", Vec::new());
+    let (rows, columns) = (draft.sizes(&product, 0, 3, "rows"), draft.sizes(weights, 1, 2, "columns"));
+    let two = draft.list(&[2], "halves/two");
+    let half = draft.op("Div", &[&columns, &two], "half", Vec::new());
+    let shape = joined(draft, &[&rows, &two, &half], "halves/shape");
+    let halves = draft.op("Reshape", &[&product, &shape], "halves", vec![int("allowzero", 1)]);
     let axis = draft.list(&[-1], "axis");
     let sums = draft.op("ReduceSum", &[&halves, &axis], "sums", vec![int("keepdims", 0)]);
     let gates = draft.op("Sigmoid", &[&sums], "gates", Vec::new());

@@ -101,22 +101,33 @@ fn group_norm(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     normalised(given, draft, given.required(0)?)
 }
 
-/// The same of X + skip + bias, where skip is an image, or one position for all of it.
+/// The same of X + skip + bias, where skip is an image, or one position for all of it: [N, C] or with two axes of 1.
 fn skip_group_norm(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
-    given.only("channels_last", 1)?;
     let (x, skip) = (given.required(0)?, given.required(3)?);
-    // Of rank 2 or 4; as [batch, positions, channels] either broadcasts to the image in that form.
-    let shape = draft.op("Shape", &[x], "shape", Vec::new());
-    let (batch, channels) = (draft.sizes(x, 0, 1, "batch"), draft.sizes(x, 3, 4, "channels"));
-    let any = draft.list(&[-1], "any");
-    let rows = draft.op("Concat", &[&batch, &any, &channels], "rows", vec![int("axis", 0)]);
-    let [x_rows, skip_rows] =
-        [(x, "x/rows"), (skip, "skip/rows")].map(|(of, name)| draft.op("Reshape", &[of, &rows], name, Vec::new()));
-    let mut sum = draft.op("Add", &[&x_rows, &skip_rows], "sum/rows", Vec::new());
-    if let Some(bias) = given.input(4) {
-        sum = draft.op("Add", &[&sum, bias], "biased/rows", Vec::new());
+    let (channel, [start, end]) = if given.int("channels_last", 1)? != 0 { (3, [1, 3]) } else { (1, [2, 4]) };
+    let (batch, channels) = (draft.sizes(x, 0, 1, "batch"), draft.sizes(x, channel, channel + 1, "channels"));
+    let image = draft.sizes(x, start, end, "image");
+    // As many elements as one position has say which form it is.
+    let position = draft.op("Mul", &[&batch, &channels], "position", Vec::new());
+    let count = draft.op("Size", &[skip], "skip/count", Vec::new());
+    let is_position = draft.op("Equal", &[&count, &position], "skip/is position", Vec::new());
+    let one = draft.list(&[1, 1], "one position");
+    let positions = draft.op("Where", &[&is_position, &one, &image], "positions", Vec::new());
+    let order = if channel == 3 { [&batch, &positions, &channels] } else { [&batch, &channels, &positions] };
+    let shape = draft.op("Concat", &order.map(String::as_str), "skip/shape", vec![int("axis", 0)]);
+    let skip = draft.op("Reshape", &[skip, &shape], "skip", vec![int("allowzero", 1)]);
+    let sum = given.output(1).map_or_else(|| draft.named("sum"), str::to_owned);
+    match given.input(4) {
+        None => draft.node("", "Add", &[x, &skip], sum.clone(), Vec::new()),
+        Some(bias) => {
+            let mut bias = bias.to_owned();
+            if channel == 1 {
+                let axes = draft.list(&[1, 2], "bias/axes");
+                bias = draft.op("Unsqueeze", &[&bias, &axes], "bias", Vec::new());
+            }
+            let skipped = draft.op("Add", &[x, &skip], "skipped", Vec::new());
+            draft.node("", "Add", &[&skipped, &bias], sum.clone(), Vec::new());
+        }
     }
-    let whole = given.output(1).map_or_else(|| draft.named("sum"), str::to_owned);
-    draft.node("", "Reshape", &[&sum, &shape], whole.clone(), Vec::new());
-    normalised(given, draft, &whole)
+    normalised(given, draft, &sum)
 }

@@ -1,4 +1,4 @@
-//! Numbers of two parts, and transforms of signals: ComplexMul, Rfft, Irfft.
+//! Numbers of two parts, and transforms of signals: ComplexMul, ComplexMulConj, Rfft, Irfft.
 
 use super::Expanded;
 use super::given::Given;
@@ -6,7 +6,8 @@ use crate::onnx::ModelError;
 use crate::onnx::draft::{Draft, int};
 
 pub(super) const OPERATORS: &[Expanded] = &[
-    Expanded::microsoft("ComplexMul", [2, 2], &[], complex_product),
+    Expanded::microsoft("ComplexMul", [2, 2], &[], |g, d| complex_product(g, d, false)),
+    Expanded::microsoft("ComplexMulConj", [2, 2], &[], |g, d| complex_product(g, d, true)),
     Expanded::microsoft("Rfft", [1, 1], &["normalized", "onesided", "signal_ndim"], |g, d| transform(g, d, false)),
     Expanded::microsoft("Irfft", [1, 1], &["normalized", "onesided", "signal_ndim"], |g, d| transform(g, d, true)),
 ];
@@ -18,19 +19,22 @@ fn parts(draft: &mut Draft, of: &str, name: &str) -> [String; 2] {
     parts
 }
 
-fn complex_product(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+/// A times B, or times the conjugate of B.
+fn complex_product(given: &Given<'_>, draft: &mut Draft, is_conjugate: bool) -> Result<(), ModelError> {
     let [a, b] = parts(draft, given.required(0)?, "a");
     let [c, d] = parts(draft, given.required(1)?, "b");
     let mut product = |x: &str, y: &str, name: &str| draft.op("Mul", &[x, y], name, Vec::new());
     let (ac, bd, ad, bc) = (product(&a, &c, "ac"), product(&b, &d, "bd"), product(&a, &d, "ad"), product(&b, &c, "bc"));
-    let real = draft.op("Sub", &[&ac, &bd], "real", Vec::new());
-    let imaginary = draft.op("Add", &[&ad, &bc], "imaginary", Vec::new());
+    let [of_real, of_imaginary] = if is_conjugate { ["Add", "Sub"] } else { ["Sub", "Add"] };
+    let real = draft.op(of_real, &[&ac, &bd], "real", Vec::new());
+    let imaginary = draft.op(of_imaginary, &[&bc, &ad], "imaginary", Vec::new());
     draft.node("", "Concat", &[&real, &imaginary], given.result().to_owned(), vec![int("axis", -1)]);
     Ok(())
 }
 
 /// Over the last axes that are the signal's; of the last of them only the half that says everything is there. Going
-/// back, the signal has an even number of elements there.
+/// back, the signal has an even number of elements there. The operators define no other transforms than those that are
+/// `onesided` and not `normalized`.
 fn transform(given: &Given<'_>, draft: &mut Draft, is_back: bool) -> Result<(), ModelError> {
     given.only("normalized", 0)?;
     given.only("onesided", 1)?;

@@ -270,6 +270,12 @@ fn positions_far_apart_share_rows_of_a_table() {
     let both = Model::new(MICROSOFT, "RelativePositionBias", vec![table, length(3), length(3)]);
     let both = both.with("max_distance", Attr::Int(64)).with("is_bidirectional", Attr::Int(1));
     both.gives(&[0.0, 5.0, 6.0, 1.0, 0.0, 5.0, 2.0, 1.0, 0.0]);
+    // The elements of the table lie as all rows of the first head, then all of the second.
+    let table = known(&[4, 2], &[0.0, 1.0, 2.0, 3.0, 10.0, 11.0, 12.0, 13.0]);
+    let heads = Model::new(MICROSOFT, "RelativePositionBias", vec![table, length(3), length(2)]);
+    let made = heads.with("max_distance", Attr::Int(8)).run().expect("it runs");
+    assert_eq!(made[0].shape(), [1, 2, 3, 2]);
+    close(&made[0], &[0.0, 0.0, 1.0, 0.0, 2.0, 1.0, 10.0, 10.0, 11.0, 10.0, 12.0, 11.0]);
     let table = known(&[8, 1], &[0.0; 8]);
     let without = Model::new(MICROSOFT, "RelativePositionBias", vec![table, length(1), length(1)]);
     without.with("max_distance", Attr::Int(0)).refuses("max_distance = 0");
@@ -293,6 +299,29 @@ fn a_gate_of_the_query_scales_its_biases() {
 }
 
 #[test]
+fn a_gate_of_packed_tokens_has_the_bias_alone_where_there_is_no_token() {
+    // Two sequences of two positions: the second of the first and the first of the second have tokens.
+    let model = |places: &[i32]| {
+        let places = Tensor::from_slice([2, 2], places).expect("four");
+        let inputs = vec![
+            given(&[2, 2], &[1.0, 2.0, 0.5, -1.0]),
+            known(&[2], &[0.0, 0.5]),
+            given(&[1, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]),
+            known(&[2, 2], &[1.0, 0.0, 0.0, 1.0]),
+            known(&[2], &[0.0, 0.0]),
+            known(&[1, 1, 1, 1], &[3.0]),
+            Value::Given(places),
+        ];
+        Model::new(MICROSOFT, "GatedRelativePositionBias", inputs).with("num_heads", Attr::Int(1))
+    };
+    let gate = |update: f32, reset: f32| sigmoid(update) * (sigmoid(reset) * 3.0 - 1.0) + 2.0;
+    let (none, first, second) = (gate(0.0, 0.5), gate(1.0, 2.5), gate(0.5, -0.5));
+    let expected = [none, 2.0 * none, 3.0 * first, 4.0 * first, second, 2.0 * second, 3.0 * none, 4.0 * none];
+    model(&[1, 2, 0, 3]).gives(&expected);
+    model(&[1, 4, 0, 3]).refuses("4");
+}
+
+#[test]
 fn images_with_channels_last_are_normalised_and_convolved() {
     // Two channels in one group, of which each position has a and -a: the mean is 0.
     let image = || given(&[1, 1, 2, 2], &[1.0, -1.0, 1.0, -1.0]);
@@ -313,6 +342,19 @@ fn images_with_channels_last_are_normalised_and_convolved() {
         close(&made[0], &[1.5, -2.0, 1.5, -2.0]);
         close(&made[1], &[4.0, -4.0, 4.0, -4.0]);
     }
+    // Channels first: two positions of either channel.
+    let image = || given(&[1, 2, 1, 2], &[1.0, 1.0, -1.0, -1.0]);
+    let first = |op: &'static str, inputs: Vec<Value>| group(op, inputs, 0).with("channels_last", Attr::Int(0));
+    let inputs = || [vec![image()], scale()].into_iter().flatten().collect::<Vec<_>>();
+    first("GroupNorm", inputs()).gives(&[1.5, 1.5, -2.0, -2.0]);
+    for skip in [given(&[1, 2], &[2.0, -2.0]), given(&[1, 2, 1, 2], &[2.0, 2.0, -2.0, -2.0])] {
+        let mut inputs = inputs();
+        inputs.extend([skip, known(&[2], &[1.0, -1.0])]);
+        let made = first("SkipGroupNorm", inputs).outputs(2).run().expect("it runs");
+        close(&made[0], &[1.5, 1.5, -2.0, -2.0]);
+        close(&made[1], &[4.0, 4.0, -4.0, -4.0]);
+    }
+    let image = || given(&[1, 1, 2, 2], &[1.0, -1.0, 1.0, -1.0]);
     // Weights of one position: channels are added and taken from each other.
     let weights = || known(&[2, 2, 1, 1], &[1.0, 1.0, 1.0, -1.0]);
     Model::new(MICROSOFT, "NhwcConv", vec![image(), weights()]).gives(&[0.0, 2.0, 0.0, 2.0]);
@@ -349,8 +391,12 @@ fn signals_are_transformed_there_and_back() {
     Model::new(MICROSOFT, "Irfft", vec![back]).with("signal_ndim", Attr::Int(2)).gives(&[1.0, 2.0, 3.0, 4.0]);
     let scaled = Model::new(MICROSOFT, "Rfft", vec![signal()]).with("normalized", Attr::Int(1));
     scaled.refuses("\"normalized\" = 1");
-    let numbers = vec![given(&[1, 2], &[1.0, 2.0]), given(&[1, 2], &[3.0, -1.0])];
-    Model::new(MICROSOFT, "ComplexMul", numbers).gives(&[5.0, 5.0]);
+    let whole = Model::new(MICROSOFT, "Rfft", vec![signal()]).with("onesided", Attr::Int(0));
+    whole.refuses("\"onesided\" = 0");
+    let numbers = || vec![given(&[1, 2], &[1.0, 2.0]), given(&[1, 2], &[3.0, -1.0])];
+    Model::new(MICROSOFT, "ComplexMul", numbers()).gives(&[5.0, 5.0]);
+    // (1 + 2i) (3 + i)
+    Model::new(MICROSOFT, "ComplexMulConj", numbers()).gives(&[1.0, 7.0]);
 }
 
 #[test]
@@ -418,6 +464,6 @@ fn one_step_over_a_shared_buffer_says_what_it_lacks() {
 fn searches_are_refused_with_what_to_do_instead() {
     for op in ["BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"] {
         let search = Model::new(MICROSOFT, op, vec![given(&[1, 2], &[0.0, 1.0])]);
-        search.with("decoder_start_token_id", Attr::Int(1)).refuses("pick the next token of each step in the program");
+        search.with("decoder_start_token_id", Attr::Int(1)).refuses("`kiln generate` and `Decoder` run its steps");
     }
 }
