@@ -387,6 +387,16 @@ def tables():
         d = Draw(str(g))
         inputs = lambda m, n: [d.f(m, 5, dtype=g["dtype"]), d.f(n, 5, dtype=g["dtype"])]
         yield Case(named(**g), "CDist", MS, [inputs(3, 4), inputs(7, 2)], metric=g["metric"], atol=1e-4)
+    for g in grid(dtype=[F32, F16, F64], rank=[2, 3, 4], swapped=[0, 1]):
+        d = Draw(str(g))
+        stack = lambda n: {2: (), 3: (n,), 4: (n, 3)}[g["rank"]]
+
+        def inputs(n, size):
+            whole = 4 * np.eye(size) + d.rng.uniform(-1, 1, (*stack(n), size, size))
+            # Rows in another order have no diagonal to divide by.
+            return [(whole[..., ::-1, :] if g["swapped"] else whole).astype(g["dtype"])]
+
+        yield Case("Inverse_" + named(**g), "Inverse", MS, [inputs(2, 4), inputs(5, 7)])
     d = Draw("unique")
     inputs = lambda n: [d.i(0, 6, n).astype(F32)]
     yield Case("Unique", "Unique", MS, [inputs(9), inputs(4)], ["y", "places", "counts"])

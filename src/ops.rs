@@ -35,6 +35,7 @@ pub mod generic;
 mod grid;
 mod group_query;
 mod integer;
+mod inverse;
 mod linear_attention;
 mod loss;
 mod maps;
@@ -186,6 +187,7 @@ const GROUPS: &[&[Operator]] = &[
     grid::OPERATORS,
     group_query::OPERATORS,
     integer::OPERATORS,
+    inverse::OPERATORS,
     linear_attention::OPERATORS,
     loss::OPERATORS,
     mask::OPERATORS,

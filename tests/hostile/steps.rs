@@ -105,16 +105,17 @@ fn case(row: &Row) -> Case {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let determinant = || {
+    let matrix = |op: &str| {
         let mut graph = GraphBuilder::new("g", 27);
         let one = graph.input("x", DType::F32, [Dim::Fixed(1)]);
         let shape = graph.constant(Tensor::from_slice([2], &[1300i64, 1300]).unwrap());
         let wide = graph.op("Expand", &[one, shape], &[]);
         let whole = graph.op("EyeLike", &[wide], &[]);
-        let made = graph.op("Det", &[whole], &[]);
+        let domain = if op == "Det" { "" } else { "com.microsoft" };
+        let made = graph.op_of(domain, op, &[Some(whole)], &[]);
         graph.output("y", made);
         let inputs = vec![("x".to_owned(), Tensor::from_slice([1], &[0f32]).unwrap())];
-        Case { name: "Det of 1300 rows".to_owned(), graph: graph.finish(), inputs }
+        Case { name: format!("{op} of 1300 rows"), graph: graph.finish(), inputs }
     };
     let suppression = || {
         let mut graph = GraphBuilder::new("g", 27);
@@ -131,5 +132,5 @@ pub(crate) fn cases() -> Vec<Case> {
         // Boxes without an area all stay.
         Case { name: "NonMaxSuppression of 60000 boxes".to_owned(), graph: graph.finish(), inputs }
     };
-    rows().iter().map(case).chain([determinant(), suppression()]).collect()
+    rows().iter().map(case).chain([matrix("Det"), matrix("Inverse"), suppression()]).collect()
 }

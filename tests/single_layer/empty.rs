@@ -561,6 +561,7 @@ fn what_is_expanded_when_a_model_is_read() {
         own("ComplexMulConj", "nm").of("n m 2").of("n m 2"),
         own("Rfft", "nm").of("n m 6").int("signal_ndim", 1),
         own("Irfft", "nm").of("n m 4 2").int("signal_ndim", 1),
+        own("Inverse", "n").of("n 2 2"),
     ]);
 }
 

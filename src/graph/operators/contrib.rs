@@ -37,6 +37,15 @@ pub(super) fn sequences(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     }
 }
 
+/// A matrix for each of a stack of square ones.
+pub(super) fn square(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let dims = view.dims(0)?;
+    match &dims[..] {
+        [.., rows, columns] if !differ(*rows, *columns) => Ok(dims),
+        _ => Err(ShapeError::input(0, &dims, "no square matrices")),
+    }
+}
+
 /// Rows of `K` elements become rows of `N`, which attributes state.
 pub(super) fn stated_columns(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let mut dims = view.dims(0)?;

@@ -199,6 +199,7 @@ const PLAIN: &[Plain] = &[
             "Einsum",
             "HammingWindow",
             "HannWindow",
+            "Inverse",
             "MelWeightMatrix",
             "NegativeLogLikelihoodLoss",
             "Range",

@@ -400,6 +400,13 @@ fn signals_are_transformed_there_and_back() {
 }
 
 #[test]
+fn matrices_are_inverted() {
+    let matrix = |values: &[f32; 4]| Model::new(MICROSOFT, "Inverse", vec![given(&[1, 2, 2], values)]);
+    matrix(&[0.0, 2.0, 4.0, 0.0]).gives(&[0.0, 0.25, 0.5, 0.0]);
+    matrix(&[1.0, 2.0, 2.0, 4.0]).refuses("matrix 0 of shape [1, 2, 2] has no inverse");
+}
+
+#[test]
 fn distances_of_rows_and_single_values() {
     let rows = || vec![given(&[2, 2], &[0.0, 0.0, 3.0, 4.0]), given(&[1, 2], &[3.0, 0.0])];
     Model::new(MICROSOFT, "CDist", rows()).gives(&[9.0, 16.0]);

@@ -117,8 +117,9 @@ Not supported, and not planned: decoding images, and training: its optimisers an
 FlexAttention and the operators that are *expanded* become ordinary operators when a model is loaded, and count as
 those. Those of com.microsoft and ai.onnx.ml are held against onnxruntime by `.ci/contrib`. Searches in one node
 (BeamSearch, GreedySearch, Sampling, WhisperBeamSearch) are refused: [`kiln generate`](decoders.md) and `Decoder` run
-the decoder itself. The table of RelativePositionBias is [buckets, heads] by its shape, and its elements lie by heads,
-as ONNX Runtime reads them.
+the decoder itself. Inverse refuses a matrix that has no inverse; ONNX Runtime gives numbers that are not finite. The
+table of RelativePositionBias is [buckets, heads] by its shape, and its elements lie by heads, as ONNX Runtime reads
+them.
 
 A node whose operator the model's operator set does not have yet is refused, as by ONNX's checker and onnxruntime. Of
 94 models from outside one has such nodes: onnxruntime defines LayerNormalization in ONNX's domain from version 1 on,

@@ -116,6 +116,11 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         )
     },
     Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(contrib::square),
+        ..Operator::new("com.microsoft", "Inverse", &[1], exactly(1), &[])
+    },
+    Operator {
         types: Types::By(kinds::with_state_3),
         shapes: Shapes::All(contrib::linear_attention),
         ..Operator::new(

@@ -21,6 +21,11 @@ pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
             let attrs = vec![("num_heads", Attr::Int(heads as i64))];
             Sample::new(vec![floats(&shape), ids, angles(), angles()], attrs).of_version(1)
         }
+        "Inverse" => {
+            let own = (0..rows * size * size).map(|at| f32::from(at % (size * size) % (size + 1) == 0));
+            let stack = Tensor::from_vec([rows, size, size], own.collect::<Vec<f32>>()).ok()?;
+            Sample::new(vec![Value::Given(stack)], vec![]).of_version(1)
+        }
         "DynamicQuantizeLSTM" => {
             let (units, (direction, count)) =
                 (1 + r.below(3), r.pick(&[("forward", 1), ("reverse", 1), ("bidirectional", 2)]));
