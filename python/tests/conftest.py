@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +288,34 @@ def _records_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def relu() -> kiln.Session:
     """y = relu(x) of n by 3."""
     return kiln.Session(unary("Relu"))
+
+
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    """A server of this test's, where one is installed and the package has clients."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("there is no redis-server")
+    try:
+        kiln.Session(unary("Relu"), cache_mode="memory", remote="redis://127.0.0.1:1/0").close()
+    except kiln.OptionError as refused:
+        if "--features remote" not in str(refused):
+            raise
+        pytest.skip(str(refused))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 def python(program: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

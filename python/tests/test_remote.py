@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import socket
-import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -86,34 +81,6 @@ def test_a_store_that_fails_is_an_error_of_publishing_alone(tmp_path: Path, give
         if gives is None:
             assert "the line is dead" in str(refused.value)
         assert session.stats()["records"]["remote_failures"] >= 1
-
-
-@pytest.fixture
-def redis_url(tmp_path: Path) -> Iterator[str]:
-    """A server of this test's, where one is installed and the package has clients."""
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("there is no redis-server")
-    try:
-        kiln.Session(unary("Relu"), cache_mode="memory", remote="redis://127.0.0.1:1/0").close()
-    except kiln.OptionError as refused:
-        if "--features remote" not in str(refused):
-            raise
-        pytest.skip(str(refused))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(100):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.1)
-        yield f"redis://127.0.0.1:{port}/0"
-    finally:
-        server.terminate()
-        server.wait(30)
 
 
 def test_machines_share_records_through_a_server(tmp_path: Path, redis_url: str) -> None:
