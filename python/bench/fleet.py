@@ -53,7 +53,7 @@ def worker(model: str, folder: str, store: str, port: str, dtype: str, born: flo
                 session.run(None, {port: np.ones((1, length), dtype)})
                 times.append(time.perf_counter() - began)
             passes.append(times)
-        if store != "none":
+        if store != "none" and session.stats()["session"]["misses"]:
             # What fails is counted, as when others write all the time.
             with contextlib.suppress(kiln.RecordsError):
                 session.publish(60.0)
@@ -191,17 +191,17 @@ def with_redis(fleet: Fleet, counts: list[int]) -> None:
             url = f"redis://127.0.0.1:{at}/kiln"
             slow = f"redis://127.0.0.1:{SlowLine(at).port}/kiln"
             cases = [("Redis, empty", url, None), ("Redis, full", url, None), ("Redis, full, slow", slow, None)]
-            # The first of the second kind finds nothing of its own.
-            cases += [("Redis, new kind joins", url, half), ("Redis, two kinds", url, half)]
+            if count > 1:
+                # The first of the second kind finds nothing of its own.
+                cases += [("Redis, new kind joins", url, half), ("Redis, two kinds", url, half)]
             for title, store, each in cases:
-                before = redis_counts(at)
+                # Asking takes commands and bytes too.
+                asked, before = redis_counts(at), redis_counts(at)
                 seen = fleet.start(count, store, each)
                 after = redis_counts(at)
-                sums = [
-                    after[f"total_{name}"] - before[f"total_{name}"]
-                    for name in ("commands_processed", "net_output_bytes", "net_input_bytes")
-                ]
-                row(title, seen, f"{sums[0]} commands, {sums[1] / 1024:.0f} KiB out, {sums[2] / 1024:.0f} KiB in")
+                names = [f"total_{name}" for name in ("commands_processed", "net_output_bytes", "net_input_bytes")]
+                sums = [after[name] - before[name] - (before[name] - asked[name]) for name in names]
+                row(title, seen, f"{sums[0]} commands, {sums[1] / 1024:.1f} KiB out, {sums[2] / 1024:.1f} KiB in")
 
 
 def with_s3(fleet: Fleet, counts: list[int]) -> None:

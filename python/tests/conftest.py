@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -290,12 +291,11 @@ def relu() -> kiln.Session:
     return kiln.Session(unary("Relu"))
 
 
-@pytest.fixture
-def redis_url(tmp_path: Path) -> Iterator[str]:
-    """A server of this test's, where one is installed and the package has clients."""
-    program = shutil.which("redis-server")
+@contextlib.contextmanager
+def store_server(program: str | None, name: str, *arguments: str, at: str = "--port") -> Iterator[int]:
+    """A server of records on a free port, where one is installed and the package has clients."""
     if program is None:
-        pytest.skip("there is no redis-server")
+        pytest.skip(f"there is no {name}")
     try:
         kiln.Session(unary("Relu"), cache_mode="memory", remote="redis://127.0.0.1:1/0").close()
     except kiln.OptionError as refused:
@@ -305,17 +305,40 @@ def redis_url(tmp_path: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    command = [program, at, str(port), *arguments]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(100):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
             time.sleep(0.1)
-        yield f"redis://127.0.0.1:{port}/0"
+        yield port
     finally:
         server.terminate()
         server.wait(30)
+
+
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    """The URL of a redis-server of this test's."""
+    arguments = ("--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path))
+    with store_server(shutil.which("redis-server"), "redis-server", *arguments) as port:
+        yield f"redis://127.0.0.1:{port}/0"
+
+
+#: What moto takes for credentials.
+S3_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+
+
+@pytest.fixture
+def s3_url() -> Iterator[str]:
+    """The URL of a bucket of a moto_server of this test's, for processes that have its credentials."""
+    beside = Path(sys.executable).with_name("moto_server")
+    program = str(beside) if beside.exists() else shutil.which("moto_server")
+    with store_server(program, "moto_server", "-H", "127.0.0.1", at="-p") as port:
+        made = urllib.request.Request(f"http://127.0.0.1:{port}/records", method="PUT")
+        urllib.request.urlopen(made, timeout=30).close()
+        yield f"s3://records/kiln?endpoint=http://127.0.0.1:{port}&region=us-east-1"
 
 
 def python(program: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

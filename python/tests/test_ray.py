@@ -1,6 +1,7 @@
 """Batches and deployments on Ray: workers with the threads of their processors, warm from what the first has found.
 
-Where Ray is not installed each test is skipped, and so are those through Redis where there is no server or no client.
+Where Ray is not installed each test is skipped, and so are those through a server that is not installed or for which the
+package has no client.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ENDLESS, SQUARE, looping, make_model, python, tensor, unary
+from conftest import ENDLESS, S3_CREDENTIALS, SQUARE, looping, make_model, python, tensor, unary
 from encoder import encoder, sentences
 from onnx import helper
 
@@ -45,6 +46,8 @@ def cluster() -> Iterator[None]:
         paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
         environment.setenv("PYTHONPATH", os.pathsep.join(paths))
         environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        for name, value in S3_CREDENTIALS.items():
+            environment.setenv(name, value)
         ray.init(num_cpus=4, include_dashboard=False, object_store_memory=160 << 20, log_to_driver=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
         yield
@@ -61,11 +64,11 @@ def serve(cluster: None) -> Iterator[Any]:
     serve.shutdown()
 
 
-@pytest.fixture(params=["redis", "object store"])
+@pytest.fixture(params=["redis", "s3", "object store"])
 def store(request: pytest.FixtureRequest, cluster: None) -> Iterator[Any]:
     """What the option `remote` is: the URL of a server, or a store in Ray's objects."""
-    if request.param == "redis":
-        yield request.getfixturevalue("redis_url")
+    if request.param != "object store":
+        yield request.getfixturevalue(f"{request.param}_url")
         return
     records = kiln.ray.Records(f"test-{time.monotonic_ns()}")
     yield records
