@@ -33,14 +33,18 @@ wheels *ARGS:
 deny:
     .ci/deny
 
-# Real models beside onnxruntime: what packages ship, and with `just zoo --exported` what exporters write (torch: 2 GB).
+# Real models beside onnxruntime, as packages ship them.
 zoo *ARGS:
-    .ci/zoo {{ARGS}}
+    tests/zoo/run {{ARGS}}
 
 # The library and its tests under AddressSanitizer, and emitted code under valgrind.
 sanitize *ARGS:
     .ci/sanitize {{ARGS}}
 
-# The ONNX backend suite, as case folders below DIR.
+# Operators of com.microsoft and ai.onnx.ml beside onnxruntime.
+contrib *ARGS:
+    tests/contrib/run {{ARGS}}
+
+# The ONNX backend suite, as case folders below DIR (tests/conformance makes them).
 conformance DIR:
     cargo run --release -- check {{DIR}}

@@ -1,4 +1,4 @@
-//! Real models: a row of a batch has the bits that it has alone. `.ci/zoo` runs it, with the folders of its cases in
+//! Real models: a row of a batch has the bits that it has alone. `tests/zoo/run` runs it, with the folders of its cases in
 //! `KILN_ZOO_CASES`, separated as paths are.
 //!
 //! A model takes batches where the first dimension of an input has no fixed size and every output grows with it along
@@ -167,7 +167,7 @@ fn compare(case: &Path, numerics: Numerics) -> Ending {
 }
 
 #[test]
-#[ignore = "needs models, which .ci/zoo fetches"]
+#[ignore = "needs models, which tests/zoo/run fetches"]
 fn a_row_of_a_real_model_has_the_same_bits_in_any_batch() {
     #[allow(clippy::disallowed_methods, reason = "it is the setting of a test, not of Kiln")]
     let cases = std::env::var_os("KILN_ZOO_CASES").expect("KILN_ZOO_CASES has the folders of cases");

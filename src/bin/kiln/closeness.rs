@@ -106,6 +106,37 @@ impl Distance {
     }
 }
 
+/// How far tensors of floats are from others of their shapes, over all that were added and over elements that are
+/// expected to be finite. One that is not finite is infinitely far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Spread {
+    /// The sum of squared differences.
+    squares: f64,
+    /// The sum of squares of what is expected.
+    size: f64,
+}
+
+impl Spread {
+    /// Adds a tensor; whether both are of floats and of one shape.
+    #[must_use]
+    pub(crate) fn add(&mut self, expected: &Tensor, actual: &Tensor) -> bool {
+        let (Some(wanted), Some(found)) = (floats(expected), floats(actual)) else { return false };
+        if expected.shape() != actual.shape() {
+            return false;
+        }
+        for (wanted, found) in wanted.zip(found).filter(|(wanted, _)| wanted.is_finite()) {
+            self.squares += if found.is_finite() { (wanted - found).powi(2) } else { f64::INFINITY };
+            self.size += wanted.powi(2);
+        }
+        true
+    }
+
+    /// The root of the mean square of differences, as a share of that of what is expected.
+    pub(crate) fn share(self) -> f64 {
+        if self.squares == 0.0 { 0.0 } else { (self.squares / self.size).sqrt() }
+    }
+}
+
 /// One element that is out of tolerance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Element {

@@ -1,5 +1,5 @@
 //! Operators that are expanded when a model is read, against numbers computed from their definitions. All sizes are
-//! named, so that nothing but ranks and element types is known when the model is loaded. `.ci/contrib` has the wide grid.
+//! named, so that nothing but ranks and element types is known when the model is loaded. `tests/contrib/run` has the wide grid.
 
 use crate::graph::ir::{Attr, Dim, NodeDesc};
 use crate::graph::{GraphBuilder, ValueId};

@@ -14,7 +14,7 @@ use kiln_kernels::crash;
 use serde::{Deserialize, Serialize};
 
 use crate::check::uses::Uses;
-use crate::closeness::{self, Tolerance};
+use crate::closeness::{self, Spread, Tolerance};
 use crate::data_sets::{self, DataError, DataFile};
 
 /// How a case ended.
@@ -107,7 +107,7 @@ pub(super) fn check(folder: &Path, way: Way<'_>, seen: &mut Seen) -> Verdict {
 
 fn attempt(folder: &Path, way: Way<'_>, seen: &mut Seen) -> Result<Verdict, Verdict> {
     let options = way.options;
-    let tolerance = tolerance(folder)?;
+    let Allowed { tolerance, distance } = allowed(folder)?;
     let graph = kiln::onnx::load(&folder.join("model.onnx"), &options.limits).map_err(Verdict::refused)?;
     seen.uses = Uses::of(&graph);
     let random = seen.uses.any(RANDOM);
@@ -116,6 +116,7 @@ fn attempt(folder: &Path, way: Way<'_>, seen: &mut Seen) -> Result<Verdict, Verd
     let sets = data_sets::find(folder).map_err(Verdict::refused)?;
     // With a tuner, every data set is checked with the cost model's choices and with the measured ones.
     let rounds = if session.tune_report().is_some() { 2 } else { 1 };
+    let mut spreads = vec![Spread::default(); distance.len()];
     for (round, set) in (0..rounds).flat_map(|round| sets.iter().map(move |set| (round, set))) {
         if round > 0 {
             session.settle(TUNING);
@@ -130,11 +131,25 @@ fn attempt(folder: &Path, way: Way<'_>, seen: &mut Seen) -> Result<Verdict, Verd
         for (index, ((name, actual), port)) in outputs.iter().zip(session.outputs()).enumerate() {
             let Some(file) = DataFile::output(set, index, port) else { continue };
             let expected = file.read().map_err(Verdict::refused)?;
+            if distance.get(index).is_some_and(Option::is_some) {
+                if !added(&mut spreads[index], &expected, actual) {
+                    return Ok(Verdict::Wrong(format!("{}: output '{name}' has another shape", data_sets::shown(set))));
+                }
+                continue;
+            }
             let tolerance = |expected: &Tensor| tolerance.lowered(expected, options.precision);
             if let Some(difference) = difference(&expected, actual, tolerance, random)? {
                 let set = if sets.len() > 1 { format!("{}: ", data_sets::shown(set)) } else { String::new() };
                 return Ok(Verdict::Wrong(format!("{set}output '{name}': {difference}")));
             }
+        }
+    }
+    for ((spread, most), port) in spreads.iter().zip(&distance).zip(session.outputs()) {
+        if let Some(most) = most.filter(|&most| spread.share() > most) {
+            let (name, share) = (&port.name, spread.share());
+            let far =
+                format!("output '{name}': {share:.4} from what is expected over all data sets, not {most:.4} at most");
+            return Ok(Verdict::Wrong(far));
         }
     }
     seen.lookups = session.cache_stats().lookups - before;
@@ -182,10 +197,30 @@ fn difference(
     }
 }
 
-fn tolerance(folder: &Path) -> Result<Tolerance, Verdict> {
+/// Adds an output to what its distance is taken of; whether it is a tensor of the expected shape.
+fn added(spread: &mut Spread, expected: &Value, actual: &Value) -> bool {
+    match (expected, actual) {
+        (Value::Tensor(expected), Value::Tensor(actual)) => spread.add(expected, actual),
+        _ => false,
+    }
+}
+
+/// What a case allows.
+#[derive(Debug, Default, Deserialize)]
+struct Allowed {
+    /// How far an element may be off.
+    #[serde(flatten)]
+    tolerance: Tolerance,
+    /// For each output, how far it may be off over all data sets: the root mean square of differences, as a share of that
+    /// of the output. Its elements are then not looked at one by one.
+    #[serde(default)]
+    distance: Vec<Option<f64>>,
+}
+
+fn allowed(folder: &Path) -> Result<Allowed, Verdict> {
     let path = folder.join("tolerance.json");
     if !path.exists() {
-        return Ok(Tolerance::default());
+        return Ok(Allowed::default());
     }
     let text = std::fs::read_to_string(path).map_err(Verdict::refused)?;
     serde_json::from_str(&text).map_err(|error| Verdict::refused(format!("tolerance.json: {error}")))
@@ -267,6 +302,26 @@ impl Drop for Crashes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_case_allows_elements_or_distances() {
+        let read = |text: &str| serde_json::from_str::<Allowed>(text).unwrap();
+        let Allowed { tolerance, distance } = read(r#"{"rtol": 0.5}"#);
+        assert_eq!((tolerance.rtol, tolerance.atol, distance), (0.5, Tolerance::default().atol, Vec::new()));
+        assert_eq!(read(r#"{"atol": 0, "distance": [null, 0.25]}"#).distance, [None, Some(0.25)]);
+        let tensor = |values: [f32; 2]| Value::Tensor(Tensor::from_vec([2], values.to_vec()).unwrap());
+        let mut spread = Spread::default();
+        assert!(added(&mut spread, &tensor([3.0, 4.0]), &tensor([3.0, 4.0])));
+        assert_eq!(spread.share(), 0.0);
+        assert!(added(&mut spread, &tensor([0.0, 0.0]), &tensor([3.0, 4.0])));
+        assert_eq!(spread.share(), 1.0, "differences of all data sets together");
+        assert!(added(&mut spread, &tensor([0.0, f32::NAN]), &tensor([0.0, f32::NAN])));
+        assert_eq!(spread.share(), 1.0, "what is expected to be no number is not compared");
+        assert!(added(&mut spread, &tensor([0.0, 1.0]), &tensor([0.0, f32::NAN])));
+        assert!(spread.share().is_infinite());
+        let longer = Value::Tensor(Tensor::from_vec([3], vec![0f32; 3]).unwrap());
+        assert!(!added(&mut spread, &longer, &tensor([0.0, 0.0])));
+    }
 
     #[test]
     fn a_panic_is_a_verdict_with_its_message_and_place() {

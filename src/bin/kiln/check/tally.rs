@@ -115,7 +115,7 @@ numbers of the reference implementation wherever it draws from a uniform or norm
 
 Not supported, and not planned: decoding images, and training: its optimisers and Gradient (Dropout can train).
 FlexAttention and the operators that are *expanded* become ordinary operators when a model is loaded, and count as
-those. Those of com.microsoft and ai.onnx.ml are held against onnxruntime by `.ci/contrib`. Searches in one node
+those. Those of com.microsoft and ai.onnx.ml are held against onnxruntime by `tests/contrib/run`. Searches in one node
 (BeamSearch, GreedySearch, Sampling, WhisperBeamSearch) are refused: [`kiln generate`](decoders.md) and `Decoder` run
 the decoder itself. Inverse refuses a matrix that has no inverse; ONNX Runtime gives numbers that are not finite. The
 table of RelativePositionBias is [buckets, heads] by its shape, and its elements lie by heads, as ONNX Runtime reads

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from contrib_case import F16, F32, MS, Case, Draw, cases, grid, named
+from case import F16, F32, MS, Case, Draw, cases, grid, named
 
 EXPERTS, HIDDEN, INNER = 4, 32, 48
 SWIGLU = {"activation_type": "swiglu", "swiglu_fusion": 1}

@@ -1,4 +1,4 @@
-"""What a case of .ci/contrib is, and the values that it draws."""
+"""What a case of tests/contrib/run is, and the values that it draws."""
 
 import itertools
 import zlib

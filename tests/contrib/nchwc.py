@@ -5,7 +5,7 @@ as wide as those of the machine that makes the cases: 16 channels with AVX-512, 
 """
 
 import numpy as np
-from contrib_case import F32, Case, Draw, cases, grid, named
+from case import F32, Case, Draw, cases, grid, named
 
 DOMAIN = "com.microsoft.nchwc"
 

@@ -4,7 +4,7 @@ import collections
 
 import numpy as np
 
-from contrib_case import F32, F64, ML, Case, Draw, cases, grid, named
+from case import F32, F64, ML, Case, Draw, cases, grid, named
 
 
 @cases

@@ -1,9 +1,9 @@
 """Cases of estimators and pipelines of scikit-learn, converted by skl2onnx, with the outputs of onnxruntime.
 
-    contrib_sklearn.py FOLDER
+    sklearn.py FOLDER
 
-Writes a folder for each case as contrib_cases.py does: model.onnx, test_data_set_*, tolerance.json. Classifiers are
-there with and without ZipMap, which makes a map of each row's probabilities. `.ci/contrib --sklearn` runs it, and has
+Writes a folder for each case as cases.py does: model.onnx, test_data_set_*, tolerance.json. Classifiers are
+there with and without ZipMap, which makes a map of each row's probabilities. `tests/contrib/run --sklearn` runs it, and has
 the versions of the packages: others fit and convert other models.
 """
 
@@ -14,7 +14,7 @@ import sys
 import numpy as np
 import onnx
 import onnxruntime
-from contrib_cases import proto_of
+from cases import proto_of
 from skl2onnx import to_onnx
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD

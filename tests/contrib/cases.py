@@ -1,10 +1,10 @@
 """Cases for operators of com.microsoft and ai.onnx.ml, with the outputs of onnxruntime.
 
-    contrib_cases.py FOLDER [NAME...]     writes a folder for each case: model.onnx, test_data_set_*, tolerance.json
-    contrib_cases.py --compare CHECK.json     holds what `kiln check --json` found against REFUSED
+    cases.py FOLDER [NAME...]     writes a folder for each case: model.onnx, test_data_set_*, tolerance.json
+    cases.py --compare CHECK.json     holds what `kiln check --json` found against REFUSED
 
-A case is one node, or a network that onnxruntime has optimised. Its first data set has the sizes that the case names, the second has others, because shapes are
-symbolic. What onnxruntime refuses is no case: its count is printed.
+A case is one node, or a network that onnxruntime has optimised. Its first data set has the sizes that the case names, the
+second has others, because shapes are symbolic. What onnxruntime refuses is no case: its count is printed.
 """
 
 import collections
@@ -14,15 +14,15 @@ import re
 import shutil
 import sys
 
-import contrib_blockwise
-import contrib_decoder
-import contrib_experts
-import contrib_fused
-import contrib_learn
-import contrib_nchwc
-import contrib_quantized
+import blockwise
+import decoder
+import experts
+import fused
+import learn
+import nchwc
+import quantized
 import numpy as np
-from contrib_case import F16, GENERATORS
+from case import F16, GENERATORS
 
 # Cases that are refused, by the start of their names, with the reason.
 REFUSED = {
@@ -64,13 +64,13 @@ OTHERWISE = {
 
 # Each adds its cases to GENERATORS.
 GRIDS = (
-    contrib_blockwise,
-    contrib_decoder,
-    contrib_experts,
-    contrib_fused,
-    contrib_nchwc,
-    contrib_quantized,
-    contrib_learn,
+    blockwise,
+    decoder,
+    experts,
+    fused,
+    nchwc,
+    quantized,
+    learn,
 )
 
 
@@ -162,7 +162,7 @@ def write(folder, case):
         array = np.asarray(value)
         info.CopyFrom(helper.make_tensor_value_info(info.name, type_of(array), [None] * array.ndim))
     if case.model is not None:
-        model = contrib_nchwc.optimised(model)
+        model = nchwc.optimised(model)
     os.makedirs(place)
     onnx.save(model, f"{place}/model.onnx")
     for number, (feed, outputs) in enumerate(made):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from contrib_case import F16, F32, MS, Case, Draw, cases, grid, named
+from case import F16, F32, MS, Case, Draw, cases, grid, named
 
 
 def packed(d, bits, *shape):
