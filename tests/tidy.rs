@@ -33,12 +33,16 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// Floors of the kernels crate.
-const KERNEL_FLOORS: &[&[&str]] =
-    &[&["crash"], &["isa", "parallel", "extent"], &["error"], &["jit"], &["cpu", "reference"], &["gpu"]];
-
-/// Modules that share a floor and know each other: a family's driver falls back to its reference, and a reference is
-/// stated in its family's parameters.
-const COUPLES: &[(&str, &str)] = &[("cpu", "reference"), ("reference", "cpu")];
+const KERNEL_FLOORS: &[&[&str]] = &[
+    &["crash"],
+    &["isa", "parallel", "extent"],
+    &["error"],
+    &["jit"],
+    &["problem"],
+    &["reference"],
+    &["cpu"],
+    &["gpu"],
+];
 
 /// Crates and calls that stay behind one place, and that place.
 const CONFINED: &[(&str, &[&str])] = &[
@@ -149,7 +153,7 @@ fn floors_look_down(prefix: &str, floors: &[&[&str]]) {
         let Some(&own) = floor_of.get(module) else { continue };
         for (line, import) in imports(&text) {
             let Some(&floor) = floor_of.get(import.as_str()) else { continue };
-            if import != module && floor >= own && !COUPLES.contains(&(module, import.as_str())) {
+            if import != module && floor >= own {
                 problems.push(format!("{name}:{line}: {module} may not know {import}"));
             }
         }

@@ -13,7 +13,6 @@ pub(crate) mod canaries;
 pub mod chain;
 mod code_parts;
 pub mod conv;
-mod description;
 pub(crate) mod epilogue;
 pub mod gemm;
 pub mod halves;
@@ -35,12 +34,13 @@ pub mod stored;
 pub mod transpose;
 pub mod vecmath;
 
+pub use crate::problem::elements::{Elements, Stored};
 pub(crate) use code_parts::Emitted;
 pub use code_parts::{CodeParts, CodeSource, EmitEach, MOST_PARTS, Ordered, PartSet};
 pub use numerics::{Numerics, NumericsError};
 pub use packed::{PackedElement, PackedWeights, PackedWeightsMut};
-pub use precision::{Elements, Precision, PrecisionError};
-pub use stored::{Activations, ActivationsMut, Stored};
+pub use precision::{Precision, PrecisionError};
+pub use stored::{Activations, ActivationsMut};
 
 use kiln_key::Key;
 use serde::{Deserialize, Serialize};

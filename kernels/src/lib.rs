@@ -6,9 +6,11 @@
 //! 1. [`isa`], [`memory`], [`error`], [`extent`], [`parallel`]: what a machine has, memory that is refused, what can go
 //!    wrong, memory in pieces, how work is forked.
 //! 2. [`jit`]: assembling, sealing and calling machine code. Depends on no operator.
-//! 3. [`cpu`] and [`reference`](mod@reference): the families. Each has parameters, an emitter and a plain Rust
-//!    reference that is both the oracle of its tests and the fallback where no code may be emitted.
-//! 4. `gpu` (feature `device`): devices beside the processor, their memory, kernels and libraries.
+//! 3. [`problem`]: what the families compute, as plain data.
+//! 4. [`reference`](mod@reference): each family in plain Rust, both the oracle of its tests and the fallback where no
+//!    code may be emitted.
+//! 5. [`cpu`]: the families. Each has parameters, an emitter and a driver.
+//! 6. `gpu` (feature `device`): devices beside the processor, their memory, kernels and libraries.
 //!
 //! Nothing here depends on graphs, caches, files, ONNX or environment variables.
 
@@ -24,6 +26,7 @@ pub mod isa;
 pub mod jit;
 pub mod memory;
 pub mod parallel;
+pub mod problem;
 pub mod reference;
 
 pub use cpu::{CodeKey, CodeParts, CodeSource, EmitEach, Ordered, PartSet};

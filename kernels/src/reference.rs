@@ -4,7 +4,6 @@ pub mod attention;
 pub mod blockwise;
 pub mod chain;
 pub mod conv;
-pub mod functions;
 pub mod gemm;
 pub mod norm;
 pub mod pool;

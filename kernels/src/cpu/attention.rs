@@ -17,7 +17,7 @@
 //! Where the shape says so, both products are those of bf16 pairs, on AMX or by `vdpbf16ps`; the steps between them are
 //! the same, in `f32`.
 //!
-//! [`shape`] describes the computation and its blocks, [`emit`] has the instructions between the products, [`product`]
+//! [`problem::attention`](crate::problem::attention) describes the computation, [`shape`] its blocks, [`emit`] has the instructions between the products, [`product`]
 //! the products of `f32`, [`pack`] packs keys into panels, [`paired`] has the products of pairs. The oracle is
 //! [`reference::attention`](crate::reference::attention).
 
@@ -43,10 +43,11 @@ use std::sync::Arc;
 use kiln_key::F32Bits;
 use smallvec::SmallVec;
 
+pub use crate::problem::attention::{AttentionShape, Held, KeyRange, Operands, Strides};
 pub use cached::{Bias, Cache, Sink};
 pub use emit::{Adjust, AttentionCode, Form, RowType};
 pub use held::{Cells, Scales, quantize};
-pub use shape::{AttentionBlocks, AttentionShape, Held, KeyRange, Strides};
+pub use shape::AttentionBlocks;
 
 use crate::cpu::gemm::rows::part_sizes;
 use crate::cpu::gemm::tile::TileArgs;
@@ -65,22 +66,6 @@ use product::{Product, Right, Rows};
 use scratch::ScratchLayout;
 
 pub(crate) const FAMILY: &str = "attention";
-
-/// The operands of attention.
-#[derive(Clone, Copy, Debug)]
-pub struct Operands<'a, A = &'a [f32]> {
-    /// Queries.
-    pub query: A,
-    /// Keys.
-    pub key: A,
-    /// Values.
-    pub value: A,
-    /// Added to scores; present exactly where the shape has a mask.
-    pub mask: Option<&'a [f32]>,
-    /// Nonzero where a score is kept (or dropped, where the shape says so); present exactly where the shape has a
-    /// condition.
-    pub keep: Option<&'a [u8]>,
-}
 
 /// Attention that is ready to run.
 #[derive(Clone, Debug)]

@@ -16,27 +16,29 @@
 //! integers ([`dots`]) by the fastest instructions of the processor ([`products`]): a few rows at a time, out of a panel
 //! that stays in L1 or L2. Many rows are multiplied on AMX where there is AMX ([`amx`]).
 //!
-//! - [`format`]: what codes mean, and how they become numbers in registers. [`layout`]: packed panels, and packing.
+//! - [`decoder`]: how codes become numbers in registers; what they mean is in
+//!   [`problem::blockwise`](crate::problem::blockwise). [`layout`]: packed panels, and packing.
 //! - [`streams`]: panels that a kernel reads side by side.
 //! - [`driver`]: the product, and how it is cut.
 
 mod amx;
 mod bytes;
+mod decoder;
 mod dots;
 mod driver;
 mod expand;
-mod format;
 mod layout;
 mod products;
 mod row;
 mod streams;
 
+pub use crate::problem::blockwise::{BlockFormat, Codes, ZeroPoints};
+pub use crate::problem::blockwise::{BlockSource, CodeBytes, Offsets};
 pub use amx::{BlockTileCode, BlockUnpackCode};
 pub use dots::BlockDotCode;
 pub use driver::{BlockProduct, BlockProductBlocks, BlockProductShape, LeftElements};
 pub use expand::BlockExpandCode;
-pub use format::{BlockFormat, Codes, ZeroPoints};
-pub use layout::{BlockPanels, BlockSource, CodeBytes, Offsets};
+pub use layout::BlockPanels;
 pub use products::Products;
 pub use row::BlockRowCode;
 

@@ -1,6 +1,6 @@
 //! Element-wise chains with broadcasting: any number of unary, binary and selecting steps in one pass over memory.
 //!
-//! [`program`] says what is computed for each element, [`geometry`] how operands of different shapes broadcast. Emitted
+//! [`problem::chain`](crate::problem::chain) says what is computed for each element, [`geometry`] how operands of different shapes broadcast. Emitted
 //! code ([`emit`]) runs over rows of `f32`; this file, the driver, divides the rows into tasks, and converts booleans,
 //! which are bytes in memory, to `f32` and back in pieces that stay in L1. Programs without code (with a function that
 //! has none, or too many values alive at once) and levels without JIT are interpreted block by block.
@@ -11,7 +11,6 @@ mod allocate;
 pub mod build;
 pub mod emit;
 pub mod geometry;
-pub mod program;
 pub mod simplify;
 mod split;
 #[cfg(test)]
@@ -21,19 +20,19 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub use crate::problem::chain::{BinaryOp, Bits, Program, Step, Storage, UnaryOp};
 pub use build::Builder;
 pub use emit::{ChainCode, MAX_UNROLL};
 pub use geometry::{Geometry, Lane};
-pub use program::{BinaryOp, Bits, Program, Step, Storage, UnaryOp};
 
 use super::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, InPlaceInput, Parallel};
+use crate::problem::chain::MAX_INPUTS;
 use crate::reference::chain::{BLOCK, Interpreter};
 use emit::Args;
-use program::MAX_INPUTS;
 use split::{Piece, Split};
 
 /// Elements of a piece in which booleans are converted: L1 holds a few operands of it together.

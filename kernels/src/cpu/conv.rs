@@ -34,11 +34,11 @@ pub(crate) mod table;
 pub mod weights;
 pub mod winograd;
 
+pub use crate::problem::conv::ConvShape;
 pub use blocks::{ConvBlocks, ConvStored, Strategy};
 pub use depthwise::{DepthwiseCode, SlideCode};
 pub use driver::Conv;
 pub use extras::ConvExtras;
 pub use input::{ConvInput, ConvPart};
-pub use shape::ConvShape;
 pub use weights::{Part, WeightLayout, Weights};
 pub use winograd::{WinogradCode, WinogradTile};

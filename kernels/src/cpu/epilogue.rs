@@ -6,8 +6,8 @@
 
 use super::activation;
 use super::chain::UnaryOp;
-use super::stored::Stored;
 use crate::jit::{Asm, Mask, Mem, Src, Vreg};
+use crate::problem::elements::Stored;
 
 /// A vector of columns among those of a row.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Pooling: the maximum, the mean or the p-norm over windows that slide along one, two or three axes.
 //!
-//! One window over a whole image is a reduction, done by [`reduce`](super::reduce). [`window`] is the geometry of
+//! One window over a whole image is a reduction, done by [`reduce`](super::reduce). [`problem::pool`](crate::problem::pool) is the geometry of
 //! windows, [`emit`] has the code for images with channels last, [`planar`] plain Rust for images with channels first.
 //! [`Pool`] is the driver. The oracle is [`reference::pool`].
 
@@ -8,14 +8,13 @@ pub mod emit;
 mod planar;
 #[cfg(test)]
 mod tests;
-pub mod window;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::problem::pool::{PoolKind, PoolShape, Taps, Window};
 pub use emit::{Collect, PoolArgs, PoolCode};
-pub use window::{PoolKind, PoolShape, Taps, Window};
 
 use super::reduce::{Collapsed, Reduce, Reduction};
 use crate::cpu::precision::to_bf16;

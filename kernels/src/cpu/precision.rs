@@ -11,7 +11,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::amx::{PANEL, STEP, STEP_WORDS};
@@ -19,6 +18,7 @@ use crate::cpu::gemm::panel_vectors;
 use crate::cpu::packed::PackedElement;
 use crate::cpu::peak::Peaks;
 use crate::isa::{Extension, Isa};
+use crate::problem::elements::Elements;
 
 /// The precision that a caller may ask for. Under each, equal inputs give equal results on one machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,26 +32,6 @@ pub enum Precision {
     Int8,
     /// Weights of products known at load as integers of 4 bits, in blocks with a scale each; the rest in `f32`.
     Int4,
-}
-
-/// How packed weights are stored and multiplied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub enum Elements {
-    /// In `f32`.
-    #[default]
-    F32,
-    /// As bf16 pairs that are widened to `f32` in registers: products and sums are those of `f32`.
-    Bf16,
-    /// As bf16 pairs. The other operand is rounded to `bf16` too, and pairs are multiplied and added as
-    /// [`Extension::Bf16`] does: the second product of a pair first, denormals as zeros. AVX-512 only.
-    Bf16Dot,
-    /// As bf16 pairs, padded with zeros to whole AMX steps ([`amx`](crate::cpu::amx)), in panels of its width. The
-    /// other operand is rounded to `bf16` too, except in products of one row, which are those of `Bf16`. AVX-512 with
-    /// [`Extension::Amx`] only.
-    Bf16Tiles,
-    /// As `f16`, row after row, widened to `f32` in registers: products and sums are those of `f32`. For weights that a
-    /// model stores so, which lose nothing.
-    F16,
 }
 
 impl Precision {
@@ -81,25 +61,6 @@ impl Precision {
 }
 
 impl Elements {
-    /// Rows that take the room of one row of 32-bit words.
-    #[must_use]
-    pub const fn rows_of_a_word(self) -> usize {
-        match self {
-            Elements::F32 => 1,
-            Elements::Bf16 | Elements::Bf16Dot | Elements::Bf16Tiles | Elements::F16 => 2,
-        }
-    }
-
-    /// The elements of a product of two computed matrices where a product by weights has these. Rounding both operands
-    /// pays where pairs are multiplied as they are.
-    #[must_use]
-    pub const fn of_computed(self) -> Elements {
-        match self {
-            Elements::Bf16Dot | Elements::Bf16Tiles => self,
-            Elements::F32 | Elements::Bf16 | Elements::F16 => Elements::F32,
-        }
-    }
-
     /// Words of `rows` consecutive rows in each column.
     #[must_use]
     pub const fn words(self, rows: usize) -> usize {

@@ -40,10 +40,11 @@ mod winograd;
 #[cfg(test)]
 mod tests;
 
+pub use crate::problem::quantized::Output;
+pub use crate::problem::quantized::{Terms, WeightSource};
 pub use amx::QuantizedEpilogueCode;
 pub use blocks::QuantizedBlocks;
-pub use driver::{Quantized, Terms};
-pub use epilogue::Output;
+pub use driver::Quantized;
 pub(crate) use tile::FAMILY;
 pub use tile::{Form, QuantizedCode};
-pub use weights::{IntegerSizes, Layout, PackedIntegers, PackedIntegersMut, Steps, WeightSource};
+pub use weights::{IntegerSizes, Layout, PackedIntegers, PackedIntegersMut, Steps};

@@ -2,13 +2,12 @@
 //!
 //! The product of all inputs of all steps with the input weights of all gates is one matrix product, computed first.
 //! Then, for each step of each direction: the product of the state with packed weights, and the gates of every sequence
-//! in one call of emitted code. Two directions are two tasks. [`shape`] describes a layer, [`emit`] has the gates,
+//! in one call of emitted code. Two directions are two tasks. [`problem::recurrent`](crate::problem::recurrent) describes a layer, [`emit`] has the gates,
 //! [`plain`] does the same in Rust, and [`step`] has both as one. The oracle is [`reference::recurrent`](crate::reference::recurrent). Products are
 //! of the layer's [`Elements`](crate::cpu::Elements); states and gates are `f32`.
 
 pub mod emit;
 mod plain;
-pub mod shape;
 pub mod step;
 #[cfg(test)]
 mod tests;
@@ -17,8 +16,8 @@ use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
+pub use crate::problem::recurrent::{Activation, Cell, Direction, Outputs, RecurrentShape};
 pub use emit::{GateArgs, GateCode, Gates};
-pub use shape::{Activation, Cell, Direction, Outputs, RecurrentShape};
 use step::Step;
 pub use step::{LstmForm, LstmStep, LstmSums};
 

@@ -2,11 +2,10 @@
 //!
 //! [`geometry`] turns axes into steps over arrays `[outer, reduce, inner]`; [`Reduce`] is the driver, which splits each
 //! step between threads. A step whose `inner` is 1 folds rows, the others fold columns; [`emit`] has the instructions
-//! of both, [`pass`] says what a fold is. The oracle is [`reference::reduce`]. Depends on no ONNX axes or types.
+//! of both, [`problem::reduce`](crate::problem::reduce) says what a fold is. The oracle is [`reference::reduce`]. Depends on no ONNX axes or types.
 
 pub mod emit;
 pub mod geometry;
-pub mod pass;
 #[cfg(test)]
 mod tests;
 
@@ -14,10 +13,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub use crate::problem::reduce::{Fold, Map, Pass, PostOp, Reduction};
 pub use emit::{Order, ReduceArgs, ReduceCode, ReduceKernel};
 pub use geometry::Collapsed;
 use geometry::{LINE, Step};
-pub use pass::{Fold, Map, Pass, PostOp, Reduction};
 
 use super::softmax::{Form, SoftmaxArgs, SoftmaxCode, SoftmaxKernel};
 use crate::cpu::{CodeKey, CodeSource};

@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 
 pub use emit::{Form, SoftmaxArgs, SoftmaxCode, SoftmaxKernel};
 
-use crate::cpu::description::sizes;
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::memory;
 use crate::parallel::{Disjoint, InPlaceInput, Parallel, part};
+use crate::problem::description::sizes;
 use crate::reference;
 
 pub(crate) const FAMILY: &str = "softmax";

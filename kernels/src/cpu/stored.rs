@@ -1,33 +1,12 @@
 //! Element types of activations in memory between kernels: `f32`, or rounded to `bf16`. Arithmetic on either is in
 //! `f32`.
 
-use kiln_key::Mutate;
-use serde::{Deserialize, Serialize};
-
 use super::precision::{from_bf16, to_bf16};
 use crate::isa::Extension;
 use crate::jit::{Asm, Gpr, Mask, Mem, Vreg};
-
-/// The element type of activations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub enum Stored {
-    /// `f32`, as computed.
-    #[default]
-    F32,
-    /// Rounded to the nearest `bf16`, ties to even, denormals to zero.
-    Bf16,
-}
+use crate::problem::elements::Stored;
 
 impl Stored {
-    /// Bytes of an element.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Stored::F32 => 4,
-            Stored::Bf16 => 2,
-        }
-    }
-
     /// An address of an element of this type, or a distance in bytes, as that of the same element of another type where
     /// both start at 0.
     pub(crate) const fn rescale(self, bytes: usize, to: Stored) -> usize {

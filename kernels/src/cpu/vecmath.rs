@@ -37,9 +37,9 @@ mod tests;
 use crate::jit::asm::{Predicate, Src};
 use crate::jit::{Asm, Mask, Vreg};
 
+pub use crate::problem::functions::UnaryOp;
 pub use binary::{binary_temps, emit_binary, emit_select, emits_binary};
 pub use exp::EXP_NONPOSITIVE_TEMPS;
-pub use functions::UnaryOp;
 pub(crate) use interleaved::{Copies, Interleaved};
 
 /// The mask number ([`Asm::mask`]) that emitted functions destroy on AVX-512: the last, k7.

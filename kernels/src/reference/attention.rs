@@ -2,7 +2,7 @@
 
 use kiln_key::F32Bits;
 
-use crate::cpu::attention::{AttentionShape, Operands, Strides};
+use crate::problem::attention::{AttentionShape, Operands, Strides};
 
 /// Writes attention of that shape to `output`. Elements between its rows stay as they are.
 pub fn attention(shape: &AttentionShape, operands: &Operands<'_>, output: &mut [f32]) {

@@ -1,11 +1,10 @@
 //! The plain form of block-quantised weights: dequantised one by one, as ONNX defines it, (code - zero point) * scale.
 
-use crate::cpu::blockwise::{BlockPanels, BlockSource, CodeBytes, ZeroPoints};
+use crate::problem::blockwise::{BlockFormat, BlockSource, CodeBytes, ZeroPoints};
 
 /// The weights as a row-major matrix, `k` by `n`.
 #[must_use]
-pub fn weights(panels: &BlockPanels, source: &BlockSource<'_>) -> Vec<f32> {
-    let BlockPanels { k, n, format, .. } = *panels;
+pub fn weights(k: usize, n: usize, format: BlockFormat, source: &BlockSource<'_>) -> Vec<f32> {
     let (bits, middle) = (format.codes.bits(), format.codes.middle());
     let code = |inner: usize, column: usize| match source.codes {
         CodeBytes::Packed { bytes, stride } => {

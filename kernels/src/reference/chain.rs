@@ -1,15 +1,15 @@
 //! Element-wise chains in plain Rust: each function by its definition, which for functions of one element is in their
-//! row ([`functions`](crate::cpu::vecmath::functions)); programs run block by block.
+//! row ([`functions`](crate::problem::functions)); programs run block by block.
 //!
 //! Transcendental functions are computed in `f64` and rounded once, so that a result is within half an ulp of the true
-//! one (except for `erf`, see [`functions`](super::functions)), and emitted functions are compared with it. NaN and
+//! one (except for `erf`, see [`functions`](crate::problem::functions)), and emitted functions are compared with it. NaN and
 //! infinities give what the formulas give.
 
 #[cfg(test)]
 mod tests;
 
-use super::functions::flag;
-use crate::cpu::chain::{BinaryOp, Program, Step, UnaryOp};
+use crate::problem::chain::{BinaryOp, Program, Step, UnaryOp};
+use crate::problem::functions::flag;
 
 /// Elements that go through all steps of a program before the next block: a value is then one KiB.
 pub const BLOCK: usize = 256;

@@ -1,7 +1,7 @@
 //! The plain form of convolution and transposed convolution: one multiply-add at a time over channels-last tensors,
 //! sums in `f64`. Weights are in ONNX's layout, unpacked.
 
-use crate::cpu::conv::ConvShape;
+use crate::problem::conv::ConvShape;
 
 /// The output of the convolution, without bias.
 #[must_use]

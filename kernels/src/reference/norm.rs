@@ -1,6 +1,6 @@
 //! The plain form of normalisations: one element at a time, moments in `f64`, rounded once.
 
-use crate::cpu::norm::{Channels, Local, Moments};
+use crate::problem::norm::{Channels, Local, Moments};
 
 /// Mean and reciprocal standard deviation of some elements. If not centred, the mean is zero and the deviation the root
 /// of the mean square.

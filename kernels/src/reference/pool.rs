@@ -1,10 +1,10 @@
 //! The plain form of pooling: window by window, tap by tap, sums in double precision.
 //!
-//! The oracle of the tests of [`cpu::pool`](crate::cpu::pool), and the implementation for levels without JIT, element
+//! The oracle of the tests of pooling, and the implementation for levels without JIT, element
 //! types without code, and the second output of MaxPool.
 
-use crate::cpu::pool::{PoolKind, PoolShape, Taps};
 use crate::parallel::{Parallel, Serial};
+use crate::problem::pool::{PoolKind, PoolShape, Taps};
 
 /// An element that can be pooled: all its values are exact in double precision.
 pub trait PoolElement: Copy + Send + Sync {

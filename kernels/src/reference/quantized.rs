@@ -1,7 +1,7 @@
-//! The plain form of quantised convolution, the oracle of [`cpu::quantized`](crate::cpu::quantized).
+//! The plain form of quantised convolution, the oracle of its kernels.
 
-use crate::cpu::conv::ConvShape;
-use crate::cpu::quantized::{Output, Terms, WeightSource};
+use crate::problem::conv::ConvShape;
+use crate::problem::quantized::{Output, Terms, WeightSource};
 
 /// Convolves `x` (channels last, padded with zero points); returns the bytes of the output's elements.
 ///

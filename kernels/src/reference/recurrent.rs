@@ -1,9 +1,10 @@
 //! The plain form of recurrent layers: step by step, gate by gate, products in double precision.
 //!
-//! The oracle of the tests of [`cpu::recurrent`](crate::cpu::recurrent).
+//! The oracle of the tests of recurrent kernels.
 
 use super::chain::unary;
-use crate::cpu::recurrent::{Activation, Cell, Outputs, RecurrentShape};
+use crate::problem::functions::UnaryOp;
+use crate::problem::recurrent::{Activation, Cell, Outputs, RecurrentShape};
 
 /// Inputs as ONNX stores them, with all directions.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +34,7 @@ pub fn activate(activation: Activation, clip: Option<f32>, value: f32) -> f32 {
     match activation {
         Activation::Unary(op) => unary(op, value),
         Activation::Affine { alpha, beta } => alpha.get() * value + beta.get(),
-        Activation::ScaledTanh { alpha, beta } => {
-            alpha.get() * unary(crate::cpu::chain::UnaryOp::Tanh, beta.get() * value)
-        }
+        Activation::ScaledTanh { alpha, beta } => alpha.get() * unary(UnaryOp::Tanh, beta.get() * value),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The plain form of reductions: one element at a time, in `f64`, rounded once.
 
-use crate::cpu::reduce::{Fold, Map, Pass, PostOp};
+use crate::problem::reduce::{Fold, Map, Pass, PostOp};
 
 /// Columns that are folded together, so that rows are read in order.
 const COLUMNS: usize = 64;

@@ -1,6 +1,6 @@
 //! The plain form of a transposition: any rank, any element, one element at a time.
 //!
-//! The oracle of the tests of [`cpu::transpose`](crate::cpu::transpose), and the implementation for elements that are
+//! The oracle of the tests of transposition, and the implementation for elements that are
 //! not plain bytes.
 
 /// Writes `input`, of dimensions `shape`, to `output` with its axes in the order `perm`: axis `i` of the output is axis

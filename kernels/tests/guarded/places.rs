@@ -1,8 +1,8 @@
 //! Families that touch each element by itself: chains of element-wise functions, and transposition.
 
-use kiln_kernels::cpu::chain::program::{MAX_INPUTS, Program, Step, Storage};
 use kiln_kernels::cpu::chain::{BinaryOp, Builder, Chain, ChainPlan, Geometry, MAX_UNROLL, Operand, Target, UnaryOp};
 use kiln_kernels::cpu::transpose::{Collapsed, Method, Transpose};
+use kiln_kernels::problem::chain::{MAX_INPUTS, Program, Step, Storage};
 use kiln_kernels::{EmitEach, Isa, KernelError, reference};
 
 use super::draw::Draw;

@@ -39,7 +39,7 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     panels.pack(&source, &mut weights).unwrap();
     weights.open();
     let (left, bias) = (draw.integers(m * k), draw.integers(n));
-    let numbers = reference::blockwise::weights(&panels, &source);
+    let numbers = reference::blockwise::weights(k, n, shape.format, &source);
     let mut want = reference::gemm::matmul(m, n, k, &left, &numbers);
     want.iter_mut().enumerate().for_each(|(at, sum)| *sum += if shape.bias { bias[at % n] } else { 0.0 });
     let picked = BlockProductBlocks::pick(isa, Extensions::default(), &shape, threads);

@@ -3,8 +3,8 @@
 //! Both the operators and the pass that fuses chains ask here, so that a node fused or alone computes the same. Element
 //! types other than `f32` and `bool` are not known here.
 
-use kiln_kernels::cpu::chain::program::MAX_INPUTS;
 use kiln_kernels::cpu::chain::{BinaryOp, Bits, Builder, Program, Step, Storage, UnaryOp};
+use kiln_kernels::problem::chain::MAX_INPUTS;
 
 use super::attributes::Attributes;
 use crate::graph::ir::NodeDesc;

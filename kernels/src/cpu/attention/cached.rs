@@ -3,10 +3,10 @@
 //! sum of a softmax starts.
 
 use super::held::Cells;
-use super::shape::{AttentionShape, KeyRange, Strides};
 use super::{Attention, FAMILY, Operands};
 use crate::error::{KernelError, Result};
 use crate::parallel::Parallel;
+use crate::problem::attention::{AttentionShape, KeyRange, Strides};
 
 /// A cache, and what the queries of a run see of it. Keys and values have the same layout; distances are in rows.
 #[derive(Clone, Copy, Debug)]

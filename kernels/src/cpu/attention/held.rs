@@ -5,10 +5,10 @@ use std::ops::Range;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
-use super::shape::Held;
 use crate::cpu::halves;
 use crate::cpu::multiversion::multiversion;
 use crate::isa::Isa;
+use crate::problem::attention::Held;
 
 /// The rows of keys or of values of a cache, dense where they are not `f32`.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,9 @@
 
 use super::emit::STATE;
 use super::paired::whole_rows;
-use super::shape::{AttentionBlocks, AttentionShape, KeyRange};
+use super::shape::AttentionBlocks;
 use crate::cpu::amx::PANEL;
+use crate::problem::attention::{AttentionShape, KeyRange};
 
 /// Offsets of the parts of a task's scratch, in elements.
 #[derive(Clone, Copy, Debug)]

@@ -3,10 +3,10 @@
 use super::shape::LEAST_DOT_QUERIES;
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
-use crate::cpu::description::count;
 use crate::cpu::precision::{from_bf16, to_bf16};
 use crate::cpu::{Elements, EmitEach};
 use crate::parallel::Serial;
+use crate::problem::description::count;
 use crate::reference::attention as reference;
 
 /// Uniform in -1..1, the same for the same seed.

@@ -16,11 +16,11 @@
 //! The rows of a tile of AMX have the same heads. In each block their words lie row after row, and the last block has as
 //! many as the others: zeros where the reduction has ended.
 
-use super::format::ZeroPoints;
 use super::layout::BlockPanels;
 use super::products::Products;
 use crate::cpu::multiversion::multiversion;
 use crate::isa::Isa;
+use crate::problem::blockwise::ZeroPoints;
 
 /// The largest byte.
 const MOST: f32 = 127.0;

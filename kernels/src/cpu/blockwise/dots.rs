@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use super::FAMILY;
 use super::bytes::ByteRows;
-use super::format::{BlockFormat, Codes, ZeroPoints};
 use super::layout::BlockPanels;
 use super::products::Products;
 use super::streams::{AHEAD, AHEAD_OF_ONE, Streams, WORDS};
@@ -24,6 +23,7 @@ use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
+use crate::problem::blockwise::{BlockFormat, Codes, ZeroPoints};
 
 /// Rows that are multiplied side by side at most.
 const MOST_ROWS: usize = 6;

@@ -13,13 +13,11 @@ use super::amx::{Amx, AmxOperands};
 use super::bytes::ByteRows;
 use super::dots::{DotOperands, Dots};
 use super::expand::Expand;
-use super::format::{BlockFormat, ZeroPoints};
 use super::layout::BlockPanels;
 use super::products::{MatrixRows, Products};
 use super::row::{Row, RowOperands};
 use super::streams::STREAMS;
 use crate::cpu::CodeSource;
-use crate::cpu::description::{count, sizes};
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::gemm::tile::{LeftRows, RightColumns, TileArgs, TileCode};
@@ -29,6 +27,8 @@ use crate::error::{KernelError, Result};
 use crate::isa::{Extensions, Isa};
 use crate::jit::Given;
 use crate::parallel::{Disjoint, Parallel, for_each_chunk};
+use crate::problem::blockwise::{BlockFormat, ZeroPoints};
+use crate::problem::description::{count, sizes};
 
 /// Most rows whose products read codes: for more of them, numbers are stored and loaded in less time than they are made
 /// again for each row.

@@ -4,12 +4,13 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::FAMILY;
-use super::format::{BlockFormat, Codes, Decoder, ENTRIES, ZeroPoints};
+use super::decoder::Decoder;
 use super::layout::BlockPanels;
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
+use crate::problem::blockwise::{BlockFormat, Codes, ENTRIES, ZeroPoints};
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]

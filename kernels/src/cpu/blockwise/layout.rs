@@ -10,8 +10,8 @@
 //! words of as many columns. The last block may have fewer words; what a word has beyond the reduction is unused.
 
 use super::FAMILY;
-use super::format::{BlockFormat, ZeroPoints};
 use crate::error::{KernelError, Result};
+use crate::problem::blockwise::{BlockFormat, BlockSource, CodeBytes, Offsets, ZeroPoints};
 
 /// Sizes of packed block-quantised weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,51 +24,6 @@ pub struct BlockPanels {
     pub width: usize,
     /// How they are quantised.
     pub format: BlockFormat,
-}
-
-/// The codes of weights before they are packed.
-#[derive(Clone, Copy, Debug)]
-pub enum CodeBytes<'a> {
-    /// Column after column, each `stride` bytes, several codes a byte, the first of the reduction in the lowest bits.
-    Packed {
-        /// The bytes.
-        bytes: &'a [u8],
-        /// From a column to the next, in bytes.
-        stride: usize,
-    },
-    /// A byte for each code.
-    Apart {
-        /// The bytes.
-        bytes: &'a [u8],
-        /// Where they are.
-        at: Offsets,
-    },
-}
-
-/// Distances in elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offsets {
-    /// From an element or block of the reduction to the next.
-    pub inner: usize,
-    /// From a column to the next.
-    pub column: usize,
-}
-
-/// Block-quantised weights before they are packed.
-#[derive(Clone, Copy, Debug)]
-pub struct BlockSource<'a> {
-    /// The codes.
-    pub codes: CodeBytes<'a>,
-    /// Whether codes that are integers are signed.
-    pub signed: bool,
-    /// A scale for each block.
-    pub scales: &'a [f32],
-    /// A zero point for each block, as a byte, where the format has these: of signed integers, plus the middle.
-    pub zero_bytes: &'a [u8],
-    /// A zero point for each block, where the format has them in `f32`.
-    pub zeros: &'a [f32],
-    /// Where scales and zero points are.
-    pub at: Offsets,
 }
 
 impl Offsets {

@@ -3,8 +3,8 @@
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::format::{BlockFormat, Codes};
 use crate::isa::{Extension, Extensions, Isa};
+use crate::problem::blockwise::{BlockFormat, Codes};
 
 /// Bytes of a row in a step of AMX.
 const STEP_BYTES: usize = 64;
@@ -106,8 +106,8 @@ impl Products {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::ZeroPoints;
     use super::*;
+    use crate::problem::blockwise::ZeroPoints;
 
     #[test]
     fn many_rows_are_multiplied_on_amx_where_blocks_are_steps() {

@@ -1,9 +1,9 @@
 //! Panels that are read side by side: how many, and where what belongs to a vector of columns is.
 
-use super::format::ZeroPoints;
 use super::layout::BlockPanels;
 use crate::isa::Isa;
 use crate::jit::{Asm, Gpr, Mem, Vreg};
+use crate::problem::blockwise::ZeroPoints;
 
 /// Panels that are read side by side at most.
 pub(super) const STREAMS: usize = 4;

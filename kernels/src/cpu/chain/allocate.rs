@@ -8,8 +8,8 @@
 use smallvec::SmallVec;
 
 use super::geometry::Lane;
-use super::program::{BinaryOp, Program, Step};
 use crate::cpu::vecmath;
+use crate::problem::chain::{BinaryOp, Program, Step};
 
 /// The location that a step reads a value from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::program::{BinaryOp, Bits, MAX_INPUTS, MAX_STEPS, Program, Step, Storage, UnaryOp};
+use crate::problem::chain::{BinaryOp, Bits, MAX_INPUTS, MAX_STEPS, Program, Step, Storage, UnaryOp};
 
 /// Builds a program step by step; every call returns the number of the value that it adds.
 #[derive(Clone, Debug)]

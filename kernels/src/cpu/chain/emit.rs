@@ -11,12 +11,12 @@ use smallvec::SmallVec;
 
 use super::allocate::{Body, Place, Planned, plan};
 use super::geometry::{Geometry, Lane};
-use super::program::{MAX_INPUTS, Program, Step};
 use crate::cpu::vecmath::{Copies, Interleaved, emit_binary, emit_select, emit_unary_interleaved};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::asm::Src;
 use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg};
+use crate::problem::chain::{MAX_INPUTS, Program, Step};
 
 /// What determines the instructions of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]

@@ -9,7 +9,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use super::program::{BinaryOp, Bits, Program, Step, UnaryOp};
+use crate::problem::chain::{BinaryOp, Bits, Program, Step, UnaryOp};
 
 /// Rewriting adds steps before it drops dead ones. A program whose draft gets longer than this is left as it is.
 const MOST_DRAFT_STEPS: usize = 220;

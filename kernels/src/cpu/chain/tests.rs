@@ -1,10 +1,10 @@
 //! Chains of many forms at every level against the definitions, with NaN and canaries around all buffers.
 
-use super::program::{MAX_INPUTS, MAX_STEPS};
 use super::*;
 use crate::EmitEach;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::parallel::Serial;
+use crate::problem::chain::{MAX_INPUTS, MAX_STEPS};
 
 /// Numbers that exercise signs, halves and magnitudes without overflow.
 fn numbers(count: usize, seed: u32) -> Vec<f32> {

@@ -27,7 +27,7 @@ use self::order::{Step, steps};
 use super::blocks::{ConvBlocks, ConvStored};
 use super::extras::EpilogueOperands;
 use super::input::{self, ConvPart};
-use super::shape::{ConvShape, Phase};
+use super::shape::Phase;
 use super::weights::Weights;
 use crate::cpu::amx::prefetch::{LINE, PrefetchLines, Share};
 use crate::cpu::amx::{
@@ -44,6 +44,7 @@ use crate::isa::Isa;
 use crate::jit::Given;
 use crate::memory::Collect;
 use crate::parallel::{Disjoint, Parallel, Serial};
+use crate::problem::conv::ConvShape;
 
 /// Tile rows by panels whose sums wait for their epilogue: 16 KiB of sums, which stay in L1 beside the operands.
 const SUMS: usize = 8;

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::weights::WeightLayout;
 use super::winograd::WinogradTile;
-use crate::cpu::description::sizes;
 use crate::cpu::{Elements, Stored};
 use crate::isa::Isa;
+use crate::problem::description::sizes;
 
 /// How a convolution is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,14 +6,14 @@
 
 use super::blocks::{ConvBlocks, Strategy};
 use super::model::FEW_CHANNELS;
-use super::shape::ConvShape;
 use super::winograd::{Grid, cost};
 use crate::cpu::Elements;
 use crate::cpu::amx::TILE_ROWS;
-use crate::cpu::description::count;
 use crate::cpu::gemm::most_rows;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
+use crate::problem::conv::ConvShape;
+use crate::problem::description::count;
 
 impl ConvBlocks {
     /// At most `most` different ways, each of which a driver takes for that shape: the cost model's pick first, then

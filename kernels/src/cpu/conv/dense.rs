@@ -21,10 +21,9 @@ use smallvec::SmallVec;
 use self::cut::{Cut, Part};
 use super::blocks::{ConvBlocks, ConvStored, Strategy};
 use super::extras::EpilogueOperands;
-use super::shape::{ConvShape, Phase};
+use super::shape::Phase;
 use super::table::{Field, MOST_POINTERS, Tables};
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::description::count;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::rows::{Run, part};
@@ -35,6 +34,8 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::memory;
 use crate::parallel::{Disjoint, Parallel, for_each_chunk};
+use crate::problem::conv::ConvShape;
+use crate::problem::description::count;
 
 /// Words that a task converts from `f32` at a time: what it reads and writes stays in L1.
 const CONVERTED: usize = 2048;

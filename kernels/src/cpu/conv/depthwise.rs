@@ -20,7 +20,6 @@ pub use self::slide::SlideCode;
 use self::slide::{Group, Slide};
 use super::blocks::ConvBlocks;
 use super::extras::EpilogueOperands;
-use super::shape::ConvShape;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::Tiles;
@@ -31,6 +30,7 @@ use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Code, Extents};
 use crate::memory;
 use crate::parallel::{Disjoint, Parallel};
+use crate::problem::conv::ConvShape;
 
 /// Taps from on which a position takes some microseconds, and the request's end is asked for between positions.
 const LARGE_WINDOW: usize = 1 << 10;

@@ -9,7 +9,6 @@ use super::depthwise::Depthwise;
 use super::extras::{ConvExtras, EpilogueOperands};
 use super::input::{self, ConvInput, ConvPart, bounds};
 use super::lines::{self, Lines};
-use super::shape::ConvShape;
 use super::weights::WeightLayout;
 use super::winograd::{self, Winograd};
 use crate::cpu::activation;
@@ -20,6 +19,7 @@ use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::Parallel;
+use crate::problem::conv::ConvShape;
 
 impl ConvBlocks {
     /// Whether a driver can take these blocks for that shape and level.

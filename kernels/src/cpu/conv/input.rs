@@ -1,8 +1,8 @@
 //! What a convolution reads: one tensor, or several whose channels follow each other, as if they had been joined.
 
-use super::shape::ConvShape;
 use crate::cpu::{Activations, Stored};
 use crate::error::{KernelError, Result};
+use crate::problem::conv::ConvShape;
 
 /// A convolution's input, channels last.
 #[derive(Clone, Copy, Debug)]

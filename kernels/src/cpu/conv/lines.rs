@@ -13,7 +13,6 @@ use smallvec::SmallVec;
 
 use super::blocks::{ConvBlocks, ConvStored};
 use super::extras::EpilogueOperands;
-use super::shape::ConvShape;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::most_rows;
@@ -24,6 +23,7 @@ use crate::cpu::{ActivationsMut, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Disjoint, Parallel};
+use crate::problem::conv::ConvShape;
 
 /// A convolution on copied lines.
 #[derive(Clone, Debug)]

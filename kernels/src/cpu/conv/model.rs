@@ -4,18 +4,18 @@ use super::amx::band;
 use super::blocks::{ConvBlocks, Strategy};
 use super::depthwise::slide;
 use super::lines;
-use super::shape::ConvShape;
 use super::weights::WeightLayout;
 use super::winograd::{WinogradTile, cost, suits};
 use crate::cpu::Elements;
 use crate::cpu::amx::{PANEL, TILE_ROWS};
-use crate::cpu::description::count;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::most_rows;
 use crate::cpu::gemm::rows::part;
 use crate::cpu::machine::Speeds;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
+use crate::problem::conv::ConvShape;
+use crate::problem::description::count;
 
 /// Channels below which a whole line of the window is one tap: the few elements of a single position would not pay for
 /// loading its pointers.

@@ -11,13 +11,14 @@
 use std::ops::Range;
 
 use super::input::bounds;
-use super::shape::{ConvShape, MOST_PHASES, class_taps};
+use super::shape::{MOST_PHASES, class_taps};
 use crate::cpu::amx::PANEL;
 use crate::cpu::gemm::{Panels, Source, panel_vectors};
 use crate::cpu::{Elements, PackedWeightsMut};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::memory::{self, Collect};
+use crate::problem::conv::ConvShape;
 
 /// Sizes of convolution weights as the model has them: `[filters, channels / groups, kernel...]`, or transposed
 /// `[channels, filters / groups, kernel...]`.

@@ -42,7 +42,6 @@ use self::stages::{Part, cuts};
 use super::blocks::{ConvBlocks, ConvStored};
 use super::extras::EpilogueOperands;
 use super::input::ConvPart;
-use super::shape::ConvShape;
 use crate::cpu::chain::UnaryOp;
 use crate::cpu::gemm::micro_kernel::MicroKernel;
 use crate::cpu::gemm::rows::part;
@@ -53,6 +52,7 @@ use crate::error::Result;
 use crate::isa::Isa;
 use crate::memory;
 use crate::parallel::{Disjoint, Parallel};
+use crate::problem::conv::ConvShape;
 
 /// A Winograd convolution.
 #[derive(Clone, Debug)]

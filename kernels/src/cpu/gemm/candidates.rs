@@ -8,8 +8,8 @@ use super::model::tile_rows;
 use super::tile_size::MOST_VECTORS;
 use crate::cpu::Elements;
 use crate::cpu::amx::STEP;
-use crate::cpu::description::count;
 use crate::isa::Isa;
+use crate::problem::description::count;
 
 /// Shortest part of a reduction that is worth storing sums for.
 const SHORT_REDUCTION: usize = 128;

@@ -23,12 +23,12 @@ use super::tile_size::most_rows;
 use super::widen::Widen;
 use crate::cpu::activation;
 use crate::cpu::chain::UnaryOp;
-use crate::cpu::description::sizes;
 use crate::cpu::{Activations, ActivationsMut, CodeSource, Elements, PackedWeights};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::{Disjoint, Parallel, for_each_chunk};
+use crate::problem::description::sizes;
 
 use self::amx::{AmxBuffers, AmxKernels};
 use self::shape::Place;

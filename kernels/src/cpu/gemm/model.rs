@@ -9,9 +9,9 @@ use super::reduction::UNROLL;
 use super::tile_size::{most_rows, panel_vectors};
 use crate::cpu::Elements;
 use crate::cpu::amx::{TALLEST, TILE_ROWS};
-use crate::cpu::description::count;
 use crate::cpu::machine::{Caches, Speeds};
 use crate::isa::Isa;
+use crate::problem::description::count;
 
 /// The most bytes of L2 that blocks are made for. On a processor with 2 MiB, blocks for all of them were no faster.
 const MOST_OF_L2: usize = 1 << 20;

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::emit::{RowNormArgs, RowNormCode};
 use super::{Moments, bounds, unsupported};
-use crate::cpu::description::sizes;
 use crate::cpu::{ActivationsMut, CodeKey, CodeSource, Stored};
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::memory;
 use crate::parallel::{Disjoint, InPlaceInput, Parallel, part};
+use crate::problem::description::sizes;
 use crate::reference;
 
 /// Rows, and what is done to each.

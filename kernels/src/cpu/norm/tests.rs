@@ -1,5 +1,7 @@
 //! Normalisations at every level against the references, with canaries around the output and NaN around the input.
 
+use kiln_key::F32Bits;
+
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels};
 use crate::cpu::precision::to_bf16;

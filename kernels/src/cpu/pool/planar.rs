@@ -6,11 +6,11 @@
 
 use std::ops::Range;
 
-use super::window::{PoolKind, PoolShape, Taps, Window};
 use crate::Isa;
 use crate::cpu::multiversion::multiversion;
 use crate::memory::{self, Collect};
 use crate::parallel::{Parallel, for_each_chunk};
+use crate::problem::pool::{PoolKind, PoolShape, Taps, Window};
 
 /// Most taps of a row that are folded without a check whether they are used: the check costs as much as a few of them.
 const LONG: usize = 16;

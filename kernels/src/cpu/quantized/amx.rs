@@ -21,7 +21,6 @@ pub use self::epilogue::QuantizedEpilogueCode;
 use self::im2col::Im2col;
 use super::blocks::QuantizedBlocks;
 use super::bytes::Added;
-use super::epilogue::Output;
 use super::operands::Operands;
 use super::tile::Form;
 use super::weights::Panelling;
@@ -41,6 +40,7 @@ use crate::isa::Isa;
 use crate::jit::Given;
 use crate::memory::Collect;
 use crate::parallel::{Disjoint, Parallel};
+use crate::problem::quantized::Output;
 
 /// Tile rows by panels whose sums wait for their epilogue: 8 KiB of sums, which stay in L1 beside the operands. 32 KiB
 /// took up to 1.06 times as long.

@@ -6,6 +6,8 @@
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
+pub use crate::problem::quantized::{Plus, Rounding};
+
 use super::epilogue::nearest_even;
 use crate::cpu::multiversion::multiversion;
 use crate::cpu::pool::{PoolShape, Window};
@@ -41,21 +43,6 @@ pub enum Added {
     First,
 }
 
-/// A tensor of bytes that is added to a product's rounded result. Both, and their sum, are of one type.
-#[derive(Clone, Copy, Debug)]
-pub struct Plus<'a> {
-    /// Its bytes, as many as the result's.
-    pub data: &'a [u8],
-    /// Its zero point, and its scale over the sum's.
-    pub zero: i32,
-    /// See `zero`.
-    pub scale: f64,
-    /// The product's scale over the sum's.
-    pub own_scale: f64,
-    /// How the sum is rounded.
-    pub rounding: Rounding,
-}
-
 impl<'a> Plus<'a> {
     /// The product's own bytes as an operand.
     fn own<'b>(&self, data: &'b [u8], zero: i32) -> Addend<'b> {
@@ -80,19 +67,6 @@ pub(super) struct PlusTerms {
     pub(super) scales: [f32; 2],
     pub(super) shift: f32,
     pub(super) rounding: Rounding,
-}
-
-/// Rounding of a real number, in units of the result's scale, to a byte.
-#[derive(Clone, Copy, Debug)]
-pub struct Rounding {
-    /// Whether the result's bytes are signed.
-    pub signed: bool,
-    /// Its zero point.
-    pub zero: i32,
-    /// Lower bound before rounding.
-    pub low: f32,
-    /// Upper bound before rounding.
-    pub high: f32,
 }
 
 impl Rounding {

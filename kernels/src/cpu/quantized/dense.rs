@@ -8,7 +8,6 @@
 use std::ops::Range;
 
 use super::blocks::QuantizedBlocks;
-use super::epilogue::Output;
 use super::micro_kernel::MicroKernel;
 use super::operands::{LINE, Operands};
 use super::prepare;
@@ -17,13 +16,14 @@ use super::weights::{Layout, Panelling};
 use crate::cpu::CodeSource;
 use crate::cpu::conv::ConvShape;
 use crate::cpu::conv::table::{Field, MOST_POINTERS, Tables};
-use crate::cpu::description::count;
 use crate::cpu::gemm::Tiles;
 use crate::cpu::gemm::rows::part;
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::{Disjoint, Parallel};
+use crate::problem::description::count;
+use crate::problem::quantized::Output;
 
 /// A dense product.
 #[derive(Clone, Debug)]

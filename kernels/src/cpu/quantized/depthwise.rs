@@ -7,7 +7,6 @@
 
 use super::blocks::QuantizedBlocks;
 use super::dense::{Edge, Strip};
-use super::epilogue::Output;
 use super::micro_kernel::MicroKernel;
 use super::operands::{LINE, Operands};
 use super::prepare;
@@ -20,6 +19,7 @@ use crate::cpu::gemm::rows::part;
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Disjoint, Parallel};
+use crate::problem::quantized::Output;
 
 /// A quantised depthwise convolution.
 #[derive(Clone, Debug)]

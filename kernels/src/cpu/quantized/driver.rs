@@ -5,10 +5,10 @@
 
 use super::amx::{self, Amx};
 use super::blocks::QuantizedBlocks;
-use super::bytes::{Added, Plus, add_to};
+use super::bytes::{Added, add_to};
 use super::dense::Dense;
 use super::depthwise::Channels;
-use super::epilogue::{Epilogue, Output};
+use super::epilogue::Epilogue;
 use super::operands::{LINE, Operands};
 use super::tile::{FAMILY, Form};
 use super::weights::{IntegerSizes, Layout, PackedIntegers, Steps};
@@ -19,29 +19,8 @@ use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::Given;
 use crate::parallel::Parallel;
-
-/// Operands of one run besides the tensors: the model may compute them.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
-    /// Whether left-hand bytes are signed.
-    pub signed: bool,
-    /// The left-hand zero point.
-    pub left_zero: i32,
-    /// Added to the sums of each filter.
-    pub bias: Option<&'a [i32]>,
-    /// Factor of the sums: one for all or one for each filter. Sums that are stored have none.
-    pub scale: &'a [f32],
-    /// Added to the scaled sums of each filter.
-    pub shift: Option<&'a [f32]>,
-    /// Lower bound of the result; of bytes, before they are rounded and the zero point is added.
-    pub low: f32,
-    /// Upper bound.
-    pub high: f32,
-    /// The output's zero point.
-    pub zero: i32,
-    /// Residual, added to the rounded output, if [`Quantized::new`] was told so.
-    pub plus: Option<Plus<'a>>,
-}
+use crate::problem::quantized::Output;
+use crate::problem::quantized::Terms;
 
 /// A product or convolution that is ready to run.
 #[derive(Clone, Debug)]

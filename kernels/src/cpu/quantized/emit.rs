@@ -4,12 +4,13 @@
 //! over taps and groups ([`reduction`](crate::cpu::gemm::reduction)), and applies the epilogue, all in registers. What
 //! leads from tile to tile is common.
 
-use super::epilogue::{Output, Rounding, scaled};
+use super::epilogue::{Rounding, scaled};
 use super::tile::{FAMILY, Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
 use crate::cpu::epilogue::{self, Column, Operand, Stage};
 use crate::cpu::gemm::reduction::{AT, B, Fields, ROWS, Reduction, TABLE, TAPS, fields};
 use crate::error::{KernelError, Result};
 use crate::jit::{Asm, Cond, Gpr, JoinedRow, Label, Mem, Vreg, arg};
+use crate::problem::quantized::Output;
 
 // Outside the reduction the row pointers' registers are free.
 const T0: Gpr = Gpr::RAX;

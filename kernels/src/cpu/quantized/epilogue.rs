@@ -1,45 +1,9 @@
-//! The epilogue of integer sums: what there is, its stages in emitted code, and the same operations in Rust in the same
+//! The epilogue of integer sums: its stages in emitted code, and the same operations in Rust in the same
 //! order, so that all levels agree bit by bit.
-
-use kiln_key::Mutate;
-use serde::{Deserialize, Serialize};
 
 use crate::cpu::epilogue::{Nan, Operand, Stage};
 use crate::jit::{Asm, Mask, Mem, Vreg};
-
-/// What the epilogue makes of a sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
-pub enum Output {
-    /// None: 32-bit integers.
-    Sums,
-    /// Scaled, shifted, clamped: `f32`.
-    Floats,
-    /// Scaled, shifted, clamped, rounded to even, plus the zero point: unsigned bytes.
-    Unsigned,
-    /// As [`Output::Unsigned`], to signed bytes.
-    Signed,
-}
-
-impl Output {
-    /// Bytes of an element.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Output::Sums | Output::Floats => 4,
-            Output::Unsigned | Output::Signed => 1,
-        }
-    }
-
-    /// The bounds of the type, as integers.
-    #[must_use]
-    pub const fn bounds(self) -> (i32, i32) {
-        match self {
-            Output::Unsigned => (0, 255),
-            Output::Signed => (-128, 127),
-            Output::Sums | Output::Floats => (i32::MIN, i32::MAX),
-        }
-    }
-}
+use crate::problem::quantized::Output;
 
 impl Output {
     /// Emits the store of a vector of results; with a mask its lanes alone (AVX-512 only for bytes). `scratch` may be

@@ -6,10 +6,10 @@ use super::tile::{Form, most_rows, panel_vectors};
 use super::weights::{Layout, Panelling, Steps};
 use crate::cpu::amx::{PANEL, TALLEST, TILE_ROWS};
 use crate::cpu::conv::ConvShape;
-use crate::cpu::description::count;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::machine::Speeds;
 use crate::isa::Isa;
+use crate::problem::description::count;
 
 impl QuantizedBlocks {
     /// Blocks for `shape` and a form on that many threads.

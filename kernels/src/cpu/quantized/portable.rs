@@ -1,8 +1,9 @@
 //! The quantised micro-kernel in Rust: the contract of [`QuantizedArgs`], loop by loop.
 
-use super::epilogue::{Epilogue, Output};
+use super::epilogue::Epilogue;
 use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode};
 use crate::cpu::gemm::tile_size::MOST_ROWS;
+use crate::problem::quantized::Output;
 
 /// Columns of the widest tile without emitted code: two vectors of eight.
 const MOST_WIDTH: usize = 16;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::epilogue::{Epilogue, Output};
+use super::epilogue::Epilogue;
 use crate::cpu::PackedElement;
 use crate::cpu::conv::{ConvShape, Weights};
 use crate::cpu::gemm::operands::{self, Operands};
@@ -13,6 +13,7 @@ use crate::cpu::gemm::reduction::UNROLL;
 use crate::cpu::gemm::tile_size::least_waste;
 use crate::isa::Isa;
 use crate::jit::{Arguments, Extents};
+use crate::problem::quantized::Output;
 
 /// The name of the family.
 pub(crate) const FAMILY: &str = "quantized";

@@ -21,6 +21,7 @@ use crate::cpu::{PackedElement, PackedWeights, PackedWeightsMut};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::memory;
+use crate::problem::quantized::WeightSource;
 
 /// Channels below which a line of the window is one run: the few elements of one position would not pay for loading its
 /// pointers.
@@ -101,24 +102,6 @@ impl Layout {
         }
         Layout::Panels { form, vectors, lines }
     }
-}
-
-/// Where the weights are: filter `f`, channel `c` (of its group), position `t` of the window is byte
-/// `f * filter + c * channel + t * tap`.
-#[derive(Clone, Copy, Debug)]
-pub struct WeightSource<'a> {
-    /// The bytes.
-    pub data: &'a [u8],
-    /// Whether they are signed.
-    pub signed: bool,
-    /// Zero points: one for all or one for each filter.
-    pub zeros: &'a [i32],
-    /// Byte strides of filters, channels and positions.
-    pub filter: usize,
-    /// Stride of channels.
-    pub channel: usize,
-    /// Stride of positions.
-    pub tap: usize,
 }
 
 impl<'a> WeightSource<'a> {

@@ -10,7 +10,7 @@
 //! each panel of filters multiplies and transforms back.
 
 use super::blocks::QuantizedBlocks;
-use super::epilogue::{Epilogue, Output};
+use super::epilogue::Epilogue;
 use super::micro_kernel::MicroKernel;
 use super::operands::{LINE, Operands};
 use super::tile::{Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
@@ -24,6 +24,7 @@ use crate::cpu::multiversion::multiversion;
 use crate::error::Result;
 use crate::isa::Isa;
 use crate::parallel::{Disjoint, Parallel};
+use crate::problem::quantized::Output;
 
 /// Columns of the widest panel: of AVX-512.
 const MOST_WIDTH: usize = 64;

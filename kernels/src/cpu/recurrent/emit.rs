@@ -7,12 +7,12 @@
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use super::shape::Activation;
 use crate::cpu::chain::{Bits, UnaryOp};
 use crate::cpu::vecmath;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg};
+use crate::problem::recurrent::Activation;
 
 /// The part of a cell's step that a kernel computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]

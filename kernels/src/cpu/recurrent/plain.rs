@@ -1,7 +1,7 @@
 //! The gates in Rust, by the same arguments as their code: for levels without JIT and for activations without code.
 
 use super::emit::{GateArgs, GateCode, Gates};
-use super::shape::Activation;
+use crate::problem::recurrent::Activation;
 use crate::reference::recurrent::activate;
 
 /// Does what the code of `code` does.

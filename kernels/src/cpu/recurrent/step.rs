@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::emit::{GateArgs, GateCode, Gates};
 use super::plain;
-use super::shape::Activation;
 use crate::cpu::chain::{Bits, UnaryOp};
 use crate::cpu::{CodeKey, CodeSource};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Code, Given};
+use crate::problem::recurrent::Activation;
 
 /// The gates of a step.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! The definitions against known values, and the interpreter against the definitions.
 
 use super::{BLOCK, Interpreter, binary, unary};
-use crate::cpu::chain::{BinaryOp, Builder, Storage, UnaryOp};
-use crate::reference::functions::{erf, erfc};
+use crate::problem::chain::{BinaryOp, Program, Step, Storage, UnaryOp};
+use crate::problem::functions::{erf, erfc};
 
 #[test]
 fn erf_has_its_tabulated_values() {
@@ -61,14 +61,17 @@ fn nan_wins_in_max_and_min_from_either_side() {
 #[test]
 fn the_interpreter_takes_every_step_in_order() {
     // |a| > b ? a - 2 b : b
-    let mut builder = Builder::new(&[Storage::F32, Storage::F32]);
-    let magnitude = builder.unary(UnaryOp::Abs, 0);
-    let larger = builder.binary(BinaryOp::Greater, magnitude, 1);
-    let two = builder.constant(2.0);
-    let twice = builder.binary(BinaryOp::Mul, 1, two);
-    let rest = builder.binary(BinaryOp::Sub, 0, twice);
-    builder.select(larger, rest, 1);
-    let program = builder.finish(Storage::F32).unwrap();
+    let steps = vec![
+        Step::Unary(UnaryOp::Abs, 0),
+        Step::Binary(BinaryOp::Greater, 2, 1),
+        Step::Const(2f32.into()),
+        Step::Binary(BinaryOp::Mul, 1, 4),
+        Step::Binary(BinaryOp::Sub, 0, 5),
+        Step::Select { condition: 3, on: 6, off: 1 },
+    ];
+    let inputs = [Storage::F32, Storage::F32].into_iter().collect();
+    let program = Program { inputs, steps, output: Storage::F32 };
+    assert!(program.is_valid());
     let mut interpreter = Interpreter::new(&program);
     interpreter.operand(0)[..3].copy_from_slice(&[-5.0, 1.0, 7.0]);
     interpreter.operand(1)[..3].copy_from_slice(&[2.0, 3.0, 4.0]);

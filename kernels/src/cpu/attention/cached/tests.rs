@@ -3,11 +3,12 @@
 use half::f16;
 
 use super::super::held::{Scales, quantize};
-use super::super::shape::{AttentionBlocks, Held, Strides};
+use super::super::shape::AttentionBlocks;
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::cpu::{Elements, EmitEach, Stored};
 use crate::parallel::Serial;
+use crate::problem::attention::{Held, Strides};
 use crate::reference::attention as reference;
 
 const HEADS: usize = 4;

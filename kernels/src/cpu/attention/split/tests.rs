@@ -4,12 +4,13 @@
 use half::f16;
 
 use super::super::held::{Cells, Scales, quantize};
-use super::super::shape::{AttentionBlocks, AttentionShape, Held, KeyRange, Strides};
+use super::super::shape::AttentionBlocks;
 use super::super::{Bias, Cache, Sink};
 use super::*;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 use crate::cpu::{Elements, EmitEach, Stored};
 use crate::isa::Isa;
+use crate::problem::attention::{AttentionShape, Held, KeyRange, Strides};
 
 /// Rows that a head of the cache has room for, in the tests' memory.
 const ROOM: usize = 1100;

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::amx::{CONFIGS, LANES, LEFT_TILES, RIGHT_TILES, TILE_ROWS, TileConfig};
 use crate::cpu::blockwise::FAMILY;
-use crate::cpu::blockwise::format::ZeroPoints;
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Gpr, Mem, Tile, Vreg, arg, counted_down};
+use crate::problem::blockwise::ZeroPoints;
 
 /// Bytes of a line of right-hand codes, and of a row of sums.
 const LINE_BYTES: usize = 64;

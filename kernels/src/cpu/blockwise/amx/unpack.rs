@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::amx::LANES;
 use crate::cpu::blockwise::FAMILY;
-use crate::cpu::blockwise::format::{Codes, ZeroPoints};
 use crate::cpu::blockwise::layout::BlockPanels;
 use crate::cpu::blockwise::products::Products;
 use crate::cpu::{CodeKey, CodeSource, Emitted};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
+use crate::problem::blockwise::{Codes, ZeroPoints};
 
 /// Bytes of a row of a tile: four elements of the reduction of sixteen columns.
 const LINE: usize = 64;

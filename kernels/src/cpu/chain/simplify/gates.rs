@@ -8,8 +8,8 @@
 
 use smallvec::SmallVec;
 
-use super::super::program::{BinaryOp, Step, UnaryOp};
 use super::Draft;
+use crate::problem::chain::{BinaryOp, Step, UnaryOp};
 
 /// Coefficients of 1, x, x^2, x^3.
 type Cubic = [f64; 4];

@@ -1,7 +1,7 @@
 //! What one step may become, given the steps that it reads.
 
-use super::super::program::{BinaryOp, Step, UnaryOp};
 use super::Draft;
+use crate::problem::chain::{BinaryOp, Step, UnaryOp};
 use crate::reference::chain::{binary, unary};
 
 impl Draft {

@@ -1,7 +1,7 @@
 //! What programs become, and that they still compute the same.
 
 use super::super::build::Builder;
-use super::super::program::{BinaryOp, Program, Step, Storage, UnaryOp};
+use crate::problem::chain::{BinaryOp, Program, Step, Storage, UnaryOp};
 use crate::reference::chain::Interpreter;
 
 /// A program over `inputs` operands, written by `write`.

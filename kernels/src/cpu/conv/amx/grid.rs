@@ -14,8 +14,9 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::cpu::amx::TILE_ROWS;
-use crate::cpu::conv::shape::{ConvShape, Phase};
+use crate::cpu::conv::shape::Phase;
 use crate::cpu::gemm::rows::part;
+use crate::problem::conv::ConvShape;
 
 /// One dimension. Output `o` reads place `o + reach` of a remainder, which is input position `place * step + remainder
 /// - base`.

@@ -3,11 +3,11 @@
 use super::grid::{CopiedLine, Grid, Stretch};
 use crate::cpu::amx::STEP_WORDS;
 use crate::cpu::conv::input::ConvPart;
-use crate::cpu::conv::shape::ConvShape;
 use crate::cpu::gemm::{Bf16Convert, Bf16ConvertRows};
 use crate::cpu::{Activations, CodeSource};
 use crate::error::Result;
 use crate::isa::Isa;
+use crate::problem::conv::ConvShape;
 
 /// Makes the copy.
 #[derive(Clone, Debug)]

@@ -5,13 +5,13 @@ use super::matrices::WinogradTile;
 use super::{Grid, suits};
 use crate::cpu::Elements;
 use crate::cpu::conv::blocks::{ConvBlocks, Strategy};
-use crate::cpu::conv::shape::ConvShape;
-use crate::cpu::description::count;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::{most_rows, panel_vectors};
 use crate::cpu::machine::Speeds;
 use crate::cpu::numerics::Numerics;
 use crate::isa::Isa;
+use crate::problem::conv::ConvShape;
+use crate::problem::description::count;
 
 /// Fewest tiles of a group that are worth reading all weights for.
 const FEW_TILES: usize = 24;

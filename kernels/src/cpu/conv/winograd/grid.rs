@@ -6,10 +6,10 @@ use super::matrices::WinogradTile;
 use super::suits;
 use crate::cpu::Elements;
 use crate::cpu::conv::blocks::ConvBlocks;
-use crate::cpu::conv::shape::ConvShape;
 use crate::cpu::gemm::model::l2_bytes;
 use crate::cpu::gemm::{Panels, Tiles};
 use crate::isa::Isa;
+use crate::problem::conv::ConvShape;
 
 /// How the output is cut into tiles, and tiles into groups.
 #[derive(Clone, Copy, Debug)]

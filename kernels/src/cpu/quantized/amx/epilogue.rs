@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::cpu::amx::{Area, LANES};
 use crate::cpu::epilogue::{self, Column, Nan, Operand, Stage};
 use crate::cpu::quantized::bytes::{Added, Plus, PlusTerms};
-use crate::cpu::quantized::epilogue::{Epilogue, Output, Rounding, nearest_even, scaled};
+use crate::cpu::quantized::epilogue::{Epilogue, Rounding, nearest_even, scaled};
 use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Cond, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
+use crate::problem::quantized::Output;
 
 /// What shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]

@@ -44,7 +44,7 @@ macro_rules! sizes {
                 #[inline]
                 #[must_use]
                 pub fn $field(&self) -> $counted {
-                    $crate::cpu::description::Counted::counted(self.$field)
+                    $crate::problem::description::Counted::counted(self.$field)
                 }
             )*
         }

@@ -9,7 +9,7 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-pub use crate::cpu::vecmath::functions::{Bits, UnaryOp};
+pub use super::functions::{Bits, UnaryOp};
 
 /// A function of two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]

@@ -1,9 +1,8 @@
-//! Windows that slide over images: where each starts, and which of its taps lie on the input. Depends on no arithmetic
-//! of pooling, no code and no threads.
+//! Pooling: what is computed of a window, where windows start, and which of their taps lie on the input.
 
 use std::ops::Range;
 
-use crate::cpu::description::sizes;
+use super::description::sizes;
 
 /// What is computed of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, kiln_key::Mutate)]

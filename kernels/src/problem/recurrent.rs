@@ -4,9 +4,9 @@ use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::cpu::Elements;
-use crate::cpu::chain::{Bits, UnaryOp};
-use crate::cpu::description::sizes;
+use super::description::sizes;
+use super::elements::Elements;
+use super::functions::{Bits, UnaryOp};
 
 /// A function of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]

@@ -1,16 +1,13 @@
-//! What the codes of block-quantised weights mean, and the instructions that make numbers of them.
+//! Block-quantised weights: what their codes mean, and where they are before they are packed.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-use crate::isa::Isa;
-use crate::jit::{Asm, Gpr, Mask, Mem, Vreg};
-
 /// Entries of a look-up table.
-pub(super) const ENTRIES: usize = 16;
+pub(crate) const ENTRIES: usize = 16;
 
 /// Bits of a word, which holds neighbours in the reduction, the first in its lowest bits.
-const WORD: usize = u32::BITS as usize;
+pub(crate) const WORD: usize = u32::BITS as usize;
 
 /// What the bits of a weight mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
@@ -116,14 +113,14 @@ impl Codes {
     }
 
     /// The numbers of the lowest four bits of a word, which are looked up.
-    pub(super) fn table(self) -> [f32; ENTRIES] {
+    pub(crate) fn table(self) -> [f32; ENTRIES] {
         std::array::from_fn(|index| self.number(index as u8))
     }
 }
 
 impl ZeroPoints {
     /// Bytes of one in a packed panel.
-    pub(super) const fn bytes(self) -> usize {
+    pub(crate) const fn bytes(self) -> usize {
         match self {
             ZeroPoints::Middle => 0,
             ZeroPoints::Bytes => 1,
@@ -150,97 +147,52 @@ impl BlockFormat {
     }
 
     /// Bytes of a block's scale and zero point in a packed panel.
-    pub(super) const fn head_bytes(&self) -> usize {
+    pub(crate) const fn head_bytes(&self) -> usize {
         4 + self.zeros.bytes()
     }
 }
 
-/// How words become numbers in registers at one level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decoder {
-    /// The code is shifted to the top, then down with its sign, and converted.
-    Shifts(Codes),
-    /// The lowest four bits pick one of sixteen numbers of a register.
-    Table { codes: Codes, table: Vreg },
-    /// Their lowest three bits pick one of eight numbers of each of two registers, and the fourth one of the two.
-    TwoTables { codes: Codes, low: Vreg, high: Vreg, other: Vreg, sign: Vreg },
+/// The codes of weights before they are packed.
+#[derive(Clone, Copy, Debug)]
+pub enum CodeBytes<'a> {
+    /// Column after column, each `stride` bytes, several codes a byte, the first of the reduction in the lowest bits.
+    Packed {
+        /// The bytes.
+        bytes: &'a [u8],
+        /// From a column to the next, in bytes.
+        stride: usize,
+    },
+    /// A byte for each code.
+    Apart {
+        /// The bytes.
+        bytes: &'a [u8],
+        /// Where they are.
+        at: Offsets,
+    },
 }
 
-impl Decoder {
-    /// The decoder with its registers, from `first` on.
-    pub(super) fn new(isa: Isa, codes: Codes, first: Vreg) -> Decoder {
-        match (isa, codes) {
-            (_, Codes::Int8) => Decoder::Shifts(codes),
-            (Isa::Avx512, _) => Decoder::Table { codes, table: first },
-            (_, Codes::Int2 | Codes::Int4) => Decoder::Shifts(codes),
-            (_, Codes::Nf4 | Codes::Fp4) => {
-                let [low, high, other, sign] = [0, 1, 2, 3].map(|index| Vreg(first.0 + index));
-                Decoder::TwoTables { codes, low, high, other, sign }
-            }
-        }
-    }
+/// Distances in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offsets {
+    /// From an element or block of the reduction to the next.
+    pub inner: usize,
+    /// From a column to the next.
+    pub column: usize,
+}
 
-    /// Registers that it holds.
-    pub(super) fn registers(isa: Isa, codes: Codes) -> usize {
-        match Decoder::new(isa, codes, Vreg(0)) {
-            Decoder::Shifts(_) => 0,
-            Decoder::Table { .. } => 1,
-            Decoder::TwoTables { .. } => 4,
-        }
-    }
-
-    /// Loads the tables, which are at `at`; `scratch` is overwritten.
-    pub(super) fn begin(&self, asm: &mut Asm, at: Mem, scratch: Gpr) {
-        let bytes = asm.vector_bytes();
-        match *self {
-            Decoder::Shifts(_) => {}
-            Decoder::Table { table, .. } => {
-                asm.load(scratch, at);
-                asm.vload(table, Mem::at(scratch, 0));
-            }
-            Decoder::TwoTables { low, high, .. } => {
-                asm.load(scratch, at);
-                asm.vload(low, Mem::at(scratch, 0));
-                asm.vload(high, Mem::at(scratch, bytes));
-            }
-        }
-    }
-
-    /// to = the numbers of code `index` of each of the words.
-    pub(super) fn number(&self, asm: &mut Asm, index: usize, words: Vreg, to: Vreg) {
-        // The lowest bits pick, whatever stands above them.
-        let lowest = |asm: &mut Asm, codes: Codes| match index * codes.bits() {
-            0 => words,
-            bits => {
-                asm.vishr(to, words, bits as u8);
-                to
-            }
-        };
-        match *self {
-            Decoder::Shifts(codes) => {
-                let top = WORD - (index + 1) * codes.bits();
-                if top > 0 {
-                    asm.vishl(to, words, top as u8);
-                }
-                asm.visar(to, if top > 0 { to } else { words }, (WORD - codes.bits()) as u8);
-                asm.vcvt_f32(to, to);
-            }
-            Decoder::Table { codes, table } => {
-                let picked = lowest(asm, codes);
-                asm.vlookup(to, picked, table);
-            }
-            Decoder::TwoTables { codes, low, high, other, sign } => {
-                let picked = lowest(asm, codes);
-                asm.vlookup(other, picked, high);
-                asm.vlookup(to, picked, low);
-                // Lanes are selected by their highest bit: the fourth of the code.
-                let top = WORD - (index + 1) * codes.bits();
-                if top > 0 {
-                    asm.vishl(sign, words, top as u8);
-                }
-                let selected = Mask::Vector(if top > 0 { sign } else { words });
-                asm.select(to, selected, other, to);
-            }
-        }
-    }
+/// Block-quantised weights before they are packed.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockSource<'a> {
+    /// The codes.
+    pub codes: CodeBytes<'a>,
+    /// Whether codes that are integers are signed.
+    pub signed: bool,
+    /// A scale for each block.
+    pub scales: &'a [f32],
+    /// A zero point for each block, as a byte, where the format has these: of signed integers, plus the middle.
+    pub zero_bytes: &'a [u8],
+    /// A zero point for each block, where the format has them in `f32`.
+    pub zeros: &'a [f32],
+    /// Where scales and zero points are.
+    pub at: Offsets,
 }
