@@ -1,5 +1,7 @@
 //! Matrices by their diagonals: Trilu keeps one side of it, EyeLike has ones on it.
 
+use std::ops::Range;
+
 use kiln_kernels::memory::{self, Pace};
 
 use super::wide::{Width, narrow};
@@ -32,9 +34,6 @@ impl Node for Trilu {
         if input.shape().len() < 2 {
             return Err(refused(format!("no matrices in shape {:?}", input.shape())));
         }
-        if input.dtype() == DType::String {
-            return Err(NodeError::Unsupported("strings".to_owned()));
-        }
         Ok(())
     }
 
@@ -44,16 +43,27 @@ impl Node for Trilu {
         let &[.., rows, columns] = matrices.shape() else {
             return Err(refused("no matrices"));
         };
-        let size = matrices.dtype().size();
+        let cleared = |row: usize| match self.upper {
+            true => 0..crossing(row, offset, columns),
+            false => crossing(row, offset.saturating_add(1), columns)..columns,
+        };
         let mut pace = Pace::default();
-        // Zero is all bits clear in every element type.
+        if matrices.dtype() == DType::String {
+            let shape = matrices.spec().shape.clone();
+            let mut texts = matrices.into_strings()?;
+            for (number, row) in texts.chunks_exact_mut(columns.max(1)).enumerate() {
+                pace.step(1 + columns);
+                row[cleared(number % rows)].iter_mut().for_each(String::clear);
+            }
+            io.push(Tensor::from_strings(shape, texts)?);
+            return Ok(());
+        }
+        let size = matrices.dtype().size();
+        // Zero is all bits clear in every other element type.
         for (number, row) in matrices.bytes_mut().chunks_exact_mut((columns * size).max(1)).enumerate() {
             pace.step(1 + columns / 16);
-            if self.upper {
-                row[..crossing(number % rows, offset, columns) * size].fill(0);
-            } else {
-                row[crossing(number % rows, offset.saturating_add(1), columns) * size..].fill(0);
-            }
+            let Range { start, end } = cleared(number % rows);
+            row[start * size..end * size].fill(0);
         }
         io.push(matrices);
         Ok(())
@@ -102,7 +112,7 @@ impl Node for EyeLike {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::trial::{Trial, onnx_code};
+    use crate::ops::trial::{Trial, onnx_code, strings};
 
     #[test]
     fn one_side_of_a_diagonal_is_kept() {
@@ -120,6 +130,9 @@ mod tests {
         Trial::new("Trilu").input(&[2, 1, 1], &[7u8, 8]).gives(&[2, 1, 1], &[7u8, 8]);
         Trial::new("Trilu").input::<u8>(&[3, 0], &[]).gives::<u8>(&[3, 0], &[]);
         Trial::new("Trilu").input(&[2], &[7u8, 8]).is_refused("no matrices");
+        let texts = Trial::new("Trilu").int("upper", 0).tensor(strings(&[2, 2], &["a", "b", "c", "d"]));
+        texts.gives_strings(&[2, 2], &["a", "", "c", "d"]);
+        Trial::new("Trilu").tensor(strings(&[2, 0], &[])).gives_strings(&[2, 0], &[]);
     }
 
     #[test]

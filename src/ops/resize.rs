@@ -199,15 +199,18 @@ impl Resize {
             exclude_outside: self.exclude_outside,
             antialias: self.antialias,
             axes: self.resized(inputs)?,
-            width: required(inputs, 0)?.dtype().size() as u8,
+            // Strings have no fixed width.
+            width: required(inputs, 0)?.dtype().size().max(1) as u8,
         };
         Ok(problem.merged())
     }
 
-    /// What crops are filled with where they reach beyond the input.
+    /// What crops are filled with where they reach beyond the input; of strings, empty ones.
     fn outside(&self, dtype: DType) -> Result<Tensor, NodeError> {
         let mut value = Tensor::zeros(TensorSpec::new(dtype, []))?;
-        f32::store(&[self.extrapolation], dtype, value.bytes_mut())?;
+        if dtype != DType::String {
+            f32::store(&[self.extrapolation], dtype, value.bytes_mut())?;
+        }
         Ok(value)
     }
 }
@@ -223,8 +226,8 @@ impl Node for Resize {
 
     fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
         let input = required(inputs, 0)?;
-        if input.dtype() == DType::String {
-            return Err(NodeError::Unsupported("resizing strings".to_owned()));
+        if input.dtype() == DType::String && !matches!(self.mode, Mode::Nearest(_)) {
+            return Err(NodeError::Unsupported("strings between other strings".to_owned()));
         }
         let shape = &outputs[0].shape;
         if input.is_empty() && !shape.contains(&0) {
@@ -294,7 +297,7 @@ impl Movement for Picked<'_> {
 #[cfg(test)]
 mod tests {
     use crate::graph::Attr;
-    use crate::ops::trial::Trial;
+    use crate::ops::trial::{Trial, strings};
 
     fn square() -> Trial {
         Trial::new("Resize").input(&[1, 1, 2, 2], &[1f32, 2., 3., 4.]).absent()
@@ -345,6 +348,12 @@ mod tests {
         words.gives(&[3], &[7i64, 7, -9]);
         let mixed = Trial::new("Resize").text("mode", "linear").input(&[2], &[0u8, 10]).absent().input(&[1], &[2f32]);
         mixed.gives(&[4], &[0u8, 2, 8, 10]);
+        let words = |mode| Trial::new("Resize").text("mode", mode).tensor(strings(&[2], &["a", "b"])).absent();
+        words("nearest").input(&[1], &[2f32]).gives_strings(&[4], &["a", "a", "b", "b"]);
+        words("linear").input(&[1], &[2f32]).is_refused("strings between other strings");
+        let crop = Trial::new("Resize").text("coordinate_transformation_mode", "tf_crop_and_resize");
+        let crop = crop.text("mode", "nearest").tensor(strings(&[3], &["a", "b", "c"]));
+        crop.input(&[2], &[0.5f32, 1.5]).absent().input(&[1], &[3i64]).gives_strings(&[3], &["b", "c", ""]);
     }
 
     #[test]

@@ -4,9 +4,11 @@
 //! and narrowed at the end. Indices are data and are checked before anything is written.
 
 mod lines;
+mod texts;
 
 use kiln_kernels::memory::{self, Collect, Pace};
 use lines::Lines;
+use texts::combine_texts;
 
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{narrow, widened};
@@ -14,7 +16,7 @@ use super::{
     LoadCx, Movement, OpError, Operator, around, axis_of, element_places, rearrange, refused, required, tuple_places,
 };
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{Tensor, TensorError, TensorSpec};
+use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -135,6 +137,9 @@ impl Node for Scatter {
         if updates.dtype() != data.dtype() {
             return Err(TensorError::Type { expected: data.dtype(), found: updates.dtype() }.into());
         }
+        if data.dtype() == DType::String && self.reduction == Some(Binary::Mul) {
+            return Err(NodeError::Unsupported("products of strings".to_owned()));
+        }
         self.target.block(data.shape(), indices.shape(), updates.shape()).map(drop)
     }
 
@@ -142,7 +147,8 @@ impl Node for Scatter {
         let data = io.take(0)?;
         let (indices, updates) = (io.input(1)?, io.input(2)?);
         let block = self.target.block(data.shape(), indices.shape(), updates.shape())?;
-        if let (Target::Elements { axis }, Some(step)) = (self.target, self.reduction) {
+        let numbers = self.reduction.filter(|_| data.dtype() != DType::String);
+        if let (Target::Elements { axis }, Some(step)) = (self.target, numbers) {
             let axis = axis_of(axis, data.shape().len())?;
             if let Some(lines) = Lines::new(step, axis, data.shape(), [indices, updates])? {
                 let output = compute!(data.dtype(), combine_lines(&lines, data, cx))?;
@@ -153,6 +159,7 @@ impl Node for Scatter {
         let put = Put { places: self.target.places(data.shape(), indices)?, block };
         let output = match self.reduction {
             None => rearrange(&put, &[updates], data)?,
+            Some(step) if data.dtype() == DType::String => combine_texts(step, &put, updates, data)?,
             Some(step) => compute!(data.dtype(), combine(step, &put, updates, data))?,
         };
         io.push(output);

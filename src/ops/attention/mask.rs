@@ -34,7 +34,7 @@ impl Mask {
                 return Err(refused(format!("a mask of shape {:?} for {} keys", given.shape(), plan.keys())));
             }
             View::broadcast(given.shape(), &whole(plan, covered))?;
-            if !given.dtype().is_float() && given.dtype() != DType::Bool {
+            if given.dtype() == DType::String {
                 return Err(NodeError::Unsupported(format!("a mask of type {}", given.dtype())));
             }
         }

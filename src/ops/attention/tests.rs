@@ -1,7 +1,7 @@
 //! Attention by table: forms of heads, masks, caches, and what is refused.
 
 use crate::graph::Attr;
-use crate::ops::trial::{Trial, bools};
+use crate::ops::trial::{Trial, bools, strings};
 
 /// One head of size 1, two queries, and keys that make every score zero; values 1 and 3.
 fn even(queries: usize) -> Trial {
@@ -61,6 +61,14 @@ fn caches_grow_and_move_the_causal_frontier() {
     filled(1).gives(&[1, 1, 1, 1], &[1f32]);
     filled(0).gives(&[1, 1, 1, 1], &[0f32]);
     filled(i64::MIN).int("is_causal", 1).gives(&[1, 1, 1, 1], &[0f32]);
+}
+
+#[test]
+fn a_mask_of_integers_is_added() {
+    even(1).input(&[2], &[0i8, 0]).gives(&[1, 1, 1, 1], &[2f32]);
+    even(1).input(&[2], &[0i64, 100]).gives(&[1, 1, 1, 1], &[3f32]);
+    even(1).input(&[2], &[200u8, 0]).gives(&[1, 1, 1, 1], &[1f32]);
+    even(1).tensor(strings(&[2], &["0", "0"])).is_refused("a mask of type");
 }
 
 #[test]

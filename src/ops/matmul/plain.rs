@@ -21,9 +21,8 @@ pub(super) struct Factors {
 trait Arithmetic: Element {
     const ZERO: Self;
     fn multiply_add(self, a: Self, b: Self) -> Self;
-    fn add(self, other: Self) -> Self;
-    /// Times a factor of Gemm; an integer is cut off towards zero.
-    fn scaled(self, factor: f32) -> Self;
+    /// A product and what is added to it, each times its factor of Gemm; an integer is cut off towards zero once.
+    fn weighted(self, third: Self, factors: Factors) -> Self;
 }
 
 macro_rules! integers {
@@ -33,11 +32,11 @@ macro_rules! integers {
             fn multiply_add(self, a: $type, b: $type) -> $type {
                 self.wrapping_add(a.wrapping_mul(b))
             }
-            fn add(self, other: $type) -> $type {
-                self.wrapping_add(other)
-            }
-            fn scaled(self, factor: f32) -> $type {
-                if factor == 1.0 { self } else { (self as f64 * f64::from(factor)) as $type }
+            fn weighted(self, third: $type, Factors { alpha, beta }: Factors) -> $type {
+                match [alpha, beta] {
+                    [1.0, 1.0] => self.wrapping_add(third),
+                    _ => (self as f64 * f64::from(alpha) + third as f64 * f64::from(beta)) as $type,
+                }
             }
         }
     )*};
@@ -50,11 +49,8 @@ impl Arithmetic for f64 {
     fn multiply_add(self, a: f64, b: f64) -> f64 {
         self + a * b
     }
-    fn add(self, other: f64) -> f64 {
-        self + other
-    }
-    fn scaled(self, factor: f32) -> f64 {
-        self * f64::from(factor)
+    fn weighted(self, third: f64, Factors { alpha, beta }: Factors) -> f64 {
+        self * f64::from(alpha) + third * f64::from(beta)
     }
 }
 
@@ -120,13 +116,14 @@ pub(super) fn product(
     with_type!(left.dtype(), T => {
         let c = output.as_mut_slice::<T>()?;
         multiply(problem, left.as_slice::<T>()?, right.as_slice::<T>()?, c, cx)?;
-        if factors.alpha != 1.0 {
-            c.iter_mut().for_each(|value| *value = value.scaled(factors.alpha));
-        }
-        if let Some(third) = third {
-            let mut whole = memory::filled(T::ZERO, c.len());
-            spread_by(third.as_slice::<T>()?, third.shape(), &problem.output, &mut whole, |v| v.scaled(factors.beta));
-            c.iter_mut().zip(whole).for_each(|(value, other)| *value = value.add(other));
+        match third.filter(|_| factors.beta != 0.0) {
+            Some(third) => {
+                let mut whole = memory::filled(T::ZERO, c.len());
+                spread_by(third.as_slice::<T>()?, third.shape(), &problem.output, &mut whole, |value| value);
+                c.iter_mut().zip(whole).for_each(|(value, other)| *value = value.weighted(other, factors));
+            }
+            None if factors.alpha != 1.0 => c.iter_mut().for_each(|value| *value = value.weighted(T::ZERO, factors)),
+            None => {}
         }
         Ok(output)
     }, else Err(NodeError::Unsupported(format!("a matrix product of {} elements", left.dtype()))))

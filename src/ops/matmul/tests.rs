@@ -95,6 +95,23 @@ fn gemm_adds_whatever_broadcasts() {
 }
 
 #[test]
+fn gemm_of_integers_is_cut_off_once_and_wraps() {
+    let gemm = |alpha, beta| {
+        let trial = Trial::new("Gemm").attr("alpha", Attr::Float(alpha)).attr("beta", Attr::Float(beta));
+        trial.input(&[1, 1], &[3i32]).input(&[1, 1], &[1i32]).input(&[1], &[5i32])
+    };
+    // 1.5 and 2.5 are 4, not 1 and 2.
+    gemm(0.5, 0.5).gives(&[1, 1], &[4]);
+    gemm(-0.5, 0.0).gives(&[1, 1], &[-1]);
+    let large = |beta, third: i64| {
+        let trial = Trial::new("Gemm").attr("beta", Attr::Float(beta)).input(&[1, 1], &[i64::MAX]);
+        trial.input(&[1, 1], &[1i64]).input(&[1], &[third])
+    };
+    large(1.0, 2).gives(&[1, 1], &[i64::MIN + 1]);
+    large(0.0, 7).gives(&[1, 1], &[i64::MAX]);
+}
+
+#[test]
 fn a_fused_product_adds_bias_and_residual_before_the_activation() {
     let relu =
         Program { inputs: smallvec![Storage::F32], steps: vec![Step::Unary(UnaryOp::Relu, 0)], output: Storage::F32 };

@@ -28,6 +28,16 @@ fn updates_of_one_element_combine() {
     row("max").gives(&[2], &[9, 5]);
     row("min").gives(&[2], &[3, 2]);
     row("median").is_refused("reduction");
+    let words = |reduction| {
+        let trial = elements(0).text("reduction", reduction).tensor(strings(&[2], &["b", "c"]));
+        trial.input(&[3], &[1i64, 1, 0]).tensor(strings(&[3], &["a", "d", "a"]))
+    };
+    words("add").gives_strings(&[2], &["ba", "cad"]);
+    words("max").gives_strings(&[2], &["b", "d"]);
+    words("min").gives_strings(&[2], &["a", "a"]);
+    words("mul").is_refused("products of strings");
+    let parts = Trial::new("ScatterND").text("reduction", "add").tensor(strings(&[2, 1], &["a", "b"]));
+    parts.input(&[1, 1], &[1i64]).tensor(strings(&[1, 1], &["c"])).gives_strings(&[2, 1], &["a", "bc"]);
 }
 
 #[test]
