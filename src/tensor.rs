@@ -243,22 +243,49 @@ impl Tensor {
     ///
     /// Where `f32` does not hold every number of the stored type, or the numbers' bytes cannot be counted.
     pub fn compact(stored: Tensor, expansion: Expansion) -> Result<Tensor, TensorError> {
-        if !compact::widens(stored.dtype()) {
-            return Err(TensorError::Type { expected: DType::F32, found: stored.dtype() });
-        }
-        stored.expect_here()?;
-        let spec = TensorSpec::new(DType::F32, stored.shape().iter().copied());
-        let bytes = spec.elements()? * DType::F32.size();
-        let form = Arc::new(Compact { stored, expansion });
-        Ok(Tensor { spec, data: Data::Bytes(Arc::new(Buffer::compact(form, bytes)), 0) })
+        Tensor::compact_as(DType::F32, stored, expansion)
     }
 
-    /// The form that the numbers will be made of, and the number of the first one in it; `None` if they are not in such
-    /// a form, or have been made.
+    /// As [`Tensor::compact`], with numbers of the type `dtype`, which is `f32`, `f16` or `bf16`.
+    pub fn compact_as(dtype: DType, stored: Tensor, expansion: Expansion) -> Result<Tensor, TensorError> {
+        let makes = matches!(dtype, DType::F32 | DType::F16 | DType::BF16);
+        if !makes || !compact::widens(stored.dtype()) {
+            return Err(TensorError::Type { expected: dtype, found: stored.dtype() });
+        }
+        stored.expect_here()?;
+        let spec = TensorSpec::new(dtype, stored.shape().iter().copied());
+        let bytes = spec.elements()? * dtype.size();
+        let form = Arc::new(Compact { stored, expansion });
+        Ok(Tensor { spec, data: Data::Bytes(Arc::new(Buffer::compact(form, dtype, bytes)), 0) })
+    }
+
+    /// The numbers of a tensor of narrower elements in `f32`, which are made when they are first needed. Where it is
+    /// itself in [compact form](Tensor::compact_as), they follow from the stored elements, rounded once less.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tensor::compact`].
+    pub fn in_f32(&self) -> Result<Tensor, TensorError> {
+        match self.form() {
+            Some((form, 0)) if form.stored.len() == self.len() => {
+                Tensor::compact(form.stored.reshaped(self.shape().iter().copied())?, form.expansion.clone())
+            }
+            _ => Tensor::compact(self.clone(), Expansion::default()),
+        }
+    }
+
+    /// The form that numbers in `f32` will be made of, and the number of the first one in it; `None` if they are not in
+    /// such a form, have been made, or are of another type.
     #[must_use]
     pub fn compact_form(&self) -> Option<(Arc<Compact>, usize)> {
+        self.form().filter(|_| self.dtype() == DType::F32)
+    }
+
+    /// As [`Tensor::compact_form`], for numbers of any float type.
+    #[must_use]
+    pub(crate) fn form(&self) -> Option<(Arc<Compact>, usize)> {
         let Data::Bytes(buffer, start) = &self.data else { return None };
-        Some((buffer.form()?, start / DType::F32.size()))
+        Some((buffer.form()?, start / self.dtype().size()))
     }
 
     /// Type and shape without elements, for a tensor whose elements are never read.

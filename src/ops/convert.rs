@@ -20,7 +20,7 @@ use crate::graph::DeviceCx;
 use crate::graph::node::{PrepareCx, Specs};
 use crate::graph::{Graph, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::tensor::compact::widens;
-use crate::tensor::{DType, Expansion, Tensor, TensorSpec};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
 pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
@@ -147,7 +147,7 @@ fn to_f32(tensor: &Tensor) -> Result<Tensor, NodeError> {
         // A node that is prepared before its inputs have been computed is shown their types and shapes alone.
         _ if tensor.is_hollow() => Ok(Tensor::hollow(spec_in_f32(tensor))),
         // Packing widens weights a piece at a time.
-        dtype if widens(dtype) => Ok(Tensor::compact(tensor.clone(), Expansion::default())?),
+        dtype if widens(dtype) => Ok(tensor.in_f32()?),
         _ => convert(tensor, Tensor::zeros(spec_in_f32(tensor))?, &Serial),
     }
 }

@@ -8,6 +8,7 @@ use kiln_kernels::memory::Refused;
 
 use super::backing::Backing;
 use super::compact::Compact;
+use super::dtype::DType;
 use super::memory::Memory;
 use super::pool::BufferPool;
 use crate::fork::{Mutex, stay};
@@ -81,8 +82,8 @@ pub(crate) struct Home {
 enum Deferred {
     /// In a file.
     File { backing: Arc<Backing>, offset: u64 },
-    /// Numbers in `f32`, from the first one of the form on.
-    Compact(Arc<Compact>),
+    /// Numbers of that float type, from the first one of the form on.
+    Compact(Arc<Compact>, DType),
 }
 
 impl Buffer {
@@ -134,9 +135,9 @@ impl Buffer {
         Buffer::later(Deferred::File { backing, offset }, bytes, lender)
     }
 
-    /// That many bytes of numbers in `f32`, which are made at the first access.
-    pub(super) fn compact(form: Arc<Compact>, bytes: usize) -> Buffer {
-        Buffer::later(Deferred::Compact(form), bytes, Lender::Heap)
+    /// That many bytes of numbers of the float type `dtype`, which are made at the first access.
+    pub(super) fn compact(form: Arc<Compact>, dtype: DType, bytes: usize) -> Buffer {
+        Buffer::later(Deferred::Compact(form, dtype), bytes, Lender::Heap)
     }
 
     fn later(later: Deferred, asked: usize, lender: Lender) -> Buffer {
@@ -153,14 +154,14 @@ impl Buffer {
     pub(super) fn place(&self) -> Option<(Arc<Backing>, u64)> {
         match self.later.lock().unwrap_or_else(PoisonError::into_inner).as_ref()? {
             Deferred::File { backing, offset } => Some((backing.clone(), *offset)),
-            Deferred::Compact(_) => None,
+            Deferred::Compact(..) => None,
         }
     }
 
     /// The form that the bytes will be made of, while they are not.
     pub(super) fn form(&self) -> Option<Arc<Compact>> {
         match self.later.lock().unwrap_or_else(PoisonError::into_inner).as_ref()? {
-            Deferred::Compact(form) => Some(form.clone()),
+            Deferred::Compact(form, _) => Some(form.clone()),
             Deferred::File { .. } => None,
         }
     }
@@ -247,9 +248,9 @@ impl Buffer {
                 backing.read(offset, &mut memory.bytes_mut()[..self.asked]);
                 memory
             }
-            Some(Deferred::Compact(form)) => {
+            Some(Deferred::Compact(form, dtype)) => {
                 let mut memory = Memory::zeroed(self.asked).unwrap_or_else(|refused| refused.raise());
-                form.write(0, bytemuck::cast_slice_mut(&mut memory.bytes_mut()[..self.asked]));
+                form.write_as(dtype, &mut memory.bytes_mut()[..self.asked]);
                 memory
             }
             None => Memory::default(),

@@ -1,16 +1,16 @@
-//! Numbers in `f32` that are kept as the smaller elements they follow from: quantised weights, and those of half
-//! precision.
+//! Numbers in `f32`, or in `f16` and `bf16`, that are kept as the smaller elements they follow from: quantised weights,
+//! and those of half precision.
 //!
 //! A pass makes such tensors of constants ([`Tensor::compact`]). What reads all elements finds `f32` numbers, made when
 //! it first asks. What can do with less asks for the form itself: packing takes them a piece at a time
 //! ([`super::Pieces`]), and a look-up of rows widens those rows.
 
-use bytemuck::cast_slice;
+use bytemuck::{cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::{halves, linear};
 
-use super::grain::{Grain, Place};
+use super::grain::{Grain, Permuted, Place};
 use super::{BoolByte, DType, Tensor, minifloat};
 
 /// Numbers, and which elements each of them serves.
@@ -41,6 +41,18 @@ impl Factors {
             Grain::Blocks { .. } => grain.place(last) + 1,
         });
         (values.len() >= most).then_some(Factors { values, grain })
+    }
+
+    /// The same numbers for the tensor of `shape` and so many elements with its axes in the order `perm`; `None` where
+    /// [`Grain::permuted`] has none.
+    #[must_use]
+    pub fn permuted(self, shape: &[usize], perm: &[usize], elements: usize) -> Option<Factors> {
+        let Permuted { grain, order } = self.grain.permuted(shape, perm)?;
+        let values = match order {
+            None => self.values,
+            Some(order) => order.iter().map(|&from| self.values.get(from).copied()).collect::<Option<_>>()?,
+        };
+        Factors::new(values, grain, elements)
     }
 
     /// The numbers.
@@ -91,6 +103,9 @@ impl Expansion {
     }
 }
 
+/// Numbers that are in `f32` on their way to a narrow type: they stay in L1.
+const PIECE: usize = 1 << 10;
+
 /// Stored elements, and how numbers follow from them.
 #[derive(Clone, Debug)]
 pub struct Compact {
@@ -105,6 +120,27 @@ impl Compact {
     pub fn write(&self, first: usize, to: &mut [f32]) {
         let size = self.stored.dtype().size();
         self.write_from(&self.stored.bytes()[first * size..][..to.len() * size], first, to);
+    }
+
+    /// Writes all numbers as elements of the float type `dtype` over `to`, which has room for exactly as many.
+    pub(super) fn write_as(&self, dtype: DType, to: &mut [u8]) {
+        match dtype {
+            DType::F16 => self.write_narrow(cast_slice_mut(to), |from, to| halves::narrow(Isa::detect(), from, to)),
+            DType::BF16 => self.write_narrow(cast_slice_mut(to), |from, to: &mut [bf16]| {
+                to.iter_mut().zip(from).for_each(|(to, &from)| *to = bf16::from_f32(from));
+            }),
+            _ => self.write(0, cast_slice_mut(to)),
+        }
+    }
+
+    /// Writes all numbers a piece at a time, each made narrow by `narrow`.
+    fn write_narrow<T>(&self, to: &mut [T], narrow: impl Fn(&[f32], &mut [T])) {
+        let mut numbers = [0f32; PIECE];
+        for (piece, to) in to.chunks_mut(PIECE).enumerate() {
+            let numbers = &mut numbers[..to.len()];
+            self.write(piece * PIECE, numbers);
+            narrow(numbers, to);
+        }
     }
 
     /// As [`Compact::write`], where the stored elements from `first` on have been read.
@@ -190,6 +226,35 @@ mod tests {
         assert_eq!(reshaped.part(9, [2]).unwrap().unwrap().as_slice::<f32>().unwrap(), &expected[9..11]);
         assert_eq!(tensor.as_slice::<f32>().unwrap(), expected);
         assert!(tensor.compact_form().is_none(), "its numbers are there now");
+    }
+
+    #[test]
+    fn numbers_in_half_precision_are_made_when_their_bits_are_read_and_not_on_the_way_to_float32() {
+        let stored: Vec<u8> = (0..3000u32).map(|at| (at % 251) as u8).collect();
+        let stored = Tensor::from_vec([3000], stored).unwrap();
+        let expansion = || {
+            let grain = Grain::of(&[3000], &[3], 0, 1000).unwrap();
+            Expansion { zero: None, scale: Factors::new(vec![0.1, 3.0, 700.0], grain, 3000) }
+        };
+        let wide = Tensor::compact(stored.clone(), expansion()).unwrap();
+        for dtype in [DType::F16, DType::BF16] {
+            let narrow = Tensor::compact_as(dtype, stored.clone(), expansion()).unwrap();
+            assert_eq!((narrow.dtype(), narrow.byte_len()), (dtype, 6000));
+            assert!(narrow.compact_form().is_none(), "its numbers are not of f32");
+            let again = narrow.reshaped([30, 100]).unwrap().in_f32().unwrap();
+            assert_eq!(again.compact_form().expect("no number is made").0.stored.byte_len(), 3000);
+            assert_eq!(again.as_slice::<f32>().unwrap(), wide.as_slice::<f32>().unwrap());
+            let part = narrow.part(2999, [1]).unwrap().unwrap().in_f32().unwrap();
+            let mut made = vec![0f32; 3000];
+            widen(dtype, &narrow.bytes()[..6000], &mut made);
+            assert_eq!(part.as_slice::<f32>().unwrap(), &made[2999..]);
+            let rounded = wide.as_slice::<f32>().unwrap().iter().map(|&number| match dtype {
+                DType::F16 => f16::from_f32(number).to_f32(),
+                _ => bf16::from_f32(number).to_f32(),
+            });
+            assert!(rounded.eq(made), "{dtype}");
+        }
+        assert!(Tensor::compact_as(DType::F64, stored, expansion()).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use kiln_kernels::reference::transpose::transpose;
 use serde::{Deserialize, Serialize};
 
 /// What one factor serves.
@@ -27,6 +28,15 @@ pub enum Grain {
         /// Indices that share one.
         block: usize,
     },
+}
+
+/// What becomes of factors where their tensor's axes are permuted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permuted {
+    /// What each serves then.
+    pub grain: Grain,
+    /// The place that each has had; `None` where all keep theirs.
+    pub order: Option<Vec<usize>>,
 }
 
 /// The factors of neighbouring elements.
@@ -71,6 +81,36 @@ impl Grain {
             size: factors[first..=last].iter().product(),
             inner: shape[lead + last + 1..].iter().product(),
         })
+    }
+
+    /// The same factors for the tensor of `shape` with its axes in the order `perm`, and for each of them in their new
+    /// order its place in the old one (nothing where the order stays). `None` if the factors are not along axes that
+    /// are neighbours then, too.
+    #[must_use]
+    pub fn permuted(self, shape: &[usize], perm: &[usize]) -> Option<Permuted> {
+        let moved = |of: &[usize]| perm.iter().map(|&axis| of[axis]).collect::<Vec<usize>>();
+        let inner_of = |axis: usize| shape[axis + 1..].iter().product::<usize>();
+        let along =
+            |size: usize, inner: usize| (0..shape.len()).find(|&axis| shape[axis] == size && inner_of(axis) == inner);
+        match self {
+            Grain::Whole => Some(Permuted { grain: self, order: None }),
+            Grain::Axis { size, inner } => {
+                let to = perm.iter().position(|&from| Some(from) == along(size, inner))?;
+                let inner = moved(shape)[to + 1..].iter().product();
+                Some(Permuted { grain: Grain::Axis { size, inner }, order: None })
+            }
+            Grain::Blocks { size, inner, blocks, block } => {
+                let axis = along(size, inner)?;
+                let mut factors = shape.to_vec();
+                factors[axis] = blocks;
+                let to = perm.iter().position(|&from| from == axis)?;
+                let grain = Grain::of(&moved(shape), &moved(&factors), to, block)?;
+                let places: Vec<usize> = (0..factors.iter().product()).collect();
+                let mut order = vec![0; places.len()];
+                transpose(&places, &factors, perm, &mut order);
+                Some(Permuted { grain, order: Some(order) })
+            }
+        }
     }
 
     /// The factor's place for element `index`.
@@ -141,6 +181,34 @@ mod tests {
                 assert_eq!(next, range.end);
             }
         }
+    }
+
+    #[test]
+    fn factors_follow_their_elements_when_axes_are_permuted() {
+        let shape = [3usize, 5, 4];
+        let count = shape.iter().product();
+        let elements: Vec<usize> = (0..count).collect();
+        let mut grains = vec![Grain::Whole];
+        for (axis, &size) in shape.iter().enumerate() {
+            grains.push(Grain::of(&shape, &[size], axis, 0).unwrap());
+            let mut factors = shape;
+            factors[axis] = size.div_ceil(2);
+            grains.push(Grain::of(&shape, &factors, axis, 2).unwrap());
+        }
+        for perm in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut moved = vec![0; count];
+            transpose(&elements, &shape, &perm, &mut moved);
+            for &grain in &grains {
+                let Permuted { grain: after, order } = grain.permuted(&shape, &perm).unwrap();
+                for (to, &from) in moved.iter().enumerate() {
+                    let place = after.place(to);
+                    let place = order.as_ref().map_or(place, |order| order[place]);
+                    assert_eq!(place, grain.place(from), "{grain:?} {perm:?}");
+                }
+            }
+        }
+        let two_axes = Grain::broadcast(&shape, &[5, 4]).unwrap();
+        assert_eq!(two_axes.permuted(&shape, &[1, 0, 2]), None);
     }
 
     #[test]

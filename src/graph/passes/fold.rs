@@ -105,7 +105,13 @@ fn known_elements(node: &NodeDesc, facts: &Facts) -> Option<Vec<Tensor>> {
 
 /// The output as a compact constant, within the bound of their numbers.
 fn compacted(graph: &Graph, node: &NodeDesc, folding: &mut Budget) -> Option<Vec<Tensor>> {
-    let tensor = compact::compacted(graph, node)?;
+    if node.is("Transpose") && (folding.time.is_zero() || folding.is_stopped()) {
+        return None;
+    }
+    let start = Instant::now();
+    let tensor = compact::compacted(graph, node);
+    folding.time = folding.time.saturating_sub(start.elapsed());
+    let tensor = tensor?;
     folding.compact_bytes = folding.compact_bytes.checked_sub(tensor.byte_len())?;
     Some(vec![tensor])
 }

@@ -17,7 +17,7 @@ use hashbrown::HashMap;
 use super::PassCx;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId, ValueInfo};
-use crate::tensor::{DType, Expansion, Tensor};
+use crate::tensor::DType;
 
 /// ONNX's number of the type.
 const F32: i64 = 1;
@@ -235,7 +235,7 @@ impl Rewrite {
             return wide;
         }
         let constant = graph.constant(value).cloned();
-        let wide = match constant.and_then(|tensor| Tensor::compact(tensor, Expansion::default()).ok()) {
+        let wide = match constant.and_then(|tensor| tensor.in_f32().ok()) {
             Some(tensor) => {
                 let stem = stem(graph, value).to_owned();
                 graph.add_constant(&stem, tensor)
