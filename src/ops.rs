@@ -22,6 +22,7 @@ mod determinant;
 #[cfg(feature = "device")]
 pub mod device;
 mod diagonal;
+mod double;
 mod dropout;
 mod einsum;
 mod elementwise;

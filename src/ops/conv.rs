@@ -8,6 +8,7 @@
 mod attributes;
 #[cfg(feature = "device")]
 mod device;
+mod double;
 mod parts;
 mod sizes;
 mod stored;
@@ -24,6 +25,7 @@ use self::attributes::Attributes;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
 use super::apart::{self, After};
 use super::convert::through_f32;
+use super::double::with_double;
 use super::stored::{self as storing, STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, fused_activation, optional, refused, required};
 use crate::exec::conv::ConvProblem;
@@ -36,8 +38,8 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "Conv", |cx| through_f32(cx, make)),
-    ("", "ConvTranspose", |cx| through_f32(cx, make)),
+    ("", "Conv", make_plain),
+    ("", "ConvTranspose", make_plain),
     ("kiln", "FusedConv", make_fused),
     ("kiln", "FusedConvTranspose", make_fused),
 ];
@@ -83,6 +85,14 @@ struct Ready {
     output: Option<Arc<Transpose>>,
 }
 
+/// A convolution of ONNX's: `f64` stays, other floats are converted. Images with channels last are of `f32`.
+fn make_plain(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    match cx.node.is_channels_last() {
+        true => through_f32(cx, make),
+        false => with_double(cx, double::make, |cx| through_f32(cx, make)),
+    }
+}
+
 /// A fused convolution. Where the pass `bf16` has said what it stores, its kernels read and write that without
 /// conversion.
 fn make_fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -90,13 +100,7 @@ fn make_fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let mut conv = Conv {
-        attributes: Attributes::read(cx.node)?,
-        activation: fused_activation(cx.node)?,
-        channels_last: cx.node.is_channels_last(),
-        output: storing::output(cx.node)?,
-        weights: None,
-    };
+    let mut conv = Conv::unpacked(cx)?;
     let constant = cx.graph.constant_input(cx.node, 1).filter(|tensor| tensor.dtype() == DType::F32);
     if let Some(tensor) = constant {
         let invalid = |error: &dyn std::fmt::Display| OpError::invalid(cx.node, error.to_string());
@@ -113,6 +117,17 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 impl Conv {
+    /// The node's attributes.
+    fn unpacked(cx: &LoadCx<'_>) -> Result<Conv, OpError> {
+        Ok(Conv {
+            attributes: Attributes::read(cx.node)?,
+            activation: fused_activation(cx.node)?,
+            channels_last: cx.node.is_channels_last(),
+            output: storing::output(cx.node)?,
+            weights: None,
+        })
+    }
+
     /// The weights' shape, known or given.
     fn weight_shape<'a>(&'a self, inputs: &[Option<&'a Tensor>]) -> Result<&'a [usize], NodeError> {
         match &self.weights {

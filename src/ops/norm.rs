@@ -1,20 +1,22 @@
 //! Normalisations: of rows ([`rows`]), by channel ([`channels`]), by place ([`places`]), and over any axes ([`axes`]).
 //!
-//! All compute in `f32`; other floats are converted around them. Statistics of batches are only taken in training, for
+//! All compute in `f32` or `f64` ([`double`]); other floats are converted around them. Statistics of batches are only taken in training, for
 //! which a plain loop is enough.
 
 mod axes;
 mod channels;
 #[cfg(feature = "device")]
 mod device;
+mod double;
 mod places;
 mod rows;
 
 use kiln_kernels::cpu::norm::Channels as Images;
 
 use super::convert::{first_through_f32, through_f32};
+use super::double::with_double;
 use super::stored::STORED;
-use super::{Operator, refused, required};
+use super::{MakeNode, Operator, refused, required};
 use crate::graph::NodeError;
 use crate::tensor::{DType, Tensor, TensorError};
 
@@ -22,22 +24,44 @@ use crate::tensor::{DType, Tensor, TensorError};
 pub(super) const OPERATORS: &[Operator] = &[
     ("", "LayerNormalization", |cx| match cx.node.attrs.contains_key(STORED) {
         true => rows::make(cx, true),
-        false => first_through_f32(cx, |cx| rows::make(cx, true)),
+        false => with_double(cx, |cx| double::rows(cx, true), |cx| first_through_f32(cx, |cx| rows::make(cx, true))),
     }),
     ("", "RMSNormalization", |cx| match cx.node.attrs.contains_key(STORED) {
         true => rows::make(cx, false),
-        false => through_f32(cx, |cx| rows::make(cx, false)),
+        false => with_double(cx, |cx| double::rows(cx, false), |cx| through_f32(cx, |cx| rows::make(cx, false))),
     }),
     ("", "BatchNormalization", |cx| {
         // Of operator sets 7 and 8.
         let each_place = cx.node.version < 9 && cx.node.attributes().int("spatial") == 0;
-        through_f32(cx, if each_place { places::make } else { channels::make_batch })
+        match each_place {
+            true => through_f32(cx, places::make),
+            false => with_double(
+                cx,
+                |cx| double::channels(channels::batch(cx)?),
+                |cx| through_f32(cx, |cx| Ok(Box::new(channels::batch(cx)?))),
+            ),
+        }
     }),
-    ("", "InstanceNormalization", |cx| through_f32(cx, channels::make_instance)),
-    ("", "GroupNormalization", |cx| through_f32(cx, channels::make_group)),
-    ("", "LRN", |cx| through_f32(cx, channels::make_local)),
-    ("", "MeanVarianceNormalization", |cx| through_f32(cx, axes::make_mean_variance)),
-    ("", "LpNormalization", |cx| through_f32(cx, axes::make_lp)),
+    ("", "InstanceNormalization", |cx| {
+        let other: MakeNode = |cx| through_f32(cx, |cx| Ok(Box::new(channels::instance(cx)?)));
+        with_double(cx, |cx| double::channels(channels::instance(cx)?), other)
+    }),
+    ("", "GroupNormalization", |cx| {
+        let other: MakeNode = |cx| through_f32(cx, |cx| Ok(Box::new(channels::group(cx)?)));
+        with_double(cx, |cx| double::channels(channels::group(cx)?), other)
+    }),
+    ("", "LRN", |cx| {
+        let other: MakeNode = |cx| through_f32(cx, |cx| Ok(Box::new(channels::local(cx)?)));
+        with_double(cx, |cx| double::channels(channels::local(cx)?), other)
+    }),
+    ("", "MeanVarianceNormalization", |cx| {
+        let other: MakeNode = |cx| through_f32(cx, |cx| Ok(Box::new(axes::mean_variance(cx)?)));
+        with_double(cx, |cx| double::axes(axes::mean_variance(cx)?), other)
+    }),
+    ("", "LpNormalization", |cx| {
+        let other: MakeNode = |cx| through_f32(cx, |cx| Ok(Box::new(axes::lp(cx)?)));
+        with_double(cx, |cx| double::axes(axes::lp(cx)?), other)
+    }),
 ];
 
 /// Input `index`, of `f32`.
@@ -63,8 +87,8 @@ fn images(shape: &[usize], last: bool) -> Result<Images, NodeError> {
 }
 
 /// Input `index`, which has one number a channel.
-fn of_channels<'t>(inputs: &[Option<&'t Tensor>], index: usize, channels: u64) -> Result<&'t Tensor, NodeError> {
-    let values = floats(inputs, index)?;
+fn counted<'t>(inputs: &[Option<&'t Tensor>], index: usize, channels: u64) -> Result<&'t Tensor, NodeError> {
+    let values = required(inputs, index)?;
     if values.len() as u64 != channels {
         return Err(refused(format!("input {index} has {} elements for {channels} channels", values.len())));
     }
@@ -73,7 +97,7 @@ fn of_channels<'t>(inputs: &[Option<&'t Tensor>], index: usize, channels: u64) -
 
 /// Its numbers.
 fn by_channel<'t>(inputs: &[Option<&'t Tensor>], index: usize, channels: u64) -> Result<&'t [f32], NodeError> {
-    Ok(of_channels(inputs, index, channels)?.as_slice()?)
+    Ok(counted(inputs, index, channels)?.as_slice()?)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Pooling operators: MaxPool, AveragePool, LpPool, and their global forms.
 //!
-//! Output sizes and padding follow ONNX; [`exec::pool`](crate::exec::pool) does the rest in `f32`. MaxPool also takes
-//! bytes, and tells where the largest elements stood: window by window, but for bytes that are channels-last.
+//! Output sizes and padding follow ONNX; [`exec::pool`](crate::exec::pool) does the rest in `f32`, and `f64` is pooled
+//! window by window. MaxPool also takes bytes, and tells where the largest elements stood: window by window, but for bytes that are channels-last.
 
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
@@ -13,6 +13,7 @@ use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, reference};
 
 use super::convert::through_f32;
+use super::double::with_double;
 use super::stored::{STORED, activations, activations_mut, stored};
 use super::{LoadCx, MakeNode, OpError, Operator, refused, required};
 use crate::exec::pool::PoolProblem;
@@ -24,12 +25,12 @@ use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[
-    ("", "MaxPool", |cx| either(cx, make_max)),
-    ("", "AveragePool", |cx| either(cx, make_average)),
-    ("", "LpPool", |cx| through_f32(cx, make_lp)),
-    ("", "GlobalMaxPool", |cx| through_f32(cx, make_global_max)),
-    ("", "GlobalAveragePool", |cx| through_f32(cx, make_global_average)),
-    ("", "GlobalLpPool", |cx| through_f32(cx, make_global_lp)),
+    ("", "MaxPool", |cx| with_double(cx, make_max, |cx| either(cx, make_max))),
+    ("", "AveragePool", |cx| with_double(cx, make_average, |cx| either(cx, make_average))),
+    ("", "LpPool", |cx| with_double(cx, make_lp, |cx| through_f32(cx, make_lp))),
+    ("", "GlobalMaxPool", |cx| with_double(cx, make_global_max, |cx| through_f32(cx, make_global_max))),
+    ("", "GlobalAveragePool", |cx| with_double(cx, make_global_average, |cx| through_f32(cx, make_global_average))),
+    ("", "GlobalLpPool", |cx| with_double(cx, make_global_lp, |cx| through_f32(cx, make_global_lp))),
 ];
 
 /// Where padding comes from.
@@ -195,6 +196,11 @@ pub(super) fn pool_shape(
 }
 
 impl Pool {
+    /// Whether it is pooled window by window, or a table of bytes at a time, without an executor.
+    fn is_plain(&self, input: &Tensor) -> bool {
+        input.dtype().size() == 1 || input.dtype() == DType::F64 || self.places.is_some()
+    }
+
     fn shape(&self, input: &Tensor) -> Result<PoolShape, NodeError> {
         pool_shape(self.windows.as_ref(), self.channels_last, input.shape())
     }
@@ -209,7 +215,7 @@ impl Node for Pool {
         let input = required(inputs, 0)?;
         let bytes = matches!(input.dtype(), DType::I8 | DType::U8) && self.kind == PoolKind::Max;
         let bf16 = input.dtype() == DType::BF16 && self.channels_last && self.places.is_none();
-        if input.dtype() != DType::F32 && !bytes && !bf16 {
+        if ![DType::F32, DType::F64].contains(&input.dtype()) && !bytes && !bf16 {
             return Err(NodeError::Unsupported(format!("pooling of {}", input.dtype())));
         }
         self.shape(input).map(drop)
@@ -222,7 +228,7 @@ impl Node for Pool {
         _: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
         let input = required(inputs, 0)?;
-        if input.dtype().size() == 1 || self.places.is_some() {
+        if self.is_plain(input) {
             return Ok(Prepared::NONE);
         }
         let shape = self.shape(input)?;
@@ -244,7 +250,7 @@ impl Node for Pool {
     fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let input = io.input(0)?;
         let mut output = io.alloc(0)?;
-        if input.dtype().size() > 1 && self.places.is_none() {
+        if !self.is_plain(input) {
             let executor = prepared.get::<Executor>()?;
             executor.run_stored(activations(input)?, activations_mut(&mut output)?, cx.parallel)?;
             io.push(output);
@@ -262,9 +268,10 @@ impl Node for Pool {
             Some(columns_first) => Some((columns_first, io.alloc(1)?)),
         };
         let places = match input.dtype() {
-            DType::I8 => by_windows::<i8>(&shape, input, &mut output, places, cx.parallel)?,
-            DType::U8 => by_windows::<u8>(&shape, input, &mut output, places, cx.parallel)?,
-            _ => by_windows::<f32>(&shape, input, &mut output, places, cx.parallel)?,
+            DType::I8 => self.by_windows::<i8>(&shape, input, &mut output, places, cx.parallel)?,
+            DType::U8 => self.by_windows::<u8>(&shape, input, &mut output, places, cx.parallel)?,
+            DType::F64 => self.by_windows::<f64>(&shape, input, &mut output, places, cx.parallel)?,
+            _ => self.by_windows::<f32>(&shape, input, &mut output, places, cx.parallel)?,
         };
         io.push(output);
         if let Some(places) = places {
@@ -274,21 +281,24 @@ impl Node for Pool {
     }
 }
 
-/// The largest elements window by window, and their places where they are wanted.
-fn by_windows<T: crate::tensor::Element + reference::pool::PoolElement>(
-    shape: &PoolShape,
-    input: &Tensor,
-    output: &mut Tensor,
-    places: Option<(bool, Tensor)>,
-    parallel: &dyn Parallel,
-) -> Result<Option<Tensor>, NodeError> {
-    let (input, output) = (input.as_slice::<T>()?, output.as_mut_slice::<T>()?);
-    let Some((columns_first, mut places)) = places else {
-        reference::pool::pool_by(parallel, PoolKind::Max, shape, input, output);
-        return Ok(None);
-    };
-    reference::pool::max_with_indices(parallel, shape, columns_first, input, output, places.as_mut_slice()?);
-    Ok(Some(places))
+impl Pool {
+    /// Pools window by window; the places of the largest elements where they are wanted.
+    fn by_windows<T: crate::tensor::Element + reference::pool::PoolElement>(
+        &self,
+        shape: &PoolShape,
+        input: &Tensor,
+        output: &mut Tensor,
+        places: Option<(bool, Tensor)>,
+        parallel: &dyn Parallel,
+    ) -> Result<Option<Tensor>, NodeError> {
+        let (input, output) = (input.as_slice::<T>()?, output.as_mut_slice::<T>()?);
+        let Some((columns_first, mut places)) = places else {
+            reference::pool::pool_by(parallel, self.kind, shape, input, output);
+            return Ok(None);
+        };
+        reference::pool::max_with_indices(parallel, shape, columns_first, input, output, places.as_mut_slice()?);
+        Ok(Some(places))
+    }
 }
 
 #[cfg(test)]

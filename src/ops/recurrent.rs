@@ -2,6 +2,8 @@
 //!
 //! Weights that are constants are packed when the node is made; others at every run.
 
+mod double;
+
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::chain::Bits;
 use kiln_kernels::cpu::recurrent::{
@@ -11,6 +13,7 @@ use kiln_kernels::memory;
 use smallvec::SmallVec;
 
 use super::convert::through_f32;
+use super::double::with_double;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::recurrent::{PackedDirection, PlainWeights, elements, pack};
 use crate::exec::weights::Packing;
@@ -19,11 +22,7 @@ use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, Run
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[
-    ("", "LSTM", |cx| through_f32(cx, make)),
-    ("", "GRU", |cx| through_f32(cx, make)),
-    ("", "RNN", |cx| through_f32(cx, make)),
-];
+pub(super) const OPERATORS: &[Operator] = &[("", "LSTM", make_layer), ("", "GRU", make_layer), ("", "RNN", make_layer)];
 
 /// Places of the inputs that the three operators share, and of the LSTM's own.
 const X: usize = 0;
@@ -46,30 +45,44 @@ struct Layer {
     isa: kiln_kernels::Isa,
 }
 
+fn make_layer(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    with_double(cx, double::make, |cx| through_f32(cx, make))
+}
+
+impl Layer {
+    /// The node's attributes.
+    fn read(cx: &LoadCx<'_>) -> Result<Layer, OpError> {
+        let node = cx.node;
+        let cell = match node.op.as_str() {
+            "LSTM" => Cell::Lstm {
+                input_forget: node.attributes().int("input_forget") != 0,
+                peepholes: node.input(P).is_some(),
+            },
+            "GRU" => Cell::Gru { linear_before_reset: node.attributes().int("linear_before_reset") != 0 },
+            _ => Cell::Rnn,
+        };
+        let reverses: &[bool] = match node.attributes().text("direction") {
+            "forward" => &[false],
+            "reverse" => &[true],
+            "bidirectional" => &[false, true],
+            other => return Err(OpError::invalid(node, format!("direction '{other}'"))),
+        };
+        let clip = match node.attrs.get("clip") {
+            Some(Attr::Float(clip)) if *clip >= 0.0 => Some(Bits::from(*clip)),
+            Some(_) => return Err(OpError::invalid(node, "clip is not a number of at least 0")),
+            None => None,
+        };
+        let directions = directions(node, cell, reverses)?;
+        let isa = cx.build.isa;
+        let batch_first = node.attributes().int("layout") != 0;
+        Ok(Layer { cell, clip, directions, batch_first, packed: None, elements: Elements::F32, isa })
+    }
+}
+
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
-    let cell = match node.op.as_str() {
-        "LSTM" => {
-            Cell::Lstm { input_forget: node.attributes().int("input_forget") != 0, peepholes: node.input(P).is_some() }
-        }
-        "GRU" => Cell::Gru { linear_before_reset: node.attributes().int("linear_before_reset") != 0 },
-        _ => Cell::Rnn,
-    };
-    let reverses: &[bool] = match node.attributes().text("direction") {
-        "forward" => &[false],
-        "reverse" => &[true],
-        "bidirectional" => &[false, true],
-        other => return Err(OpError::invalid(node, format!("direction '{other}'"))),
-    };
-    let clip = match node.attrs.get("clip") {
-        Some(Attr::Float(clip)) if *clip >= 0.0 => Some(Bits::from(*clip)),
-        Some(_) => return Err(OpError::invalid(node, "clip is not a number of at least 0")),
-        None => None,
-    };
-    let directions = directions(node, cell, reverses)?;
-    let isa = cx.build.isa;
-    let batch_first = node.attributes().int("layout") != 0;
-    let mut layer = Layer { cell, clip, directions, batch_first, packed: None, elements: Elements::F32, isa };
+    let mut layer = Layer::read(cx)?;
+    let cell = layer.cell;
     let constant = |index: usize| cx.graph.constant_input(node, index);
     let known = |index: usize| node.input(index).is_none() || constant(index).is_some();
     if let (Some(w), Some(r), true, true) = (constant(W), constant(R), known(B), known(P) || !cell.has_memory()) {
@@ -177,6 +190,14 @@ impl Layer {
         Ok(pack(packing, self.elements, self.cell, [self.directions.len(), input, hidden], &plain)?)
     }
 
+    /// The layer on so many steps, sequences, features of a step and features of the output.
+    fn shape(&self, sizes: [usize; 4]) -> RecurrentShape {
+        let [steps, batch, input, hidden] = sizes.map(|size| size as u64);
+        let (cell, clip, directions) = (self.cell, self.clip, self.directions.clone());
+        let (batch_first, elements) = (self.batch_first, self.elements);
+        RecurrentShape { cell, clip, directions, steps, batch, input, hidden, batch_first, elements }
+    }
+
     /// Steps and sequences of an input.
     fn time_and_batch(&self, x: &Tensor) -> Result<(usize, usize), NodeError> {
         match (x.shape(), self.batch_first) {
@@ -196,9 +217,9 @@ impl Layer {
     }
 }
 
-/// Whether a tensor is of `f32` and of that shape.
+/// Whether a tensor is of floats and of that shape.
 fn expect(name: &str, tensor: &Tensor, shape: &[usize]) -> Result<(), NodeError> {
-    if tensor.dtype() != DType::F32 {
+    if !tensor.dtype().is_float() {
         return Err(TensorError::Type { expected: DType::F32, found: tensor.dtype() }.into());
     }
     if tensor.shape() == shape {
@@ -242,17 +263,7 @@ impl Node for Layer {
     ) -> Result<Prepared, NodeError> {
         let x = required(inputs, X)?;
         let (steps, batch) = self.time_and_batch(x)?;
-        let shape = RecurrentShape {
-            cell: self.cell,
-            clip: self.clip,
-            directions: self.directions.clone(),
-            steps: steps as u64,
-            batch: batch as u64,
-            input: x.shape()[2] as u64,
-            hidden: outputs[0].shape[3] as u64,
-            batch_first: self.batch_first,
-            elements: self.elements,
-        };
+        let shape = self.shape([steps, batch, x.shape()[2], outputs[0].shape[3]]);
         Ok(Prepared::new(cx.executor(&cx.key(shape))?))
     }
 

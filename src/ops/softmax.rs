@@ -12,9 +12,11 @@ use half::f16;
 use kiln_kernels::cpu::softmax::{Around, Softmax as Executor};
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::softmax::SoftmaxKernel;
+use kiln_kernels::memory::Pace;
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::convert::through_f32;
+use super::double::with_double;
 use super::{LoadCx, OpError, Operator, around, axis_of, required};
 use crate::exec::softmax::SoftmaxProblem;
 #[cfg(feature = "device")]
@@ -23,8 +25,7 @@ use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] =
-    &[("", "Softmax", make_softmax), ("", "LogSoftmax", |cx| through_f32(cx, |cx| make(cx, true)))];
+pub(super) const OPERATORS: &[Operator] = &[("", "Softmax", make_softmax), ("", "LogSoftmax", make_logarithm)];
 
 struct Softmax {
     axis: i64,
@@ -42,8 +43,16 @@ fn make(cx: &LoadCx<'_>, logarithm: bool) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(softmax(cx, logarithm)))
 }
 
+fn make_double(cx: &LoadCx<'_>, logarithm: bool) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Double(softmax(cx, logarithm))))
+}
+
+fn make_logarithm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    with_double(cx, |cx| make_double(cx, true), |cx| through_f32(cx, |cx| make(cx, true)))
+}
+
 fn make_softmax(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    let wide = through_f32(cx, |cx| make(cx, false))?;
+    let wide = with_double(cx, |cx| make_double(cx, false), |cx| through_f32(cx, |cx| make(cx, false)))?;
     let declared = cx.node.input(0).and_then(|value| cx.graph.value(value).dtype);
     // A type that is known to be another one needs no such fallback.
     Ok(match declared {
@@ -119,6 +128,54 @@ impl Node for Stepwise {
         for_each_chunk(cx.parallel, output.as_mut_slice::<f16>()?, block, &|index, to| {
             let from = &from[index * block..][..block];
             (0..inner).for_each(|first| step_by_step(&from[first..], &mut to[first..], length, inner));
+        });
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// Softmax of `f64`, in plain Rust.
+struct Double(Softmax);
+
+impl Double {
+    /// The softmax of every `step`-th of `count` values.
+    fn line(&self, from: &[f64], to: &mut [f64], count: usize, step: usize) {
+        let at = |index: usize| from[index * step];
+        let greatest = (0..count).map(at).fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = (0..count).map(|index| (at(index) - greatest).exp()).sum();
+        let (logarithm, ln) = (self.0.logarithm, sum.ln());
+        for index in 0..count {
+            let x = at(index) - greatest;
+            to[index * step] = if logarithm { x - ln } else { x.exp() / sum };
+        }
+    }
+}
+
+impl Node for Double {
+    fn family(&self) -> &'static str {
+        "softmax"
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        let input = required(inputs, 0)?;
+        if input.dtype() != DType::F64 {
+            return Err(TensorError::Type { expected: DType::F64, found: input.dtype() }.into());
+        }
+        self.0.around(input.shape()).map(drop)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, mut output) = (io.input(0)?, io.alloc(0)?);
+        let (_, length, inner) = self.0.around(input.shape())?;
+        let from = input.as_slice::<f64>()?;
+        let block = (length * inner).max(1);
+        for_each_chunk(cx.parallel, output.as_mut_slice::<f64>()?, block, &|index, to| {
+            let from = &from[index * block..][..block];
+            let mut pace = Pace::default();
+            for first in 0..inner {
+                pace.step(4 * length);
+                self.line(&from[first..], &mut to[first..], length, inner);
+            }
         });
         io.push(output);
         Ok(())

@@ -14,31 +14,31 @@ use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{Axes, LoadCx, OpError, View, axes_of, required};
 use crate::tensor::{Shape, Tensor, TensorSpec};
 
-enum Form {
+pub(super) enum Form {
     MeanVariance,
     Lp(Reduction),
 }
 
-struct OverAxes {
-    form: Form,
+pub(super) struct OverAxes {
+    pub(super) form: Form,
     axes: Vec<i64>,
 }
 
 /// What is added to a standard deviation: part of the operator's definition.
-const DEVIATION_EPSILON: f32 = 1e-9;
+pub(super) const DEVIATION_EPSILON: f32 = 1e-9;
 
-pub(super) fn make_mean_variance(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+pub(super) fn mean_variance(cx: &LoadCx<'_>) -> Result<OverAxes, OpError> {
     let axes = cx.node.ints("axes").map_or_else(|| vec![0, 2, 3], <[i64]>::to_vec);
-    Ok(Box::new(OverAxes { form: Form::MeanVariance, axes }))
+    Ok(OverAxes { form: Form::MeanVariance, axes })
 }
 
-pub(super) fn make_lp(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+pub(super) fn lp(cx: &LoadCx<'_>) -> Result<OverAxes, OpError> {
     let norm = match cx.node.attributes().int("p") {
         1 => Reduction::L1,
         2 => Reduction::L2,
         p => return Err(OpError::invalid(cx.node, format!("p = {p}"))),
     };
-    Ok(Box::new(OverAxes { form: Form::Lp(norm), axes: vec![cx.node.attributes().int("axis")] }))
+    Ok(OverAxes { form: Form::Lp(norm), axes: vec![cx.node.attributes().int("axis")] })
 }
 
 struct Executors {
@@ -48,13 +48,22 @@ struct Executors {
 }
 
 impl OverAxes {
-    fn axes(&self, shape: &[usize]) -> Result<Axes, NodeError> {
+    pub(super) fn axes(&self, shape: &[usize]) -> Result<Axes, NodeError> {
         axes_of(&self.axes, shape.len())
     }
 
     fn key(&self, reduction: Reduction, shape: &[usize], cx: &PrepareCx<'_>) -> Result<ReduceKey, NodeError> {
         let axes = self.axes(shape)?;
         Ok(cx.key(ReduceProblem::new(reduction, shape, |axis| axes.contains(&axis))))
+    }
+
+    /// The shape that is reduced to, and its elements.
+    pub(super) fn kept(&self, shape: &[usize]) -> Result<(Shape, usize), NodeError> {
+        let axes = self.axes(shape)?;
+        let kept: Shape =
+            shape.iter().enumerate().map(|(axis, &dim)| if axes.contains(&axis) { 1 } else { dim }).collect();
+        let count = kept.iter().product();
+        Ok((kept, count))
     }
 
     /// Changes every element by the one that its axes were reduced to.
@@ -66,9 +75,7 @@ impl OverAxes {
         to: &mut [f32],
         change: impl Fn(f32, f32) -> f32,
     ) -> Result<(), NodeError> {
-        let axes = self.axes(shape)?;
-        let kept: Shape =
-            shape.iter().enumerate().map(|(axis, &dim)| if axes.contains(&axis) { 1 } else { dim }).collect();
+        let (kept, _) = self.kept(shape)?;
         let view = View::broadcast(&kept, shape)?;
         let mut cursor = view.cursor();
         let (mut from, mut to) = (from, to);

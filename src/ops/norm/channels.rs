@@ -5,7 +5,7 @@ use kiln_kernels::cpu::norm::{Channels as Images, GroupOperands, Local};
 use kiln_kernels::memory::{self, Collect};
 use kiln_kernels::reference::norm::moments;
 
-use super::{by_channel, floats, images, of_channels};
+use super::{by_channel, counted, floats, images};
 use crate::cache::F32Bits;
 use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormProblem};
 #[cfg(feature = "device")]
@@ -46,11 +46,11 @@ pub(super) struct Channels {
     last: bool,
 }
 
-fn node(cx: &LoadCx<'_>, form: Form) -> Result<Box<dyn Node>, OpError> {
-    Ok(Box::new(Channels { form, last: cx.node.is_channels_last() }))
+fn node(cx: &LoadCx<'_>, form: Form) -> Result<Channels, OpError> {
+    Ok(Channels { form, last: cx.node.is_channels_last() })
 }
 
-pub(super) fn make_batch(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+pub(super) fn batch(cx: &LoadCx<'_>) -> Result<Channels, OpError> {
     let epsilon = cx.node.attributes().float("epsilon");
     if cx.node.attributes().int("spatial") == 0 {
         return Err(OpError::unsupported(cx.node, "spatial = 0, which normalises each place by itself"));
@@ -79,18 +79,18 @@ pub(super) fn make_batch(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     node(cx, Form::Batch { epsilon, known })
 }
 
-pub(super) fn make_instance(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+pub(super) fn instance(cx: &LoadCx<'_>) -> Result<Channels, OpError> {
     node(cx, Form::Groups { epsilon: cx.node.attributes().float("epsilon"), groups: None, by_group: false })
 }
 
-pub(super) fn make_group(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+pub(super) fn group(cx: &LoadCx<'_>) -> Result<Channels, OpError> {
     let groups = Some(size_attribute(cx.node, "num_groups", 1)? as u64);
     // Version 18 has a scale for each group, later ones for each channel.
     let by_group = cx.node.version < 21;
     node(cx, Form::Groups { epsilon: cx.node.attributes().float("epsilon"), groups, by_group })
 }
 
-pub(super) fn make_local(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+pub(super) fn local(cx: &LoadCx<'_>) -> Result<Channels, OpError> {
     let size = size_attribute(cx.node, "size", 1)? as u64;
     let (alpha, beta) = (cx.node.attributes().float("alpha"), cx.node.attributes().float("beta"));
     node(cx, Form::Local { size, alpha, beta, bias: cx.node.attributes().float("bias") })
@@ -110,6 +110,25 @@ fn affine(scale: &[f32], bias: &[f32], mean: &[f32], variance: &[f32], epsilon: 
 impl Channels {
     pub(super) fn images(&self, shape: &[usize]) -> Result<Images, NodeError> {
         images(shape, self.last)
+    }
+
+    /// Refuses operands that have not one number a channel, or a group.
+    pub(super) fn check_sizes(&self, inputs: &[Option<&Tensor>]) -> Result<(), NodeError> {
+        let channels = self.images(required(inputs, 0)?.shape())?.channels;
+        match self.form {
+            Form::Batch { .. } | Form::Training { .. } => {
+                (1..5).try_for_each(|index| counted(inputs, index, channels).map(drop))
+            }
+            Form::Groups { groups, by_group, .. } => {
+                let groups = groups.unwrap_or(channels);
+                if channels != 0 && (groups == 0 || channels % groups != 0) {
+                    return Err(refused(format!("{channels} channels do not form {groups} equal groups")));
+                }
+                let numbers = if by_group { groups } else { channels };
+                (1..3).try_for_each(|index| counted(inputs, index, numbers).map(drop))
+            }
+            Form::Local { .. } => Ok(()),
+        }
     }
 
     /// The numbers of each group for each of its channels, where they are given by group.
@@ -176,21 +195,13 @@ impl Node for Channels {
     }
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
-        let channels = self.images(floats(inputs, 0)?.shape())?.channels;
-        match self.form {
-            Form::Batch { .. } | Form::Training { .. } => {
-                (1..5).try_for_each(|index| of_channels(inputs, index, channels).map(drop))
-            }
-            Form::Groups { groups, by_group, .. } => {
-                let groups = groups.unwrap_or(channels);
-                if channels != 0 && (groups == 0 || channels % groups != 0) {
-                    return Err(refused(format!("{channels} channels do not form {groups} equal groups")));
-                }
-                let numbers = if by_group { groups } else { channels };
-                (1..3).try_for_each(|index| of_channels(inputs, index, numbers).map(drop))
-            }
-            Form::Local { .. } => Ok(()),
-        }
+        let operands = match self.form {
+            Form::Batch { .. } | Form::Training { .. } => 5,
+            Form::Groups { .. } => 3,
+            Form::Local { .. } => 1,
+        };
+        (0..operands).try_for_each(|index| floats(inputs, index).map(drop))?;
+        self.check_sizes(inputs)
     }
 
     fn prepare_params(

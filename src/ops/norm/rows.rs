@@ -18,25 +18,32 @@ use crate::ops::stored::{self, STORED, activations_mut};
 use crate::ops::{LoadCx, OpError, View, axis_of, optional, required};
 use crate::tensor::{Tensor, TensorSpec};
 
-struct RowNorm {
-    centred: bool,
-    axis: i64,
-    epsilon: f32,
+pub(super) struct RowNorm {
+    pub(super) centred: bool,
+    pub(super) axis: i64,
+    pub(super) epsilon: f32,
     /// Outputs in the node's list: the result, then the rows' means and reciprocal deviations.
-    outputs: usize,
+    pub(super) outputs: usize,
     /// What the result is stored as.
     output: Stored,
 }
 
 /// Makes a layer normalisation, or an RMS normalisation where the mean is not subtracted.
 pub(super) fn make(cx: &LoadCx<'_>, centred: bool) -> Result<Box<dyn Node>, OpError> {
-    let outputs = cx.node.outputs.len();
-    if outputs > if centred { 3 } else { 1 } {
-        return Err(OpError::invalid(cx.node, format!("{outputs} outputs")));
+    Ok(Box::new(RowNorm::read(cx, centred)?))
+}
+
+impl RowNorm {
+    /// The node's attributes and outputs.
+    pub(super) fn read(cx: &LoadCx<'_>, centred: bool) -> Result<RowNorm, OpError> {
+        let outputs = cx.node.outputs.len();
+        if outputs > if centred { 3 } else { 1 } {
+            return Err(OpError::invalid(cx.node, format!("{outputs} outputs")));
+        }
+        let (axis, epsilon) = (cx.node.attributes().int("axis"), cx.node.attributes().float("epsilon"));
+        let output = if cx.node.attrs.contains_key(STORED) { stored::written(cx.node)? } else { Stored::F32 };
+        Ok(RowNorm { centred, axis, epsilon, outputs: outputs.max(1), output })
     }
-    let (axis, epsilon) = (cx.node.attributes().int("axis"), cx.node.attributes().float("epsilon"));
-    let output = if cx.node.attrs.contains_key(STORED) { stored::written(cx.node)? } else { Stored::F32 };
-    Ok(Box::new(RowNorm { centred, axis, epsilon, outputs: outputs.max(1), output }))
 }
 
 /// A scale or bias as the kernel reads it: one row, or as many as the input. Anything that broadcasts is stretched.
