@@ -47,7 +47,7 @@ LEFT = {
 # Other sizes make no sense to them, which the reference does not notice.
 SIZED = {"LSTM", "ReverseSequence", "RoiAlign", "ScatterElements"}
 # What large integers become is the runtime's own: the reference goes by way of floats, or wraps between its steps.
-SMALL = {"GridSample", "Pow", "ReduceL2", "ReduceMean", "Resize"}
+SMALL = {"Gemm", "GridSample", "Pow", "ReduceL2", "ReduceMean", "Resize"}
 
 
 # The reference rounds each step of these to integers.

@@ -83,12 +83,12 @@ impl Weights<'_> {
         weights[row..row + vector.len()].iter().zip(vector).map(|(a, b)| a * b).sum()
     }
 
-    fn from_x(&self, gate: usize, unit: usize, x: &[f64]) -> f64 {
+    fn with_x(&self, gate: usize, unit: usize, x: &[f64]) -> f64 {
         let row = gate * self.hidden + unit;
         self.dot(self.w, row, x) + self.bias(row)
     }
 
-    fn from_state(&self, gate: usize, unit: usize, h: &[f64]) -> f64 {
+    fn with_state(&self, gate: usize, unit: usize, h: &[f64]) -> f64 {
         let row = gate * self.hidden + unit;
         self.dot(self.r, row, h) + self.bias(self.columns() + row)
     }
@@ -102,7 +102,7 @@ impl Weights<'_> {
         let clip = self.layer.clip.map(|clip| f64::from(clip.get()));
         let [f, g, last] = self.layer.directions[self.direction].activations;
         let before = memory::copied(h);
-        let sum = |gate: usize, unit: usize| self.from_x(gate, unit, x) + self.from_state(gate, unit, &before);
+        let sum = |gate: usize, unit: usize| self.with_x(gate, unit, x) + self.with_state(gate, unit, &before);
         match self.layer.cell {
             Cell::Lstm { input_forget, .. } => {
                 for unit in 0..self.hidden {
@@ -123,10 +123,10 @@ impl Weights<'_> {
                 for unit in 0..self.hidden {
                     let update = activate(f, clip, sum(0, unit));
                     let state = match linear_before_reset {
-                        true => reset[unit] * self.from_state(2, unit, &before),
-                        false => self.from_state(2, unit, &reset),
+                        true => reset[unit] * self.with_state(2, unit, &before),
+                        false => self.with_state(2, unit, &reset),
                     };
-                    let candidate = activate(g, clip, self.from_x(2, unit, x) + state);
+                    let candidate = activate(g, clip, self.with_x(2, unit, x) + state);
                     h[unit] = (1.0 - update) * candidate + update * before[unit];
                 }
             }
