@@ -8,8 +8,8 @@ and the reference implementation of the onnx package computes what is expected. 
 `float32` and rounded once; where the reference has no arithmetic on a type, in `float64`. The first case of an operator
 is also made with another size. Needs onnx 1.23 and numpy alone:
 
-    .ci/element_types.py target/types && kiln check target/types --quiet --json target/types.json
-    .ci/element_types.py --table target/types.json
+    python3 tests/conformance/element_types.py target/types && kiln check target/types --quiet --json target/types.json
+    python3 tests/conformance/element_types.py --table target/types.json
 """
 
 import collections
