@@ -128,8 +128,9 @@ def make(folder, spec):
         onnx.save(cut(model, spec.cuts), out / "model.onnx")
     else:
         for file in source.iterdir():
-            # Weights beside a model are not read where they are a symbolic link.
-            (out / file.name).hardlink_to(file)
+            # Weights beside a model are read where they are no links of any kind.
+            place = shutil.copy if file.name != "model.onnx" else lambda file, to: to.symlink_to(file.absolute())
+            place(file, out / file.name)
     file = str(out / "model.onnx")
     exact = session(file)
     run = lambda made: [made.run(None, feeds[request]) for request in requests]
