@@ -116,8 +116,9 @@ def make(folder, spec):
     requests, feeds = spec.requests(), {}
     for index, draw in requests:
         lengths = {}
+        seed = lambda at: zlib.crc32(f"{spec.name} {index}{draw} {at}".encode())
         feeds[index, draw] = {
-            one.name: build(one, spec.shapes[index], np.random.default_rng(zlib.crc32(f"{spec.name} {index}{draw} {at}".encode())), lengths)
+            one.name: build(one, spec.shapes[index], np.random.default_rng(seed(at)), lengths)
             for at, one in enumerate(spec.inputs)
         }
     model = onnx.load(source / "model.onnx")

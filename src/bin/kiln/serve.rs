@@ -52,10 +52,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = "Server")]
     max_body: u32,
     /// Texts that a language model continues at a time; others wait, of which there are --queue at most
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..), help_heading = "Server")]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(help_heading = "Server")]
     texts: u16,
     /// Most tokens of a text, prompt and answer together; a model's own limit may be less
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(2..), help_heading = "Server")]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(help_heading = "Server")]
     context: u32,
     /// How long requests in hand are waited for after SIGTERM, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 20_000, help_heading = "Server")]

@@ -103,10 +103,11 @@ const HEADER: &str = "\
 Written by `kiln check CASES --quiet --operators docs/operators.md` over the ONNX backend suite (ONNX 1.23); CI compares
 it with a new run. Versions are the operator-set versions of the cases that passed (others from 7 on are the same
 code), types are those of the values that a node of the operator reads or makes in them, as far as the models declare
-them. *Kernels* are emitted instructions behind the executor cache, for the types that are worth it; *plain Rust* is
-everything else, control flow and sequences among it; what the suite has no case of shows nothing. *Work* is what the
-table of operators says: *key*, where every node that computes prepares an executor that is cached by its key, and each
-such operator has a table in `tests/single_layer`; *moves data*; or the reason for which it computes in plain Rust.
+them. *Kernels* are executors behind the cache, for the types that are worth it: emitted instructions, and for LRN,
+Resize and Upsample loops of plain Rust over what the executor holds. *Plain Rust* is everything else, control flow and
+sequences among it; what the suite has no case of shows nothing. *Work* is what the table of operators says: *key*,
+where every node that computes prepares an executor that is cached by its key, and each such operator has a table in
+`tests/single_layer`; *moves data*; or the reason for which it computes in plain Rust.
 
 An output is right within the suite's own tolerance: 1e-3 of what is expected and 1e-7 besides, or what a case says, and
 1/64 for `bf16`, as ONNX's own test runner has it. Of Bernoulli and the other random operators the type and the shape

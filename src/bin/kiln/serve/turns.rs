@@ -87,19 +87,18 @@ fn warmed(mut batch: Batch<Arc<Decoder>>, room: Room, token: i64) -> Outcome<Bat
         let left = WARM_TIME.saturating_sub(begun.elapsed());
         batch.step(&RunOptions { time_limit: Some(left), ..RunOptions::default() })
     };
-    let is_late = |error: &DecoderError| matches!(error, DecoderError::Session(SessionError::Run(error)) if error.stopped().is_some());
     let mut ids = vec![batch.push(&vec![token; WARM_PROMPT.min(room.context.saturating_sub(1)).max(1)], options(1))?];
     'warm: {
         while !batch.is_idle() {
             match step(&mut batch) {
-                Err(error) if is_late(&error) => break 'warm,
+                Err(error) if is_stopped(&error) => break 'warm,
                 stepped => drop(stepped?),
             }
         }
         for _ in 0..room.texts {
             ids.push(batch.push(&[token], options(usize::MAX))?);
             match step(&mut batch) {
-                Err(error) if is_late(&error) => break 'warm,
+                Err(error) if is_stopped(&error) => break 'warm,
                 stepped => drop(stepped?),
             }
         }
@@ -186,7 +185,7 @@ impl Table {
 
     /// A step failed, and all texts are as they were. Where there was no memory, the last one that came makes room.
     fn give_way(&mut self, error: DecoderError) {
-        let is_stopped = matches!(&error, DecoderError::Session(SessionError::Run(run)) if run.stopped().is_some());
+        let is_stopped = is_stopped(&error);
         if let Some(last) = self.texts.last().map(|text| text.id).filter(|_| !is_stopped) {
             self.batch.cancel(last);
             self.end(last, Said::Failed(failure(error)));
@@ -254,6 +253,11 @@ impl Table {
         self.open.fetch_sub(1, Ordering::Relaxed);
         (self.texts.remove(at).say)(said);
     }
+}
+
+/// Whether a step was called off, or out of time.
+fn is_stopped(error: &DecoderError) -> bool {
+    matches!(error, DecoderError::Session(SessionError::Run(run)) if run.stopped().is_some())
 }
 
 /// What an error of a step is to a client.

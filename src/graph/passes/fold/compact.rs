@@ -1,9 +1,9 @@
 //! Weights that are stored small: a constant DequantizeLinear or Cast of them, and the Sub and Mul behind a Cast that
 //! dequantise by hand, become a [compact](Tensor::compact) constant, and a Transpose of one moves the small elements.
 //!
-//! Nothing is computed and no memory is taken but by a Transpose, so that the bounds of folding are others here. Products and convolutions then
-//! pack from the small elements, and a Gather widens the rows that it picks. What would take all numbers in `f32` makes
-//! them when it first asks.
+//! Nothing is computed and no memory is taken but by a Transpose, so that the bounds of folding are others here. Products
+//! and convolutions then pack from the small elements, and a Gather widens the rows that it picks. What would take all
+//! numbers in `f32` makes them when it first asks.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use kiln_kernels::memory;
