@@ -205,6 +205,9 @@ async fn follow(
         }
         Route::Listed(name) => {
             let listed = name.map(|name| registry.get(name, None)).transpose()?;
+            if let Some(other) = listed.as_ref().filter(|loaded| loaded.model.language().is_none()) {
+                return Err(Refusal::unknown(format!("model '{}' is no language model", other.name)));
+            }
             Ok(json(StatusCode::OK, &pages::listed(registry, listed.as_ref())))
         }
         Route::Completions => tell(service, Form::Completion, None, None, request).await,

@@ -135,12 +135,7 @@ impl Service {
         };
         pending.ticket = Some(Arc::clone(&ticket));
         self.enqueue(Box::new(job))?;
-        let answered = match deadline {
-            Some(deadline) => tokio::time::timeout_at(deadline.into(), answer).await.map_err(|_| Refusal::late())?,
-            None => answer.await,
-        };
-        // A lane that drops a request unanswered has met a fault.
-        answered.unwrap_or_else(|_| Err(Refusal::new(Kind::Fault, "the request was dropped")))
+        answered(answer, deadline).await
     }
 
     /// Adds a request to the queue.
@@ -175,6 +170,19 @@ impl Service {
         let body = body.clone();
         elsewhere(move || Head::of_json(&body, json)).await?
     }
+}
+
+/// What a lane answers, until the deadline.
+pub(crate) async fn answered<T>(
+    answer: oneshot::Receiver<Result<T, Refusal>>,
+    deadline: Option<Instant>,
+) -> Result<T, Refusal> {
+    let answered = match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), answer).await.map_err(|_| Refusal::late())?,
+        None => answer.await,
+    };
+    // A lane that drops a request unanswered has met a fault.
+    answered.unwrap_or_else(|_| Err(Refusal::own_fault()))
 }
 
 /// The part of a request that a lane does.

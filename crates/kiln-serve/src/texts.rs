@@ -152,8 +152,7 @@ impl Service {
             // The receiver is gone where the client has gone.
             let _ = sender.send(made.unwrap_or_else(|_| Err(Refusal::own_fault())));
         }))?;
-        // A lane that drops a request unanswered has met a fault.
-        let prompt = answer.await.unwrap_or_else(|_| Err(Refusal::own_fault()))?;
+        let prompt = service::answered(answer, deadline).await?;
         Ok((speech, prompt))
     }
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kiln_serve::{
     Ending, Failure, InHand, Language, Load, Loader, Lookups, Message, Model, Port, Prompt, Said, Say, Server,
@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 /// What the model does with a text that it has begun.
 type Begun = (Text, Arc<Ticket>, Say);
 
-/// Says the words of a prompt, one for each token that it is given; nothing of a text whose first word is `hold`.
+/// Says the words of a prompt, one for each token that it is given; nothing of a text whose first word is `hold`. One
+/// that begins with `slow` begins when the test listens no more.
 struct Parrot(Mutex<mpsc::Sender<Begun>>);
 
 fn text_of(prompt: &Prompt) -> String {
@@ -36,6 +37,11 @@ impl Language for Parrot {
         match words[0].trim() {
             "refuse" => return Err(Failure::Refused("it does not say that".to_owned())),
             "full" => return Err(Failure::Full("5 texts wait".to_owned())),
+            "slow" => {
+                while self.0.lock().unwrap().send((text.clone(), Arc::clone(ticket), Box::new(drop))).is_ok() {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
             "hold" => {
                 self.0.lock().unwrap().send((text, Arc::clone(ticket), say)).unwrap();
                 return Ok(words.len());
@@ -167,6 +173,10 @@ fn ask(address: SocketAddr, path: &str, body: &Value) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap())
 }
 
+fn metrics(address: SocketAddr) -> String {
+    read(send(address, "/metrics", &Value::Null)).2
+}
+
 /// The data of all events.
 fn events(body: &str) -> Vec<Value> {
     let events = body.strip_suffix("\n\n").unwrap().split("\n\n").map(|event| event.strip_prefix("data: ").unwrap());
@@ -193,7 +203,7 @@ fn completions_come_whole_with_their_counts() {
     let tokens = json!({"prompt": [[1, 2], [3]]});
     let (_, answer) = ask(address, "/v1/completions", &tokens);
     assert_eq!(answer["choices"][0]["text"], "<1> <2> ", "one language model needs no name");
-    let (_, _, metrics) = read(send(address, "/metrics", &Value::Null));
+    let metrics = metrics(address);
     for line in [
         "kiln_requests_total{model=\"m\",version=\"1\",outcome=\"ok\"} 2",
         "kiln_tokens_total{model=\"m\",version=\"1\",kind=\"prompt\"} 7",
@@ -281,6 +291,24 @@ fn a_text_that_breaks_off_says_so() {
     let events = events(&body);
     assert_eq!((status, events.len()), (200, 3), "what was said before was sent");
     assert_eq!(events[2]["error"]["message"], "it broke");
+}
+
+#[test]
+fn a_text_whose_time_is_over_before_it_begins_is_refused_then() {
+    let (address, holds) = server(&["m"]);
+    // The only lane is held by a text that is slow to begin: its model listens to nothing meanwhile.
+    let slow = send(address, "/v1/completions", &json!({"prompt": "slow"}));
+    let until = Instant::now() + Duration::from_secs(60);
+    while !metrics(address).lines().any(|line| line == "kiln_requests_running 1") {
+        assert!(Instant::now() < until, "it has begun");
+    }
+    let mut late = TcpStream::connect(address).unwrap();
+    let body = r#"{"prompt": "a"}"#;
+    let head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nKiln-Timeout-Us: 20000\r\n";
+    write!(late, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    assert_eq!(read(late).0, 504, "while the other still begins");
+    drop(holds);
+    assert_eq!(read(slow).0, 200);
 }
 
 #[test]
