@@ -142,7 +142,7 @@ class Fleet:
         self.model, self.port, self.dtype = model, port, dtype
 
     def start(self, count: int, store: str, each: Any = None) -> list[dict[str, float]]:
-        """Starts so many workers at once, and gives what they have seen. `each` has settings of the worker's number."""
+        """Starts `count` workers at once, and gives what they have seen. `each` has settings of the worker's number."""
         with tempfile.TemporaryDirectory() as home:
             running = []
             for number in range(count):

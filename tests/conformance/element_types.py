@@ -26,7 +26,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-# Cases of an operator that are made anew: those that differ most in what they give, so many at most.
+# Cases of an operator that are made anew at most: those that differ most in what they give.
 CASES = 5
 HALVES = {TensorProto.FLOAT16: 2e-3, TensorProto.BFLOAT16: 2e-2}
 INTEGERS = {

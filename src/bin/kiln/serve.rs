@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Most bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = "Server")]
     max_body: u32,
-    /// Texts that a language model continues at a time; others wait, of which there are --queue at most
+    /// Texts that a language model continues at a time; at most --queue others wait
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     #[arg(help_heading = "Server")]
     texts: u16,

@@ -12,7 +12,7 @@ use crate::ops::wide::lent;
 use crate::ops::{LoadCx, OpError, refused, required, try_each_chunk};
 use crate::tensor::{Tensor, TensorSpec};
 
-/// A convolution of which weights are never packed.
+/// A convolution whose weights are never packed.
 struct Double(Conv);
 
 /// Makes the node.
