@@ -12,14 +12,19 @@ pub(super) const OPERATORS: &[Operator] = &[("", "Det", |_| Ok(Box::new(Det)))];
 
 struct Det;
 
+/// The row, from `column` on, whose element of that column is the largest by its magnitude; `None` where all are zero.
+pub(super) fn pivot(matrix: &[f64], size: usize, column: usize) -> Option<usize> {
+    let largest =
+        (column..size).max_by(|&a, &b| matrix[a * size + column].abs().total_cmp(&matrix[b * size + column].abs()));
+    largest.filter(|&row| matrix[row * size + column] != 0.0)
+}
+
 /// By elimination with the largest pivot of each column.
 fn determinant(matrix: &mut [f64], size: usize, cx: &RunCx<'_>) -> Result<f64, NodeError> {
     let mut product = 1.0;
     for column in 0..size {
         cx.check_stop()?;
-        let largest =
-            (column..size).max_by(|&a, &b| matrix[a * size + column].abs().total_cmp(&matrix[b * size + column].abs()));
-        let Some(pivot) = largest.filter(|&row| matrix[row * size + column] != 0.0) else {
+        let Some(pivot) = pivot(matrix, size, column) else {
             return Ok(0.0);
         };
         if pivot != column {

@@ -2,6 +2,7 @@
 
 use kiln_kernels::memory;
 
+use super::determinant::pivot;
 use super::wide::{narrow, widened};
 use super::{Operator, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
@@ -26,9 +27,7 @@ fn invert(matrix: &mut [f64], size: usize, scratch: &mut Scratch, cx: &RunCx<'_>
     let Scratch { row: pivot_row, pivots } = scratch;
     for column in 0..size {
         cx.check_stop()?;
-        let largest =
-            (column..size).max_by(|&a, &b| matrix[a * size + column].abs().total_cmp(&matrix[b * size + column].abs()));
-        let Some(pivot) = largest.filter(|&row| matrix[row * size + column] != 0.0) else {
+        let Some(pivot) = pivot(matrix, size, column) else {
             return Ok(false);
         };
         pivots[column] = pivot;
