@@ -54,6 +54,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("cudarc", &["kernels/src/gpu/cuda"]),
     ("tokio::", &["crates/kiln-records/src/remote", "crates/kiln-serve/src"]),
     ("hyper", &["crates/kiln-serve/src"]),
+    ("flate2", &["crates/kiln-serve/src/coding.rs", "tests/serve"]),
     (
         "std::env::var",
         &["src/knobs.rs", "tests/remote", "kernels/src/gpu/cuda/tests.rs", "crates/kiln-ort/src/threading.rs"],

@@ -1,14 +1,19 @@
 //! Clients of gRPC: tonic's, and one that sends any headers and bytes on HTTP/2.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+use tonic::codec::CompressionEncoding;
 use tonic::codegen::Bytes;
 use tonic::codegen::http;
+use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
-use crate::messages::{ModelInferRequest, ModelInferResponse};
+use crate::messages::{ModelInferRequest, ModelInferResponse, ModelStreamInferResponse};
 use crate::running::Running;
 
 /// The longest that a test waits for an answer.
@@ -18,18 +23,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Client {
     runtime: tokio::runtime::Runtime,
     channel: Channel,
+    is_gzip: bool,
 }
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-async fn unary<Q, A>(channel: Channel, method: &str, request: Request<Q>) -> Result<A, Status>
+async fn unary<Q, A>(channel: Channel, is_gzip: bool, method: &str, request: Request<Q>) -> Result<A, Status>
 where
     Q: prost::Message + Default + 'static,
     A: prost::Message + Default + 'static,
 {
     let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(usize::MAX);
+    if is_gzip {
+        grpc = grpc.send_compressed(CompressionEncoding::Gzip).accept_compressed(CompressionEncoding::Gzip);
+    }
     grpc.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
     let path =
         if method.starts_with('/') { method.to_owned() } else { format!("/inference.GRPCInferenceService/{method}") };
@@ -42,7 +51,12 @@ impl Client {
         let runtime = runtime();
         let endpoint = Endpoint::from_shared(format!("http://{}", server.grpc)).unwrap();
         let channel = runtime.block_on(endpoint.connect()).unwrap();
-        Client { runtime, channel }
+        Client { runtime, channel, is_gzip: false }
+    }
+
+    /// One that compresses what it sends, and takes what is compressed.
+    pub(crate) fn of_gzip(server: &Running) -> Client {
+        Client { is_gzip: true, ..Client::of(server) }
     }
 
     /// Calls a method of the service, or one by its whole path.
@@ -51,7 +65,7 @@ impl Client {
         Q: prost::Message + Default + 'static,
         A: prost::Message + Default + 'static,
     {
-        let call = unary(self.channel.clone(), method, Request::new(request));
+        let call = unary(self.channel.clone(), self.is_gzip, method, Request::new(request));
         self.runtime.block_on(async { tokio::time::timeout(PATIENCE, call).await.expect("an answer in time") })
     }
 
@@ -61,13 +75,106 @@ impl Client {
 
     /// Infers, and gives the call up after that time; the connection stays.
     pub(crate) fn infer_and_go(&self, request: ModelInferRequest, after: Duration) {
-        let call = unary::<_, ModelInferResponse>(self.channel.clone(), "ModelInfer", Request::new(request));
+        let channel = self.channel.clone();
+        let call = unary::<_, ModelInferResponse>(channel, self.is_gzip, "ModelInfer", Request::new(request));
         self.runtime.block_on(async {
             assert!(tokio::time::timeout(after, call).await.is_err(), "it was still running");
             // The thread of the connection writes that the call is over.
             tokio::time::sleep(Duration::from_millis(50)).await;
         });
     }
+}
+
+/// Requests of a stream: those that were sent, and its end once the sender is dropped.
+struct Requests(mpsc::UnboundedReceiver<ModelInferRequest>);
+
+impl Stream for Requests {
+    type Item = ModelInferRequest;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<ModelInferRequest>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+impl Client {
+    /// Begins a stream of requests, and reads its answers until it ends, with its status.
+    async fn read_stream(
+        &self,
+        requests: Requests,
+        headers: &[(&'static str, &'static str)],
+    ) -> (Vec<ModelStreamInferResponse>, Status) {
+        let mut grpc = tonic::client::Grpc::new(self.channel.clone());
+        if self.is_gzip {
+            grpc = grpc.send_compressed(CompressionEncoding::Gzip).accept_compressed(CompressionEncoding::Gzip);
+        }
+        grpc.ready().await.unwrap();
+        let mut request = Request::new(requests);
+        for &(name, value) in headers {
+            request.metadata_mut().insert(name, value.parse().unwrap());
+        }
+        let codec = ProstCodec::<ModelInferRequest, ModelStreamInferResponse>::default();
+        let path = "/inference.GRPCInferenceService/ModelStreamInfer".try_into().unwrap();
+        let mut answers = Vec::new();
+        let mut stream = match grpc.streaming(request, path, codec).await {
+            Ok(answer) => answer.into_inner(),
+            Err(status) => return (answers, status),
+        };
+        loop {
+            match stream.message().await {
+                Ok(Some(answer)) => answers.push(answer),
+                Ok(None) => return (answers, Status::ok("")),
+                Err(status) => return (answers, status),
+            }
+        }
+    }
+
+    /// Sends requests in one stream, and closes it behind them.
+    pub(crate) fn stream(
+        &self,
+        requests: Vec<ModelInferRequest>,
+        headers: &[(&'static str, &'static str)],
+    ) -> (Vec<ModelStreamInferResponse>, Status) {
+        let (_, requests) = sent(requests);
+        let answers = self.read_stream(requests, headers);
+        self.runtime.block_on(async { tokio::time::timeout(PATIENCE, answers).await.expect("an end in time") })
+    }
+
+    /// Sends requests in one stream that stays open, and does something when they are sent.
+    pub(crate) fn open_stream(
+        &self,
+        requests: Vec<ModelInferRequest>,
+        then: impl FnOnce(),
+    ) -> (Vec<ModelStreamInferResponse>, Status) {
+        let (_sender, requests) = sent(requests);
+        let answers = self.read_stream(requests, &[]);
+        self.runtime.block_on(async {
+            let mut answers = std::pin::pin!(tokio::time::timeout(PATIENCE, answers));
+            // The thread of the connection sends them meanwhile.
+            let early = tokio::time::timeout(Duration::from_millis(300), answers.as_mut()).await;
+            assert!(early.is_err(), "it was still running");
+            then();
+            answers.await.expect("an end in time")
+        })
+    }
+
+    /// Sends requests in one stream, and gives it up after that time; the connection stays.
+    pub(crate) fn stream_and_go(&self, requests: Vec<ModelInferRequest>, after: Duration) {
+        let (sender, requests) = sent(requests);
+        let answers = self.read_stream(requests, &[]);
+        self.runtime.block_on(async {
+            assert!(tokio::time::timeout(after, answers).await.is_err(), "it was still running");
+            // Both directions are given up, so that the call is reset.
+            drop(sender);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        });
+    }
+}
+
+/// Requests that have been sent, and what sends others.
+fn sent(requests: Vec<ModelInferRequest>) -> (mpsc::UnboundedSender<ModelInferRequest>, Requests) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    requests.into_iter().for_each(|request| sender.send(request).unwrap());
+    (sender, Requests(receiver))
 }
 
 /// The status and the sentence of an answer to any bytes that are sent to a method.

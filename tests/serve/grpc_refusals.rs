@@ -93,7 +93,7 @@ fn every_wrong_request_is_refused_by_name_and_the_next_one_is_answered() {
         assert_eq!(refused.code(), code, "{refused}");
         assert!(refused.message().contains(part), "{part}: {refused}");
     }
-    for method in ["ModelStreamInfer", "SystemSharedMemoryStatus", "/other.Service/Call"] {
+    for method in ["TraceSetting", "SystemSharedMemoryStatus", "/other.Service/Call"] {
         let refused = client.call::<_, ()>(method, ()).unwrap_err();
         assert_eq!(refused.code(), Code::Unimplemented, "{refused}");
     }
@@ -137,7 +137,10 @@ fn what_no_client_sends_is_refused_too() {
         (&[kind], &message[..20], "3", "ends after 20 bytes"),
         (&[kind], &[&message[..], &message].concat(), "3", "more than one message"),
         (&[kind], b"\0\xff\xff\xff\xff1234", "8", "more than 67108864 bytes"),
-        (&[kind, ("grpc-encoding", "gzip")], &compressed, "12", "compressed"),
+        (&[kind, ("grpc-encoding", "gzip")], &compressed, "3", "the decompressed message is no gzip"),
+        (&[kind, ("grpc-encoding", "br")], &compressed, "12", "gzip, deflate and identity are"),
+        (&[kind], &compressed, "3", "no header says how"),
+        (&[kind], b"\x02\0\0\0\0", "3", "neither 0 nor 1"),
         (&[kind], &framed(b"\x0a\xff"), "3", "no message of protobuf"),
         (&[kind], &framed(b"\x0b"), "3", "no message of protobuf"),
         (&[kind], &framed(b""), "5", "no model ''"),

@@ -8,6 +8,7 @@ mod client;
 #[allow(dead_code, reason = "of what starts the command, one is needed here")]
 #[path = "../cli/command.rs"]
 mod command;
+mod compressed;
 mod grpc;
 mod grpc_life;
 mod grpc_refusals;
@@ -25,3 +26,4 @@ mod onnx_file;
 mod proto;
 mod refusals;
 mod running;
+mod stream;

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 /// One of the values of a parameter.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct InferParameter {
+    #[prost(bool, optional, tag = "1")]
+    pub(crate) bool_param: Option<bool>,
     #[prost(int64, optional, tag = "2")]
     pub(crate) int64_param: Option<i64>,
     #[prost(string, optional, tag = "3")]
@@ -91,10 +93,20 @@ pub(crate) struct ModelInferResponse {
     pub(crate) model_version: String,
     #[prost(string, tag = "3")]
     pub(crate) id: String,
+    #[prost(map = "string, message", tag = "4")]
+    pub(crate) parameters: HashMap<String, InferParameter>,
     #[prost(message, repeated, tag = "5")]
     pub(crate) outputs: Vec<InferOutputTensor>,
     #[prost(bytes = "vec", repeated, tag = "6")]
     pub(crate) raw_output_contents: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct ModelStreamInferResponse {
+    #[prost(string, tag = "1")]
+    pub(crate) error_message: String,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) infer_response: Option<ModelInferResponse>,
 }
 
 /// A request of one input and without its elements.

@@ -59,6 +59,13 @@ impl Running {
         rustix::process::kill_process(process, signal).unwrap();
     }
 
+    /// The most bytes that it has had in memory.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().trim().parse::<u64>().unwrap() * 1024
+    }
+
     /// The exit code, once it has ended.
     pub(crate) fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()

@@ -94,12 +94,14 @@ pub(crate) async fn grpc(connection: Connection) {
     // and the client loses what it has not read. This one stays until the client has closed its side.
     let Some((stream, rest)) = twice(stream) else { return };
     let calls = Arc::new(Calls::default());
-    let counted = Arc::clone(&calls);
+    let (counted, is_ending_for_calls) = (Arc::clone(&calls), is_ending.clone());
     let answer = service_fn(move |request| {
-        let (call, service) = (Call::begin(&counted), Arc::clone(&service));
+        let (call, service, is_ending) = (Call::begin(&counted), Arc::clone(&service), is_ending_for_calls.clone());
         async move {
-            let _call = call;
-            grpc::answer(service, request).await
+            let mut answer = grpc::answer(service, request, is_ending).await?;
+            // A stream is in hand until its last answer.
+            answer.body_mut().hold(call);
+            Ok::<_, std::convert::Infallible>(answer)
         }
     });
     let mut http = http2::Builder::new(TokioExecutor::new());

@@ -9,6 +9,7 @@ mod messages;
 mod proto;
 mod request;
 mod response;
+mod stream;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,9 +20,11 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::{Method as Verb, Request, Response, StatusCode};
 use prost::Message;
+use tokio::sync::watch;
 
 use crate::answer::Answer;
-use crate::body;
+use crate::body::Messages;
+use crate::coding::{self, Coding};
 use crate::refusal::{Kind, Refusal};
 use crate::service::{self, Asked, Service};
 use frame::Reply;
@@ -43,6 +46,7 @@ enum Method {
     ModelConfig,
     ModelStatistics,
     ModelInfer,
+    ModelStreamInfer,
     RepositoryIndex,
     RepositoryModelLoad,
     RepositoryModelUnload,
@@ -63,6 +67,7 @@ impl Method {
             "ModelConfig" => Method::ModelConfig,
             "ModelStatistics" => Method::ModelStatistics,
             "ModelInfer" => Method::ModelInfer,
+            "ModelStreamInfer" => Method::ModelStreamInfer,
             "RepositoryIndex" => Method::RepositoryIndex,
             "RepositoryModelLoad" => Method::RepositoryModelLoad,
             "RepositoryModelUnload" => Method::RepositoryModelUnload,
@@ -71,8 +76,12 @@ impl Method {
     }
 }
 
-/// Answers a call; a refusal is an answer too.
-pub(crate) async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
+/// Answers a call; a refusal is an answer too. A stream ends when the server does.
+pub(crate) async fn answer(
+    service: Arc<Service>,
+    request: Request<Incoming>,
+    is_ending: watch::Receiver<bool>,
+) -> Result<Response<Reply>, Infallible> {
     let arrived = Instant::now();
     let kind = request.headers().get(CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
     let is_grpc =
@@ -84,39 +93,68 @@ pub(crate) async fn answer(service: Arc<Service>, request: Request<Incoming>) ->
             if is_post { StatusCode::UNSUPPORTED_MEDIA_TYPE } else { StatusCode::METHOD_NOT_ALLOWED };
         return Ok(response);
     }
+    if Method::of(request.uri().path()) == Some(Method::ModelStreamInfer) {
+        let answer = stream::answer(&service, request, arrived, is_ending);
+        return Ok(answer.unwrap_or_else(|refusal| frame::refused(&refusal)));
+    }
     Ok(call(&service, request, arrived).await.map_or_else(|refusal| frame::refused(&refusal), frame::answered))
 }
 
-/// The parts of the answer's message.
-async fn call(service: &Arc<Service>, request: Request<Incoming>, arrived: Instant) -> Result<Vec<Bytes>, Refusal> {
+/// The message of the answer.
+async fn call(service: &Arc<Service>, request: Request<Incoming>, arrived: Instant) -> Result<frame::Message, Refusal> {
     let path = request.uri().path();
     let method = Method::of(path).ok_or_else(|| Refusal::new(Kind::Method, format!("there is no method {path}")))?;
     let _turn = service.calls.try_acquire().map_err(|_| Refusal::new(Kind::Full, "too many calls are in hand"))?;
     if method == Method::ModelInfer {
         return infer(service, request, arrived).await;
     }
-    let body = body::message(request.into_body(), SMALL).await?;
+    let (head, body) = request.into_parts();
+    let body = Messages::of(body, Coding::given(&head.headers, &frame::ENCODING), SMALL).only().await?;
     let message = other(service, method, &body).await?;
-    Ok(vec![message.into()])
+    Ok(frame::Message { parts: vec![message.into()], coding: Coding::Identity })
 }
 
-/// Runs an inference request. The message names the model, so that it is counted once the message is there.
-async fn infer(service: &Service, request: Request<Incoming>, arrived: Instant) -> Result<Vec<Bytes>, Refusal> {
+/// Answers an inference request.
+async fn infer(service: &Service, request: Request<Incoming>, arrived: Instant) -> Result<frame::Message, Refusal> {
     accepts_work(service)?;
-    let limit = timeout(request.headers())?;
-    let read = body::message(request.into_body(), service.max_body);
+    let (parts, body) = request.into_parts();
+    let limit = timeout(&parts.headers)?;
+    let mut messages = Messages::of(body, Coding::given(&parts.headers, &frame::ENCODING), service.max_body);
+    let read = messages.only();
     let body = match limit.and_then(|limit| arrived.checked_add(limit)) {
         Some(deadline) => tokio::time::timeout_at(deadline.into(), read).await.map_err(|_| Refusal::late())??,
         None => read.await?,
     };
+    let answer = run(service, body, limit, arrived).await?;
+    coded(service, if messages.is_compressed { answering(&parts.headers) } else { Coding::Identity }, answer).await
+}
+
+/// Runs an inference request. The message names the model, so that it is counted once the message is there.
+async fn run(service: &Service, body: Bytes, limit: Option<Duration>, arrived: Instant) -> Result<Answer, Refusal> {
     let (name, version) = request::model(&body)?;
     let loaded = service.registry.get(name, version)?;
     let asked = async {
         let head = request::head(&body)?;
         Ok(Asked { body: body.clone(), head, limit, form: response::answer })
     };
-    let Answer { parts, .. } = service.infer(loaded, arrived, asked).await?;
-    Ok(parts)
+    service.infer(loaded, arrived, asked).await
+}
+
+/// The coding of answers to a client that compresses its messages: the same, if it says that it takes it.
+fn answering(headers: &HeaderMap) -> Coding {
+    let coding = Coding::given(headers, &frame::ENCODING).unwrap_or_default();
+    let accepted = headers.get_all(frame::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut accepted = accepted.flat_map(|value| value.split(','));
+    if accepted.any(|name| name.trim().eq_ignore_ascii_case(coding.name())) { coding } else { Coding::Identity }
+}
+
+/// The message of an answer, in that coding where it is long enough.
+async fn coded(service: &Service, coding: Coding, answer: Answer) -> Result<frame::Message, Refusal> {
+    let parts = answer.parts;
+    if coding == Coding::Identity || !coding::is_long(&parts) {
+        return Ok(frame::Message { parts, coding: Coding::Identity });
+    }
+    Ok(frame::Message { parts: vec![service.pack(coding, parts).await?], coding })
 }
 
 /// Answers a call that is no inference.
@@ -124,7 +162,7 @@ async fn other(service: &Arc<Service>, method: Method, body: &[u8]) -> Result<Ve
     let registry = &service.registry;
     Ok(match method {
         // It is answered before messages are small.
-        Method::ModelInfer => return Err(Refusal::new(Kind::Fault, "inference is answered elsewhere")),
+        Method::ModelInfer | Method::ModelStreamInfer => return Err(Refusal::own_fault()),
         Method::ServerLive => proto::ServerLiveResponse { live: true }.encode_to_vec(),
         Method::ServerReady => proto::ServerReadyResponse { ready: service.is_ready() }.encode_to_vec(),
         Method::ServerMetadata => messages::server().encode_to_vec(),

@@ -11,6 +11,7 @@
 //! - `head`, `values`, `contents`, `answer`: what stands in a request, its elements, and the answer;
 //! - `queue`: the bounded queue and its lanes; `tally`: what is counted;
 //! - `repository`: files and their versions; `registry`: the models that are loaded;
+//! - `coding`: gzip and deflate, bounded while they are decompressed;
 //! - `body`, `service`: from the bytes of a request to an answer; `pages`: the answers that are no inference;
 //! - `texts`: requests of language models, as OpenAI's interface and Triton's have them, whole or piece by piece;
 //! - `reply`: bodies of answers; `routes`: REST; `grpc`: gRPC, over the same service;
@@ -21,6 +22,7 @@
 
 mod answer;
 mod body;
+mod coding;
 mod connection;
 mod contents;
 mod datatype;

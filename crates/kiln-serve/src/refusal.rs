@@ -103,6 +103,11 @@ impl Refusal {
         Refusal { kind, message }
     }
 
+    /// The same refusal once more.
+    pub(crate) fn again(&self) -> Refusal {
+        Refusal { kind: self.kind, message: self.message.clone() }
+    }
+
     /// The request itself is wrong.
     pub(crate) fn bad(message: impl Into<String>) -> Refusal {
         Refusal::new(Kind::Bad, message)

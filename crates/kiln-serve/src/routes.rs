@@ -7,11 +7,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{
+    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+};
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::answer::Answer;
 use crate::body;
+use crate::coding::{self, Coding};
 use crate::pages;
 use crate::refusal::{Kind, Refusal};
 use crate::registry::Loaded;
@@ -150,7 +153,27 @@ pub(crate) async fn answer(service: Arc<Service>, request: Request<Incoming>) ->
         return Ok(refused(Form::Triton, &Refusal::unknown("there is no such page")));
     };
     let form = route.form();
-    Ok(follow(&service, route, request).await.unwrap_or_else(|refusal| refused(form, &refusal)))
+    let coding = Coding::asked(request.headers());
+    let response = match follow(&service, route, request).await {
+        Ok(response) => coded(&service, coding, response).await,
+        Err(refusal) => Err(refusal),
+    };
+    Ok(response.unwrap_or_else(|refusal| refused(form, &refusal)))
+}
+
+/// The answer in the coding that its client has asked for, where it is there already and long enough.
+async fn coded(service: &Service, coding: Coding, response: Response<Reply>) -> Result<Response<Reply>, Refusal> {
+    let (mut head, body) = response.into_parts();
+    let parts = match body {
+        Reply::Parts(parts) if coding != Coding::Identity => Vec::from(parts),
+        body => return Ok(Response::from_parts(head, body)),
+    };
+    if !coding::is_long(&parts) {
+        return Ok(Response::from_parts(head, Reply::Parts(parts.into())));
+    }
+    let packed = service.pack(coding, parts).await?;
+    head.headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    Ok(Response::from_parts(head, Reply::Parts([packed].into())))
 }
 
 async fn follow(
@@ -251,8 +274,7 @@ async fn tell(
     is_stream: Option<bool>,
     request: Request<Incoming>,
 ) -> Result<Response<Reply>, Refusal> {
-    let limit = service::limit_of(request.headers())?;
-    let told = service.tell(form, model, is_stream, limit, request.into_body()).await?;
+    let told = service.tell(form, model, is_stream, request).await?;
     Ok(match told {
         Told::Whole(json) => response(StatusCode::OK, "application/json", [json].into()),
         Told::Events(events) => {
@@ -266,7 +288,8 @@ async fn tell(
 
 /// A small body: an object of JSON, or nothing.
 async fn small_object(request: Request<Incoming>) -> Result<serde_json::Value, Refusal> {
-    let body = body::read(request.into_body(), SMALL).await?;
+    let (parts, body) = request.into_parts();
+    let body = body::read(&parts.headers, body, SMALL).await?;
     if body.is_empty() {
         return Ok(serde_json::json!({}));
     }
@@ -291,6 +314,9 @@ fn refused(form: Form, refusal: &Refusal) -> Response<Reply> {
     let mut response = json(refusal.kind.status(), &texts::error(form, refusal));
     if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    if refusal.kind == Kind::Coding {
+        response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static(coding::OFFERED));
     }
     response
 }

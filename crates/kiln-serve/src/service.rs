@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hyper::Request;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_ENCODING, HeaderMap};
+use hyper::header::HeaderMap;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::answer::{self, Answer, Answering};
 use crate::body;
+use crate::coding::{self, Coding};
 use crate::head::Head;
 use crate::model::{Load, Loader, Port, Tensor};
 use crate::queue::{Job, Queue};
@@ -22,7 +23,7 @@ use crate::registry::{Loaded, Registry};
 use crate::tally::{Outcome, Tally};
 use crate::ticket::Ticket;
 
-/// How many bytes of a body are JSON.
+/// How many bytes of a body are JSON, before it is compressed.
 pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
 
 /// A client's time limit in microseconds, as the parameter `timeout`.
@@ -36,7 +37,7 @@ pub(crate) struct Service {
     pub(crate) registry: Registry,
     pub(crate) loader: Arc<dyn Loader>,
     pub(crate) queue: Queue,
-    /// Permits of those who read long JSON.
+    /// Permits of those who read long JSON, or compress long answers.
     pub(crate) readers: Semaphore,
     /// Most bytes of a body.
     pub(crate) max_body: usize,
@@ -151,12 +152,22 @@ impl Service {
         let (parts, body) = request.into_parts();
         let limit = limit_of(&parts.headers)?;
         let json = number(&parts.headers, JSON_LENGTH)?;
-        let body = body::read(body, self.max_body).await?;
+        let body = body::read(&parts.headers, body, self.max_body).await?;
         let head = match json.map(|json| usize::try_from(json).unwrap_or(usize::MAX)) {
             Some(0) => Head::of_raw(&body, inputs)?,
             json => self.head_of_json(&body, json.unwrap_or(body.len())).await?,
         };
         Ok(Asked { body, head, limit, form: answer::answer })
+    }
+
+    /// Compresses an answer: a long one on a thread of its own, and as many at a time as there are lanes.
+    pub(crate) async fn pack(&self, coding: Coding, parts: Vec<Bytes>) -> Result<Bytes, Refusal> {
+        if parts.iter().map(Bytes::len).sum::<usize>() <= LONG {
+            return coding::pack(coding, &parts);
+        }
+        // It is never closed.
+        let _turn = self.readers.acquire().await;
+        elsewhere(move || coding::pack(coding, &parts)).await?
     }
 
     /// Reads the JSON of a body: long JSON on a thread of its own, so that other connections do not wait for it, and on
@@ -212,12 +223,8 @@ pub(crate) async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send
     done.await.map_err(|_| failed())
 }
 
-/// The time that a client gives a request whose body is not compressed.
+/// The time that a client gives a request.
 pub(crate) fn limit_of(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
-    if let Some(coding) = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
-        let message = format!("bodies in the coding {coding:?} are not taken, send them as they are");
-        return Err(Refusal::new(Kind::Coding, message));
-    }
     Ok(number(headers, TIMEOUT)?.map(Duration::from_micros))
 }
 

@@ -63,11 +63,12 @@ impl Service {
         form: Form,
         name: Option<Loaded>,
         stream: Option<bool>,
-        limit: Option<Duration>,
-        body: Incoming,
+        request: hyper::Request<Incoming>,
     ) -> Result<Told, Refusal> {
         let arrived = Instant::now();
-        let body = body::read(body, self.max_body.min(LARGEST)).await?;
+        let (parts, body) = request.into_parts();
+        let limit = service::limit_of(&parts.headers)?;
+        let body = body::read(&parts.headers, body, self.max_body.min(LARGEST)).await?;
         let request = self.read(form, body).await?;
         let loaded = match name {
             Some(loaded) => loaded,

@@ -10,51 +10,141 @@ use bytes::Bytes;
 use hyper::Response;
 use hyper::body::{Body, Frame};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tokio::sync::mpsc;
 
+use crate::coding::Coding;
 use crate::refusal::{Kind, Refusal};
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
+/// How compressed messages are compressed.
+pub(super) const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+
+/// Codings that a side takes.
+pub(super) const ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+
 const KIND: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// The body of an answer: a message in parts and the trailers behind it, or nothing.
-#[derive(Debug, Default)]
+/// What makes the answers of a stream; its result is the status of the whole.
+pub(super) type Work = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
+
+/// The body of an answer: messages in parts and the trailers behind them, or nothing.
+#[derive(Default)]
 pub(crate) struct Reply {
     parts: VecDeque<Bytes>,
+    /// What makes further parts, and where they come from. It is given up when the body is dropped.
+    more: Option<(Work, mpsc::Receiver<Bytes>)>,
     trailers: Option<HeaderMap>,
+    /// Dropped with the body.
+    held: Option<Box<dyn Send>>,
+}
+
+impl Reply {
+    /// Keeps something as long as the body is there.
+    pub(crate) fn hold(&mut self, held: impl Send + 'static) {
+        self.held = Some(Box::new(held));
+    }
+
+    /// The next part of a stream. At its end there is none, and the trailers are there.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some((work, parts)) = &mut self.more else { return Poll::Ready(None) };
+        if let Poll::Ready(Some(part)) = parts.poll_recv(cx) {
+            return Poll::Ready(Some(part));
+        }
+        let done = work.as_mut().poll(cx);
+        if let Poll::Ready(Some(part)) = parts.poll_recv(cx) {
+            if let Poll::Ready(result) = done {
+                // It is not polled again.
+                self.parts.extend(std::iter::from_fn(|| parts.try_recv().ok()));
+                self.end(&result);
+            }
+            return Poll::Ready(Some(part));
+        }
+        let result = std::task::ready!(done);
+        self.end(&result);
+        Poll::Ready(None)
+    }
+
+    fn end(&mut self, result: &Result<(), Refusal>) {
+        self.more = None;
+        self.trailers = Some(status(result.as_ref().err()));
+    }
 }
 
 impl Body for Reply {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if let Some(part) = self.parts.pop_front() {
+            return Poll::Ready(Some(Ok(Frame::data(part))));
+        }
+        if let Some(part) = std::task::ready!(self.poll_more(cx)) {
             return Poll::Ready(Some(Ok(Frame::data(part))));
         }
         Poll::Ready(self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.parts.is_empty() && self.trailers.is_none()
+        self.parts.is_empty() && self.more.is_none() && self.trailers.is_none()
     }
 }
 
-/// An answer of a message in parts.
-pub(super) fn answered(parts: Vec<Bytes>) -> Response<Reply> {
-    let length = parts.iter().try_fold(0usize, |length, part| length.checked_add(part.len()));
-    let Some(length) = length.and_then(|length| u32::try_from(length).ok()) else {
-        return refused(&Refusal::new(Kind::Fault, "the outputs are more than a message of gRPC can hold, 4 GiB"));
+/// A message in parts, as it is or compressed.
+#[derive(Debug, Default)]
+pub(super) struct Message {
+    pub(super) parts: Vec<Bytes>,
+    pub(super) coding: Coding,
+}
+
+impl Message {
+    /// The parts with the prefix before them.
+    pub(super) fn framed(self) -> Result<VecDeque<Bytes>, Refusal> {
+        let Message { parts, coding } = self;
+        let length = parts.iter().try_fold(0usize, |length, part| length.checked_add(part.len()));
+        let length = length
+            .and_then(|length| u32::try_from(length).ok())
+            .ok_or_else(|| Refusal::new(Kind::Fault, "the outputs are more than a message of gRPC can hold, 4 GiB"))?;
+        let [a, b, c, d] = length.to_be_bytes();
+        let prefix = Bytes::copy_from_slice(&[u8::from(coding != Coding::Identity), a, b, c, d]);
+        Ok(std::iter::once(prefix).chain(parts.into_iter().filter(|part| !part.is_empty())).collect())
+    }
+}
+
+/// An answer of one message.
+pub(super) fn answered(message: Message) -> Response<Reply> {
+    let coding = message.coding;
+    let parts = match message.framed() {
+        Ok(parts) => parts,
+        Err(refusal) => return refused(&refusal),
     };
-    let [a, b, c, d] = length.to_be_bytes();
-    let prefix = Bytes::copy_from_slice(&[0, a, b, c, d]);
-    let parts = parts.into_iter().filter(|part| !part.is_empty());
-    let parts = std::iter::once(prefix).chain(parts).collect();
-    let trailers = HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))]);
-    let mut response = Response::new(Reply { parts, trailers: Some(trailers) });
+    headed(coding, Reply { parts, trailers: Some(status(None)), ..Reply::default() })
+}
+
+/// An answer of messages to come, some of them in that coding.
+pub(super) fn streamed(coding: Coding, work: Work, parts: mpsc::Receiver<Bytes>) -> Response<Reply> {
+    headed(coding, Reply { more: Some((work, parts)), ..Reply::default() })
+}
+
+/// The status of a call.
+fn status(refusal: Option<&Refusal>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(STATUS, refusal.map_or(0, |refusal| refusal.kind.code()).into());
+    if let Some(message) = refusal.and_then(|refusal| HeaderValue::try_from(encoded(&refusal.message)).ok()) {
+        headers.insert(MESSAGE, message);
+    }
+    headers
+}
+
+/// The headers of an answer whose messages may be in that coding.
+fn headed(coding: Coding, reply: Reply) -> Response<Reply> {
+    let mut response = Response::new(reply);
     response.headers_mut().insert(CONTENT_TYPE, KIND);
+    if coding != Coding::Identity {
+        response.headers_mut().insert(ENCODING, HeaderValue::from_static(coding.name()));
+    }
     response
 }
 
@@ -62,13 +152,10 @@ pub(super) fn answered(parts: Vec<Bytes>) -> Response<Reply> {
 pub(super) fn refused(refusal: &Refusal) -> Response<Reply> {
     let mut response = Response::new(Reply::default());
     let headers = response.headers_mut();
+    headers.extend(status(Some(refusal)));
     headers.insert(CONTENT_TYPE, KIND);
-    headers.insert(STATUS, refusal.kind.code().into());
-    if let Ok(message) = HeaderValue::try_from(encoded(&refusal.message)) {
-        headers.insert(MESSAGE, message);
-    }
     if refusal.kind == Kind::Coding {
-        headers.insert(HeaderName::from_static("grpc-accept-encoding"), HeaderValue::from_static("identity"));
+        headers.insert(ACCEPT, HeaderValue::from_static("identity, gzip, deflate"));
     }
     response
 }
@@ -99,7 +186,8 @@ mod tests {
 
     #[test]
     fn a_message_has_its_length_before_it() {
-        let Reply { parts, trailers } = answered(vec![Bytes::from_static(b"ab"), Bytes::from_static(b"c")]).into_body();
+        let parts = vec![Bytes::from_static(b"ab"), Bytes::from_static(b"c")];
+        let Reply { parts, trailers, .. } = answered(Message { parts, coding: Coding::Identity }).into_body();
         assert_eq!(parts.into_iter().collect::<Vec<_>>().concat(), b"\0\0\0\0\x03abc");
         assert_eq!(trailers.unwrap()[STATUS], "0");
     }

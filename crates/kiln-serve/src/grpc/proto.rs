@@ -163,6 +163,13 @@ pub mod model_infer_response {
         pub shape: ::prost::alloc::vec::Vec<i64>,
     }
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModelStreamInferResponse {
+    #[prost(string, tag = "1")]
+    pub error_message: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub infer_response: ::core::option::Option<ModelInferResponse>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RepositoryIndexRequest {
     #[prost(string, tag = "1")]

@@ -58,6 +58,13 @@ pub(super) fn model(message: &[u8]) -> Result<(&str, Option<&str>), Refusal> {
     Ok((name, Some(version).filter(|version| !version.is_empty())))
 }
 
+/// The id of a request; empty where it has none, or none that can be read.
+pub(super) fn id(message: &[u8]) -> &str {
+    let fields = Fields::of(message).take(MOST_FIELDS).map_while(Result::ok);
+    let last = fields.filter(|field| field.number == 3).last();
+    last.and_then(|field| text(field.value, "'id'").ok()).unwrap_or_default()
+}
+
 /// What a request says.
 pub(super) fn head(message: &[u8]) -> Result<Head, Refusal> {
     let mut reader = Reader { message, left: MOST_FIELDS };
