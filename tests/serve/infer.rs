@@ -123,7 +123,7 @@ fn pages_say_what_there_is() {
     for line in [
         "kiln_requests_total{model=\"dense\",version=\"3\",outcome=\"ok\"} 3",
         "kiln_requests_total{model=\"dense\",version=\"3\",outcome=\"refused\"} 1",
-        "kiln_request_seconds_count{model=\"dense\",version=\"3\"} 3",
+        "kiln_request_seconds_count{model=\"dense\",version=\"3\",outcome=\"ok\"} 3",
         "kiln_queue_length 0",
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");

@@ -24,6 +24,7 @@ mod onnx_file;
 #[path = "../../crates/kiln-serve/src/grpc/proto.rs"]
 #[rustfmt::skip]
 mod proto;
+mod pages;
 mod refusals;
 mod running;
 mod stream;

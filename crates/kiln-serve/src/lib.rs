@@ -9,10 +9,10 @@
 //! - `language`, `model`: the traits of what runs models;
 //! - `wire`: fields of protobuf, where they stand;
 //! - `head`, `values`, `contents`, `answer`: what stands in a request, its elements, and the answer;
-//! - `queue`: the bounded queue and its lanes; `tally`: what is counted;
+//! - `queue`: the bounded queue and its lanes; `histogram`, `tally`: what is counted;
 //! - `repository`: files and their versions; `registry`: the models that are loaded;
 //! - `coding`: gzip and deflate, bounded while they are decompressed;
-//! - `body`, `service`: from the bytes of a request to an answer; `pages`: the answers that are no inference;
+//! - `body`, `service`: from the bytes of a request to an answer; `pages`, `metrics`: the answers that are no inference;
 //! - `texts`: requests of language models, as OpenAI's interface and Triton's have them, whole or piece by piece;
 //! - `reply`: bodies of answers; `routes`: REST; `grpc`: gRPC, over the same service;
 //! - `connection`: HTTP/1 and HTTP/2; `server`: listeners, signals, the end.
@@ -28,7 +28,9 @@ mod contents;
 mod datatype;
 mod grpc;
 mod head;
+mod histogram;
 mod language;
+mod metrics;
 mod model;
 mod pages;
 mod queue;

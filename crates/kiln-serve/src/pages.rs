@@ -1,13 +1,12 @@
 //! Answers that are no inference: what the server is, its models, their counters.
 
-use std::fmt::Write;
-
 use serde_json::{Value, json};
 
+use crate::histogram::Span;
 use crate::model::Port;
-use crate::registry::{Loaded, Registry};
+use crate::registry::{Entry, Loaded, Registry};
 use crate::service::Service;
-use crate::tally::{Outcome, Span, Tally};
+use crate::tally::{Outcome, Tally};
 use crate::texts;
 
 /// Both health pages: clients look for either name on both.
@@ -100,6 +99,60 @@ pub(crate) fn listed(registry: &Registry, one: Option<&Loaded>) -> Value {
     json!({ "object": "list", "data": models })
 }
 
+/// `/`: a page that shows what `overview` says. It has no text of models in it: its script puts names in as text.
+pub(crate) const HOME: &str = include_str!("home.html");
+
+/// What browsers let the page do: nothing but ask this server.
+pub(crate) const HOME_POLICY: &str = "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; \
+    script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// `/v2/overview`: models with their states, requests, times and look-ups, from the counters of `/metrics`.
+pub(crate) fn overview(service: &Service) -> Value {
+    let ready = service.registry.ready();
+    let model = |entry: Entry| {
+        let loaded = ready.iter().find(|loaded| (&loaded.name, loaded.version) == (&entry.name, entry.version));
+        let mut model = json!({
+            "name": entry.name,
+            "version": entry.version.to_string(),
+            "state": entry.state,
+            "reason": entry.reason,
+        });
+        if let Some(loaded) = loaded {
+            model["counts"] = counts(loaded);
+        }
+        model
+    };
+    let memory: serde_json::Map<String, Value> =
+        service.loader.memory().into_iter().map(|(account, bytes)| (account.to_owned(), json!(bytes))).collect();
+    json!({
+        "name": NAME,
+        "version": VERSION,
+        "ready": service.is_ready(),
+        "waiting": service.queue.waiting(),
+        "running": service.queue.running(),
+        "memory_bytes": memory,
+        "models": service.registry.index().into_iter().map(model).collect::<Vec<_>>(),
+    })
+}
+
+/// The counts of a model in the overview. Times are in seconds, of answered requests; null before the first.
+fn counts(loaded: &Loaded) -> Value {
+    let Loaded { model, tally, .. } = loaded;
+    let requests: serde_json::Map<String, Value> =
+        Outcome::ALL.iter().map(|&outcome| (outcome.name().to_owned(), json!(tally.count(outcome)))).collect();
+    let mean = |span: &Span| (span.count() > 0).then(|| span.nanos() as f64 / 1e9 / span.count() as f64);
+    let answered = tally.latency(Outcome::Ok);
+    let found = model.lookups();
+    json!({
+        "requests": requests,
+        "mean_seconds": mean(&tally.success),
+        "median_seconds": answered.quantile(0.5),
+        "p99_seconds": answered.quantile(0.99),
+        "queue_mean_seconds": mean(&tally.queue.span),
+        "lookups": { "hit": found.hit, "record": found.record, "miss": found.miss },
+    })
+}
+
 /// The statistics of models.
 pub(crate) fn statistics(models: &[Loaded]) -> Value {
     let span = |span: &Span| json!({ "count": span.count(), "ns": span.nanos() });
@@ -114,7 +167,7 @@ pub(crate) fn statistics(models: &[Loaded]) -> Value {
             "inference_stats": {
                 "success": span(&tally.success),
                 "fail": span(&tally.fail),
-                "queue": span(&tally.queue),
+                "queue": span(&tally.queue.span),
                 "compute_input": span(&tally.input),
                 "compute_infer": span(&tally.infer),
                 "compute_output": span(&tally.output),
@@ -134,88 +187,4 @@ pub(crate) fn index(registry: &Registry, only_ready: bool) -> Value {
             json!({ "name": entry.name, "version": version, "state": entry.state, "reason": entry.reason })
         })
         .collect()
-}
-
-/// A label's value in Prometheus' text form.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-/// `/metrics`.
-pub(crate) fn metrics(service: &Service) -> String {
-    let models = service.registry.ready();
-    let labels: Vec<String> = models
-        .iter()
-        .map(|loaded| format!("model=\"{}\",version=\"{}\"", escaped(&loaded.name), loaded.version))
-        .collect();
-    let models: Vec<(&Loaded, &String)> = models.iter().zip(&labels).collect();
-    let mut text = String::new();
-    let mut line = |line: std::fmt::Arguments<'_>| {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{line}");
-    };
-    let seconds = |span: &Span| span.nanos() as f64 / 1e9;
-    line(format_args!("# HELP kiln_requests_total Inference requests, by how they ended."));
-    line(format_args!("# TYPE kiln_requests_total counter"));
-    for (loaded, labels) in &models {
-        for outcome in Outcome::ALL {
-            let count = loaded.tally.count(outcome);
-            line(format_args!("kiln_requests_total{{{labels},outcome=\"{}\"}} {count}", outcome.name()));
-        }
-    }
-    line(format_args!("# HELP kiln_request_seconds Time of answered requests, from their headers to their answer."));
-    line(format_args!("# TYPE kiln_request_seconds summary"));
-    for (loaded, labels) in &models {
-        let span = &loaded.tally.success;
-        line(format_args!("kiln_request_seconds_sum{{{labels}}} {}", seconds(span)));
-        line(format_args!("kiln_request_seconds_count{{{labels}}} {}", span.count()));
-    }
-    line(format_args!("# HELP kiln_queue_seconds Time of requests in the queue."));
-    line(format_args!("# TYPE kiln_queue_seconds summary"));
-    for (loaded, labels) in &models {
-        let span = &loaded.tally.queue;
-        line(format_args!("kiln_queue_seconds_sum{{{labels}}} {}", seconds(span)));
-        line(format_args!("kiln_queue_seconds_count{{{labels}}} {}", span.count()));
-    }
-    let language = || models.iter().filter_map(|(loaded, labels)| Some((loaded, labels, loaded.model.language()?)));
-    line(format_args!("# HELP kiln_first_piece_seconds Time of texts, from their headers to their first piece."));
-    line(format_args!("# TYPE kiln_first_piece_seconds summary"));
-    for (loaded, labels, _) in language() {
-        let span = &loaded.tally.first;
-        line(format_args!("kiln_first_piece_seconds_sum{{{labels}}} {}", seconds(span)));
-        line(format_args!("kiln_first_piece_seconds_count{{{labels}}} {}", span.count()));
-    }
-    line(format_args!("# HELP kiln_tokens_total Tokens of texts that have ended: of prompts, and said."));
-    line(format_args!("# TYPE kiln_tokens_total counter"));
-    for (loaded, labels, _) in language() {
-        line(format_args!("kiln_tokens_total{{{labels},kind=\"prompt\"}} {}", loaded.tally.prompt_tokens()));
-        line(format_args!("kiln_tokens_total{{{labels},kind=\"said\"}} {}", loaded.tally.said_tokens()));
-    }
-    line(format_args!("# HELP kiln_texts Texts that are continued, and texts that wait for room."));
-    line(format_args!("# TYPE kiln_texts gauge"));
-    for (_, labels, language) in language() {
-        let in_hand = language.in_hand();
-        line(format_args!("kiln_texts{{{labels},state=\"running\"}} {}", in_hand.running));
-        line(format_args!("kiln_texts{{{labels},state=\"waiting\"}} {}", in_hand.waiting));
-    }
-    line(format_args!("# HELP kiln_queue_length Requests that wait for a thread."));
-    line(format_args!("# TYPE kiln_queue_length gauge"));
-    line(format_args!("kiln_queue_length {}", service.queue.waiting()));
-    line(format_args!("# HELP kiln_requests_running Requests that run."));
-    line(format_args!("# TYPE kiln_requests_running gauge"));
-    line(format_args!("kiln_requests_running {}", service.queue.running()));
-    line(format_args!("# HELP kiln_lookups_total Look-ups of executors since the model was loaded, by their answer."));
-    line(format_args!("# TYPE kiln_lookups_total counter"));
-    for (loaded, labels) in &models {
-        let found = loaded.model.lookups();
-        for (result, count) in [("hit", found.hit), ("record", found.record), ("miss", found.miss)] {
-            line(format_args!("kiln_lookups_total{{{labels},result=\"{result}\"}} {count}"));
-        }
-    }
-    line(format_args!("# HELP kiln_memory_bytes Bytes in use, by what they are for."));
-    line(format_args!("# TYPE kiln_memory_bytes gauge"));
-    for (account, bytes) in service.loader.memory() {
-        line(format_args!("kiln_memory_bytes{{account=\"{account}\"}} {bytes}"));
-    }
-    text
 }

@@ -8,13 +8,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
+    HeaderValue, RETRY_AFTER,
 };
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::answer::Answer;
 use crate::body;
 use crate::coding::{self, Coding};
+use crate::metrics;
 use crate::pages;
 use crate::refusal::{Kind, Refusal};
 use crate::registry::Loaded;
@@ -28,6 +30,8 @@ const SMALL: usize = 64 << 10;
 /// What a path is about.
 #[derive(Debug, PartialEq, Eq)]
 enum Route<'p> {
+    Home,
+    Overview,
     Health,
     Ready,
     Server,
@@ -66,12 +70,14 @@ enum Page {
 impl Route<'_> {
     fn of<'p>(path: &[&'p str]) -> Option<Route<'p>> {
         Some(match path {
+            [""] => Route::Home,
             ["metrics"] => Route::Metrics,
             ["v1", "models"] => Route::Listed(None),
             ["v1", "models", name] => Route::Listed(Some(name)),
             ["v1", "completions"] => Route::Completions,
             ["v1", "chat", "completions"] => Route::Chats,
             ["v2"] => Route::Server,
+            ["v2", "overview"] => Route::Overview,
             ["v2", "openapi.json"] => Route::Description,
             ["v2", "health", "live"] => Route::Health,
             ["v2", "health", "ready"] => Route::Ready,
@@ -190,6 +196,12 @@ async fn follow(
     }
     let registry = &service.registry;
     match route {
+        Route::Home => {
+            let mut response = response(StatusCode::OK, "text/html; charset=utf-8", [pages::HOME.into()].into());
+            response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(pages::HOME_POLICY));
+            Ok(response)
+        }
+        Route::Overview => Ok(json(StatusCode::OK, &pages::overview(service))),
         Route::Health => Ok(json(StatusCode::OK, &pages::health(service))),
         Route::Ready => {
             let status = if service.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -198,7 +210,7 @@ async fn follow(
         Route::Server => Ok(json(StatusCode::OK, &pages::server())),
         Route::Description => Ok(response(StatusCode::OK, "application/json", [pages::DESCRIPTION.into()].into())),
         Route::Metrics => {
-            let text = pages::metrics(service);
+            let text = metrics::text(service);
             Ok(response(StatusCode::OK, "text/plain; version=0.0.4", [text.into()].into()))
         }
         Route::AllStatistics => Ok(json(StatusCode::OK, &pages::statistics(&registry.ready()))),
@@ -361,6 +373,8 @@ mod tests {
             described.push(format!("{route:?}"));
         }
         let mut pages: Vec<String> = [
+            Route::Home,
+            Route::Overview,
             Route::Health,
             Route::Ready,
             Route::Server,

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::histogram::{Histogram, Span};
 use crate::refusal::Kind;
 
 /// How a request ended.
@@ -47,38 +48,17 @@ impl Outcome {
     }
 }
 
-/// How often something happened, and how long it took in all.
-#[derive(Debug, Default)]
-pub(crate) struct Span {
-    count: AtomicU64,
-    nanos: AtomicU64,
-}
-
-impl Span {
-    pub(crate) fn add(&self, time: Duration) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.nanos.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn nanos(&self) -> u64 {
-        self.nanos.load(Ordering::Relaxed)
-    }
-}
-
 /// The counters of a model's version. They outlive a reload.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    outcomes: [AtomicU64; 6],
+    /// Times from a request's headers to its answer, by its outcome.
+    latencies: [Histogram; 6],
     /// Requests with an answer of outputs, from their headers to their answer.
     pub(crate) success: Span,
     /// All others.
     pub(crate) fail: Span,
     /// From the queue's end to its front.
-    pub(crate) queue: Span,
+    pub(crate) queue: Histogram,
     pub(crate) input: Span,
     pub(crate) infer: Span,
     pub(crate) output: Span,
@@ -94,7 +74,7 @@ pub(crate) struct Tally {
 impl Tally {
     /// Counts a request that took so long.
     pub(crate) fn end(&self, outcome: Outcome, time: Duration) {
-        self.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        self.latencies[outcome as usize].add(time);
         if outcome == Outcome::Ok { &self.success } else { &self.fail }.add(time);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.last.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
@@ -116,8 +96,12 @@ impl Tally {
         self.said_tokens.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn latency(&self, outcome: Outcome) -> &Histogram {
+        &self.latencies[outcome as usize]
+    }
+
     pub(crate) fn count(&self, outcome: Outcome) -> u64 {
-        self.outcomes[outcome as usize].load(Ordering::Relaxed)
+        self.latency(outcome).span.count()
     }
 
     pub(crate) fn last(&self) -> u64 {

@@ -9,11 +9,11 @@ use super::proto::{
     ModelStatisticsResponse, RepositoryIndexResponse, ServerMetadataResponse, StatisticDuration,
 };
 use crate::datatype::Datatype;
+use crate::histogram::Span;
 use crate::model::Port;
 use crate::pages;
 use crate::refusal::Refusal;
 use crate::registry::{Loaded, Registry};
-use crate::tally::Span;
 
 pub(super) fn server() -> ServerMetadataResponse {
     ServerMetadataResponse {
@@ -99,7 +99,7 @@ pub(super) fn statistics(models: &[Loaded]) -> ModelStatisticsResponse {
         inference_stats: Some(InferStatistics {
             success: span(&loaded.tally.success),
             fail: span(&loaded.tally.fail),
-            queue: span(&loaded.tally.queue),
+            queue: span(&loaded.tally.queue.span),
             compute_input: span(&loaded.tally.input),
             compute_infer: span(&loaded.tally.infer),
             compute_output: span(&loaded.tally.output),
