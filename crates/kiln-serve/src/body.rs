@@ -47,7 +47,7 @@ fn too_large(what: &str, most: usize) -> Refusal {
 pub(crate) async fn read(headers: &HeaderMap, mut body: Incoming, most: usize) -> Result<Bytes, Refusal> {
     let coding = Coding::of_body(headers)?;
     let claimed = body.size_hint().exact().map(|claimed| usize::try_from(claimed).unwrap_or(usize::MAX));
-    if claimed.is_some_and(|claimed| claimed > coding::most_sent(coding, most)) {
+    if claimed.is_some_and(|claimed| claimed > coding::most_sent(coding != Coding::Identity, most)) {
         return Err(too_large("body", most));
     }
     if coding == Coding::Identity {
@@ -182,8 +182,7 @@ fn of_prefix(prefix: [u8; PREFIX], most: usize) -> Result<(bool, usize), Refusal
         return Err(Refusal::bad(format!("the message begins with the byte {flag}, which is neither 0 nor 1")));
     }
     let length = u32::from_be_bytes(length) as usize;
-    let coding = if flag == 1 { Coding::Gzip } else { Coding::Identity };
-    if length > coding::most_sent(coding, most) {
+    if length > coding::most_sent(flag == 1, most) {
         return Err(too_large("message", most));
     }
     Ok((flag == 1, length))
