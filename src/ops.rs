@@ -86,7 +86,7 @@ mod window;
 #[cfg(test)]
 mod rows;
 #[cfg(test)]
-mod trial;
+pub(crate) mod trial;
 
 pub(crate) use arguments::{
     Axes, around, axes_of, axis_of, broadcast, counted, dimensions, index_of, integer, integers, named_type, one,

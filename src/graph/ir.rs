@@ -177,12 +177,6 @@ impl NodeDesc {
         self.domain == "kiln" && self.op == op
     }
 
-    /// Whether it gives the same result for the same inputs every time.
-    #[must_use]
-    pub fn is_repeatable(&self) -> bool {
-        !self.op.starts_with("Random") && !matches!(self.op.as_str(), "Bernoulli" | "Multinomial" | "Dropout")
-    }
-
     /// Input number `index`, if the node has it.
     #[must_use]
     pub fn input(&self, index: usize) -> Option<ValueId> {

@@ -6,11 +6,13 @@
 //!   is a row and a node, whose maker stands in a group of `ops`.
 //! - The rules that rows name: `kinds` (element types), `shapes`, `spatial`, `signals`, `sequences` and `elements` say
 //!   what outputs are, by what a [`View`] shows of the inputs; [`lower`] makes programs of element-wise operators,
-//!   [`wide`] and `float` are what they compute on all other types. `work` says which operators have keys.
+//!   [`wide`] and `float` are what they compute on all other types. `work` and `arithmetic` say how nodes
+//!   run and how much they compute.
 //!
 //! Facts, the layout pass, the fusion of chains, the element-wise nodes, devices and `kiln ops` read it. A test of
 //! `ops` holds that every maker has a row and every row a maker, and that what the rules say is what runs.
 
+mod arithmetic;
 pub(crate) mod attributes;
 mod contrib;
 pub(crate) mod device;
@@ -44,7 +46,7 @@ use size::{Size, Sizes};
 use view::{Dims, Fact, Outputs, View};
 
 pub use row::Operator;
-pub(crate) use row::{Broadcast, Layout, Operands, Refusal, Shapes};
+pub(crate) use row::{Applied, Broadcast, Folds, Layout, Operands, Refusal, Shapes};
 pub(crate) use wide::{Binary, Unary, Wide};
 pub use work::Work;
 
@@ -67,6 +69,14 @@ pub fn find(domain: &str, name: &str) -> Option<&'static Operator> {
 /// The row of a node's operator.
 pub(crate) fn of(node: &NodeDesc) -> Option<&'static Operator> {
     find(&node.domain, &node.op)
+}
+
+impl NodeDesc {
+    /// Whether it gives the same result for the same inputs every time.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        of(self).is_none_or(|row| !row.draws)
+    }
 }
 
 /// What the table says of a node's outputs, in order; what is missing is not known.

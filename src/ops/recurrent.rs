@@ -17,6 +17,7 @@ use super::double::with_double;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::recurrent::{PackedDirection, PlainWeights, elements, pack};
 use crate::exec::weights::Packing;
+use crate::graph::operators::Applied;
 use crate::graph::operators::lower::function;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx, operators};
 use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
@@ -126,11 +127,8 @@ fn directions(node: &NodeDesc, cell: Cell, reverses: &[bool]) -> Result<SmallVec
     Ok(directions.map(|(&reverse, functions)| Direction { reverse, activations: of(functions) }).collect())
 }
 
-/// The operators that ONNX lets a cell apply, besides two functions that are no operators.
-const FUNCTIONS: &[&str] =
-    &["Sigmoid", "Tanh", "Relu", "Softsign", "Softplus", "LeakyRelu", "ThresholdedRelu", "Elu", "HardSigmoid"];
-
-/// A function by ONNX's name, with the operator's defaults. It takes of both lists what it has attributes for.
+/// A function by ONNX's name, with the operator's defaults: an operator that cells apply, or one of two functions that
+/// are no operators. It takes of both lists what it has attributes for.
 fn activation(
     name: &str,
     alphas: &mut dyn Iterator<Item = f32>,
@@ -142,9 +140,10 @@ fn activation(
         "scaledtanh" => return Some(Activation::ScaledTanh { alpha: or(1.0, alphas), beta: or(1.0, betas) }),
         _ => {}
     }
-    let op = FUNCTIONS.iter().find(|op| op.eq_ignore_ascii_case(name))?;
-    let mut node = NodeDesc { op: (*op).to_owned(), ..NodeDesc::default() };
-    for attribute in operators::of(&node)?.attribute_names() {
+    let mut rows = operators::all().filter(|row| row.applied == Applied::ByCells);
+    let row = rows.find(|row| row.name.eq_ignore_ascii_case(name))?;
+    let mut node = NodeDesc { op: row.name.to_owned(), ..NodeDesc::default() };
+    for attribute in row.attribute_names() {
         let given = if attribute == "alpha" { alphas.next() } else { betas.next() };
         node.attrs.extend(given.map(|value| (attribute.to_owned(), Attr::Float(value))));
     }

@@ -373,9 +373,9 @@ fn operators_with_a_key_ask_for_executors_and_no_others_do() {
         }
         if samples > 0 {
             tried += 1;
-            let key = row.work() == Some(Work::Key);
+            let key = row.work == Work::Key;
             if key != (asked > 0) {
-                wrong.push((row.domain, row.name, row.work(), asked));
+                wrong.push((row.domain, row.name, row.work, asked));
             }
         }
     }

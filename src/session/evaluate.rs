@@ -16,6 +16,7 @@ use crate::exec::BuildCx;
 use crate::graph::inference::Inference;
 use crate::graph::ir::{Graph, NodeDesc};
 use crate::graph::node::{Io, PrepareCx, RunCx};
+use crate::graph::operators;
 use crate::graph::passes::FOLDED_BYTES;
 use crate::graph::stop::Stop;
 use crate::tensor::{BufferPool, Tensor, TensorSpec};
@@ -52,7 +53,7 @@ fn fold(
     // A few bytes of model can declare petabytes; they are refused before memory is allocated.
     let bytes = |spec: &TensorSpec| spec.elements().ok()?.checked_mul(spec.dtype.size().max(1));
     let total = specs.iter().try_fold(0usize, |total, spec| total.checked_add(bytes(spec)?))?;
-    if total > FOLDED_BYTES || products(node, &borrowed, &specs)? > FOLDED_PRODUCTS {
+    if total > FOLDED_BYTES || operators::of(node)?.products(node, &borrowed, &specs)? > FOLDED_PRODUCTS {
         return None;
     }
     let prepared = made.prepare_params(&PrepareCx::new(build), &borrowed, &specs).ok()?;
@@ -66,50 +67,42 @@ fn fold(
     Some(io.into_outputs().into_vec())
 }
 
-/// Products that a node computes, or elements under its windows; 0 for nodes that are bound by reading and writing.
-/// `None` on overflow.
-fn products(node: &NodeDesc, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Option<usize> {
-    let shape = |input: usize| inputs.get(input).copied().flatten().map_or(&[][..], Tensor::shape);
-    let count = |dims: &[usize]| dims.iter().try_fold(1usize, |count, dim| count.checked_mul(*dim));
-    let each = match node.op.as_str() {
-        "MatMul" | "MatMulInteger" | "QLinearMatMul" => shape(0).last().copied(),
-        // Either axis of the first operand may be the reduction.
-        "Gemm" => shape(0).iter().copied().max(),
-        // A window over all channels has the size of one filter.
-        "Conv" | "ConvInteger" | "DeformConv" => shape(1).get(1..).and_then(count),
-        "QLinearConv" => shape(3).get(1..).and_then(count),
-        "ConvTranspose" => return count(shape(0))?.checked_mul(shape(1).get(1..).and_then(count)?),
-        "AveragePool" | "LpPool" | "MaxPool" => {
-            let sides = node.ints("kernel_shape").unwrap_or_default().iter();
-            sides.map(|&side| usize::try_from(side).ok()).try_fold(1usize, |count, side| count.checked_mul(side?))
-        }
-        _ => return Some(0),
-    };
-    outputs.first()?.elements().ok()?.checked_mul(each?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::graph::Attr;
+    use crate::ops::trial::build_cx;
     use crate::tensor::DType;
 
-    #[test]
-    fn products_are_those_of_the_definitions() {
+    /// Whether a node of constants of these shapes, all zeros, is computed at load.
+    fn is_computed(op: &str, attrs: &[(&str, Attr)], inputs: &[&[usize]]) -> bool {
         let zeros = |shape: &[usize]| Tensor::zeros(TensorSpec::new(DType::F32, shape.iter().copied())).unwrap();
-        let count = |op: &str, kernel: &[i64], inputs: &[&[usize]], output: &[usize]| {
-            let mut node = NodeDesc { op: op.to_owned(), ..NodeDesc::default() };
-            node.attrs.insert("kernel_shape".to_owned(), Attr::Ints(kernel.to_vec()));
-            let inputs: Vec<Tensor> = inputs.iter().map(|shape| zeros(shape)).collect();
-            let inputs: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
-            products(&node, &inputs, &[TensorSpec::new(DType::F32, output.iter().copied())])
-        };
-        assert_eq!(count("MatMul", &[], &[&[2, 3, 5], &[5, 7]], &[2, 3, 7]), Some(2 * 3 * 5 * 7));
-        assert_eq!(count("Gemm", &[], &[&[5, 3], &[5, 7]], &[3, 7]), Some(3 * 5 * 7));
-        assert_eq!(count("Conv", &[], &[&[1, 4, 8, 8], &[6, 2, 3, 3]], &[1, 6, 6, 6]), Some(6 * 36 * 2 * 9));
-        assert_eq!(count("ConvTranspose", &[], &[&[1, 4, 8, 8], &[4, 6, 3, 3]], &[1, 6, 10, 10]), Some(256 * 54));
-        assert_eq!(count("MaxPool", &[3, 3], &[&[1, 4, 8, 8]], &[1, 4, 6, 6]), Some(4 * 36 * 9));
-        assert_eq!(count("Add", &[], &[&[9], &[9]], &[9]), Some(0));
-        assert_eq!(count("MaxPool", &[i64::MAX, 4], &[&[1, 4, 8, 8]], &[1, 4, 6, 6]), None, "too many to count");
+        let inputs: Vec<Option<Tensor>> = inputs.iter().map(|shape| Some(zeros(shape))).collect();
+        let mut graph = Graph::default();
+        let ids = inputs.iter().flatten().map(|tensor| Some(graph.add_constant("known", tensor.clone()))).collect();
+        let attrs = attrs.iter().map(|(name, attr)| ((*name).to_owned(), attr.clone())).collect();
+        let outputs = vec![Some(graph.fresh("y"))];
+        let (name, op) = (op.to_owned(), op.to_owned());
+        let node = NodeDesc { name, op, version: 23, attrs, inputs: ids, outputs, ..NodeDesc::default() };
+        evaluate(&graph, &node, &inputs, &build_cx(), None).is_some()
+    }
+
+    #[test]
+    fn nodes_of_much_arithmetic_wait_for_a_request() {
+        // Each of the larger ones has more than 2^30 products, of inputs and outputs of at most 16 MiB.
+        let equation = [("equation", Attr::Str("ij,jk->ik".to_owned()))];
+        assert!(is_computed("Einsum", &equation, &[&[8, 8], &[8, 8]]));
+        assert!(!is_computed("Einsum", &equation, &[&[1024, 1024], &[1024, 1024]]));
+        let heads = |keys: usize| [[1, 1, keys, 16]; 3];
+        let attention = |keys: usize| is_computed("Attention", &[], &heads(keys).each_ref().map(|shape| &shape[..]));
+        assert!(attention(8));
+        assert!(!attention(1 << 14));
+        for (op, gates) in [("LSTM", 4), ("GRU", 3), ("RNN", 1)] {
+            let (hidden, columns) = ([("hidden_size", Attr::Int(256))], gates * 256);
+            let layer =
+                |steps: usize| is_computed(op, &hidden, &[&[steps, 1, 16], &[1, columns, 16], &[1, columns, 256]]);
+            assert!(layer(2), "{op}");
+            assert!(!layer(1 << 14), "{op}");
+        }
     }
 }

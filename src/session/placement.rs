@@ -9,6 +9,7 @@ use super::Upload;
 use crate::graph::device::{ON_DEVICE, TO_DEVICE, TO_HOST};
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
+use crate::graph::operators;
 use crate::ops::device::{Form, Pull, carried, form};
 
 /// The least elements of a table from which gathering rows on the device pays.
@@ -23,10 +24,11 @@ pub(super) fn place(graph: &mut Graph) -> Vec<Upload> {
     for mut node in nodes {
         let form = form(&node).filter(|form| placing.fits(form, &node, &facts) && placing.pulls(form, &node));
         let host_inputs = form.map_or(u64::MAX, |form| form.host_inputs);
+        let measures = operators::of(&node).is_some_and(|row| row.measures);
         for (index, input) in node.inputs.iter_mut().enumerate() {
             if let Some(value) = input {
                 *value = if index >= 64 || host_inputs >> index & 1 == 1 {
-                    if measures(&node.domain, &node.op) { placing.anywhere(*value) } else { placing.on_host(*value) }
+                    if measures { placing.anywhere(*value) } else { placing.on_host(*value) }
                 } else {
                     placing.on_device(*value)
                 };
@@ -58,11 +60,6 @@ struct Side {
     made_there: bool,
     /// Whether it is copied to the processor.
     copied: bool,
-}
-
-/// Whether a node reads only the shapes of its inputs.
-fn measures(domain: &str, op: &str) -> bool {
-    domain.is_empty() && matches!(op, "Shape" | "Size")
 }
 
 struct Placing<'a> {

@@ -1,5 +1,6 @@
 //! What a row of the table says of an operator.
 
+use super::arithmetic::{Arithmetic, Extents};
 use super::attributes::{Attribute, Attributes};
 use super::device::Device;
 #[cfg(feature = "device")]
@@ -9,8 +10,9 @@ use super::lower::Lower;
 use super::size::Sizes;
 use super::view::{Dims, Outputs, View};
 use super::wide::Wide;
+use super::work::Work;
 use crate::graph::ir::NodeDesc;
-use crate::tensor::DType;
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// One operator: everything that is known of it before one of its nodes is made.
 #[derive(Clone, Copy)]
@@ -44,12 +46,26 @@ pub struct Operator {
     pub(crate) device: Device,
     /// What it does to each element, where that is all it does.
     pub(crate) element_wise: Option<ElementWise>,
+    /// How its nodes run.
+    pub work: Work,
+    /// How much they compute.
+    pub(crate) arithmetic: Arithmetic,
+    /// Which of its nodes of constants are computed while a model is loaded.
+    pub(crate) folds: Folds,
+    /// Whether it draws random numbers, so that the same inputs do not give the same outputs.
+    pub(crate) draws: bool,
+    /// Whether it reads the shapes of its inputs alone.
+    pub(crate) measures: bool,
+    /// Which other operators apply it by its name.
+    pub(crate) applied: Applied,
 }
 
 impl Operator {
     /// An operator of which nothing else is known: its outputs are unknown, and it runs in ONNX's order on the
     /// processor.
     pub(super) const fn new(
+        work: Work,
+        arithmetic: Arithmetic,
         domain: &'static str,
         name: &'static str,
         since: &'static [u8],
@@ -69,7 +85,60 @@ impl Operator {
             layout: Layout::Plain,
             device: Device::None,
             element_wise: None,
+            work,
+            arithmetic,
+            folds: Folds::Sized,
+            draws: false,
+            measures: false,
+            applied: Applied::Nowhere,
         }
+    }
+
+    /// Such an operator that computes through executors.
+    pub(super) const fn keyed(
+        arithmetic: Arithmetic,
+        domain: &'static str,
+        name: &'static str,
+        since: &'static [u8],
+        inputs: Count,
+        attributes: &'static [Attribute],
+    ) -> Operator {
+        Operator::new(Work::Key, arithmetic, domain, name, since, inputs, attributes)
+    }
+
+    /// Such an operator that moves elements or whole values and computes nothing.
+    pub(super) const fn moves(
+        domain: &'static str,
+        name: &'static str,
+        since: &'static [u8],
+        inputs: Count,
+        attributes: &'static [Attribute],
+    ) -> Operator {
+        Operator::new(Work::Moves, Arithmetic::PerElement, domain, name, since, inputs, attributes)
+    }
+
+    /// Such an operator that computes in plain Rust, for that reason.
+    pub(super) const fn plain(
+        reason: &'static str,
+        arithmetic: Arithmetic,
+        domain: &'static str,
+        name: &'static str,
+        since: &'static [u8],
+        inputs: Count,
+        attributes: &'static [Attribute],
+    ) -> Operator {
+        Operator::new(Work::Plain(reason), arithmetic, domain, name, since, inputs, attributes)
+    }
+
+    /// Products that a node of this operator computes on these inputs, or elements under its windows; 0 where it is
+    /// bound by reading and writing. `None` where they are not known or too many to count.
+    pub(crate) fn products(
+        &self,
+        node: &NodeDesc,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Option<usize> {
+        self.arithmetic.products(&Extents { node, attributes: self.attributes_of(node), inputs, outputs })
     }
 
     /// The attributes of a node of this operator.
@@ -102,6 +171,31 @@ impl Operator {
     pub fn is_element_wise(&self) -> bool {
         self.element_wise.is_some()
     }
+}
+
+/// Which nodes of constants are computed while a model is loaded, within the bounds of folding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Folds {
+    /// Those with outputs of known dimensions, whose results are small or not much larger than their operands.
+    Sized,
+    /// These, and those with outputs of unknown dimensions, which are about as large as the operands.
+    Unsized,
+    /// Those with outputs of known dimensions, however much larger than the operands: filled tensors, which stand for
+    /// weights in models whose weights were removed.
+    Filled,
+    /// None: they run graphs of their own.
+    Never,
+}
+
+/// Which other operators apply an operator of one float to their results, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    /// None.
+    Nowhere,
+    /// Products and convolutions of ONNX Runtime's domain.
+    ByProducts,
+    /// These, and the cells of recurrent layers.
+    ByCells,
 }
 
 /// Why a model's node is none of its operator.

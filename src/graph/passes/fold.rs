@@ -14,6 +14,7 @@ use super::PassCx;
 use super::edit::Edit;
 use crate::graph::facts::{Fact, Facts};
 use crate::graph::ir::{Attr, CAPTURES, Graph, NodeDesc};
+use crate::graph::operators::{self, Folds};
 use crate::graph::stop::Stop;
 use crate::tensor::{DType, Tensor};
 
@@ -117,7 +118,11 @@ fn compacted(graph: &Graph, node: &NodeDesc, folding: &mut Budget) -> Option<Vec
 }
 
 fn evaluated(edit: &mut Edit<'_>, node: &NodeDesc, cx: &mut PassCx<'_>) -> Option<Vec<Tensor>> {
-    if node.attrs.contains_key(CAPTURES) || !is_repeatable(node) || cx.folding.time.is_zero() || cx.folding.is_stopped()
+    if node.attrs.contains_key(CAPTURES)
+        || !node.is_repeatable()
+        || folds(node) == Folds::Never
+        || cx.folding.time.is_zero()
+        || cx.folding.is_stopped()
     {
         return None;
     }
@@ -147,7 +152,7 @@ fn bytes<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> usize {
 }
 
 fn is_worth(node: &NodeDesc, made: usize, from: usize) -> bool {
-    made <= ALWAYS_WORTH_BYTES || made <= from.saturating_mul(2) || node.op == "ConstantOfShape"
+    made <= ALWAYS_WORTH_BYTES || made <= from.saturating_mul(2) || folds(node) == Folds::Filled
 }
 
 /// Bytes of the outputs, as far as their shapes are known; `None` if they are not known and not bounded.
@@ -160,8 +165,8 @@ fn expected_bytes(node: &NodeDesc, facts: &Facts, inputs: &[Option<Tensor>]) -> 
         });
         match count {
             Some(count) => total = total.checked_add(count.checked_mul(fact.dtype.map_or(8, element_bytes))?)?,
-            // The outputs of these are as large as their operands, whatever else is unknown.
-            None if keeps_to_operands(node) => total = total.checked_add(bytes(inputs.iter().flatten()))?,
+            // The outputs of these are about as large as their operands, whatever else is unknown.
+            None if folds(node) == Folds::Unsized => total = total.checked_add(bytes(inputs.iter().flatten()))?,
             None => return None,
         }
     }
@@ -173,27 +178,7 @@ fn element_bytes(dtype: DType) -> usize {
     if dtype == DType::String { size_of::<String>() } else { dtype.size() }
 }
 
-fn keeps_to_operands(node: &NodeDesc) -> bool {
-    matches!(
-        node.op.as_str(),
-        "NonZero"
-            | "Slice"
-            | "Squeeze"
-            | "Reshape"
-            | "Unique"
-            | "Compress"
-            | "TopK"
-            | "Split"
-            | "Range"
-            | "GatherND"
-            | "Cast"
-            | "Unsqueeze"
-            | "Transpose"
-            | "Where"
-    )
-}
-
-/// Whether a node gives the same result every time and runs no graph of its own.
-fn is_repeatable(node: &NodeDesc) -> bool {
-    node.is_repeatable() && !matches!(node.op.as_str(), "If" | "Loop" | "Scan")
+/// Which nodes of that operator are folded; none of an operator that is not known.
+fn folds(node: &NodeDesc) -> Folds {
+    operators::of(node).map_or(Folds::Never, |row| row.folds)
 }

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::Work;
 use crate::graph::ir::{Graph, NodeDesc, ValueId};
+use crate::graph::operators;
 use crate::tensor::DType;
 
 /// A stretch of steps.
@@ -108,7 +109,7 @@ fn listed_contents(graph: &Graph, works: &[&Work]) -> Vec<ValueId> {
 
 /// Whether the node's outputs follow from its inputs' shapes alone.
 fn reads_shapes_alone(desc: &NodeDesc) -> bool {
-    desc.domain.is_empty() && matches!(desc.op.as_str(), "Shape" | "Size")
+    operators::of(desc).is_some_and(|row| row.measures)
 }
 
 fn by_value(desc: &NodeDesc, mask: u64) -> impl Iterator<Item = ValueId> {

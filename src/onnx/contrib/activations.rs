@@ -3,6 +3,7 @@
 
 use super::Expanded;
 use super::given::Given;
+use crate::graph::operators::{self, Applied};
 use crate::onnx::ModelError;
 use crate::onnx::draft::{Draft, float, int, text};
 
@@ -75,28 +76,21 @@ pub(super) fn activate(
     output: &str,
 ) -> Result<(), ModelError> {
     let name = given.text("activation", "")?;
-    let mut attributes = Vec::new();
-    let takes: &[&str] = match name.as_str() {
-        "Relu" | "Sigmoid" | "Softplus" | "Softsign" | "Tanh" => &[],
-        "Elu" | "LeakyRelu" | "ThresholdedRelu" => &["alpha"],
-        "HardSigmoid" => &["alpha", "beta"],
-        "Selu" => &["alpha", "gamma"],
-        "Clip" => {
-            let (Some(low), Some(high)) = (parameters.alpha, parameters.beta) else {
-                return Err(given.malformed("activation \"Clip\" without bounds".to_owned()));
-            };
-            let (low, high) = (draft.number(low, value, "low"), draft.number(high, value, "high"));
-            draft.node("", "Clip", &[value, &low, &high], output.to_owned(), Vec::new());
-            return Ok(());
-        }
-        other => return Err(given.unsupported(format!("attribute \"activation\" = {other:?}"))),
-    };
-    let Parameters { alpha, beta, gamma } = *parameters;
-    for (attribute, number) in [("alpha", alpha), ("beta", beta), ("gamma", gamma)] {
-        if let Some(number) = number.filter(|_| takes.contains(&attribute)) {
-            attributes.push(float(attribute, number));
-        }
+    if name == "Clip" {
+        let (Some(low), Some(high)) = (parameters.alpha, parameters.beta) else {
+            return Err(given.malformed("activation \"Clip\" without bounds".to_owned()));
+        };
+        let (low, high) = (draft.number(low, value, "low"), draft.number(high, value, "high"));
+        draft.node("", "Clip", &[value, &low, &high], output.to_owned(), Vec::new());
+        return Ok(());
     }
+    let row = operators::find("", &name).filter(|row| row.applied != Applied::Nowhere);
+    let row = row.ok_or_else(|| given.unsupported(format!("attribute \"activation\" = {name:?}")))?;
+    let Parameters { alpha, beta, gamma } = *parameters;
+    let numbers = [("alpha", alpha), ("beta", beta), ("gamma", gamma)];
+    let takes = |attribute: &str| row.attribute_names().any(|own| own == attribute);
+    let taken = numbers.into_iter().filter(|(attribute, _)| takes(attribute));
+    let attributes = taken.filter_map(|(attribute, number)| Some(float(attribute, number?))).collect();
     draft.node("", &name, &[value], output.to_owned(), attributes);
     Ok(())
 }

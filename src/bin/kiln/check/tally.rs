@@ -81,7 +81,7 @@ impl Tally {
                 (true, false) if row.cases == 0 => "-",
                 (true, false) => "plain Rust",
             };
-            let work = kiln::graph::operators::find(domain, op).and_then(|row| row.work());
+            let work = kiln::graph::operators::find(domain, op).map(|row| row.work);
             let work = match work {
                 Some(Work::Key) => "key",
                 Some(Work::Moves) => "moves data",

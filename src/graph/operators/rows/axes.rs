@@ -1,10 +1,11 @@
 //! Operators along axes: normalisations, softmax, reductions, orders, selections.
 
 use crate::graph::ir::NodeDesc;
+use crate::graph::operators::arithmetic::Arithmetic::PerElement;
 use crate::graph::operators::attributes::{Attribute, int, int_since, number, optional, required_before, text};
 use crate::graph::operators::device::{Device, Form};
-use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::{kinds, shapes};
+use crate::graph::operators::row::{Folds, Layout, Operator, Shapes, Types, between, exactly};
+use crate::graph::operators::{kinds, shapes, work};
 use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
@@ -13,20 +14,28 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::Input(0),
         layout: Layout::Axis { since: 13, all: false },
         device: Device::Form(Form::FOLLOWS),
-        ..Operator::new("", "Softmax", &[1, 11, 13], exactly(1), &[int_since("axis", 13, 1, -1)])
+        ..Operator::keyed(PerElement, "", "Softmax", &[1, 11, 13], exactly(1), &[int_since("axis", 13, 1, -1)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
         layout: Layout::Axis { since: 13, all: false },
         device: Device::Form(Form::FOLLOWS),
-        ..Operator::new("", "LogSoftmax", &[1, 11, 13], exactly(1), &[int_since("axis", 13, 1, -1)])
+        ..Operator::keyed(PerElement, "", "LogSoftmax", &[1, 11, 13], exactly(1), &[int_since("axis", 13, 1, -1)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
         layout: Layout::Axis { since: 13, all: false },
-        ..Operator::new("", "Hardmax", &[1, 11, 13], exactly(1), &[int_since("axis", 13, 1, -1)])
+        ..Operator::plain(
+            work::ORDER,
+            PerElement,
+            "",
+            "Hardmax",
+            &[1, 11, 13],
+            exactly(1),
+            &[int_since("axis", 13, 1, -1)],
+        )
     },
     Operator {
         types: Types::By(kinds::stored_and_moments),
@@ -34,7 +43,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         device: Device::By(single_output),
         // ONNX Runtime defines it in ONNX's domain from version 1 on, and saves models of older operator sets with it.
         first: 1,
-        ..Operator::new(
+        ..Operator::keyed(
+            PerElement,
             "",
             "LayerNormalization",
             &[17],
@@ -46,7 +56,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::stored),
         shapes: Shapes::Input(0),
         device: Device::By(single_output),
-        ..Operator::new(
+        ..Operator::keyed(
+            PerElement,
             "",
             "RMSNormalization",
             &[23],
@@ -58,12 +69,12 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::Input(0),
         shapes: Shapes::Input(0),
         layout: Layout::Axis { since: 1, all: false },
-        ..Operator::new("", "LpNormalization", &[1, 22], exactly(1), &[int("axis", -1), int("p", 2)])
+        ..Operator::keyed(PerElement, "", "LpNormalization", &[1, 22], exactly(1), &[int("axis", -1), int("p", 2)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "MeanVarianceNormalization", &[9, 13], exactly(1), &[optional("axes")])
+        ..Operator::keyed(PerElement, "", "MeanVarianceNormalization", &[9, 13], exactly(1), &[optional("axes")])
     },
     reduction("ReduceSum", &[1, 11, 13]),
     reduction("ReduceMean", &[1, 11, 13, 18]),
@@ -80,7 +91,10 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::first_and_places),
         shapes: Shapes::All(shapes::top_k),
-        ..Operator::new(
+        folds: Folds::Unsized,
+        ..Operator::plain(
+            work::ORDER,
+            PerElement,
             "",
             "TopK",
             &[1, 10, 11, 24],
@@ -91,23 +105,58 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "CumSum", &[11, 14], exactly(2), &[int("exclusive", 0), int("reverse", 0)])
+        ..Operator::plain(
+            work::SERIAL,
+            PerElement,
+            "",
+            "CumSum",
+            &[11, 14],
+            exactly(2),
+            &[int("exclusive", 0), int("reverse", 0)],
+        )
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "CumProd", &[26], exactly(2), &[int("exclusive", 0), int("reverse", 0)])
+        ..Operator::plain(
+            work::SERIAL,
+            PerElement,
+            "",
+            "CumProd",
+            &[26],
+            exactly(2),
+            &[int("exclusive", 0), int("reverse", 0)],
+        )
     },
     Operator {
         types: Types::By(kinds::first_and_places),
-        ..Operator::new("", "Unique", &[11, 28], exactly(1), &[optional("axis"), int("sorted", 1)])
+        folds: Folds::Unsized,
+        ..Operator::plain(
+            work::ORDER,
+            PerElement,
+            "",
+            "Unique",
+            &[11, 28],
+            exactly(1),
+            &[optional("axis"), int("sorted", 1)],
+        )
     },
-    Operator { types: Types::Is(DType::I64), ..Operator::new("", "NonZero", &[9, 13], exactly(1), &[]) },
-    Operator { types: Types::Input(0), ..Operator::new("", "Compress", &[9, 11, 28], exactly(2), &[optional("axis")]) },
+    Operator {
+        types: Types::Is(DType::I64),
+        folds: Folds::Unsized,
+        ..Operator::plain(work::ORDER, PerElement, "", "NonZero", &[9, 13], exactly(1), &[])
+    },
+    Operator {
+        types: Types::Input(0),
+        folds: Folds::Unsized,
+        ..Operator::moves("", "Compress", &[9, 11, 28], exactly(2), &[optional("axis")])
+    },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::All(shapes::losses),
-        ..Operator::new(
+        ..Operator::plain(
+            work::RARE,
+            PerElement,
             "",
             "NegativeLogLikelihoodLoss",
             &[12, 13, 22],
@@ -118,7 +167,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::All(shapes::losses),
-        ..Operator::new(
+        ..Operator::plain(
+            work::RARE,
+            PerElement,
             "",
             "SoftmaxCrossEntropyLoss",
             &[12, 13],
@@ -135,7 +186,7 @@ const fn place(name: &'static str) -> Operator {
         types: Types::Is(DType::I64),
         shapes: Shapes::First(shapes::reduce_axis),
         layout: Layout::Axis { since: 1, all: false },
-        ..Operator::new("", name, &[1, 11, 12, 13], exactly(1), ATTRIBUTES)
+        ..Operator::plain(work::ORDER, PerElement, "", name, &[1, 11, 12, 13], exactly(1), ATTRIBUTES)
     }
 }
 
@@ -147,7 +198,7 @@ const fn reduction(name: &'static str, since: &'static [u8]) -> Operator {
         shapes: Shapes::First(shapes::reduce),
         layout: Layout::Reduces,
         device: Device::Form(Form { host_inputs: 1 << 1, ..Form::FOLLOWS }),
-        ..Operator::new("", name, since, between(1, 2), ATTRIBUTES)
+        ..Operator::keyed(PerElement, "", name, since, between(1, 2), ATTRIBUTES)
     }
 }
 

@@ -1,30 +1,41 @@
 //! Operators of ONNX Runtime's domain that have nodes of their own, and what its expansions need besides ONNX's.
 
+use crate::graph::operators::arithmetic::Arithmetic::{By, PerElement, Uncounted};
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::{contrib, kinds, shapes};
+use crate::graph::operators::{arithmetic, contrib, kinds, shapes, work};
 use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(1),
         shapes: Shapes::First(contrib::attention_mask),
-        ..Operator::new("kiln", "AttentionMask", &[1], between(3, 4), &[number("fill", -10000.0)])
+        ..Operator::plain(
+            work::BOUND_BY_MEMORY,
+            PerElement,
+            "kiln",
+            "AttentionMask",
+            &[1],
+            between(3, 4),
+            &[number("fill", -10000.0)],
+        )
     },
     Operator {
         types: Types::Is(DType::I64),
         shapes: Shapes::First(contrib::sequences),
-        ..Operator::new("kiln", "StepPosition", &[1], between(3, 7), &[])
+        ..Operator::moves("kiln", "StepPosition", &[1], between(3, 7), &[])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("kiln", "BeamRows", &[1], exactly(3), &[])
+        ..Operator::moves("kiln", "BeamRows", &[1], exactly(3), &[])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new(
+        ..Operator::plain(
+            work::BOUND_BY_MEMORY,
+            PerElement,
             "com.microsoft",
             "RotaryEmbedding",
             &[1],
@@ -41,7 +52,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(contrib::stated_columns),
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::matmul),
             "com.microsoft",
             "MatMulNBits",
             &[1],
@@ -59,7 +71,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(2),
         shapes: Shapes::First(contrib::gather_block_quantized),
-        ..Operator::new(
+        ..Operator::moves(
             "com.microsoft",
             "GatherBlockQuantized",
             &[1],
@@ -70,7 +82,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(contrib::stated_columns),
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::matmul),
             "com.microsoft",
             "MatMulBnb4",
             &[1],
@@ -88,7 +101,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::matmul),
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::matmul),
             "kiln",
             "BlockwiseMatMul",
             &[1],
@@ -99,7 +113,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::All(contrib::quantized_lstm),
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::recurrent),
             "com.microsoft",
             "DynamicQuantizeLSTM",
             &[1],
@@ -118,12 +133,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(contrib::square),
-        ..Operator::new("com.microsoft", "Inverse", &[1], exactly(1), &[])
+        ..Operator::plain(work::RARE, By(arithmetic::matrices), "com.microsoft", "Inverse", &[1], exactly(1), &[])
     },
     Operator {
         types: Types::By(kinds::with_state_3),
         shapes: Shapes::All(contrib::linear_attention),
-        ..Operator::new(
+        ..Operator::plain(
+            work::SERIAL,
+            By(arithmetic::linear_attention),
             "com.microsoft",
             "LinearAttention",
             &[1],
@@ -141,23 +158,23 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("com.microsoft", "MoE", &[1], between(5, 8), EXPERTS)
+        ..Operator::keyed(Uncounted, "com.microsoft", "MoE", &[1], between(5, 8), EXPERTS)
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("com.microsoft", "QMoE", &[1], between(6, 21), QUANTIZED_EXPERTS)
+        ..Operator::keyed(Uncounted, "com.microsoft", "QMoE", &[1], between(6, 21), QUANTIZED_EXPERTS)
     },
     Operator {
         types: Types::By(contrib::group_query_types),
         shapes: Shapes::All(contrib::group_query),
-        ..Operator::new("com.microsoft", "GroupQueryAttention", &[1], between(7, 17), GROUP_QUERY)
+        ..Operator::keyed(Uncounted, "com.microsoft", "GroupQueryAttention", &[1], between(7, 17), GROUP_QUERY)
     },
     // The same with one input more: the sequences of the cache that those of the request are.
     Operator {
         types: Types::By(contrib::group_query_types),
         shapes: Shapes::All(contrib::group_query),
-        ..Operator::new("kiln", "GroupQueryAttention", &[1], between(7, 18), GROUP_QUERY)
+        ..Operator::keyed(Uncounted, "kiln", "GroupQueryAttention", &[1], between(7, 18), GROUP_QUERY)
     },
 ];
 

@@ -9,16 +9,18 @@ use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
 use kiln_kernels::cpu::chain::{BinaryOp, Program, UnaryOp};
 
+use crate::graph::operators::arithmetic::Arithmetic::PerElement;
 use crate::graph::operators::attributes::{Attribute, choice, int, number, optional, required, text, word};
 use crate::graph::operators::device::{Device, Form};
 use crate::graph::operators::float::{each, erf, sigmoid, softplus};
 use crate::graph::operators::lower::{Given, Lower};
 use crate::graph::operators::row::{
-    Broadcast, Count, ElementWise, Elements, Layout, Operands, Operator, Shapes, Takes, Types, at_least, between,
-    exactly,
+    Applied, Broadcast, Count, ElementWise, Elements, Folds, Layout, Operands, Operator, Shapes, Takes, Types,
+    at_least, between, exactly,
 };
 use crate::graph::operators::wide::{Binary, Float, Unary, Wide};
-use crate::graph::operators::{elements, kinds};
+use crate::graph::operators::work::Work;
+use crate::graph::operators::{elements, kinds, work};
 use crate::tensor::DType;
 
 /// Any element-wise operator: its operands broadcast to each other and are of one type, which is that of the result.
@@ -32,12 +34,18 @@ const fn row(
     wide: Wide,
 ) -> Operator {
     let (operands, broadcast) = (Operands::Alike, Broadcast::All);
+    // Kernels are of floats and booleans, and gates are one pass in plain Rust.
+    let work = match (wide, takes) {
+        (Wide::Gated(_), _) => Work::Plain(work::BOUND_BY_MEMORY),
+        (_, Takes::Integers | Takes::Texts) => Work::Plain(work::NO_KERNELS),
+        _ => Work::Key,
+    };
     Operator {
         types: Types::Inputs,
         shapes: Shapes::Broadcast,
         layout: Layout::ElementWise,
         element_wise: Some(ElementWise { operands, broadcast, takes, lower, wide: Some(wide) }),
-        ..Operator::new("", name, since, inputs, attributes)
+        ..Operator::new(work, PerElement, "", name, since, inputs, attributes)
     }
 }
 
@@ -65,6 +73,16 @@ const fn one(name: &'static str, since: &'static [u8], lower: Lower, wide: Unary
 /// A function of two numbers.
 const fn two(name: &'static str, since: &'static [u8], lower: Lower, wide: Binary) -> Operator {
     everywhere(row(name, since, exactly(2), &[], Takes::Numbers, lower, Wide::Binary(wide)))
+}
+
+/// The same operator, which cells of recurrent layers and products apply by its name.
+const fn in_cells(row: Operator) -> Operator {
+    Operator { applied: Applied::ByCells, ..row }
+}
+
+/// The same operator, which products apply by its name.
+const fn in_products(row: Operator) -> Operator {
+    Operator { applied: Applied::ByProducts, ..row }
 }
 
 /// The same operator, of ONNX Runtime's domain.
@@ -127,7 +145,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     one("Abs", &[1, 6, 13], |g| g.function(UnaryOp::Abs), Unary::Abs),
     one("Neg", &[1, 6, 13], |g| g.function(UnaryOp::Neg), Unary::Neg),
     one("Sign", &[9, 13], |g| g.function(UnaryOp::Sign), Unary::Sign),
-    one("Relu", &[1, 6, 13, 14], |g| g.function(UnaryOp::Relu), Unary::Relu),
+    in_cells(one("Relu", &[1, 6, 13, 14], |g| g.function(UnaryOp::Relu), Unary::Relu)),
     float("Reciprocal", &[1, 6, 13], &[], |g| g.function(UnaryOp::Reciprocal), |x, _| each(x, f64::recip)),
     float("Sqrt", &[1, 6, 13], &[], |g| g.function(UnaryOp::Sqrt), |x, _| each(x, f64::sqrt)),
     float("Exp", &[1, 6, 13], &[], |g| g.function(UnaryOp::Exp), |x, _| each(x, f64::exp)),
@@ -144,13 +162,19 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     float("Atan", &[7, 22], &[], |g| g.function(UnaryOp::Atan), |x, _| each(x, f64::atan)),
     float("Sinh", &[9, 22], &[], |g| g.function(UnaryOp::Sinh), |x, _| each(x, f64::sinh)),
     float("Cosh", &[9, 22], &[], |g| g.function(UnaryOp::Cosh), |x, _| each(x, f64::cosh)),
-    float("Tanh", &[1, 6, 13], &[], |g| g.function(UnaryOp::Tanh), |x, _| each(x, f64::tanh)),
+    in_cells(float("Tanh", &[1, 6, 13], &[], |g| g.function(UnaryOp::Tanh), |x, _| each(x, f64::tanh))),
     float("Asinh", &[9, 22], &[], |g| g.function(UnaryOp::Asinh), |x, _| each(x, f64::asinh)),
     float("Acosh", &[9, 22], &[], |g| g.function(UnaryOp::Acosh), |x, _| each(x, f64::acosh)),
     float("Atanh", &[9, 22], &[], |g| g.function(UnaryOp::Atanh), |x, _| each(x, f64::atanh)),
-    float("Sigmoid", &[1, 6, 13], &[], |g| g.function(UnaryOp::Sigmoid), |x, _| each(x, sigmoid)),
-    float("Softplus", &[1, 22], &[], |g| g.function(UnaryOp::Softplus), |x, _| each(x, softplus)),
-    float("Softsign", &[1, 22], &[], |g| g.function(UnaryOp::Softsign), |x, _| each(x, |x| x / (1.0 + x.abs()))),
+    in_cells(float("Sigmoid", &[1, 6, 13], &[], |g| g.function(UnaryOp::Sigmoid), |x, _| each(x, sigmoid))),
+    in_cells(float("Softplus", &[1, 22], &[], |g| g.function(UnaryOp::Softplus), |x, _| each(x, softplus))),
+    in_cells(float(
+        "Softsign",
+        &[1, 22],
+        &[],
+        |g| g.function(UnaryOp::Softsign),
+        |x, _| each(x, |x| x / (1.0 + x.abs())),
+    )),
     float("Mish", &[18, 22], &[], |g| g.function(UnaryOp::Mish), |x, _| each(x, |x| x * softplus(x).tanh())),
     float(
         "HardSwish",
@@ -159,27 +183,27 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         |g| g.function(UnaryOp::HardSwish),
         |x, _| each(x, |x| x * (x / 6.0 + 0.5).clamp(0.0, 1.0)),
     ),
-    float(
+    in_cells(float(
         "LeakyRelu",
         &[1, 6, 16],
         &[number("alpha", 0.01)],
         |g| g.function(UnaryOp::LeakyRelu { alpha: g.bits("alpha") }),
         |x, &[alpha, _]| each(x, |x| if x < 0.0 { alpha * x } else { x }),
-    ),
-    float(
+    )),
+    in_cells(float(
         "Elu",
         &[1, 6, 22],
         &[number("alpha", 1.0)],
         |g| g.function(UnaryOp::Elu { alpha: g.bits("alpha") }),
         |x, &[alpha, _]| each(x, |x| if x < 0.0 { alpha * x.exp_m1() } else { x }),
-    ),
-    float(
+    )),
+    in_products(float(
         "Selu",
         &[1, 6, 22],
         &[number("alpha", 1.673_263_2), number("gamma", 1.050_701)],
         |g| g.function(UnaryOp::Selu { alpha: g.bits("alpha"), gamma: g.bits("gamma") }),
         |x, &[alpha, gamma]| each(x, |x| gamma * if x > 0.0 { x } else { alpha * x.exp_m1() }),
-    ),
+    )),
     float(
         "Celu",
         &[12, 28],
@@ -187,20 +211,20 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         |g| g.function(UnaryOp::Celu { alpha: g.bits("alpha") }),
         |x, &[alpha, _]| each(x, |x| if x < 0.0 { alpha * (x / alpha).exp_m1() } else { x }),
     ),
-    float(
+    in_cells(float(
         "ThresholdedRelu",
         &[10, 22],
         &[number("alpha", 1.0)],
         |g| g.function(UnaryOp::ThresholdedRelu { alpha: g.bits("alpha") }),
         |x, &[alpha, _]| each(x, |x| if x <= alpha { 0.0 } else { x }),
-    ),
-    float(
+    )),
+    in_cells(float(
         "HardSigmoid",
         &[1, 6, 22],
         &[number("alpha", 0.2), number("beta", 0.5)],
         |g| g.function(UnaryOp::HardSigmoid { alpha: g.bits("alpha"), beta: g.bits("beta") }),
         |x, &[alpha, beta]| each(x, |x| (alpha * x + beta).clamp(0.0, 1.0)),
-    ),
+    )),
     float(
         "Gelu",
         &[20],
@@ -353,6 +377,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     )),
     Operator {
         types: Types::Input(1),
+        folds: Folds::Unsized,
         ..with(
             row("Where", &[9, 16], exactly(3), &[], Takes::Any, |g| g.select(), Wide::Where),
             Operands::Condition,
@@ -373,7 +398,10 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             lower: |g| g.cast(),
             wide: None,
         }),
-        ..Operator::new(
+        folds: Folds::Unsized,
+        ..Operator::plain(
+            work::BOUND_BY_MEMORY,
+            PerElement,
             "",
             "Cast",
             &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28],

@@ -1,15 +1,18 @@
 //! Classical models over tables: trees, support vector machines, scalers, and maps from and to rows.
 
+use crate::graph::operators::arithmetic::Arithmetic::{PerElement, Uncounted};
 use crate::graph::operators::attributes::{Attribute, int, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, exactly};
-use crate::graph::operators::{contrib, kinds};
+use crate::graph::operators::{contrib, kinds, work};
 use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::category),
         shapes: Shapes::Input(0),
-        ..Operator::new(
+        ..Operator::plain(
+            work::TEXTS,
+            PerElement,
             "ai.onnx.ml",
             "CategoryMapper",
             &[1],
@@ -22,7 +25,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             ],
         )
     },
-    Operator::new(
+    Operator::moves(
         "ai.onnx.ml",
         "DictVectorizer",
         &[1],
@@ -32,12 +35,22 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Is(DType::F32),
         shapes: Shapes::Input(0),
-        ..Operator::new("ai.onnx.ml", "Scaler", &[1], exactly(1), &[optional("offset"), optional("scale")])
+        ..Operator::plain(
+            work::BOUND_BY_MEMORY,
+            PerElement,
+            "ai.onnx.ml",
+            "Scaler",
+            &[1],
+            exactly(1),
+            &[optional("offset"), optional("scale")],
+        )
     },
     Operator {
         types: Types::By(kinds::label_and_scores),
         shapes: Shapes::All(contrib::machine_classes),
-        ..Operator::new(
+        ..Operator::plain(
+            work::KERNEL_ROWS,
+            Uncounted,
             "ai.onnx.ml",
             "SVMClassifier",
             &[1],
@@ -60,7 +73,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Is(DType::F32),
         shapes: Shapes::First(contrib::one_target),
-        ..Operator::new(
+        ..Operator::plain(
+            work::KERNEL_ROWS,
+            Uncounted,
             "ai.onnx.ml",
             "SVMRegressor",
             &[1],
@@ -80,14 +95,22 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Is(DType::F32),
         shapes: Shapes::First(contrib::tree_targets),
-        ..Operator::new("ai.onnx.ml", "TreeEnsembleRegressor", &[1, 3], exactly(1), REGRESSOR)
+        ..Operator::plain(work::TREES, Uncounted, "ai.onnx.ml", "TreeEnsembleRegressor", &[1, 3], exactly(1), REGRESSOR)
     },
     Operator {
         types: Types::By(kinds::label_and_scores),
         shapes: Shapes::All(contrib::tree_classes),
-        ..Operator::new("ai.onnx.ml", "TreeEnsembleClassifier", &[1, 3], exactly(1), CLASSIFIER)
+        ..Operator::plain(
+            work::TREES,
+            Uncounted,
+            "ai.onnx.ml",
+            "TreeEnsembleClassifier",
+            &[1, 3],
+            exactly(1),
+            CLASSIFIER,
+        )
     },
-    Operator::new(
+    Operator::moves(
         "ai.onnx.ml",
         "ZipMap",
         &[1],

@@ -1,9 +1,10 @@
 //! Operators that move elements, or make tensors of shapes and numbers.
 
+use crate::graph::operators::arithmetic::Arithmetic::PerElement;
 use crate::graph::operators::attributes::{int, number, optional, required, required_before, text};
 use crate::graph::operators::device::{Device, Form, Pull};
-use crate::graph::operators::row::{Layout, Operator, Shapes, Types, at_least, between, exactly};
-use crate::graph::operators::{elements, kinds, shapes};
+use crate::graph::operators::row::{Folds, Layout, Operator, Shapes, Types, at_least, between, exactly};
+use crate::graph::operators::{elements, kinds, shapes, work};
 use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
@@ -13,7 +14,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         elements: Some(elements::same),
         layout: Layout::ElementWise,
         device: Device::Form(Form::moves(0)),
-        ..Operator::new("", "Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], exactly(1), &[])
+        ..Operator::moves("", "Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], exactly(1), &[])
     },
     Operator {
         types: Types::Input(0),
@@ -21,14 +22,15 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         elements: Some(elements::reshape),
         layout: Layout::Reshape,
         device: Device::Form(Form::moves(1 << 1)),
-        ..Operator::new("", "Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], exactly(2), &[int("allowzero", 0)])
+        folds: Folds::Unsized,
+        ..Operator::moves("", "Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], exactly(2), &[int("allowzero", 0)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::flatten),
         layout: Layout::Reshape,
         device: Device::Form(Form::moves(0)),
-        ..Operator::new("", "Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], exactly(1), &[int("axis", 1)])
+        ..Operator::moves("", "Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], exactly(1), &[int("axis", 1)])
     },
     Operator {
         types: Types::Input(0),
@@ -36,7 +38,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         elements: Some(elements::same),
         layout: Layout::Squeeze,
         device: Device::Form(Form::moves(1 << 1)),
-        ..Operator::new("", "Squeeze", &[1, 11, 13, 21, 23, 24, 25], between(1, 2), &[optional("axes")])
+        folds: Folds::Unsized,
+        ..Operator::moves("", "Squeeze", &[1, 11, 13, 21, 23, 24, 25], between(1, 2), &[optional("axes")])
     },
     Operator {
         types: Types::Input(0),
@@ -44,14 +47,16 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         elements: Some(elements::unsqueeze),
         layout: Layout::Unsqueeze,
         device: Device::Form(Form::moves(1 << 1)),
-        ..Operator::new("", "Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], between(1, 2), &[required_before("axes", 13)])
+        folds: Folds::Unsized,
+        ..Operator::moves("", "Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], between(1, 2), &[required_before("axes", 13)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::transpose),
         layout: Layout::Transpose,
         device: Device::Form(Form::moves(0)),
-        ..Operator::new("", "Transpose", &[1, 13, 21, 23, 24, 25], exactly(1), &[optional("perm")])
+        folds: Folds::Unsized,
+        ..Operator::keyed(PerElement, "", "Transpose", &[1, 13, 21, 23, 24, 25], exactly(1), &[optional("perm")])
     },
     Operator {
         types: Types::Input(0),
@@ -59,14 +64,15 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         elements: Some(elements::concat),
         layout: Layout::Axis { since: 1, all: true },
         device: Device::Form(Form::moves(0)),
-        ..Operator::new("", "Concat", &[1, 4, 11, 13], at_least(1), &[int("axis", 1)])
+        ..Operator::moves("", "Concat", &[1, 4, 11, 13], at_least(1), &[int("axis", 1)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::All(shapes::split),
         layout: Layout::Axis { since: 1, all: false },
         device: Device::Form(Form::moves(1 << 1)),
-        ..Operator::new(
+        folds: Folds::Unsized,
+        ..Operator::moves(
             "",
             "Split",
             &[1, 2, 11, 13, 18],
@@ -80,7 +86,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         elements: Some(elements::slice),
         layout: Layout::Slices,
         device: Device::Form(Form::moves(0b11110)),
-        ..Operator::new(
+        folds: Folds::Unsized,
+        ..Operator::moves(
             "",
             "Slice",
             &[1, 10, 11, 13],
@@ -92,40 +99,43 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::Input(0),
         shapes: Shapes::First(shapes::tile),
         device: Device::Form(Form::moves(1 << 1)),
-        ..Operator::new("", "Tile", &[1, 6, 13], exactly(2), &[])
+        ..Operator::moves("", "Tile", &[1, 6, 13], exactly(2), &[])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::expand),
         device: Device::Form(Form::moves(1 << 1)),
-        ..Operator::new("", "Expand", &[8, 13], exactly(2), &[])
+        ..Operator::moves("", "Expand", &[8, 13], exactly(2), &[])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::gather),
         elements: Some(elements::gather),
         device: Device::Form(Form { pull: Pull::Table, ..Form::moves(1 << 1) }),
-        ..Operator::new("", "Gather", &[1, 11, 13], exactly(2), &[int("axis", 0)])
+        ..Operator::moves("", "Gather", &[1, 11, 13], exactly(2), &[int("axis", 0)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(1),
-        ..Operator::new("", "GatherElements", &[11, 13], exactly(2), &[int("axis", 0)])
+        ..Operator::moves("", "GatherElements", &[11, 13], exactly(2), &[int("axis", 0)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::gather_nd),
-        ..Operator::new("", "GatherND", &[11, 12, 13], exactly(2), &[int("batch_dims", 0)])
+        folds: Folds::Unsized,
+        ..Operator::moves("", "GatherND", &[11, 12, 13], exactly(2), &[int("batch_dims", 0)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "Scatter", &[9, 11], exactly(3), &[int("axis", 0)])
+        ..Operator::plain(work::SCATTERED, PerElement, "", "Scatter", &[9, 11], exactly(3), &[int("axis", 0)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new(
+        ..Operator::plain(
+            work::SCATTERED,
+            PerElement,
             "",
             "ScatterElements",
             &[11, 13, 16, 18],
@@ -136,32 +146,42 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "ScatterND", &[11, 13, 16, 18], exactly(3), &[text("reduction", "none")])
+        ..Operator::plain(
+            work::SCATTERED,
+            PerElement,
+            "",
+            "ScatterND",
+            &[11, 13, 16, 18],
+            exactly(3),
+            &[text("reduction", "none")],
+        )
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "TensorScatter", &[24], between(2, 3), &[int("axis", -2), text("mode", "linear")])
+        ..Operator::moves("", "TensorScatter", &[24], between(2, 3), &[int("axis", -2), text("mode", "linear")])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "Trilu", &[14], between(1, 2), &[int("upper", 1)])
+        ..Operator::moves("", "Trilu", &[14], between(1, 2), &[int("upper", 1)])
     },
     Operator {
         types: Types::By(kinds::drawn_like),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "EyeLike", &[9, 22], exactly(1), &[optional("dtype"), int("k", 0)])
+        ..Operator::moves("", "EyeLike", &[9, 22], exactly(1), &[optional("dtype"), int("k", 0)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "ReverseSequence", &[10, 28], exactly(2), &[int("batch_axis", 1), int("time_axis", 0)])
+        ..Operator::moves("", "ReverseSequence", &[10, 28], exactly(2), &[int("batch_axis", 1), int("time_axis", 0)])
     },
     Operator {
         types: Types::Input(1),
         shapes: Shapes::Input(0),
-        ..Operator::new(
+        ..Operator::plain(
+            work::BOUND_BY_MEMORY,
+            PerElement,
             "",
             "CastLike",
             &[15, 19, 21, 23, 24, 25],
@@ -172,12 +192,15 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(|view, _| kinds::named(view, "to")),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "BitCast", &[26], exactly(1), &[required("to")])
+        ..Operator::moves("", "BitCast", &[26], exactly(1), &[required("to")])
     },
     Operator {
         types: Types::By(kinds::first_and_mask),
         shapes: Shapes::All(shapes::alike),
-        ..Operator::new(
+        draws: true,
+        ..Operator::plain(
+            work::BOUND_BY_MEMORY,
+            PerElement,
             "",
             "Dropout",
             &[1, 6, 7, 10, 12, 13, 22],
@@ -190,15 +213,23 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::First(shapes::shape),
         elements: Some(elements::shape),
         layout: Layout::Shape,
-        ..Operator::new("", "Shape", &[1, 13, 15, 19, 21, 23, 24, 25], exactly(1), &[optional("end"), int("start", 0)])
+        measures: true,
+        ..Operator::moves(
+            "",
+            "Shape",
+            &[1, 13, 15, 19, 21, 23, 24, 25],
+            exactly(1),
+            &[optional("end"), int("start", 0)],
+        )
     },
     Operator {
         types: Types::Is(DType::I64),
         shapes: Shapes::First(shapes::scalar),
         elements: Some(elements::size),
-        ..Operator::new("", "Size", &[1, 13, 19, 21, 23, 24, 25], exactly(1), &[])
+        measures: true,
+        ..Operator::moves("", "Size", &[1, 13, 19, 21, 23, 24, 25], exactly(1), &[])
     },
-    Operator::new(
+    Operator::moves(
         "",
         "Constant",
         &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25],
@@ -218,33 +249,35 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::filled),
         shapes: Shapes::First(shapes::constant_of_shape),
         elements: Some(elements::constant_of_shape),
-        ..Operator::new("", "ConstantOfShape", &[9, 20, 21, 23, 24, 25], exactly(1), &[optional("value")])
+        folds: Folds::Filled,
+        ..Operator::moves("", "ConstantOfShape", &[9, 20, 21, 23, 24, 25], exactly(1), &[optional("value")])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::range),
-        ..Operator::new("", "Range", &[11, 27], exactly(3), &[int("stash_type", 1)])
+        folds: Folds::Unsized,
+        ..Operator::plain(work::RARE, PerElement, "", "Range", &[11, 27], exactly(3), &[int("stash_type", 1)])
     },
     Operator {
         types: Types::Input(2),
         shapes: Shapes::First(shapes::one_hot),
-        ..Operator::new("", "OneHot", &[9, 11, 28], exactly(3), &[int("axis", -1)])
+        ..Operator::moves("", "OneHot", &[9, 11, 28], exactly(3), &[int("axis", -1)])
     },
     Operator {
         types: Types::By(kinds::widened),
         shapes: Shapes::Input(0),
-        ..Operator::new("kiln", "Widen", &[1], exactly(1), &[])
+        ..Operator::plain(work::BOUND_BY_MEMORY, PerElement, "kiln", "Widen", &[1], exactly(1), &[])
     },
     Operator {
         types: Types::By(kinds::chain),
         shapes: Shapes::Broadcast,
         layout: Layout::ElementWise,
         device: Device::Form(Form::FOLLOWS),
-        ..Operator::new("kiln", "Chain", &[1], at_least(1), &[required("program")])
+        ..Operator::keyed(PerElement, "kiln", "Chain", &[1], at_least(1), &[required("program")])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("kiln", "ChannelPRelu", &[1], exactly(2), &[])
+        ..Operator::keyed(PerElement, "kiln", "ChannelPRelu", &[1], exactly(2), &[])
     },
 ];

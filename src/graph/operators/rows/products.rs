@@ -1,10 +1,11 @@
 //! Products, convolutions, attention and recurrent layers.
 
 use crate::graph::ir::NodeDesc;
+use crate::graph::operators::arithmetic::Arithmetic::{By, PerElement, Uncounted};
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::device::{Device, Form};
 use crate::graph::operators::row::{Count, Layout, Operator, Shapes, Types, at_least, between, exactly};
-use crate::graph::operators::{einsum, kinds, sequences, shapes, spatial};
+use crate::graph::operators::{arithmetic, einsum, kinds, sequences, shapes, spatial, work};
 
 /// The attributes of convolutions of every element type.
 pub(super) const CONV: &[Attribute] = &[
@@ -38,13 +39,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::Input(0),
         shapes: Shapes::First(shapes::matmul),
         device: Device::Form(Form::ALWAYS),
-        ..Operator::new("", "MatMul", &[1, 9, 13], exactly(2), &[])
+        ..Operator::keyed(By(arithmetic::matmul), "", "MatMul", &[1, 9, 13], exactly(2), &[])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::gemm),
         device: Device::Form(Form::ALWAYS),
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::gemm),
             "",
             "Gemm",
             &[1, 6, 7, 9, 11, 13],
@@ -55,26 +57,35 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(einsum::einsum),
-        ..Operator::new("", "Einsum", &[12, 28], at_least(1), &[required("equation")])
+        ..Operator::plain(
+            work::RARE,
+            By(arithmetic::einsum),
+            "",
+            "Einsum",
+            &[12, 28],
+            at_least(1),
+            &[required("equation")],
+        )
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::determinants),
-        ..Operator::new("", "Det", &[11, 22], exactly(1), &[])
+        ..Operator::plain(work::RARE, By(arithmetic::matrices), "", "Det", &[11, 22], exactly(1), &[])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::conv),
         layout: Layout::Pulls,
         device: Device::Form(Form::ALWAYS),
-        ..Operator::new("", "Conv", &[1, 11, 22], between(2, 3), CONV)
+        ..Operator::keyed(By(arithmetic::conv), "", "Conv", &[1, 11, 22], between(2, 3), CONV)
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::conv_transpose),
         layout: Layout::Pulls,
         device: Device::By(symmetric),
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::conv_transpose),
             "",
             "ConvTranspose",
             &[1, 11, 22],
@@ -94,7 +105,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::conv),
-        ..Operator::new(
+        ..Operator::plain(
+            work::SCATTERED,
+            By(arithmetic::conv),
             "",
             "DeformConv",
             &[19, 22],
@@ -112,12 +125,21 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::All(sequences::causal_conv),
-        ..Operator::new("", "CausalConvWithState", &[27], between(2, 4), &[text("activation", "none")])
+        ..Operator::plain(
+            work::RARE,
+            By(arithmetic::causal_conv),
+            "",
+            "CausalConvWithState",
+            &[27],
+            between(2, 4),
+            &[text("activation", "none")],
+        )
     },
     Operator {
         types: Types::By(kinds::attention),
         shapes: Shapes::All(sequences::attention),
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::attention),
             "",
             "Attention",
             &[23, 24, 25],
@@ -138,7 +160,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::with_state_3),
         shapes: Shapes::All(sequences::linear_attention),
-        ..Operator::new(
+        ..Operator::plain(
+            work::SERIAL,
+            By(arithmetic::linear_attention),
             "",
             "LinearAttention",
             &[27],
@@ -155,7 +179,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new(
+        ..Operator::plain(
+            work::BOUND_BY_MEMORY,
+            PerElement,
             "",
             "RotaryEmbedding",
             &[23],
@@ -171,7 +197,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::First(spatial::conv),
         layout: Layout::Pulls,
         device: Device::Form(Form::ALWAYS),
-        ..Operator::new(
+        ..Operator::keyed(
+            Uncounted,
             "kiln",
             "FusedConv",
             &[1],
@@ -184,7 +211,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::First(spatial::conv_transpose),
         layout: Layout::Pulls,
         device: Device::By(symmetric),
-        ..Operator::new(
+        ..Operator::keyed(
+            Uncounted,
             "kiln",
             "FusedConvTranspose",
             &[1],
@@ -196,7 +224,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::stored),
         shapes: Shapes::First(shapes::matmul),
         device: Device::Form(Form::ALWAYS),
-        ..Operator::new(
+        ..Operator::keyed(
+            Uncounted,
             "kiln",
             "FusedMatMul",
             &[1],
@@ -207,7 +236,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::stored_or_f32),
         shapes: Shapes::First(sequences::fused_attention),
-        ..Operator::new(
+        ..Operator::keyed(
+            Uncounted,
             "kiln",
             "FusedAttention",
             &[1],
@@ -240,7 +270,7 @@ const fn recurrent(
     Operator {
         types: Types::Input(0),
         shapes: Shapes::All(sequences::recurrent),
-        ..Operator::new("", name, since, inputs, attributes)
+        ..Operator::keyed(By(arithmetic::recurrent), "", name, since, inputs, attributes)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Operators between quantised tensors.
 
 use super::products::CONV;
+use crate::graph::operators::arithmetic::Arithmetic::{By, PerElement, Uncounted};
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::{kinds, shapes, spatial};
+use crate::graph::operators::{arithmetic, kinds, shapes, spatial, work};
 use crate::tensor::DType;
 
 /// The bounds of a result before it is rounded to bytes.
@@ -20,7 +21,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::quantized),
         shapes: Shapes::Input(0),
         layout: Layout::Quantizes,
-        ..Operator::new(
+        ..Operator::plain(
+            work::BOUND_BY_MEMORY,
+            PerElement,
             "",
             "QuantizeLinear",
             &[10, 13, 19, 21, 23, 24, 25, 28],
@@ -32,7 +35,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::dequantized),
         shapes: Shapes::Input(0),
         layout: Layout::Quantizes,
-        ..Operator::new(
+        ..Operator::plain(
+            work::BOUND_BY_MEMORY,
+            PerElement,
             "",
             "DequantizeLinear",
             &[10, 13, 19, 21, 23, 24, 25, 28],
@@ -43,32 +48,33 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::quantized_with_parameters),
         shapes: Shapes::All(shapes::quantized_with_parameters),
-        ..Operator::new("", "DynamicQuantizeLinear", &[11], exactly(1), &[])
+        ..Operator::plain(work::BOUND_BY_MEMORY, PerElement, "", "DynamicQuantizeLinear", &[11], exactly(1), &[])
     },
     Operator {
         types: Types::Is(DType::I32),
         shapes: Shapes::First(shapes::matmul),
-        ..Operator::new("", "MatMulInteger", &[10], between(2, 4), &[])
+        ..Operator::keyed(By(arithmetic::matmul), "", "MatMulInteger", &[10], between(2, 4), &[])
     },
     Operator {
         types: Types::Is(DType::I32),
         shapes: Shapes::First(spatial::conv),
-        ..Operator::new("", "ConvInteger", &[10], between(2, 4), CONV)
+        ..Operator::keyed(By(arithmetic::conv), "", "ConvInteger", &[10], between(2, 4), CONV)
     },
     Operator {
         types: Types::Input(7),
         shapes: Shapes::First(shapes::quantized_matmul),
-        ..Operator::new("", "QLinearMatMul", &[10, 21], exactly(8), &[])
+        ..Operator::keyed(By(arithmetic::matmul), "", "QLinearMatMul", &[10, 21], exactly(8), &[])
     },
     Operator {
         types: Types::Input(7),
         shapes: Shapes::First(spatial::quantized_conv),
-        ..Operator::new("", "QLinearConv", &[10], between(8, 9), CONV)
+        ..Operator::keyed(By(arithmetic::quantized_conv), "", "QLinearConv", &[10], between(8, 9), CONV)
     },
     Operator {
         types: Types::By(kinds::quantized_product),
         shapes: Shapes::First(shapes::quantized_matmul),
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::gemm),
             "com.microsoft",
             "QGemm",
             &[1],
@@ -79,18 +85,26 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::zero_point_7),
         shapes: Shapes::First(shapes::quantized_sum),
-        ..Operator::new("com.microsoft", "QLinearAdd", &[1], between(7, 8), &[])
+        ..Operator::plain(work::BOUND_BY_MEMORY, PerElement, "com.microsoft", "QLinearAdd", &[1], between(7, 8), &[])
     },
     Operator {
         types: Types::By(kinds::zero_point_4),
         shapes: Shapes::First(spatial::global_pool),
-        ..Operator::new("com.microsoft", "QLinearGlobalAveragePool", &[1], between(4, 5), &[int("channels_last", 0)])
+        ..Operator::keyed(
+            PerElement,
+            "com.microsoft",
+            "QLinearGlobalAveragePool",
+            &[1],
+            between(4, 5),
+            &[int("channels_last", 0)],
+        )
     },
     Operator {
         types: Types::By(kinds::quantized_product),
         shapes: Shapes::First(spatial::conv),
         layout: Layout::Pulls,
-        ..Operator::new(
+        ..Operator::keyed(
+            Uncounted,
             "kiln",
             "QuantizedConv",
             &[1],
@@ -101,7 +115,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::quantized_product),
         shapes: Shapes::First(shapes::matmul),
-        ..Operator::new(
+        ..Operator::keyed(
+            Uncounted,
             "kiln",
             "QuantizedMatMul",
             &[1],
@@ -113,13 +128,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::zero_point_7),
         shapes: Shapes::First(shapes::quantized_sum),
         layout: Layout::ElementWise,
-        ..Operator::new("kiln", "QuantizedAdd", &[1], between(7, 8), &[LOW, HIGH])
+        ..Operator::plain(work::BOUND_BY_MEMORY, PerElement, "kiln", "QuantizedAdd", &[1], between(7, 8), &[LOW, HIGH])
     },
     Operator {
         types: Types::By(kinds::zero_point_4),
         shapes: Shapes::First(spatial::global_pool),
         layout: Layout::Follows,
-        ..Operator::new(
+        ..Operator::keyed(
+            PerElement,
             "kiln",
             "QuantizedGlobalAveragePool",
             &[1],
@@ -131,7 +147,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::zero_point_4),
         shapes: Shapes::All(spatial::pool),
         layout: Layout::Pulls,
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::window),
             "kiln",
             "QuantizedAveragePool",
             &[1],
@@ -153,6 +170,6 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::looked_up),
         shapes: Shapes::Input(0),
         layout: Layout::ElementWise,
-        ..Operator::new("kiln", "ByteTable", &[1], exactly(1), &[required("table")])
+        ..Operator::keyed(PerElement, "kiln", "ByteTable", &[1], exactly(1), &[required("table")])
     },
 ];

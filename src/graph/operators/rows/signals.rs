@@ -1,8 +1,9 @@
 //! Windows, transforms into frequencies, and random numbers.
 
+use crate::graph::operators::arithmetic::Arithmetic::PerElement;
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required};
 use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::{kinds, shapes, signals};
+use crate::graph::operators::{kinds, shapes, signals, work};
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     window("HannWindow"),
@@ -11,27 +12,55 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::window),
         shapes: Shapes::First(signals::mel_weights),
-        ..Operator::new("", "MelWeightMatrix", &[17], exactly(5), &[int("output_datatype", 1)])
+        ..Operator::plain(
+            work::RARE,
+            PerElement,
+            "",
+            "MelWeightMatrix",
+            &[17],
+            exactly(5),
+            &[int("output_datatype", 1)],
+        )
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(signals::dft),
-        ..Operator::new("", "DFT", &[17, 20], between(1, 3), &[int("axis", 1), int("inverse", 0), int("onesided", 0)])
+        ..Operator::plain(
+            work::RARE,
+            PerElement,
+            "",
+            "DFT",
+            &[17, 20],
+            between(1, 3),
+            &[int("axis", 1), int("inverse", 0), int("onesided", 0)],
+        )
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(signals::stft),
-        ..Operator::new("", "STFT", &[17], between(2, 4), &[int("onesided", 1)])
+        ..Operator::plain(work::RARE, PerElement, "", "STFT", &[17], between(2, 4), &[int("onesided", 1)])
     },
     Operator {
         types: Types::By(kinds::drawn_like),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "Bernoulli", &[15, 22], exactly(1), &[optional("dtype"), optional("seed")])
+        draws: true,
+        ..Operator::plain(
+            work::RANDOM,
+            PerElement,
+            "",
+            "Bernoulli",
+            &[15, 22],
+            exactly(1),
+            &[optional("dtype"), optional("seed")],
+        )
     },
     Operator {
         types: Types::By(kinds::drawn_like),
         shapes: Shapes::Input(0),
-        ..Operator::new(
+        draws: true,
+        ..Operator::plain(
+            work::RANDOM,
+            PerElement,
             "",
             "RandomUniformLike",
             &[1, 22],
@@ -42,7 +71,10 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::drawn_like),
         shapes: Shapes::Input(0),
-        ..Operator::new(
+        draws: true,
+        ..Operator::plain(
+            work::RANDOM,
+            PerElement,
             "",
             "RandomNormalLike",
             &[1, 22],
@@ -53,7 +85,10 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::drawn),
         shapes: Shapes::First(shapes::own),
-        ..Operator::new(
+        draws: true,
+        ..Operator::plain(
+            work::RANDOM,
+            PerElement,
             "",
             "RandomUniform",
             &[1, 22],
@@ -64,7 +99,10 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::drawn),
         shapes: Shapes::First(shapes::own),
-        ..Operator::new(
+        draws: true,
+        ..Operator::plain(
+            work::RANDOM,
+            PerElement,
             "",
             "RandomNormal",
             &[1, 22],
@@ -80,6 +118,6 @@ const fn window(name: &'static str) -> Operator {
     Operator {
         types: Types::By(kinds::window),
         shapes: Shapes::First(signals::window),
-        ..Operator::new("", name, &[17], exactly(1), ATTRIBUTES)
+        ..Operator::plain(work::RARE, PerElement, "", name, &[17], exactly(1), ATTRIBUTES)
     }
 }

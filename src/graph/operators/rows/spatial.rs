@@ -1,10 +1,11 @@
 //! Operators over batch, channels and space.
 
 use crate::graph::ir::NodeDesc;
+use crate::graph::operators::arithmetic::Arithmetic::{By, PerElement, Uncounted};
 use crate::graph::operators::attributes::{int, number, optional, required, required_before, text, text_since};
 use crate::graph::operators::device::{Device, Form, Pull};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
-use crate::graph::operators::{kinds, spatial};
+use crate::graph::operators::{arithmetic, kinds, spatial, work};
 
 /// The attributes of poolings with windows, and the one that each of them has besides.
 macro_rules! pool_attributes {
@@ -27,14 +28,22 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::All(spatial::pool),
         layout: Layout::Pulls,
         device: Device::By(single_output),
-        ..Operator::new("", "MaxPool", &[1, 8, 10, 11, 12, 22], exactly(1), pool_attributes![int("storage_order", 0)])
+        ..Operator::keyed(
+            By(arithmetic::window),
+            "",
+            "MaxPool",
+            &[1, 8, 10, 11, 12, 22],
+            exactly(1),
+            pool_attributes![int("storage_order", 0)],
+        )
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::All(spatial::pool),
         layout: Layout::Pulls,
         device: Device::Form(Form::FOLLOWS),
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::window),
             "",
             "AveragePool",
             &[1, 7, 10, 11, 19, 22],
@@ -46,31 +55,38 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::Input(0),
         shapes: Shapes::All(spatial::pool),
         layout: Layout::Pulls,
-        ..Operator::new("", "LpPool", &[1, 2, 11, 18, 22], exactly(1), pool_attributes![int("p", 2)])
+        ..Operator::keyed(
+            By(arithmetic::window),
+            "",
+            "LpPool",
+            &[1, 2, 11, 18, 22],
+            exactly(1),
+            pool_attributes![int("p", 2)],
+        )
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::global_pool),
         layout: Layout::Follows,
         device: Device::Form(Form::FOLLOWS),
-        ..Operator::new("", "GlobalMaxPool", &[1, 22], exactly(1), &[])
+        ..Operator::keyed(PerElement, "", "GlobalMaxPool", &[1, 22], exactly(1), &[])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::global_pool),
         layout: Layout::Follows,
         device: Device::Form(Form::FOLLOWS),
-        ..Operator::new("", "GlobalAveragePool", &[1, 22], exactly(1), &[])
+        ..Operator::keyed(PerElement, "", "GlobalAveragePool", &[1, 22], exactly(1), &[])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::global_pool),
-        ..Operator::new("", "GlobalLpPool", &[1, 2, 22], exactly(1), &[int("p", 2)])
+        ..Operator::keyed(PerElement, "", "GlobalLpPool", &[1, 2, 22], exactly(1), &[int("p", 2)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::unpool),
-        ..Operator::new(
+        ..Operator::moves(
             "",
             "MaxUnpool",
             &[9, 11, 22],
@@ -83,7 +99,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::All(spatial::batch_normalization),
         layout: Layout::Follows,
         device: Device::By(normalises_batches),
-        ..Operator::new(
+        ..Operator::keyed(
+            PerElement,
             "",
             "BatchNormalization",
             &[1, 6, 7, 9, 14, 15],
@@ -102,14 +119,15 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::Input(0),
         layout: Layout::Follows,
         device: Device::Form(Form::FOLLOWS),
-        ..Operator::new("", "InstanceNormalization", &[1, 6, 22], exactly(3), &[number("epsilon", 1e-05)])
+        ..Operator::keyed(PerElement, "", "InstanceNormalization", &[1, 6, 22], exactly(3), &[number("epsilon", 1e-05)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
         layout: Layout::Follows,
         device: Device::Form(Form::FOLLOWS),
-        ..Operator::new(
+        ..Operator::keyed(
+            PerElement,
             "",
             "GroupNormalization",
             &[18, 21],
@@ -121,7 +139,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::Input(0),
         shapes: Shapes::Input(0),
         layout: Layout::Follows,
-        ..Operator::new(
+        ..Operator::keyed(
+            By(arithmetic::local),
             "",
             "LRN",
             &[1, 13],
@@ -134,7 +153,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::First(spatial::resize),
         layout: Layout::Follows,
         device: Device::By(resizes),
-        ..Operator::new(
+        ..Operator::keyed(
+            PerElement,
             "",
             "Resize",
             &[10, 11, 13, 18, 19],
@@ -156,7 +176,8 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::Input(0),
         shapes: Shapes::First(spatial::upsample),
         device: Device::By(resizes),
-        ..Operator::new(
+        ..Operator::keyed(
+            PerElement,
             "",
             "Upsample",
             &[1, 7, 9, 10],
@@ -168,19 +189,33 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::Input(0),
         shapes: Shapes::First(spatial::depth_to_space),
         device: Device::Form(Form::moves(0)),
-        ..Operator::new("", "DepthToSpace", &[1, 11, 13, 28], exactly(1), &[required("blocksize"), text("mode", "DCR")])
+        ..Operator::keyed(
+            PerElement,
+            "",
+            "DepthToSpace",
+            &[1, 11, 13, 28],
+            exactly(1),
+            &[required("blocksize"), text("mode", "DCR")],
+        )
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::space_to_depth),
         device: Device::Form(Form::moves(0)),
-        ..Operator::new("", "SpaceToDepth", &[1, 13, 28], exactly(1), &[required("blocksize"), text("mode", "DCR")])
+        ..Operator::keyed(
+            PerElement,
+            "",
+            "SpaceToDepth",
+            &[1, 13, 28],
+            exactly(1),
+            &[required("blocksize"), text("mode", "DCR")],
+        )
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::pad),
         layout: Layout::Pads,
-        ..Operator::new(
+        ..Operator::moves(
             "",
             "Pad",
             &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25],
@@ -191,12 +226,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::crop_pad),
-        ..Operator::new("", "CenterCropPad", &[18], exactly(2), &[optional("axes")])
+        ..Operator::moves("", "CenterCropPad", &[18], exactly(2), &[optional("axes")])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::col2im),
-        ..Operator::new(
+        ..Operator::plain(
+            work::RARE,
+            PerElement,
             "",
             "Col2Im",
             &[18],
@@ -207,7 +244,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::grid_sample),
-        ..Operator::new(
+        ..Operator::plain(
+            work::SCATTERED,
+            PerElement,
             "",
             "GridSample",
             &[16, 20, 22],
@@ -218,12 +257,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::affine_grid),
-        ..Operator::new("", "AffineGrid", &[20], exactly(2), &[int("align_corners", 0)])
+        ..Operator::plain(work::RARE, PerElement, "", "AffineGrid", &[20], exactly(2), &[int("align_corners", 0)])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(spatial::regions),
-        ..Operator::new(
+        ..Operator::plain(
+            work::SCATTERED,
+            Uncounted,
             "",
             "RoiAlign",
             &[10, 16, 22],

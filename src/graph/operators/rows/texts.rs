@@ -1,15 +1,26 @@
 //! Strings, and what classic machine learning does to tables.
 
+use crate::graph::operators::arithmetic::Arithmetic::{PerElement, Uncounted};
 use crate::graph::operators::attributes::{int, number, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, exactly};
-use crate::graph::operators::{kinds, shapes};
+use crate::graph::operators::{kinds, shapes, work};
 use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
-    Operator::new("", "StringSplit", &[20], exactly(1), &[optional("delimiter"), optional("maxsplit")]),
+    Operator::plain(
+        work::TEXTS,
+        PerElement,
+        "",
+        "StringSplit",
+        &[20],
+        exactly(1),
+        &[optional("delimiter"), optional("maxsplit")],
+    ),
     Operator {
         types: Types::Is(DType::String),
-        ..Operator::new(
+        ..Operator::plain(
+            work::TEXTS,
+            PerElement,
             "",
             "StringNormalizer",
             &[10],
@@ -25,12 +36,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Is(DType::Bool),
         shapes: Shapes::Input(0),
-        ..Operator::new("", "RegexFullMatch", &[20], exactly(1), &[text("pattern", "")])
+        ..Operator::plain(work::TEXTS, PerElement, "", "RegexFullMatch", &[20], exactly(1), &[text("pattern", "")])
     },
     Operator {
         types: Types::Is(DType::F32),
         shapes: Shapes::First(shapes::n_grams),
-        ..Operator::new(
+        ..Operator::plain(
+            work::TEXTS,
+            Uncounted,
             "",
             "TfIdfVectorizer",
             &[9],
@@ -51,17 +64,27 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::features),
-        ..Operator::new("ai.onnx.ml", "ArrayFeatureExtractor", &[1], exactly(2), &[])
+        ..Operator::moves("ai.onnx.ml", "ArrayFeatureExtractor", &[1], exactly(2), &[])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::new("ai.onnx.ml", "Binarizer", &[1], exactly(1), &[number("threshold", 0.0)])
+        ..Operator::plain(
+            work::BOUND_BY_MEMORY,
+            PerElement,
+            "ai.onnx.ml",
+            "Binarizer",
+            &[1],
+            exactly(1),
+            &[number("threshold", 0.0)],
+        )
     },
     Operator {
         types: Types::By(kinds::labels),
         shapes: Shapes::Input(0),
-        ..Operator::new(
+        ..Operator::plain(
+            work::TEXTS,
+            PerElement,
             "ai.onnx.ml",
             "LabelEncoder",
             &[1, 2, 4],
@@ -86,7 +109,9 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::targets),
-        ..Operator::new(
+        ..Operator::plain(
+            work::TREES,
+            Uncounted,
             "ai.onnx.ml",
             "TreeEnsemble",
             &[5],
