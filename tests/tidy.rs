@@ -269,6 +269,24 @@ fn parameters_are_no_tuples() {
     report("parameters that belong together are a struct with a name, or fewer", &problems);
 }
 
+#[test]
+fn the_finished_example_of_an_operator_is_what_files_say() {
+    let document = fs::read_to_string(root().join("docs/adding-an-op.md")).unwrap();
+    let files: BTreeMap<String, String> = rust_files().into_iter().collect();
+    let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let (mut read, mut problems) = (0, Vec::new());
+    for block in document.split("```rust,ignore\n// ").skip(1) {
+        let (block, _) = block.split_once("\n```").unwrap();
+        let (file, excerpt) = block.split_once('\n').unwrap();
+        read += 1;
+        if files.get(file).is_none_or(|text| !trimmed(text).contains(&trimmed(excerpt))) {
+            problems.push(format!("{file} has no such lines:\n{excerpt}"));
+        }
+    }
+    assert!(read > 8, "only {read} excerpts were found");
+    report("the example in docs/adding-an-op.md quotes its files", &problems);
+}
+
 /// The root files of all crates.
 fn crate_roots(files: &BTreeMap<String, String>) -> Vec<&String> {
     files.keys().filter(|name| name.ends_with("src/lib.rs") || name.ends_with("/main.rs")).collect()
