@@ -3,7 +3,7 @@
 //! - [`ir`] is the description: nodes with an operator name and attributes, values, constants. Passes rewrite it.
 //! - [`passes`] rewrite it, knowing of every value what `facts` can prove; [`verify`] holds them to what a graph promises.
 //! - [`operators`] is the table of all operators: what is known of each before one of its nodes is made.
-//! - [`build`] writes small graphs by hand.
+//! - [`build`] writes small graphs by hand. `rows` finds what can run over the rows of many requests.
 //! - [`node`] is the running form: the trait that every operator implements, with the executor-cache checklist's
 //!   `prepare_params()`. `prepare` is what a node sees while it is prepared, `io` what it sees while it runs.
 //! - [`run`] runs nodes, and steps that see more than tensors ([`value`]) or have bodies ([`flow`]): by a plan of the
@@ -30,6 +30,7 @@ pub mod node;
 pub mod operators;
 pub mod passes;
 mod prepare;
+pub(crate) mod rows;
 pub mod run;
 pub mod stop;
 pub mod value;

@@ -4,7 +4,8 @@
 //! Then executors for the shapes of the model's earlier requests are rebuilt from records, so that the first request of
 //! a known shape builds nothing: [`rehearsal`]. [`options`] are a caller's settings; [`records`] imports and exports
 //! records; [`profile`], [`trace`] and [`verbose`] observe runs; [`taps`] makes any value an output, and `outputs` makes
-//! outputs in memory of the caller's. [`many`] runs many requests at a time. [`overrides`] serves requests that replace defaults of the model. [`decoder`] runs
+//! outputs in memory of the caller's. [`serve`] runs one request, [`many`] many at a time, whose rows are [`joined`]
+//! where that is worth it. [`overrides`] serves requests that replace defaults of the model. [`decoder`] runs
 //! language models a step at a time.
 
 pub mod batch;
@@ -21,6 +22,7 @@ pub mod generate;
 mod heap;
 mod idle;
 mod janitor;
+mod joined;
 mod kept;
 mod many;
 mod names;
@@ -34,6 +36,7 @@ mod placement;
 pub mod profile;
 pub mod records;
 mod rehearsal;
+mod serve;
 mod structure;
 pub mod taps;
 #[cfg(test)]
@@ -43,11 +46,10 @@ pub mod verbose;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use kiln_kernels::Parallel;
 use kiln_kernels::crash::within;
 use kiln_kernels::memory::ceiling::{Asked, check};
 use kiln_kernels::memory::{self, Refused};
@@ -58,13 +60,10 @@ use crate::exec::{BuildCx, Share};
 use crate::fork::Mutex;
 use crate::graph::ir::{Dim, Metadata, ValueId, ValueKind};
 use crate::graph::node::panic_message;
-use crate::graph::{
-    Executable, Graph, LoopBudget, LoopLimits, Observer, Resources, RunError, RunState, StepEvent, Stop, Value,
-};
+use crate::graph::{Executable, Graph, LoopLimits, Observer, Stop, Value};
 use crate::onnx::{self, ExternalData, ModelError};
 use crate::packed::{self, PackedFile};
 use crate::record;
-use crate::tensor::destination::Destination;
 use crate::tensor::{BufferPool, DType, Tensor};
 use crate::threads::Threads;
 
@@ -79,12 +78,12 @@ pub use device::DeviceStats;
 pub use error::SessionError;
 use footprint::Footprint;
 use heap::Heap;
-use idle::Idle;
+use joined::Joined;
 use kept::Kept;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use kiln_kernels::memory::ceiling::Held;
 use names::Names;
-pub use options::{RunOptions, SessionOptions, Width};
+pub use options::{Join, RunOptions, SessionOptions, Width};
 pub use outputs::Over;
 use overrides::Overrides;
 pub use pack::{PackReport, PackStats};
@@ -92,6 +91,7 @@ use pack::{Packer, User};
 pub use profile::{NodeProfile, Profile};
 pub use records::{CacheKind, ChoiceBlob, UnknownKind};
 use rehearsal::Requests;
+use serve::{Terms, Watch};
 use structure::Digest;
 pub use trace::Trace;
 pub use verbose::Verbose;
@@ -200,6 +200,9 @@ pub struct Session {
     /// Counters of its requests' look-ups in the cache, which other sessions may use too.
     share: Share,
     threads: Threads,
+    /// The graph in stages over the rows of many requests, found when many came for the first time; `None` in it where
+    /// nothing can be joined.
+    joined: OnceLock<Option<Joined>>,
     /// What it keeps between requests: memory, states, plans.
     kept: Arc<Kept>,
     /// The record of the memory that requests need.
@@ -353,6 +356,7 @@ impl Session {
             gauge: None,
             share: Share::default(),
             threads,
+            joined: OnceLock::new(),
             kept,
             footprint,
             heap: Heap::default(),
@@ -420,17 +424,6 @@ impl Session {
         self.run_tensors(inputs, terms, observer)
     }
 
-    /// The terms of a request that begins now.
-    fn terms(&self, options: &RunOptions) -> Terms {
-        let stop = Stop::after(options.time_limit.or(self.time_limit), options.cancel.clone());
-        Terms { stop, width: options.width }
-    }
-
-    /// Whether the session's own observer has anything to note.
-    fn is_watched(&self) -> bool {
-        self.profile.is_some() || self.verbose.any() || self.trace.is_some()
-    }
-
     /// Runs one request under the caller's observer, for tests and tools that look at every step.
     pub fn run_observed(
         &self,
@@ -490,82 +483,6 @@ impl Session {
         let watch = Watch { session: self };
         let observer = self.is_watched().then_some(&watch as &dyn Observer);
         self.serve(ordered, &[], &self.terms(options), observer)
-    }
-
-    fn serve(
-        &self,
-        mut ordered: Vec<Option<Value>>,
-        destinations: &[Option<Arc<Destination>>],
-        terms: &Terms,
-        observer: Option<&dyn Observer>,
-    ) -> Result<Vec<Value>, SessionError> {
-        let stop = terms.stop.as_ref();
-        let narrow = self.threads.narrow();
-        let parallel: &dyn Parallel = match terms.width {
-            Width::Wide => &self.threads,
-            Width::Narrow => &narrow,
-        };
-        let disagreement = self.names.disagreement_of(&ordered);
-        let variant = match (&self.overrides, disagreement) {
-            (Some(overrides), disagreement) => {
-                let make = || overrides.variant(&mut ordered, disagreement.is_none(), &self.build, parallel);
-                Refused::catch(make).unwrap_or_else(|refused| Err(SessionError::of_refused(refused, "", None)))?
-            }
-            (None, Some(disagreement)) => return Err(disagreement.error(&self.inputs)),
-            (None, None) => {
-                self.expect_defaults(&ordered)?;
-                None
-            }
-        };
-        let (executable, idle) = variant
-            .as_deref()
-            .map_or((&self.executable, &self.kept.idle), |variant| (&variant.executable, &variant.idle));
-        let heard = || self.gauge.as_ref().and_then(Gauge::request);
-        let _request = self.tuner.as_ref().map(Tuner::request).or_else(heard);
-        let mut state = self.kept.begin(idle);
-        if self.requests.is_some() && variant.is_none() {
-            state.ask();
-        }
-        let watched = stop.map(|stop| stop.watch(parallel));
-        let resources = Resources {
-            build: &self.build,
-            parallel: watched.as_ref().map_or(parallel, |watched| watched),
-            buffers: &self.kept.buffers,
-            plans: self.kept.plans.as_ref(),
-            tuner: self.tuner.as_ref(),
-            share: Some(&self.share),
-            loops: &LoopBudget::new(self.loops),
-            stop,
-            observer,
-        };
-        let question = stop.map(Stop::question);
-        let run = || {
-            // What other sessions could not be refused may have passed the ceiling.
-            check(0).unwrap_or_else(|refused| refused.raise());
-            executable.run_into(ordered, destinations, &mut state, &resources)
-        };
-        let run = AssertUnwindSafe(|| match &question {
-            Some(question) => memory::until(Some(question), run),
-            None => run(),
-        });
-        let result = within(&format_args!("model {}", self.name), || {
-            catch_unwind(run).unwrap_or_else(|panic| Err(RunError::outside_nodes(&*panic)))
-        });
-        if result.as_ref().is_err_and(RunError::is_fault) {
-            state = RunState::default();
-        }
-        let served = state.served().filter(|_| result.is_ok());
-        if let Some((requests, served)) = self.requests.as_ref().zip(served) {
-            requests.note(&served, &self.build.records);
-        }
-        let usage = self.kept.end(idle, state);
-        if result.is_ok() {
-            self.footprint.note(usage.most_present, &self.build.records);
-        }
-        if self.heap.trim(&self.share) {
-            ceiling::count_records(&self.build.records);
-        }
-        result.map_err(|error| self.refused(error))
     }
 
     /// Puts a request's tensors into the model's order and checks them against what the model declares.
@@ -762,29 +679,5 @@ impl Port {
         }
         let declared: Vec<String> = dims.iter().map(ToString::to_string).collect();
         refuse(format!("expected shape [{}], got {:?}", declared.join(", "), tensor.shape()))
-    }
-}
-
-/// What one request is run on.
-struct Terms {
-    /// What may end it early.
-    stop: Option<Stop>,
-    width: Width,
-}
-
-/// The session's own observer: profile, trace and verbose lines.
-struct Watch<'a> {
-    session: &'a Session,
-}
-
-impl Observer for Watch<'_> {
-    fn step(&self, event: &StepEvent<'_>) {
-        if let Some(profile) = &self.session.profile {
-            profile.lock().unwrap_or_else(PoisonError::into_inner).add(event);
-        }
-        if let Some(trace) = &self.session.trace {
-            trace.step(event);
-        }
-        self.session.verbose.step(event, self.session.build.isa);
     }
 }

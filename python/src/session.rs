@@ -677,6 +677,7 @@ pub(crate) fn stats<'py>(py: Python<'py>, session: &kiln::Session) -> PyResult<B
         ("misses", of.misses),
         ("built_bytes", of.built_bytes),
         ("fell_apart", of.fell_apart),
+        ("joined", of.joined),
     ];
     stats.set_item("session", counted(py, &counters)?)?;
     Ok(stats)

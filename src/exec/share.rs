@@ -17,6 +17,7 @@ pub struct Share {
     misses: AtomicU64,
     built_bytes: AtomicU64,
     fell_apart: AtomicU64,
+    joined: AtomicU64,
 }
 
 /// A session's part in a cache so far. Every look-up is in exactly one of the first four.
@@ -35,6 +36,8 @@ pub struct ShareStats {
     pub built_bytes: u64,
     /// Times that a kernel refused what was fused into a node, which then does one after the other.
     pub fell_apart: u64,
+    /// Requests whose rows were computed together with those of others.
+    pub joined: u64,
 }
 
 impl Share {
@@ -57,6 +60,11 @@ impl Share {
         self.fell_apart.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts requests whose rows were computed together.
+    pub fn count_joined(&self, requests: usize) {
+        self.joined.fetch_add(requests as u64, Ordering::Relaxed);
+    }
+
     /// Executors that this session built so far.
     pub fn built(&self) -> u64 {
         self.record_hits.load(Ordering::Relaxed) + self.misses.load(Ordering::Relaxed)
@@ -73,6 +81,7 @@ impl Share {
             misses: read(&self.misses),
             built_bytes: read(&self.built_bytes),
             fell_apart: read(&self.fell_apart),
+            joined: read(&self.joined),
         }
     }
 }

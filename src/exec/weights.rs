@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock, PoisonError, Weak};
 use hashbrown::HashMap;
 use kiln_kernels::cpu::blockwise::{BlockPanels, BlockSource};
 use kiln_kernels::cpu::conv::Weights;
-use kiln_kernels::cpu::gemm::{Panels, Source};
+use kiln_kernels::cpu::gemm::{Left, MatmulShape, Panels, Right, Source};
 use kiln_kernels::cpu::quantized::{
     self, Form, IntegerSizes, Layout, PackedIntegers, PackedIntegersMut, Steps, WeightSource,
 };
@@ -23,6 +23,7 @@ use kiln_kernels::cpu::{Elements, PackedElement, PackedWeights, PackedWeightsMut
 use kiln_kernels::extent::Foreign;
 use kiln_kernels::{Isa, KernelError, Result as KernelResult};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::fork::{Mutex, stay};
 use crate::tensor::pieces::PIECE;
@@ -186,6 +187,16 @@ pub struct MatMulWeights {
     pub step: usize,
     /// The panels.
     pub packed: Arc<Packed>,
+}
+
+impl MatMulWeights {
+    /// Whether a product of so many rows adds in an order that other rows beside them do not change.
+    #[must_use]
+    pub fn adds_in_order(&self, isa: Isa, rows: usize) -> bool {
+        let &MatMulWeights { k, n, count, vectors, elements, .. } = self;
+        let (left, right) = (Left::Rows { stride: k }, Right::Packed { vectors, elements });
+        count == 1 && MatmulShape { m: rows, n, k, batch: SmallVec::new(), left, right }.adds_in_order(isa)
+    }
 }
 
 impl MatMulWeights {

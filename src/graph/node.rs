@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use kiln_kernels::{Parallel, crash};
+use kiln_kernels::{Isa, Parallel, crash};
 
 #[cfg(feature = "device")]
 use super::device::DeviceCx;
@@ -133,6 +133,12 @@ pub trait Node: Send + Sync {
 
     /// Whether its only output is its first input's elements, in the same memory, under another shape.
     fn is_view(&self) -> bool {
+        false
+    }
+
+    /// Whether a product of so many rows by constant weights adds in an order that other rows beside them do not change.
+    fn adds_in_order(&self, isa: Isa, rows: usize) -> bool {
+        let _ = (isa, rows);
         false
     }
 

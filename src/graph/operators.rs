@@ -46,7 +46,7 @@ use size::{Size, Sizes};
 use view::{Dims, Fact, Outputs, View};
 
 pub use row::Operator;
-pub(crate) use row::{Applied, Broadcast, Folds, Layout, Operands, Refusal, Shapes};
+pub(crate) use row::{Applied, Broadcast, Folds, Layout, Operands, Refusal, RowWise, Shapes};
 pub(crate) use wide::{Binary, Unary, Wide};
 pub use work::Work;
 

@@ -6,7 +6,7 @@
 //! its plan before it runs; later ones find it by one look-up a stretch (one a request, where no shape depends on data)
 //! and compare nothing. Running by a plan is here, preparing all steps before the first one runs in [`ahead`], the same
 //! at load in [`foresee`], running step by step in [`stepwise`], steps with bodies in [`flow`], events for observers in
-//! [`observe`]. A [`RunState`] holds what belongs to one request at a time: values, the buffers of plans, what nodes
+//! [`observe`], executables of some of the nodes in [`part`]. A [`RunState`] holds what belongs to one request at a time: values, the buffers of plans, what nodes
 //! without plans remember. Requests that run at the same time need one each.
 //!
 //! # Memory
@@ -24,6 +24,7 @@ mod ahead;
 pub mod flow;
 mod foresee;
 mod observe;
+pub(crate) mod part;
 mod plan;
 mod spans;
 mod stepwise;
@@ -60,12 +61,13 @@ pub use observe::{Observer, StepEvent};
 use plan::{Outline, Plan, PlanKey, Recorder, StretchCx, fresh_number};
 use spans::Span;
 
-/// The implementation of a step.
+/// The implementation of a step, which several executables may share.
+#[derive(Clone)]
 pub enum Work {
     /// A node: tensors to tensors.
-    Node(Box<dyn Node>),
+    Node(Arc<dyn Node>),
     /// A step with other values, or with bodies.
-    Flow(Box<dyn Flow>),
+    Flow(Arc<dyn Flow>),
 }
 
 /// One node of an [`Executable`].
@@ -155,6 +157,8 @@ pub struct RunState {
     values: Vec<Option<Value>>,
     /// The buffers of the plan that each stretch ran by last.
     leases: Vec<Lease>,
+    /// States of the parts of an executable that runs in parts.
+    parts: Vec<RunState>,
     /// The last request that the first stretch was planned for, if `asked`.
     served: Option<Served>,
     /// Whether `served` is to be kept, for request records.
@@ -167,8 +171,15 @@ impl RunState {
     /// Bytes of memory that it keeps for its next request.
     #[must_use]
     pub fn kept_bytes(&mut self) -> usize {
-        let bodies = self.nodes.iter_mut().flat_map(|node| &mut node.bodies).map(RunState::kept_bytes);
-        bodies.sum::<usize>() + self.leases.iter_mut().map(Lease::bytes).sum::<usize>()
+        let bodies = self.nodes.iter_mut().flat_map(|node| &mut node.bodies);
+        let within = bodies.chain(&mut self.parts).map(RunState::kept_bytes);
+        within.sum::<usize>() + self.leases.iter_mut().map(Lease::bytes).sum::<usize>()
+    }
+
+    /// The states of so many parts.
+    pub(crate) fn parts(&mut self, count: usize) -> &mut [RunState] {
+        self.parts.resize_with(count, RunState::default);
+        &mut self.parts
     }
 
     /// Drops the memos of nodes, which keep executors alive.
@@ -177,12 +188,13 @@ impl RunState {
             node.memos = Memos::default();
             node.bodies.iter_mut().for_each(RunState::forget);
         }
+        self.parts.iter_mut().for_each(RunState::forget);
     }
 
     /// Gives the buffers back to the pool.
     pub fn release(&mut self) {
         self.leases.iter_mut().for_each(Lease::release);
-        self.nodes.iter_mut().flat_map(|node| &mut node.bodies).for_each(RunState::release);
+        self.nodes.iter_mut().flat_map(|node| &mut node.bodies).chain(&mut self.parts).for_each(RunState::release);
     }
 }
 

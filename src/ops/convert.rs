@@ -10,6 +10,7 @@
 //! ("", "MatMul", |cx| through_f32(cx, make_matmul))
 //! ```
 
+use kiln_kernels::Isa;
 use kiln_kernels::parallel::Serial;
 use smallvec::SmallVec;
 
@@ -243,6 +244,10 @@ impl Node for ThroughF32 {
 
     fn value_inputs(&self) -> u64 {
         self.inner.value_inputs()
+    }
+
+    fn adds_in_order(&self, isa: Isa, rows: usize) -> bool {
+        self.inner.adds_in_order(isa, rows)
     }
 
     fn kept_inputs(&self) -> u64 {

@@ -11,6 +11,7 @@ mod plain;
 
 use std::sync::Arc;
 
+use kiln_kernels::Isa;
 use kiln_kernels::cpu::chain::{Step, UnaryOp};
 use kiln_kernels::cpu::gemm::{Extras, Matmul, MatmulStored};
 use kiln_kernels::cpu::{Elements, PackedWeights, Stored as Storage};
@@ -232,6 +233,10 @@ enum Addend {
 impl Node for MatMul {
     fn family(&self) -> &'static str {
         "matmul"
+    }
+
+    fn adds_in_order(&self, isa: Isa, rows: usize) -> bool {
+        self.weights.as_ref().is_some_and(|(weights, _)| weights.adds_in_order(isa, rows))
     }
 
     fn kept_inputs(&self) -> u64 {

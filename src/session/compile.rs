@@ -185,9 +185,9 @@ impl<'a> Maker<'a> {
                     Some(Err(refused)) => {
                         return Err(SessionError::of_refused(refused, &graph.nodes[index].name, self.stop));
                     }
-                    Some(Ok(made)) => made.map(Work::Node),
+                    Some(Ok(made)) => made.map(|node| Work::Node(node.into())),
                     None => match self.flow(graph, index)? {
-                        Some(made) => made.map(Work::Flow),
+                        Some(made) => made.map(|flow| Work::Flow(flow.into())),
                         None => {
                             works.push(None);
                             continue;

@@ -43,6 +43,8 @@ pub(super) struct Kept {
     executors: Arc<Cache>,
     /// Executables beside the main one, with states of their own.
     variants: OnceLock<Arc<Variants>>,
+    /// States of joined requests, which have an executable for each stage.
+    joined: OnceLock<Arc<Mutex<Idle>>>,
     /// How long the session rests before it sheds; `None` is for ever.
     after: Option<Duration>,
     /// Bytes that were lent when the last request began that was alone, without those of its state.
@@ -71,6 +73,7 @@ impl Kept {
             plans: options.plans(build),
             executors: build.cache.clone(),
             variants: OnceLock::new(),
+            joined: OnceLock::new(),
             after: options.trim_after.map(|after| after.min(LONGEST)),
             before: AtomicUsize::new(0),
             usual: AtomicUsize::new(0),
@@ -84,6 +87,11 @@ impl Kept {
     /// Counts the states of these executables, too.
     pub(super) fn add(&self, variants: Arc<Variants>) {
         self.variants.get_or_init(|| variants);
+    }
+
+    /// States of joined requests, within `limit` bytes.
+    pub(super) fn join(&self, limit: usize) -> Arc<Mutex<Idle>> {
+        self.joined.get_or_init(|| Arc::new(Mutex::new(Idle::new(limit)))).clone()
     }
 
     /// A state for a request.
@@ -146,6 +154,7 @@ impl Kept {
         let variants = self.variants.get().into_iter().flat_map(|variants| variants.all());
         let mut seen = vec![look(&mut lock(&self.idle))];
         seen.extend(variants.map(|variant| look(&mut lock(&variant.idle))));
+        seen.extend(self.joined.get().map(|idle| look(&mut lock(idle))));
         seen
     }
 

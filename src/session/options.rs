@@ -155,6 +155,20 @@ pub struct RunOptions {
     pub cancel: Option<Cancel>,
     /// The threads that compute it.
     pub width: Width,
+    /// Whether rows of many requests may be computed together ([`Session::run_many`](super::Session::run_many)).
+    pub join: Join,
+}
+
+/// Whether what is computed row by row runs once for several short requests, so that weights are read once for all of
+/// them. Answers have the same bits either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Join {
+    /// Where requests have so few rows that reading the weights takes a good part of their time.
+    #[default]
+    Auto,
+    /// Never.
+    Never,
 }
 
 /// The threads that compute a request. Its outputs have the same bits either way, and it needs the same executors.

@@ -17,9 +17,10 @@ use std::sync::{Arc, PoisonError};
 use kiln_kernels::Parallel;
 
 use super::compile::compile;
+use super::idle::Idle;
 use super::names::{self, Names};
 use super::options::SessionOptions;
-use super::{Idle, Port, SessionError};
+use super::{Port, SessionError};
 use crate::exec::BuildCx;
 use crate::fork::{Mutex, Origin};
 use crate::graph::ir::Attr;

@@ -7,7 +7,7 @@ mod nchwc;
 use super::*;
 use crate::graph::node::{Node, Prepared, RunCx};
 use crate::graph::run::Work;
-use crate::graph::{GraphBuilder, Io};
+use crate::graph::{GraphBuilder, Io, StepEvent};
 use crate::graph::{NodeError, Stopped};
 use crate::tensor::{TensorError, TensorSpec};
 
@@ -36,7 +36,7 @@ fn fragile(threads: usize) -> Session {
     let graph = graph.finish();
     let options = SessionOptions { threads, rehearse: false, ..SessionOptions::default() };
     let mut session = Session::from_graph(graph.clone(), &options).expect("it loads");
-    session.executable = Executable::new(&graph, [(Work::Node(Box::new(Fragile)), String::new())]);
+    session.executable = Executable::new(&graph, [(Work::Node(Arc::new(Fragile)), String::new())]);
     session
 }
 

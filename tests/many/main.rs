@@ -1,6 +1,8 @@
 //! Requests side by side: each has the bits that it has alone, fails alone, and stands where it was asked for; all end
 //! together; and no more threads compute than the session has.
 
+mod joined;
+
 #[path = "../passes/draw.rs"]
 mod draw;
 #[path = "../invariant/cases.rs"]
@@ -15,7 +17,7 @@ use std::time::Duration;
 use draw::{Form, draw};
 use kiln::graph::{Attr, Graph, GraphBuilder};
 use kiln::record::CacheMode;
-use kiln::session::{Cancel, Numerics, RunOptions, Session, SessionError, SessionOptions, Width};
+use kiln::session::{Cancel, Join, Numerics, RunOptions, Session, SessionError, SessionOptions, Width};
 use kiln::tensor::{DType, Tensor};
 use kiln::{Stopped, Value};
 use networks::{CASES, Case, numbers};
@@ -208,16 +210,19 @@ fn asked(times: usize) -> (Cancel, Arc<Mutex<Vec<ThreadId>>>) {
 #[test]
 fn a_cancel_on_the_way_ends_what_has_not_finished() {
     for width in [Width::Wide, Width::Narrow] {
-        let session = session(lines(), 2, Numerics::Default);
-        let requests: Vec<Request> = (0..64).map(|seed| line(16, seed)).collect();
-        let (cancel, _) = asked(40);
-        let answers = session.run_many(&requests, &RunOptions { cancel: Some(cancel), width, ..Default::default() });
-        let finished = answers.iter().filter(|answer| answer.is_ok()).count();
-        assert!((1..64).contains(&finished), "{width:?}: {finished} finished");
-        for (request, answer) in requests.iter().zip(&answers) {
-            match answer {
-                Ok(_) => assert_eq!(bytes(answer), bytes(&session.run(request))),
-                Err(_) => assert_eq!(stopped(answer), Some(Stopped::Cancelled)),
+        for (join, times) in [(Join::Never, 40), (Join::Auto, 10)] {
+            let session = session(lines(), 2, Numerics::Default);
+            let requests: Vec<Request> = (0..64).map(|seed| line(16, seed)).collect();
+            let (cancel, _) = asked(times);
+            let answers =
+                session.run_many(&requests, &RunOptions { cancel: Some(cancel), width, join, ..Default::default() });
+            let finished = answers.iter().filter(|answer| answer.is_ok()).count();
+            assert!((1..64).contains(&finished), "{width:?}, {join:?}: {finished} finished");
+            for (request, answer) in requests.iter().zip(&answers) {
+                match answer {
+                    Ok(_) => assert_eq!(bytes(answer), bytes(&session.run(request))),
+                    Err(_) => assert_eq!(stopped(answer), Some(Stopped::Cancelled)),
+                }
             }
         }
     }

@@ -43,6 +43,21 @@ fn the_rest_of_a_reshape_cancels() {
 }
 
 #[test]
+fn as_many_from_the_front_as_another_size_broadcast_to_that() {
+    let mut sizes = Sizes::default();
+    let [length, other] = ["s", "t"].map(|name| sizes.named(name));
+    let front = sizes.front(length, known(512));
+    assert_eq!(sizes.front(length, known(512)), front);
+    assert_eq!([sizes.broadcast(front, length), sizes.broadcast(length, front)], [length; 2]);
+    assert_ne!(sizes.broadcast(front, other), other, "as many as something else");
+    let none = sizes.front(length, known(0));
+    assert_ne!(sizes.broadcast(none, length), length, "a length of 1 becomes 0");
+    let named = |size: i64| move |_: &str| Some(size);
+    assert_eq!([3, 512, 900].map(|size| sizes.value(front, &named(size))), [Some(3), Some(512), Some(512)]);
+    assert_eq!([-2, 0, 5].map(|end| sizes.front(known(end), known(4))), [known(2), known(0), known(4)]);
+}
+
+#[test]
 fn what_overflows_is_not_known() {
     let mut sizes = Sizes::default();
     for size in [

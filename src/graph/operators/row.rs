@@ -56,6 +56,8 @@ pub struct Operator {
     pub(crate) draws: bool,
     /// Whether it reads the shapes of its inputs alone.
     pub(crate) measures: bool,
+    /// How it treats rows one by one, where it does and is not element-wise.
+    pub(crate) row_wise: Option<RowWise>,
     /// Which other operators apply it by its name.
     pub(crate) applied: Applied,
 }
@@ -90,6 +92,7 @@ impl Operator {
             folds: Folds::Sized,
             draws: false,
             measures: false,
+            row_wise: None,
             applied: Applied::Nowhere,
         }
     }
@@ -196,6 +199,20 @@ pub(crate) enum Applied {
     ByProducts,
     /// These, and the cells of recurrent layers.
     ByCells,
+}
+
+/// How an operator treats rows one by one: the leading axes of its operands, whose results do not depend on each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowWise {
+    /// It multiplies the rows of its first operand by the second one, unless this attribute transposes the first.
+    Product(Option<&'static str>),
+    /// It computes the last axis of each row, where its axis is the last one, from version `since` on.
+    LastAxis {
+        /// The first version whose axis is one.
+        since: i64,
+    },
+    /// It takes rows of its first operand by the second one, where its axis is the first.
+    Table,
 }
 
 /// Why a model's node is none of its operator.

@@ -354,6 +354,7 @@ pub(super) fn slice(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     };
     let (starts, ends) = (unless_open(bound("starts", 1))?.flatten(), unless_open(bound("ends", 2))?.flatten());
     let steps = unless_open(list("steps", 4))?;
+    let open_ends = if fixed { None } else { view.elements(2).ok() };
     let axes = match list("axes", 3)? {
         Some(axes) => axes,
         None => {
@@ -379,6 +380,11 @@ pub(super) fn slice(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
             }
             // Everything, in the form that exporters write it.
             (Some(0), Some(end), Some(1), size) if end >= i64::from(i32::MAX) => size,
+            // As many from the front as another size says.
+            (Some(0), None, Some(1), size) => match open_ends.as_ref().and_then(|ends| ends.get(n)) {
+                Some(&end) => sizes.front(end, size),
+                None => sizes.fresh(),
+            },
             _ => sizes.fresh(),
         };
     }

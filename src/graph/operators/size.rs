@@ -47,6 +47,11 @@ enum Origin {
     Other(&'static str, Size, Size),
 }
 
+/// How many of `size` elements come before `end`, which counts from the last one where it is negative.
+fn front(end: i64, size: i64) -> i64 {
+    if end < 0 { size.saturating_add(end).max(0) } else { end.min(size) }
+}
+
 /// The symbols of one graph.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
@@ -154,10 +159,25 @@ impl Sizes {
         }
     }
 
+    /// How many elements a slice of `size` elements from the first to `end` has; a negative end counts from the last.
+    pub(crate) fn front(&mut self, end: Size, size: Size) -> Size {
+        match (end, size) {
+            (Size::Known(end), Size::Known(size)) => Size::Known(front(end, size)),
+            _ => self.symbol(Origin::Other("front", end, size)),
+        }
+    }
+
+    /// Whether `size` is a slice from the front of one or more elements, as many as `whole` if there are so many. Then
+    /// they broadcast to `whole`, or not at all.
+    fn is_front_of(&self, size: Size, whole: Size) -> bool {
+        matches!(self.origin(size), Some(&Origin::Other("front", end, Size::Known(1..))) if end == whole)
+    }
+
     /// The size that `a` and `b` broadcast to, if they broadcast.
     pub(crate) fn broadcast(&mut self, a: Size, b: Size) -> Size {
         match (a, b) {
-            _ if a == b => a,
+            _ if a == b || self.is_front_of(b, a) => a,
+            _ if self.is_front_of(a, b) => b,
             (Size::Known(1), other) | (other, Size::Known(1)) => other,
             // The other side is 1 or the same.
             (Size::Known(known), _) | (_, Size::Known(known)) => Size::Known(known),
@@ -214,6 +234,7 @@ impl Sizes {
             },
             Origin::Other("floor", a, b) => both(a, b).and_then(|(a, b)| a.checked_div_euclid(b))?,
             Origin::Other("max", a, b) => both(a, b).map(|(a, b)| a.max(b))?,
+            Origin::Other("front", a, b) => both(a, b).map(|(end, size)| front(end, size))?,
             Origin::Other(..) => return None,
         };
         value.checked_add(plus)

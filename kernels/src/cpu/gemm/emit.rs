@@ -85,22 +85,33 @@ struct Variant<'a> {
     memory: bool,
 }
 
+/// Registers that hold what a step of the reduction loads.
+fn loads(right: RightColumns, vectors: usize, rows: usize) -> usize {
+    match rows {
+        1 if right.operands().is_plain() => 0,
+        1 => LONE_WIDENED,
+        _ => vectors,
+    }
+}
+
+/// How many sums an element of a tile has, which take its products by turns: more than one where a tile of few rows
+/// would wait for its own additions.
+pub(super) fn sets(registers: usize, vectors: usize, right: RightColumns, rows: usize) -> usize {
+    let fits = |sets: usize| rows * vectors * sets + loads(right, vectors, rows) < registers;
+    // `vdpbf16ps` has a latency of 6 cycles, and 2 start in each.
+    let most = if right == RightColumns::Dots { 12 } else { 8 };
+    let busy = |sets: usize| rows * vectors * sets >= most;
+    let sets = [1, 2, 4].into_iter().filter(|&sets| fits(sets)).find(|&sets| busy(sets));
+    sets.unwrap_or_else(|| if fits(4) { 4 } else { 1 })
+}
+
 impl<'a> Variant<'a> {
     fn new(asm: &Asm, key: &'a TileCode, rows: usize, memory: bool) -> Variant<'a> {
         let (vectors, operands) = (usize::from(key.vectors), key.right.operands());
         let pairs = operands.load == Load::Bf16Pairs;
-        let loads = match rows {
-            1 if operands.is_plain() => 0,
-            1 => LONE_WIDENED,
-            _ => vectors,
-        };
+        let loads = loads(key.right, vectors, rows);
         let last = usize::from(asm.registers()) - 1;
-        let fits = |sets: usize| rows * vectors * sets + loads <= last;
-        // `vdpbf16ps` has a latency of 6 cycles, and 2 start in each.
-        let most = if key.right == RightColumns::Dots { 12 } else { 8 };
-        let busy = |sets: usize| rows * vectors * sets >= most;
-        let sets = [1, 2, 4].into_iter().filter(|&sets| fits(sets)).find(|&sets| busy(sets));
-        let sets = if key.in_order { 1 } else { sets.unwrap_or_else(|| if fits(4) { 4 } else { 1 }) };
+        let sets = if key.in_order { 1 } else { sets(usize::from(asm.registers()), vectors, key.right, rows) };
         let plain = key.right == RightColumns::Plain;
         let prefetch = Prefetch { from: arg!(TileArgs.prefetched), step: arg!(TileArgs.prefetch_step) };
         let reduction = Reduction {

@@ -5,6 +5,7 @@
 
 mod amx;
 mod check;
+mod order;
 mod shape;
 mod stored;
 
@@ -16,7 +17,7 @@ use super::convert::Bf16Convert;
 use super::micro_kernel::MicroKernel;
 use super::panels::{Panels, Source};
 use super::reduction::UNROLL;
-use super::row::{Row, RowCode, STREAMS};
+use super::row::{Row, RowCode};
 use super::rows::{Tiles, part};
 use super::tile::{LeftRows, RightColumns, TileArgs, TileCode};
 use super::tile_size::most_rows;
@@ -250,8 +251,7 @@ impl Matmul {
             Some(_) => Tiles::new(amx::tile_rows(shape.m), 1),
             None => Tiles::new(shape.m, most_rows(isa, blocks.vectors())),
         };
-        let alone = shape.m == 1 && shape.right_is_packed() && elements != Elements::Bf16Dot;
-        let in_order = alone && isa.is_jit() && shape.n / width >= STREAMS;
+        let in_order = shape.is_lone_row(isa, blocks.vectors());
         let tile = |right: RightColumns| {
             let (vectors, activation) = (blocks.vectors, epilogue.activation);
             let sums = TileCode::sums(isa, vectors, LeftRows::Strided, right);

@@ -164,7 +164,7 @@ impl Model for Served {
             Load::Light => Width::Wide,
             Load::Full => Width::Narrow,
         };
-        let options = RunOptions { time_limit: ticket.left(), cancel: Some(cancel), width };
+        let options = RunOptions { time_limit: ticket.left(), cancel: Some(cancel), width, ..RunOptions::default() };
         let outputs = self.session.run_values_with(&given, &options).map_err(failure)?;
         let mut made = Vec::with_capacity(outputs.len());
         for (name, value) in outputs {

@@ -4,7 +4,7 @@ use crate::graph::ir::NodeDesc;
 use crate::graph::operators::arithmetic::Arithmetic::PerElement;
 use crate::graph::operators::attributes::{Attribute, int, int_since, number, optional, required_before, text};
 use crate::graph::operators::device::{Device, Form};
-use crate::graph::operators::row::{Folds, Layout, Operator, Shapes, Types, between, exactly};
+use crate::graph::operators::row::{Folds, Layout, Operator, RowWise, Shapes, Types, between, exactly};
 use crate::graph::operators::{kinds, shapes, work};
 use crate::tensor::DType;
 
@@ -14,6 +14,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::Input(0),
         layout: Layout::Axis { since: 13, all: false },
         device: Device::Form(Form::FOLLOWS),
+        row_wise: Some(RowWise::LastAxis { since: 13 }),
         ..Operator::keyed(PerElement, "", "Softmax", &[1, 11, 13], exactly(1), &[int_since("axis", 13, 1, -1)])
     },
     Operator {
@@ -21,6 +22,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::Input(0),
         layout: Layout::Axis { since: 13, all: false },
         device: Device::Form(Form::FOLLOWS),
+        row_wise: Some(RowWise::LastAxis { since: 13 }),
         ..Operator::keyed(PerElement, "", "LogSoftmax", &[1, 11, 13], exactly(1), &[int_since("axis", 13, 1, -1)])
     },
     Operator {
@@ -43,6 +45,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         device: Device::By(single_output),
         // ONNX Runtime defines it in ONNX's domain from version 1 on, and saves models of older operator sets with it.
         first: 1,
+        row_wise: Some(RowWise::LastAxis { since: 1 }),
         ..Operator::keyed(
             PerElement,
             "",
@@ -56,6 +59,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::stored),
         shapes: Shapes::Input(0),
         device: Device::By(single_output),
+        row_wise: Some(RowWise::LastAxis { since: 1 }),
         ..Operator::keyed(
             PerElement,
             "",

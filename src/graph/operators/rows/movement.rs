@@ -3,7 +3,7 @@
 use crate::graph::operators::arithmetic::Arithmetic::PerElement;
 use crate::graph::operators::attributes::{int, number, optional, required, required_before, text};
 use crate::graph::operators::device::{Device, Form, Pull};
-use crate::graph::operators::row::{Folds, Layout, Operator, Shapes, Types, at_least, between, exactly};
+use crate::graph::operators::row::{Folds, Layout, Operator, RowWise, Shapes, Types, at_least, between, exactly};
 use crate::graph::operators::{elements, kinds, shapes, work};
 use crate::tensor::DType;
 
@@ -112,6 +112,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::First(shapes::gather),
         elements: Some(elements::gather),
         device: Device::Form(Form { pull: Pull::Table, ..Form::moves(1 << 1) }),
+        row_wise: Some(RowWise::Table),
         ..Operator::moves("", "Gather", &[1, 11, 13], exactly(2), &[int("axis", 0)])
     },
     Operator {

@@ -4,7 +4,7 @@ use crate::graph::ir::NodeDesc;
 use crate::graph::operators::arithmetic::Arithmetic::{By, PerElement, Uncounted};
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::device::{Device, Form};
-use crate::graph::operators::row::{Count, Layout, Operator, Shapes, Types, at_least, between, exactly};
+use crate::graph::operators::row::{Count, Layout, Operator, RowWise, Shapes, Types, at_least, between, exactly};
 use crate::graph::operators::{arithmetic, einsum, kinds, sequences, shapes, spatial, work};
 
 /// The attributes of convolutions of every element type.
@@ -39,12 +39,14 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::Input(0),
         shapes: Shapes::First(shapes::matmul),
         device: Device::Form(Form::ALWAYS),
+        row_wise: Some(RowWise::Product(None)),
         ..Operator::keyed(By(arithmetic::matmul), "", "MatMul", &[1, 9, 13], exactly(2), &[])
     },
     Operator {
         types: Types::Input(0),
         shapes: Shapes::First(shapes::gemm),
         device: Device::Form(Form::ALWAYS),
+        row_wise: Some(RowWise::Product(Some("transA"))),
         ..Operator::keyed(
             By(arithmetic::gemm),
             "",
@@ -224,6 +226,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         types: Types::By(kinds::stored),
         shapes: Shapes::First(shapes::matmul),
         device: Device::Form(Form::ALWAYS),
+        row_wise: Some(RowWise::Product(Some("trans_a"))),
         ..Operator::keyed(
             Uncounted,
             "kiln",

@@ -1,0 +1,373 @@
+//! Several short requests at once: what is row-wise runs once over the rows of all, and what is not runs for each.
+//!
+//! [`rows`](crate::graph::rows) cuts the graph into stages, and each stage is an executable of its own that shares nodes
+//! and packed weights with the session's. Nothing is padded: a stage over rows has the requests' rows end to end, in an
+//! operand whose other leading dimensions are 1, and no more than [`ROUND`] rows of zeros behind them, so that stages
+//! meet few sizes and their executors are built once. A stage that runs for each request reads its part of that memory.
+//!
+//! An answer has the bits that the request has alone. Functions of elements, norms and tables compute a row in one way,
+//! whatever other rows there are. Products of few rows may add in another order than products of many, so that requests
+//! are joined only if all products by weights add in one order for the rows of the request and for those of the group,
+//! or always under [`Numerics::Invariant`]. A group in which anything fails falls apart, and each of its requests runs
+//! alone.
+
+use std::sync::{Arc, PoisonError};
+
+use kiln_kernels::cpu::{Elements, Numerics};
+use smallvec::SmallVec;
+
+use super::idle::Idle;
+use super::serve::Terms;
+use super::{Session, SessionError};
+use crate::fork::Mutex;
+use crate::graph::facts::Facts;
+use crate::graph::ir::{Graph, ValueId};
+use crate::graph::rows::{self, Rows, Stages};
+use crate::graph::run::part::Part;
+use crate::graph::{Executable, NodeError, Resources, RunError, RunState, Value};
+use crate::tensor::{DType, Shape, Tensor, TensorSpec};
+
+/// Rows of a group are a multiple of this.
+const ROUND: usize = 8;
+
+/// More rows than these are not joined.
+const MOST: usize = 256;
+
+/// The graph of a session in stages.
+pub(super) struct Joined {
+    stages: Vec<Stage>,
+    rows: Vec<Rows>,
+    /// The rows that count for how long a request is.
+    most: usize,
+    /// By rows, and by how many of them there are: whether products add in the order of any other number.
+    ordered: Vec<Vec<bool>>,
+    /// How many values go from stage to stage.
+    slots: usize,
+    /// Where the inputs of a request go, and where its outputs are in the end.
+    inputs: Vec<Slot>,
+    outputs: Vec<Slot>,
+    idle: Arc<Mutex<Idle>>,
+}
+
+/// The number of a value that goes from stage to stage.
+type Slot = usize;
+
+/// A stage, ready to run.
+struct Stage {
+    executable: Executable,
+    /// What its rows are, where it runs over those of all requests.
+    rows: Option<usize>,
+    inputs: Vec<Slot>,
+    outputs: Vec<Slot>,
+    /// Values that no later stage reads.
+    dead: Vec<Slot>,
+}
+
+/// A value of all requests of a group.
+enum Held {
+    Nothing,
+    /// One for each request.
+    Each(Vec<Option<Value>>),
+    /// The rows of all requests end to end, of these rows.
+    Rows(Tensor, usize),
+}
+
+/// Where the rows of each request lie.
+struct Layout {
+    /// The leading dimensions of each request.
+    leading: Vec<Shape>,
+    /// The first row of each request.
+    first: Vec<usize>,
+    /// Rows of all requests, and those of zeros behind them.
+    total: usize,
+}
+
+impl Joined {
+    /// The stages of a session's graph; `None` where nothing would gain by them, or bits could differ.
+    pub(super) fn of(session: &Session) -> Option<Joined> {
+        let build = &session.build;
+        let is_exact = build.elements() == Elements::F32 || build.numerics == Numerics::Invariant;
+        if !is_exact || build.gpu.is_some() {
+            return None;
+        }
+        let (executable, graph) = (&session.executable, session.executable.whole(&session.description.graph));
+        let folded = |value: ValueId| executable.is_folded(value) || graph.constants.contains_key(&value);
+        if graph.outputs.iter().any(|&output| folded(output)) {
+            return None;
+        }
+        let is_ordered = |products: &[usize], rows: usize| {
+            let one = |&product: &usize| executable.adds_in_order(product, build.isa, rows);
+            build.numerics == Numerics::Invariant || products.iter().all(one)
+        };
+        // Most requests have one item.
+        let may_join = |products: &[usize]| is_ordered(products, 1);
+        let stages = rows::stages(&graph, &Facts::of(&graph, true), &folded, &may_join)?;
+        let limit = session.kept.idle.lock().unwrap_or_else(PoisonError::into_inner).limit;
+        let idle = session.kept.join(limit);
+        let ordered = |products: &Vec<usize>| (0..=MOST).map(|rows| is_ordered(products, rows)).collect();
+        let ordered = stages.products.iter().map(ordered).collect();
+        Some(Cutter { executable, graph: &graph, folded: &folded }.cut(stages, ordered, idle))
+    }
+
+    /// The number of rows of a request whose inputs these are; `None` if it cannot be joined with others.
+    pub(super) fn rows_of(&self, inputs: &[Option<Value>]) -> Option<usize> {
+        let leading = self.rows.iter().map(|rows| leading(inputs, *rows)).collect::<Option<Vec<Shape>>>()?;
+        let counts = leading.iter().map(|sizes| sizes.iter().try_fold(1usize, |rows, &size| rows.checked_mul(size)));
+        let counts = counts.collect::<Option<Vec<usize>>>()?;
+        let can_join = (0..counts.len()).all(|rows| counts[rows] > 0 && self.is_ordered(rows, counts[rows]));
+        can_join.then(|| counts[self.most])
+    }
+
+    /// Whether products of so many of these rows add in the order of any other number.
+    fn is_ordered(&self, rows: usize, count: usize) -> bool {
+        self.ordered[rows].get(count) == Some(&true)
+    }
+}
+
+/// The sizes of the axes that are rows, in one request.
+fn leading(inputs: &[Option<Value>], rows: Rows) -> Option<Shape> {
+    let shape = inputs.get(rows.input)?.as_ref()?.as_tensor()?.shape();
+    Some(shape.get(..rows.axes)?.iter().copied().collect())
+}
+
+/// Makes stages ready to run.
+struct Cutter<'a> {
+    executable: &'a Executable,
+    graph: &'a Graph,
+    folded: &'a dyn Fn(ValueId) -> bool,
+}
+
+impl Cutter<'_> {
+    fn cut(&self, stages: Stages, ordered: Vec<Vec<bool>>, idle: Arc<Mutex<Idle>>) -> Joined {
+        let Stages { stages, rows, most, .. } = stages;
+        let producers = self.graph.producers();
+        let nodes: Vec<Vec<usize>> = stages.iter().map(|stage| self.with_folded(&stage.nodes, &producers)).collect();
+        // The last stage that reads each value; outputs are read after all of them.
+        let mut last = vec![None; self.graph.values.len()];
+        for (stage, nodes) in nodes.iter().enumerate() {
+            for value in nodes.iter().flat_map(|&node| self.graph.nodes[node].inputs.iter().flatten()) {
+                last[value.index()] = Some(stage);
+            }
+        }
+        self.graph.outputs.iter().for_each(|output| last[output.index()] = Some(stages.len()));
+        let mut numbers = hashbrown::HashMap::new();
+        let mut slot = |value: &ValueId| {
+            let next = numbers.len();
+            *numbers.entry(*value).or_insert(next)
+        };
+        let inputs = self.graph.inputs.iter().map(&mut slot).collect();
+        let mut ready = Vec::with_capacity(stages.len());
+        for (number, (stage, nodes)) in stages.iter().zip(&nodes).enumerate() {
+            let wanted = |value: ValueId| last[value.index()] > Some(number) && !(self.folded)(value);
+            let Part { executable, inputs, outputs } = self.executable.part(self.graph, nodes, &wanted);
+            let dead = inputs.iter().filter(|value| last[value.index()] == Some(number)).map(&mut slot).collect();
+            let inputs = inputs.iter().map(&mut slot).collect();
+            let outputs = outputs.iter().map(&mut slot).collect();
+            ready.push(Stage { executable, rows: stage.rows, inputs, outputs, dead });
+        }
+        let outputs = self.graph.outputs.iter().map(&mut slot).collect();
+        Joined { stages: ready, rows, most, ordered, slots: numbers.len(), inputs, outputs, idle }
+    }
+
+    /// These nodes and those that make the folded values which they read, in the graph's order.
+    fn with_folded(&self, nodes: &[usize], producers: &[Option<usize>]) -> Vec<usize> {
+        let mut is_in = vec![false; self.graph.nodes.len()];
+        let mut open = nodes.to_vec();
+        while let Some(node) = open.pop() {
+            if std::mem::replace(&mut is_in[node], true) {
+                continue;
+            }
+            let read = self.graph.nodes[node].inputs.iter().flatten().filter(|&&value| (self.folded)(value));
+            open.extend(read.filter_map(|value| producers[value.index()]));
+        }
+        (0..is_in.len()).filter(|&node| is_in[node]).collect()
+    }
+}
+
+impl Session {
+    /// The stages of the graph, if requests can be joined.
+    pub(super) fn joined(&self) -> Option<&Joined> {
+        let _whole = crate::fork::stay();
+        self.joined.get_or_init(|| Joined::of(self)).as_ref()
+    }
+
+    /// Runs requests whose inputs have been bound as one group; gives the outputs of each.
+    ///
+    /// # Errors
+    ///
+    /// Where any of them would fail, or anything is not as the graph's description says: then each has to run alone.
+    pub(super) fn run_joined(
+        &self,
+        joined: &Joined,
+        requests: Vec<Vec<Option<Value>>>,
+        terms: &Terms,
+    ) -> Result<Vec<Vec<Value>>, SessionError> {
+        let count = requests.len();
+        let outputs = self.in_state(&joined.idle, terms, None, false, |state, resources| {
+            Group::of(joined, requests)?.run(state.parts(joined.stages.len()), resources)
+        })?;
+        self.share.count_joined(count);
+        Ok(outputs)
+    }
+}
+
+/// Requests that run together.
+struct Group<'a> {
+    joined: &'a Joined,
+    layouts: Vec<Layout>,
+    values: Vec<Held>,
+}
+
+/// A group that is not as its graph says.
+fn apart(what: &str) -> RunError {
+    RunError { node: String::new(), op: "graph".to_owned(), error: NodeError::Input(what.to_owned()) }
+}
+
+fn failed(error: impl Into<NodeError>) -> RunError {
+    RunError { node: String::new(), op: "graph".to_owned(), error: error.into() }
+}
+
+impl Group<'_> {
+    fn of(joined: &Joined, requests: Vec<Vec<Option<Value>>>) -> Result<Group<'_>, RunError> {
+        let layout = |rows: &Rows| -> Option<Layout> {
+            let leading = requests.iter().map(|inputs| leading(inputs, *rows)).collect::<Option<Vec<Shape>>>()?;
+            let mut total = 0usize;
+            let mut first = Vec::with_capacity(leading.len());
+            for sizes in &leading {
+                first.push(total);
+                total = total.checked_add(sizes.iter().try_fold(1usize, |rows, &size| rows.checked_mul(size))?)?;
+            }
+            Some(Layout { leading, first, total: total.checked_next_multiple_of(ROUND)? })
+        };
+        let layouts = joined.rows.iter().map(layout).collect::<Option<Vec<Layout>>>();
+        let layouts = layouts.ok_or_else(|| apart("an input has no rows"))?;
+        if layouts.iter().enumerate().any(|(rows, layout)| !joined.is_ordered(rows, layout.total)) {
+            return Err(apart("products of so many rows add in another order"));
+        }
+        let mut values: Vec<Held> = (0..joined.slots).map(|_| Held::Nothing).collect();
+        let mut each: Vec<_> = requests.into_iter().map(Vec::into_iter).collect();
+        for &slot in &joined.inputs {
+            values[slot] = Held::Each(each.iter_mut().map(|inputs| inputs.next().flatten()).collect());
+        }
+        Ok(Group { joined, layouts, values })
+    }
+
+    fn run(mut self, states: &mut [RunState], resources: &Resources<'_>) -> Result<Vec<Vec<Value>>, RunError> {
+        for (stage, state) in self.joined.stages.iter().zip(states) {
+            match stage.rows {
+                Some(rows) => self.run_rows(stage, rows, state, resources)?,
+                None => self.run_each(stage, state, resources)?,
+            }
+            stage.dead.iter().for_each(|&slot| self.values[slot] = Held::Nothing);
+        }
+        let count = self.layouts[self.joined.most].first.len();
+        (0..count).map(|request| self.outputs(request, resources)).collect()
+    }
+
+    /// Runs a stage for each request.
+    fn run_each(&mut self, stage: &Stage, state: &mut RunState, resources: &Resources<'_>) -> Result<(), RunError> {
+        let count = self.layouts[self.joined.most].first.len();
+        let mut made: Vec<Vec<Option<Value>>> = stage.outputs.iter().map(|_| Vec::with_capacity(count)).collect();
+        for request in 0..count {
+            let inputs = stage.inputs.iter().map(|&slot| self.value(slot, request)).collect::<Result<_, _>>()?;
+            let outputs = stage.executable.run(inputs, state, resources)?;
+            made.iter_mut().zip(outputs).for_each(|(made, output)| made.push(Some(output)));
+        }
+        for (&slot, made) in stage.outputs.iter().zip(made) {
+            self.values[slot] = Held::Each(made);
+        }
+        Ok(())
+    }
+
+    /// Runs a stage over the rows of all requests.
+    fn run_rows(
+        &mut self,
+        stage: &Stage,
+        rows: usize,
+        state: &mut RunState,
+        resources: &Resources<'_>,
+    ) -> Result<(), RunError> {
+        for &slot in &stage.inputs {
+            if !matches!(&self.values[slot], Held::Rows(_, of) if *of == rows) {
+                self.values[slot] = Held::Rows(self.gathered(slot, rows, resources)?, rows);
+            }
+        }
+        let inputs = stage.inputs.iter().map(|&slot| match &self.values[slot] {
+            Held::Rows(tensor, _) => Some(Value::Tensor(tensor.clone())),
+            _ => None,
+        });
+        let outputs = stage.executable.run(inputs.collect(), state, resources)?;
+        let (axes, total) = (self.joined.rows[rows].axes, self.layouts[rows].total);
+        for (&slot, output) in stage.outputs.iter().zip(outputs) {
+            let Value::Tensor(tensor) = output else { return Err(apart("rows are no tensor")) };
+            let leading = tensor.shape().get(..axes);
+            if leading.is_none_or(|sizes| sizes[axes - 1] != total || sizes[..axes - 1].iter().any(|&size| size != 1)) {
+                return Err(apart("a stage has other rows than its inputs"));
+            }
+            self.values[slot] = Held::Rows(tensor, rows);
+        }
+        Ok(())
+    }
+
+    /// The rows of all requests end to end, and zeros behind them.
+    fn gathered(&self, slot: Slot, rows: usize, resources: &Resources<'_>) -> Result<Tensor, RunError> {
+        let (layout, axes) = (&self.layouts[rows], self.joined.rows[rows].axes);
+        let mut whole: Option<Tensor> = None;
+        let mut filled = 0;
+        for (request, leading) in layout.leading.iter().enumerate() {
+            let value = self.value(slot, request)?;
+            let Some(Value::Tensor(tensor)) = value else { return Err(apart("a value with rows is no tensor")) };
+            let Some((sizes, width)) = tensor.shape().split_at_checked(axes) else {
+                return Err(apart("a value has fewer axes than rows"));
+            };
+            if *sizes != leading[..] || tensor.dtype() == DType::String {
+                return Err(apart("requests have rows of other numbers than their inputs"));
+            }
+            let whole = match &mut whole {
+                Some(whole) if whole.dtype() == tensor.dtype() && whole.shape()[axes..] == *width => whole,
+                Some(_) => return Err(apart("rows of two requests differ in width or type")),
+                none => {
+                    let shape = std::iter::repeat_n(1, axes - 1).chain([layout.total]).chain(width.iter().copied());
+                    let spec = TensorSpec::new(tensor.dtype(), shape);
+                    none.insert(Tensor::from_pool(resources.buffers, spec).map_err(failed)?)
+                }
+            };
+            let bytes = tensor.bytes();
+            whole.bytes_mut()[filled..][..bytes.len()].copy_from_slice(bytes);
+            filled += bytes.len();
+        }
+        let mut whole = whole.ok_or_else(|| apart("a group has no requests"))?;
+        whole.bytes_mut()[filled..].fill(0);
+        Ok(whole)
+    }
+
+    /// A value of one request: its own, or its part of the rows of all.
+    fn value(&self, slot: Slot, request: usize) -> Result<Option<Value>, RunError> {
+        match &self.values[slot] {
+            Held::Nothing => Ok(None),
+            Held::Each(values) => Ok(values[request].clone()),
+            Held::Rows(tensor, rows) => {
+                let (layout, axes) = (&self.layouts[*rows], self.joined.rows[*rows].axes);
+                let width = &tensor.shape()[axes..];
+                let first = layout.first[request] * width.iter().product::<usize>();
+                let shape: SmallVec<[usize; 6]> = layout.leading[request].iter().chain(width).copied().collect();
+                let part = tensor.part(first, shape).map_err(failed)?;
+                part.map(|part| Some(Value::Tensor(part))).ok_or_else(|| apart("rows have no bytes"))
+            }
+        }
+    }
+
+    /// The outputs of one request, in memory of their own.
+    fn outputs(&self, request: usize, resources: &Resources<'_>) -> Result<Vec<Value>, RunError> {
+        let output = |&slot: &Slot| match (&self.values[slot], self.value(slot, request)?) {
+            (Held::Rows(..), Some(Value::Tensor(part))) => {
+                let mut own = Tensor::from_pool(resources.buffers, part.spec().clone()).map_err(failed)?;
+                own.bytes_mut().copy_from_slice(part.bytes());
+                Ok(Value::Tensor(own))
+            }
+            (_, Some(value)) => Ok(value),
+            (_, None) => Err(apart("an output of the graph was never made")),
+        };
+        self.joined.outputs.iter().map(output).collect()
+    }
+}

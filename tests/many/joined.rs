@@ -1,0 +1,265 @@
+//! Rows of many requests that are computed together: which requests they are, and that nothing shows it but the time.
+
+use kiln::graph::{Attr, Graph, GraphBuilder};
+use kiln::record::CacheMode;
+use kiln::session::{Join, Numerics, RunOptions, Session, SessionOptions, Width};
+use kiln::tensor::{DType, Tensor, TensorSpec};
+use kiln_kernels::Isa;
+
+use super::networks::numbers;
+use super::{Answer, Random, Request, bytes, session};
+
+const WORDS: usize = 50;
+const WIDTH: usize = 32;
+
+fn weights(build: &mut GraphBuilder, shape: &[usize], seed: usize) -> kiln::graph::ValueId {
+    build.constant(Tensor::from_vec(shape.iter().copied(), numbers(shape.iter().product(), seed)).unwrap())
+}
+
+/// A text encoder of two layers: words and positions, attention under a mask, functions of elements, norms, and the first
+/// word's state through one more product.
+fn encoder() -> Graph {
+    let mut build = GraphBuilder::new("encoder", 23);
+    let ids = build.input("ids", DType::I64, ["n".into(), "s".into()]);
+    let mask = build.input("mask", DType::Bool, ["n".into(), 1.into(), "s".into(), "s".into()]);
+    let words = weights(&mut build, &[WORDS, WIDTH], 1);
+    let places = weights(&mut build, &[64, WIDTH], 2);
+    let mut x = build.op("Gather", &[words, ids], &[]);
+    // The first places, as many as the request has words.
+    let shape = build.op("Shape", &[ids], &[("start", Attr::Int(1))]);
+    let zero = build.constant(Tensor::from_vec([1], vec![0i64]).unwrap());
+    let own = build.op("Slice", &[places, zero, shape], &[]);
+    x = build.op("Add", &[x, own], &[]);
+    for layer in 0..2 {
+        let seed = |place: usize| 10 * layer + place;
+        let [q, k, v, o] = [3, 4, 5, 6].map(|place| weights(&mut build, &[WIDTH, WIDTH], seed(place)));
+        let [up, down] =
+            [([WIDTH, 48], 7), ([48, WIDTH], 8)].map(|(shape, place)| weights(&mut build, &shape, seed(place)));
+        let scale = weights(&mut build, &[WIDTH], seed(9));
+        x = build.op("LayerNormalization", &[x, scale], &[]);
+        let [q, k, v] = [q, k, v].map(|weight| build.op("MatMul", &[x, weight], &[]));
+        let heads = [("q_num_heads", Attr::Int(2)), ("kv_num_heads", Attr::Int(2))];
+        let seen = build.op("Attention", &[q, k, v, mask], &heads);
+        let seen = build.op("MatMul", &[seen, o], &[]);
+        x = build.op("Add", &[seen, x], &[]);
+        let inner = build.op("MatMul", &[x, up], &[]);
+        let inner = build.op("Gelu", &[inner], &[]);
+        let inner = build.op("MatMul", &[inner, down], &[]);
+        x = build.op("Add", &[inner, x], &[]);
+    }
+    build.output("states", x);
+    let first = build.constant(Tensor::scalar(0i64));
+    let state = build.op("Gather", &[x, first], &[("axis", Attr::Int(1))]);
+    let head = weights(&mut build, &[WIDTH, 5], 30);
+    let scores = build.op("MatMul", &[state, head], &[]);
+    build.output("scores", scores);
+    build.finish()
+}
+
+fn text(batch: usize, length: usize, seed: usize) -> Request {
+    let count = batch * length;
+    let ids = numbers(count, seed).iter().map(|x| ((x + 1.0) * 0.4 * WORDS as f32) as i64).collect();
+    // Each word sees itself, and others by chance.
+    let sees = |at: usize, x: f32| at.is_multiple_of(length + 1) || x > -0.3;
+    let mask = numbers(count * length, seed + 1).into_iter().enumerate();
+    let mask: Vec<u8> = mask.map(|(at, x)| u8::from(sees(at % (length * length), x))).collect();
+    vec![
+        ("ids", Tensor::from_vec([batch, length], ids).unwrap()),
+        ("mask", Tensor::from_bytes(TensorSpec::new(DType::Bool, [batch, 1, length, length]), &mask).unwrap()),
+    ]
+}
+
+fn texts(count: usize, longest: usize) -> Vec<Request> {
+    let mut random = Random(count as u64);
+    (0..count).map(|seed| text(1 + random.below(2), 1 + random.below(longest), seed)).collect()
+}
+
+fn all(answers: &[Answer]) -> Vec<Vec<Vec<u8>>> {
+    answers.iter().map(bytes).collect()
+}
+
+#[test]
+fn texts_of_mixed_lengths_are_joined_and_have_the_bits_that_they_have_alone() {
+    let requests = texts(40, 20);
+    for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512].into_iter().filter(|&isa| isa <= Isa::detect()) {
+        for numerics in [Numerics::Default, Numerics::Invariant, Numerics::Strict] {
+            let options = |threads: usize| SessionOptions {
+                threads,
+                numerics,
+                max_isa: Some(isa),
+                cache_mode: CacheMode::Memory,
+                ..SessionOptions::default()
+            };
+            let alone = Session::from_graph(encoder(), &options(2)).unwrap();
+            let expected: Vec<_> = requests.iter().map(|request| bytes(&alone.run(request))).collect();
+            for threads in [1, 2, 3] {
+                let session = Session::from_graph(encoder(), &options(threads)).unwrap();
+                for width in [Width::Wide, Width::Narrow] {
+                    let before = session.share_stats().joined;
+                    let answers = session.run_many(&requests, &RunOptions { width, ..RunOptions::default() });
+                    assert!(all(&answers) == expected, "{isa}, {numerics:?}, {threads} threads, {width:?}");
+                    let joined = session.share_stats().joined - before;
+                    assert!(joined > 10, "{isa}, {numerics:?}: {joined} of {} were joined", requests.len());
+                }
+            }
+        }
+    }
+}
+
+/// A chain of operators drawn at random over `[n, s, WIDTH]`: row by row, along the sequence, along the batch, and with
+/// values from further up.
+fn drawn(random: &mut Random) -> Graph {
+    let mut build = GraphBuilder::new("drawn", 20);
+    let x = build.input("x", DType::F32, ["n".into(), "s".into(), WIDTH.into()]);
+    let mut values = vec![x];
+    for seed in 0..6 + random.below(10) {
+        let x = values[values.len() - 1 - random.below(values.len().min(3))];
+        let other = values[random.below(values.len())];
+        let axis = |axis: i64| [("axis", Attr::Int(axis))];
+        let y = match random.below(14) {
+            0..=3 => {
+                let weight = weights(&mut build, &[WIDTH, WIDTH], seed);
+                build.op("MatMul", &[x, weight], &[])
+            }
+            4 => {
+                let target = list(&mut build, &[-1, WIDTH as i64]);
+                let flat = build.op("Reshape", &[x, target], &[]);
+                let [weight, bias] = [&[WIDTH, WIDTH][..], &[WIDTH]].map(|shape| weights(&mut build, shape, seed));
+                let product = build.op("Gemm", &[flat, weight, bias], &[]);
+                let shape = build.op("Shape", &[x], &[]);
+                build.op("Reshape", &[product, shape], &[])
+            }
+            5 => build.op("Add", &[x, other], &[]),
+            6 => {
+                let row = weights(&mut build, &[WIDTH], seed);
+                build.op("Mul", &[x, row], &[])
+            }
+            7 => build.op("Tanh", &[x], &[]),
+            8 => build.op("Softmax", &[x], &axis(2 - random.below(3) as i64)),
+            9 => {
+                let scale = weights(&mut build, &[WIDTH], seed);
+                build.op("LayerNormalization", &[x, scale], &axis(if random.below(2) == 0 { -1 } else { 1 }))
+            }
+            10 => {
+                let place = list(&mut build, &[random.below(2) as i64]);
+                let mean = build.op("ReduceMean", &[x, place], &[("keepdims", Attr::Int(1))]);
+                build.op("Sub", &[x, mean], &[])
+            }
+            11 => {
+                let turned = build.op("Transpose", &[x], &[("perm", [0, 2, 1].into())]);
+                let scores = build.op("MatMul", &[x, turned], &[]);
+                build.op("MatMul", &[scores, other], &[])
+            }
+            12 => {
+                let sums = list(&mut build, &[1]);
+                let last = build.constant(Tensor::scalar(1i64));
+                let sum = build.op("CumSum", &[x, last], &[]);
+                let mean = build.op("ReduceMax", &[sum, sums], &[("keepdims", Attr::Int(1))]);
+                build.op("Div", &[sum, mean], &[])
+            }
+            _ => {
+                let place = list(&mut build, &[0]);
+                let first = build.op("Gather", &[x, place], &axis(random.below(2) as i64));
+                build.op("Sub", &[other, first], &[])
+            }
+        };
+        values.push(y);
+    }
+    for (place, value) in values.iter().rev().take(2).enumerate() {
+        build.output(&format!("y{place}"), *value);
+    }
+    build.finish()
+}
+
+fn list(build: &mut GraphBuilder, sizes: &[i64]) -> kiln::graph::ValueId {
+    build.constant(Tensor::from_vec([sizes.len()], sizes.to_vec()).unwrap())
+}
+
+#[test]
+fn graphs_of_rows_and_of_what_looks_along_them_have_the_bits_of_requests_alone() {
+    let mut random = Random(11);
+    let mut joined = 0;
+    for drawn_graph in 0..150 {
+        let graph = drawn(&mut random);
+        let numerics = [Numerics::Default, Numerics::Invariant][drawn_graph % 2];
+        let alone = session(graph.clone(), 2, numerics);
+        let together = session(graph, 1 + random.below(3), numerics);
+        let request = |seed: usize, random: &mut Random| -> Request {
+            let (batch, length) = (1 + random.below(3), 1 + random.below(14));
+            let numbers = numbers(batch * length * WIDTH, seed);
+            vec![("x", Tensor::from_vec([batch, length, WIDTH], numbers).unwrap())]
+        };
+        let requests: Vec<Request> = (0..9).map(|seed| request(seed, &mut random)).collect();
+        let answers = together.run_many(&requests, &RunOptions::default());
+        for (request, answer) in requests.iter().zip(&answers) {
+            assert_eq!(bytes(&alone.run(request)), bytes(answer), "graph {drawn_graph}: {:#?}", alone.describe());
+        }
+        joined += together.share_stats().joined;
+    }
+    assert!(joined > 300, "of 1,350 requests {joined} were joined");
+}
+
+#[test]
+fn rows_are_joined_only_where_that_was_not_refused() {
+    let session = session(encoder(), 2, Numerics::Invariant);
+    let requests = texts(8, 12);
+    let never = RunOptions { join: Join::Never, ..RunOptions::default() };
+    let alone = all(&session.run_many(&requests, &never));
+    assert_eq!(session.share_stats().joined, 0);
+    assert_eq!(all(&session.run_many(&requests, &RunOptions::default())), alone);
+    assert_eq!(session.share_stats().joined, 8);
+    assert_eq!(all(&session.run_many(&requests[..1], &RunOptions::default())), alone[..1]);
+    assert_eq!(session.share_stats().joined, 8, "a request alone has no other");
+}
+
+#[test]
+fn long_requests_run_beside_groups_of_short_ones() {
+    let session = session(encoder(), 2, Numerics::Invariant);
+    let requests = [text(1, 60, 0), text(1, 5, 1), text(1, 33, 2), text(1, 9, 3), text(1, 7, 4)];
+    let answers = session.run_many(&requests, &RunOptions::default());
+    for (request, answer) in requests.iter().zip(&answers) {
+        assert_eq!(bytes(answer), bytes(&session.run(request)));
+    }
+    assert!((2..=3).contains(&session.share_stats().joined), "{:?}", session.share_stats());
+}
+
+#[test]
+fn a_request_that_fails_does_so_alone_and_its_group_has_its_answers() {
+    let session = session(encoder(), 1, Numerics::Invariant);
+    let mut requests = texts(6, 9);
+    let wrong = vec![WORDS as i64; requests[2][0].1.len()];
+    requests[2][0].1 = Tensor::from_vec(requests[2][0].1.shape().iter().copied(), wrong).unwrap();
+    let answers = session.run_many(&requests, &RunOptions::default());
+    for (place, (request, answer)) in requests.iter().zip(&answers).enumerate() {
+        match place {
+            2 => assert!(answer.as_ref().unwrap_err().to_string().contains("50"), "{answer:?}"),
+            _ => assert_eq!(bytes(answer), bytes(&session.run(request)), "request {place}"),
+        }
+    }
+    assert_eq!(session.share_stats().joined, 0, "the group fell apart");
+}
+
+#[test]
+fn dimensions_of_one_name_that_differ_are_as_wrong_as_alone() {
+    let session = session(encoder(), 1, Numerics::Invariant);
+    let mut requests = texts(4, 6);
+    requests[1][1].1 = text(1, 40, 0).remove(1).1;
+    let answers = session.run_many(&requests, &RunOptions::default());
+    assert!(answers[1].is_err());
+    for place in [0, 2, 3] {
+        assert_eq!(bytes(&answers[place]), bytes(&session.run(&requests[place])));
+    }
+}
+
+#[test]
+fn groups_of_other_lengths_build_few_executors() {
+    let session = session(encoder(), 1, Numerics::Invariant);
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let requests: Vec<Request> = (0..6).map(|seed| text(1, 4 + random.below(6), seed)).collect();
+        assert!(session.run_many(&requests, &RunOptions::default()).iter().all(Result::is_ok));
+    }
+    // 24 to 54 rows are five numbers of rows, and six lengths of texts.
+    let built = session.share_stats().misses;
+    assert!(built < 90, "{built} executors");
+}
