@@ -24,7 +24,10 @@ pub use write::Writer;
 pub const MAGIC: [u8; 8] = *b"KILNPACK";
 
 /// The number of this form of the file.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
+
+/// The oldest form that is read.
+pub const OLDEST_SCHEMA: u32 = 3;
 
 /// Bytes of the header, and where the data behind it begins.
 pub const HEADER: usize = 4096;

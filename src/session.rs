@@ -89,7 +89,7 @@ use overrides::Overrides;
 pub use pack::{PackReport, PackStats};
 use pack::{Packer, User};
 pub use profile::{NodeProfile, Profile};
-pub use records::{CacheKind, ChoiceBlob, UnknownKind};
+pub use records::{CacheError, CacheKind, ChoiceBlob, UnknownKind};
 use rehearsal::Requests;
 use serve::{Terms, Watch};
 use structure::Digest;
@@ -190,6 +190,8 @@ pub struct Session {
     description: Description,
     /// The file that its weights are mapped from, if it is a packed model.
     packed: Option<Arc<PackedFile>>,
+    /// The model that it was loaded from, if that is in files.
+    model: Option<pack::Model>,
     /// The thread that packs the model, if one was started.
     packer: Option<Packer>,
     build: BuildCx,
@@ -229,12 +231,17 @@ impl Session {
             if packed::is_packed(path) {
                 return Session::load_packed(path, name.clone(), &User::Session, options, &begun);
             }
+            if let Some(session) = Session::find_given(path, &name, options, &begun)? {
+                return Ok(session);
+            }
             if let Some(session) = Session::find_packed(path, &name, options, &begun)? {
                 return Ok(session);
             }
             let graph = onnx::load(path, &options.onnx_limits())?;
             let packing = Packer::wanted(path, &[&graph], options);
+            let model = pack::Model::of(path, &graph, options);
             let mut session = Session::make(graph, name.clone(), options, &begun)?;
+            session.model = model;
             let own = path.to_owned();
             let pack = move |to: &Path, options: &SessionOptions| Session::pack(&own, to, options).map(drop);
             session.packer = packing.and_then(|packing| packing.start(&User::Session, options, pack));
@@ -350,6 +357,7 @@ impl Session {
             metadata,
             description,
             packed,
+            model: None,
             packer: None,
             build,
             tuner,

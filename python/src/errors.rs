@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kiln::session::CacheError;
 use kiln::{DecoderError, ModelError, SessionError};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -60,6 +61,14 @@ pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
         SessionError::Run(run) => stopped(py, run.stopped(), text),
         SessionError::LoadStopped { why, .. } => stopped(py, Some(*why), text),
         _ => error(py, "RunError", text),
+    }
+}
+
+/// The exception of what was not saved or loaded.
+pub(crate) fn cache(py: Python<'_>, cause: &CacheError) -> PyErr {
+    match cause {
+        CacheError::Packed(error) => session(py, error),
+        other => error(py, "RecordsError", other.to_string()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use kiln::session::{CacheError, CacheKind};
 use kiln::{DType, RunOptions, Tensor, TensorSpec, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
@@ -480,11 +481,11 @@ impl Session {
     fn save_records(&self, py: Python<'_>, path: Option<PathBuf>) -> PyResult<u64> {
         let session = self.open(py)?;
         let save = |path: Option<&Path>| match path {
-            None => session.save_records(),
-            Some(path) => session.save_cache(path, kiln::session::CacheKind::All),
+            None => session.save_records().map_err(CacheError::from),
+            Some(path) => session.save_cache(path, CacheKind::All),
         };
         let report = py.detach(|| save(path.as_deref()));
-        report.map(|report| report.written).map_err(|error| errors::error(py, "RecordsError", error.to_string()))
+        report.map(|report| report.written).map_err(|error| errors::cache(py, &error))
     }
 
     /// Takes over the better records of a file; how many those were.
@@ -498,8 +499,41 @@ impl Session {
     /// True
     fn load_records(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
         let session = self.open(py)?;
-        let report = py.detach(|| session.load_cache(&path, kiln::session::CacheKind::All));
-        report.map(|report| report.taken).map_err(|error| errors::error(py, "RecordsError", error.to_string()))
+        let report = py.detach(|| session.load_cache(&path, CacheKind::All));
+        report.map(|report| report.taken).map_err(|error| errors::cache(py, &error))
+    }
+
+    /// Writes records of one kind, or the packed model, to that file. The kind is "cpu", "cudnn", "cublaslt" or "chains"
+    /// for records, "all" for all of them, and "fusion" for the packed model of the file that the session was loaded
+    /// from. Returns how many records are in the file then, or 1.
+    ///
+    /// >>> session = kiln.Session(model, cache_mode="memory")
+    /// >>> session.warm({"x": (8, 3)})
+    /// 1
+    /// >>> session.save_cache("cpu.kiln", "cpu") > 0
+    /// True
+    #[pyo3(signature = (path, kind="all"))]
+    fn save_cache(&self, py: Python<'_>, path: PathBuf, kind: &str) -> PyResult<u64> {
+        let (session, kind) = (self.open(py)?, kind_of(py, kind)?);
+        let report = py.detach(|| session.save_cache(&path, kind));
+        report.map(|report| report.written).map_err(|error| errors::cache(py, &error))
+    }
+
+    /// Takes over the better records of one kind from a file; how many those were. Of the kind "fusion" the file is a
+    /// packed model of the session's model, from which later sessions of that model and of the same options are loaded.
+    ///
+    /// >>> first = kiln.Session(model, cache_mode="memory")
+    /// >>> first.warm({"x": (8, 3)})
+    /// 1
+    /// >>> _ = first.save_cache("all.kiln")
+    /// >>> second = kiln.Session(model, cache_mode="memory")
+    /// >>> second.load_cache("all.kiln", "cpu") > 0
+    /// True
+    #[pyo3(signature = (path, kind="all"))]
+    fn load_cache(&self, py: Python<'_>, path: PathBuf, kind: &str) -> PyResult<u64> {
+        let (session, kind) = (self.open(py)?, kind_of(py, kind)?);
+        let report = py.detach(|| session.load_cache(&path, kind));
+        report.map(|report| report.taken).map_err(|error| errors::cache(py, &error))
     }
 
     /// Puts what was chosen into the store of the option `remote` now, and waits for that. Without this it is put once
@@ -633,6 +667,11 @@ pub(crate) fn pack(py: Python<'_>, model: PathBuf, to: PathBuf, options: Option<
     let options = options::parse(py, options)?;
     let report = py.detach(|| kiln::Session::pack(&model, &to, &options));
     Ok(report.map_err(|error| errors::session(py, &error))?.bytes)
+}
+
+/// The kind of that name.
+fn kind_of(py: Python<'_>, name: &str) -> PyResult<CacheKind> {
+    name.parse().map_err(|error: kiln::session::UnknownKind| errors::option(py, "kind", error))
 }
 
 /// What `Session.stats` says.

@@ -67,3 +67,21 @@ def test_a_file_for_other_options_or_that_is_damaged_is_refused_by_name(tmp_path
         kiln.pack(tmp_path / "none.onnx", packed)
     with pytest.raises(kiln.ModelError, match="cannot write"):
         kiln.pack(model, tmp_path / "none" / "model.kpk")
+
+
+def test_a_packed_model_is_saved_and_given_to_later_sessions(tmp_path: Path) -> None:
+    model, packed = product(tmp_path / "model.onnx"), tmp_path / "saved.kpk"
+    first = kiln.Session(model, cache_mode="memory")
+    assert first.save_cache(packed, "fusion") == 1
+    assert kiln.Session(packed).packed and not kiln.Session(model, cache_mode="memory").packed
+    assert first.load_cache(packed, "fusion") == 1
+    later = kiln.Session(model, cache_mode="memory")
+    assert later.packed and not first.packed
+    np.testing.assert_array_equal(first.run(None, {"x": X})[0], later.run(None, {"x": X})[0], strict=True)
+    packed.write_bytes(packed.read_bytes()[:-1])
+    with pytest.raises(kiln.ModelError, match=r"saved\.kpk is no packed model"):
+        first.load_cache(packed, "fusion")
+    with pytest.raises(kiln.OptionError, match="tensorrt"):
+        first.save_cache(packed, "tensorrt")  # type: ignore[arg-type]
+    with pytest.raises(kiln.RecordsError):
+        first.load_cache(tmp_path / "none.kiln", "cpu")

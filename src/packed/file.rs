@@ -8,11 +8,11 @@ use kiln_kernels::Parallel;
 use kiln_kernels::extent::{FileId, Foreign, Mapped};
 use kiln_kernels::parallel::for_each_chunk;
 
-use super::index::{DataRow, Index, SpanRow};
+use super::index::{DataRow, Index, Sources, SpanRow};
 use super::write::SIGNED;
-use super::{ALIGNMENT, HEADER, MAGIC, MadeFor, PackedError, SCHEMA};
+use super::{ALIGNMENT, HEADER, MAGIC, MadeFor, OLDEST_SCHEMA, PackedError, SCHEMA};
 use crate::fork::Mutex;
-use crate::record::decode_long;
+use crate::record::{CodecError, decode_long, encode_long};
 
 /// Whether the digests of the data are compared. Header and index always are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl PackedFile {
         }
         let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
         let schema = u32::from_le_bytes(std::array::from_fn(|byte| header[8 + byte]));
-        if schema != SCHEMA {
+        if !(OLDEST_SCHEMA..=SCHEMA).contains(&schema) {
             let (found, wanted) = (schema.to_string(), SCHEMA.to_string());
             return Err(PackedError::Other { path: path.to_owned(), fact: "schema".to_owned(), found, wanted });
         }
@@ -129,7 +129,7 @@ impl PackedFile {
         if blake3::hash(index) != header[40..SIGNED] {
             return Err(damaged("its index has another digest than the header says"));
         }
-        let index: Index = decode_long(index).map_err(|error| damaged(&format!("its index: {error}")))?;
+        let index = read_index(index, schema).map_err(|error| damaged(&format!("its index: {error}")))?;
         let mut at = HEADER as u64;
         for SpanRow { data, .. } in &index.spans {
             if data.offset != at {
@@ -183,7 +183,13 @@ impl PackedFile {
         &self.index
     }
 
-    /// The bytes of the whole file.
+    /// The whole file, where it is mapped.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.map.bytes()
+    }
+
+    /// How many they are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.map.bytes().len()
@@ -236,4 +242,13 @@ impl PackedFile {
             at += PIECE;
         }
     }
+}
+
+/// The index of a file of that schema. One of schema 3 ends before its sources, of which it says nothing.
+fn read_index(bytes: &[u8], schema: u32) -> Result<Index, CodecError> {
+    if schema >= SCHEMA {
+        return decode_long(bytes);
+    }
+    let unsaid = encode_long(&Sources::default())?;
+    decode_long(&[bytes, &unsaid].concat())
 }

@@ -106,7 +106,11 @@ impl Files {
     }
 
     /// A digest of all their bytes.
-    fn digest(&self) -> Result<blake3::Hash, PackedError> {
+    ///
+    /// # Errors
+    ///
+    /// The system's, for a file that cannot be read.
+    pub fn digest(&self) -> Result<blake3::Hash, PackedError> {
         let mut hasher = blake3::Hasher::new();
         let mut piece = vec![0; PIECE];
         for (at, (path, id)) in self.0.iter().enumerate() {

@@ -28,6 +28,15 @@ pub struct Index {
     pub steps: Option<StepsRow>,
     /// Parts of the data, end to end.
     pub spans: Vec<SpanRow>,
+    /// The files that the model was in; files of schema 3 do not say.
+    pub sources: Sources,
+}
+
+/// The files that a model was in.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sources {
+    /// The digest of their bytes ([`Files::digest`](super::folder::Files::digest)); none of a model from memory.
+    pub digest: Option<[u8; 32]>,
 }
 
 /// A declared input or output.

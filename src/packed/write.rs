@@ -8,6 +8,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use tempfile::NamedTempFile;
+
 use super::index::{DataRow, Index, SpanRow};
 use super::{ALIGNMENT, HEADER, LARGE, MAGIC, PAGE, PackedError, SCHEMA};
 use crate::record::encode_long;
@@ -25,7 +27,7 @@ pub(super) const SIGNED: usize = 72;
 #[derive(Debug)]
 pub struct Writer {
     path: PathBuf,
-    aside: tempfile::NamedTempFile,
+    aside: NamedTempFile,
     at: u64,
     /// The span that is being written: where it began, and its bytes so far.
     begun: u64,
@@ -40,9 +42,7 @@ impl Writer {
     ///
     /// [`PackedError::Io`] if no file can be made in its folder.
     pub fn new(path: &Path) -> Result<Writer, PackedError> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let aside = tempfile::Builder::new().prefix(".packing-").tempfile_in(folder);
-        let aside = aside.map_err(PackedError::io("write a file in", folder))?;
+        let aside = aside(path)?;
         let mut writer = Writer {
             path: path.to_owned(),
             aside,
@@ -139,13 +139,35 @@ impl Writer {
     ///
     /// [`PackedError::Io`] if the system cannot write it to the disk or name it.
     pub fn finish(self) -> Result<u64, PackedError> {
-        let Writer { path, aside, .. } = self;
-        let io = PackedError::io("write", &path);
-        let file: &File = aside.as_file();
-        file.set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(&io)?;
-        file.sync_all().map_err(&io)?;
-        let bytes = file.metadata().map_err(&io)?.len();
-        aside.persist(&path).map_err(|error| io(error.error))?;
-        Ok(bytes)
+        name(self.aside, &self.path)
     }
+}
+
+/// Writes a file of these bytes, which are those of another packed model. Returns how many they are.
+///
+/// # Errors
+///
+/// [`PackedError::Io`]; nothing has that path then that had not.
+pub fn copy(bytes: &[u8], path: &Path) -> Result<u64, PackedError> {
+    let mut aside = aside(path)?;
+    aside.as_file_mut().write_all(bytes).map_err(PackedError::io("write", path))?;
+    name(aside, path)
+}
+
+/// A file beside that path that has a passing name.
+fn aside(path: &Path) -> Result<NamedTempFile, PackedError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let aside = tempfile::Builder::new().prefix(".packing-").tempfile_in(folder);
+    aside.map_err(PackedError::io("write a file in", folder))
+}
+
+/// Gives a file that is whole its path, when it is on the disk. Returns its bytes.
+fn name(aside: NamedTempFile, path: &Path) -> Result<u64, PackedError> {
+    let io = PackedError::io("write", path);
+    let file: &File = aside.as_file();
+    file.set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(&io)?;
+    file.sync_all().map_err(&io)?;
+    let bytes = file.metadata().map_err(&io)?.len();
+    aside.persist(path).map_err(|error| io(error.error))?;
+    Ok(bytes)
 }

@@ -1,6 +1,8 @@
 //! Packed models: writing one, and loading one ([`crate::packed`]).
 
 mod auto;
+mod given;
+mod model;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use crate::graph::ir::{Graph, ValueId, ValueInfo};
 use crate::graph::passes::PassReport;
 use crate::onnx;
 use crate::packed::folder::Files;
-use crate::packed::index::{BiasRow, Index, Port as PackedPort, StepsRow};
+use crate::packed::index::{BiasRow, Index, Port as PackedPort, Sources, StepsRow};
 use crate::packed::rows::{Constant, graph_of, rows_of};
 use crate::packed::{MadeFor, Noting, PackedError, PackedFile, Ready, Verify, Writer};
 use crate::record::CacheMode;
@@ -25,6 +27,8 @@ use crate::threads::Threads;
 
 pub use auto::PackStats;
 pub(super) use auto::{Packer, Waiting, find};
+pub(super) use model::Model;
+use model::files_of;
 
 /// What a packed model is used by: the graphs that are made of one ONNX file differ in it.
 #[derive(Clone, Debug)]
@@ -68,6 +72,15 @@ pub(super) struct Steps {
     pub(super) biases: Vec<(String, Graph)>,
 }
 
+/// What is written beside a graph.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// How steps are served, of a decoder.
+    pub(super) steps: Option<Steps>,
+    /// The files that the model was in.
+    pub(super) sources: Sources,
+}
+
 /// What [`Session::pack`] wrote.
 #[derive(Clone, Copy, Debug)]
 pub struct PackReport {
@@ -95,7 +108,12 @@ impl Session {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();
         let user = User::Session;
-        attempt(&name, &begun, || write(onnx::load(path, &options.onnx_limits())?, &user, None, to, options, &begun))
+        attempt(&name, &begun, || {
+            let graph = onnx::load(path, &options.onnx_limits())?;
+            let digest = files_of(path, &[&graph]).map(|files| files.digest()).transpose()?;
+            let sources = Sources { digest: digest.map(Into::into) };
+            write(graph, &user, Beside { steps: None, sources }, to, options, &begun)
+        })
     }
 
     /// As [`Session::pack`], of a graph in memory.
@@ -106,7 +124,7 @@ impl Session {
     pub fn pack_graph(graph: Graph, to: &Path, options: &SessionOptions) -> Result<PackReport, SessionError> {
         let begun = LoadClock::now(options);
         let name = graph.name.clone();
-        attempt(&name, &begun, || write(graph, &User::Session, None, to, options, &begun))
+        attempt(&name, &begun, || write(graph, &User::Session, Beside::default(), to, options, &begun))
     }
 
     /// Loads a packed model that is for that user.
@@ -183,11 +201,11 @@ impl Session {
     }
 }
 
-/// Writes a graph, and what a decoder knows beside it, for that user.
+/// Writes a graph, and what is known beside it, for that user.
 pub(super) fn write(
     graph: Graph,
     user: &User,
-    steps: Option<Steps>,
+    beside: Beside,
     to: &Path,
     options: &SessionOptions,
     begun: &LoadClock,
@@ -197,7 +215,7 @@ pub(super) fn write(
     let digest = structure::digest(&graph);
     let build = options.build_cx(&threads, &digest);
     no_device(&build)?;
-    Packing { options, user, build: &build, threads: &threads, begun }.write(graph, steps, &digest, to)
+    Packing { options, user, build: &build, threads: &threads, begun }.write(graph, beside, &digest, to)
 }
 
 /// Taps are values of the graph before its passes.
@@ -286,13 +304,7 @@ impl Packing<'_> {
         Maker::new(self.build, self.threads, self.begun.stop.as_ref())
     }
 
-    fn write(
-        &self,
-        mut graph: Graph,
-        steps: Option<Steps>,
-        digest: &Digest,
-        to: &Path,
-    ) -> Result<PackReport, SessionError> {
+    fn write(&self, mut graph: Graph, beside: Beside, digest: &Digest, to: &Path) -> Result<PackReport, SessionError> {
         let rows = |ports: Vec<Port>| ports.iter().map(row).collect();
         let (inputs, outputs) = (rows(compile::input_ports(&graph)), rows(compile::output_ports(&graph)));
         let metadata = (*graph.metadata).clone();
@@ -308,6 +320,7 @@ impl Packing<'_> {
             |Left { graph, value, tensor, is_packed }| Constant { graph, value, tensor, kept: !is_packed, added: None };
         let mut constants: Vec<Constant> = left.into_iter().map(constant).collect();
         let made_for = made_for(self.options, self.user).0;
+        let Beside { steps, sources } = beside;
         let steps = steps.map(|steps| steps_row(steps, &mut writer)).transpose()?;
         let mut index = Index {
             made_for,
@@ -319,6 +332,7 @@ impl Packing<'_> {
             panels,
             steps,
             spans: Vec::new(),
+            sources,
         };
         loop {
             index.graphs = rows_of(&graph, &mut constants, &mut writer)?;

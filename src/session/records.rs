@@ -1,20 +1,21 @@
-//! Import and export of a session's records: to a file, from a file, or one by one as blobs.
+//! Import and export of what a session has found: records to a file, from a file, or one by one as blobs; and its
+//! packed model.
 
 use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use super::{LoadClock, Session};
+use super::{LoadClock, Session, SessionError};
 use crate::record::{
     self, CacheMode, CodecError, Engine, LoadReport, Record, RecordError, RecordId, RemoteError, SaveReport, Store,
     write_blob,
 };
 
-/// A kind of records.
+/// What is saved and loaded: a kind of records, or the packed model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CacheKind {
-    /// All of them.
+    /// All records. The packed model is none, and a file of its own.
     All,
     /// Choices of kernels that run on the processor.
     Cpu,
@@ -25,12 +26,26 @@ pub enum CacheKind {
     Cublaslt,
     /// Choices for several operators in one: element-wise chains on the processor and on devices, and convolutions of
     /// cuDNN with epilogues.
+    Chains,
+    /// No records, but the packed model ([`crate::packed`]): the graph after fusion and the packed weights.
     Fusion,
+}
+
+/// Why something was not saved or loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheError {
+    /// Records.
+    #[error(transparent)]
+    Records(#[from] RecordError),
+    /// The packed model.
+    #[error(transparent)]
+    Packed(#[from] SessionError),
 }
 
 /// The name of a kind that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there are no records of kind '{kind}': {why}")]
+#[error("nothing is saved as kind '{kind}': {why}")]
 pub struct UnknownKind {
     /// The name.
     pub kind: String,
@@ -40,8 +55,8 @@ pub struct UnknownKind {
 
 impl CacheKind {
     /// Every kind.
-    pub const ALL: [CacheKind; 5] =
-        [CacheKind::All, CacheKind::Cpu, CacheKind::Cudnn, CacheKind::Cublaslt, CacheKind::Fusion];
+    pub const ALL: [CacheKind; 6] =
+        [CacheKind::All, CacheKind::Cpu, CacheKind::Cudnn, CacheKind::Cublaslt, CacheKind::Chains, CacheKind::Fusion];
 
     /// Its name.
     #[must_use]
@@ -51,6 +66,7 @@ impl CacheKind {
             CacheKind::Cpu => "cpu",
             CacheKind::Cudnn => "cudnn",
             CacheKind::Cublaslt => "cublaslt",
+            CacheKind::Chains => "chains",
             CacheKind::Fusion => "fusion",
         }
     }
@@ -59,7 +75,7 @@ impl CacheKind {
     #[must_use]
     pub fn holds(self, family: &str) -> bool {
         let own = match family {
-            "chain" | "cudnn-fusion" | "nvrtc-kernel" => CacheKind::Fusion,
+            "chain" | "cudnn-fusion" | "nvrtc-kernel" => CacheKind::Chains,
             "cudnn-conv" => CacheKind::Cudnn,
             "cublaslt-matmul" => CacheKind::Cublaslt,
             _ => CacheKind::Cpu,
@@ -77,9 +93,9 @@ impl FromStr for CacheKind {
             why: match text {
                 "tensorrt" => {
                     "TensorRT keeps whole compiled engines, which only it can read and no reader can verify; \
-                     records hold parameters alone; there are cpu, cudnn, cublaslt, fusion and all"
+                     records hold parameters alone; there are cpu, cudnn, cublaslt, chains, fusion and all"
                 }
-                _ => "there are cpu, cudnn, cublaslt, fusion and all",
+                _ => "there are cpu, cudnn, cublaslt, chains, fusion and all",
             },
         })
     }
@@ -100,15 +116,23 @@ impl Session {
     /// Writes the records of that kind to a file of the caller's, merged with its contents; of two records the one with
     /// better evidence stays. The session's own file is written by [`Session::save_records`].
     ///
+    /// [`CacheKind::Fusion`] writes the session's packed model in place of such a file, as [`Session::pack`] does with
+    /// the session's options; it counts as one in the report. A session of a packed model copies that one.
+    ///
     /// # Errors
     ///
-    /// [`RecordError`]; the file is unchanged then.
-    pub fn save_cache(&self, path: &Path, kind: CacheKind) -> Result<SaveReport, RecordError> {
+    /// [`CacheError`]; the file is unchanged then. A session whose model is not in files, or in files that were changed
+    /// since, has nothing to pack.
+    pub fn save_cache(&self, path: &Path, kind: CacheKind) -> Result<SaveReport, CacheError> {
+        if kind == CacheKind::Fusion {
+            let bytes = self.save_packed(path)?;
+            return Ok(SaveReport { path: Some(path.to_owned()), written: 1, bytes, ..SaveReport::default() });
+        }
         let store = Store::open_file(path, self.engine().fingerprint(), CacheMode::ReadWrite);
         for record in self.build.records.list().iter().filter(|record| kind.holds(&record.family)) {
             store.insert_record(record);
         }
-        store.save()
+        Ok(store.save()?)
     }
 
     /// Puts new records into the remote store now ([`SessionOptions::remote`](super::SessionOptions::remote)), and waits
@@ -125,11 +149,19 @@ impl Session {
     /// Merges the records of that kind from a file. Executors of this model's earlier requests, as far as the file has
     /// them, are rebuilt at once, within the limits of loading a model; others when a request needs them.
     ///
+    /// [`CacheKind::Fusion`] takes a packed model. Later sessions of the same model and options in this process are
+    /// loaded from it, and those of later processes with [`Pack::Auto`](super::Pack), where there is a folder of records
+    /// that is written. This session stays as it is. The packed model counts as one in the report.
+    ///
     /// # Errors
     ///
-    /// [`RecordError`] if the file cannot be read, is refused, or is for another machine or build. The session is
+    /// [`CacheError`] if the file cannot be read, is refused, or is for another machine, build or model. The session is
     /// unchanged then.
-    pub fn load_cache(&self, path: &Path, kind: CacheKind) -> Result<LoadReport, RecordError> {
+    pub fn load_cache(&self, path: &Path, kind: CacheKind) -> Result<LoadReport, CacheError> {
+        if kind == CacheKind::Fusion {
+            self.take_packed(path)?;
+            return Ok(LoadReport { sound: 1, taken: 1, damaged: 0 });
+        }
         let report = self.build.records.load_from(path, self.engine().fingerprint(), |family| kind.holds(family))?;
         if report.taken > 0 {
             self.rehearse(&LoadClock { at: Instant::now(), stop: None, ceiling: self.ceiling.clone() });
@@ -193,9 +225,10 @@ mod tests {
                 CacheKind::ALL.iter().filter(|kind| kind.holds(family.name)).map(|kind| kind.name()).collect();
             assert_eq!(kinds.len(), 2, "{}: {kinds:?}", family.name);
         }
-        assert!(CacheKind::Fusion.holds("chain") && CacheKind::Cudnn.holds("cudnn-conv"));
+        assert!(CacheKind::Chains.holds("chain") && CacheKind::Cudnn.holds("cudnn-conv"));
+        assert!(crate::exec::FAMILIES.iter().all(|family| !CacheKind::Fusion.holds(family.name)));
         assert!(!CacheKind::Cudnn.holds("conv") && !CacheKind::Cudnn.holds("cudnn-fusion"));
-        assert!(CacheKind::Fusion.holds("cudnn-fusion") && CacheKind::Cublaslt.holds("cublaslt-matmul"));
+        assert!(CacheKind::Chains.holds("cudnn-fusion") && CacheKind::Cublaslt.holds("cublaslt-matmul"));
     }
 
     /// On devices, whose libraries' choices are records too.
@@ -262,7 +295,7 @@ mod tests {
             problems.iter().for_each(|problem| assert_eq!(cx.solver(problem).unwrap().1, Outcome::Miss));
             assert_eq!(cx.module(&KernelCode::Fill).unwrap().1, Outcome::Miss);
             let folder = tempfile::tempdir().unwrap();
-            let kinds = [(CacheKind::Cudnn, 1), (CacheKind::Cublaslt, 1), (CacheKind::Fusion, 2), (CacheKind::All, 4)];
+            let kinds = [(CacheKind::Cudnn, 1), (CacheKind::Cublaslt, 1), (CacheKind::Chains, 2), (CacheKind::All, 4)];
             for (kind, count) in kinds {
                 let path = folder.path().join(format!("{}.kiln", kind.name()));
                 assert_eq!(session.save_cache(&path, kind).unwrap().written, count, "{kind:?}");

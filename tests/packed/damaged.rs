@@ -69,6 +69,27 @@ fn a_file_that_ends_early_is_refused_wherever_it_ends() {
 }
 
 #[test]
+fn a_file_of_schema_3_which_says_nothing_of_its_sources_is_read() {
+    let model = models::products();
+    let (_folder, path) = packed(&model.graph, &options());
+    let mut bytes = std::fs::read(&path).unwrap();
+    let (whole, start) = index(&bytes);
+    let unsaid = encode_long(&whole.sources).unwrap().len();
+    bytes[8..12].copy_from_slice(&3u32.to_le_bytes());
+    std::fs::write(&path, signed(&bytes, &bytes[start..bytes.len() - unsaid])).unwrap();
+    let plain = Session::from_graph(model.graph, &options()).unwrap();
+    expect_same(&plain, &Session::load(&path, &strict()).unwrap(), &model.requests, "schema 3");
+    // Its sources are said in schema 4 alone, and schemas beside these two are of other builds.
+    let file = signed(&bytes, &bytes[start..]);
+    assert!(matches!(refusal(&path, &file), SessionError::Packed(PackedError::Damaged { .. })));
+    for schema in [0u32, 2, 5, u32::MAX] {
+        bytes[8..12].copy_from_slice(&schema.to_le_bytes());
+        let error = refusal(&path, &signed(&bytes, &bytes[start..]));
+        assert!(matches!(&error, SessionError::Packed(PackedError::Other { fact, .. }) if fact == "schema"), "{error}");
+    }
+}
+
+#[test]
 fn rows_that_lie_about_the_data_are_refused() {
     let (_folder, path) = packed(&models::halves().graph, &options());
     let bytes = std::fs::read(&path).unwrap();

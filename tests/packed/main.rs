@@ -6,6 +6,7 @@ mod damaged;
 mod decoders;
 #[path = "../passes/draw.rs"]
 mod draw;
+mod given;
 mod models;
 mod once;
 mod same;

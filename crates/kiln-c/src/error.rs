@@ -4,6 +4,7 @@ use std::ffi::CString;
 
 use kiln::exec::BuildError;
 use kiln::graph::NodeError;
+use kiln::session::CacheError;
 use kiln::tensor::TensorError;
 use kiln::{ModelError, PackedError, RecordError, SessionError, Stopped};
 use kiln_kernels::KernelError;
@@ -83,6 +84,16 @@ impl From<SessionError> for Error {
 impl From<RecordError> for Error {
     fn from(error: RecordError) -> Error {
         Error::new(KilnCode::File, error.to_string())
+    }
+}
+
+impl From<CacheError> for Error {
+    fn from(error: CacheError) -> Error {
+        match error {
+            CacheError::Records(error) => error.into(),
+            CacheError::Packed(error) => error.into(),
+            other => Error::new(KilnCode::File, other.to_string()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::path::Path;
 
-use kiln::session::CacheKind;
+use kiln::session::{CacheError, CacheKind};
 use kiln::{RecordError, Session};
 
 use crate::error::{Error, KilnCode, Result, invalid};
@@ -41,7 +41,7 @@ fn load_records(session: &Session, path: &Path) -> Result<Loaded> {
         }
         match session.load_cache(&file, CacheKind::All) {
             Ok(report) => loaded.taken += report.taken,
-            Err(RecordError::Unreadable { .. }) => loaded.refused += 1,
+            Err(CacheError::Records(RecordError::Unreadable { .. })) => loaded.refused += 1,
             Err(error) => return Err(error.into()),
         }
     }

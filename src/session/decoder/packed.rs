@@ -61,8 +61,8 @@ impl Decoder {
                 biases.push(found.parts());
                 Bias::new(found, options, begun)?;
             }
-            let steps = Steps { row: row(&roles), biases };
-            Ok(pack::write(graph, &user(beside, options), Some(steps), to, options, begun)?)
+            let known = pack::Beside { steps: Some(Steps { row: row(&roles), biases }), ..Default::default() };
+            Ok(pack::write(graph, &user(beside, options), known, to, options, begun)?)
         };
         attempt(name, begun, || Ok(written()))?
     }

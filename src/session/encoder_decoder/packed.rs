@@ -55,7 +55,7 @@ impl EncoderDecoder {
         let to = EncoderDecoderFiles::packed(folder);
         let Parts { encoder, cross, steps, beside, .. } = parts(files, options, &begun)?;
         let session = |graph, name: &str, user: &User, to: &Path| {
-            attempt(name, &begun, || pack::write(graph, user, None, to, options, &begun))
+            attempt(name, &begun, || pack::write(graph, user, pack::Beside::default(), to, options, &begun))
         };
         let [of_encoder, of_decoder, of_steps] = &names;
         let encoder = session(encoder, of_encoder, &User::Session, &to.encoder)?;
@@ -182,7 +182,7 @@ pub(super) fn start(
     let pack_cross = move |to: &Path, options: &SessionOptions| {
         let begun = LoadClock::now(options);
         let graph = parts(&own, options, &begun).map_err(of_session)?.cross;
-        pack::write(graph, &User::CrossAttention, None, to, options, &begun).map(drop)
+        pack::write(graph, &User::CrossAttention, pack::Beside::default(), to, options, &begun).map(drop)
     };
     let own = files.clone();
     let pack_steps = move |to: &Path, options: &SessionOptions| {

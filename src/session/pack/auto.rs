@@ -3,31 +3,29 @@
 //! A model that has none is loaded as it is, and packed afterwards by a thread of its own. Whatever is wrong with a packed
 //! model costs a line and the time of loading the ONNX file: it never fails a load.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::super::{LoadClock, Session, SessionError, SessionOptions};
+use super::model::files_of;
 use super::{User, made_for};
 use crate::fork::Origin;
 use crate::graph::Graph;
 use crate::knobs::Pack;
-use crate::onnx;
 use crate::packed::folder::{Files, Found, PackFolder};
 use crate::packed::{PackedError, Verify};
 use crate::record::CacheMode;
-use crate::tensor::Backing;
 
 /// What became of packed models in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackStats {
-    /// Loads from a packed model that was found.
+    /// Loads from a packed model that was found, or given ([`Session::load_cache`]).
     pub found: u64,
     /// Loads of a model that had none.
     pub missing: u64,
-    /// Packed models that were found and could not be used.
+    /// Packed models that were found, or given, and could not be used.
     pub refused: u64,
     /// Packed models that were made.
     pub made: u64,
@@ -57,11 +55,30 @@ pub(super) fn folder(options: &SessionOptions) -> Option<PackFolder> {
 
 /// The folder where packed models are made and looked for by themselves.
 fn own_folder(options: &SessionOptions) -> Option<PackFolder> {
-    #[cfg(feature = "device")]
-    if options.device.is_some() {
-        return None;
-    }
-    folder(options).filter(|_| options.pack == Pack::Auto && options.taps.is_empty())
+    let is_wanted = options.pack == Pack::Auto && options.taps.is_empty() && !is_for_device(options);
+    folder(options).filter(|_| is_wanted)
+}
+
+/// Whether nodes are placed on a device: then no packed model is used.
+#[cfg(feature = "device")]
+pub(super) fn is_for_device(options: &SessionOptions) -> bool {
+    options.device.is_some()
+}
+
+/// Never in a build without devices.
+#[cfg(not(feature = "device"))]
+pub(super) fn is_for_device(_: &SessionOptions) -> bool {
+    false
+}
+
+/// Counts a load from a packed model.
+pub(super) fn count_found() {
+    FOUND.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts a packed model that could not be used.
+pub(super) fn count_refused() {
+    REFUSED.fetch_add(1, Ordering::Relaxed);
 }
 
 impl Session {
@@ -74,9 +91,7 @@ impl Session {
     ) -> Result<Option<Session>, SessionError> {
         find(path, &User::Session, options, |found, own| {
             let session = Session::load_packed(&found.path, name.to_owned(), &User::Session, own, begun)?;
-            let path = path.to_owned();
-            let read = move |options: &SessionOptions| Ok(onnx::load(&path, &options.onnx_limits())?);
-            Ok(session.with_source(found.files.clone(), options, Box::new(read)))
+            Ok(session.of_model(path, found.files.clone(), options))
         })
     }
 }
@@ -101,11 +116,11 @@ pub(in super::super) fn find<T>(
             if !found.verified {
                 folder.verified(&found);
             }
-            FOUND.fetch_add(1, Ordering::Relaxed);
+            count_found();
             Ok(Some(loaded))
         }
         Err(SessionError::Packed(error)) => {
-            REFUSED.fetch_add(1, Ordering::Relaxed);
+            count_refused();
             tracing::warn!(%error, "the packed model is not used; the ONNX file is loaded");
             if options.cache_mode == CacheMode::ReadWrite {
                 folder.forget(&found);
@@ -127,17 +142,7 @@ impl Packer {
     /// that is not wanted.
     pub(in super::super) fn wanted(path: &Path, graphs: &[&Graph], options: &SessionOptions) -> Option<Waiting> {
         let folder = own_folder(options).filter(|_| options.cache_mode == CacheMode::ReadWrite)?;
-        // Models name their files relative to where they are, in the folder of the file or of what a link leads to.
-        let whole = std::fs::canonicalize(path).ok()?;
-        let beside = [path, whole.as_path()].map(|path| path.parent().unwrap_or(Path::new("")));
-        let backings = graphs.iter().flat_map(|graph| &graph.backings).filter(|backing| backing.is_on_disk());
-        let place = |backing: &Arc<Backing>| {
-            let own = beside.iter().map(|folder| folder.join(backing.path())).chain([backing.path().to_owned()]);
-            own.into_iter().find(|path| backing.is_at(path))
-        };
-        let others = backings.map(place).collect::<Option<Vec<PathBuf>>>()?;
-        let files = Files::of(path, others.iter().map(PathBuf::as_path)).ok()?;
-        Some(Waiting { folder, files })
+        Some(Waiting { folder, files: files_of(path, graphs)? })
     }
 
     /// Waits until it has ended, or for that long; whether it has.
