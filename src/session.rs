@@ -78,6 +78,7 @@ pub use device::DeviceStats;
 pub use error::SessionError;
 use footprint::Footprint;
 use heap::Heap;
+pub use joined::JoinReport;
 use joined::Joined;
 use kept::Kept;
 pub use kiln_kernels::cpu::{Numerics, Precision};

@@ -33,6 +33,19 @@ const ROUND: usize = 8;
 /// More rows than these are not joined.
 const MOST: usize = 256;
 
+/// What of a model's graph is computed together for short requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JoinReport {
+    /// Nodes that run once over the rows of many requests.
+    pub nodes: usize,
+    /// Stages that these nodes are in.
+    pub stages: usize,
+    /// Numbers of rows of the requests that are joined, in ascending order: those whose products add in the order of the
+    /// products of many rows.
+    pub rows: Vec<usize>,
+}
+
 /// The graph of a session in stages.
 pub(super) struct Joined {
     stages: Vec<Stage>,
@@ -107,6 +120,18 @@ impl Joined {
         let ordered = |products: &Vec<usize>| (0..=MOST).map(|rows| is_ordered(products, rows)).collect();
         let ordered = stages.products.iter().map(ordered).collect();
         Some(Cutter { executable, graph: &graph, folded: &folded }.cut(stages, ordered, idle))
+    }
+
+    /// How many nodes run over rows, in how many stages.
+    pub(super) fn report(&self) -> JoinReport {
+        let over_rows = self.stages.iter().filter(|stage| stage.rows.is_some());
+        let nodes = over_rows.clone().map(|stage| stage.executable.steps().len()).sum();
+        JoinReport { nodes, stages: over_rows.count(), ..JoinReport::default() }
+    }
+
+    /// Up to how many rows, those of which a request may have to be joined.
+    pub(super) fn counts(&self, most: usize) -> Vec<usize> {
+        (1..=most).filter(|&count| self.is_ordered(self.most, count)).collect()
     }
 
     /// The number of rows of a request whose inputs these are; `None` if it cannot be joined with others.

@@ -11,7 +11,7 @@
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};
 
-use super::joined::Joined;
+use super::joined::{JoinReport, Joined};
 use super::{Join, Observer, Port, RunOptions, Session, SessionError, Terms, Watch, Width};
 use crate::graph::{Stop, Value};
 use crate::tensor::Tensor;
@@ -92,6 +92,13 @@ impl Session {
     ) -> Vec<Result<Vec<(String, Value)>, SessionError>> {
         let alone = |inputs: &[(&str, Value)], terms: &Terms| self.run_values_on(inputs, terms);
         self.each_or_joined(requests, options, &Value::bytes, &alone, Some)
+    }
+
+    /// What short requests have computed together; `None` where nothing is, because no product treats rows one by one or
+    /// its bits could depend on other rows.
+    #[must_use]
+    pub fn join_report(&self) -> Option<JoinReport> {
+        self.joined().map(|joined| JoinReport { rows: joined.counts(SHORT), ..joined.report() })
     }
 
     /// Runs each request by `alone`, or several of them as a group, whose outputs `of` gives their type.

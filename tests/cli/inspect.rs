@@ -27,6 +27,19 @@ fn inspect_shows_the_graph_after_fusion() {
 }
 
 #[test]
+fn inspect_says_what_short_requests_have_computed_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("dense.onnx");
+    std::fs::write(&model, onnx_file::dense()).unwrap();
+    let path = arg(&model);
+    let printed = kiln(["inspect", &path, "--numerics", "invariant"]).ok();
+    let told = "computed together for requests of 1-32 rows: nodes 1, stages 1";
+    assert!(printed.contains(told), "{printed}");
+    let printed = kiln(["inspect", &path, "--precision", "bf16", "--numerics", "default"]).ok();
+    assert!(printed.contains("computed together for short requests: nothing"), "{printed}");
+}
+
+#[test]
 fn a_folder_without_records_is_said_to_have_none() {
     let folder = tempfile::tempdir().unwrap();
     assert!(kiln(["cache", "stats", &arg(folder.path())]).ok().contains("no records"));

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use kiln::graph::passes::{PassCount, PassReport};
-use kiln::session::Session;
+use kiln::session::{JoinReport, Session};
 use kiln::tensor::Tensor;
 use serde::Serialize;
 
@@ -39,6 +39,16 @@ struct View {
     nodes_in_file: usize,
     passes: Vec<PassView>,
     nodes: Vec<NodeView>,
+    /// What short requests have computed together, where anything is.
+    joined: Option<JoinedView>,
+}
+
+#[derive(Debug, Serialize)]
+struct JoinedView {
+    nodes: usize,
+    stages: usize,
+    /// Numbers of rows of the requests that are joined.
+    rows: Vec<usize>,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,6 +73,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         nodes_in_file: description.passes.nodes_before,
         passes: passes(&description.passes),
         nodes: nodes::views(&description.graph, runs),
+        joined: session.join_report().map(|JoinReport { nodes, stages, rows, .. }| JoinedView { nodes, stages, rows }),
     };
     if args.json {
         let json = serde_json::to_string_pretty(&view).failed(|| "cannot write JSON")?;
@@ -122,5 +133,34 @@ fn print(view: &View, screen: &mut dyn Write) -> Outcome {
     }
     write!(screen, "{}", table.text())?;
     writeln!(screen, "{} nodes, {} in the file", view.nodes.len(), view.nodes_in_file)?;
+    match &view.joined {
+        Some(JoinedView { nodes, stages, rows }) => {
+            let rows = ranges(rows);
+            writeln!(screen, "computed together for requests of {rows} rows: nodes {nodes}, stages {stages}")?;
+        }
+        None => writeln!(screen, "computed together for short requests: nothing")?,
+    }
     Ok(())
+}
+
+/// Ascending numbers, with neighbours as a range: `1, 4-6, 8-32`.
+fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|before, after| before + 1 == *after);
+    let told = |run: &[usize]| match run {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+    };
+    runs.map(told).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_told_as_a_range() {
+        assert_eq!(ranges(&[1, 4, 5, 6, 8, 9]), "1, 4-6, 8-9");
+        assert_eq!(ranges(&[]), "");
+    }
 }
