@@ -133,6 +133,8 @@ impl GridSample {
         if place < least || place > greatest {
             place = match self.outside {
                 Outside::Zeros => place,
+                // As in ONNX Runtime, cubic convolution is at the place itself, over elements that repeat the border.
+                Outside::Border if self.mode == Mode::Cubic => place,
                 Outside::Border => place.clamp(0.0, length - 1.0),
                 Outside::Reflection => reflected(place, least, greatest),
             };
@@ -321,6 +323,18 @@ struct Seen {
 #[cfg(test)]
 mod tests {
     use crate::ops::trial::Trial;
+
+    #[test]
+    fn cubic_convolution_repeats_the_border_beyond_it() {
+        let row = |mode: &str| {
+            let trial =
+                Trial::new("GridSample").text("mode", mode).text("padding_mode", "border").int("align_corners", 1);
+            // Half an element before the first one.
+            trial.input(&[1, 1, 1, 2], &[1f32, 3.0]).input(&[1, 1, 1, 2], &[-2f32, 0.0])
+        };
+        row("cubic").gives_about(&[1, 1, 1, 1], &[0.8125]);
+        row("linear").gives_about(&[1, 1, 1, 1], &[1.0]);
+    }
 
     #[test]
     fn grids_span_the_image_from_edge_to_edge_or_centre_to_centre() {

@@ -136,6 +136,8 @@ What ONNX leaves open is as in ONNX Runtime 1.32, on its processor kernels:
 - *Cast* of floats outside of an integer type, and of NaN: the low bits of what x86 processors make of them, which is
   the least integer of 32 bits (64 for `int64` and `uint64`). Integers wrap. ONNX Runtime converts the last elements of
   a row of `float32` to `uint32` by way of 64 bits, which is not done here.
+- *GridSample* by cubic convolution with the padding `border`: elements beyond the border repeat it, and the place
+  stays. ONNX's reference implementation moves the place to the border first.
 - *HannWindow, HammingWindow, BlackmanWindow*: a symmetric window of one element is NaN, as by ONNX's function body.
 - Pools and reductions: ONNX Runtime's result depends on where among its vectors NaN stands. Here ReduceMax and
   ReduceMin are NaN where any element is, and MaxPool takes numbers where there are any.
