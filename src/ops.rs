@@ -10,6 +10,7 @@ mod arguments;
 mod attention;
 mod bits;
 mod blockwise;
+mod boxes;
 mod cast;
 mod combine;
 mod constant;
@@ -45,6 +46,7 @@ mod matmul;
 mod measure;
 mod ml;
 mod movement;
+mod murmur;
 mod ngrams;
 mod norm;
 mod one_step;
@@ -60,6 +62,7 @@ mod recurrent;
 mod reduce;
 mod regex;
 mod region;
+mod repeats;
 mod reshape;
 mod resize;
 mod reverse;
@@ -76,10 +79,13 @@ mod stored;
 mod suppress;
 mod tasks;
 mod text;
+mod tokens;
 mod transpose;
+mod unfold;
 mod unpool;
 mod vector_machine;
 mod view;
+mod warping;
 mod wide;
 mod window;
 
@@ -167,6 +173,7 @@ const GROUPS: &[&[Operator]] = &[
     attention::OPERATORS,
     bits::OPERATORS,
     blockwise::OPERATORS,
+    boxes::OPERATORS,
     cast::OPERATORS,
     combine::OPERATORS,
     constant::OPERATORS,
@@ -193,6 +200,7 @@ const GROUPS: &[&[Operator]] = &[
     loss::OPERATORS,
     mask::OPERATORS,
     matmul::OPERATORS,
+    murmur::OPERATORS,
     measure::OPERATORS,
     ml::OPERATORS,
     ngrams::OPERATORS,
@@ -209,6 +217,7 @@ const GROUPS: &[&[Operator]] = &[
     reduce::OPERATORS,
     regex::OPERATORS,
     region::OPERATORS,
+    repeats::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,
     reverse::OPERATORS,
@@ -221,6 +230,7 @@ const GROUPS: &[&[Operator]] = &[
     state::OPERATORS,
     text::OPERATORS,
     transpose::OPERATORS,
+    unfold::OPERATORS,
     unpool::OPERATORS,
     vector_machine::OPERATORS,
     window::OPERATORS,
@@ -232,8 +242,15 @@ pub type MakeFlow = fn(FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError>;
 /// One row of a table of such operators: domain, operator, maker.
 pub type FlowOperator = (&'static str, &'static str, MakeFlow);
 
-const FLOWS: &[&[FlowOperator]] =
-    &[flow::OPERATORS, maps::OPERATORS, optional::OPERATORS, sequence::OPERATORS, suppress::OPERATORS];
+const FLOWS: &[&[FlowOperator]] = &[
+    flow::OPERATORS,
+    maps::OPERATORS,
+    optional::OPERATORS,
+    sequence::OPERATORS,
+    suppress::OPERATORS,
+    tokens::OPERATORS,
+    warping::OPERATORS,
+];
 
 /// The maker of that operator on tensors. Where there is one on values too, this one is for folding alone.
 #[must_use]

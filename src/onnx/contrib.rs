@@ -7,13 +7,14 @@
 //! them uses an operator that finds them when it runs. An attribute, an input or an output that no expansion covers is
 //! refused with its name and value.
 //!
-//! - `given` reads the node, `activations`, `norms`, `products`, `channels`, `attention`, `biases`, `movement`,
-//!   `quantized`, `signals` and `tables` expand it.
+//! - `given` reads the node, `activations`, `norms`, `products`, `channels`, `attention`, `biases`, `gates`,
+//!   `movement`, `quantized`, `signals`, `tables` and `words` expand it.
 
 mod activations;
 mod attention;
 mod biases;
 mod channels;
+mod gates;
 mod given;
 mod movement;
 mod norms;
@@ -21,6 +22,7 @@ mod products;
 mod quantized;
 mod signals;
 mod tables;
+mod words;
 
 use super::ModelError;
 use super::draft::Draft;
@@ -63,12 +65,14 @@ const GROUPS: &[&[Expanded]] = &[
     attention::OPERATORS,
     biases::OPERATORS,
     channels::OPERATORS,
+    gates::OPERATORS,
     movement::OPERATORS,
     norms::OPERATORS,
     products::OPERATORS,
     quantized::OPERATORS,
     signals::OPERATORS,
     tables::OPERATORS,
+    words::OPERATORS,
 ];
 
 /// ONNX's operator of the same name, with the same inputs and attributes.

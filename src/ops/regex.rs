@@ -16,11 +16,11 @@ pub(super) const OPERATORS: &[Operator] = &[("", "RegexFullMatch", make)];
 /// Most bytes of a compiled expression, and of what matching remembers: a model's author chooses it. Classes of Unicode
 /// characters take some hundred KiB each. Compiling that much takes some 40 ms, during which nothing asks whether loading
 /// is over.
-const MOST_BYTES: usize = 4 << 20;
+pub(super) const MOST_BYTES: usize = 4 << 20;
 
 /// Groups within groups that an expression may have, which is the crate's own limit. The crate looks at it after it has
 /// read the whole expression, which takes 100 ms for 30,000 parentheses.
-const MOST_GROUPS: usize = 250;
+pub(super) const MOST_GROUPS: usize = 250;
 
 struct FullMatch(Regex);
 
@@ -45,7 +45,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 /// How deep the groups of an expression lie within each other, but for parentheses that are escaped or in a class.
-fn depth(pattern: &str) -> usize {
+pub(super) fn depth(pattern: &str) -> usize {
     let (mut open, mut deepest, mut classes) = (0usize, 0, 0usize);
     let mut characters = pattern.bytes();
     while let Some(character) = characters.next() {

@@ -185,7 +185,8 @@ const OPEN: &[&str] = &["DFT", "MelWeightMatrix", "OneHot", "Range", "STFT", "To
 /// Operators without a rule for dimensions, by why they have none.
 const WITHOUT_RULE: &[(&str, &[&str])] = &[
     ("as many as are found", &["Compress", "NonMaxSuppression", "NonZero", "Unique"]),
-    ("as many as texts have parts", &["StringNormalizer", "StringSplit"]),
+    ("as many as the cheapest way has steps", &["DynamicTimeWarping"]),
+    ("as many as texts have parts", &["StringNormalizer", "StringSplit", "Tokenizer"]),
     ("the node has the value", &["Constant"]),
     ("bodies say what they make", &["If", "Loop", "Scan", "SequenceMap"]),
     (

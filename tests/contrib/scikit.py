@@ -16,6 +16,7 @@ import onnx
 import onnxruntime
 from cases import proto_of
 from skl2onnx import to_onnx
+from skl2onnx.common.data_types import StringTensorType
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -30,6 +31,7 @@ from sklearn.ensemble import (
     RandomForestRegressor,
     VotingClassifier,
 )
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import ElasticNet, LinearRegression, LogisticRegression, Ridge, SGDClassifier
@@ -93,6 +95,26 @@ REGRESSORS = {
     "isolation": IsolationForest(n_estimators=20, random_state=0),
 }
 
+TEXTS = [
+    "The quick brown fox.",
+    "jumps over the lazy dog",
+    "A dog, a fox and \u00e9",
+    "Numbers 12 and 34_5: none?",
+    "!",
+    "fox;fox dog  DOG",
+]
+
+# Vectorizers of texts, with the options of their conversion.
+VECTORIZERS = {
+    "tfidf": (TfidfVectorizer(), {}),
+    "pairs": (TfidfVectorizer(ngram_range=(1, 2), stop_words=["the"], sublinear_tf=False), {}),
+    "pattern": (TfidfVectorizer(token_pattern="[a-z]{2,}"), {}),
+    "separators": (CountVectorizer(), {"separators": [" ", "[.]", r"\?", ",", ";", ":", r"\!"]}),
+    "characters": (CountVectorizer(analyzer="char", ngram_range=(1, 2)), {}),
+    "cased": (CountVectorizer(lowercase=False, binary=True), {}),
+    "classified": (make_pipeline(TfidfVectorizer(), LogisticRegression()), {}),
+}
+
 
 def table(seed, rows):
     """Rows of numbers of which the first is a category."""
@@ -101,14 +123,36 @@ def table(seed, rows):
     return made
 
 
+def convert(name, estimator, **how):
+    """The model of a fitted estimator; none where skl2onnx has none."""
+    try:
+        return to_onnx(estimator, target_opset={"": 17, "ai.onnx.ml": 3}, **how)
+    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+        print(f"{name}: skl2onnx refuses it: {str(error).splitlines()[0]}")
+
+
 def write(folder, name, estimator, labels, options):
     x = table(1, 200)
     estimator.fit(x, labels(x))
-    try:
-        model = to_onnx(estimator, x[:1], options=options, target_opset={"": 17, "ai.onnx.ml": 3})
-    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
-        print(f"{name}: skl2onnx refuses it: {str(error).splitlines()[0]}")
-        return
+    model = convert(name, estimator, X=x[:1], options=options)
+    if model:
+        save(folder, name, model, [table(2 + number, rows) for number, rows in enumerate((1, 5, 100))])
+
+
+def write_texts(folder, name, estimator, options):
+    estimator.fit(TEXTS, [0, 1, 0, 1, 1, 0])
+    own = {id(estimator): options} if options else None
+    model = convert(name, estimator, initial_types=[("x", StringTensorType([None, 1]))], options=own)
+    if model:
+        for node in model.graph.node:
+            # The locale that it has otherwise is not on every machine.
+            if node.op_type == "StringNormalizer":
+                node.attribute.append(onnx.helper.make_attribute("locale", "C.UTF-8"))
+        column = lambda texts: np.array(texts, dtype=object).reshape(-1, 1)
+        save(folder, name, model, [column(TEXTS), column(TEXTS[1:2]), column(["nothing known", "dog\tfox"])])
+
+
+def save(folder, name, model, inputs):
     # One thread: sums of trees in their order, by which votes of equal numbers are told apart.
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads, settings.log_severity_level = 1, 4
@@ -116,10 +160,9 @@ def write(folder, name, estimator, labels, options):
     place = f"{folder}/{name}"
     os.makedirs(place)
     onnx.save(model, f"{place}/model.onnx")
-    for number, rows in enumerate((1, 5, 100)):
+    for number, rows in enumerate(inputs):
         data = f"{place}/test_data_set_{number}"
         os.makedirs(data)
-        rows = table(2 + number, rows)
         [given] = session.get_inputs()
         open(f"{data}/input_0.pb", "wb").write(proto_of(rows, given.name).SerializeToString())
         for index, value in enumerate(session.run(None, {given.name: rows})):
@@ -135,6 +178,8 @@ def main(folder):
             for count, labels in ((2, two), (3, three)):
                 case = f"sklearn_{name}__classes{count}_{'maps' if zipped else 'arrays'}"
                 write(folder, case, estimator, labels, {id(estimator): {"zipmap": zipped}})
+    for name, (estimator, options) in VECTORIZERS.items():
+        write_texts(folder, f"sklearn_{name}__texts", estimator, options)
     for name, estimator in REGRESSORS.items():
         write(folder, f"sklearn_{name}__regressor", estimator, lambda x: x[:, 1] * 3 + np.sin(x[:, 2]), None)
 

@@ -305,6 +305,11 @@ fn numbers() -> Vec<Row> {
 fn newer() -> Vec<Row> {
     let heads = |heads: usize| x(&[1, heads, 2, 2]);
     let words = || T(vec!["a".repeat(2000)]);
+    let token = |token: &str| {
+        let attrs =
+            [("mark", 1.into()), ("mincharnum", 1.into()), ("pad_value", "#".into()), ("tokenexp", token.into())];
+        attrs.to_vec()
+    };
     vec![
         ("Attention", 1, vec![heads(2), heads(0), heads(0)], vec![]),
         ("Attention", 1, vec![heads(2), heads(3), heads(3)], vec![]),
@@ -316,6 +321,15 @@ fn newer() -> Vec<Row> {
         ("RegexFullMatch", 1, vec![words()], vec![("pattern", "(((a{99}){99}){99}){99}".into())]),
         ("RegexFullMatch", 1, vec![words()], vec![("pattern", "(".repeat(30_000).into())]),
         ("StringSplit", 2, vec![words()], vec![("delimiter", "a".into())]),
+        ("com.microsoft|Tokenizer", 1, vec![words()], token("(((a{99}){99}){99}){99}")),
+        ("com.microsoft|Tokenizer", 1, vec![words()], token("a|a.*b")),
+        ("com.microsoft|Tokenizer", 1, vec![words()], token(&"[".repeat(30_000))),
+        ("com.microsoft|UnfoldTensor", 1, vec![x(&[4])], vec![("size", HUGE.into())]),
+        ("com.microsoft|UnfoldTensor", 1, vec![x(&[4])], vec![("size", 0.into()), ("step", 0.into())]),
+        ("com.microsoft|NGramRepeatBlock", 1, vec![I(vec![MIN, MAX]), x(&[1, 4])], vec![("ngram_size", MAX.into())]),
+        ("com.microsoft|CropAndResize", 1, vec![heads(1), x(&[1, 4]), J(vec![0]), J(vec![i32::MAX; 2])], vec![]),
+        ("com.microsoft|CropAndResize", 1, vec![heads(1), x(&[1, 4]), J(vec![i32::MIN]), J(vec![1; 2])], vec![]),
+        ("com.microsoft|MurmurHash3", 1, vec![words()], vec![("seed", MIN.into())]),
         ("RotaryEmbedding", 1, vec![heads(2), heads(2), heads(2)], vec![]),
         ("RMSNormalization", 1, vec![heads(1), x(&[7])], vec![]),
         ("Upsample", 1, vec![heads(1), F(vec![1e30; 4])], vec![]),

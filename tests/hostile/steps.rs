@@ -132,5 +132,21 @@ pub(crate) fn cases() -> Vec<Case> {
         // Boxes without an area all stay.
         Case { name: "NonMaxSuppression of 60000 boxes".to_owned(), graph: graph.finish(), inputs }
     };
-    rows().iter().map(case).chain([matrix("Det"), matrix("Inverse"), suppression()]).collect()
+    let repeats = || {
+        let mut graph = GraphBuilder::new("g", 27);
+        let one = graph.input("x", DType::F32, [Dim::Fixed(1)]);
+        let mut wide = |count: i64| {
+            let shape = graph.constant(Tensor::from_slice([2], &[1, count]).unwrap());
+            graph.op("Expand", &[one, shape], &[])
+        };
+        let (tokens, scores) = (wide(2_000_000), wide(4));
+        let tokens = graph.op("Cast", &[tokens], &[("to", 7.into())]);
+        // Each n-gram is compared to its end.
+        let attrs = [("ngram_size", 1_000_000.into())];
+        let made = graph.op_of("com.microsoft", "NGramRepeatBlock", &[Some(tokens), Some(scores)], &attrs);
+        graph.output("y", made);
+        let inputs = vec![("x".to_owned(), Tensor::from_slice([1], &[0f32]).unwrap())];
+        Case { name: "NGramRepeatBlock of a million tokens".to_owned(), graph: graph.finish(), inputs }
+    };
+    rows().iter().map(case).chain([matrix("Det"), matrix("Inverse"), suppression(), repeats()]).collect()
 }

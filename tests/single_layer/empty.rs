@@ -562,6 +562,20 @@ fn what_is_expanded_when_a_model_is_read() {
         own("Rfft", "nm").of("n m 6").int("signal_ndim", 1),
         own("Irfft", "nm").of("n m 4 2").int("signal_ndim", 1),
         own("Inverse", "n").of("n 2 2"),
+        own("UnfoldTensor", "nm").of("n m 6").int("size", 2),
+        own("UnfoldTensor", "nm").of("n 6 m").int("dim", 1).int("size", 2),
+        own("MurmurHash3", "nm").typed(DType::I64, "n m"),
+        own("NGramRepeatBlock", "nt").typed(DType::I64, "n t").of("n 4").int("ngram_size", 2),
+        own("CropAndResize", "nhw")
+            .of("2 3 h w")
+            .of("n 4")
+            .typed(DType::I32, "n")
+            .tensor(Tensor::from_slice([2], &[2i32, 3]).unwrap()),
+        own("WordConvEmbedding", "n").typed(DType::I32, "n 6").weights(&[4, 1, 2, 3]).weights(&[4]).weights(&[5, 3]),
+        own("GridSample", "nij").of("n 3 h w").of("n i j 2"),
+        own("ScaledSiLU", "nm").of("n m"),
+        own("GatedAdd", "nm").of("n m").of("n m").of("n 1"),
+        own("GatedRMSNorm", "nm").of("n m 6").weights(&[3]).of("n m 6"),
     ]);
 }
 

@@ -1,7 +1,7 @@
 //! Dimensions of outputs of ONNX Runtime's own operators, and of classical models over tables.
 
 use super::error::{Open, ShapeError};
-use super::shapes::differ;
+use super::shapes::{differ, lengths};
 use super::size::{Size, Sizes};
 use super::view::{Dims, Outputs, View, axis_of};
 use crate::graph::ir::Attr;
@@ -43,6 +43,40 @@ pub(super) fn square(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     match &dims[..] {
         [.., rows, columns] if !differ(*rows, *columns) => Ok(dims),
         _ => Err(ShapeError::input(0, &dims, "no square matrices")),
+    }
+}
+
+/// Hashes are numbers without a sign, unless a node asks for one.
+pub(super) fn hash(view: &View<'_>, _: usize) -> Option<DType> {
+    Some(if view.int("positive") == 0 { DType::I32 } else { DType::U32 })
+}
+
+/// As many slices of `size` elements along an axis as there are in steps of `step`; their elements are a last axis.
+pub(super) fn unfold(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let mut dims = view.dims(0)?;
+    let at = axis_of(view.int("dim"), dims.len())?;
+    let (size, step) = (view.int("size"), view.int("step"));
+    if dims[at].known().is_some_and(|whole| whole < size) || size < 0 || step < 1 {
+        return Err(ShapeError::input(0, &dims, format!("no slices of {size} elements along axis {at}")));
+    }
+    let room = sizes.sub(dims[at], Size::Known(size));
+    let steps = sizes.div(room, Size::Known(step));
+    dims[at] = sizes.add(steps, Size::Known(1));
+    dims.push(Size::Known(size));
+    Ok(dims)
+}
+
+/// Boxes [boxes, 4] of images [batch, channels, height, width], each of the size that input 3 has.
+pub(super) fn crops(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let (images, boxes, size) = (view.dims(0)?, view.dims(1)?, lengths(view, 3)?);
+    match (&images[..], &boxes[..], &size[..]) {
+        (&[_, channels, _, _], &[count, corners], &[height, width]) if !differ(corners, Size::Known(4)) => {
+            Ok([count, channels, height, width].into_iter().collect())
+        }
+        _ => {
+            let [images, boxes, size] = [&images, &boxes, &size].map(|dims| ShapeError::extents(dims));
+            Err(ShapeError::Lists(format!("boxes of {boxes} in images of {images}, cropped to {size}")).into())
+        }
     }
 }
 

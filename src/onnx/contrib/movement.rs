@@ -1,4 +1,5 @@
-//! Operators that move elements, under ONNX Runtime's names: Trilu, GatherND, ExpandDims, Pad, Unique.
+//! Operators that ONNX has, too, under ONNX Runtime's names: Trilu, GatherND, ExpandDims, Pad, Unique, Range, GridSample,
+//! and SampleOp, which gives what it is given.
 
 use super::given::Given;
 use super::{Expanded, MICROSOFT, renamed};
@@ -10,6 +11,9 @@ pub(super) const OPERATORS: &[Expanded] = &[
     Expanded::microsoft("GatherND", [2, 2], &[], renamed),
     Expanded::microsoft("ExpandDims", [2, 2], &[], expand_dims),
     Expanded::microsoft("Pad", [2, 3], &["mode"], pad),
+    Expanded::microsoft("Range", [2, 3], &[], range),
+    Expanded::microsoft("GridSample", [2, 2], &["align_corners", "mode", "padding_mode"], renamed),
+    Expanded::microsoft("SampleOp", [1, 1], &[], same),
     Expanded { domain: MICROSOFT, name: "Unique", inputs: [1, 1], outputs: 3, attributes: &[], expand: unique },
 ];
 
@@ -19,6 +23,26 @@ fn expand_dims(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let one = draft.list(&[1], "axis/shape");
     let axes = draft.op("Reshape", &[&axis, &one], "axes", Vec::new());
     draft.node("", "Unsqueeze", &[given.required(0)?, &axes], given.result().to_owned(), Vec::new());
+    Ok(())
+}
+
+/// In steps of 1 where none is given. Bounds may be lists of one number.
+fn range(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let start = given.required(0)?;
+    let delta = match given.input(2) {
+        Some(delta) => delta.to_owned(),
+        None => draft.number(1.0, start, "delta"),
+    };
+    let none = draft.list(&[], "shape");
+    let bounds = [("start", start), ("limit", given.required(1)?), ("step", &delta)];
+    let bounds = bounds.map(|(name, bound)| draft.op("Reshape", &[bound, &none], name, Vec::new()));
+    let [start, limit, delta] = bounds.each_ref().map(String::as_str);
+    draft.node("", "Range", &[start, limit, delta], given.result().to_owned(), Vec::new());
+    Ok(())
+}
+
+fn same(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    draft.node("", "Identity", &[given.required(0)?], given.result().to_owned(), Vec::new());
     Ok(())
 }
 

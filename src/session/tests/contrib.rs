@@ -474,3 +474,103 @@ fn searches_are_refused_with_what_to_do_instead() {
         search.with("decoder_start_token_id", Attr::Int(1)).refuses("`kiln generate` and `Decoder` run its steps");
     }
 }
+
+fn list_of<T: crate::tensor::Element>(shape: &[usize], values: &[T]) -> Value {
+    Value::Given(Tensor::from_slice(shape.iter().copied(), values).expect("as many as the shape says"))
+}
+
+#[test]
+fn texts_are_cut_and_hashed() {
+    let texts = |values: &[&str]| {
+        let values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
+        Value::Given(Tensor::from_strings([values.len()], values).expect("a list"))
+    };
+    let tokenizer = |given: &[&str]| {
+        let model = Model::new(MICROSOFT, "Tokenizer", vec![texts(given)]).with("mark", Attr::Int(1));
+        model.with("mincharnum", Attr::Int(1)).with("pad_value", "#".into())
+    };
+    let made = tokenizer(&["a bc", "d"]).with("tokenexp", r"\w+".into()).run().expect("it runs");
+    assert_eq!(made[0].shape(), [2, 4]);
+    let expected = ["\u{2}", "a", "bc", "\u{3}", "\u{2}", "d", "\u{3}", "#"];
+    assert_eq!(made[0].as_strings().expect("texts"), expected);
+    tokenizer(&["a"]).refuses("neither separators nor tokenexp");
+    tokenizer(&["a"]).with("tokenexp", "(".into()).refuses("tokenexp \"(\": error: unclosed group");
+    Model::new(MICROSOFT, "Tokenizer", vec![texts(&["a"])]).with("tokenexp", "a".into()).refuses("mark");
+    let hashed = Model::new(MICROSOFT, "MurmurHash3", vec![texts(&["", "a"])]).run().expect("it runs");
+    assert_eq!(hashed[0].as_slice::<u32>().expect("hashes"), [0, 1_009_084_850]);
+}
+
+#[test]
+fn the_cheapest_way_through_costs_has_as_many_places_as_steps() {
+    let warping =
+        |shape: &[usize], costs: &[f32]| Model::new(MICROSOFT, "DynamicTimeWarping", vec![given(shape, costs)]);
+    let made = warping(&[1, 3, 2], &[1.0, 2.0, 3.0, 4.0, 0.0, 1.0]).run().expect("it runs");
+    assert_eq!((made[0].shape(), made[0].as_slice()), (&[2, 4][..], Ok(&[0, 1, 2, 2, 0, 0, 0, 1i32][..])));
+    assert_eq!(warping(&[0, 3], &[]).run().expect("it runs")[0].shape(), [2, 0]);
+    warping(&[2, 1, 1], &[0.0; 2]).refuses("costs of shape [2, 1, 1], where a matrix is needed");
+    warping(&[3], &[0.0; 3]).refuses("costs of shape [3]");
+}
+
+#[test]
+fn words_are_the_greatest_of_windows_over_their_characters() {
+    // The embedding of character k is [k, 1], the filter 0.1 k1 + 0.2 k2, its bias -0.5.
+    let table = || given(&[4, 2], &[0.0, 1.0, 1.0, 1.0, 2.0, 1.0, 3.0, 1.0]);
+    let words = |width: usize, characters: &[i32]| {
+        let sequence = list_of(&[characters.len() / width, width], characters);
+        let inputs = vec![sequence, given(&[1, 1, 2, 2], &[0.1, 0.0, 0.2, 0.0]), given(&[1], &[-0.5]), table()];
+        Model::new(MICROSOFT, "WordConvEmbedding", inputs)
+    };
+    // Of three characters, of one with what stands behind it, and of none.
+    words(3, &[1, 3, 2, 3, 0, 0, 0, 3, 3]).gives(&[0.2f32.tanh(), (-0.2f32).tanh(), 0.0]);
+    words(3, &[1, 2, 3]).with("conv_window_size", Attr::Int(2)).gives(&[0.3f32.tanh()]);
+    words(3, &[1, 2, 3]).with("conv_window_size", Attr::Int(3)).refuses("[0, 0, 3, 0]");
+    words(3, &[1, 2, 9]).refuses("9");
+    words(1, &[1]).refuses("window");
+}
+
+#[test]
+fn gates_scale_what_is_added_normalised_and_scaled() {
+    let silu = |z: f32| z / (1.0 + (-z).exp());
+    let scaled = Model::new(MICROSOFT, "ScaledSiLU", vec![given(&[2], &[1.0, -2.0])]);
+    scaled.with("alpha", Attr::Float(0.5)).gives(&[silu(0.5), silu(-1.0)]);
+    let scaled = Model::new(MICROSOFT, "ScaledSiLU", vec![given(&[2], &[1.0, -2.0]), given(&[], &[2.0])]);
+    scaled.with("alpha", Attr::Float(0.5)).gives(&[silu(2.0), silu(-4.0)]);
+    let added = |more: Vec<Value>| {
+        let mut inputs =
+            vec![given(&[2, 2], &[1.0, 2.0, 3.0, 4.0]), given(&[2, 2], &[1.0; 4]), given(&[2, 1], &[0.5, -1.0])];
+        inputs.extend(more);
+        Model::new(MICROSOFT, "GatedAdd", inputs)
+    };
+    added(vec![]).gives(&[1.5, 2.5, 2.0, 3.0]);
+    added(vec![given(&[1, 1], &[1.0])]).refuses("gate_weight");
+    // Two rows of two elements in one.
+    let norm = |activation: &str| {
+        let inputs = vec![
+            given(&[1, 4], &[3.0, 4.0, 0.0, 5.0]),
+            given(&[2], &[1.0, 2.0]),
+            given(&[1, 4], &[0.0, 1.0, 2.0, 3.0]),
+        ];
+        Model::new(MICROSOFT, "GatedRMSNorm", inputs)
+            .with("activation", activation.into())
+            .with("epsilon", Attr::Float(0.0))
+    };
+    let (sigmoid, root) = (|z: f32| 1.0 / (1.0 + (-z).exp()), 12.5f32.sqrt());
+    norm("silu").gives(&[0.0, 8.0 / root * silu(1.0), 0.0, 10.0 / root * silu(3.0)]);
+    norm("sigmoid").gives(&[1.5 / root, 8.0 / root * sigmoid(1.0), 0.0, 10.0 / root * sigmoid(3.0)]);
+    norm("tanh").refuses("\"activation\" = \"tanh\"");
+}
+
+#[test]
+fn operators_that_onnx_has_too() {
+    let range = |bounds: &[i32]| {
+        let bounds = bounds.iter().map(|&bound| list_of(&[1], &[bound])).collect();
+        Model::new(MICROSOFT, "Range", bounds).run().map(|made| made[0].to_i64_vec().expect("numbers"))
+    };
+    assert_eq!(range(&[1, 4]), Ok(vec![1, 2, 3]));
+    assert_eq!(range(&[6, 0, -4]), Ok(vec![6, 2]));
+    assert!(range(&[6, 0, 0]).is_err());
+    let image = || vec![given(&[1, 1, 1, 2], &[1.0, 3.0]), given(&[1, 1, 1, 2], &[0.0, 0.0])];
+    Model::new(MICROSOFT, "GridSample", image()).gives(&[2.0]);
+    Model::new(MICROSOFT, "GridSample", image()).with("mode", "round".into()).refuses("mode = round");
+    Model::new(MICROSOFT, "SampleOp", vec![given(&[2], &[1.0, 3.0])]).gives(&[1.0, 3.0]);
+}

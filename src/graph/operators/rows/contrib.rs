@@ -176,6 +176,78 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::All(contrib::group_query),
         ..Operator::keyed(Uncounted, "kiln", "GroupQueryAttention", &[1], between(7, 18), GROUP_QUERY)
     },
+    Operator {
+        types: Types::Is(DType::String),
+        ..Operator::plain(
+            work::TEXTS,
+            Uncounted,
+            "com.microsoft",
+            "Tokenizer",
+            &[1],
+            exactly(1),
+            &[
+                required("mark"),
+                required("mincharnum"),
+                required("pad_value"),
+                optional("separators"),
+                optional("tokenexp"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::Is(DType::I32),
+        ..Operator::plain(work::SERIAL, Uncounted, "com.microsoft", "DynamicTimeWarping", &[1], exactly(1), &[])
+    },
+    Operator {
+        types: Types::Input(1),
+        shapes: Shapes::Input(1),
+        ..Operator::plain(
+            work::SCATTERED,
+            Uncounted,
+            "com.microsoft",
+            "NGramRepeatBlock",
+            &[1],
+            exactly(2),
+            &[required("ngram_size")],
+        )
+    },
+    Operator {
+        types: Types::By(contrib::hash),
+        shapes: Shapes::Input(0),
+        ..Operator::plain(
+            work::TEXTS,
+            PerElement,
+            "com.microsoft",
+            "MurmurHash3",
+            &[1],
+            exactly(1),
+            &[int("positive", 1), int("seed", 0)],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(contrib::unfold),
+        ..Operator::moves(
+            "com.microsoft",
+            "UnfoldTensor",
+            &[1],
+            exactly(1),
+            &[int("dim", -1), required("size"), int("step", 1)],
+        )
+    },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(contrib::crops),
+        ..Operator::plain(
+            work::SCATTERED,
+            PerElement,
+            "com.microsoft",
+            "CropAndResize",
+            &[1],
+            exactly(4),
+            &[number("extrapolation_value", 0.0), text("mode", "bilinear")],
+        )
+    },
 ];
 
 /// Attributes of GroupQueryAttention.

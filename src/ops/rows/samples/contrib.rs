@@ -21,6 +21,27 @@ pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
             let attrs = vec![("num_heads", Attr::Int(heads as i64))];
             Sample::new(vec![floats(&shape), ids, angles(), angles()], attrs).of_version(1)
         }
+        "NGramRepeatBlock" => {
+            let inputs = vec![given(DType::I64, &[rows, steps]), floats(&[rows, 1 + size])];
+            Sample::new(inputs, vec![("ngram_size", Attr::Int(size as i64))]).of_version(1)
+        }
+        "MurmurHash3" => {
+            let attrs = vec![("positive", Attr::Int(i64::from(r.flag())))];
+            Sample::new(vec![given(r.pick(&[DType::I32, DType::F64]), &[rows, steps])], attrs).of_version(1)
+        }
+        "UnfoldTensor" => {
+            let axis = r.below(3);
+            let attrs = [("dim", axis as i64), ("size", 1 + r.below(2) as i64), ("step", 1 + r.below(2) as i64)];
+            let attrs = attrs.into_iter().map(|(name, value)| (name, Attr::Int(value))).collect();
+            let mut shape = [rows, steps, size];
+            shape[axis] += 2;
+            Sample::new(vec![floats(&shape)], attrs).of_version(1)
+        }
+        "CropAndResize" => {
+            let crop = Value::Known(Tensor::from_vec([2], vec![size as i32, 1 + r.below(3) as i32]).ok()?);
+            let boxes = vec![floats(&[rows, 2, 3, steps]), floats(&[size, 4]), given(DType::I32, &[size]), crop];
+            Sample::new(boxes, vec![]).of_version(1)
+        }
         "Inverse" => {
             let own = (0..rows * size * size).map(|at| f32::from(at % (size * size) % (size + 1) == 0));
             let stack = Tensor::from_vec([rows, size, size], own.collect::<Vec<f32>>()).ok()?;
