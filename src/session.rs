@@ -414,8 +414,8 @@ impl Session {
         self.run_with(inputs, &RunOptions::default())
     }
 
-    /// Runs one request that may be ended early: then it fails with a [`RunError`] that names the node and whose
-    /// [`stopped`](RunError::stopped) is the reason. Later requests are not affected.
+    /// Runs one request that may be ended early: then it fails with a [`RunError`](crate::RunError) that names the node
+    /// and whose [`stopped`](crate::RunError::stopped) is the reason. Later requests are not affected.
     pub fn run_with(
         &self,
         inputs: &[(&str, Tensor)],

@@ -78,7 +78,7 @@ impl Facts {
         let size = |dim: &Dim| match dim {
             Dim::Fixed(size) => i64::try_from(*size).map_or_else(|_| self.sizes.fresh(), Size::Known),
             Dim::Named(name) => self.sizes.named(name),
-            Dim::Any => self.sizes.fresh(),
+            Dim::Any => self.sizes.unnamed(),
         };
         dims.iter().map(size).collect()
     }

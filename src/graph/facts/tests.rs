@@ -58,6 +58,27 @@ fn as_many_from_the_front_as_another_size_broadcast_to_that() {
 }
 
 #[test]
+fn sizes_that_exporters_hold_against_minus_one_are_followed() {
+    let mut build = GraphBuilder::new("types", 17);
+    let ids = build.input("ids", DType::I64, ["n".into(), Dim::Any]);
+    let table = build.input("table", DType::F32, [2.into(), 8.into()]);
+    let [zero, none, ones] = [(1, 0), (2, -1), (2, 1)].map(|(count, value)| build.constant(ints(&vec![value; count])));
+    let shape = build.op("Shape", &[ids], &[]);
+    let is_open = build.op("Equal", &[shape, none], &[]);
+    let target = build.op("Where", &[is_open, ones, shape], &[]);
+    let types = build.op("Expand", &[zero, target], &[]);
+    let rows = build.op("Gather", &[table, types], &[]);
+    let less = build.op("Sub", &[shape, ones], &[]);
+    let may_be = build.op("Equal", &[less, none], &[]);
+    build.output("y", rows);
+    build.output("z", may_be);
+    let facts = Facts::of(&build.finish(), true);
+    let ids = facts.dims(ids).unwrap();
+    assert_eq!(facts.dims(rows).unwrap(), [ids[0], ids[1], known(8)]);
+    assert_eq!(facts.get(may_be).elements, None, "a length of 0 would be");
+}
+
+#[test]
 fn what_overflows_is_not_known() {
     let mut sizes = Sizes::default();
     for size in [

@@ -88,6 +88,36 @@ pub(super) fn div(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     pairs(view, |(a, b)| sizes.div(a, b))
 }
 
+/// Truths as 0 and 1, where all are known.
+pub(super) fn equal(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
+    let mut is_open = false;
+    let truths = pairs(view, |(a, b)| match sizes.equal(a, b) {
+        Some(holds) => Size::Known(i64::from(holds)),
+        None => {
+            is_open = true;
+            Size::Known(0)
+        }
+    })?;
+    if is_open { Err(Open::Unknown) } else { Ok(truths) }
+}
+
+/// The elements that a known condition chooses.
+pub(super) fn select(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let lists = [view.elements(0)?, view.elements(1)?, view.elements(2)?];
+    let count = lists.iter().map(|list| list.len()).find(|&count| count != 1).unwrap_or(1);
+    if lists.iter().any(|list| list.len() != 1 && list.len() != count) {
+        return Err(Open::Unknown);
+    }
+    let [holds, then, other] = &lists;
+    let at = |list: &Dims, place: usize| list[place % list.len()];
+    let choose = |place: usize| match at(holds, place).known() {
+        Some(0) => Ok(at(other, place)),
+        Some(_) => Ok(at(then, place)),
+        None => Err(Open::Unknown),
+    };
+    (0..count).map(choose).collect()
+}
+
 pub(super) fn constant_of_shape(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (count, Some(Attr::Tensor(value))) = (view.known(0)?, view.node.attrs.get("value")) else {
         return Err(Open::Unknown);

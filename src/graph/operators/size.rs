@@ -38,6 +38,8 @@ impl Size {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Origin {
     Named(String),
+    /// A dimension that has no name, by a number of its own.
+    Unnamed(u32),
     Sum(Size, Size),
     Difference(Size, Size),
     Product(Size, Size),
@@ -69,6 +71,45 @@ impl Sizes {
     /// The size that the model calls by that name.
     pub(crate) fn named(&mut self, name: &str) -> Size {
         self.symbol(Origin::Named(name.to_owned()))
+    }
+
+    /// The size of a dimension that the model does not name.
+    pub(crate) fn unnamed(&mut self) -> Size {
+        self.symbol(Origin::Unnamed(self.origins.len() as u32))
+    }
+
+    /// Whether a number is certainly not negative: a dimension, or what is added and multiplied of them.
+    fn is_natural(&self, size: Size) -> bool {
+        // Computations nest as deep as a graph is long; a few levels are what models have.
+        const MOST: usize = 16;
+        let mut open = vec![size];
+        for _ in 0..MOST {
+            let (id, plus) = match open.pop() {
+                None => return true,
+                Some(Size::Known(value)) if value >= 0 => continue,
+                Some(Size::Known(_)) => return false,
+                Some(Size::Symbol { id, plus }) => (id, plus),
+            };
+            match self.origins.get(id as usize) {
+                _ if plus < 0 => return false,
+                Some(Some(Origin::Named(_) | Origin::Unnamed(_))) => {}
+                Some(&Some(Origin::Sum(a, b) | Origin::Product(a, b) | Origin::Broadcast(a, b))) => open.extend([a, b]),
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Whether two numbers are equal, where that is certain.
+    pub(crate) fn equal(&self, a: Size, b: Size) -> Option<bool> {
+        match (a, b) {
+            _ if a == b => Some(true),
+            (Size::Known(_), Size::Known(_)) => Some(false),
+            (Size::Known(known), other) | (other, Size::Known(known)) if known < 0 && self.is_natural(other) => {
+                Some(false)
+            }
+            _ => None,
+        }
     }
 
     fn symbol(&mut self, origin: Origin) -> Size {
@@ -224,6 +265,7 @@ impl Sizes {
             |a: &Size, b: &Size| Some((self.value_within(*a, named, left)?, self.value_within(*b, named, left)?));
         let value = match self.origins.get(id as usize)?.as_ref()? {
             Origin::Named(name) => named(name)?,
+            Origin::Unnamed(_) => return None,
             Origin::Sum(a, b) => both(a, b).and_then(|(a, b)| a.checked_add(b))?,
             Origin::Difference(a, b) => both(a, b).and_then(|(a, b)| a.checked_sub(b))?,
             Origin::Product(a, b) => both(a, b).and_then(|(a, b)| a.checked_mul(b))?,

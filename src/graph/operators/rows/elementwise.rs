@@ -330,15 +330,18 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
         Operands::Alike,
         Broadcast::ToFirst,
     )),
-    predicate(row(
-        "Equal",
-        &[1, 7, 11, 13, 19],
-        exactly(2),
-        &[],
-        Takes::Comparable,
-        |g| g.equality(BinaryOp::Equal),
-        Wide::Binary(Binary::Equal),
-    )),
+    followed(
+        predicate(row(
+            "Equal",
+            &[1, 7, 11, 13, 19],
+            exactly(2),
+            &[],
+            Takes::Comparable,
+            |g| g.equality(BinaryOp::Equal),
+            Wide::Binary(Binary::Equal),
+        )),
+        elements::equal,
+    ),
     comparison("Less", &[1, 7, 9, 13], |g| g.comparison(BinaryOp::Less), Binary::Less),
     comparison("LessOrEqual", &[12, 16], |g| g.comparison(BinaryOp::LessOrEqual), Binary::LessOrEqual),
     comparison("Greater", &[1, 7, 9, 13], |g| g.comparison(BinaryOp::Greater), Binary::Greater),
@@ -378,6 +381,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(1),
         folds: Folds::Unsized,
+        elements: Some(elements::select),
         ..with(
             row("Where", &[9, 16], exactly(3), &[], Takes::Any, |g| g.select(), Wide::Where),
             Operands::Condition,
