@@ -26,7 +26,7 @@ const SENTENCES: [usize; 32] = [
 
 type Request<'n> = Vec<(&'n str, Tensor)>;
 
-/// A request of so many words.
+/// A request of `length` words.
 fn request(names: &[String], length: usize, seed: usize) -> Result<Request<'_>, Box<dyn Error>> {
     let word = |name: &str, at: usize| match () {
         () if name.contains("mask") => 1,

@@ -190,7 +190,7 @@ pub struct MatMulWeights {
 }
 
 impl MatMulWeights {
-    /// Whether a product of so many rows adds in an order that other rows beside them do not change.
+    /// Whether a product of `rows` rows adds in an order that does not depend on their number.
     #[must_use]
     pub fn adds_in_order(&self, isa: Isa, rows: usize) -> bool {
         let &MatMulWeights { k, n, count, vectors, elements, .. } = self;

@@ -136,7 +136,7 @@ pub trait Node: Send + Sync {
         false
     }
 
-    /// Whether a product of so many rows by constant weights adds in an order that other rows beside them do not change.
+    /// Whether a product of `rows` rows by constant weights adds in an order that does not depend on their number.
     fn adds_in_order(&self, isa: Isa, rows: usize) -> bool {
         let _ = (isa, rows);
         false

@@ -49,6 +49,9 @@ pub(crate) struct Stages {
     pub(crate) products: Vec<Vec<usize>>,
 }
 
+/// Most inputs of a graph that are looked at for rows, and most rows that are told apart.
+const MOST_ROWS: usize = 64;
+
 /// Passes over a graph after which no part of it is joined: each takes parts without products out of those that remain.
 const PASSES: usize = 8;
 
@@ -114,12 +117,16 @@ impl Found {
     fn rows_of(&mut self, look: &Look<'_>, node: &NodeDesc, axes: usize) -> Option<usize> {
         let leading = look.facts.dims(node.output(0)?)?.get(..axes)?;
         let has = |&input: &ValueId| look.facts.dims(input).is_some_and(|dims| dims.get(..axes) == Some(leading));
-        let input = look.graph.inputs.iter().position(has)?;
+        let input = look.graph.inputs.iter().take(MOST_ROWS).position(has)?;
         let rows = Rows { input, axes };
-        Some(self.rows.iter().position(|known| *known == rows).unwrap_or_else(|| {
-            self.rows.push(rows);
-            self.rows.len() - 1
-        }))
+        if let Some(known) = self.rows.iter().position(|known| *known == rows) {
+            return Some(known);
+        }
+        if self.rows.len() == MOST_ROWS {
+            return None;
+        }
+        self.rows.push(rows);
+        Some(self.rows.len() - 1)
     }
 
     /// The products of these rows.

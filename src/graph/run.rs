@@ -176,7 +176,7 @@ impl RunState {
         within.sum::<usize>() + self.leases.iter_mut().map(Lease::bytes).sum::<usize>()
     }
 
-    /// The states of so many parts.
+    /// The states of `count` parts.
     pub(crate) fn parts(&mut self, count: usize) -> &mut [RunState] {
         self.parts.resize_with(count, RunState::default);
         &mut self.parts

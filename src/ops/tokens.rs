@@ -80,7 +80,7 @@ fn behind(text: &str, place: usize) -> usize {
 }
 
 impl Tokenizer {
-    /// Whether a token of so many characters stays.
+    /// Whether a token of that number of characters stays.
     fn is_long(&self, token: &str) -> bool {
         token.chars().take(self.least).count() == self.least
     }

@@ -11,6 +11,7 @@
 //! or always under [`Numerics::Invariant`]. A group in which anything fails falls apart, and each of its requests runs
 //! alone.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::cpu::{Elements, Numerics};
@@ -29,6 +30,9 @@ use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// Rows of a group are a multiple of this.
 const ROUND: usize = 8;
+
+/// How many times as many nodes as the graph all stages together may have: each stage copies the nodes of what it folds.
+const MOST_COPIES: usize = 8;
 
 /// More rows than these are not joined.
 const MOST: usize = 256;
@@ -119,7 +123,7 @@ impl Joined {
         let idle = session.kept.join(limit);
         let ordered = |products: &Vec<usize>| (0..=MOST).map(|rows| is_ordered(products, rows)).collect();
         let ordered = stages.products.iter().map(ordered).collect();
-        Some(Cutter { executable, graph: &graph, folded: &folded }.cut(stages, ordered, idle))
+        Cutter { executable, graph: &graph, folded: &folded }.cut(stages, ordered, idle)
     }
 
     /// How many nodes run over rows, in how many stages.
@@ -129,7 +133,7 @@ impl Joined {
         JoinReport { nodes, stages: over_rows.count(), ..JoinReport::default() }
     }
 
-    /// Up to how many rows, those of which a request may have to be joined.
+    /// The numbers of rows, `most` at the most, that a request may have to be joined.
     pub(super) fn counts(&self, most: usize) -> Vec<usize> {
         (1..=most).filter(|&count| self.is_ordered(self.most, count)).collect()
     }
@@ -143,7 +147,7 @@ impl Joined {
         can_join.then(|| counts[self.most])
     }
 
-    /// Whether products of so many of these rows add in the order of any other number.
+    /// Whether products of `count` of these rows add in an order that does not depend on their number.
     fn is_ordered(&self, rows: usize, count: usize) -> bool {
         self.ordered[rows].get(count) == Some(&true)
     }
@@ -163,10 +167,12 @@ struct Cutter<'a> {
 }
 
 impl Cutter<'_> {
-    fn cut(&self, stages: Stages, ordered: Vec<Vec<bool>>, idle: Arc<Mutex<Idle>>) -> Joined {
+    fn cut(&self, stages: Stages, ordered: Vec<Vec<bool>>, idle: Arc<Mutex<Idle>>) -> Option<Joined> {
         let Stages { stages, rows, most, .. } = stages;
         let producers = self.graph.producers();
-        let nodes: Vec<Vec<usize>> = stages.iter().map(|stage| self.with_folded(&stage.nodes, &producers)).collect();
+        let mut left = MOST_COPIES * self.graph.nodes.len();
+        let nodes: Vec<Vec<usize>> =
+            stages.iter().map(|stage| self.with_folded(&stage.nodes, &producers, &mut left)).collect::<Option<_>>()?;
         // The last stage that reads each value; outputs are read after all of them.
         let mut last = vec![None; self.graph.values.len()];
         for (stage, nodes) in nodes.iter().enumerate() {
@@ -191,21 +197,22 @@ impl Cutter<'_> {
             ready.push(Stage { executable, rows: stage.rows, inputs, outputs, dead });
         }
         let outputs = self.graph.outputs.iter().map(&mut slot).collect();
-        Joined { stages: ready, rows, most, ordered, slots: numbers.len(), inputs, outputs, idle }
+        Some(Joined { stages: ready, rows, most, ordered, slots: numbers.len(), inputs, outputs, idle })
     }
 
-    /// These nodes and those that make the folded values which they read, in the graph's order.
-    fn with_folded(&self, nodes: &[usize], producers: &[Option<usize>]) -> Vec<usize> {
-        let mut is_in = vec![false; self.graph.nodes.len()];
+    /// These nodes and those that make the folded values which they read, in the graph's order; `None` where more than
+    /// `left` would be.
+    fn with_folded(&self, nodes: &[usize], producers: &[Option<usize>], left: &mut usize) -> Option<Vec<usize>> {
+        let mut found = BTreeSet::new();
         let mut open = nodes.to_vec();
         while let Some(node) = open.pop() {
-            if std::mem::replace(&mut is_in[node], true) {
-                continue;
+            if found.insert(node) {
+                *left = left.checked_sub(1)?;
+                let read = self.graph.nodes[node].inputs.iter().flatten().filter(|&&value| (self.folded)(value));
+                open.extend(read.filter_map(|value| producers[value.index()]));
             }
-            let read = self.graph.nodes[node].inputs.iter().flatten().filter(|&&value| (self.folded)(value));
-            open.extend(read.filter_map(|value| producers[value.index()]));
         }
-        (0..is_in.len()).filter(|&node| is_in[node]).collect()
+        Some(found.into_iter().collect())
     }
 }
 
@@ -267,7 +274,7 @@ impl Group<'_> {
         let layouts = joined.rows.iter().map(layout).collect::<Option<Vec<Layout>>>();
         let layouts = layouts.ok_or_else(|| apart("an input has no rows"))?;
         if layouts.iter().enumerate().any(|(rows, layout)| !joined.is_ordered(rows, layout.total)) {
-            return Err(apart("products of so many rows add in another order"));
+            return Err(apart("products of the rows of the group add in another order"));
         }
         let mut values: Vec<Held> = (0..joined.slots).map(|_| Held::Nothing).collect();
         let mut each: Vec<_> = requests.into_iter().map(Vec::into_iter).collect();

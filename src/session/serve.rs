@@ -1,4 +1,4 @@
-//! Serving one request, whatever its outputs are made in and whoever observes it: the executable that serves it, the
+//! Serving one request, with any destinations of its outputs and any observer: the executable that serves it, the
 //! state that it runs in, what ends it, and what is noted when it has ended.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

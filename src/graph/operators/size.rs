@@ -208,8 +208,8 @@ impl Sizes {
         }
     }
 
-    /// Whether `size` is a slice from the front of one or more elements, as many as `whole` if there are so many. Then
-    /// they broadcast to `whole`, or not at all.
+    /// Whether `size` is the length of a slice of one or more elements that ends at `whole`, or earlier if there are
+    /// fewer. Then they broadcast to `whole`, or not at all.
     fn is_front_of(&self, size: Size, whole: Size) -> bool {
         matches!(self.origin(size), Some(&Origin::Other("front", end, Size::Known(1..))) if end == whole)
     }

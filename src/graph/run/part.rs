@@ -22,7 +22,7 @@ impl Executable {
         self.folded[value.index()]
     }
 
-    /// Whether a product of so many rows adds in an order that other rows beside them do not change.
+    /// Whether a product of `rows` rows adds in an order that does not depend on their number.
     pub(crate) fn adds_in_order(&self, product: usize, isa: Isa, rows: usize) -> bool {
         matches!(&self.steps[product].work, Work::Node(node) if node.adds_in_order(isa, rows))
     }

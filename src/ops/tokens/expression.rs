@@ -1,4 +1,4 @@
-//! Expressions in RE2's syntax, of which the longest match at the first place counts.
+//! Expressions in RE2's syntax. The longest match at the first place counts.
 //!
 //! The `regex` crate reads nearly the same syntax. What it reads otherwise is written anew: classes such as `\w` and
 //! the border `\b` are those of ASCII, `\Q..\E` quotes, and what the crate alone gives a meaning (a class within a

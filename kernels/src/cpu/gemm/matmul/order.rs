@@ -17,8 +17,8 @@ impl MatmulShape {
     }
 
     /// Whether each element of a product by packed `f32` or `f16` is one sum, to which its products are added from first
-    /// to last. Then a row has the same bits in every product of which that is true, whatever its number of rows: in
-    /// tiles of few rows an element has several sums. `false` where it is not known.
+    /// to last. A row has the same bits in all products that add in order, whatever their numbers of rows: in tiles of
+    /// few rows an element has several sums. `false` where it is not known.
     #[must_use]
     pub fn adds_in_order(&self, isa: Isa) -> bool {
         let Right::Packed { vectors, elements } = self.right else { return false };
