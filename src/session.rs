@@ -414,8 +414,8 @@ impl Session {
         self.run_with(inputs, &RunOptions::default())
     }
 
-    /// Runs one request that may be ended early: then it fails with a [`RunError`](crate::RunError) that names the node
-    /// and whose [`stopped`](crate::RunError::stopped) is the reason. Later requests are not affected.
+    /// Runs one request that may be ended early: then it fails with a [`RunError`](crate::graph::RunError) that names the node
+    /// and whose [`stopped`](crate::graph::RunError::stopped) is the reason. Later requests are not affected.
     pub fn run_with(
         &self,
         inputs: &[(&str, Tensor)],
