@@ -3,10 +3,10 @@
 //! Loading reads the model, rewrites its graph ([`crate::graph::passes`]) and makes the nodes; that is [`compile`].
 //! Then executors for the shapes of the model's earlier requests are rebuilt from records, so that the first request of
 //! a known shape builds nothing: [`rehearsal`]. [`options`] are a caller's settings; [`records`] imports and exports
-//! records; [`profile`], [`trace`] and [`verbose`] observe runs; [`taps`] makes any value an output, and `outputs` makes
-//! outputs in memory of the caller's. [`serve`] runs one request, [`many`] many at a time, whose rows are [`joined`]
-//! where that is worth it. [`overrides`] serves requests that replace defaults of the model. [`decoder`] runs
-//! language models a step at a time.
+//! records; [`profile`], [`trace`] and [`verbose`] observe runs; [`taps`] makes any value an output, and `outputs`
+//! makes outputs in memory of the caller's. [`serve`] runs one request, [`many`] many at a time, whose rows are
+//! [`joined`] where that is worth it. [`overrides`] serves requests that replace defaults of the model. [`decoder`]
+//! runs language models a step at a time.
 
 pub mod batch;
 mod ceiling;
@@ -414,8 +414,8 @@ impl Session {
         self.run_with(inputs, &RunOptions::default())
     }
 
-    /// Runs one request that may be ended early: then it fails with a [`RunError`](crate::graph::RunError) that names the node
-    /// and whose [`stopped`](crate::graph::RunError::stopped) is the reason. Later requests are not affected.
+    /// Runs one request that may be ended early: then it fails with a [`RunError`](crate::graph::RunError) that names
+    /// the node and whose [`stopped`](crate::graph::RunError::stopped) is the reason. Later requests are not affected.
     pub fn run_with(
         &self,
         inputs: &[(&str, Tensor)],
