@@ -48,6 +48,8 @@ pub struct JoinReport {
     /// Numbers of rows of the requests that are joined, in ascending order: those whose products add in the order of the
     /// products of many rows.
     pub rows: Vec<usize>,
+    /// Most rows of requests that run together.
+    pub group: usize,
 }
 
 /// The graph of a session in stages.
@@ -138,9 +140,10 @@ impl Joined {
         (1..=most).filter(|&count| self.is_ordered(self.most, count)).collect()
     }
 
-    /// The number of rows of a request whose inputs these are; `None` if it cannot be joined with others.
-    pub(super) fn rows_of(&self, inputs: &[Option<Value>]) -> Option<usize> {
-        let leading = self.rows.iter().map(|rows| leading(inputs, *rows)).collect::<Option<Vec<Shape>>>()?;
+    /// The number of rows of a request whose inputs have these shapes; `None` if it cannot be joined with others.
+    /// `shape` is that of the input at a place.
+    pub(super) fn rows_of<'a>(&self, shape: &dyn Fn(usize) -> Option<&'a [usize]>) -> Option<usize> {
+        let leading = self.rows.iter().map(|rows| leading(shape(rows.input), *rows)).collect::<Option<Vec<Shape>>>()?;
         let counts = leading.iter().map(|sizes| sizes.iter().try_fold(1usize, |rows, &size| rows.checked_mul(size)));
         let counts = counts.collect::<Option<Vec<usize>>>()?;
         let can_join = (0..counts.len()).all(|rows| counts[rows] > 0 && self.is_ordered(rows, counts[rows]));
@@ -153,10 +156,14 @@ impl Joined {
     }
 }
 
-/// The sizes of the axes that are rows, in one request.
-fn leading(inputs: &[Option<Value>], rows: Rows) -> Option<Shape> {
-    let shape = inputs.get(rows.input)?.as_ref()?.as_tensor()?.shape();
-    Some(shape.get(..rows.axes)?.iter().copied().collect())
+/// The shape of the input at a place.
+pub(super) fn shape(inputs: &[Option<Value>], place: usize) -> Option<&[usize]> {
+    Some(inputs.get(place)?.as_ref()?.as_tensor()?.shape())
+}
+
+/// The sizes of the axes that are rows, of the shape of the input that says so.
+fn leading(shape: Option<&[usize]>, rows: Rows) -> Option<Shape> {
+    Some(shape?.get(..rows.axes)?.iter().copied().collect())
 }
 
 /// Makes stages ready to run.
@@ -262,7 +269,8 @@ fn failed(error: impl Into<NodeError>) -> RunError {
 impl Group<'_> {
     fn of(joined: &Joined, requests: Vec<Vec<Option<Value>>>) -> Result<Group<'_>, RunError> {
         let layout = |rows: &Rows| -> Option<Layout> {
-            let leading = requests.iter().map(|inputs| leading(inputs, *rows)).collect::<Option<Vec<Shape>>>()?;
+            let leading = requests.iter().map(|inputs| leading(shape(inputs, rows.input), *rows));
+            let leading = leading.collect::<Option<Vec<Shape>>>()?;
             let mut total = 0usize;
             let mut first = Vec::with_capacity(leading.len());
             for sizes in &leading {

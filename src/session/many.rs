@@ -11,7 +11,7 @@
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};
 
-use super::joined::{JoinReport, Joined};
+use super::joined::{JoinReport, Joined, shape};
 use super::{Join, Observer, Port, RunOptions, Session, SessionError, Terms, Watch, Width};
 use crate::graph::{Stop, Value};
 use crate::tensor::Tensor;
@@ -98,7 +98,43 @@ impl Session {
     /// its bits could depend on other rows.
     #[must_use]
     pub fn join_report(&self) -> Option<JoinReport> {
-        self.joined().map(|joined| JoinReport { rows: joined.counts(SHORT), ..joined.report() })
+        self.joined().map(|joined| JoinReport { rows: joined.counts(SHORT), group: GROUP, ..joined.report() })
+    }
+
+    /// How many rows a request has whose inputs have these shapes, by their names, where it may run
+    /// [together](Session::run_together) with others; `None` where it may not, or is too long to gain by it. Programs
+    /// that have a queue of requests group them by it, with at most [`JoinReport::group`] rows.
+    #[must_use]
+    pub fn rows_to_join(&self, shapes: &[(&str, &[usize])]) -> Option<usize> {
+        let joined = self.joinable()?;
+        let place = |name: &str| self.inputs.iter().position(|port| port.name == name);
+        let joins = |name: &str| place(name).is_some_and(|place| !self.inputs[place].has_default);
+        if !shapes.iter().all(|(name, _)| joins(name)) {
+            return None;
+        }
+        let of =
+            |place: usize| shapes.iter().find(|(name, _)| *name == self.inputs[place].name).map(|(_, shape)| *shape);
+        joined.rows_of(&of).filter(|&rows| rows <= SHORT)
+    }
+
+    /// Runs requests as one group and gives the outputs of each, with the bits that it has alone. The time limit and the
+    /// cancel of `options` are those of the group. `None` where the requests cannot be [joined](Session::rows_to_join),
+    /// or where anything fails: each request then has to run alone, and the one at fault says why.
+    #[must_use = "without outputs each request runs alone"]
+    pub fn run_together(
+        &self,
+        requests: &[Vec<(&str, Value)>],
+        options: &RunOptions,
+    ) -> Option<Vec<Vec<(String, Value)>>> {
+        let joined = self.joinable().filter(|_| requests.len() > 1 && options.join == Join::Auto)?;
+        let has_rows = |inputs: &Vec<(&str, Value)>| {
+            self.bind(inputs).is_ok_and(|bound| joined.rows_of(&|place| shape(&bound, place)).is_some())
+        };
+        if !requests.iter().all(has_rows) {
+            return None;
+        }
+        let answers = self.run_group(joined, requests.iter().map(Vec::as_slice), &self.terms(options), Some)?;
+        answers.into_iter().collect::<Result<Vec<_>, _>>().ok()
     }
 
     /// Runs each request by `alone`, or several of them as a group, whose outputs `of` gives their type.
@@ -116,7 +152,10 @@ impl Session {
         let jobs = match joined {
             None => singles(requests.len()),
             Some(joined) => {
-                let rows = requests.iter().map(|inputs| joined.rows_of(&self.bind(inputs).ok()?));
+                let rows = requests.iter().map(|inputs| {
+                    let bound = self.bind(inputs).ok()?;
+                    joined.rows_of(&|place| shape(&bound, place))
+                });
                 let threads = if options.width == Width::Narrow { 1 } else { self.threads.threads() };
                 jobs(&rows.collect::<Vec<_>>(), threads)
             }
@@ -129,16 +168,17 @@ impl Session {
         })
     }
 
-    /// The stages of the graph over rows, where requests like these may be joined. An observer sees each request's own
-    /// nodes, a time limit of the session's is that of each request, and records that are taken as complete have no
-    /// executors for the rows of a group: then they may not.
+    /// The stages of the graph over rows, where requests like these may be joined. A time limit of the session's is that
+    /// of each request: then they may not.
     fn joins(&self, requests: usize, options: &RunOptions) -> Option<&Joined> {
-        let may = options.join == Join::Auto
-            && requests > 1
-            && !self.is_watched()
-            && self.time_limit.is_none()
-            && self.build.records.may_choose();
-        if may { self.joined() } else { None }
+        let may = options.join == Join::Auto && requests > 1 && self.time_limit.is_none();
+        if may { self.joinable() } else { None }
+    }
+
+    /// The stages of the graph over rows, where this session may join requests. An observer sees each request's own
+    /// nodes, and records that are taken as complete have no executors for the rows of a group: then it may not.
+    fn joinable(&self) -> Option<&Joined> {
+        if self.is_watched() || !self.build.records.may_choose() { None } else { self.joined() }
     }
 
     /// The answers of a group; `None` where it falls apart.

@@ -8,7 +8,7 @@ struct Message(Vec<u8>);
 
 impl Message {
     fn varint(mut self, field: u8, value: u64) -> Message {
-        self.0.push(field << 3);
+        push_varint(&mut self.0, u64::from(field) << 3);
         push_varint(&mut self.0, value);
         self
     }
@@ -65,6 +65,13 @@ fn node(op: &str, inputs: &[&str], output: &str) -> Vec<u8> {
     let message = Message::default().each(inputs, |message, input| message.bytes(1, input.as_bytes()));
     let name = format!("node_{output}");
     message.bytes(2, output.as_bytes()).bytes(3, name.as_bytes()).bytes(4, op.as_bytes()).0
+}
+
+/// A node with a list of whole numbers as an attribute.
+fn node_with(op: &str, inputs: &[&str], output: &str, attribute: &str, values: &[u64]) -> Vec<u8> {
+    const INTS: u64 = 7;
+    let attribute = Message::default().bytes(1, attribute.as_bytes()).each(values, |message, &v| message.varint(8, v));
+    Message(node(op, inputs, output)).bytes(5, &attribute.varint(20, INTS).0).0
 }
 
 struct Graph {
@@ -133,6 +140,51 @@ pub(crate) fn products(count: usize) -> Vec<u8> {
         constants: Vec::new(),
         inputs: vec![port("x", &["N", "N"])],
         output: port(&value(count), &["N", "N"]),
+    }
+    .model()
+}
+
+/// How many words [`encoder`] knows.
+pub(crate) const WORDS: usize = 50;
+
+/// A text encoder: words (`ids: [N, S]`), one layer of attention, two products behind it, and `y: [N, S, 32]`.
+pub(crate) fn encoder() -> Vec<u8> {
+    const INT64: u64 = 7;
+    let weights = |name: &str, dims: &[u64], seed: u64| {
+        let count = dims.iter().product();
+        let value = |place: u64| ((place * 7919 + seed * 104_729) % 2003) as f32 / 2003.0 - 0.5;
+        tensor(name, dims, &(0..count).map(value).collect::<Vec<_>>())
+    };
+    Graph {
+        nodes: vec![
+            node("Gather", &["words", "ids"], "x"),
+            node("LayerNormalization", &["x", "scale"], "normed"),
+            node("MatMul", &["normed", "wq"], "q"),
+            node("MatMul", &["normed", "wk"], "k"),
+            node("MatMul", &["normed", "wv"], "v"),
+            node_with("Transpose", &["k"], "turned", "perm", &[0, 2, 1]),
+            node("MatMul", &["q", "turned"], "scores"),
+            node("Softmax", &["scores"], "shares"),
+            node("MatMul", &["shares", "v"], "seen"),
+            node("MatMul", &["seen", "wo"], "out"),
+            node("Add", &["out", "x"], "state"),
+            node("MatMul", &["state", "up"], "inner"),
+            node("Relu", &["inner"], "active"),
+            node("MatMul", &["active", "down"], "last"),
+            node("Add", &["last", "state"], "y"),
+        ],
+        constants: vec![
+            weights("words", &[WORDS as u64, 32], 1),
+            weights("scale", &[32], 2),
+            weights("wq", &[32, 32], 3),
+            weights("wk", &[32, 32], 4),
+            weights("wv", &[32, 32], 5),
+            weights("wo", &[32, 32], 6),
+            weights("up", &[32, 48], 7),
+            weights("down", &[48, 32], 8),
+        ],
+        inputs: vec![typed_port("ids", INT64, &["N", "S"])],
+        output: port("y", &["N", "S", "32"]),
     }
     .model()
 }

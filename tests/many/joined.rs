@@ -4,6 +4,7 @@ use kiln::graph::{Attr, Graph, GraphBuilder};
 use kiln::record::CacheMode;
 use kiln::session::{Join, Numerics, RunOptions, Session, SessionOptions, Width};
 use kiln::tensor::{DType, Tensor, TensorSpec};
+use kiln::{Cancel, Value};
 use kiln_kernels::Isa;
 
 use super::networks::numbers;
@@ -249,6 +250,59 @@ fn dimensions_of_one_name_that_differ_are_as_wrong_as_alone() {
     for place in [0, 2, 3] {
         assert_eq!(bytes(&answers[place]), bytes(&session.run(&requests[place])));
     }
+}
+
+/// A request whose inputs are any values.
+fn values(request: &Request) -> Vec<(&'static str, Value)> {
+    request.iter().map(|(name, tensor)| (*name, Value::Tensor(tensor.clone()))).collect()
+}
+
+#[test]
+fn a_program_with_a_queue_of_its_own_groups_what_joins() {
+    let session = session(encoder(), 2, Numerics::Invariant);
+    let rows = |request: &Request| {
+        let shapes: Vec<(&str, &[usize])> = request.iter().map(|(name, tensor)| (*name, tensor.shape())).collect();
+        session.rows_to_join(&shapes)
+    };
+    assert_eq!(rows(&text(2, 9, 0)), Some(18));
+    assert_eq!(rows(&text(1, 33, 0)), None, "it gains nothing by others");
+    assert_eq!(rows(&vec![("ids", text(1, 3, 0).remove(0).1), ("other", Tensor::scalar(1f32))]), None, "no such input");
+    assert_eq!(session.join_report().unwrap().group, 128);
+
+    let requests = texts(5, 12);
+    let group: Vec<_> = requests.iter().map(values).collect();
+    for width in [Width::Wide, Width::Narrow] {
+        let outputs = session.run_together(&group, &RunOptions { width, ..RunOptions::default() }).unwrap();
+        assert_eq!(outputs.len(), requests.len());
+        for (request, outputs) in requests.iter().zip(&outputs) {
+            let outputs: Vec<_> =
+                outputs.iter().map(|(_, output)| output.as_tensor().unwrap().bytes().to_vec()).collect();
+            assert_eq!(bytes(&session.run(request)), outputs);
+        }
+    }
+    assert_eq!(session.share_stats().joined, 10);
+}
+
+#[test]
+fn a_group_that_falls_apart_has_no_outputs() {
+    let session = session(encoder(), 1, Numerics::Invariant);
+    let group: Vec<_> = texts(3, 8).iter().map(values).collect();
+    let options = RunOptions::default();
+    assert!(session.run_together(&group[..1], &options).is_none(), "one alone is no group");
+    let never = RunOptions { join: Join::Never, ..RunOptions::default() };
+    assert!(session.run_together(&group, &never).is_none());
+
+    let cancel = Cancel::asking(|| true);
+    assert!(session.run_together(&group, &RunOptions { cancel: Some(cancel), ..RunOptions::default() }).is_none());
+
+    let mut wrong = text(1, 4, 0);
+    wrong[0].1 = Tensor::from_vec([1, 4], vec![WORDS as i64; 4]).unwrap();
+    let wrong = [group[0].clone(), values(&wrong)];
+    assert!(session.run_together(&wrong, &options).is_none());
+    let unknown = [group[0].clone(), vec![("nothing", Value::Tensor(Tensor::scalar(1f32)))]];
+    assert!(session.run_together(&unknown, &options).is_none());
+    assert_eq!(session.share_stats().joined, 0);
+    assert!(session.run_together(&group, &options).is_some());
 }
 
 #[test]

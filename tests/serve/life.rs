@@ -19,7 +19,7 @@ pub(crate) fn slow() -> tempfile::TempDir {
 }
 
 /// Sends a request on a matrix of that many rows.
-fn send(server: &Running, rows: usize, headers: &str) -> std::net::TcpStream {
+pub(crate) fn send(server: &Running, rows: usize, headers: &str) -> std::net::TcpStream {
     let size = rows * rows * 4;
     let json = format!(
         concat!(

@@ -13,6 +13,7 @@ mod grpc;
 mod grpc_life;
 mod grpc_refusals;
 mod infer;
+mod joined;
 #[cfg(feature = "generate")]
 mod language;
 mod life;

@@ -25,8 +25,9 @@ use tokio::sync::watch;
 use crate::answer::Answer;
 use crate::body::Messages;
 use crate::coding::{self, Coding};
+use crate::inference::Asked;
 use crate::refusal::{Kind, Refusal};
-use crate::service::{self, Asked, Service};
+use crate::service::{self, Service};
 use frame::Reply;
 
 /// Most bytes of a message that is no inference request.

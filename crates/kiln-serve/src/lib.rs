@@ -9,7 +9,7 @@
 //! - `language`, `model`: the traits of what runs models;
 //! - `wire`: fields of protobuf, where they stand;
 //! - `head`, `values`, `contents`, `answer`: what stands in a request, its elements, and the answer;
-//! - `queue`: the bounded queue and its lanes; `histogram`, `tally`: what is counted;
+//! - `queue`: the bounded queue and its lanes; `inference`: what a lane does with requests; `histogram`, `tally`: what is counted;
 //! - `repository`: files and their versions; `registry`: the models that are loaded;
 //! - `coding`: gzip and deflate, bounded while they are decompressed;
 //! - `body`, `service`: from the bytes of a request to an answer; `pages`, `metrics`: the answers that are no inference;
@@ -29,6 +29,7 @@ mod datatype;
 mod grpc;
 mod head;
 mod histogram;
+mod inference;
 mod language;
 mod metrics;
 mod model;
@@ -49,7 +50,7 @@ mod wire;
 
 pub use datatype::Datatype;
 pub use language::{Choice, Ending, InHand, Language, Message, Prompt, Said, Say, Text, Why};
-pub use model::{Load, Loader, Lookups, Model, Port, Tensor, Values};
+pub use model::{Load, Loader, Lookups, Model, Port, Request, Tensor, Values};
 pub use repository::Source;
 pub use server::{Event, ServeError, Server, Settings};
 pub use ticket::{Failure, Ticket};

@@ -86,6 +86,11 @@ fn requests(lines: &mut Lines, models: &[Labelled]) {
     for Labelled { loaded, labels } in models {
         lines.histogram("kiln_queue_seconds", labels, &loaded.tally.queue);
     }
+    let help = "Requests that were computed together with others.";
+    lines.family("kiln_joined_requests_total", "counter", help);
+    for Labelled { loaded, labels } in models {
+        lines.line(format_args!("kiln_joined_requests_total{{{labels}}} {}", loaded.tally.joined()));
+    }
 }
 
 /// What language models say.
@@ -141,7 +146,7 @@ fn triton(lines: &mut Lines, models: &[Labelled]) {
         ("request_success", "Requests with an answer of outputs", |tally| tally.success.count()),
         ("request_failure", "All other requests", |tally| tally.fail.count()),
         ("count", "Inferences", |tally| tally.success.count()),
-        ("exec_count", "Runs of the model", |tally| tally.infer.count()),
+        ("exec_count", "Runs of the model, of one request or of several together", |tally| tally.infer.count()),
         ("request_duration_us", "Time of answered requests", |tally| tally.success.nanos() / 1000),
         ("queue_duration_us", "Time of requests in the queue", |tally| tally.queue.span.nanos() / 1000),
         ("compute_input_duration_us", "Time in which inputs were read", |tally| tally.input.nanos() / 1000),

@@ -55,6 +55,15 @@ pub enum Load {
     Full,
 }
 
+/// A request of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Its inputs, as [`Model::run`] takes them.
+    pub inputs: &'a [Tensor],
+    /// How long it is wanted.
+    pub ticket: &'a Arc<Ticket>,
+}
+
 /// Look-ups of a model's requests in the runtime's cache, by how they were answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lookups {
@@ -82,6 +91,23 @@ pub trait Model: Send + Sync {
     ///
     /// See [`Failure`].
     fn run(&self, inputs: Vec<Tensor>, ticket: &Arc<Ticket>, load: Load) -> Result<Vec<Tensor>, Failure>;
+
+    /// How many rows a request has whose inputs have these shapes, by their names, where it may run in a group with
+    /// others; `None` where it runs alone. Called when the request comes, by the thread of all connections.
+    fn rows(&self, _inputs: &[(&str, &[usize])]) -> Option<usize> {
+        None
+    }
+
+    /// Most rows of a group.
+    fn most_rows(&self) -> usize {
+        0
+    }
+
+    /// Runs requests that have [rows](Model::rows) as one group, and returns the outputs of each as [`Model::run`] does.
+    /// It ends early only when all of them are over. `None` where the group falls apart: each request then runs alone.
+    fn run_group(&self, _requests: &[Request<'_>], _load: Load) -> Option<Vec<Vec<Tensor>>> {
+        None
+    }
 
     /// What continues texts, where the model is one of language. Its requests come there and not to [`Model::run`].
     fn language(&self) -> Option<&dyn Language> {

@@ -39,6 +39,8 @@ pub struct Settings {
     pub lanes: usize,
     /// Requests that may wait beside them.
     pub queue: usize,
+    /// How long a lane waits for others that can run together with a request, from the request's arrival.
+    pub batch_window: Duration,
     /// Most bytes of a body.
     pub max_body: usize,
     /// Time of a request that asks for none, and the most that one may ask for.
@@ -164,11 +166,11 @@ impl Server {
     pub fn run(self, loader: Arc<dyn Loader>, on: &mut dyn FnMut(Event)) -> Result<(), ServeError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(system("start the thread of connections"))?;
-        let Settings { lanes, queue, max_body, time_limit, drain_limit, ref sources, .. } = self.settings;
+        let Settings { lanes, queue, batch_window, max_body, time_limit, drain_limit, ref sources, .. } = self.settings;
         let service = Arc::new(Service {
             registry: Registry::new(sources.clone(), Arc::clone(&loader)),
             loader,
-            queue: Queue::new(lanes.max(1), queue).map_err(system("start threads"))?,
+            queue: Queue::new(lanes.max(1), queue, batch_window).map_err(system("start threads"))?,
             readers: Semaphore::new(lanes.max(1)),
             max_body,
             time_limit,

@@ -1,7 +1,6 @@
 //! From the body of an inference request to its answer: read, admitted, queued, run on a lane, and given up where its
 //! time is over or its client has gone.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,12 +11,13 @@ use hyper::body::Incoming;
 use hyper::header::HeaderMap;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::answer::{self, Answer, Answering};
+use crate::answer::{self, Answer};
 use crate::body;
 use crate::coding::{self, Coding};
 use crate::head::Head;
-use crate::model::{Load, Loader, Port, Tensor};
-use crate::queue::{Job, Queue};
+use crate::inference::{Asked, Inference, Job};
+use crate::model::{Loader, Port};
+use crate::queue::Queue;
 use crate::refusal::{Kind, Refusal};
 use crate::registry::{Loaded, Registry};
 use crate::tally::{Outcome, Tally};
@@ -36,7 +36,7 @@ pub(crate) const LONG: usize = 128 << 10;
 pub(crate) struct Service {
     pub(crate) registry: Registry,
     pub(crate) loader: Arc<dyn Loader>,
-    pub(crate) queue: Queue,
+    pub(crate) queue: Queue<Job>,
     /// Permits of those who read long JSON, or compress long answers.
     pub(crate) readers: Semaphore,
     /// Most bytes of a body.
@@ -49,18 +49,6 @@ pub(crate) struct Service {
     pub(crate) is_ending: AtomicBool,
     /// Permits of requests of gRPC, of which a connection may have many at a time.
     pub(crate) calls: Semaphore,
-}
-
-/// Makes the answer of a request's outputs, in the form that the request came in.
-pub(crate) type Form = fn(&Answering<'_>, &Head, &[Tensor]) -> Result<Answer, Refusal>;
-
-/// An inference request that has been read.
-pub(crate) struct Asked {
-    pub(crate) body: Bytes,
-    pub(crate) head: Head,
-    /// What the client gives the request, beside what its head says.
-    pub(crate) limit: Option<Duration>,
-    pub(crate) form: Form,
 }
 
 /// Counts a request when it ends. Where its client has gone, the future that waits for the answer is dropped, and this
@@ -126,16 +114,9 @@ impl Service {
         let deadline = limit.and_then(|limit| pending.arrived.checked_add(limit));
         let ticket = Arc::new(Ticket::until(deadline));
         let (sender, answer) = oneshot::channel();
-        let queued = Instant::now();
-        let wanted = Arc::clone(&ticket);
-        let job = move |load: Load| {
-            loaded.tally.queue.add(queued.elapsed());
-            let made = catch_unwind(AssertUnwindSafe(|| work(&loaded, asked, load, &wanted)));
-            // The receiver is gone where the client has gone.
-            let _ = sender.send(made.unwrap_or_else(|_| Err(Refusal::own_fault())));
-        };
         pending.ticket = Some(Arc::clone(&ticket));
-        self.enqueue(Box::new(job))?;
+        let inference = Inference::new(loaded, asked, ticket, pending.arrived, sender);
+        self.enqueue(Job::Inference(Box::new(inference)))?;
         answered(answer, deadline).await
     }
 
@@ -194,24 +175,6 @@ pub(crate) async fn answered<T>(
     };
     // A lane that drops a request unanswered has met a fault.
     answered.unwrap_or_else(|_| Err(Refusal::own_fault()))
-}
-
-/// The part of a request that a lane does.
-fn work(loaded: &Loaded, asked: Asked, load: Load, ticket: &Arc<Ticket>) -> Result<Answer, Refusal> {
-    let Asked { body, head, form, .. } = asked;
-    ticket.check()?;
-    let tally = &loaded.tally;
-    let begun = Instant::now();
-    let inputs = answer::inputs(&head, &body)?;
-    tally.input.add(begun.elapsed());
-    let begun = Instant::now();
-    let outputs = loaded.model.run(inputs, ticket, load)?;
-    tally.infer.add(begun.elapsed());
-    let begun = Instant::now();
-    let model = Answering { name: &loaded.name, version: loaded.version };
-    let answer = form(&model, &head, &outputs)?;
-    tally.output.add(begun.elapsed());
-    Ok(answer)
 }
 
 /// Runs what takes long on a thread of its own.

@@ -60,10 +60,13 @@ pub(crate) struct Tally {
     /// From the queue's end to its front.
     pub(crate) queue: Histogram,
     pub(crate) input: Span,
+    /// Runs of the model, of one request or of a group.
     pub(crate) infer: Span,
     pub(crate) output: Span,
     /// From a request's headers to the first piece of its texts.
     pub(crate) first: Span,
+    /// Requests that ran in groups.
+    joined: AtomicU64,
     /// Tokens of prompts that were read, and tokens that were said.
     prompt_tokens: AtomicU64,
     said_tokens: AtomicU64,
@@ -78,6 +81,16 @@ impl Tally {
         if outcome == Outcome::Ok { &self.success } else { &self.fail }.add(time);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.last.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Counts the requests of a group.
+    pub(crate) fn count_joined(&self, requests: usize) {
+        self.joined.fetch_add(requests as u64, Ordering::Relaxed);
+    }
+
+    /// Requests that ran in groups.
+    pub(crate) fn joined(&self) -> u64 {
+        self.joined.load(Ordering::Relaxed)
     }
 
     /// Counts the tokens of a request of a language model.

@@ -19,6 +19,7 @@ use self::ask::Request;
 use self::tell::{Teller, Telling, Usage};
 pub(crate) use self::tell::{error, now};
 use crate::body;
+use crate::inference::Job;
 use crate::language::{Ending, Said, Text};
 use crate::refusal::Refusal;
 use crate::registry::Loaded;
@@ -147,12 +148,12 @@ impl Service {
         let (say, speech) = mpsc::unbounded_channel();
         let (sender, answer) = oneshot::channel();
         let (queued, model) = (Instant::now(), loaded.clone());
-        self.enqueue(Box::new(move |_| {
+        self.enqueue(Job::Other(Box::new(move || {
             model.tally.queue.add(queued.elapsed());
             let made = catch_unwind(AssertUnwindSafe(|| begin(&model, texts, copies, &ticket, &say)));
             // The receiver is gone where the client has gone.
             let _ = sender.send(made.unwrap_or_else(|_| Err(Refusal::own_fault())));
-        }))?;
+        })))?;
         let prompt = service::answered(answer, deadline).await?;
         Ok((speech, prompt))
     }

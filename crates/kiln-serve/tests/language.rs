@@ -115,6 +115,7 @@ fn server(names: &[&str]) -> (SocketAddr, mpsc::Receiver<Begun>) {
         grpc_port: None,
         lanes: 1,
         queue: 4,
+        batch_window: Duration::ZERO,
         max_body: 8 << 20,
         time_limit: None,
         drain_limit: Duration::ZERO,

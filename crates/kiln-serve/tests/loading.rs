@@ -71,6 +71,7 @@ fn it_is_live_at_once_and_ready_once_all_models_are_loaded() {
         grpc_port: None,
         lanes: 1,
         queue: 1,
+        batch_window: Duration::ZERO,
         max_body: 1 << 20,
         time_limit: None,
         drain_limit: Duration::ZERO,

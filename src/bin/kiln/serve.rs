@@ -48,6 +48,10 @@ pub(crate) struct Args {
     /// Requests that may wait beside those that run, of which there are as many as threads; one more is refused
     #[arg(long, value_name = "N", default_value_t = 128, help_heading = "Server")]
     queue: u16,
+    /// How long a thread waits for other short requests to compute with one, from its arrival, in microseconds; never
+    /// while another thread is idle
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Server")]
+    batch_window_us: u32,
     /// Most bytes of a request's body
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, help_heading = "Server")]
     max_body: u32,
@@ -100,6 +104,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         grpc_port: (!args.no_grpc).then_some(args.grpc_port),
         lanes: threads.threads(),
         queue: usize::from(args.queue),
+        batch_window: Duration::from_micros(u64::from(args.batch_window_us)),
         max_body: args.max_body as usize,
         time_limit: options.time_limit,
         drain_limit: Duration::from_millis(args.drain_limit),

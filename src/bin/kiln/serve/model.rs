@@ -11,7 +11,7 @@ use kiln::session::Port as SessionPort;
 use kiln::{Cancel, DType, Dim, RunOptions, Session, SessionError, Stopped};
 use kiln::{Tensor, TensorError, TensorSpec, Value, ValueKind, Width};
 use kiln_kernels::KernelError;
-use kiln_serve::{Datatype, Failure, Load, Lookups, Model, Port, Tensor as WireTensor, Ticket, Values};
+use kiln_serve::{Datatype, Failure, Load, Lookups, Model, Port, Request, Tensor as WireTensor, Ticket, Values};
 
 /// Most bytes of a request that is made up to warm a model.
 const WARM_BYTES: usize = 64 << 20;
@@ -24,6 +24,8 @@ pub(super) struct Served {
     session: Session,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    /// Most rows of requests that run together; `None` where none do.
+    group: Option<usize>,
 }
 
 /// The type that the protocol has a name for.
@@ -87,7 +89,9 @@ impl Served {
     pub(super) fn new(session: Session) -> Served {
         let inputs = session.inputs().iter().map(port).collect();
         let outputs = session.outputs().iter().map(port).collect();
-        Served { session, inputs, outputs }
+        // The stages of rows are made here, so that no request waits for them.
+        let group = session.join_report().map(|report| report.group);
+        Served { session, inputs, outputs, group }
     }
 
     /// Runs one request on zeros: one that records remember, or one of the shapes that the model declares. A request
@@ -133,6 +137,51 @@ impl AsRef<[u8]> for OutputBytes {
     }
 }
 
+/// An input as a session takes it, with elements of its own.
+fn value(input: WireTensor) -> Result<Value, Failure> {
+    let WireTensor { name, datatype, shape, values } = input;
+    let tensor = match values {
+        Values::Bytes(bytes) => Tensor::from_bytes(TensorSpec::new(dtype(datatype), shape), &bytes),
+        Values::Texts(texts) => Tensor::from_strings(shape, texts),
+    };
+    tensor.map(Value::Tensor).map_err(|error| match error {
+        TensorError::Refused(_) | TensorError::Memory { .. } => Failure::NoMemory(format!("input '{name}': {error}")),
+        error => Failure::Refused(format!("input '{name}': {error}")),
+    })
+}
+
+/// The inputs of a request of a group, by their names; `None` where one cannot be taken.
+fn named<'a>(request: &Request<'a>) -> Option<Vec<(&'a str, Value)>> {
+    request.inputs.iter().map(|input| Some((input.name.as_str(), value(input.clone()).ok()?))).collect()
+}
+
+/// Outputs as the protocol has them, those that it has no name for left out.
+fn made(outputs: Vec<(String, Value)>) -> Result<Vec<WireTensor>, Failure> {
+    let mut made = Vec::with_capacity(outputs.len());
+    for (name, value) in outputs {
+        let Value::Tensor(tensor) = value else { continue };
+        let Some(datatype) = datatype(tensor.dtype()) else { continue };
+        let shape = tensor.shape().to_vec();
+        let values = match datatype {
+            Datatype::Bytes => {
+                let texts = tensor.as_strings().map_err(|error| Failure::Failed(error.to_string()))?;
+                Values::Texts(texts.to_vec())
+            }
+            _ => Values::Bytes(Bytes::from_owner(OutputBytes(tensor))),
+        };
+        made.push(WireTensor { name, datatype, shape, values });
+    }
+    Ok(made)
+}
+
+/// The threads that compute a request that begins at that load.
+fn width(load: Load) -> Width {
+    match load {
+        Load::Light => Width::Wide,
+        Load::Full => Width::Narrow,
+    }
+}
+
 impl Model for Served {
     fn inputs(&self) -> &[Port] {
         &self.inputs
@@ -143,44 +192,31 @@ impl Model for Served {
     }
 
     fn run(&self, inputs: Vec<WireTensor>, ticket: &Arc<Ticket>, load: Load) -> Result<Vec<WireTensor>, Failure> {
-        let mut values = Vec::with_capacity(inputs.len());
-        for WireTensor { name, datatype, shape, values: elements } in inputs {
-            let tensor = match elements {
-                Values::Bytes(bytes) => Tensor::from_bytes(TensorSpec::new(dtype(datatype), shape), &bytes),
-                Values::Texts(texts) => Tensor::from_strings(shape, texts),
-            };
-            let tensor = tensor.map_err(|error| match error {
-                TensorError::Refused(_) | TensorError::Memory { .. } => {
-                    Failure::NoMemory(format!("input '{name}': {error}"))
-                }
-                error => Failure::Refused(format!("input '{name}': {error}")),
-            })?;
-            values.push((name, Value::Tensor(tensor)));
-        }
-        let given: Vec<(&str, Value)> = values.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        let named = inputs.into_iter().map(|input| Ok((input.name.clone(), value(input)?)));
+        let named = named.collect::<Result<Vec<(String, Value)>, Failure>>()?;
+        let given: Vec<(&str, Value)> = named.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         let wanted = Arc::clone(ticket);
         let cancel = Cancel::asking(move || wanted.is_cancelled());
-        let width = match load {
-            Load::Light => Width::Wide,
-            Load::Full => Width::Narrow,
-        };
-        let options = RunOptions { time_limit: ticket.left(), cancel: Some(cancel), width, ..RunOptions::default() };
-        let outputs = self.session.run_values_with(&given, &options).map_err(failure)?;
-        let mut made = Vec::with_capacity(outputs.len());
-        for (name, value) in outputs {
-            let Value::Tensor(tensor) = value else { continue };
-            let Some(datatype) = datatype(tensor.dtype()) else { continue };
-            let shape = tensor.shape().to_vec();
-            let values = match datatype {
-                Datatype::Bytes => {
-                    let texts = tensor.as_strings().map_err(|error| Failure::Failed(error.to_string()))?;
-                    Values::Texts(texts.to_vec())
-                }
-                _ => Values::Bytes(Bytes::from_owner(OutputBytes(tensor))),
-            };
-            made.push(WireTensor { name, datatype, shape, values });
-        }
-        Ok(made)
+        let time_limit = ticket.left();
+        let options = RunOptions { time_limit, cancel: Some(cancel), width: width(load), ..RunOptions::default() };
+        made(self.session.run_values_with(&given, &options).map_err(failure)?)
+    }
+
+    fn rows(&self, inputs: &[(&str, &[usize])]) -> Option<usize> {
+        self.group.and_then(|_| self.session.rows_to_join(inputs))
+    }
+
+    fn most_rows(&self) -> usize {
+        self.group.unwrap_or_default()
+    }
+
+    fn run_group(&self, requests: &[Request<'_>], load: Load) -> Option<Vec<Vec<WireTensor>>> {
+        let inputs = requests.iter().map(named).collect::<Option<Vec<_>>>()?;
+        let tickets: Vec<Arc<Ticket>> = requests.iter().map(|request| Arc::clone(request.ticket)).collect();
+        let cancel = Cancel::asking(move || tickets.iter().all(|ticket| ticket.check().is_err()));
+        let options = RunOptions { cancel: Some(cancel), width: width(load), ..RunOptions::default() };
+        let outputs = self.session.run_together(&inputs, &options)?;
+        outputs.into_iter().map(|outputs| made(outputs).ok()).collect()
     }
 
     fn lookups(&self) -> Lookups {
