@@ -9,6 +9,8 @@ pub mod file;
 pub mod folder;
 pub mod index;
 pub mod made_for;
+mod parts;
+pub mod references;
 pub mod rows;
 mod shelf;
 pub mod write;
@@ -17,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub use file::{PackedFile, Verify};
 pub use made_for::MadeFor;
+pub use references::References;
 pub use shelf::{Noting, Ready};
 pub use write::Writer;
 
@@ -61,6 +64,16 @@ pub enum PackedError {
         /// The file.
         path: PathBuf,
         /// What is wrong, and where.
+        reason: String,
+    },
+    /// A file that has a part of its weights cannot be used.
+    #[error("{path} has weights in {location}, which cannot be used: {reason}", path = path.display())]
+    Source {
+        /// The packed model.
+        path: PathBuf,
+        /// That file as the packed model names it, quoted and shortened.
+        location: String,
+        /// What is wrong with it.
         reason: String,
     },
     /// It was made for another build, machine or set of options.

@@ -31,7 +31,7 @@ use kiln_kernels::memory::{Refused, copied, filled};
 use kiln_kernels::parallel::copy;
 use smallvec::SmallVec;
 
-pub use backing::Backing;
+pub use backing::{Backing, InFile};
 pub use buffer::Buffer;
 pub use compact::{Compact, Expansion, Factors};
 #[cfg(test)]
@@ -446,6 +446,17 @@ impl Tensor {
     fn in_file(&self) -> Option<(Arc<Backing>, u64)> {
         let Data::Bytes(buffer, start) = &self.data else { return None };
         buffer.place().map(|(backing, offset)| (backing, offset + *start as u64))
+    }
+
+    /// Where a file on a disk has the elements, or the smaller ones that these follow from ([`Compact::stored`]), while
+    /// they are not read.
+    #[must_use]
+    pub fn stored_in(&self) -> Option<InFile> {
+        let (backing, offset) = match self.compact_form() {
+            Some((form, _)) => form.stored.in_file()?,
+            None => self.in_file()?,
+        };
+        backing.is_on_disk().then_some(InFile { backing, offset })
     }
 
     /// The elements, to be written; copied first if there is another owner.

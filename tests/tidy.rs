@@ -28,7 +28,8 @@ const FLOORS: &[&[&str]] = &[
     &["exec"],
     &["graph"],
     &["ops"],
-    &["onnx", "packed"],
+    &["onnx"],
+    &["packed"],
     &["session"],
 ];
 

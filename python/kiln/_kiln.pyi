@@ -373,6 +373,7 @@ def pack(
     model: str | PathLike[str],
     to: str | PathLike[str],
     *,
+    weightless: bool = False,
     precision: Literal["f32", "bf16", "int8", "int4"] | None = None,
     numerics: Literal["strict", "precise", "default", "invariant"] | None = None,
     max_isa: Literal["portable", "avx2", "avx512"] | None = None,

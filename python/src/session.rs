@@ -653,6 +653,9 @@ pub(crate) fn reopen<'py>(
 /// Writes the model at the path `model`, with its graph after all passes and its weights as kernels read them, to the file
 /// `to`, which `Session` takes in its place. Returns its bytes.
 ///
+/// With `weightless`, weights that nodes read as the model has them stay in the model's files, which must be below the
+/// folder of `to` and stay there.
+///
 /// Options are those of `Session`; the file is for sessions with the same `precision`, `numerics` and `max_isa`.
 ///
 /// >>> with open("model.onnx", "wb") as file:
@@ -662,9 +665,18 @@ pub(crate) fn reopen<'py>(
 /// >>> kiln.Session("model.kpk").packed
 /// True
 #[pyfunction]
-#[pyo3(signature = (model, to, **options), text_signature = "(model, to, *, precision=None, numerics=None, max_isa=None)")]
-pub(crate) fn pack(py: Python<'_>, model: PathBuf, to: PathBuf, options: Option<&Bound<'_, PyDict>>) -> PyResult<u64> {
-    let options = options::parse(py, options)?;
+#[pyo3(
+    signature = (model, to, *, weightless=false, **options),
+    text_signature = "(model, to, *, weightless=False, precision=None, numerics=None, max_isa=None)"
+)]
+pub(crate) fn pack(
+    py: Python<'_>,
+    model: PathBuf,
+    to: PathBuf,
+    weightless: bool,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<u64> {
+    let options = kiln::SessionOptions { pack_weightless: weightless, ..options::parse(py, options)? };
     let report = py.detach(|| kiln::Session::pack(&model, &to, &options));
     Ok(report.map_err(|error| errors::session(py, &error))?.bytes)
 }

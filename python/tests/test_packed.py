@@ -33,6 +33,21 @@ def test_a_packed_model_gives_the_same_bits(tmp_path: Path) -> None:
     np.testing.assert_array_equal(expected, found, strict=True)
 
 
+def test_a_table_may_stay_in_the_models_file(tmp_path: Path) -> None:
+    table = np.linspace(-1, 1, 600 * 64, dtype=np.float32).reshape(600, 64)
+    nodes = [helper.make_node("Gather", ["w", "x"], ["y"])]
+    ids = helper.make_tensor_value_info("x", 7, ["n"])
+    model, packed, whole = (tmp_path / name for name in ("model.onnx", "model.kpk", "whole.kpk"))
+    model.write_bytes(make_model(nodes, [ids], [tensor("y", shape=None)], [numpy_helper.from_array(table, "w")]))
+    saved = kiln.pack(model, whole) - kiln.pack(model, packed, weightless=True)
+    assert abs(saved - table.nbytes) < 8192
+    [found] = kiln.Session(packed, pack_verify="each").run(None, {"x": np.array([5, 599])})
+    np.testing.assert_array_equal(found, table[[5, 599]], strict=True)
+    model.unlink()
+    with pytest.raises(kiln.ModelError, match="model.onnx"):
+        kiln.Session(packed)
+
+
 def test_a_session_packs_its_model_and_the_next_one_maps_it(tmp_path: Path) -> None:
     model = product(tmp_path / "model.onnx")
     with kiln.Session(model, pack="auto", cache_dir=tmp_path / "records") as first:

@@ -277,7 +277,7 @@ pub enum ExternalProblem {
 }
 
 /// A name for a message: quoted, escaped, and shortened, because names come from the file.
-pub(super) fn shown(name: &str) -> String {
+pub(crate) fn shown(name: &str) -> String {
     const LONGEST: usize = 80;
     if name.chars().count() <= LONGEST {
         return format!("{name:?}");

@@ -5,14 +5,13 @@
 //! user's file) and must have the range, before memory is allocated for it.
 
 use std::collections::HashMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::ExternalProblem;
 use super::claims::Claims;
 use super::error::shown;
-use super::folders::{Folders, Identity};
+use super::folders::{Folders, Identity, Single};
 use super::handed::ExternalData;
 use super::source::Inline;
 use crate::tensor::{Backing, Tensor};
@@ -145,15 +144,7 @@ impl Beside {
                 Ok(OpenFile { location: owned, backing, key: FileKey::Handed(file.name), size })
             }
             Beside::Folders(folders) => {
-                let file = folders.open(location)?;
-                let io = |source| ExternalProblem::Io { location: shown(location), source };
-                let info = file.metadata().map_err(io)?;
-                if !info.is_file() {
-                    return Err(ExternalProblem::NotAFile(shown(location)));
-                }
-                if info.nlink() != 1 {
-                    return Err(ExternalProblem::HardLink(shown(location)));
-                }
+                let Single { file, info } = folders.open_single(location)?;
                 let backing = Backing::new(Path::new(location), file);
                 Ok(OpenFile { location: owned, backing, key: FileKey::OnDisk(Identity::of(&info)), size: info.len() })
             }

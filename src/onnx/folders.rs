@@ -5,7 +5,7 @@
 //! in it. Where links were passed, that folder must be one of the allowed ones, or below one: its descriptor's parents
 //! say so, and no name is looked up again for it. Folders on the way are opened as places only, never to be read.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXE
 
 /// The folders that a model's files may be in.
 #[derive(Debug)]
-pub(super) struct Folders {
+pub(crate) struct Folders {
     /// The folder of the model's path as it was named, where the paths in the model begin.
     named: PathBuf,
     model: Option<ModelFile>,
@@ -56,6 +56,15 @@ struct Place {
     identity: Identity,
 }
 
+/// A regular file that has one name, open to be read.
+#[derive(Debug)]
+pub(crate) struct Single {
+    /// The file.
+    pub(crate) file: File,
+    /// What the system says of it.
+    pub(crate) info: Metadata,
+}
+
 /// What is one file or folder, whatever its names are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
@@ -82,15 +91,28 @@ impl Folders {
 
     /// The folder of a model's path, and that of the real file where the path is a link. `file` is the file that was
     /// opened by this path.
-    pub(super) fn of_model(path: &Path, file: &File) -> Option<Folders> {
+    pub(crate) fn of_model(path: &Path, file: &File) -> Option<Folders> {
         let named = path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
         let identity = Identity::of(&file.metadata().ok()?);
         let model = Some(ModelFile { path: path.to_owned(), identity });
         Some(Folders { named: named.to_owned(), model, opened: None })
     }
 
+    /// Opens the file of a location, which must be a regular file with one name.
+    pub(crate) fn open_single(&mut self, location: &str) -> Result<Single, ExternalProblem> {
+        let file = self.open(location)?;
+        let info = file.metadata().map_err(|source| ExternalProblem::Io { location: shown(location), source })?;
+        if !info.is_file() {
+            return Err(ExternalProblem::NotAFile(shown(location)));
+        }
+        if info.nlink() != 1 {
+            return Err(ExternalProblem::HardLink(shown(location)));
+        }
+        Ok(Single { file, info })
+    }
+
     /// Opens the file of a location, without blocking as on a pipe. What kind of file it is must be checked yet.
-    pub(super) fn open(&mut self, location: &str) -> Result<File, ExternalProblem> {
+    fn open(&mut self, location: &str) -> Result<File, ExternalProblem> {
         let io = |errno: Errno| ExternalProblem::Io { location: shown(location), source: errno.into() };
         let refused = || ExternalProblem::Location(shown(location));
         if location.starts_with('/') || location.contains('\0') || location.split('/').any(|part| part == "..") {

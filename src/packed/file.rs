@@ -1,5 +1,6 @@
 //! A packed model's file, mapped: opened once a process, and validated before anything in it is followed.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
@@ -9,6 +10,7 @@ use kiln_kernels::extent::{FileId, Foreign, Mapped};
 use kiln_kernels::parallel::for_each_chunk;
 
 use super::index::{DataRow, Index, Sources, SpanRow};
+use super::parts::Parts;
 use super::write::SIGNED;
 use super::{ALIGNMENT, HEADER, MAGIC, MadeFor, OLDEST_SCHEMA, PackedError, SCHEMA};
 use crate::fork::Mutex;
@@ -33,6 +35,8 @@ pub struct PackedFile {
     path: PathBuf,
     map: Arc<Mapped>,
     index: Index,
+    /// The files that it refers to.
+    parts: Parts,
     made_for: MadeFor,
     /// Whether its data has been found to be what the index says.
     verified: AtomicBool,
@@ -62,21 +66,25 @@ impl PackedFile {
     /// # Errors
     ///
     /// [`PackedError::Io`] for a file that cannot be read or that others may write, [`PackedError::Damaged`] for one
-    /// that is not whole.
+    /// that is not whole, [`PackedError::Source`] for a file that it refers to and that cannot be used.
     pub fn open(path: &Path) -> Result<Arc<PackedFile>, PackedError> {
-        let map = Mapped::open(path).map_err(PackedError::io("map", path))?;
+        let io = PackedError::io("map", path);
+        let file = File::open(path).map_err(&io)?;
+        let map = Mapped::of(&file).map_err(&io)?;
         let id = map.id();
-        let known = |open: &[(FileId, Weak<PackedFile>)]| {
-            open.iter().find(|(known, _)| *known == id).and_then(|(_, file)| file.upgrade())
+        let known = |open: &[(FileId, Weak<PackedFile>)]| -> Vec<Arc<PackedFile>> {
+            open.iter().filter(|(known, _)| *known == id).filter_map(|(_, file)| file.upgrade()).collect()
         };
         let open = || OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = known(&open());
-        if let Some(file) = shared {
-            return Ok(file);
+        // What it refers to may have been changed since, or be other files from another folder.
+        let is_same = |known: &Arc<PackedFile>| known.parts.are_found(path, &file, &known.index.sources);
+        if let Some(known) = shared.into_iter().find(is_same) {
+            return Ok(known);
         }
-        let file = Arc::new(PackedFile::of(path, Arc::new(map))?);
+        let file = Arc::new(PackedFile::of(path, &file, Arc::new(map))?);
         let mut open = open();
-        if let Some(other) = known(&open) {
+        if let Some(other) = known(&open).into_iter().find(|other| other.ids() == file.ids()) {
             return Ok(other);
         }
         open.retain(|(_, file)| file.strong_count() > 0);
@@ -84,10 +92,22 @@ impl PackedFile {
         Ok(file)
     }
 
-    /// Which file it is.
+    /// Which file it is, and which those are that it refers to.
     #[must_use]
-    pub fn id(&self) -> FileId {
-        self.map.id()
+    pub fn ids(&self) -> Vec<FileId> {
+        std::iter::once(self.map.id()).chain(self.parts.ids()).collect()
+    }
+
+    /// Whether some of its weights are in other files.
+    #[must_use]
+    pub fn is_weightless(&self) -> bool {
+        !self.index.sources.parts.is_empty()
+    }
+
+    /// Bytes of other files that it refers to.
+    #[must_use]
+    pub fn referred(&self) -> usize {
+        self.index.sources.parts.iter().map(|part| part.data.len as usize).sum()
     }
 
     /// Whether its data has been verified in this process, or is known to have been.
@@ -102,7 +122,7 @@ impl PackedFile {
     }
 
     /// Reads header and index.
-    fn of(path: &Path, map: Arc<Mapped>) -> Result<PackedFile, PackedError> {
+    fn of(path: &Path, file: &File, map: Arc<Mapped>) -> Result<PackedFile, PackedError> {
         let damaged = |reason: &str| PackedError::damaged(path, reason);
         let bytes = map.bytes();
         let header = bytes.get(..HEADER).ok_or_else(|| damaged("it ends within its header"))?;
@@ -140,16 +160,18 @@ impl PackedFile {
         if at != offset as u64 {
             return Err(damaged("its spans are not all of its data"));
         }
+        let parts = Parts::open(path, file, &index.sources)?;
         let made_for = MadeFor(index.made_for.clone());
         let verified = AtomicBool::new(false);
-        Ok(PackedFile { path: path.to_owned(), map, index, made_for, verified })
+        Ok(PackedFile { path: path.to_owned(), map, index, parts, made_for, verified })
     }
 
     /// Compares the digests of all data.
     ///
     /// # Errors
     ///
-    /// [`PackedError::Damaged`] with the first span that holds something else.
+    /// [`PackedError::Damaged`] with the first span that holds something else, [`PackedError::Source`] with the first
+    /// part of another file.
     pub fn verify(&self, parallel: &dyn Parallel) -> Result<(), PackedError> {
         let mut spans: Vec<(&SpanRow, bool)> = self.index.spans.iter().map(|span| (span, true)).collect();
         for_each_chunk(parallel, &mut spans, 1, &|_, spans| {
@@ -165,6 +187,7 @@ impl PackedFile {
                 Err(PackedError::damaged(&self.path, reason))
             }
             None => {
+                self.parts.verify(&self.path, &self.index.sources, parallel)?;
                 self.trust();
                 Ok(())
             }
@@ -231,6 +254,15 @@ impl PackedFile {
         self.map.part(offset, len).map(Foreign::of).ok_or_else(outside)
     }
 
+    /// Bytes of another file, at a multiple of `alignment` bytes.
+    ///
+    /// # Errors
+    ///
+    /// That there is no such part.
+    pub(super) fn part(&self, number: u32, alignment: usize) -> Result<Foreign, String> {
+        self.parts.bytes(&self.index.sources, number, alignment)
+    }
+
     /// Brings the pages of all data from the disk, in the order in which they were written, which is that of first use.
     /// Ends early where the file has no other user any more.
     pub fn populate(file: Arc<PackedFile>) {
@@ -240,6 +272,9 @@ impl PackedFile {
         while let Some(map) = map.upgrade().filter(|map| at < map.bytes().len() && file.strong_count() > 0) {
             map.populate(at..at + PIECE);
             at += PIECE;
+        }
+        if let Some(file) = file.upgrade() {
+            file.parts.populate(&file.index.sources, || Arc::strong_count(&file) > 1);
         }
     }
 }

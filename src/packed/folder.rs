@@ -169,27 +169,27 @@ impl PackFolder {
         }
     }
 
-    /// Whether the data of that file was verified since it was last changed.
+    /// Whether the data of a file, and of those that it refers to, was verified since one of them was last changed.
     #[must_use]
-    pub fn has_seen(&self, id: &FileId) -> bool {
-        let (place, contents) = self.mark(id);
+    pub fn has_seen(&self, ids: &[FileId]) -> bool {
+        let (place, contents) = self.mark(ids);
         fs::read(place).is_ok_and(|found| found == contents.as_bytes())
     }
 
-    /// Notes that the data of that file has been verified.
+    /// Notes that the data of a file, and of those that it refers to, has been verified.
     ///
     /// # Errors
     ///
     /// The system's.
-    pub fn see(&self, id: &FileId) -> Result<(), PackedError> {
+    pub fn see(&self, ids: &[FileId]) -> Result<(), PackedError> {
         self.make()?;
-        let (place, contents) = self.mark(id);
+        let (place, contents) = self.mark(ids);
         fs::write(&place, contents.as_bytes()).map_err(PackedError::io("write", &place))
     }
 
     /// The mark of a verified file, and what it holds.
-    fn mark(&self, id: &FileId) -> (PathBuf, blake3::Hash) {
-        let digest = blake3::hash(format!("{id:?}").as_bytes());
+    fn mark(&self, ids: &[FileId]) -> (PathBuf, blake3::Hash) {
+        let digest = blake3::hash(format!("{ids:?}").as_bytes());
         (self.path.join(format!("{}{SEEN}", &digest.to_hex()[..32])), digest)
     }
 

@@ -37,6 +37,30 @@ pub struct Index {
 pub struct Sources {
     /// The digest of their bytes ([`Files::digest`](super::folder::Files::digest)); none of a model from memory.
     pub digest: Option<[u8; 32]>,
+    /// Those that parts are of.
+    pub files: Vec<FileRow>,
+    /// Parts of them that take the place of data.
+    pub parts: Vec<PartRow>,
+}
+
+/// A file of which parts are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRow {
+    /// Its path below the packed model's folder.
+    pub location: String,
+    /// Its bytes.
+    pub len: u64,
+}
+
+/// A part of a file, and what it must hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartRow {
+    /// The number of the file in [`Sources::files`].
+    pub file: u32,
+    /// Where it is in that file.
+    pub data: DataRow,
+    /// The BLAKE3 digest of its bytes.
+    pub digest: [u8; 32],
 }
 
 /// A declared input or output.
@@ -137,6 +161,27 @@ pub enum ElementsRow {
         /// What the difference is multiplied by.
         scale: Option<FactorsRow>,
     },
+    /// The part of that number in [`Sources::parts`].
+    Part(u32),
+    /// As [`ElementsRow::Compact`], of elements that are a part.
+    CompactPart(Box<CompactPartRow>),
+}
+
+/// Numbers in `f32` that follow from elements of a smaller type, which are in a file beside the packed model.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CompactPartRow {
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions.
+    pub shape: Vec<u64>,
+    /// The number of the part in [`Sources::parts`].
+    pub part: u32,
+    /// The number of the first element.
+    pub first: u64,
+    /// What is subtracted.
+    pub zero: Option<FactorsRow>,
+    /// What the difference is multiplied by.
+    pub scale: Option<FactorsRow>,
 }
 
 /// Elements of a smaller type.

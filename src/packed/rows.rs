@@ -8,12 +8,14 @@ use bytemuck::{cast_slice, try_cast_slice};
 use hashbrown::HashMap;
 use kiln_kernels::memory;
 
-use super::index::{AttrRow, DataRow, ElementsRow, FactorsRow, GraphRow, NodeRow, StoredRow, TensorRow};
+use super::index::{
+    AttrRow, CompactPartRow, DataRow, ElementsRow, FactorsRow, GraphRow, NodeRow, StoredRow, TensorRow,
+};
 use super::{PackedError, PackedFile, Writer};
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
 use crate::graph::verify::verify;
 use crate::ops::lookup_flow;
-use crate::tensor::{Backing, Buffer, Compact, DType, Expansion, Factors, Tensor, TensorSpec};
+use crate::tensor::{Backing, Buffer, Compact, DType, Expansion, Factors, InFile, Tensor, TensorSpec};
 
 /// How much larger elements may be than what is packed of them: `f32` that became 2 bits, and as much again.
 const MOST_PACKED: usize = 32;
@@ -33,6 +35,8 @@ pub struct Constant {
     pub value: ValueId,
     /// Its elements.
     pub tensor: Tensor,
+    /// Where a file has them, or those that they follow from.
+    pub stored_in: Option<InFile>,
     /// Whether its elements are kept. Those of which there are packed copies alone need not be.
     pub kept: bool,
     /// Its row, once its elements have been added.
@@ -78,17 +82,17 @@ impl Flat<'_> {
         let mut own: Vec<_> = graph.constants.iter().collect();
         own.sort_unstable_by_key(|(value, _)| value.0);
         for (&value, tensor) in own {
-            row.constants.push((value.0, tensor_row(tensor, true, self.writer)?));
+            row.constants.push((value.0, tensor_row(tensor, true, None, self.writer)?));
         }
         for at in 0..self.constants.len() {
-            let Constant { graph, value, ref tensor, kept, ref added } = self.constants[at];
+            let Constant { graph, value, ref tensor, ref stored_in, kept, ref added } = self.constants[at];
             if Some(graph) != number {
                 continue;
             }
             let made = match added {
                 Some(added) => added.clone(),
                 None => {
-                    let made = tensor_row(tensor, kept, self.writer)?;
+                    let made = tensor_row(tensor, kept, stored_in.as_ref(), self.writer)?;
                     self.constants[at].added = kept.then(|| made.clone());
                     made
                 }
@@ -119,7 +123,7 @@ impl Flat<'_> {
                 Attr::Ints(values) => AttrRow::Ints(values.clone()),
                 Attr::Floats(values) => AttrRow::Floats(values.clone()),
                 Attr::Strs(values) => AttrRow::Strs(values.clone()),
-                Attr::Tensor(tensor) => AttrRow::Tensor(tensor_row(tensor, true, self.writer)?),
+                Attr::Tensor(tensor) => AttrRow::Tensor(tensor_row(tensor, true, None, self.writer)?),
                 Attr::Graph(body) => AttrRow::Graph(self.graph(body, is_flow)?),
                 Attr::Chain(program) => AttrRow::Chain((**program).clone()),
             };
@@ -138,8 +142,14 @@ impl Flat<'_> {
     }
 }
 
-/// The row of a tensor.
-fn tensor_row(tensor: &Tensor, kept: bool, writer: &mut Writer) -> Result<TensorRow, PackedError> {
+/// The row of a tensor, which a file may have (`stored_in`).
+fn tensor_row(
+    tensor: &Tensor,
+    kept: bool,
+    stored_in: Option<&InFile>,
+    writer: &mut Writer,
+) -> Result<TensorRow, PackedError> {
+    let place = stored_in.filter(|_| kept);
     let elements = match (tensor.dtype(), tensor.compact_form()) {
         (DType::String, _) => {
             let texts = tensor.as_strings().map_err(|error| PackedError::Unsupported(error.to_string()))?;
@@ -150,13 +160,27 @@ fn tensor_row(tensor: &Tensor, kept: bool, writer: &mut Writer) -> Result<Tensor
             let factors = |factors: &Option<Factors>| {
                 factors.as_ref().map(|kept| FactorsRow { values: kept.values().to_vec(), grain: kept.grain() })
             };
-            let data = if kept { Some(writer.add(stored.bytes())?) } else { None };
-            let stored = StoredRow { dtype: stored.dtype(), shape: sizes(stored.shape()), data };
-            let (zero, scale) = (factors(&expansion.zero), factors(&expansion.scale));
-            ElementsRow::Compact { stored: Box::new(stored), first: first as u64, zero, scale }
+            let (first, zero, scale) = (first as u64, factors(&expansion.zero), factors(&expansion.scale));
+            let (dtype, shape) = (stored.dtype(), sizes(stored.shape()));
+            match place.and_then(|place| writer.refer(place, stored.bytes())) {
+                Some(part) => {
+                    let row = CompactPartRow { dtype, shape, part, first, zero, scale };
+                    ElementsRow::CompactPart(Box::new(row))
+                }
+                None => {
+                    let data = if kept { Some(writer.add(stored.bytes())?) } else { None };
+                    let stored = Box::new(StoredRow { dtype, shape, data });
+                    ElementsRow::Compact { stored, first, zero, scale }
+                }
+            }
         }
         // Small elements are kept in any case.
-        _ if kept || tensor.byte_len() < super::PAGE => ElementsRow::Data(writer.add(tensor.bytes())?),
+        _ if kept || tensor.byte_len() < super::PAGE => {
+            match place.and_then(|place| writer.refer(place, tensor.bytes())) {
+                Some(part) => ElementsRow::Part(part),
+                None => ElementsRow::Data(writer.add(tensor.bytes())?),
+            }
+        }
         _ => ElementsRow::Absent,
     };
     Ok(TensorRow { dtype: tensor.dtype(), shape: sizes(tensor.shape()), elements })
@@ -315,18 +339,15 @@ impl Builder<'_> {
                     Some(data) => self.mapped(whole, data)?,
                     None => self.nowhere(whole, value)?,
                 };
-                let factors = |row: &Option<FactorsRow>| {
-                    let made = row.as_ref().map(|row| Factors::new(row.values.clone(), row.grain, elements));
-                    match made {
-                        Some(None) => Err("factors that do not fit their elements".to_owned()),
-                        made => Ok(made.flatten()),
-                    }
-                };
-                let expansion = Expansion { zero: factors(zero)?, scale: factors(scale)? };
-                let whole = Tensor::compact(stored, expansion).map_err(|error| error.to_string())?;
-                let first = usize::try_from(*first).map_err(|_| "a part beyond its whole")?;
-                let part = whole.part(first, spec.shape.iter().copied()).map_err(|error| error.to_string())?;
-                part.filter(|part| part.spec() == &spec).ok_or_else(|| "numbers that are not f32".to_owned())
+                compact(&spec, stored, *first, factors(zero, elements)?, factors(scale, elements)?)
+            }
+            ElementsRow::Part(part) => self.referred(spec, *part),
+            ElementsRow::CompactPart(row) => {
+                let CompactPartRow { dtype, shape, part, first, zero, scale } = &**row;
+                let whole = self::spec(*dtype, shape)?;
+                let elements = whole.elements().map_err(|error| error.to_string())?;
+                let stored = self.referred(whole, *part)?;
+                compact(&spec, stored, *first, factors(zero, elements)?, factors(scale, elements)?)
             }
         }
     }
@@ -346,6 +367,15 @@ impl Builder<'_> {
         Tensor::from_foreign(spec, self.file.data(data)?).map_err(|error| error.to_string())
     }
 
+    /// Elements where a file beside the packed model is mapped, or a copy of them.
+    fn referred(&self, spec: TensorSpec, part: u32) -> Result<Tensor, String> {
+        if spec.dtype == DType::String {
+            return Err("texts are no part of a file".to_owned());
+        }
+        let bytes = self.file.part(part, spec.dtype.size())?;
+        Tensor::from_foreign(spec, bytes).map_err(|error| error.to_string())
+    }
+
     /// Elements that are not in the file.
     fn nowhere(&mut self, spec: TensorSpec, value: Option<ValueId>) -> Result<Tensor, String> {
         let (Some(value), Some(number)) = (value, self.row.number) else {
@@ -362,6 +392,27 @@ impl Builder<'_> {
         Tensor::from_buffer(spec, Arc::new(Buffer::deferred(backing, 0, bytes)), bytes)
             .map_err(|error| error.to_string())
     }
+}
+
+/// Numbers that follow from stored elements, from the element `first` on.
+fn compact(
+    spec: &TensorSpec,
+    stored: Tensor,
+    first: u64,
+    zero: Option<Factors>,
+    scale: Option<Factors>,
+) -> Result<Tensor, String> {
+    let whole = Tensor::compact(stored, Expansion { zero, scale }).map_err(|error| error.to_string())?;
+    let first = usize::try_from(first).map_err(|_| "a part beyond its whole")?;
+    let part = whole.part(first, spec.shape.iter().copied()).map_err(|error| error.to_string())?;
+    part.filter(|part| part.spec() == spec).ok_or_else(|| "numbers that are not f32".to_owned())
+}
+
+/// The factors of a row, for that number of elements.
+fn factors(row: &Option<FactorsRow>, elements: usize) -> Result<Option<Factors>, String> {
+    let Some(row) = row else { return Ok(None) };
+    let made = Factors::new(row.values.clone(), row.grain, elements);
+    made.map(Some).ok_or_else(|| "factors that do not fit their elements".to_owned())
 }
 
 /// A type and a shape, if its elements can be counted.

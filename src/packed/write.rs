@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::index::{DataRow, Index, SpanRow};
-use super::{ALIGNMENT, HEADER, LARGE, MAGIC, PAGE, PackedError, SCHEMA};
+use super::{ALIGNMENT, HEADER, LARGE, MAGIC, PAGE, PackedError, References, SCHEMA};
 use crate::record::encode_long;
+use crate::tensor::InFile;
 
 /// Bytes of a span beyond which the next one begins: what one thread checks at a time.
 const SPAN: u64 = 8 << 20;
@@ -33,6 +34,8 @@ pub struct Writer {
     begun: u64,
     digest: blake3::Hasher,
     spans: Vec<SpanRow>,
+    /// What stays in the model's files.
+    references: References,
 }
 
 impl Writer {
@@ -50,9 +53,22 @@ impl Writer {
             begun: HEADER as u64,
             digest: blake3::Hasher::new(),
             spans: Vec::new(),
+            references: References::default(),
         };
         writer.write(&[0; HEADER])?;
         Ok(writer)
+    }
+
+    /// The same, for a file that refers to parts of others in place of data.
+    #[must_use]
+    pub fn referring(self, references: References) -> Writer {
+        Writer { references, ..self }
+    }
+
+    /// The number of a part of a file that has these bytes at that place; `None` where they have to be data
+    /// ([`References::part`]).
+    pub fn refer(&mut self, place: &InFile, bytes: &[u8]) -> Option<u32> {
+        self.references.part(place, bytes)
     }
 
     /// Where the bytes are while they are written.
@@ -105,6 +121,8 @@ impl Writer {
     pub fn index(&mut self, index: &mut Index) -> Result<(), PackedError> {
         self.end_span();
         index.spans = std::mem::take(&mut self.spans);
+        index.sources.files = self.references.files();
+        index.sources.parts = self.references.parts().to_vec();
         let bytes = encode_long(index).map_err(|error| PackedError::Unsupported(error.to_string()))?;
         if bytes.len() > LONGEST {
             let reason = format!("its index takes {} bytes, of which a file has {LONGEST} at most", bytes.len());

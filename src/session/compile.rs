@@ -1,6 +1,6 @@
 //! Compiling a graph to a running one: passes, then nodes; unsupported operators are reported all at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kiln_kernels::Parallel;
@@ -24,7 +24,7 @@ use crate::graph::passes::{self, PassReport};
 use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work};
 use crate::onnx;
 use crate::ops::{self, FlowLoad, OpError};
-use crate::tensor::Tensor;
+use crate::tensor::{InFile, Tensor};
 
 /// A graph after all passes, for display.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +105,8 @@ pub(super) struct Left {
     pub(super) value: ValueId,
     /// Its elements.
     pub(super) tensor: Tensor,
+    /// Where a file had them before nodes read them, or those that they follow from.
+    pub(super) stored_in: Option<InFile>,
     /// Whether nodes have kept packed copies of it and nothing reads its elements any more.
     pub(super) is_packed: bool,
 }
@@ -122,6 +124,8 @@ pub(super) struct Maker<'a> {
     held: Vec<Tensor>,
     /// The constants of all graphs that have been made, if somebody wants them.
     left: Option<Vec<Left>>,
+    /// Where files have them, by the numbers of their graphs.
+    stored_in: HashMap<(u32, ValueId), InFile>,
     /// Graphs that have been begun.
     graphs: u32,
     /// The number of bodies around the current graph.
@@ -131,8 +135,8 @@ pub(super) struct Maker<'a> {
 impl<'a> Maker<'a> {
     /// Makes nodes that pack their weights.
     pub(super) fn new(build: &'a BuildCx, parallel: &'a dyn Parallel, stop: Option<&'a Stop>) -> Maker<'a> {
-        let (problems, held) = (BTreeSet::new(), Vec::new());
-        Maker { build, parallel, stop, shelf: None, problems, held, left: None, graphs: 0, depth: 0 }
+        let (problems, held, stored_in) = (BTreeSet::new(), Vec::new(), HashMap::new());
+        Maker { build, parallel, stop, shelf: None, problems, held, left: None, stored_in, graphs: 0, depth: 0 }
     }
 
     /// Makes nodes whose packed weights may lie ready.
@@ -162,6 +166,10 @@ impl<'a> Maker<'a> {
     fn executable(&mut self, graph: &mut Graph, uploads: &[Upload]) -> Result<Option<Executable>, SessionError> {
         let number = self.graphs;
         self.graphs += 1;
+        if self.left.is_some() {
+            let places = graph.constants.iter().filter_map(|(value, tensor)| Some((*value, tensor.stored_in()?)));
+            self.stored_in.extend(places.map(|(value, place)| ((number, value), place)));
+        }
         let mut works: Vec<Option<Work>> = Vec::with_capacity(graph.nodes.len());
         let mut wanted = graph.use_counts();
         while works.len() < graph.nodes.len() {
@@ -207,7 +215,8 @@ impl<'a> Maker<'a> {
         let executable = Executable::new(graph, works.into_iter().zip(fused));
         for (value, tensor) in graph.constants.drain() {
             if let Some(left) = self.left.as_mut().filter(|_| !tensor.is_hollow()) {
-                left.push(Left { graph: number, value, tensor: tensor.clone(), is_packed: false });
+                let stored_in = self.stored_in.remove(&(number, value));
+                left.push(Left { graph: number, value, tensor: tensor.clone(), stored_in, is_packed: false });
             }
             self.held.push(tensor);
         }
@@ -230,7 +239,8 @@ impl<'a> Maker<'a> {
                 // A node may still need the elements, for other layouts.
                 let is_packed = whole.is_unique();
                 if let Some(left) = &mut self.left {
-                    left.push(Left { graph: number, value, tensor: whole.clone(), is_packed });
+                    let stored_in = self.stored_in.remove(&(number, value));
+                    left.push(Left { graph: number, value, tensor: whole.clone(), stored_in, is_packed });
                 }
                 if !is_packed {
                     self.held.push(whole);

@@ -116,6 +116,9 @@ pub struct SessionOptions {
     pub pack_bytes: u64,
     /// When the data of packed models is compared with its digests.
     pub pack_verify: Verify,
+    /// Whether a packed model that is written by its path refers to the model's files for weights that nodes read as
+    /// these have them. Such files must be below the packed model's folder, and stay as they are beside it.
+    pub pack_weightless: bool,
     /// Lines about executors and executions.
     pub verbose: Verbose,
     /// The trace that gets spans of time of requests and nodes. Sessions may share one.
@@ -227,6 +230,7 @@ impl Default for SessionOptions {
             pack: Pack::default(),
             pack_bytes: 16 << 30,
             pack_verify: Verify::default(),
+            pack_weightless: false,
             verbose: Verbose::default(),
             trace: None,
             profiler: ProfilerFiles::default(),

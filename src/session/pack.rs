@@ -3,6 +3,7 @@
 mod auto;
 mod given;
 mod model;
+mod weightless;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::onnx;
 use crate::packed::folder::Files;
 use crate::packed::index::{BiasRow, Index, Port as PackedPort, Sources, StepsRow};
 use crate::packed::rows::{Constant, graph_of, rows_of};
-use crate::packed::{MadeFor, Noting, PackedError, PackedFile, Ready, Verify, Writer};
+use crate::packed::{MadeFor, Noting, PackedError, PackedFile, Ready, References, Verify, Writer};
 use crate::record::CacheMode;
 use crate::threads::Threads;
 
@@ -92,6 +93,8 @@ pub struct PackReport {
     pub constants: usize,
     /// Constants of which there are packed copies alone.
     pub packed_only: usize,
+    /// Bytes of constants that stay in the model's files ([`SessionOptions::pack_weightless`]).
+    pub referred: u64,
 }
 
 impl Session {
@@ -111,7 +114,7 @@ impl Session {
         attempt(&name, &begun, || {
             let graph = onnx::load(path, &options.onnx_limits())?;
             let digest = files_of(path, &[&graph]).map(|files| files.digest()).transpose()?;
-            let sources = Sources { digest: digest.map(Into::into) };
+            let sources = Sources { digest: digest.map(Into::into), ..Sources::default() };
             write(graph, &user, Beside { steps: None, sources }, to, options, &begun)
         })
     }
@@ -162,7 +165,7 @@ impl Session {
             inputs: ports(inputs),
             outputs: ports(outputs),
             metadata: graph.metadata.clone(),
-            constants: file.len(),
+            constants: file.len() + file.referred(),
             description: Description { graph, passes: PassReport::default() },
             packed: Some(file),
         };
@@ -267,13 +270,13 @@ fn verify(file: &PackedFile, options: &SessionOptions, threads: &Threads) -> Res
         return Ok(());
     }
     let folder = auto::folder(options).filter(|_| options.pack_verify == Verify::Once);
-    if folder.as_ref().is_some_and(|folder| folder.has_seen(&file.id())) {
+    if folder.as_ref().is_some_and(|folder| folder.has_seen(&file.ids())) {
         file.trust();
         return Ok(());
     }
     file.verify(threads)?;
     if let Some(folder) = folder.filter(|_| options.cache_mode == CacheMode::ReadWrite)
-        && let Err(error) = folder.see(&file.id())
+        && let Err(error) = folder.see(&file.ids())
     {
         tracing::warn!(%error, "the packed model will be verified again");
     }
@@ -310,14 +313,20 @@ impl Packing<'_> {
         let metadata = (*graph.metadata).clone();
         compile::optimise(&mut graph, self.options, self.build, self.begun.stop.as_ref());
         let backings = graph.backings.clone();
-        let shelf = Noting::by(Writer::new(to)?);
+        let references = match self.options.pack_weightless {
+            true => weightless::references(&backings, to)?,
+            false => References::default(),
+        };
+        let shelf = Noting::by(Writer::new(to)?.referring(references));
         // One node after the other, so that weights lie in the order of their use and equal models are equal files.
         let maker = Maker::new(self.build, &Serial, self.begun.stop.as_ref());
         let mut left = maker.with_shelf(&shelf).constants(&mut graph)?;
         left.sort_unstable_by_key(|left| (left.graph, left.value));
         let (mut writer, panels) = shelf.end()?;
-        let constant =
-            |Left { graph, value, tensor, is_packed }| Constant { graph, value, tensor, kept: !is_packed, added: None };
+        let constant = |Left { graph, value, tensor, stored_in, is_packed }| {
+            let kept = !is_packed;
+            Constant { graph, value, tensor, stored_in, kept, added: None }
+        };
         let mut constants: Vec<Constant> = left.into_iter().map(constant).collect();
         let made_for = made_for(self.options, self.user).0;
         let Beside { steps, sources } = beside;
@@ -349,7 +358,8 @@ impl Packing<'_> {
         backings.iter().try_for_each(onnx::read_whole)?;
         let kept = constants.iter().filter(|constant| constant.kept).count();
         let (panels, packed_only) = (index.panels.len(), constants.len() - kept);
-        Ok(PackReport { bytes: writer.finish()?, panels, constants: kept, packed_only })
+        let referred = index.sources.parts.iter().map(|part| part.data.len).sum();
+        Ok(PackReport { bytes: writer.finish()?, panels, constants: kept, packed_only, referred })
     }
 
     /// The constants without elements whose elements nodes want when they are made from the file: some look at weights

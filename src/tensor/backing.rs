@@ -31,6 +31,15 @@ pub struct Backing {
     failed: Mutex<Option<std::io::Error>>,
 }
 
+/// Where a file has bytes.
+#[derive(Clone, Debug)]
+pub struct InFile {
+    /// The file.
+    pub backing: Arc<Backing>,
+    /// The first byte.
+    pub offset: u64,
+}
+
 /// Where the bytes of a file are.
 #[derive(Debug)]
 enum Source {

@@ -17,5 +17,6 @@ mod mistakes;
 mod observe;
 #[allow(dead_code, reason = "of the files that it makes, one is for the server alone")]
 mod onnx_file;
+mod pack;
 mod records;
 mod run;

@@ -100,8 +100,13 @@ fn grouped() -> Graph {
 
 /// As exporters write them that know no cache, for steps of one token.
 fn plain() -> Graph {
+    plain_of(WORDS)
+}
+
+/// The same, with that many rows in the table of tokens.
+fn plain_of(rows: usize) -> Graph {
     let mut given = Given::new("plain", 1usize.into(), false);
-    let table = given.weights(&[WORDS, HIDDEN], 1);
+    let table = given.weights(&[rows, HIDDEN], 1);
     let hidden = given.build.op("Gather", &[table, given.tokens], &[]);
     let heads = given.numbers(&[0, 0, HEADS as i64, SIZE as i64]);
     let swap = [("perm", Attr::Ints(vec![0, 2, 1, 3]))];
@@ -192,6 +197,19 @@ fn prompts_and_steps_of_some_sequences_give_the_same_bits() {
             [first, second, decoder.step_each(&mut cache, 0, &[8, 7, 6], &run).unwrap()]
         });
     assert!(plain.iter().zip(&mapped).all(|(plain, mapped)| plain.same(mapped)));
+}
+
+#[test]
+fn a_table_of_a_decoder_may_stay_in_its_file() {
+    let rows = 1200;
+    let graph = plain_of(rows);
+    let folder = tempfile::tempdir().unwrap();
+    let [path, packed] = ["model.onnx", "model.kpk"].map(|name| folder.path().join(name));
+    std::fs::write(&path, onnx::write(&graph).unwrap()).unwrap();
+    let weightless = SessionOptions { pack_weightless: true, ..options() };
+    let report = Decoder::pack(&path, &packed, &weightless).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(report.referred, (rows * HIDDEN * 4) as u64, "{report:?}");
+    expect_same(&load(&path, &options()), &load(&packed, &strict()), "a table in its file");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod models;
 mod once;
 mod same;
 mod uses;
+mod weightless;
 
 use std::path::{Path, PathBuf};
 

@@ -55,7 +55,15 @@ impl Mapped {
     /// The system's; [`io::ErrorKind::PermissionDenied`] for a file that another user owns or may write, and
     /// [`io::ErrorKind::InvalidInput`] for what is no regular file.
     pub fn open(path: &Path) -> io::Result<Mapped> {
-        let file = File::open(path)?;
+        Mapped::of(&File::open(path)?)
+    }
+
+    /// Maps a file that is open to be read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Mapped::open`].
+    pub fn of(file: &File) -> io::Result<Mapped> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
@@ -66,7 +74,7 @@ impl Mapped {
         }
         // SAFETY: the bytes are only read, and only this process' user and root may write or truncate the file. Both may
         // change any memory of this process anyway.
-        let map = unsafe { Mmap::map(&file)? };
+        let map = unsafe { Mmap::map(file)? };
         Ok(Mapped { map, id: FileId::of(&metadata) })
     }
 

@@ -20,13 +20,18 @@ pub(crate) struct Args {
     /// of their three packed models
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Refer to the model's files for weights that nodes read as these have them, in place of a copy; they must be below
+    /// the folder of the packed model
+    #[arg(long)]
+    weightless: bool,
     #[command(flatten)]
     session: SessionArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
-    let options = args.session.options(DefaultCacheMode::Records)?;
+    let options =
+        SessionOptions { pack_weightless: args.weightless, ..args.session.options(DefaultCacheMode::Records)? };
     if args.model.is_dir() {
         return folder(args, &options, screen);
     }
@@ -76,5 +81,8 @@ fn tell(file: &Path, report: &PackReport, screen: &mut dyn Write) -> Outcome {
         report.constants,
         report.packed_only
     )?;
+    if report.referred > 0 {
+        writeln!(screen, "{} bytes stay in the model's files", report.referred)?;
+    }
     Ok(())
 }

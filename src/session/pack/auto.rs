@@ -192,6 +192,8 @@ impl Waiting {
             cache_mode: CacheMode::Memory,
             load_time_limit: None,
             load_cancel: None,
+            // It is kept apart from the model's files.
+            pack_weightless: false,
             ..options.clone()
         };
         // The level and what follows from it are the session's.

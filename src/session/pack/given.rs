@@ -57,8 +57,13 @@ fn apart(options: &SessionOptions, threads: &Threads) -> SessionOptions {
 impl Session {
     /// Writes the packed model of the session's model; its bytes.
     pub(in super::super) fn save_packed(&self, to: &Path) -> Result<u64, SessionError> {
-        if let Some(file) = &self.packed {
-            return Ok(write::copy(file.bytes(), to)?);
+        match &self.packed {
+            Some(file) if !file.is_weightless() => return Ok(write::copy(file.bytes(), to)?),
+            Some(_) if self.model.is_none() => {
+                let reason = "some of its weights are in other files, and a copy elsewhere would not find them";
+                return Err(PackedError::Unsupported(reason.to_owned()).into());
+            }
+            _ => {}
         }
         let Model { path, files, options } = self.packable()?;
         if !files.are_unchanged() {
@@ -88,7 +93,10 @@ impl Session {
             return Err(PackedError::Other { path: from.to_owned(), fact, found, wanted }.into());
         }
         let made_for = made_for(options, &User::Session);
-        if let Some(folder) = folder(options).filter(|_| options.cache_mode == CacheMode::ReadWrite) {
+        // One that refers to files beside it would not find them from another folder.
+        let is_whole = !file.is_weightless();
+        let writes = options.cache_mode == CacheMode::ReadWrite;
+        if let Some(folder) = folder(options).filter(|_| writes && is_whole) {
             folder.keep(files, &made_for, |to| write::copy(file.bytes(), to).map(drop))?;
         }
         let from = std::fs::canonicalize(from).map_err(PackedError::io("find", from))?;
@@ -145,7 +153,7 @@ impl Session {
 impl Given {
     fn load(&self, name: &str, options: &SessionOptions, begun: &LoadClock) -> Result<Session, SessionError> {
         let session = Session::load_packed(&self.path, name.to_owned(), &User::Session, options, begun)?;
-        match session.packed.as_ref().is_some_and(|file| file.id() == self.file.id()) {
+        match session.packed.as_ref().is_some_and(|file| file.ids() == self.file.ids()) {
             true => Ok(session),
             false => Err(PackedError::damaged(&self.path, "it was changed since it was given").into()),
         }
