@@ -133,8 +133,7 @@ impl Session {
         if !requests.iter().all(has_rows) {
             return None;
         }
-        let answers = self.run_group(joined, requests.iter().map(Vec::as_slice), &self.terms(options), Some)?;
-        answers.into_iter().collect::<Result<Vec<_>, _>>().ok()
+        self.run_group(joined, requests.iter().map(Vec::as_slice), &self.terms(options), Some)
     }
 
     /// Runs each request by `alone`, or several of them as a group, whose outputs `of` gives their type.
@@ -163,8 +162,10 @@ impl Session {
         self.side_by_side(jobs, &costs, options, &|job, terms| {
             let own = || job.requests.iter().map(|&request| requests[request].as_slice());
             let group = joined.filter(|_| job.requests.len() > 1);
-            let answers = group.and_then(|joined| self.run_group(joined, own(), terms, of));
-            answers.unwrap_or_else(|| own().map(|inputs| alone(inputs, terms)).collect())
+            match group.and_then(|joined| self.run_group(joined, own(), terms, of)) {
+                Some(outputs) => outputs.into_iter().map(Ok).collect(),
+                None => own().map(|inputs| alone(inputs, terms)).collect(),
+            }
         })
     }
 
@@ -181,14 +182,14 @@ impl Session {
         if self.is_watched() || !self.build.records.may_choose() { None } else { self.joined() }
     }
 
-    /// The answers of a group; `None` where it falls apart.
+    /// The outputs of each request of a group; `None` where it falls apart.
     fn run_group<'r, V: Clone + Into<Value> + 'r>(
         &self,
         joined: &Joined,
         requests: impl Iterator<Item = &'r [(&'r str, V)]>,
         terms: &Terms,
         of: fn(Value) -> Option<V>,
-    ) -> Option<Vec<Answer<V>>> {
+    ) -> Option<Vec<Vec<(String, V)>>> {
         let bound = requests.map(|inputs| self.bind(inputs).ok()).collect::<Option<Vec<_>>>()?;
         let replaces = |(port, value): (&Port, &Option<Value>)| port.has_default && value.is_some();
         let is_plain = |inputs: &Vec<Option<Value>>| {
@@ -197,12 +198,12 @@ impl Session {
         if !bound.iter().all(is_plain) {
             return None;
         }
-        let answers = self.run_joined(joined, bound, terms).ok()?;
+        let outputs = self.run_joined(joined, bound, terms).ok()?;
         let named = |values: Vec<Value>| {
             let values = values.into_iter().map(of).collect::<Option<Vec<V>>>()?;
-            Some(Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect()))
+            Some(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
         };
-        answers.into_iter().map(named).collect()
+        outputs.into_iter().map(named).collect()
     }
 
     fn run_values_on(&self, inputs: &[(&str, Value)], terms: &Terms) -> Result<Vec<(String, Value)>, SessionError> {
