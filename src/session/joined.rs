@@ -10,8 +10,12 @@
 //! are joined only if all products by weights add in one order for the rows of the request and for those of the group,
 //! or always under [`Numerics::Invariant`]. A group in which anything fails falls apart, and each of its requests runs
 //! alone.
+//!
+//! Records that only groups have left would not know what a request looks up alone, and a session that takes records as
+//! complete joins nothing. So the first request of each shape runs alone where records are kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, PoisonError};
 
 use kiln_kernels::cpu::{Elements, Numerics};
@@ -26,6 +30,7 @@ use crate::graph::ir::{Graph, ValueId};
 use crate::graph::rows::{self, Rows, Stages};
 use crate::graph::run::part::Part;
 use crate::graph::{Executable, NodeError, Resources, RunError, RunState, Value};
+use crate::record::CacheMode;
 use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// Rows of a group are a multiple of this.
@@ -36,6 +41,9 @@ const MOST_COPIES: usize = 8;
 
 /// More rows than these are not joined.
 const MOST: usize = 256;
+
+/// Shapes of requests of which the first one runs alone. Shapes that come after as many others are joined at once.
+const MOST_SHAPES: usize = 4096;
 
 /// What of a model's graph is computed together for short requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,6 +74,8 @@ pub(super) struct Joined {
     inputs: Vec<Slot>,
     outputs: Vec<Slot>,
     idle: Arc<Mutex<Idle>>,
+    /// Hashes of the shapes of requests so far, where records are kept.
+    shapes: Option<Mutex<HashSet<u64>>>,
 }
 
 /// The number of a value that goes from stage to stage.
@@ -125,7 +135,9 @@ impl Joined {
         let idle = session.kept.join(limit);
         let ordered = |products: &Vec<usize>| (0..=MOST).map(|rows| is_ordered(products, rows)).collect();
         let ordered = stages.products.iter().map(ordered).collect();
-        Cutter { executable, graph: &graph, folded: &folded }.cut(stages, ordered, idle)
+        let joined = Cutter { executable, graph: &graph, folded: &folded }.cut(stages, ordered, idle)?;
+        let keeps_records = build.records.mode() != CacheMode::Off;
+        Some(Joined { shapes: keeps_records.then(Mutex::default), ..joined })
     }
 
     /// How many nodes run over rows, in how many stages.
@@ -148,6 +160,16 @@ impl Joined {
         let counts = counts.collect::<Option<Vec<usize>>>()?;
         let can_join = (0..counts.len()).all(|rows| counts[rows] > 0 && self.is_ordered(rows, counts[rows]));
         can_join.then(|| counts[self.most])
+    }
+
+    /// Whether a request is the first one whose inputs have these shapes, and runs alone because records are kept. Who
+    /// asks next is told that it is not.
+    pub(super) fn is_first<'a>(&self, shape: &dyn Fn(usize) -> Option<&'a [usize]>) -> bool {
+        let Some(shapes) = &self.shapes else { return false };
+        let mut hasher = DefaultHasher::new();
+        (0..self.inputs.len()).for_each(|place| shape(place).hash(&mut hasher));
+        let mut shapes = shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        shapes.len() < MOST_SHAPES && shapes.insert(hasher.finish())
     }
 
     /// Whether products of `count` of these rows add in an order that does not depend on their number.
@@ -204,7 +226,7 @@ impl Cutter<'_> {
             ready.push(Stage { executable, rows: stage.rows, inputs, outputs, dead });
         }
         let outputs = self.graph.outputs.iter().map(&mut slot).collect();
-        Some(Joined { stages: ready, rows, most, ordered, slots: numbers.len(), inputs, outputs, idle })
+        Some(Joined { stages: ready, rows, most, ordered, slots: numbers.len(), inputs, outputs, idle, shapes: None })
     }
 
     /// These nodes and those that make the folded values which they read, in the graph's order; `None` where more than

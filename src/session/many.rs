@@ -48,7 +48,8 @@ impl Session {
     /// Runs requests side by side, of any shapes, and gives their results in the requests' order. As many run at a time
     /// as the session has threads, longest first, each on one thread; a request that would keep others waiting at the
     /// end runs before them on all threads. Never do more threads compute than the session has. Short requests run in
-    /// groups that read weights once, unless `options` say [`Join::Never`].
+    /// groups that read weights once, unless `options` say [`Join::Never`]. Where records are kept, the first request of
+    /// each shape runs alone, so that they know what it needs.
     ///
     /// The outputs of a request have the bits that [`Session::run`] gives. A request that fails does so alone. The time
     /// limit and the [`Cancel`](super::Cancel) of `options` are those of all requests together: where they end, what has
@@ -102,8 +103,9 @@ impl Session {
     }
 
     /// How many rows a request has whose inputs have these shapes, by their names, where it may run
-    /// [together](Session::run_together) with others; `None` where it may not, or is too long to gain by it. Programs
-    /// that have a queue of requests group them by it, with at most [`JoinReport::group`] rows.
+    /// [together](Session::run_together) with others; `None` where it may not, or is too long to gain by it. Where
+    /// records are kept, it is `None` for the first request of each shape, which runs alone so that they know what it
+    /// needs. Programs that have a queue of requests group them by it, with at most [`JoinReport::group`] rows.
     #[must_use]
     pub fn rows_to_join(&self, shapes: &[(&str, &[usize])]) -> Option<usize> {
         let joined = self.joinable()?;
@@ -114,7 +116,7 @@ impl Session {
         }
         let of =
             |place: usize| shapes.iter().find(|(name, _)| *name == self.inputs[place].name).map(|(_, shape)| *shape);
-        joined.rows_of(&of).filter(|&rows| rows <= SHORT)
+        joined.rows_of(&of).filter(|&rows| rows <= SHORT && !joined.is_first(&of))
     }
 
     /// Runs requests as one group and gives the outputs of each, with the bits that it has alone. The time limit and the
@@ -153,7 +155,8 @@ impl Session {
             Some(joined) => {
                 let rows = requests.iter().map(|inputs| {
                     let bound = self.bind(inputs).ok()?;
-                    joined.rows_of(&|place| shape(&bound, place))
+                    let shape = |place| shape(&bound, place);
+                    joined.rows_of(&shape).filter(|&rows| rows <= SHORT && !joined.is_first(&shape))
                 });
                 let threads = if options.width == Width::Narrow { 1 } else { self.threads.threads() };
                 jobs(&rows.collect::<Vec<_>>(), threads)

@@ -1,5 +1,7 @@
 //! Rows of many requests that are computed together: which requests they are, and that nothing shows it but the time.
 
+use std::collections::HashSet;
+
 use kiln::graph::{Attr, Graph, GraphBuilder};
 use kiln::record::CacheMode;
 use kiln::session::{Join, Numerics, RunOptions, Session, SessionOptions, Width};
@@ -88,7 +90,7 @@ fn texts_of_mixed_lengths_are_joined_and_have_the_bits_that_they_have_alone() {
                 threads,
                 numerics,
                 max_isa: Some(isa),
-                cache_mode: CacheMode::Memory,
+                cache_mode: CacheMode::Off,
                 ..SessionOptions::default()
             };
             let alone = Session::from_graph(encoder(), &options(2)).unwrap();
@@ -316,4 +318,28 @@ fn groups_of_other_lengths_build_few_executors() {
     // 24 to 54 rows are five numbers of rows, and six lengths of texts.
     let built = session.share_stats().misses;
     assert!(built < 90, "{built} executors");
+}
+
+#[test]
+fn records_of_joined_requests_serve_a_session_that_must_not_choose() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = || SessionOptions { threads: 2, cache_dir: Some(folder.path().into()), ..SessionOptions::default() };
+    let requests = texts(60, 16);
+    let first = Session::from_graph(encoder(), &kept()).unwrap();
+    let expected = all(&first.run_many(&requests, &RunOptions::default()));
+    let shapes: HashSet<_> = requests.iter().map(|request| request[0].1.shape()).collect();
+    let joined = first.share_stats().joined;
+    assert!(0 < joined && joined <= (requests.len() - shapes.len()) as u64, "the first of each shape runs alone");
+    let _ = first.run_many(&requests, &RunOptions::default());
+    assert!(first.share_stats().joined > joined + 40, "all shapes have been met");
+    first.save_records().unwrap();
+
+    let strict = SessionOptions { error_on_cache_miss: true, ..kept() };
+    let strict = Session::from_graph(encoder(), &strict).unwrap();
+    let mut reversed: Vec<Request> = requests.into_iter().rev().collect();
+    assert!(all(&strict.run_many(&reversed, &RunOptions::default())).into_iter().rev().eq(expected));
+    let stats = strict.share_stats();
+    assert_eq!((stats.misses, stats.joined), (0, 0));
+    reversed.push(text(1, 17, 0));
+    assert!(strict.run_many(&reversed, &RunOptions::default()).pop().unwrap().is_err(), "no record knows 17 words");
 }
