@@ -1,5 +1,5 @@
 // What a C++ program does with onnxruntime through its own header, printed line by line: run on two libraries, it says the
-// same. Its arguments are a folder of models (cxx_models.py) and the library's path.
+// same. Its arguments are a folder of models (cxx_models.py) and the library's path. It is for headers from version 21 on.
 
 #define ORT_API_MANUAL_INIT
 #include <onnxruntime_cxx_api.h>
@@ -245,6 +245,19 @@ void Options() {
   Say("default", copy.GetConfigEntryOrDefault("absent", "none"));
 }
 
+// Two sessions that share packed weights. Version 21 of the header has no class for the container.
+void Prepacked(Ort::Env& env, const Ort::SessionOptions& options) {
+  OrtPrepackedWeightsContainer* container = nullptr;
+  Ort::ThrowOnError(Ort::GetApi().CreatePrepackedWeightsContainer(&container));
+  {
+    Ort::Session one(env, Model("twice.onnx").c_str(), options, container);
+    Ort::Session other(env, Model("twice.onnx").c_str(), options, container);
+    std::vector<float> data{3, 4};
+    Say("prepacked", OfFloats(RunTwice(one, data, {1, 2})[0]) + OfFloats(RunTwice(other, data, {1, 2})[0]));
+  }
+  Ort::GetApi().ReleasePrepackedWeightsContainer(container);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -273,10 +286,6 @@ int main(int count, char** arguments) {
   Asynchronous(env);
   Errors(env, session, options);
   Options();
-  Ort::PrepackedWeightsContainer container;
-  Ort::Session one(env, Model("twice.onnx").c_str(), options, container);
-  Ort::Session other(env, Model("twice.onnx").c_str(), options, container);
-  std::vector<float> data{3, 4};
-  Say("prepacked", OfFloats(RunTwice(one, data, {1, 2})[0]) + OfFloats(RunTwice(other, data, {1, 2})[0]));
+  Prepacked(env, options);
   return 0;
 }

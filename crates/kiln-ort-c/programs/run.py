@@ -5,10 +5,11 @@
 
 `sherpa` installs sherpa-onnx 2.0.1 and silero-vad from PyPI (some 40 MB) and finds speech in a made-up recording. `node`
 installs onnxruntime-node 1.30.0 from npm (some 300 MB) and runs MODEL, a network of token ids such as minilm, at eight
-lengths. `cxx` compiles cxx.cpp with g++ against onnxruntime's C++ header, which FOLDER has (any release that has
-`onnxruntime_cxx_api.h` with RunAsync: 1.16 or later), and runs it beside the library of PyPI's onnxruntime 1.31.1. `ort` runs the library tests of
-the crate `ort`, of the release that this workspace is locked to, with models of its own, on both libraries. Everything goes to a temporary folder. The last lines are the times of both; the exit code is 0 if the outputs are
-equal.
+lengths. `cxx` compiles cxx.cpp with g++ against onnxruntime's C++ header, of version 1.21 or later, and runs it beside
+the library of PyPI's onnxruntime 1.31.1. FOLDER has the header; without it .ci/ort-header fetches version 1.21. `ort`
+runs the library tests of the crate `ort`, of the release that this workspace is locked to, with models of its own, on
+both libraries. Everything else goes to a temporary folder. The last lines are the times of both; the exit code is 0 if
+the outputs are equal.
 """
 
 import argparse
@@ -72,8 +73,10 @@ def node(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
 
 def cxx(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
     """A C++ program that opens the library that it is given."""
-    if options.headers is None:
-        raise SystemExit("cxx: --headers is needed: the folder of onnxruntime_cxx_api.h")
+    headers = options.headers
+    if headers is None:
+        fetch = subprocess.run([HERE.parents[2] / ".ci/ort-header"], stdout=subprocess.PIPE, text=True, check=True)
+        headers = fetch.stdout.strip()
     venv, pip = environment(folder)
     subprocess.run([*pip, "onnx==1.23.2"], check=True)
     subprocess.run([*pip, "--no-deps", "--target", folder / "onnxruntime", "onnxruntime==1.31.1"], check=True)
@@ -82,7 +85,7 @@ def cxx(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
     models.mkdir()
     subprocess.run([venv / "bin/python", HERE / "cxx_models.py", models], check=True)
     program = folder / "cxx"
-    compile = ["g++", "-std=c++17", "-O1", "-Wall", "-I", options.headers, HERE / "cxx.cpp", "-o", program]
+    compile = ["g++", "-std=c++17", "-O1", "-Wall", "-I", headers, HERE / "cxx.cpp", "-o", program]
     subprocess.run([*compile, "-ldl", "-lpthread"], check=True)
     return Sides([program, models], libraries=(real, options.library))
 
