@@ -8,6 +8,7 @@ mod decoders;
 mod draw;
 mod given;
 mod models;
+mod mutated;
 mod once;
 mod same;
 mod uses;

@@ -6,6 +6,12 @@ use kiln::tensor::{DType, Tensor};
 
 use crate::Request;
 
+/// Elements of a row of a table.
+pub(crate) const WIDE: usize = 64;
+
+/// Rows of a table, which has more than the bytes up to which tensors are read with the model.
+pub(crate) const ROWS: usize = 600;
+
 /// Numbers that look random, the same for the same seed.
 pub(crate) fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| (((at * 2_654_435_761 + seed * 40_503) >> 7) % 2001) as f32 * 0.001 - 1.0).collect()
@@ -242,4 +248,27 @@ fn trees() -> Model {
     let y = build.op_of("ai.onnx.ml", "TreeEnsembleRegressor", &[Some(x)], &attrs);
     build.output("y", y);
     Model { name: "trees", graph: build.finish(), requests: vec![rows(1, 2), rows(9, 2), rows(1, 2)] }
+}
+
+/// Rows of a table of `f32` and of one of `f16`, and a product by weights that are packed.
+pub(crate) fn tables() -> Model {
+    let mut build = GraphBuilder::new("tables", 17);
+    let ids = build.input("ids", DType::I64, [Dim::Any]);
+    let table = build.constant(tensor(&[ROWS, WIDE], 1));
+    let first = build.op("Gather", &[table, ids], &[]);
+    let halves = numbers(ROWS * WIDE, 2).into_iter().map(half::f16::from_f32).collect();
+    let halves = build.constant(Tensor::from_vec([ROWS, WIDE], halves).unwrap());
+    let halves = build.op("Cast", &[halves], &[("to", 1.into())]);
+    let second = build.op("Gather", &[halves, ids], &[]);
+    let sum = build.op("Add", &[first, second], &[]);
+    let w = build.constant(tensor(&[WIDE, 300], 3));
+    let y = build.op("MatMul", &[sum, w], &[]);
+    build.output("y", y);
+    Model { name: "tables", graph: build.finish(), requests: vec![ids_of(1), ids_of(9), ids_of(1)] }
+}
+
+/// A request for so many rows.
+pub(crate) fn ids_of(count: usize) -> Request {
+    let ids: Vec<i64> = (0..count as i64).map(|at| at * 37 % ROWS as i64).collect();
+    vec![("ids".to_owned(), Tensor::from_vec([count], ids).unwrap())]
 }

@@ -11,17 +11,11 @@ use kiln::packed::index::{DataRow, ElementsRow, FileRow, Index, PartRow};
 use kiln::packed::{PackedError, PackedFile, Verify};
 use kiln::record::{CacheMode, encode_long};
 use kiln::session::{CacheKind, Pack, PackReport, Session, SessionError, SessionOptions};
-use kiln::tensor::{DType, Tensor};
+use kiln::tensor::DType;
 
 use crate::damaged::{index, signed, strict};
-use crate::models::{self, Model, numbers, tensor};
+use crate::models::{self, ROWS, WIDE, ids_of, numbers, tables};
 use crate::{expect_same, options};
-
-/// Elements of a row of a table.
-const WIDE: usize = 64;
-
-/// Rows of a table, which has more than the bytes up to which tensors are read with the model.
-const ROWS: usize = 600;
 
 /// Bytes of the table of `f32`, and of that of `f16`.
 const BYTES: [u64; 2] = [(ROWS * WIDE * 4) as u64, (ROWS * WIDE * 2) as u64];
@@ -30,38 +24,16 @@ fn weightless() -> SessionOptions {
     SessionOptions { pack_weightless: true, ..options() }
 }
 
-/// Rows of a table of `f32` and of one of `f16`, and a product by weights that are packed.
-fn tables() -> Model {
-    let mut build = GraphBuilder::new("tables", 17);
-    let ids = build.input("ids", DType::I64, [Dim::Any]);
-    let table = build.constant(tensor(&[ROWS, WIDE], 1));
-    let first = build.op("Gather", &[table, ids], &[]);
-    let halves = numbers(ROWS * WIDE, 2).into_iter().map(half::f16::from_f32).collect();
-    let halves = build.constant(Tensor::from_vec([ROWS, WIDE], halves).unwrap());
-    let halves = build.op("Cast", &[halves], &[("to", 1.into())]);
-    let second = build.op("Gather", &[halves, ids], &[]);
-    let sum = build.op("Add", &[first, second], &[]);
-    let w = build.constant(tensor(&[WIDE, 300], 3));
-    let y = build.op("MatMul", &[sum, w], &[]);
-    build.output("y", y);
-    Model { name: "tables", graph: build.finish(), requests: vec![ids_of(1), ids_of(9), ids_of(1)] }
-}
-
-fn ids_of(count: usize) -> crate::Request {
-    let ids: Vec<i64> = (0..count as i64).map(|at| at * 37 % ROWS as i64).collect();
-    vec![("ids".to_owned(), Tensor::from_vec([count], ids).unwrap())]
-}
-
 /// A folder with a model, and with a packed model that refers to it.
-struct Place {
+pub(crate) struct Place {
     folder: tempfile::TempDir,
-    model: PathBuf,
-    packed: PathBuf,
+    pub(crate) model: PathBuf,
+    pub(crate) packed: PathBuf,
     report: PackReport,
 }
 
 impl Place {
-    fn of(graph: &Graph) -> Place {
+    pub(crate) fn of(graph: &Graph) -> Place {
         Place::of_bytes(&onnx::write(graph).unwrap(), |_| {})
     }
 
@@ -78,12 +50,12 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    fn load(&self, options: &SessionOptions) -> Result<Session, SessionError> {
+    pub(crate) fn load(&self, options: &SessionOptions) -> Result<Session, SessionError> {
         Session::load(&self.packed, options)
     }
 
     /// Why the packed model is not loaded, where that is for a file that it refers to.
-    fn refusal(&self, options: &SessionOptions, what: &str) -> String {
+    pub(crate) fn refusal(&self, options: &SessionOptions, what: &str) -> String {
         match self.load(options).err().unwrap_or_else(|| panic!("{what} is refused")) {
             SessionError::Packed(error @ PackedError::Source { .. }) => error.to_string(),
             other => panic!("{what}: {other}"),
@@ -243,7 +215,7 @@ fn what_is_not_below_the_folder_and_what_is_in_no_file_is_refused_by_name() {
 }
 
 /// A packed model with another index, and with the digests that belong to it.
-fn forged(bytes: &[u8], change: &dyn Fn(&mut Index)) -> Vec<u8> {
+pub(crate) fn forged(bytes: &[u8], change: &dyn Fn(&mut Index)) -> Vec<u8> {
     let (mut changed, _) = index(bytes);
     change(&mut changed);
     signed(bytes, &encode_long(&changed).unwrap())
