@@ -1,6 +1,6 @@
-//! Forged packed models: a file whose header, index or data was changed, with the digests that belong to it. Loading ends
-//! in a typed error or in a session, which answers a request or refuses it; neither panics, hangs or takes memory beyond
-//! its limit.
+//! Forged packed models: a file whose header, index or data was changed, with the digests that belong to it, or the file
+//! that its weights stay in. Loading ends in a typed error or in a session, which answers a request or refuses it; neither
+//! panics, hangs or takes memory beyond its limit.
 
 #![no_main]
 
@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use kiln::onnx;
 use kiln::packed::{HEADER, Verify};
 use kiln::record::CacheMode;
 use kiln::session::{Session, SessionOptions};
@@ -25,6 +26,8 @@ struct Packed {
     bytes: Vec<u8>,
     /// Where its index begins.
     index: usize,
+    /// The model's file, which some of its weights stay in.
+    model: Option<Vec<u8>>,
     requests: Vec<Request>,
 }
 
@@ -39,26 +42,39 @@ fn options() -> SessionOptions {
     }
 }
 
-fn place() -> &'static PathBuf {
-    static FOLDER: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = FOLDER.get_or_init(|| {
+/// A place for the packed model, and one for the model that it refers to.
+fn places() -> &'static [PathBuf; 2] {
+    static FOLDER: OnceLock<(tempfile::TempDir, [PathBuf; 2])> = OnceLock::new();
+    let (_, paths) = FOLDER.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("model.kpk");
-        (folder, path)
+        let paths = ["model.kpk", "model.onnx"].map(|name| folder.path().join(name));
+        (folder, paths)
     });
-    path
+    paths
 }
 
 fn packed() -> &'static [Packed] {
     static PACKED: OnceLock<Vec<Packed>> = OnceLock::new();
     PACKED.get_or_init(|| {
-        let pack = |model: models::Model| {
-            Session::pack_graph(model.graph, place(), &options()).expect(model.name);
-            let bytes = std::fs::read(place()).expect("it was written");
+        let [place, beside] = places();
+        let written = |model: Option<Vec<u8>>, requests: Vec<Request>| {
+            let bytes = std::fs::read(place).expect("it was written");
             let index = u64::from_le_bytes(bytes[16..24].try_into().expect("eight bytes")) as usize;
-            Packed { bytes, index, requests: model.requests }
+            Packed { bytes, index, model, requests }
         };
-        models::all().into_iter().map(pack).collect()
+        let whole = |model: models::Model| {
+            Session::pack_graph(model.graph, place, &options()).expect(model.name);
+            written(None, model.requests)
+        };
+        let weightless = |model: models::Model| {
+            let bytes = onnx::write(&model.graph).expect(model.name);
+            std::fs::write(beside, &bytes).expect("there is room");
+            let options = SessionOptions { pack_weightless: true, ..options() };
+            let report = Session::pack(beside, place, &options).expect(model.name);
+            assert!(report.referred > 0, "{}: it has no weights that stay in its file", model.name);
+            written(Some(bytes), model.requests)
+        };
+        models::all().into_iter().map(whole).chain([weightless(models::tables())]).collect()
     })
 }
 
@@ -72,35 +88,52 @@ fn sign(file: &mut [u8], index: usize) {
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[which, how], changes)) = input.split_first_chunk::<2>() else { return };
-    let Packed { bytes, index, requests } = &packed()[usize::from(which) % packed().len()];
-    let mut file = bytes.clone();
-    // Most changes are of the index; some of the header or of the data.
-    let range = match how % 8 {
-        0 => 0..104,
-        1 => HEADER..*index,
-        _ => *index..file.len(),
+    let Packed { bytes, index, model, requests } = &packed()[usize::from(which) % packed().len()];
+    let (mut file, mut beside) = (bytes.clone(), model.clone());
+    // Most changes are of the index; some of the header, of the data or of the model's file.
+    let (changed, range) = match (how % 8, &mut beside) {
+        (0, _) => (&mut file, 0..104),
+        (1, _) => (&mut file, HEADER..*index),
+        (2, Some(model)) => {
+            let range = 0..model.len();
+            (model, range)
+        }
+        _ => {
+            let range = *index..file.len();
+            (&mut file, range)
+        }
     };
     for change in changes.as_chunks::<6>().0 {
         let at = u32::from_le_bytes([change[0], change[1], change[2], 0]) as usize % range.len().max(1) + range.start;
         let value = change[4];
         match change[3] % 5 {
-            0 => file[at] = value,
-            1 => file[at] = file[at].wrapping_add(1 + value % 3),
-            2 => file[at] = file[at].wrapping_sub(1 + value % 3),
-            3 => file[at] ^= 1 << (value % 8),
+            0 => changed[at] = value,
+            1 => changed[at] = changed[at].wrapping_add(1 + value % 3),
+            2 => changed[at] = changed[at].wrapping_sub(1 + value % 3),
+            3 => changed[at] ^= 1 << (value % 8),
             // A number of 64 bits.
             _ => {
-                let end = file.len().min(at + 8);
-                file[at..end].fill(value);
+                let end = changed.len().min(at + 8);
+                changed[at..end].fill(value);
             }
         }
     }
     if how & 16 == 0 {
         sign(&mut file, *index);
     }
-    std::fs::write(place(), &file).expect("there is room");
+    let [place, model_place] = places();
+    if how % 16 == 15
+        && let Some(model) = &mut beside
+    {
+        // A file of another length.
+        model.truncate(model.len() - usize::from(which));
+    }
+    std::fs::write(place, &file).expect("there is room");
+    if let Some(model) = &beside {
+        std::fs::write(model_place, model).expect("there is room");
+    }
     let pack_verify = if how & 32 == 0 { Verify::Never } else { Verify::Each };
-    match Session::load(place(), &SessionOptions { pack_verify, ..options() }) {
+    match Session::load(place, &SessionOptions { pack_verify, ..options() }) {
         Err(error) => assert!(!error.is_fault(), "{error}"),
         Ok(session) => {
             let request = &requests[usize::from(how >> 6) % requests.len()];
