@@ -1,7 +1,8 @@
 //! numpy's npy format: one tensor as a small text header and its elements. Depends on no path and no model.
 //!
 //! Files come from outside, so a header is checked before it is used, and no memory is allocated that the file does not
-//! fill. Big-endian elements and Fortran order are converted.
+//! fill. Big-endian elements and Fortran order are converted. Texts are numpy's `U`: each has the places of the longest,
+//! a character of four bytes in each, and zeros behind its end, so that zeros at the end of a text are lost.
 
 use std::io::{self, Read, Write};
 
@@ -22,6 +23,9 @@ pub(crate) enum NpyError {
     /// An element type that has no npy form, or that Kiln does not have.
     #[error("elements of type {0} are not supported in npy files")]
     Type(String),
+    /// A text has what is no character.
+    #[error("{0:#x} in a text is no character of Unicode")]
+    Character(u32),
     /// Fewer elements than the header says.
     #[error("{found} bytes of elements where shape {shape:?} needs {need}")]
     Short {
@@ -62,18 +66,22 @@ pub(crate) fn read(mut from: impl Read) -> Result<Tensor, NpyError> {
     let text = std::str::from_utf8(&text).map_err(|_| NpyError::Header("not text".to_owned()))?;
     let header = Header::parse(text)?;
 
+    // Held against the bounds of the element type, and then against the file.
     let spec = TensorSpec::new(header.dtype, header.shape.iter().copied());
-    let need = spec.elements()? * spec.dtype.size();
+    let need = spec.elements()?.checked_mul(header.size).ok_or_else(|| TensorError::TooLarge(header.shape.clone()))?;
     let mut bytes = Vec::new();
     from.take(need as u64).read_to_end(&mut bytes)?;
     if bytes.len() != need {
         return Err(NpyError::Short { shape: header.shape.to_vec(), need, found: bytes.len() });
     }
     if header.big_endian {
-        bytes.chunks_exact_mut(spec.dtype.size()).for_each(<[u8]>::reverse);
+        bytes.chunks_exact_mut(header.unit()).for_each(<[u8]>::reverse);
     }
     if header.fortran {
-        bytes = row_major(&bytes, &header.shape, spec.dtype.size());
+        bytes = row_major(&bytes, &header.shape, header.size);
+    }
+    if header.dtype == DType::String {
+        return Ok(Tensor::from_strings(header.shape.iter().copied(), texts(&bytes, header.size)?)?);
     }
     Ok(Tensor::from_bytes(spec, &bytes)?)
 }
@@ -83,9 +91,29 @@ fn array<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
     from.read_exact(&mut bytes).map(|()| bytes)
 }
 
+/// The texts of elements of `size` bytes each.
+fn texts(bytes: &[u8], size: usize) -> Result<Vec<String>, NpyError> {
+    let character = |bytes: &[u8]| {
+        let code = bytes.try_into().map_or(0, u32::from_le_bytes);
+        char::from_u32(code).ok_or_else(|| NpyError::Character(code))
+    };
+    let text = |bytes: &[u8]| -> Result<String, NpyError> {
+        let text = bytes.chunks_exact(CHARACTER).map(character).collect::<Result<String, _>>()?;
+        Ok(text.trim_end_matches('\0').to_owned())
+    };
+    bytes.chunks_exact(size).map(text).collect()
+}
+
 /// Writes a tensor as numpy's own `save` does.
 pub(crate) fn write(tensor: &Tensor, mut to: impl Write) -> Result<(), NpyError> {
-    let code = code_of(tensor.dtype()).ok_or_else(|| NpyError::Type(tensor.dtype().to_string()))?;
+    let longest = match tensor.dtype() {
+        DType::String => tensor.as_strings()?.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1),
+        _ => 0,
+    };
+    let code = match tensor.dtype() {
+        DType::String => format!("U{longest}"),
+        plain => code_of(plain).ok_or_else(|| NpyError::Type(plain.to_string()))?.to_owned(),
+    };
     let order = if tensor.dtype().size() == 1 { '|' } else { '<' };
     let mut dims: Vec<String> = tensor.shape().iter().map(ToString::to_string).collect();
     if dims.len() == 1 {
@@ -104,9 +132,20 @@ pub(crate) fn write(tensor: &Tensor, mut to: impl Write) -> Result<(), NpyError>
     to.write_all(&[1, 0])?;
     to.write_all(&length.to_le_bytes())?;
     to.write_all(header.as_bytes())?;
-    to.write_all(tensor.bytes())?;
+    if tensor.dtype() != DType::String {
+        return Ok(to.write_all(tensor.bytes())?);
+    }
+    for text in tensor.as_strings()? {
+        let mut characters = text.chars();
+        for _ in 0..longest {
+            to.write_all(&characters.next().map_or(0, u32::from).to_le_bytes())?;
+        }
+    }
     Ok(())
 }
+
+/// The bytes of a character of a text.
+const CHARACTER: usize = 4;
 
 /// Types with their numpy codes.
 const CODES: [(DType, &str); 12] = [
@@ -132,12 +171,19 @@ fn code_of(dtype: DType) -> Option<&'static str> {
 #[derive(Debug, PartialEq, Eq)]
 struct Header {
     dtype: DType,
+    /// The bytes of an element.
+    size: usize,
     big_endian: bool,
     fortran: bool,
     shape: Shape,
 }
 
 impl Header {
+    /// The bytes whose order is that of the machine that wrote them.
+    fn unit(&self) -> usize {
+        if self.dtype == DType::String { CHARACTER } else { self.size }
+    }
+
     /// The header is a Python dictionary of exactly three entries, each of a fixed form.
     fn parse(text: &str) -> Result<Header, NpyError> {
         let malformed = || NpyError::Header(text.trim().to_owned());
@@ -179,9 +225,17 @@ impl Header {
         }
         let (Some(descr), Some(fortran), Some(shape)) = (descr, fortran, shape) else { return Err(malformed()) };
         let code = descr.trim_start_matches(['<', '>', '|', '=']);
-        let (dtype, _) =
-            *CODES.iter().find(|(_, known)| *known == code).ok_or_else(|| NpyError::Type(format!("'{descr}'")))?;
-        Ok(Header { dtype, big_endian: descr.starts_with('>'), fortran, shape })
+        let characters =
+            code.strip_prefix('U').and_then(|count| count.parse::<usize>().ok()).filter(|&count| count > 0);
+        let (dtype, size) = match characters.and_then(|count| count.checked_mul(CHARACTER)) {
+            Some(size) => (DType::String, size),
+            None => {
+                let plain = CODES.iter().find(|(_, known)| *known == code).map(|(dtype, _)| *dtype);
+                let plain = plain.ok_or_else(|| NpyError::Type(format!("'{descr}'")))?;
+                (plain, plain.size())
+            }
+        };
+        Ok(Header { dtype, size, big_endian: descr.starts_with('>'), fortran, shape })
     }
 }
 
@@ -318,9 +372,44 @@ mod tests {
     }
 
     #[test]
+    fn texts_are_numpys_and_end_before_zeros() {
+        let of = |shape: &[usize], texts: &[&str]| {
+            Tensor::from_strings(shape.iter().copied(), texts.iter().map(|&text| text.to_owned()).collect()).unwrap()
+        };
+        // As numpy 2.4.6 saves np.array(["a", "\u00f6b"]), and swapped to '>U2'.
+        let header = "{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }";
+        let codes = [0x61u32, 0, 0xf6, 0x62];
+        let texts = of(&[2], &["a", "\u{f6}b"]);
+        let mut bytes = Vec::new();
+        write(&texts, &mut bytes).unwrap();
+        let little: Vec<u8> = codes.iter().flat_map(|code| code.to_le_bytes()).collect();
+        assert_eq!(bytes, of_numpy(header, &little));
+        assert_eq!(read(&bytes[..]).unwrap().as_strings().unwrap(), texts.as_strings().unwrap());
+        let big: Vec<u8> = codes.iter().flat_map(|code| code.to_be_bytes()).collect();
+        let swapped = read(&file(&header.replace('<', ">"), &big)[..]).unwrap();
+        assert_eq!(swapped.as_strings().unwrap(), texts.as_strings().unwrap());
+
+        for (shape, texts) in [(&[][..], &["\u{1f525}"][..]), (&[0, 3], &[]), (&[2, 1], &["", ""])] {
+            let mut bytes = Vec::new();
+            write(&of(shape, texts), &mut bytes).unwrap();
+            let found = read(&bytes[..]).unwrap();
+            assert_eq!((found.shape(), found.as_strings().unwrap()), (shape, of(shape, texts).as_strings().unwrap()));
+        }
+        // Texts without places would be memory that no file fills.
+        let empty = read(&file("{'descr': '<U0', 'fortran_order': False, 'shape': (9999999,), }", &[])[..]);
+        assert!(empty.unwrap_err().to_string().contains("'<U0' are not supported"));
+        let surrogate = read(&file(header, &[0, 0xd8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])[..]);
+        assert!(surrogate.unwrap_err().to_string().contains("0xd800 in a text"));
+        for shape in ["(9999999999, 9999999999)", "(4611686018427387905,)"] {
+            let huge = header.replace("(2,)", shape);
+            assert!(read(&file(&huge, &[])[..]).is_err());
+        }
+    }
+
+    #[test]
     fn types_without_an_npy_form_are_refused_by_name() {
-        let tensor = Tensor::from_strings([1], vec!["text".to_owned()]).unwrap();
-        assert!(write(&tensor, Vec::new()).unwrap_err().to_string().contains("string"));
+        let tensor = Tensor::zeros(TensorSpec::new(DType::BF16, [1])).unwrap();
+        assert!(write(&tensor, Vec::new()).unwrap_err().to_string().contains("bfloat16"));
     }
 
     proptest::proptest! {
