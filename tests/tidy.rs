@@ -53,8 +53,8 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("dynasm", &["kernels/src/jit", "kernels/tests"]),
     ("opendal", &["crates/kiln-records/src/remote"]),
     ("cudarc", &["kernels/src/gpu/cuda"]),
-    ("tokio::", &["crates/kiln-records/src/remote", "crates/kiln-serve/src"]),
-    ("hyper", &["crates/kiln-serve/src"]),
+    ("tokio::", &["crates/kiln-records/src/remote", "crates/kiln-serve/src", "crates/kiln-serve/benches"]),
+    ("hyper", &["crates/kiln-serve/src", "crates/kiln-serve/benches"]),
     ("flate2", &["crates/kiln-serve/src/coding.rs", "tests/serve"]),
     (
         "std::env::var",
