@@ -55,7 +55,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::failure::Outcome;
 pub use crate::invocation::Invocation;
@@ -127,6 +128,12 @@ enum Command {
     /// Lists the operators that Kiln has
     #[command(after_help = CONTRACT)]
     Ops,
+    /// Writes a script that completes this command's words in a shell
+    #[command(after_help = CONTRACT)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
 }
 
 /// The command as a program.
@@ -172,18 +179,37 @@ fn dispatch(command: Command, screen: &mut dyn Write) -> Outcome {
         Command::Machine(args) => machine::run(&args, screen),
         Command::Knobs => lists::knobs(screen),
         Command::Ops => lists::ops(screen),
+        Command::Completions { shell } => Ok(screen.write_all(&completions(shell))?),
     }
+}
+
+/// The script of a shell.
+fn completions(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "kiln", &mut script);
+    script
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::ValueEnum;
 
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_shell_completes_every_subcommand() {
+        for shell in Shell::value_variants() {
+            let script = String::from_utf8(completions(*shell)).unwrap();
+            for command in Cli::command().get_subcommands() {
+                assert!(script.contains(command.get_name()), "{shell}: {}", command.get_name());
+            }
+            assert!(script.contains("cache-dir"), "{shell}");
+        }
     }
 
     #[test]
