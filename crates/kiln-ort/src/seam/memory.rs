@@ -68,8 +68,9 @@ impl Memory {
             return Err(Error::null(what));
         }
         let count = bytes.len().min(room);
-        // SAFETY: the caller has room for as many bytes there.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.cast::<u8>(), count) };
+        // SAFETY: the caller has room for as many bytes there. They may be the same bytes, or overlap: tensors may lie over
+        // one memory, and a tensor may be copied to itself.
+        unsafe { std::ptr::copy(bytes.as_ptr(), self.0.cast::<u8>(), count) };
         Ok(())
     }
 }
