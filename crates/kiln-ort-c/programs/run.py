@@ -1,14 +1,15 @@
 """Runs a program on its own libonnxruntime and on Kiln's, and compares what it prints.
 
     python3 crates/kiln-ort-c/programs/run.py sherpa|node|cxx|ort [--library target/release/libonnxruntime.so]
-        [--model MODEL] [--headers FOLDER]
+        [--model MODEL] [--headers FOLDER] [--valgrind]
 
 `sherpa` installs sherpa-onnx 2.0.1 and silero-vad from PyPI (some 40 MB) and finds speech in a made-up recording. `node`
 installs onnxruntime-node 1.30.0 from npm (some 300 MB) and runs MODEL, a network of token ids such as minilm, at eight
 lengths. `cxx` compiles cxx.cpp with g++ against onnxruntime's C++ header, of version 1.21 or later, and runs it beside
 the library of PyPI's onnxruntime 1.31.1. FOLDER has the header; without it .ci/ort-header fetches version 1.21. `ort`
 runs the library tests of the crate `ort`, of the release that this workspace is locked to, with models of its own, on
-both libraries. Everything else goes to a temporary folder. The last lines are the times of both; the exit code is 0 if
+both libraries. With `--valgrind` the C++ program runs on Kiln's library under valgrind's memcheck, whose findings are
+a failure. Everything else goes to a temporary folder. The last lines are the times of both; the exit code is 0 if
 the outputs are equal.
 """
 
@@ -90,6 +91,10 @@ def cxx(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
     return Sides([program, models], libraries=(real, options.library))
 
 
+#: Memcheck, which ends with 9 where it has found anything. Emitted code changes where it is, so that it must look again.
+MEMCHECK = ["valgrind", "-q", "--error-exitcode=9", "--smc-check=all", f"--suppressions={HERE.parents[2]}/.ci/valgrind.supp"]
+
+
 #: Tests of `ort` that need what a model made here has not: custom operators, LoRA's data, a warning of onnxruntime's.
 WITHOUT_DATA = re.compile(r"operator::tests::|session::adapter::|session::builder::tests::test_session_builder_clone")
 
@@ -140,12 +145,17 @@ def main() -> int:
     parser.add_argument("--library", type=pathlib.Path, default=pathlib.Path("target/release/libonnxruntime.so"))
     parser.add_argument("--model", type=pathlib.Path)
     parser.add_argument("--headers", type=pathlib.Path)
+    parser.add_argument("--valgrind", action="store_true")
     options = parser.parse_args()
+    if options.valgrind and options.program != "cxx":
+        parser.error("--valgrind is for cxx alone")
     options.library = options.library.resolve(strict=True)
     with tempfile.TemporaryDirectory() as name:
         make = {"sherpa": sherpa, "node": node, "cxx": cxx, "ort": ort}[options.program]
         sides = make(pathlib.Path(name), options)
-        theirs, ours = outcome(*sides.of(0)), outcome(*sides.of(1))
+        theirs = outcome(*sides.of(0))
+        command, variables = sides.of(1)
+        ours = outcome([*(MEMCHECK if options.valgrind else []), *command], variables)
     times = {"its own library": theirs.pop("times"), "Kiln": ours.pop("times")}
     equal = theirs == ours
     print(f"{options.program}: {'equal' if equal else 'DIFFERENT'}: {json.dumps(ours)}")

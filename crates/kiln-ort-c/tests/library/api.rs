@@ -83,12 +83,14 @@ impl Api {
     pub(crate) fn open(path: &Path) -> Api {
         // SAFETY: the library is onnxruntime or Kiln's: nothing of the test's is touched when it is loaded.
         let library = unsafe { libloading::Library::new(path) };
-        let library = Box::leak(Box::new(library.unwrap_or_else(|error| panic!("{}: {error}", path.display()))));
+        let library = library.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         // SAFETY: the export has this type in every version.
         let base =
             unsafe { library.get::<unsafe extern "system" fn() -> *const ort_sys::OrtApiBase>(b"OrtGetApiBase\0") };
         // SAFETY: the function takes nothing and gives a static.
         let base = unsafe { &*base.unwrap()() };
+        // To drop it is to close it.
+        std::mem::forget(library);
         // SAFETY: both functions take what they are given and give statics.
         let (table, version) = unsafe { ((base.GetApi)(31), CStr::from_ptr((base.GetVersionString)())) };
         assert!(!table.is_null(), "{} has no version 31", path.display());

@@ -1,6 +1,7 @@
 //! Every entry is called with what is plausible, then with each argument wrong: it says so, and the process goes on.
 
 use std::ffi::CStr;
+use std::sync::{Mutex, PoisonError};
 
 use crate::api::{self, Api, Word, call};
 use crate::entries::{Argument, ENTRIES, Entry};
@@ -30,7 +31,14 @@ extern "C" fn nothing() {}
 
 /// A block that lives to the end of the process, as an entry may keep it.
 fn block(word: usize) -> usize {
-    Box::leak(Box::new([word; ROOM])).as_mut_ptr().word()
+    kept(Box::leak(Box::new([word; ROOM])).as_mut_ptr().word())
+}
+
+/// The address, in a list that a search for leaked memory finds.
+fn kept(address: usize) -> usize {
+    static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(address);
+    address
 }
 
 impl Fixture {
@@ -124,7 +132,7 @@ impl Fixture {
             Argument::Owned => {
                 let mut owned = 0usize;
                 self.api.ok(call!(self.api, AllocatorAlloc, self.api.allocator(), ROOM * 8, &mut owned));
-                owned
+                kept(owned)
             }
             Argument::Allocator => self.api.allocator(),
             Argument::Function => (nothing as *const ()).word(),

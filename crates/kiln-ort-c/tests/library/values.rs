@@ -54,7 +54,7 @@ fn element_types(api: Api, environment: usize, notes: &mut Notes) {
     for &(dtype, number, bytes) in TYPES {
         let name = dtype.name();
         let mut data: Vec<u8> =
-            (0..bytes as u8).map(|at| if dtype == DType::Bool { at % 2 } else { at * 37 + 1 }).collect();
+            (0..bytes as u8).map(|at| if dtype == DType::Bool { at % 2 } else { at.wrapping_mul(37) + 1 }).collect();
         let kept = data.clone();
         let (mut info, mut value) = (0usize, 0usize);
         api.ok(call!(api, CreateCpuMemoryInfo, 0, 0, &mut info));
