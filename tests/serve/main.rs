@@ -17,6 +17,7 @@ mod joined;
 #[cfg(feature = "generate")]
 mod language;
 mod life;
+mod log;
 mod messages;
 #[allow(dead_code, reason = "of the files that it makes, some are needed here")]
 #[path = "../cli/onnx_file.rs"]

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::time::Duration;
 
 use crate::command::command;
@@ -26,6 +26,9 @@ impl Running {
         let has_grpc = !arguments.contains(&"--no-grpc");
         command.args(["--grpc-port", "0"].iter().filter(|_| has_grpc));
         command.arg("--cache-dir").arg(records).args(arguments).stdout(Stdio::piped());
+        if arguments.contains(&"--log-json") {
+            command.stderr(Stdio::piped());
+        }
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut running = Running { child, lines, address: String::new(), grpc: String::new() };
@@ -44,6 +47,11 @@ impl Running {
         let line = running.line();
         assert!(line.starts_with("ready: "), "{line}");
         running
+    }
+
+    /// What it writes with `--log-json`.
+    pub(crate) fn log(&mut self) -> ChildStderr {
+        self.child.stderr.take().unwrap()
     }
 
     /// The next line that it prints.

@@ -26,6 +26,7 @@ use crate::answer::Answer;
 use crate::body::Messages;
 use crate::coding::{self, Coding};
 use crate::inference::Asked;
+use crate::journal::Caller;
 use crate::refusal::{Kind, Refusal};
 use crate::service::{self, Service};
 use frame::Reply;
@@ -126,19 +127,28 @@ async fn infer(service: &Service, request: Request<Incoming>, arrived: Instant) 
         Some(deadline) => tokio::time::timeout_at(deadline.into(), read).await.map_err(|_| Refusal::late())??,
         None => read.await?,
     };
-    let answer = run(service, body, limit, arrived).await?;
+    let answer = run(service, body, Arrival { at: arrived, limit, caller: Caller::of(&parts.headers) }).await?;
     coded(service, if messages.is_compressed { answering(&parts.headers) } else { Coding::Identity }, answer).await
 }
 
+/// When a request came, and what headers say of it.
+#[derive(Clone, Copy)]
+struct Arrival {
+    at: Instant,
+    /// What its client gives it.
+    limit: Option<Duration>,
+    caller: Option<Caller>,
+}
+
 /// Runs an inference request. The message names the model, so that it is counted once the message is there.
-async fn run(service: &Service, body: Bytes, limit: Option<Duration>, arrived: Instant) -> Result<Answer, Refusal> {
+async fn run(service: &Service, body: Bytes, arrival: Arrival) -> Result<Answer, Refusal> {
     let (name, version) = request::model(&body)?;
     let loaded = service.registry.get(name, version)?;
     let asked = async {
         let head = request::head(&body)?;
-        Ok(Asked { body: body.clone(), head, limit, form: response::answer })
+        Ok(Asked { body: body.clone(), head, limit: arrival.limit, form: response::answer })
     };
-    service.infer(loaded, arrived, asked).await
+    service.infer(service.pending(&loaded, arrival.at, arrival.caller), asked).await
 }
 
 /// The coding of answers to a client that compresses its messages: the same, if it says that it takes it.

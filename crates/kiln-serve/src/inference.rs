@@ -73,8 +73,11 @@ impl Inference {
     fn outputs(&self, inputs: Vec<Tensor>, load: Load) -> Result<Vec<Tensor>, Refusal> {
         self.ticket.check()?;
         let begun = Instant::now();
-        let outputs = self.loaded.model.run(inputs, &self.ticket, load)?;
-        self.loaded.tally.infer.add(begun.elapsed());
+        let outputs = self.loaded.model.run(inputs, &self.ticket, load);
+        let time = begun.elapsed();
+        self.ticket.note_run(time, 1);
+        let outputs = outputs?;
+        self.loaded.tally.infer.add(time);
         Ok(outputs)
     }
 
@@ -101,7 +104,9 @@ fn made<T>(work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
 fn run(requests: Vec<Inference>, load: Load) {
     let mut read = Vec::with_capacity(requests.len());
     for inference in requests {
-        inference.loaded.tally.queue.add(inference.queued.elapsed());
+        let time = inference.queued.elapsed();
+        inference.loaded.tally.queue.add(time);
+        inference.ticket.note_queue(time);
         match made(|| inference.inputs()) {
             Ok(inputs) => read.push((inference, inputs)),
             Err(refusal) => inference.reply(Err(refusal)),
@@ -135,7 +140,9 @@ fn together(requests: &[(Inference, Vec<Tensor>)], load: Load) -> Option<Vec<Vec
     if outputs.len() != requests.len() {
         return None;
     }
-    loaded.tally.infer.add(begun.elapsed());
+    let time = begun.elapsed();
+    requests.iter().for_each(|(inference, _)| inference.ticket.note_run(time, requests.len()));
+    loaded.tally.infer.add(time);
     loaded.tally.count_joined(requests.len());
     Some(outputs)
 }

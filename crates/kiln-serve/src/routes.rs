@@ -16,6 +16,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use crate::answer::Answer;
 use crate::body;
 use crate::coding::{self, Coding};
+use crate::journal::Caller;
 use crate::metrics;
 use crate::pages;
 use crate::refusal::{Kind, Refusal};
@@ -264,10 +265,9 @@ async fn model(
         Page::Generate => return tell(service, Form::Triton, Some(loaded), Some(false), request).await,
         Page::GenerateStream => return tell(service, Form::Triton, Some(loaded), Some(true), request).await,
         Page::Infer => {
-            let arrived = Instant::now();
-            let model = Arc::clone(&loaded.model);
-            let asked = service.asked(model.inputs(), request);
-            let Answer { json, parts } = service.infer(loaded, arrived, asked).await?;
+            let pending = service.pending(&loaded, Instant::now(), Caller::of(request.headers()));
+            let asked = service.asked(loaded.model.inputs(), request);
+            let Answer { json, parts } = service.infer(pending, asked).await?;
             let kind = if json.is_some() { "application/octet-stream" } else { "application/json" };
             let mut response = response(StatusCode::OK, kind, parts.into());
             if let Some(length) = json {

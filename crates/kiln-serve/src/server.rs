@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::connection::{self, Connection};
+use crate::journal::Journal;
 use crate::model::Loader;
 use crate::queue::Queue;
 use crate::registry::{Changes, Registry};
@@ -27,7 +28,7 @@ const CALLS: usize = 1024;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What a server is told.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// The name or address to listen at.
     pub host: String,
@@ -49,6 +50,8 @@ pub struct Settings {
     pub drain_limit: Duration,
     /// Where models come from.
     pub sources: Vec<Source>,
+    /// What is told of requests that have ended.
+    pub journal: Option<Arc<dyn Journal>>,
 }
 
 /// What happens to a server, for who runs it.
@@ -177,6 +180,7 @@ impl Server {
             is_ready: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             calls: Semaphore::new(CALLS),
+            journal: self.settings.journal.clone(),
         });
         let ended = runtime.block_on(serve(self.rest, self.grpc, &service, drain_limit, on));
         // Connections that are left are dropped, and what they wait for is cancelled.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use hyper::Request;
@@ -16,11 +16,12 @@ use crate::body;
 use crate::coding::{self, Coding};
 use crate::head::Head;
 use crate::inference::{Asked, Inference, Job};
+use crate::journal::{Caller, Ended, Journal};
 use crate::model::{Loader, Port};
 use crate::queue::Queue;
 use crate::refusal::{Kind, Refusal};
 use crate::registry::{Loaded, Registry};
-use crate::tally::{Outcome, Tally};
+use crate::tally::Outcome;
 use crate::ticket::Ticket;
 
 /// How many bytes of a body are JSON, before it is compressed.
@@ -49,21 +50,35 @@ pub(crate) struct Service {
     pub(crate) is_ending: AtomicBool,
     /// Permits of requests of gRPC, of which a connection may have many at a time.
     pub(crate) calls: Semaphore,
+    /// What is told of requests that have ended.
+    pub(crate) journal: Option<Arc<dyn Journal>>,
 }
 
 /// Counts a request when it ends. Where its client has gone, the future that waits for the answer is dropped, and this
 /// with it: the request is then given up.
 pub(crate) struct Pending {
     pub(crate) ticket: Option<Arc<Ticket>>,
-    tally: Arc<Tally>,
+    loaded: Loaded,
     pub(crate) arrived: Instant,
-    pub(crate) outcome: Outcome,
+    outcome: Outcome,
+    /// Why it has no outputs.
+    error: Option<String>,
+    caller: Option<Caller>,
+    journal: Option<Arc<dyn Journal>>,
 }
 
 impl Pending {
-    /// A request that is given up unless its outcome is noted.
-    pub(crate) fn new(tally: &Arc<Tally>, arrived: Instant) -> Pending {
-        Pending { ticket: None, tally: Arc::clone(tally), arrived, outcome: Outcome::Cancelled }
+    /// Notes that it has been answered.
+    pub(crate) fn note_answer(&mut self) {
+        self.outcome = Outcome::Ok;
+    }
+
+    /// Notes that it was refused, and why.
+    pub(crate) fn note_refusal(&mut self, refusal: &Refusal) {
+        self.outcome = Outcome::of(refusal.kind);
+        if self.journal.is_some() {
+            self.error = Some(refusal.message.clone());
+        }
     }
 }
 
@@ -72,7 +87,22 @@ impl Drop for Pending {
         if let Some(ticket) = &self.ticket {
             ticket.cancel();
         }
-        self.tally.end(self.outcome, self.arrived.elapsed());
+        let took = self.arrived.elapsed();
+        self.loaded.tally.end(self.outcome, took);
+        let Some(journal) = &self.journal else { return };
+        let [queued, ran] = self.ticket.as_ref().map_or([None; 2], |ticket| ticket.times());
+        journal.ended(&Ended {
+            model: &self.loaded.name,
+            version: self.loaded.version,
+            outcome: self.outcome.name(),
+            error: self.error.as_deref(),
+            began: SystemTime::now().checked_sub(took).unwrap_or(SystemTime::UNIX_EPOCH),
+            took,
+            queued,
+            ran,
+            together: self.ticket.as_ref().map_or(0, |ticket| ticket.together()),
+            caller: self.caller,
+        });
     }
 }
 
@@ -85,23 +115,31 @@ impl Service {
         self.is_ending.load(Ordering::Relaxed)
     }
 
-    /// Answers an inference request that began to arrive at that time and that `asked` reads.
+    /// A request of that model, which is given up unless its end is noted.
+    pub(crate) fn pending(&self, loaded: &Loaded, arrived: Instant, caller: Option<Caller>) -> Pending {
+        let (loaded, journal) = (loaded.clone(), self.journal.clone());
+        Pending { ticket: None, loaded, arrived, outcome: Outcome::Cancelled, error: None, caller, journal }
+    }
+
+    /// Answers an inference request that `asked` reads.
     pub(crate) async fn infer(
         &self,
-        loaded: Loaded,
-        arrived: Instant,
+        mut pending: Pending,
         asked: impl Future<Output = Result<Asked, Refusal>>,
     ) -> Result<Answer, Refusal> {
-        let mut pending = Pending::new(&loaded.tally, arrived);
         let result = match asked.await {
-            Ok(asked) => self.run(loaded, asked, &mut pending).await,
+            Ok(asked) => self.run(asked, &mut pending).await,
             Err(refusal) => Err(refusal),
         };
-        pending.outcome = result.as_ref().map_or_else(|refusal| Outcome::of(refusal.kind), |_| Outcome::Ok);
+        match &result {
+            Ok(_) => pending.note_answer(),
+            Err(refusal) => pending.note_refusal(refusal),
+        }
         result
     }
 
-    async fn run(&self, loaded: Loaded, asked: Asked, pending: &mut Pending) -> Result<Answer, Refusal> {
+    async fn run(&self, asked: Asked, pending: &mut Pending) -> Result<Answer, Refusal> {
+        let loaded = pending.loaded.clone();
         if loaded.model.language().is_some() {
             let name = &loaded.name;
             let message = format!("model '{name}' continues texts: /v1/completions and /v2/models/{name}/generate do");

@@ -20,11 +20,11 @@ use self::tell::{Teller, Telling, Usage};
 pub(crate) use self::tell::{error, now};
 use crate::body;
 use crate::inference::Job;
+use crate::journal::Caller;
 use crate::language::{Ending, Said, Text};
 use crate::refusal::Refusal;
 use crate::registry::Loaded;
 use crate::service::{self, LONG, Pending, Service};
-use crate::tally::Outcome;
 use crate::ticket::{Failure, Ticket};
 
 /// Most bytes of a request: texts, and tokens as numbers.
@@ -68,7 +68,7 @@ impl Service {
     ) -> Result<Told, Refusal> {
         let arrived = Instant::now();
         let (parts, body) = request.into_parts();
-        let limit = service::limit_of(&parts.headers)?;
+        let (limit, caller) = (service::limit_of(&parts.headers)?, Caller::of(&parts.headers));
         let body = body::read(&parts.headers, body, self.max_body.min(LARGEST)).await?;
         let request = self.read(form, body).await?;
         let loaded = match name {
@@ -76,7 +76,7 @@ impl Service {
             None => self.named(request.model.as_deref())?,
         };
         let is_stream = stream.unwrap_or(request.is_stream);
-        let begun = self.begin(loaded, request, limit, arrived).await?;
+        let begun = self.begin(loaded, request, limit, arrived, caller).await?;
         if is_stream { Ok(Told::Events(Box::new(Events::new(begun)))) } else { begun.whole().await.map(Told::Whole) }
     }
 
@@ -110,8 +110,9 @@ impl Service {
         request: Request,
         limit: Option<Duration>,
         arrived: Instant,
+        caller: Option<Caller>,
     ) -> Result<Begun, Refusal> {
-        let mut pending = Pending::new(&loaded.tally, arrived);
+        let mut pending = self.pending(&loaded, arrived, caller);
         let Request { form, texts, copies, has_usage, .. } = request;
         let told = vec![Telling::default(); texts.len()];
         match self.begin_on_lane(&loaded, texts, copies, limit, &mut pending).await {
@@ -122,7 +123,7 @@ impl Service {
                 Ok(Begun { teller, speech, told, open, usage, has_usage, has_spoken: false, loaded, pending })
             }
             Err(refusal) => {
-                pending.outcome = Outcome::of(refusal.kind);
+                pending.note_refusal(&refusal);
                 Err(refusal)
             }
         }
@@ -149,7 +150,9 @@ impl Service {
         let (sender, answer) = oneshot::channel();
         let (queued, model) = (Instant::now(), loaded.clone());
         self.enqueue(Job::Other(Box::new(move || {
-            model.tally.queue.add(queued.elapsed());
+            let time = queued.elapsed();
+            model.tally.queue.add(time);
+            ticket.note_queue(time);
             let made = catch_unwind(AssertUnwindSafe(|| begin(&model, texts, copies, &ticket, &say)));
             // The receiver is gone where the client has gone.
             let _ = sender.send(made.unwrap_or_else(|_| Err(Refusal::own_fault())));
@@ -200,7 +203,7 @@ impl Begun {
                     telling.ending = Some(ending);
                 }
                 if self.open == 0 {
-                    self.end(Outcome::Ok);
+                    self.end();
                 }
                 Ok(Note::End(index, ending))
             }
@@ -209,12 +212,17 @@ impl Begun {
     }
 
     fn fail(&mut self, refusal: Refusal) -> Refusal {
-        self.end(Outcome::of(refusal.kind));
+        self.pending.note_refusal(&refusal);
+        self.count_tokens();
         refusal
     }
 
-    fn end(&mut self, outcome: Outcome) {
-        self.pending.outcome = outcome;
+    fn end(&mut self) {
+        self.pending.note_answer();
+        self.count_tokens();
+    }
+
+    fn count_tokens(&self) {
         self.loaded.tally.count_tokens(self.usage.prompt, self.usage.said);
     }
 

@@ -4,6 +4,7 @@
 #[cfg(feature = "generate")]
 mod language;
 mod loader;
+mod log;
 mod model;
 mod room;
 #[cfg(feature = "generate")]
@@ -17,10 +18,11 @@ use std::time::Duration;
 
 use kiln::{Cache, Threads};
 use kiln_kernels::Parallel;
-use kiln_serve::{Event, Loader, ServeError, Server, Settings, Source};
+use kiln_serve::{Event, Journal, Loader, ServeError, Server, Settings, Source};
 
 use crate::failure::{Code, Failure, Outcome, WithCode};
 use crate::serve::loader::Sessions;
+use crate::serve::log::Log;
 use crate::serve::room::Room;
 use crate::setup::{DefaultCacheMode, SessionArgs};
 
@@ -66,6 +68,9 @@ pub(crate) struct Args {
     /// How long requests in hand are waited for after SIGTERM, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 20_000, help_heading = "Server")]
     drain_limit: u64,
+    /// Writes a line of JSON to standard error for each request that has ended, and for what happens to the server
+    #[arg(long, help_heading = "Server")]
+    log_json: bool,
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -98,6 +103,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let cache = Arc::new(Cache::new(options.cache_limits));
     options.cache = Some(Arc::clone(&cache));
     let named = args.models.iter().map(|model| Source::Named(model.name.clone(), model.path.clone()));
+    let log = if args.log_json { Some(Arc::new(Log::begin(std::io::stderr()).failed(|| "--log-json")?)) } else { None };
     let settings = Settings {
         host: args.host.clone(),
         port: args.port,
@@ -109,6 +115,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         time_limit: options.time_limit,
         drain_limit: Duration::from_millis(args.drain_limit),
         sources: named.chain(args.folder.clone().map(Source::Folder)).collect(),
+        journal: log.clone().map(|log| log as Arc<dyn Journal>),
     };
     let server = Server::bind(settings)?;
     writeln!(screen, "listening on http://{}", server.address())?;
@@ -119,7 +126,12 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     let room = Room { texts: usize::from(args.texts), queue: usize::from(args.queue), context: args.context as usize };
     let loader: Arc<dyn Loader> = Arc::new(Sessions::new(options, cache, room));
     // A reader that has closed the pipe does not end a server.
-    server.run(loader, &mut |event| drop(print(&event, screen)))?;
+    let ended = server.run(loader, &mut |event| {
+        drop(print(&event, screen));
+        log.iter().for_each(|log| log.note(&event));
+    });
+    log.iter().for_each(|log| log.end());
+    ended?;
     writeln!(screen, "ended")?;
     Ok(())
 }

@@ -15,9 +15,10 @@ use tokio::task::JoinHandle;
 
 use super::frame::{self, Reply};
 use super::proto::{ModelInferResponse, ModelStreamInferResponse};
-use super::{accepts_work, answering, coded, request, run, timeout};
+use super::{Arrival, accepts_work, answering, coded, request, run, timeout};
 use crate::body::Messages;
 use crate::coding::Coding;
+use crate::journal::Caller;
 use crate::refusal::{Kind, Refusal};
 use crate::service::Service;
 
@@ -59,7 +60,8 @@ pub(super) fn answer(
     let coding = answering(&head.headers);
     let messages = Messages::of(body, Coding::given(&head.headers, &frame::ENCODING), service.max_body);
     let (sender, parts) = mpsc::channel(AHEAD);
-    let stream = Stream { service: Arc::clone(service), coding, is_strict: is_strict(&head.headers), sender };
+    let (is_strict, caller) = (is_strict(&head.headers), Caller::of(&head.headers));
+    let stream = Stream { service: Arc::clone(service), coding, is_strict, caller, sender };
     let work = async move {
         let service = Arc::clone(&stream.service);
         let _turn = service.calls.try_acquire().map_err(|_| too_many())?;
@@ -85,6 +87,8 @@ struct Stream {
     /// The coding of long answers.
     coding: Coding,
     is_strict: bool,
+    /// Where in a trace the stream was begun.
+    caller: Option<Caller>,
     sender: mpsc::Sender<Bytes>,
 }
 
@@ -124,9 +128,10 @@ impl Stream {
     /// Begins to answer a request.
     fn begin(&self, body: Bytes) -> InHand {
         let (service, coding, is_strict) = (Arc::clone(&self.service), self.coding, self.is_strict);
+        let arrival = Arrival { at: Instant::now(), limit: None, caller: self.caller };
         InHand(tokio::spawn(async move {
             let id = request::id(&body).to_owned();
-            match one(&service, body, coding).await {
+            match one(&service, body, arrival, coding).await {
                 Err(refusal) if !is_strict => Ok(refused(&refusal, Some(id))),
                 answered => answered,
             }
@@ -155,9 +160,9 @@ async fn front(in_hand: &mut VecDeque<InHand>) -> Result<frame::Message, Refusal
 }
 
 /// Answers a request.
-async fn one(service: &Service, body: Bytes, coding: Coding) -> Result<frame::Message, Refusal> {
+async fn one(service: &Service, body: Bytes, arrival: Arrival, coding: Coding) -> Result<frame::Message, Refusal> {
     let _turn = service.calls.try_acquire().map_err(|_| too_many())?;
-    let mut answer = run(service, body, None, Instant::now()).await?;
+    let mut answer = run(service, body, arrival).await?;
     answer.parts.push(Bytes::from_static(FINAL));
     let length = answer.parts.iter().map(Bytes::len).sum();
     let mut prefix = vec![INFER_RESPONSE];
