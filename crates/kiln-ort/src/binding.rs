@@ -45,9 +45,21 @@ impl Binding {
         self.outputs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The bound inputs at their places in the model, which may be another session's than the one of the binding.
+    fn inputs_of(&self, model: &Model) -> Result<Vec<Given>> {
+        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !std::ptr::eq(model, &raw const *self.model) {
+            for input in &mut inputs {
+                let name = &self.model.all_inputs[input.place].name;
+                input.place = model.input_place(name).ok_or_else(|| invalid!("Invalid input name: {name}"))?;
+            }
+        }
+        Ok(inputs)
+    }
+
     /// Runs the model with what is bound.
     fn run(&self, model: &Model, options: Option<Arc<RunSettings>>) -> Result<()> {
-        let inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let inputs = self.inputs_of(model)?;
         let bound = self.outputs();
         let place = |output: &Output| {
             model.output(&output.name).ok_or_else(|| invalid!("Invalid output name: {}", output.name))

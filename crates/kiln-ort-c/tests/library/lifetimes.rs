@@ -154,34 +154,6 @@ fn a_handle_that_was_released_is_refused_and_released_again_for_nothing() {
 }
 
 #[test]
-fn a_tensor_may_be_copied_to_itself_and_over_a_part_of_itself() {
-    let _alone = crate::alone();
-    let api = Api::open(&crate::kiln());
-    let environment = api.environment();
-    let counted = || (0..1025).map(|at| at as f32).collect::<Vec<f32>>();
-    let copy = |from: usize, to: usize| {
-        api.ok(call!(api, CopyTensors, environment, &[from][..], &[to][..], 0usize, 1usize));
-        call!(api, ReleaseValue, from);
-        call!(api, ReleaseValue, to);
-    };
-    let mut data = counted();
-    // The same memory, as two values and as one.
-    copy(api.tensor(&mut data, &[1025], 1), api.tensor(&mut data, &[1025], 1));
-    let whole = api.tensor(&mut data, &[1025], 1);
-    copy(whole, whole);
-    assert_eq!(data, counted());
-    // All but the last element one place further, then all but the first back.
-    copy(api.tensor(&mut data[..1024], &[1024], 1), api.tensor(&mut data[1..], &[1024], 1));
-    let mut expected = counted();
-    expected.copy_within(..1024, 1);
-    assert_eq!(data, expected);
-    copy(api.tensor(&mut data[1..], &[1024], 1), api.tensor(&mut data[..1024], &[1024], 1));
-    expected.copy_within(1.., 0);
-    assert_eq!(data, expected);
-    call!(api, ReleaseEnv, environment);
-}
-
-#[test]
 fn handles_end_in_every_order() {
     let _alone = crate::alone();
     let api = Api::open(&crate::kiln());

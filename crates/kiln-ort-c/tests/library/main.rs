@@ -12,6 +12,7 @@ mod devices;
 mod entries;
 mod environment;
 mod every_entry;
+mod found;
 mod lifetimes;
 mod models;
 mod notes;
