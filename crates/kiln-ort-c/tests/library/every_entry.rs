@@ -8,7 +8,7 @@ use crate::entries::{Argument, ENTRIES, Entry};
 use crate::models;
 
 /// Words in each block that an entry may write.
-const ROOM: usize = 64;
+pub(crate) const ROOM: usize = 64;
 
 /// A live handle of every kind.
 pub(crate) struct Fixture {
@@ -21,13 +21,13 @@ pub(crate) struct Fixture {
 
 /// What stands for a value.
 #[derive(Clone, Copy, Debug)]
-enum Of {
+pub(crate) enum Of {
     Numbers,
     Texts,
     Sequence,
 }
 
-extern "C" fn nothing() {}
+pub(crate) extern "C" fn nothing() {}
 
 /// A block that lives to the end of the process, as an entry may keep it.
 fn block(word: usize) -> usize {
@@ -35,14 +35,14 @@ fn block(word: usize) -> usize {
 }
 
 /// The address, in a list that a search for leaked memory finds.
-fn kept(address: usize) -> usize {
+pub(crate) fn kept(address: usize) -> usize {
     static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(address);
     address
 }
 
 impl Fixture {
-    fn new(api: Api, of: Of) -> Fixture {
+    pub(crate) fn new(api: Api, of: Of) -> Fixture {
         let mut made = Fixture { api, handles: vec![0; Argument::Prepacked as usize + 1], types: Vec::new() };
         let environment = made.set(Argument::Env, api.environment());
         let session = made.set(Argument::Session, api.session(environment, &models::weighted()));
@@ -115,6 +115,21 @@ impl Fixture {
         self.set(Argument::MapInfo, map);
         self.set(Argument::OptionalInfo, contained);
         self.types = vec![maps, element, optional];
+    }
+
+    /// The handles with their kinds, which the caller releases.
+    pub(crate) fn into_handles(mut self) -> Vec<(Argument, usize)> {
+        let mut handles = Vec::new();
+        for entry in ENTRIES {
+            for kind in entry.arguments.iter().filter(|argument| **argument <= Argument::Prepacked) {
+                let handle = std::mem::take(&mut self.handles[*kind as usize]);
+                if handle != 0 {
+                    handles.push((*kind, handle));
+                }
+            }
+        }
+        handles.extend(std::mem::take(&mut self.types).into_iter().map(|info| (Argument::TypeInfo, info)));
+        handles
     }
 
     /// A plausible argument.

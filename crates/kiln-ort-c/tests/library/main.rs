@@ -9,6 +9,7 @@
 
 mod api;
 mod devices;
+mod drawn;
 mod entries;
 mod environment;
 mod every_entry;
