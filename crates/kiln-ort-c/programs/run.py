@@ -5,12 +5,12 @@
 
 `sherpa` installs sherpa-onnx 2.0.1 and silero-vad from PyPI (some 40 MB) and finds speech in a made-up recording. `node`
 installs onnxruntime-node 1.30.0 from npm (some 300 MB) and runs MODEL, a network of token ids such as minilm, at eight
-lengths. `cxx` compiles cxx.cpp with g++ against onnxruntime's C++ header, of version 1.21 or later, and runs it beside
-the library of PyPI's onnxruntime 1.31.1. FOLDER has the header; without it .ci/ort-header fetches version 1.21. `ort`
-runs the library tests of the crate `ort`, of the release that this workspace is locked to, with models of its own, on
-both libraries. With `--valgrind` the C++ program runs on Kiln's library under valgrind's memcheck, whose findings are
-a failure. Everything else goes to a temporary folder. The last lines are the times of both; the exit code is 0 if
-the outputs are equal.
+lengths; without MODEL it makes a small one. `cxx` compiles cxx.cpp with g++ against onnxruntime's C++ header, of
+version 1.21 or later, and runs it beside the library of PyPI's onnxruntime 1.31.1. FOLDER has the header; without it
+.ci/ort-header fetches version 1.21. `ort` runs the library tests of the crate `ort`, of the release that this workspace
+is locked to, with models of its own, on both libraries. With `--valgrind` the C++ program runs on Kiln's library under
+valgrind's memcheck, whose findings are a failure. Everything else goes to a temporary folder. The last lines are the
+times of both; the exit code is 0 if the outputs are equal.
 """
 
 import argparse
@@ -61,15 +61,19 @@ def sherpa(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
 
 def node(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
     """onnxruntime-node, which finds Kiln's library in a folder of LD_LIBRARY_PATH."""
-    if options.model is None:
-        raise SystemExit("node: --model is needed")
+    model = options.model
+    if model is None:
+        venv, pip = environment(folder)
+        subprocess.run([*pip, "onnx==1.23.2"], check=True)
+        model = folder / "tokens.onnx"
+        subprocess.run([venv / "bin/python", HERE / "node_model.py", model], check=True)
     install = ["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, "onnxruntime-node@1.30.0"]
     subprocess.run(install, check=True)
     shutil.copy(HERE / "node.js", folder)
     beside = folder / "kiln"
     beside.mkdir()
     shutil.copy(options.library, beside / "libonnxruntime.so.1")
-    return Sides(["node", folder / "node.js", options.model.resolve()], kiln={"LD_LIBRARY_PATH": str(beside)})
+    return Sides(["node", folder / "node.js", model.resolve()], kiln={"LD_LIBRARY_PATH": str(beside)})
 
 
 def cxx(folder: pathlib.Path, options: argparse.Namespace) -> Sides:
