@@ -1,12 +1,13 @@
 //! Packed models from their load to their end: `cargo bench --bench packed -- MODEL[:NAME=SIZE,...]... [--threads N]
-//! [--rounds N] [--loads N]`.
+//! [--rounds N] [--loads N] [--unprepared]`.
 //!
 //! A model is an ONNX file, which is packed first, or a packed one; its named dimensions have the sizes behind the
 //! colon, all others are 1. Each round gives each model a process of its own, in turn: the load of the packed model,
 //! with records of an earlier process, its first request, the median of the repeats, and a second session beside the
 //! first one, with what that adds to the process' proportional memory (`Pss`, Linux alone) when it is loaded and when
 //! it has answered. Medians of the rounds. With several models, one more process loads them in turn, asks each once and
-//! drops it, 100 times in all, and says what its memory has grown by after a rest.
+//! drops it, 100 times in all, and says what its memory has grown by after a rest. With `--unprepared` nothing is made
+//! ready for requests at load: neither plans nor memory.
 //!
 //! Files are in the page cache, because they have just been written or read. Without a model nothing is measured.
 
@@ -136,8 +137,14 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn options(folder: &Path, threads: usize) -> SessionOptions {
-    SessionOptions { threads, cache_dir: Some(folder.into()), ..SessionOptions::default() }
+fn options(folder: &Path, given: &Arguments) -> SessionOptions {
+    SessionOptions {
+        threads: given.threads,
+        cache_dir: Some(folder.into()),
+        rehearse: given.prepared,
+        prepare_memory: given.prepared,
+        ..SessionOptions::default()
+    }
 }
 
 /// What a process of one model measures, as [`FIGURES`] names it.
@@ -176,19 +183,22 @@ struct Arguments {
     threads: usize,
     rounds: usize,
     loads: usize,
+    /// Whether plans and memory are made ready for requests at load.
+    prepared: bool,
     /// In a child: its task and the folder of records.
     child: Option<(String, PathBuf)>,
 }
 
 fn arguments() -> Outcome<Arguments> {
     let mut given = std::env::args().skip(1).filter(|argument| argument != "--bench" && argument != "--test");
-    let mut read = Arguments { models: Vec::new(), threads: 0, rounds: 5, loads: 100, child: None };
+    let mut read = Arguments { models: Vec::new(), threads: 0, rounds: 5, loads: 100, prepared: true, child: None };
     while let Some(argument) = given.next() {
         let mut value = || given.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
             "--threads" => read.threads = value()?.parse()?,
             "--rounds" => read.rounds = value()?.parse::<usize>()?.max(1),
             "--loads" => read.loads = value()?.parse()?,
+            "--unprepared" => read.prepared = false,
             CHILD => read.child = Some((value()?, value()?.into())),
             option if option.starts_with("--") => return Err(format!("there is no option {option}").into()),
             model => read.models.push(Model::parse(model)?),
@@ -202,6 +212,7 @@ fn child(task: &str, models: &[Model], folder: &Path, given: &Arguments) -> Outc
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(CHILD).arg(task).arg(folder).args(models.iter().map(Model::text));
     command.args(["--threads", &given.threads.to_string(), "--loads", &given.loads.to_string()]);
+    command.args((!given.prepared).then_some("--unprepared"));
     let output = command.stderr(Stdio::inherit()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
@@ -232,7 +243,7 @@ fn packed(model: &Model, folder: &Path, options: &SessionOptions) -> Outcome<Mod
 fn main() -> Outcome<()> {
     let given = arguments()?;
     if let Some((task, folder)) = &given.child {
-        let options = options(folder, given.threads);
+        let options = options(folder, &given);
         let figures = match task.as_str() {
             "start" => start(given.models.first().ok_or("no model is named")?, &options)?,
             "churn" => churn(&given.models, &options, given.loads)?,
@@ -243,7 +254,9 @@ fn main() -> Outcome<()> {
     }
     if given.models.is_empty() {
         println!("no model is named: nothing is measured");
-        println!("cargo bench --bench packed -- MODEL[:NAME=SIZE,...]... [--threads N] [--rounds N] [--loads N]");
+        println!(
+            "cargo bench --bench packed -- MODEL[:NAME=SIZE,...]... [--threads N] [--rounds N] [--loads N] [--unprepared]"
+        );
         return Ok(());
     }
     if given.models.len() > 1 && given.loads <= given.models.len() {
@@ -251,7 +264,7 @@ fn main() -> Outcome<()> {
     }
     let folder = tempfile::tempdir()?;
     let records = folder.path().join("records");
-    let own = options(&records, given.threads);
+    let own = options(&records, &given);
     let models =
         given.models.iter().map(|model| packed(model, folder.path(), &own)).collect::<Outcome<Vec<Model>>>()?;
     for model in &models {
