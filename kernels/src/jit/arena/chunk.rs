@@ -143,7 +143,12 @@ impl Chunk {
     /// Takes room for `bytes` out of the free ranges: offset and size.
     pub(super) fn reserve(&mut self, bytes: usize) -> Option<(usize, usize)> {
         let size = bytes.checked_next_multiple_of(if self.write.is_some() { LINE } else { PAGE })?;
-        let index = self.free.iter().position(|free| free.len >= size)?;
+        let fits = |free: &Free| free.len >= size;
+        let mut index = self.free.iter().position(fits)?;
+        if self.free[index].offset < self.fresh && !can_synchronise_cores() {
+            self.forget_released();
+            index = self.free.iter().position(fits)?;
+        }
         let free = &mut self.free[index];
         let offset = free.offset;
         free.offset += size;
@@ -183,6 +188,17 @@ impl Chunk {
         Ok(exec)
     }
 
+    /// Takes what has held code out of the free ranges, where only an unmapped range is safe to use again. What has never
+    /// held any stays available.
+    fn forget_released(&mut self) {
+        for free in &mut self.free {
+            let held = self.fresh.saturating_sub(free.offset).min(free.len);
+            free.offset += held;
+            free.len -= held;
+        }
+        self.free.retain(|free| free.len > 0);
+    }
+
     /// Gives back a range that a forked child may still run: where it shares the memory, nothing is ever placed there
     /// again.
     pub(super) fn retire(&mut self, offset: usize, size: usize) {
@@ -200,10 +216,6 @@ impl Chunk {
             // SAFETY: the range is inside the writable alias, and its kernel is gone.
             unsafe { write.start.add(offset).write_bytes(TRAP, size) };
         }
-        if !can_synchronise_cores() {
-            // Only an unmapped range is safe to use again. What was never used stays available.
-            return;
-        }
         let at = self.free.partition_point(|free| free.offset < offset);
         self.free.insert(at, Free { offset, len: size });
         if at + 1 < self.free.len() && self.free[at].offset + self.free[at].len == self.free[at + 1].offset {
@@ -215,7 +227,9 @@ impl Chunk {
     }
 }
 
-/// Whether this process may ask every core that runs it for a serialising instruction; asked once.
+/// Whether this process may ask every core that runs it for a serialising instruction; asked once, when a range is first
+/// used again. In a process with threads the question takes the system up to 20 ms, which one that only frees code does
+/// not need.
 fn can_synchronise_cores() -> bool {
     static REGISTERED: LazyLock<bool> = LazyLock::new(announce_process);
     *REGISTERED
@@ -231,5 +245,29 @@ fn synchronise_cores() {
     if can_synchronise_cores() {
         // It cannot fail once registered.
         let _ = membarrier(MembarrierCommand::PrivateExpeditedSyncCore);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_cores_cannot_be_synchronised_what_has_held_code_is_not_used_again() {
+        let mut chunk = Chunk::map(Schemes::ALL, 4 * PAGE).unwrap();
+        let ranges = [PAGE; 2].map(|bytes| {
+            let (offset, size) = chunk.reserve(bytes).unwrap();
+            chunk.write(offset, size, &vec![TRAP; bytes]).unwrap();
+            (offset, size)
+        });
+        for (offset, size) in ranges {
+            chunk.release(offset, size);
+        }
+        assert_eq!(chunk.free.iter().map(|free| free.len).collect::<Vec<_>>(), [4 * PAGE], "neighbours are merged");
+        chunk.forget_released();
+        assert_eq!(chunk.reserve(PAGE), Some((2 * PAGE, PAGE)), "what has never held code stays available");
+        assert_eq!(chunk.reserve(PAGE), Some((3 * PAGE, PAGE)));
+        assert_eq!(chunk.reserve(PAGE), None);
+        assert!(chunk.exhausted());
     }
 }
