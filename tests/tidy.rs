@@ -53,8 +53,9 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("dynasm", &["kernels/src/jit", "kernels/tests"]),
     ("opendal", &["crates/kiln-records/src/remote"]),
     ("cudarc", &["kernels/src/gpu/cuda"]),
-    ("tokio::", &["crates/kiln-records/src/remote", "crates/kiln-serve/src", "crates/kiln-serve/benches"]),
-    ("hyper", &["crates/kiln-serve/src", "crates/kiln-serve/benches"]),
+    ("tokio::", &["crates/kiln-records/src/remote", "crates/kiln-serve"]),
+    ("hyper", &["crates/kiln-serve"]),
+    ("opentelemetry", &["crates/kiln-serve/src/traces.rs", "crates/kiln-serve/tests/traces.rs"]),
     ("flate2", &["crates/kiln-serve/src/coding.rs", "tests/serve"]),
     (
         "std::env::var",

@@ -100,7 +100,7 @@ fn serve() -> Outcome<()> {
         time_limit: None,
         drain_limit: Duration::ZERO,
         sources: vec![Source::Folder(folder.path().to_owned())],
-        journal: None,
+        journals: Vec::new(),
     })?;
     let addresses = format!("{} {}", server.address(), server.grpc_address().ok_or("no gRPC")?);
     server.run(Arc::new(Loads), &mut |event| {

@@ -75,10 +75,18 @@ impl Inference {
         let begun = Instant::now();
         let outputs = self.loaded.model.run(inputs, &self.ticket, load);
         let time = begun.elapsed();
-        self.ticket.note_run(time, 1);
+        self.note_run(begun, time, 1);
         let outputs = outputs?;
         self.loaded.tally.infer.add(time);
         Ok(outputs)
+    }
+
+    /// Notes the run that it had, which may be that of a group.
+    fn note_run(&self, begun: Instant, time: Duration, together: usize) {
+        self.ticket.stages(|stages| {
+            stages.ran = Some((begun, time));
+            stages.together = together;
+        });
     }
 
     fn written(&self, outputs: &[Tensor]) -> Result<Answer, Refusal> {
@@ -106,7 +114,7 @@ fn run(requests: Vec<Inference>, load: Load) {
     for inference in requests {
         let time = inference.queued.elapsed();
         inference.loaded.tally.queue.add(time);
-        inference.ticket.note_queue(time);
+        inference.ticket.stages(|stages| stages.queued = Some((inference.queued, time)));
         match made(|| inference.inputs()) {
             Ok(inputs) => read.push((inference, inputs)),
             Err(refusal) => inference.reply(Err(refusal)),
@@ -141,7 +149,7 @@ fn together(requests: &[(Inference, Vec<Tensor>)], load: Load) -> Option<Vec<Vec
         return None;
     }
     let time = begun.elapsed();
-    requests.iter().for_each(|(inference, _)| inference.ticket.note_run(time, requests.len()));
+    requests.iter().for_each(|(inference, _)| inference.note_run(begun, time, requests.len()));
     loaded.tally.infer.add(time);
     loaded.tally.count_joined(requests.len());
     Some(outputs)

@@ -31,13 +31,22 @@ pub struct Ended<'a> {
     /// From its headers to its answer.
     pub took: Duration,
     /// From the queue's end to its front; `None` where it was never taken from the queue.
-    pub queued: Option<Duration>,
-    /// The time of the model's run that it had, alone or in a group; `None` without one.
-    pub ran: Option<Duration>,
+    pub queued: Option<Stage>,
+    /// The model's run that it had, alone or in a group; `None` without one.
+    pub ran: Option<Stage>,
     /// The requests that had that run together.
     pub together: usize,
     /// Where in a trace its client is.
     pub caller: Option<Caller>,
+}
+
+/// A part of a request's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// From the request's headers to its begin.
+    pub after: Duration,
+    /// How long it took.
+    pub time: Duration,
 }
 
 /// The place in a trace that a client calls from.

@@ -10,7 +10,7 @@
 //! - `wire`: fields of protobuf, where they stand;
 //! - `head`, `values`, `contents`, `answer`: what stands in a request, its elements, and the answer;
 //! - `queue`: the bounded queue and its lanes; `inference`: what a lane does with requests; `histogram`, `tally`: what is counted;
-//! - `journal`: what is told of each request;
+//! - `journal`: what is told of each request; `traces`: OpenTelemetry;
 //! - `repository`: files and their versions; `registry`: the models that are loaded;
 //! - `coding`: gzip and deflate, bounded while they are decompressed;
 //! - `body`, `service`: from the bytes of a request to an answer; `pages`, `metrics`: the answers that are no inference;
@@ -47,13 +47,17 @@ mod service;
 mod tally;
 mod texts;
 mod ticket;
+#[cfg(feature = "traces")]
+mod traces;
 mod values;
 mod wire;
 
 pub use datatype::Datatype;
-pub use journal::{Caller, Ended, Journal};
+pub use journal::{Caller, Ended, Journal, Stage};
 pub use language::{Choice, Ending, InHand, Language, Message, Prompt, Said, Say, Text, Why};
 pub use model::{Load, Loader, Lookups, Model, Port, Request, Tensor, Values};
 pub use repository::Source;
 pub use server::{Event, ServeError, Server, Settings};
 pub use ticket::{Failure, Ticket};
+#[cfg(feature = "traces")]
+pub use traces::{Traces, TracesError};

@@ -51,7 +51,7 @@ pub struct Settings {
     /// Where models come from.
     pub sources: Vec<Source>,
     /// What is told of requests that have ended.
-    pub journal: Option<Arc<dyn Journal>>,
+    pub journals: Vec<Arc<dyn Journal>>,
 }
 
 /// What happens to a server, for who runs it.
@@ -180,7 +180,7 @@ impl Server {
             is_ready: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             calls: Semaphore::new(CALLS),
-            journal: self.settings.journal.clone(),
+            journals: self.settings.journals.clone().into(),
         });
         let ended = runtime.block_on(serve(self.rest, self.grpc, &service, drain_limit, on));
         // Connections that are left are dropped, and what they wait for is cancelled.

@@ -16,13 +16,13 @@ use crate::body;
 use crate::coding::{self, Coding};
 use crate::head::Head;
 use crate::inference::{Asked, Inference, Job};
-use crate::journal::{Caller, Ended, Journal};
+use crate::journal::{Caller, Ended, Journal, Stage};
 use crate::model::{Loader, Port};
 use crate::queue::Queue;
 use crate::refusal::{Kind, Refusal};
 use crate::registry::{Loaded, Registry};
 use crate::tally::Outcome;
-use crate::ticket::Ticket;
+use crate::ticket::{Stages, Ticket};
 
 /// How many bytes of a body are JSON, before it is compressed.
 pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
@@ -51,7 +51,7 @@ pub(crate) struct Service {
     /// Permits of requests of gRPC, of which a connection may have many at a time.
     pub(crate) calls: Semaphore,
     /// What is told of requests that have ended.
-    pub(crate) journal: Option<Arc<dyn Journal>>,
+    pub(crate) journals: Arc<[Arc<dyn Journal>]>,
 }
 
 /// Counts a request when it ends. Where its client has gone, the future that waits for the answer is dropped, and this
@@ -64,7 +64,7 @@ pub(crate) struct Pending {
     /// Why it has no outputs.
     error: Option<String>,
     caller: Option<Caller>,
-    journal: Option<Arc<dyn Journal>>,
+    journals: Arc<[Arc<dyn Journal>]>,
 }
 
 impl Pending {
@@ -76,7 +76,7 @@ impl Pending {
     /// Notes that it was refused, and why.
     pub(crate) fn note_refusal(&mut self, refusal: &Refusal) {
         self.outcome = Outcome::of(refusal.kind);
-        if self.journal.is_some() {
+        if !self.journals.is_empty() {
             self.error = Some(refusal.message.clone());
         }
     }
@@ -89,20 +89,24 @@ impl Drop for Pending {
         }
         let took = self.arrived.elapsed();
         self.loaded.tally.end(self.outcome, took);
-        let Some(journal) = &self.journal else { return };
-        let [queued, ran] = self.ticket.as_ref().map_or([None; 2], |ticket| ticket.times());
-        journal.ended(&Ended {
+        if self.journals.is_empty() {
+            return;
+        }
+        let stages = self.ticket.as_ref().map_or_else(Stages::default, |ticket| ticket.stages(|stages| *stages));
+        let stage = |(begun, time): (Instant, Duration)| Stage { after: begun.duration_since(self.arrived), time };
+        let request = Ended {
             model: &self.loaded.name,
             version: self.loaded.version,
             outcome: self.outcome.name(),
             error: self.error.as_deref(),
             began: SystemTime::now().checked_sub(took).unwrap_or(SystemTime::UNIX_EPOCH),
             took,
-            queued,
-            ran,
-            together: self.ticket.as_ref().map_or(0, |ticket| ticket.together()),
+            queued: stages.queued.map(stage),
+            ran: stages.ran.map(stage),
+            together: stages.together,
             caller: self.caller,
-        });
+        };
+        self.journals.iter().for_each(|journal| journal.ended(&request));
     }
 }
 
@@ -117,8 +121,8 @@ impl Service {
 
     /// A request of that model, which is given up unless its end is noted.
     pub(crate) fn pending(&self, loaded: &Loaded, arrived: Instant, caller: Option<Caller>) -> Pending {
-        let (loaded, journal) = (loaded.clone(), self.journal.clone());
-        Pending { ticket: None, loaded, arrived, outcome: Outcome::Cancelled, error: None, caller, journal }
+        let (loaded, journals) = (loaded.clone(), Arc::clone(&self.journals));
+        Pending { ticket: None, loaded, arrived, outcome: Outcome::Cancelled, error: None, caller, journals }
     }
 
     /// Answers an inference request that `asked` reads.

@@ -152,7 +152,7 @@ impl Service {
         self.enqueue(Job::Other(Box::new(move || {
             let time = queued.elapsed();
             model.tally.queue.add(time);
-            ticket.note_queue(time);
+            ticket.stages(|stages| stages.queued = Some((queued, time)));
             let made = catch_unwind(AssertUnwindSafe(|| begin(&model, texts, copies, &ticket, &say)));
             // The receiver is gone where the client has gone.
             let _ = sender.send(made.unwrap_or_else(|_| Err(Refusal::own_fault())));

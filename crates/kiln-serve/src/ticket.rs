@@ -1,6 +1,7 @@
 //! How long a request is wanted, and why one has no answer.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Why a model gave no outputs.
@@ -25,18 +26,23 @@ pub enum Failure {
 pub struct Ticket {
     deadline: Option<Instant>,
     cancelled: AtomicBool,
-    /// Nanoseconds of its time in the queue and of its run, and how many requests had that run; 0 before.
-    queued: AtomicU64,
-    ran: AtomicU64,
-    together: AtomicUsize,
+    stages: Mutex<Stages>,
+}
+
+/// When a request was in the queue and in the model's run, and for how long.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stages {
+    pub(crate) queued: Option<(Instant, Duration)>,
+    pub(crate) ran: Option<(Instant, Duration)>,
+    /// The requests that had that run.
+    pub(crate) together: usize,
 }
 
 impl Ticket {
     /// One that is wanted until that time.
     #[must_use]
     pub fn until(deadline: Option<Instant>) -> Ticket {
-        let (cancelled, queued, ran) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-        Ticket { deadline, cancelled, queued, ran, together: AtomicUsize::new(0) }
+        Ticket { deadline, cancelled: AtomicBool::new(false), stages: Mutex::default() }
     }
 
     /// Says that the answer is no longer wanted.
@@ -62,28 +68,9 @@ impl Ticket {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Notes how long it was in the queue.
-    pub(crate) fn note_queue(&self, time: Duration) {
-        self.queued.store(nanos(time), Ordering::Relaxed);
-    }
-
-    /// Notes how long the model's run took that it had together with others, or alone.
-    pub(crate) fn note_run(&self, time: Duration, together: usize) {
-        self.together.store(together, Ordering::Relaxed);
-        self.ran.store(nanos(time), Ordering::Relaxed);
-    }
-
-    /// Its time in the queue and that of its run.
-    pub(crate) fn times(&self) -> [Option<Duration>; 2] {
-        [&self.queued, &self.ran].map(|time| match time.load(Ordering::Relaxed) {
-            0 => None,
-            nanos => Some(Duration::from_nanos(nanos)),
-        })
-    }
-
-    /// The requests that had its run.
-    pub(crate) fn together(&self) -> usize {
-        self.together.load(Ordering::Relaxed)
+    /// Its stages so far, to be read or noted.
+    pub(crate) fn stages<T>(&self, look: impl FnOnce(&mut Stages) -> T) -> T {
+        look(&mut self.stages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether it is cancelled or its time is over, and which.
@@ -97,9 +84,4 @@ impl Ticket {
         }
         if self.left().is_some_and(|left| left.is_zero()) { Err(Failure::TimedOut) } else { Ok(()) }
     }
-}
-
-/// At least one, because none is what has not been noted.
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
 }

@@ -93,7 +93,7 @@ impl Bench {
             time_limit: None,
             drain_limit: Duration::ZERO,
             sources: vec![Source::Folder(folder.path().to_owned())],
-            journal: None,
+            journals: Vec::new(),
         })
         .unwrap();
         let address = server.address();

@@ -120,7 +120,7 @@ fn server(names: &[&str]) -> (SocketAddr, mpsc::Receiver<Begun>) {
         time_limit: None,
         drain_limit: Duration::ZERO,
         sources: vec![Source::Folder(folder.path().to_owned())],
-        journal: None,
+        journals: Vec::new(),
     })
     .unwrap();
     let address = server.address();

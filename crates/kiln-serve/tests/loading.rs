@@ -76,7 +76,7 @@ fn it_is_live_at_once_and_ready_once_all_models_are_loaded() {
         time_limit: None,
         drain_limit: Duration::ZERO,
         sources: vec![Source::Folder(folder.path().to_owned())],
-        journal: None,
+        journals: Vec::new(),
     })
     .unwrap();
     let address = server.address();

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use kiln::{Cache, Threads};
 use kiln_kernels::Parallel;
+#[cfg(feature = "traces")]
+use kiln_serve::Traces;
 use kiln_serve::{Event, Journal, Loader, ServeError, Server, Settings, Source};
 
 use crate::failure::{Code, Failure, Outcome, WithCode};
@@ -71,6 +73,10 @@ pub(crate) struct Args {
     /// Writes a line of JSON to standard error for each request that has ended, and for what happens to the server
     #[arg(long, help_heading = "Server")]
     log_json: bool,
+    /// Sends a span for each request to this collector of OpenTelemetry, by OTLP over gRPC: http://localhost:4317
+    #[cfg(feature = "traces")]
+    #[arg(long, value_name = "URL", help_heading = "Server")]
+    traces: Option<String>,
     #[command(flatten)]
     session: SessionArgs,
 }
@@ -104,6 +110,15 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     options.cache = Some(Arc::clone(&cache));
     let named = args.models.iter().map(|model| Source::Named(model.name.clone(), model.path.clone()));
     let log = if args.log_json { Some(Arc::new(Log::begin(std::io::stderr()).failed(|| "--log-json")?)) } else { None };
+    #[allow(unused_mut, reason = "without traces the log is the only one")]
+    let mut journals: Vec<Arc<dyn Journal>> = log.iter().map(|log| Arc::clone(log) as Arc<dyn Journal>).collect();
+    #[cfg(feature = "traces")]
+    let traces = match &args.traces {
+        Some(url) => Some(Arc::new(Traces::to(url).usage(|| "--traces")?)),
+        None => None,
+    };
+    #[cfg(feature = "traces")]
+    journals.extend(traces.iter().map(|traces| Arc::clone(traces) as Arc<dyn Journal>));
     let settings = Settings {
         host: args.host.clone(),
         port: args.port,
@@ -115,7 +130,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         time_limit: options.time_limit,
         drain_limit: Duration::from_millis(args.drain_limit),
         sources: named.chain(args.folder.clone().map(Source::Folder)).collect(),
-        journal: log.clone().map(|log| log as Arc<dyn Journal>),
+        journals,
     };
     let server = Server::bind(settings)?;
     writeln!(screen, "listening on http://{}", server.address())?;
@@ -130,6 +145,8 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
         drop(print(&event, screen));
         log.iter().for_each(|log| log.note(&event));
     });
+    #[cfg(feature = "traces")]
+    traces.iter().for_each(|traces| traces.end());
     log.iter().for_each(|log| log.end());
     ended?;
     writeln!(screen, "ended")?;

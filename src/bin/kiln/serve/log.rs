@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use jiff::Timestamp;
-use kiln_serve::{Ended, Event, Journal};
+use kiln_serve::{Ended, Event, Journal, Stage};
 use serde::Serialize;
 
 /// Lines that may wait for the reader of the log. What comes while as many wait is counted and left out, because a
@@ -111,14 +111,14 @@ impl Log {
 
 impl Journal for Log {
     fn ended(&self, request: &Ended<'_>) {
-        let seconds = |time: Duration| time.as_secs_f64();
+        let seconds = |stage: Stage| stage.time.as_secs_f64();
         self.add(
             request.began,
             What::Request {
                 model: request.model,
                 version: request.version,
                 outcome: request.outcome,
-                seconds: seconds(request.took),
+                seconds: request.took.as_secs_f64(),
                 queue_seconds: request.queued.map(seconds),
                 run_seconds: request.ran.map(seconds),
                 together: Some(request.together).filter(|&together| together > 1),
