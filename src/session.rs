@@ -175,6 +175,8 @@ struct Made {
     /// Bytes of its constants.
     constants: usize,
     packed: Option<Arc<PackedFile>>,
+    /// Whether another session of this process has been made of the same packed file.
+    is_beside: bool,
 }
 
 /// A loaded model.
@@ -320,7 +322,17 @@ impl Session {
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
         // What every process builds at load (packed weights, constants) comes before executors of earlier requests.
         let (executable, description) = compile::compile(graph, options, &build, &threads, begun.stop.as_ref())?;
-        let made = Made { executable, description, overrides, inputs, outputs, metadata, constants, packed: None };
+        let made = Made {
+            executable,
+            description,
+            overrides,
+            inputs,
+            outputs,
+            metadata,
+            constants,
+            packed: None,
+            is_beside: false,
+        };
         Ok(Session::assemble(made, name, &digest, build, threads, options, begun))
     }
 
@@ -334,12 +346,13 @@ impl Session {
         options: &SessionOptions,
         begun: &LoadClock,
     ) -> Session {
-        let Made { executable, description, overrides, inputs, outputs, metadata, constants, packed } = made;
+        let Made { executable, description, overrides, inputs, outputs, metadata, constants, packed, is_beside } = made;
         let names = Names::of(&inputs);
         // Requested before the model was read, so most of the answer's time has passed.
         build.records.await_remote();
         let buffers = BufferPool::bounded(options.buffer_bytes, options.memory_bytes);
-        let footprint = Footprint::prepare(digest, &build, options, &buffers, &threads, begun);
+        let prepares = options.prepare_memory && !is_beside;
+        let footprint = Footprint::prepare(digest, &build, prepares, &buffers, &threads, begun);
         let tuner = options.tuner(&build, constants);
         let profile = options.profile.then(|| Mutex::new(Profile::default()));
         let requests = if options.rehearse { Requests::of(digest.number(), &build) } else { None };

@@ -40,6 +40,8 @@ pub struct PackedFile {
     made_for: MadeFor,
     /// Whether its data has been found to be what the index says.
     verified: AtomicBool,
+    /// Whether a session has been made of it.
+    used: AtomicBool,
 }
 
 /// The files that are open in this process.
@@ -162,8 +164,8 @@ impl PackedFile {
         }
         let parts = Parts::open(path, file, &index.sources)?;
         let made_for = MadeFor(index.made_for.clone());
-        let verified = AtomicBool::new(false);
-        Ok(PackedFile { path: path.to_owned(), map, index, parts, made_for, verified })
+        let (verified, used) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(PackedFile { path: path.to_owned(), map, index, parts, made_for, verified, used })
     }
 
     /// Compares the digests of all data.
@@ -261,6 +263,12 @@ impl PackedFile {
     /// That there is no such part.
     pub(super) fn part(&self, number: u32, alignment: usize) -> Result<Foreign, String> {
         self.parts.bytes(&self.index.sources, number, alignment)
+    }
+
+    /// Whether this asks first: the file has had no session since it was opened.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        !self.used.swap(true, Ordering::Relaxed)
     }
 
     /// Brings the pages of all data from the disk, in the order in which they were written, which is that of first use.

@@ -75,8 +75,8 @@ pub struct SessionOptions {
     /// executors from the same records when they need them.
     pub rehearse: bool,
     /// Whether as much memory as requests of earlier processes needed is made present at load, if a record says how much
-    /// ([`SessionOptions::buffer_bytes`] at most). Not in a [`Decoder`](crate::Decoder), whose prompts need a hundred
-    /// times what steps need.
+    /// ([`SessionOptions::buffer_bytes`] at most). Not in a session of a packed model beside another one of the same
+    /// process, nor in a [`Decoder`](crate::Decoder), whose prompts need a hundred times what steps need.
     pub prepare_memory: bool,
     /// Whether needing an executor without a record is an error. Nothing is chosen or tuned then, and no choice of
     /// another session of the same cache is used.

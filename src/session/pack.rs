@@ -151,10 +151,14 @@ impl Session {
         let digest = Digest::of_number(file.index().structure);
         let build = options.build_cx(&threads, &digest);
         no_device(&build)?;
-        let pages = file.clone();
-        let populate = move || PackedFile::populate(pages);
-        // Without it, pages come when they are first read.
-        let _ = std::thread::Builder::new().name("kiln-pages".to_owned()).spawn(populate);
+        // A session beside another one of the same file finds its pages, and takes memory when its requests do.
+        let is_beside = !file.is_new();
+        if !is_beside {
+            let pages = file.clone();
+            let populate = move || PackedFile::populate(pages);
+            // Without it, pages come when they are first read.
+            let _ = std::thread::Builder::new().name("kiln-pages".to_owned()).spawn(populate);
+        }
         let packing = Packing { options, user, build: &build, threads: &threads, begun };
         let (executable, graph) = packing.running(&file)?;
         let ports = |rows: &[PackedPort]| rows.iter().map(port).collect();
@@ -168,6 +172,7 @@ impl Session {
             constants: file.len() + file.referred(),
             description: Description { graph, passes: PassReport::default() },
             packed: Some(file),
+            is_beside,
         };
         build.records.await_remote();
         Ok(Session::assemble(made, name, &digest, build, threads, options, begun))
