@@ -190,7 +190,7 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// True in so many of a hundred cases.
+    /// True in that share of cases, in hundredths.
     fn in_hundred(&mut self, cases: usize) -> bool {
         self.below(100) < cases
     }
