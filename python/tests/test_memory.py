@@ -208,12 +208,18 @@ def test_nothing_leaks_in_ten_thousand_bad_requests(relu: kiln.Session, tmp_path
             if at % 8 == 0:
                 relu.run(None, {"x": LARGE_X})
 
+    def growth() -> int:
+        gc.collect()
+        before = present()
+        rounds(10_000)
+        gc.collect()
+        return present() - before
+
     rounds(1500)
     gc.collect()
-    before, objects, files = present(), len(gc.get_objects()), len(os.listdir("/proc/self/fd"))
-    rounds(10_000)
-    gc.collect()
-    assert present() - before < 4 << 20
+    objects, files = len(gc.get_objects()), len(os.listdir("/proc/self/fd"))
+    # What leaks does so each time. Memory that threads of other tests' sessions take or give back comes once.
+    assert any(growth() < 4 << 20 for _ in range(3))
     assert len(gc.get_objects()) - objects < 1000
     assert len(os.listdir("/proc/self/fd")) == files
 
