@@ -265,9 +265,8 @@ impl PackedFile {
         self.parts.bytes(&self.index.sources, number, alignment)
     }
 
-    /// Whether this asks first: the file has had no session since it was opened.
-    #[must_use]
-    pub fn is_new(&self) -> bool {
+    /// Notes that a session is made of it. Whether it is the first one since the file was opened.
+    pub fn note_session(&self) -> bool {
         !self.used.swap(true, Ordering::Relaxed)
     }
 

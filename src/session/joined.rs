@@ -162,9 +162,9 @@ impl Joined {
         can_join.then(|| counts[self.most])
     }
 
-    /// Whether a request is the first one whose inputs have these shapes, and runs alone because records are kept. Who
-    /// asks next is told that it is not.
-    pub(super) fn is_first<'a>(&self, shape: &dyn Fn(usize) -> Option<&'a [usize]>) -> bool {
+    /// Notes a request whose inputs have these shapes. Whether it is the first such one, and runs alone because records are
+    /// kept.
+    pub(super) fn note_first<'a>(&self, shape: &dyn Fn(usize) -> Option<&'a [usize]>) -> bool {
         let Some(shapes) = &self.shapes else { return false };
         let mut hasher = DefaultHasher::new();
         (0..self.inputs.len()).for_each(|place| shape(place).hash(&mut hasher));

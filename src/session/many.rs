@@ -116,7 +116,7 @@ impl Session {
         }
         let of =
             |place: usize| shapes.iter().find(|(name, _)| *name == self.inputs[place].name).map(|(_, shape)| *shape);
-        joined.rows_of(&of).filter(|&rows| rows <= SHORT && !joined.is_first(&of))
+        joined.rows_of(&of).filter(|&rows| rows <= SHORT && !joined.note_first(&of))
     }
 
     /// Runs requests as one group and gives the outputs of each, with the bits that it has alone. The time limit and the
@@ -156,7 +156,7 @@ impl Session {
                 let rows = requests.iter().map(|inputs| {
                     let bound = self.bind(inputs).ok()?;
                     let shape = |place| shape(&bound, place);
-                    joined.rows_of(&shape).filter(|&rows| rows <= SHORT && !joined.is_first(&shape))
+                    joined.rows_of(&shape).filter(|&rows| rows <= SHORT && !joined.note_first(&shape))
                 });
                 let threads = if options.width == Width::Narrow { 1 } else { self.threads.threads() };
                 jobs(&rows.collect::<Vec<_>>(), threads)

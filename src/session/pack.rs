@@ -152,7 +152,7 @@ impl Session {
         let build = options.build_cx(&threads, &digest);
         no_device(&build)?;
         // A session beside another one of the same file finds its pages, and takes memory when its requests do.
-        let is_beside = !file.is_new();
+        let is_beside = !file.note_session();
         if !is_beside {
             let pages = file.clone();
             let populate = move || PackedFile::populate(pages);

@@ -26,7 +26,7 @@ class Load:
         self.took: dict[str, list[float]] = {}
         #: The bytes of all right answers.
         self.outputs: set[bytes] = set()
-        self.threads = [threading.Thread(target=self._client) for _ in range(clients)]
+        self.threads = [threading.Thread(target=self._client, daemon=True) for _ in range(clients)]
 
     def run(self) -> None:
         self.start()
@@ -81,6 +81,13 @@ class Load:
         print(f"{what}: {', '.join(parts)}")
 
 
+def until(holds: Callable[[], bool]) -> None:
+    """Asks again and again, for a minute at the most."""
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "it did not come"
+
+
 def slow(folder: Path, flags: list[str], serve: Callable[..., Server]) -> tuple[Server, np.ndarray[Any, Any], bytes]:
     """A server over a model of some milliseconds, a request for it, and the bytes of the right answer."""
     dense(folder / "models" / "slow.onnx", 512, 8, 3)
@@ -116,8 +123,7 @@ def test_nothing_that_was_taken_is_lost_at_the_end(serve: Callable[..., Server],
     server, x, expected = slow(tmp_path, ["--queue", "1000", "--drain-limit", "60000"], serve)
     load = Load(server, 32, 100_000, x)
     load.start()
-    while server.metric('kiln_requests_total{model="slow",version="1",outcome="ok"}') < 50:
-        time.sleep(0.01)
+    until(lambda: server.metric('kiln_requests_total{model="slow",version="1",outcome="ok"}') >= 50)
     code = server.end()
     load.left = 0
     load.join()
@@ -136,12 +142,10 @@ def test_a_client_that_goes_away_stops_its_request(serve: Callable[..., Server],
     for _ in range(20):
         connection = http.client.HTTPConnection(server.http, timeout=120)
         connection.request("POST", "/v2/models/slow/infer", body, headers)
-        while server.metric("kiln_requests_running") == 0:
-            pass
+        until(lambda: server.metric("kiln_requests_running") == 1)
         connection.close()
         begun = time.perf_counter()
-        while server.metric("kiln_requests_running") > 0:
-            pass
+        until(lambda: server.metric("kiln_requests_running") == 0)
         took.append(time.perf_counter() - begun)
     print(f"a request of a client that went: computed {sorted(took)[10] * 1e3:.1f} ms longer, {max(took) * 1e3:.1f} at most")
     labels = 'model="slow",version="1"'

@@ -90,17 +90,10 @@ fn serve() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("m.onnx"), "")?;
     let server = Server::bind(Settings {
-        host: "127.0.0.1".to_owned(),
-        port: 0,
         grpc_port: Some(0),
         lanes: 2,
         queue: 8,
-        batch_window: Duration::ZERO,
-        max_body: 1 << 20,
-        time_limit: None,
-        drain_limit: Duration::ZERO,
-        sources: vec![Source::Folder(folder.path().to_owned())],
-        journals: Vec::new(),
+        ..Settings::local(vec![Source::Folder(folder.path().to_owned())])
     })?;
     let addresses = format!("{} {}", server.address(), server.grpc_address().ok_or("no gRPC")?);
     server.run(Arc::new(Loads), &mut |event| {

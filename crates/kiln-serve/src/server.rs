@@ -54,6 +54,27 @@ pub struct Settings {
     pub journals: Vec<Arc<dyn Journal>>,
 }
 
+impl Settings {
+    /// Those of a server of these models at a free port of this machine: REST alone, one lane, a queue of 128 and bodies
+    /// of 64 MiB, without time limits, which waits for nothing at its end.
+    #[must_use]
+    pub fn local(sources: Vec<Source>) -> Settings {
+        Settings {
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+            grpc_port: None,
+            lanes: 1,
+            queue: 128,
+            batch_window: Duration::ZERO,
+            max_body: 64 << 20,
+            time_limit: None,
+            drain_limit: Duration::ZERO,
+            sources,
+            journals: Vec::new(),
+        }
+    }
+}
+
 /// What happens to a server, for who runs it.
 #[derive(Clone, Debug)]
 pub enum Event {

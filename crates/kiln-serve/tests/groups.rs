@@ -83,17 +83,9 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("m.onnx"), "").unwrap();
         let server = Server::bind(Settings {
-            host: "127.0.0.1".to_owned(),
-            port: 0,
-            grpc_port: None,
-            lanes: 1,
             queue: 8,
             batch_window: Duration::from_millis(500),
-            max_body: 1 << 20,
-            time_limit: None,
-            drain_limit: Duration::ZERO,
-            sources: vec![Source::Folder(folder.path().to_owned())],
-            journals: Vec::new(),
+            ..Settings::local(vec![Source::Folder(folder.path().to_owned())])
         })
         .unwrap();
         let address = server.address();

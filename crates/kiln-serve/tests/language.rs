@@ -109,20 +109,8 @@ fn server(names: &[&str]) -> (SocketAddr, mpsc::Receiver<Begun>) {
         std::fs::create_dir(folder.path().join(name)).unwrap();
         std::fs::write(folder.path().join(name).join("genai_config.json"), "").unwrap();
     }
-    let server = Server::bind(Settings {
-        host: "127.0.0.1".to_owned(),
-        port: 0,
-        grpc_port: None,
-        lanes: 1,
-        queue: 4,
-        batch_window: Duration::ZERO,
-        max_body: 8 << 20,
-        time_limit: None,
-        drain_limit: Duration::ZERO,
-        sources: vec![Source::Folder(folder.path().to_owned())],
-        journals: Vec::new(),
-    })
-    .unwrap();
+    let server =
+        Server::bind(Settings { queue: 4, ..Settings::local(vec![Source::Folder(folder.path().to_owned())]) }).unwrap();
     let address = server.address();
     let (held, holds) = mpsc::channel();
     let (ready, is_ready) = mpsc::channel();

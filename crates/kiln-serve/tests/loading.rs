@@ -65,20 +65,8 @@ fn ask(address: SocketAddr, request: &str, body: &[u8]) -> (u16, String) {
 fn it_is_live_at_once_and_ready_once_all_models_are_loaded() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("m.onnx"), "").unwrap();
-    let server = Server::bind(Settings {
-        host: "127.0.0.1".to_owned(),
-        port: 0,
-        grpc_port: None,
-        lanes: 1,
-        queue: 1,
-        batch_window: Duration::ZERO,
-        max_body: 1 << 20,
-        time_limit: None,
-        drain_limit: Duration::ZERO,
-        sources: vec![Source::Folder(folder.path().to_owned())],
-        journals: Vec::new(),
-    })
-    .unwrap();
+    let server =
+        Server::bind(Settings { queue: 1, ..Settings::local(vec![Source::Folder(folder.path().to_owned())]) }).unwrap();
     let address = server.address();
     let (open, gate) = mpsc::channel();
     std::thread::spawn(move || server.run(Arc::new(Gate(Mutex::new(gate))), &mut |_| {}));

@@ -98,17 +98,9 @@ fn serve(traces: Arc<Traces>) -> SocketAddr {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("m.onnx"), "").unwrap();
     let server = Server::bind(Settings {
-        host: "127.0.0.1".to_owned(),
-        port: 0,
-        grpc_port: None,
-        lanes: 1,
         queue: 8,
-        batch_window: Duration::ZERO,
-        max_body: 1 << 20,
-        time_limit: None,
-        drain_limit: Duration::ZERO,
-        sources: vec![Source::Folder(folder.path().to_owned())],
         journals: vec![traces as Arc<dyn Journal>],
+        ..Settings::local(vec![Source::Folder(folder.path().to_owned())])
     })
     .unwrap();
     let address = server.address();
