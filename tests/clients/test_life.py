@@ -67,6 +67,8 @@ class Load:
             text = answer.read()
             head = int(answer.headers.get("Inference-Header-Content-Length", len(text)))
             return str(answer.status), text[head:]
+        except ConnectionResetError:
+            return "reset", b""
         except (OSError, http.client.HTTPException) as error:
             return f"broken: {error!r}", b""
         finally:
@@ -129,9 +131,11 @@ def test_nothing_that_was_taken_is_lost_at_the_end(serve: Callable[..., Server],
     load.join()
     load.say("an end under load")
     assert code == 0
-    # Answers have the right bits; all other requests were refused, or their connections not taken.
+    # Answers have the right bits; no other connection was taken.
     assert len(load.took["200"]) >= 50 and load.outputs == {expected}
-    assert set(load.took) <= {"200", "503", "not taken"}, load.took.keys()
+    assert set(load.took) <= {"200", "not taken", "reset"}, load.took.keys()
+    # The system resets a connection that is made between the last one that the server takes and the listener's end.
+    assert len(load.took.get("reset", [])) <= 1
 
 
 def test_a_client_that_goes_away_stops_its_request(serve: Callable[..., Server], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 //! Full queues, time limits, clients that go, signals, and models that change while the server runs.
 
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -105,6 +106,32 @@ fn sigterm_answers_what_is_in_hand_and_saves_records() {
     assert_eq!(server.wait(), Some(0));
     let records = std::fs::read_dir(folder.path().join("records")).unwrap().count();
     assert!(records > 0, "records are saved");
+}
+
+#[test]
+fn a_client_that_has_connected_before_the_end_is_answered_once_more() {
+    let folder = slow();
+    let mut server = Running::ready(&folder.path().join("models"), &["--threads", "1"]);
+    let mut silent = std::net::TcpStream::connect(&server.address).unwrap();
+    let kept = std::net::TcpStream::connect(&server.address).unwrap();
+    let request = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut kept = std::io::BufReader::new(kept);
+    kept.get_mut().write_all(request).unwrap();
+    let head: Vec<String> = kept.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+    let length = head.iter().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    kept.read_exact(&mut vec![0; length.parse().unwrap()]).unwrap();
+    assert!(!head.contains(&"connection: close".to_owned()), "{head:?}");
+    server.signal(SIGTERM);
+    assert_eq!(server.line(), "ending: requests in hand are answered");
+    for stream in [&mut silent, kept.get_mut()] {
+        stream.write_all(request).unwrap();
+    }
+    for stream in [silent, kept.into_inner()] {
+        let answer = Answer::read(stream);
+        assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
+    }
+    assert_eq!(server.line(), "ended");
+    assert_eq!(server.wait(), Some(0));
 }
 
 /// Replaces a file as deployments do: written beside it, and moved.

@@ -22,6 +22,9 @@ const IDLE: Duration = Duration::from_secs(60);
 /// The longest time that the end of an idle connection takes.
 const GOODBYE: Duration = Duration::from_secs(5);
 
+/// How long a connection of REST still takes a request after the end has begun: its client may be sending one.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
 /// How long a client may take to read its last answers after they were sent.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -42,7 +45,7 @@ pub(crate) struct Connection {
 }
 
 /// Answers requests of REST until the connection or the server ends. Its future is dropped with the connection, which
-/// gives up the request that it waits for.
+/// gives up the request that it waits for. An answer after the server's end has begun closes its connection.
 pub(crate) async fn rest(connection: Connection) {
     let Connection { service, stream, place, mut is_ending } = connection;
     let _place = place;
@@ -55,9 +58,12 @@ pub(crate) async fn rest(connection: Connection) {
     tokio::select! {
         // What breaks a connection concerns its client alone.
         _ = connection.as_mut() => return,
-        _ = is_ending.wait_for(|ending| *ending) => connection.as_mut().graceful_shutdown(),
+        _ = is_ending.wait_for(|ending| *ending) => {}
     }
-    let _ = connection.await;
+    if tokio::time::timeout(LAST_CALL, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    }
 }
 
 /// Calls of a connection: those that are in hand, and how many have begun.

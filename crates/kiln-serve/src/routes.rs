@@ -8,8 +8,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
-    HeaderValue, RETRY_AFTER,
+    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    HeaderName, HeaderValue, RETRY_AFTER,
 };
 use hyper::{Method, Request, Response, StatusCode};
 
@@ -149,23 +149,32 @@ fn parts(path: &str) -> Result<Vec<String>, Refusal> {
     path.strip_prefix('/').unwrap_or(path).split('/').map(decode).collect()
 }
 
-/// Answers a request; a refusal is an answer too.
+/// Answers a request; a refusal is an answer too. The last answer of a connection says that it is the last.
 pub(crate) async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
+    let mut response = found(&service, request).await;
+    if service.is_ending() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
+}
+
+/// The answer of the page that the request asks for.
+async fn found(service: &Arc<Service>, request: Request<Incoming>) -> Response<Reply> {
     let path = match parts(request.uri().path()) {
         Ok(path) => path,
-        Err(refusal) => return Ok(refused(Form::Triton, &refusal)),
+        Err(refusal) => return refused(Form::Triton, &refusal),
     };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     let Some(route) = Route::of(&path) else {
-        return Ok(refused(Form::Triton, &Refusal::unknown("there is no such page")));
+        return refused(Form::Triton, &Refusal::unknown("there is no such page"));
     };
     let form = route.form();
     let coding = Coding::asked(request.headers());
-    let response = match follow(&service, route, request).await {
-        Ok(response) => coded(&service, coding, response).await,
+    let response = match follow(service, route, request).await {
+        Ok(response) => coded(service, coding, response).await,
         Err(refusal) => Err(refusal),
     };
-    Ok(response.unwrap_or_else(|refusal| refused(form, &refusal)))
+    response.unwrap_or_else(|refusal| refused(form, &refusal))
 }
 
 /// The answer in the coding that its client has asked for, where it is there already and long enough.

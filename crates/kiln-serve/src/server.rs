@@ -236,22 +236,18 @@ async fn serve(
     let grpc = grpc.map(Listener::into_async).transpose()?;
     let (ending, is_ending) = watch::channel(false);
     let places = Arc::new(Semaphore::new(CONNECTIONS as usize));
+    let connected =
+        |stream, place| Connection { service: Arc::clone(service), stream, place, is_ending: is_ending.clone() };
     let (done, mut refreshed) = mpsc::unbounded_channel();
     refresh(service, &done)?;
     let ended = loop {
         tokio::select! {
-            taken = accept(Some(&rest), &places) => {
-                if let Some((stream, place)) = taken {
-                    let taken = Connection { service: Arc::clone(service), stream, place, is_ending: is_ending.clone() };
-                    drop(tokio::spawn(connection::rest(taken)));
-                }
-            }
-            taken = accept(grpc.as_ref(), &places) => {
-                if let Some((stream, place)) = taken {
-                    let taken = Connection { service: Arc::clone(service), stream, place, is_ending: is_ending.clone() };
-                    drop(tokio::spawn(connection::grpc(taken)));
-                }
-            }
+            taken = accept(Some(&rest), &places) => if let Some((stream, place)) = taken {
+                drop(tokio::spawn(connection::rest(connected(stream, place))));
+            },
+            taken = accept(grpc.as_ref(), &places) => if let Some((stream, place)) = taken {
+                drop(tokio::spawn(connection::grpc(connected(stream, place))));
+            },
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
             _ = hang_up.recv() => refresh(service, &done)?,
@@ -264,7 +260,12 @@ async fn serve(
     };
     service.is_ready.store(false, Ordering::Relaxed);
     service.is_ending.store(true, Ordering::Relaxed);
-    drop((rest, grpc));
+    for (stream, place) in waiting(rest, &places) {
+        drop(tokio::spawn(connection::rest(connected(stream, place))));
+    }
+    for (stream, place) in grpc.into_iter().flat_map(|grpc| waiting(grpc, &places)) {
+        drop(tokio::spawn(connection::grpc(connected(stream, place))));
+    }
     if ended.is_ok() {
         on(Event::Draining);
         // Fails only where no connection is left.
@@ -313,4 +314,17 @@ async fn accept(
             None
         }
     }
+}
+
+/// The connections that clients have made and that were not taken yet, as far as there are places. The listener is
+/// closed: from here on the system refuses clients.
+fn waiting(listener: tokio::net::TcpListener, places: &Arc<Semaphore>) -> Vec<(TcpStream, OwnedSemaphorePermit)> {
+    let Ok(listener) = listener.into_std() else { return Vec::new() };
+    let next = || {
+        let place = Arc::clone(places).try_acquire_owned().ok()?;
+        let (stream, _) = listener.accept().ok()?;
+        stream.set_nonblocking(true).ok()?;
+        Some((TcpStream::from_std(stream).ok()?, place))
+    };
+    std::iter::from_fn(next).collect()
 }
