@@ -356,6 +356,19 @@ fn kmovw_is_encoded_as_iced_does() {
 }
 
 #[test]
+fn kortestw_is_encoded_as_iced_does() {
+    let mut encoder = Encoder::new(64);
+    for k in 0..8 {
+        let k: Register = Register::K0 + k;
+        let theirs = Instruction::with2(Code::VEX_Kortestw_kr_kr, k, k).unwrap();
+        encoder.encode(&theirs, 0).unwrap();
+        let mut ours = SimpleAssembler::new();
+        evex::kortestw(&mut ours, k.number() as u8);
+        assert_eq!(&ours.finalize()[..], &encoder.take_buffer()[..]);
+    }
+}
+
+#[test]
 fn a_constant_is_read_rip_relative_and_broadcast_where_the_form_can() {
     let mut encoder = Encoder::new(64);
     for form in FORMS.iter().filter(|form| form.broadcast || form.name == "VBROADCASTSS") {

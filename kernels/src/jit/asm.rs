@@ -68,6 +68,8 @@ enum Constant {
     Splat(u32),
     /// The number of each lane, for [`Asm::mask_first`] on AVX2.
     LaneNumbers,
+    /// A value for each lane of AVX2, twice over in a vector of AVX-512.
+    Table(&'static [u32; 8]),
 }
 
 /// An assembler for one kernel.
@@ -196,13 +198,16 @@ impl Asm {
             return;
         }
         self.align(LINE);
-        let copies = if self.wide() { 1 } else { self.lanes() };
+        let lanes = self.lanes();
         for (constant, label) in std::mem::take(&mut self.constants) {
             self.ops.dynamic_label(label);
-            for lane in 0..copies as u32 {
+            // AVX-512 broadcasts what all lanes have.
+            let copies = if self.wide() && matches!(constant, Constant::Splat(_)) { 1 } else { lanes };
+            for lane in 0..copies {
                 self.ops.push_u32(match constant {
                     Constant::Splat(bits) => bits,
-                    Constant::LaneNumbers => lane,
+                    Constant::LaneNumbers => lane as u32,
+                    Constant::Table(values) => values[lane % values.len()],
                 });
             }
         }
@@ -214,7 +219,7 @@ impl Asm {
         match src {
             Src::Reg(reg) => self.evex_register(form, operands, reg),
             Src::Mem(mem) => self.evex_memory(form, operands, mem),
-            Src::Const(bits) => self.evex_relative(form, operands, bits),
+            Src::Const(bits) => self.evex_relative(form, operands, Constant::Splat(bits)),
         }
     }
 
@@ -237,10 +242,10 @@ impl Asm {
 
     /// With an entry of the constant table.
     #[inline(never)]
-    fn evex_relative(&mut self, form: &evex::Form, operands: evex::Operands, bits: u32) {
+    fn evex_relative(&mut self, form: &evex::Form, operands: evex::Operands, constant: Constant) {
         let (word, len) = evex::encode(form, operands, evex::Rm::Constant);
         self.ops.append_long(word, len);
-        let label = self.constant(Constant::Splat(bits));
+        let label = self.constant(constant);
         self.ops.refer(label, 0);
     }
 

@@ -302,7 +302,13 @@ impl Place {
     }
 }
 
-/// `kmovw k, r32`: the one mask instruction in use. It is VEX-encoded, but dynasm has no mask registers.
+/// `kortestw k, k`: the zero flag is set where no bit of the mask is. VEX-encoded, as [`kmovw`].
+pub fn kortestw(out: &mut impl DynasmApi, k: u8) {
+    out.push_u16(u16::from_le_bytes([0xC5, 0xF8]));
+    push_pair(out, 0x98, 0b11 << 6 | (k & 7) << 3 | (k & 7));
+}
+
+/// `kmovw k, r32`. It is VEX-encoded, as all instructions on masks are, but dynasm has no mask registers.
 pub fn kmovw(out: &mut impl DynasmApi, k: u8, src: u8) {
     // After the register bits: W 0, an unused vvvv (all ones), 128 bits and no prefix.
     if src < 8 {

@@ -9,7 +9,7 @@
 //!   calls a function from the sources of devices.
 
 use super::interleaved::Interleaved;
-use super::{MAGNITUDE, SIGN, erf, exp, log};
+use super::{MAGNITUDE, SIGN, erf, exp, log, trig};
 use crate::jit::Vreg;
 use crate::jit::asm::{Predicate, Rounding};
 use crate::problem::functions::UnaryOp;
@@ -258,15 +258,15 @@ functions! {
         cuda: |x| format!("kiln_sign({x})"),
     }
     Sin => {
-        code: none,
+        code: { temps: trig::TEMPS, instructions: 32, emit: |asm, v, temps| trig::sin(asm, v, temps) },
         cuda: |x| format!("sinf({x})"),
     }
     Cos => {
-        code: none,
+        code: { temps: trig::TEMPS, instructions: 33, emit: |asm, v, temps| trig::cos(asm, v, temps) },
         cuda: |x| format!("cosf({x})"),
     }
     Tan => {
-        code: none,
+        code: { temps: trig::TEMPS, instructions: 35, emit: |asm, v, temps| trig::tan(asm, v, temps) },
         cuda: |x| format!("tanf({x})"),
     }
     Asin => {

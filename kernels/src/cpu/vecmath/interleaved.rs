@@ -176,6 +176,19 @@ impl<'a> Interleaved<'a> {
         });
     }
 
+    /// `body` for each copy whose mask has a lane that is set, on the copy's own registers.
+    pub(super) fn where_any<const N: usize>(
+        &mut self,
+        mask: Mask,
+        registers: [Vreg; N],
+        body: impl Fn(&mut Asm, Mask, [Vreg; N]),
+    ) {
+        self.each(|asm, copies, copy| {
+            let mask = mask_of(copies, mask, copy);
+            asm.if_any(mask, |asm| body(asm, mask, registers.map(|reg| copies.register(reg, copy))));
+        });
+    }
+
     pub(super) fn mask_to_f32(&mut self, dst: Vreg, mask: Mask) {
         self.each(|asm, copies, copy| asm.mask_to_f32(copies.register(dst, copy), mask_of(copies, mask, copy)));
     }

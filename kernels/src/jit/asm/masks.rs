@@ -98,6 +98,17 @@ impl Asm {
         }
     }
 
+    /// Sets the flags: equal where no lane of the mask is set.
+    pub(super) fn test_mask(&mut self, mask: Mask) {
+        if self.wide() {
+            let k = self.opmask(mask);
+            evex::kortestw(&mut self.ops, k);
+        } else {
+            let lanes = self.vector_mask(mask);
+            x64!(self; vtestps Ry(lanes), Ry(lanes));
+        }
+    }
+
     /// dst = mask ? on : off
     pub fn select(&mut self, dst: Vreg, mask: Mask, on: Vreg, off: Vreg) {
         self.check_vectors(dst.0 | on.0 | off.0);

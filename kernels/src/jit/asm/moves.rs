@@ -2,7 +2,7 @@
 
 use dynasmrt::DynasmApi;
 
-use super::{Asm, Mask, Mem, Src, Vreg};
+use super::{Asm, Constant, Mask, Mem, Src, Vreg};
 use crate::jit::evex::{self, Operands};
 use crate::jit::vex::Form;
 
@@ -55,6 +55,16 @@ impl Asm {
             Src::Const(_) if self.wide() => self.evex(&evex::VBROADCASTSS, Operands::of(dst.0, 0), src),
             Src::Mem(_) if self.wide() => self.evex(&evex::VMOVUPS_LOAD, Operands::of(dst.0, 0), src),
             Src::Mem(_) | Src::Const(_) => self.vex(LOAD, dst.0, 0, src),
+        }
+    }
+
+    /// dst = the table's values, twice over on AVX-512: what [`Asm::vlookup`] reads with an index below eight.
+    pub fn vload_table(&mut self, dst: Vreg, table: &'static [u32; 8]) {
+        self.check_vectors(dst.0);
+        if self.wide() {
+            self.evex_relative(&evex::VMOVUPS_LOAD, Operands::of(dst.0, 0), Constant::Table(table));
+        } else {
+            self.vex_relative(LOAD, dst.0, 0, Constant::Table(table));
         }
     }
 

@@ -4,7 +4,7 @@
 //! Flags are not kept: each form compares what it is given. A body may use its counter, and leaves it as it was, but
 //! for the forms that say that it advances one. All comparisons are signed.
 
-use super::{Asm, Cond, Gpr, Mem};
+use super::{Asm, Cond, Gpr, Mask, Mem};
 
 impl Asm {
     /// `body` where the register is not zero.
@@ -38,6 +38,15 @@ impl Asm {
         self.bind(other);
         otherwise(self);
         self.bind(done);
+    }
+
+    /// `body` where a lane of the mask is set, for all lanes.
+    pub fn if_any(&mut self, mask: Mask, body: impl FnOnce(&mut Asm)) {
+        let over = self.label();
+        self.test_mask(mask);
+        self.jump_if(Cond::Equal, over);
+        body(self);
+        self.bind(over);
     }
 
     /// `body` where the registers differ.

@@ -192,6 +192,8 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
             | Kind::SetBit => m.integer(op, memory),
             Kind::VcompareMask
             | Kind::MaskFromGpr
+            | Kind::MaskTest
+            | Kind::Vtest
             | Kind::Vstore
             | Kind::VloadMasked
             | Kind::VstoreMasked
@@ -368,6 +370,12 @@ impl Machine {
                 self.masks[dst] = mask & self.mask_of(op);
             }
             Kind::MaskFromGpr => self.masks[dst] = self.gpr[usize::from(op.b)] as u16,
+            Kind::MaskTest => self.flags = Flags::of(i64::from(self.masks[dst] | self.masks[usize::from(op.b)])),
+            Kind::Vtest => {
+                let (a, b) = (self.vectors[dst], self.vectors[usize::from(op.b)]);
+                let signs = a.iter().zip(&b).take(usize::from(op.width)).any(|(a, b)| (a & b) >> 31 == 1);
+                self.flags = Flags::of(i64::from(signs));
+            }
             Kind::Vstore if op.mask == 0 => {
                 let value = self.vectors[dst];
                 match op.width {

@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Vand, Vandn, Vor, Vxor, Viadd, Visub, Vshl, Vshr, Vsar, VtoI32, VtoF32, VisGreater, VmulPairs,
     VmulBytes, VdotBytes,
     // Masks.
-    Vcompare, VcompareMask, Vselect, VselectMask, MaskFromGpr,
+    Vcompare, VcompareMask, Vselect, VselectMask, MaskFromGpr, MaskTest, Vtest,
     // Moves.
     Vmove, Vstore, VloadMasked, VstoreMasked, Vbroadcast, VloadOne, VstoreOne, VloadTwo, VloadGroup, VfromGpr, VwidenU8,
     VwidenI8, VwidenU16, VwidenF16, VstoreBytes, VstoreWords,
@@ -251,6 +251,8 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vblendvps => Kind::Vselect,
         M::Vblendmps => Kind::VselectMask,
         M::Kmovw => Kind::MaskFromGpr,
+        M::Kortestw => Kind::MaskTest,
+        M::Vtestps => Kind::Vtest,
         M::Vmovups | M::Vmovaps if to_memory => { operation.dst = operation.b; Kind::Vstore }
         M::Vmovntps => { operation.dst = operation.b; Kind::Vstore }
         M::Vmovups if operation.mask != 0 && operation.source == Source::Memory => Kind::VloadMasked,
