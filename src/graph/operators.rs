@@ -121,16 +121,25 @@ impl Rule {
     /// The rule for that node, where its operator has one.
     pub(crate) fn of(desc: &NodeDesc) -> Option<Rule> {
         let row = of(desc).filter(|row| !matches!(row.shapes, Shapes::Unknown))?;
-        let mut node = desc.clone();
-        let tables = node.domain == "ai.onnx.ml";
-        // The names of classes are few, and there are as many scores.
-        let lists = node.attrs.iter_mut().filter(|(name, _)| !name.starts_with("classlabels"));
-        lists.for_each(|(_, attr)| match attr {
-            Attr::Strs(list) => list.clear(),
-            Attr::Ints(list) if tables => list.truncate(1),
-            Attr::Floats(list) if tables => list.truncate(1),
-            _ => {}
-        });
+        let tables = desc.domain == "ai.onnx.ml";
+        let kept = |name: &str, attr: &Attr| match attr {
+            // The names of classes are few, and there are as many scores.
+            other if name.starts_with("classlabels") => other.clone(),
+            Attr::Strs(_) => Attr::Strs(Vec::new()),
+            Attr::Ints(list) if tables => Attr::Ints(list.iter().take(1).copied().collect()),
+            Attr::Floats(list) if tables => Attr::Floats(list.iter().take(1).copied().collect()),
+            other => other.clone(),
+        };
+        let attrs = desc.attrs.iter().map(|(name, attr)| (name.clone(), kept(name, attr))).collect();
+        let node = NodeDesc {
+            name: desc.name.clone(),
+            domain: desc.domain.clone(),
+            op: desc.op.clone(),
+            version: desc.version,
+            inputs: desc.inputs.clone(),
+            outputs: desc.outputs.clone(),
+            attrs,
+        };
         Some(Rule { row, node })
     }
 

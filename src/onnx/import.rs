@@ -387,15 +387,15 @@ fn import_attribute(
         attribute: shown(&name),
         reason: reason.to_owned(),
     };
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| wrong("it is not UTF-8"));
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8"));
     let plain = match kind_of(&proto) {
         // A missing field has its default value, by which some writers store zeros and empty texts.
         Kind::Float => Attr::Float(proto.f()),
         Kind::Int => Attr::Int(proto.i()),
-        Kind::String => Attr::Str(text(proto.s())?),
+        Kind::String => Attr::Str(text(proto.s.unwrap_or_default())?),
         Kind::Floats => Attr::Floats(proto.floats),
         Kind::Ints => Attr::Ints(proto.ints),
-        Kind::Strings => Attr::Strs(proto.strings.iter().map(|bytes| text(bytes)).collect::<Result<_, _>>()?),
+        Kind::Strings => Attr::Strs(proto.strings.into_iter().map(text).collect::<Result<_, _>>()?),
         Kind::Tensor => {
             let tensor = proto.t.as_ref().ok_or_else(|| wrong("its tensor is missing"))?;
             let at = || format!("{place}, attribute {}", shown(&name));

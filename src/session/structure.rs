@@ -33,6 +33,9 @@ impl Digest {
     }
 }
 
+/// Bytes of a list that are hashed at a time.
+const BLOCK: usize = 16 << 10;
+
 struct Text(blake3::Hasher);
 
 impl Text {
@@ -40,6 +43,21 @@ impl Text {
     fn word(&mut self, word: &str) {
         self.0.update(&(word.len() as u64).to_le_bytes());
         self.0.update(word.as_bytes());
+    }
+
+    /// A list of numbers as their bytes.
+    fn list<const N: usize>(&mut self, kind: &str, values: impl ExactSizeIterator<Item = [u8; N]>) {
+        self.word(kind);
+        self.0.update(&(values.len() as u64).to_le_bytes());
+        let mut block = Vec::with_capacity(BLOCK);
+        for value in values {
+            block.extend(value);
+            if block.len() >= BLOCK {
+                self.0.update(&block);
+                block.clear();
+            }
+        }
+        self.0.update(&block);
     }
 
     fn edges<'a>(&mut self, edges: impl IntoIterator<Item = &'a Option<ValueId>>) {
@@ -70,6 +88,14 @@ impl Text {
                 match attr {
                     Attr::Tensor(tensor) => self.word(&format!("{:?} {:?}", tensor.dtype(), tensor.shape())),
                     Attr::Graph(body) => self.graph(body),
+                    // A forest's lists have millions of elements.
+                    Attr::Ints(list) => self.list("ints", list.iter().map(|value| value.to_le_bytes())),
+                    Attr::Floats(list) => self.list("floats", list.iter().map(|value| value.to_le_bytes())),
+                    Attr::Strs(list) => {
+                        self.0.update(b"texts");
+                        self.0.update(&(list.len() as u64).to_le_bytes());
+                        list.iter().for_each(|text| self.word(text));
+                    }
                     plain => self.word(&format!("{plain:?}")),
                 }
             }
@@ -105,5 +131,33 @@ mod tests {
         assert_ne!(digits("MatMul", 3, 1.0), digits("MatMul", 4, 1.0));
         assert_ne!(digits("MatMul", 4, 1.0), digits("Add", 4, 1.0));
         assert_eq!(digits("Add", 4, 1.0).len(), 16);
+    }
+
+    #[test]
+    fn lists_differ_by_each_element_and_by_where_they_end() {
+        let long = |last: i64| Attr::Ints((0..5000).chain([last]).collect());
+        let texts = |texts: &[&str]| Attr::Strs(texts.iter().map(|&text| text.to_owned()).collect());
+        let attributes = [
+            long(0),
+            long(1),
+            Attr::Ints(vec![0]),
+            Attr::Ints(vec![]),
+            Attr::Floats(vec![0.0, 0.0]),
+            Attr::Floats(vec![0.0, -0.0]),
+            Attr::Floats(vec![]),
+            texts(&[]),
+            texts(&["ab"]),
+            texts(&["a", "b"]),
+            texts(&["b", "a"]),
+        ];
+        let digest = |attribute: &Attr| {
+            let mut builder = GraphBuilder::new("any name", 17);
+            let x = builder.input("x", DType::F32, [Dim::Any]);
+            let y = builder.op("Add", &[x, x], &[("list", attribute.clone())]);
+            builder.output("y", y);
+            super::digest(&builder.finish()).number()
+        };
+        let all: std::collections::HashSet<u64> = attributes.iter().map(digest).collect();
+        assert_eq!(all.len(), attributes.len());
     }
 }

@@ -31,9 +31,55 @@ struct Nodes {
     ids: Vec<Id>,
     /// What each is: of its branches, or of its leaves, the one of that number.
     nexts: Vec<Next>,
-    /// The same by their numbers.
-    places: HashMap<Id, Next>,
+    places: Places,
     leaves: usize,
+}
+
+/// Where in the lists a node stands.
+enum Places {
+    /// The nodes of a tree follow each other, numbered from 0 on: where each tree begins, and how many it has. So are
+    /// the trees of all known writers.
+    InOrder(HashMap<i64, (usize, usize)>),
+    /// By their numbers.
+    Each(HashMap<Id, u32>),
+}
+
+impl Places {
+    /// Of nodes, of which no two have the same number.
+    fn of(node: &NodeDesc, ids: &[Id]) -> Result<Places, OpError> {
+        let mut trees = HashMap::new();
+        let mut rest = ids;
+        while let Some(first) = rest.first() {
+            let count =
+                rest.iter().zip(0..).take_while(|(id, number)| **id == Id { tree: first.tree, node: *number }).count();
+            let begin = ids.len() - rest.len();
+            if count == 0 || trees.insert(first.tree, (begin, count)).is_some() {
+                return Places::each(node, ids);
+            }
+            rest = &rest[count..];
+        }
+        Ok(Places::InOrder(trees))
+    }
+
+    fn each(node: &NodeDesc, ids: &[Id]) -> Result<Places, OpError> {
+        let mut places = HashMap::with_capacity(ids.len());
+        for (&id, place) in ids.iter().zip(0..) {
+            if places.insert(id, place).is_some() {
+                return Err(OpError::invalid(node, format!("tree {} has two nodes {}", id.tree, id.node)));
+            }
+        }
+        Ok(Places::Each(places))
+    }
+
+    fn get(&self, id: Id) -> Option<usize> {
+        match self {
+            Places::InOrder(trees) => {
+                let &(begin, count) = trees.get(&id.tree)?;
+                usize::try_from(id.node).ok().filter(|&node| node < count).map(|node| begin + node)
+            }
+            Places::Each(places) => places.get(&id).map(|&place| place as usize),
+        }
+    }
 }
 
 impl Nodes {
@@ -44,18 +90,21 @@ impl Nodes {
             return Err(OpError::invalid(node, format!("{count} nodes")));
         }
         let ids: Vec<Id> = trees.iter().zip(nodes).map(|(&tree, &node)| Id { tree, node }).collect();
-        let (mut places, mut nexts) = (HashMap::with_capacity(count), memory::with_capacity(count));
+        let mut nexts = memory::with_capacity(count);
         let (mut branches, mut leaves) = (0, 0);
-        for (&id, mode) in ids.iter().zip(modes) {
+        for mode in modes {
             let counted = if mode == "LEAF" { &mut leaves } else { &mut branches };
             let next = if mode == "LEAF" { Next::Leaf(*counted) } else { Next::Branch(*counted) };
             *counted += 1;
             nexts.push(next);
-            if places.insert(id, next).is_some() {
-                return Err(OpError::invalid(node, format!("tree {} has two nodes {}", id.tree, id.node)));
-            }
         }
+        let places = Places::of(node, &ids)?;
         Ok(Nodes { ids, nexts, places, leaves: leaves as usize })
+    }
+
+    /// The node of that number.
+    fn get(&self, id: Id) -> Option<Next> {
+        self.places.get(id).map(|place| self.nexts[place])
     }
 }
 
@@ -81,7 +130,7 @@ pub(super) fn make(cx: &LoadCx<'_>, of: &str) -> Result<Box<dyn Node>, OpError> 
     for (index, &value) in values.iter().enumerate() {
         let id = Id { tree: trees[index], node: ids[index] };
         let target = usize::try_from(targets[index]).ok().filter(|&target| target < finish.targets);
-        let (Some(&Next::Leaf(leaf)), Some(target)) = (nodes.places.get(&id), target) else {
+        let (Some(Next::Leaf(leaf)), Some(target)) = (nodes.get(id), target) else {
             let reason = format!("a weight of node {} of tree {} for {of} {}", id.node, id.tree, targets[index]);
             return Err(OpError::invalid(node, reason));
         };
@@ -127,7 +176,7 @@ fn stated(node: &NodeDesc, modes: &[String], nodes: &Nodes) -> Result<Stated, Op
             other => return Err(OpError::unsupported(node, format!("attribute nodes_modes = {other:?}"))),
         };
         let Id { tree, node: own } = nodes.ids[index];
-        let next = |list: &[i64]| nodes.places.get(&Id { tree, node: list[index] }).copied();
+        let next = |list: &[i64]| nodes.get(Id { tree, node: list[index] });
         let (Some(yes), Some(no), Ok(feature)) = (next(yes), next(no), u32::try_from(features[index])) else {
             return Err(OpError::invalid(node, format!("node {own} of tree {tree} leads nowhere")));
         };

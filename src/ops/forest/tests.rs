@@ -73,6 +73,24 @@ fn the_greatest_sum_names_the_class() {
 }
 
 #[test]
+fn nodes_may_stand_in_any_order_and_have_any_numbers() {
+    // The trees of `stumps`, whose nodes 0, 1 and 2 are numbered 7, -3 and 2.
+    let row = Trial::new("TreeEnsembleRegressor")
+        .ints("nodes_treeids", &[0, 1, 0, 1, 0, 1])
+        .ints("nodes_nodeids", &[2, 7, 7, 2, -3, -3])
+        .ints("nodes_featureids", &[0, 1, 0, 0, 0, 0])
+        .ints("nodes_truenodeids", &[0, -3, -3, 0, 0, 0])
+        .ints("nodes_falsenodeids", &[0, 2, 2, 0, 0, 0])
+        .attr("nodes_values", Attr::Floats(vec![0.0, 1.5, 0.5, 0.0, 0.0, 0.0]))
+        .attr("nodes_modes", texts(&["LEAF", "BRANCH_LEQ", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF"]))
+        .ints("target_treeids", &[0, 0, 1, 1])
+        .ints("target_nodeids", &[-3, 2, -3, 2])
+        .ints("target_ids", &[0; 4])
+        .attr("target_weights", Attr::Floats(vec![1.0, 2.0, 10.0, 20.0]));
+    row.input(&[3, 2], &ROWS).gives(&[3, 1], &[11f32, 12.0, 21.0]);
+}
+
+#[test]
 fn trees_that_make_no_sense_are_refused() {
     let row = || regressor(["BRANCH_LEQ"; 2]);
     row().ints("nodes_truenodeids", &[0, 0, 0, 1, 0, 0]).input(&[1, 2], &[0f32; 2]).is_refused("back into itself");
