@@ -11,6 +11,7 @@ mod attention;
 mod bits;
 mod blockwise;
 mod boxes;
+mod branches;
 mod cast;
 mod combine;
 mod constant;
@@ -19,6 +20,7 @@ pub mod convert;
 mod crop;
 mod cumulative;
 mod deformable;
+mod delta_net;
 mod determinant;
 #[cfg(feature = "device")]
 pub mod device;
@@ -55,6 +57,7 @@ mod optional;
 mod pool;
 mod quantize;
 mod quantized_lstm;
+mod ragged;
 mod random;
 mod range;
 mod ranking;
@@ -67,6 +70,7 @@ mod reshape;
 mod resize;
 mod reverse;
 mod rotary;
+mod router;
 mod scaler;
 mod scatter;
 mod selection;
@@ -196,6 +200,8 @@ const GROUPS: &[&[Operator]] = &[
     group_query::OPERATORS,
     integer::OPERATORS,
     inverse::OPERATORS,
+    branches::OPERATORS,
+    delta_net::OPERATORS,
     linear_attention::OPERATORS,
     loss::OPERATORS,
     mask::OPERATORS,
@@ -222,6 +228,7 @@ const GROUPS: &[&[Operator]] = &[
     resize::OPERATORS,
     reverse::OPERATORS,
     rotary::OPERATORS,
+    router::OPERATORS,
     scaler::OPERATORS,
     scatter::OPERATORS,
     selection::OPERATORS,

@@ -30,6 +30,7 @@ pub(crate) mod shapes;
 mod signals;
 pub(crate) mod size;
 pub(crate) mod spatial;
+mod streams;
 pub(crate) mod view;
 pub(crate) mod wide;
 mod work;

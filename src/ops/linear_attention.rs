@@ -4,7 +4,7 @@
 //! Heads are shared out between threads, and each walks all positions with a state that stays in its cache. Computed in
 //! `f32`, in `f64` where the queries are.
 
-use std::ops::{AddAssign, Mul, MulAssign, Sub};
+use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Sub};
 
 use kiln_kernels::memory;
 
@@ -151,7 +151,16 @@ impl Node for LinearAttention {
 }
 
 /// What states are computed in.
-trait Number: Wide + Element + Mul<Output = Self> + Sub<Output = Self> + AddAssign + MulAssign {
+pub(super) trait Number:
+    Wide
+    + Element
+    + Add<Output = Self>
+    + Div<Output = Self>
+    + Mul<Output = Self>
+    + Sub<Output = Self>
+    + AddAssign
+    + MulAssign
+{
     fn exp(self) -> Self;
     fn of(value: f64) -> Self;
 }

@@ -1,4 +1,5 @@
-//! RotaryEmbedding: pairs of a head's elements rotated by angles that depend on the position.
+//! RotaryEmbedding: pairs of a head's elements rotated by angles that depend on the position; and MRotaryEmbedding, whose
+//! positions are three numbers, each for some of the pairs.
 
 use kiln_kernels::memory::zeroed;
 
@@ -8,8 +9,11 @@ use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] =
-    &[("", "RotaryEmbedding", make), ("com.microsoft", "RotaryEmbedding", make_contrib)];
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "RotaryEmbedding", make),
+    ("com.microsoft", "RotaryEmbedding", make_contrib),
+    ("com.microsoft", "MRotaryEmbedding", make_streams),
+];
 
 /// Places of the inputs behind the first.
 #[derive(Clone, Copy)]
@@ -30,7 +34,14 @@ struct Rotary {
     places: Places,
     /// Whether a single id is that of the first position, from which the others follow.
     counts_on: bool,
+    /// Which of three ids of a position gives the angle of each pair.
+    streams: Option<Vec<usize>>,
+    /// What cosines and sines are multiplied by.
+    scale: f32,
 }
+
+/// Ids that a position of an image or a film has: its time, its row and its column.
+const STREAMS: usize = 3;
 
 fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let places = Places { cosines: 1, sines: 2, ids: 3 };
@@ -56,6 +67,35 @@ fn make_contrib(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Rotary { heads, counts_on: true, ..rotary }))
 }
 
+/// ONNX Runtime's, whose positions have three ids.
+fn make_streams(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let attributes = cx.node.attributes();
+    let sections = cx.node.ints("mrope_section").unwrap_or_default();
+    let wrong = || OpError::invalid(cx.node, format!("mrope_section = {:?}", &sections[..sections.len().min(8)]));
+    let sections: Option<Vec<usize>> = sections.iter().map(|&size| usize::try_from(size).ok()).collect();
+    let sections = sections.filter(|sections| sections.len() == STREAMS).ok_or_else(wrong)?;
+    let pairs = sections.iter().try_fold(0usize, |sum, &size| sum.checked_add(size));
+    let pairs = pairs.filter(|&pairs| pairs <= MOST_PAIRS).ok_or_else(wrong)?;
+    let streams = match attributes.int("mrope_layout") {
+        0 => sections.iter().enumerate().flat_map(|(stream, &size)| std::iter::repeat_n(stream, size)).collect(),
+        // Every third pair belongs to rows, and every third to columns, as far as their sections reach.
+        1 => {
+            (0..pairs).map(|pair| if pair < STREAMS * sections[pair % STREAMS] { pair % STREAMS } else { 0 }).collect()
+        }
+        other => return Err(OpError::invalid(cx.node, format!("mrope_layout = {other}"))),
+    };
+    let heads = Some(heads(cx)?).filter(|&heads| heads > 0);
+    let rotary = rotary(cx, Places { ids: 1, cosines: 2, sines: 3 })?;
+    if heads.is_none() && rotary.rotated > 0 {
+        let rotated = rotary.rotated;
+        return Err(OpError::invalid(cx.node, format!("rotary_embedding_dim = {rotated} without num_heads")));
+    }
+    Ok(Box::new(Rotary { heads, streams: Some(streams), scale: attributes.float("scale"), ..rotary }))
+}
+
+/// Most pairs of a head.
+const MOST_PAIRS: usize = 1 << 16;
+
 /// The attribute `num_heads`; zero where there is none.
 fn heads(cx: &LoadCx<'_>) -> Result<usize, OpError> {
     let given = cx.node.attributes().integer("num_heads");
@@ -65,7 +105,7 @@ fn heads(cx: &LoadCx<'_>) -> Result<usize, OpError> {
 fn rotary(cx: &LoadCx<'_>, places: Places) -> Result<Rotary, OpError> {
     let interleaved = cx.node.attributes().flag("interleaved");
     let rotated = size_attribute(cx.node, "rotary_embedding_dim", 0)?;
-    Ok(Rotary { interleaved, rotated, heads: None, places, counts_on: false })
+    Ok(Rotary { interleaved, rotated, heads: None, places, counts_on: false, streams: None, scale: 1.0 })
 }
 
 /// Sizes, and the order of heads and positions in memory.
@@ -101,15 +141,42 @@ impl Rotary {
         let (cosines, sines) = (required(inputs, cosines)?.shape(), required(inputs, sines)?.shape());
         // By position through the ids, or one line for each batch and position.
         let lines = match (optional(inputs, ids), cosines) {
+            (Some(ids), [_, half]) if self.streams.is_some() => {
+                (ids.shape() == [STREAMS, batch, positions]).then_some(*half)
+            }
             (Some(ids), [_, half]) if ids.shape() == [batch, positions] => Some(*half),
             (Some(ids), [_, half]) if self.counts_on && ids.shape() == [1] => Some(*half),
             (None, [b, p, half]) if [*b, *p] == [batch, positions] => Some(*half),
             _ => None,
         };
-        if !fits || cosines != sines || lines != Some(rotated / 2) {
+        let streams = self.streams.as_ref().is_none_or(|streams| streams.len() == rotated / 2);
+        if !fits || !streams || cosines != sines || lines != Some(rotated / 2) {
             return Err(refused(format!("angles of {cosines:?} for {rotated} elements of heads in {shape:?}")));
         }
         Ok(Sizes { batch, positions, heads, size, rotated, heads_first })
+    }
+}
+
+/// The line of a table, which an id does not count from the end.
+fn place_of(id: i64, known: usize) -> Result<usize, NodeError> {
+    match usize::try_from(id) {
+        Ok(line) if line < known => Ok(line),
+        _ => Err(refused(format!("position {id} is outside of 0..{known}"))),
+    }
+}
+
+impl Rotary {
+    /// Rotates all heads of one position of one sequence.
+    fn turn(&self, values: &mut [f32], sizes: &Sizes, line: usize, angles: &[Vec<f32>; 2]) {
+        let [cosines, sines] = angles;
+        let (batch, position) = (line / sizes.positions, line % sizes.positions);
+        for head in 0..sizes.heads {
+            let place = match sizes.heads_first {
+                true => (batch * sizes.heads + head) * sizes.positions + position,
+                false => line * sizes.heads + head,
+            };
+            rotate(&mut values[place * sizes.size..][..sizes.rotated], cosines, sines, self.interleaved);
+        }
     }
 }
 
@@ -147,10 +214,25 @@ impl Node for Rotary {
         let known = tables[0].shape()[0];
         // Tables have a line for each position of the longest text. A step reads few of those lines.
         let mut of_line: [Vec<f32>; 2] = [zeroed(half), zeroed(half)];
+        let mut of_stream: Vec<f32> = zeroed(half);
         let ids = io.optional(self.places.ids).map(Tensor::to_i64_vec).transpose()?;
         let first = ids.as_deref().filter(|ids| self.counts_on && ids.len() == 1).map(|ids| ids[0]);
         let count = if input.is_empty() { 0 } else { sizes.batch * sizes.positions };
         for line in 0..count {
+            if let (Some(streams), Some(ids)) = (&self.streams, &ids) {
+                let lines = sizes.batch * sizes.positions;
+                for (place, table) in tables.iter().enumerate() {
+                    let to = &mut of_line[place];
+                    for stream in 0..STREAMS {
+                        let line = place_of(ids[stream * lines + line], known)?;
+                        load_long(table, Run { start: line * half, count: half, stride: 1 }, &mut of_stream)?;
+                        let own = to.iter_mut().zip(&of_stream).zip(streams).filter(|(_, of)| **of == stream);
+                        own.for_each(|((to, angle), _)| *to = angle * self.scale);
+                    }
+                }
+                self.turn(&mut values, &sizes, line, &of_line);
+                continue;
+            }
             let angles = match (&ids, first) {
                 (_, Some(first)) => index_of(first.saturating_add((line % sizes.positions) as i64), known)?,
                 (Some(ids), None) => index_of(ids[line], known)?,
@@ -159,15 +241,7 @@ impl Node for Rotary {
             for (table, line) in tables.iter().zip(&mut of_line) {
                 load_long(table, Run { start: angles * half, count: half, stride: 1 }, line)?;
             }
-            let [cosines, sines] = &of_line;
-            let (batch, position) = (line / sizes.positions, line % sizes.positions);
-            for head in 0..sizes.heads {
-                let place = match sizes.heads_first {
-                    true => (batch * sizes.heads + head) * sizes.positions + position,
-                    false => line * sizes.heads + head,
-                };
-                rotate(&mut values[place * sizes.size..][..sizes.rotated], cosines, sines, self.interleaved);
-            }
+            self.turn(&mut values, &sizes, line, &of_line);
         }
         let output = narrow(&values, to)?;
         io.push(output);
@@ -203,6 +277,32 @@ mod tests {
         angles(row(0).input(&[1, 2], &[1i64, 0])).gives(&[1, 2, 2], &[-2f32, 1.0, 3.0, 4.0]);
         angles(row(0).input(&[1], &[1i64])).is_refused("outside of 0..2");
         angles(row(1).attr("scale", crate::graph::Attr::Float(2.0)).input(&[1], &[0i64])).is_refused("scale = 2");
+    }
+
+    #[test]
+    fn three_ids_share_out_the_pairs_of_a_head() {
+        // At position p all cosines are zero and all sines p + 1.
+        let row = |layout: i64, sections: &[i64]| {
+            let trial = Trial::new("MRotaryEmbedding").of_domain("com.microsoft").version(1).int("num_heads", 1);
+            let trial = trial.int("mrope_layout", layout).ints("mrope_section", sections);
+            trial.input(&[1, 1, 8], &[0f32, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0])
+        };
+        let angles = |trial: Trial| {
+            let sines: Vec<f32> = (0..12).map(|place| 1.0 + (place / 4) as f32).collect();
+            trial.input(&[3, 4], &[0f32; 12]).input(&[3, 4], &sines)
+        };
+        // The times, rows and columns are 0, 1 and 2: sines 1, 2 and 3.
+        let given = |trial: Trial| angles(trial.input(&[3, 1, 1], &[0i64, 1, 2]));
+        given(row(0, &[1, 1, 2])).gives(&[1, 1, 8], &[-1f32, -2.0, -3.0, -3.0, 0.0, 0.0, 0.0, 0.0]);
+        given(row(1, &[2, 1, 1])).gives(&[1, 1, 8], &[-1f32, -2.0, -3.0, -1.0, 0.0, 0.0, 0.0, 0.0]);
+        let scaled = given(row(0, &[4, 0, 0]).attr("scale", crate::graph::Attr::Float(0.5)));
+        scaled.gives(&[1, 1, 8], &[-0.5f32, -0.5, -0.5, -0.5, 0.0, 0.0, 0.0, 0.0]);
+        angles(row(0, &[1, 1, 2]).input(&[3, 1, 1], &[0i64, 3, 0])).is_refused("position 3 is outside of 0..3");
+        angles(row(0, &[1, 1, 2]).input(&[3, 1, 1], &[0i64, -1, 0])).is_refused("position -1");
+        given(row(0, &[1, 1, 1])).is_refused("angles");
+        given(row(0, &[1, 3])).is_refused("mrope_section");
+        given(row(0, &[1, 4, -1])).is_refused("mrope_section");
+        given(row(2, &[1, 1, 2])).is_refused("mrope_layout = 2");
     }
 
     #[test]

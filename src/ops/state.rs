@@ -1,29 +1,104 @@
-//! CausalConvWithState, a convolution that carries its last inputs from one part of a sequence to the next.
+//! CausalConvWithState, a convolution that carries its last inputs from one part of a sequence to the next: ONNX's, and
+//! ONNX Runtime's, whose taps may be apart, whose channels may come last, and which may keep the states of several
+//! positions. VarlenCausalConvWithState is the same over sequences of any lengths, one behind the other.
+//!
+//! Computed in `f32`, in `f64` where the input is, on all threads: by channels where they come first, by positions where
+//! they come last.
 
-use kiln_kernels::memory::{self, Collect, Pace};
+use std::ops::Range;
 
-use super::wide::{narrow, widened};
-use super::{LoadCx, OpError, Operator, optional, refused, required};
+use kiln_kernels::memory;
+
+use super::linear_attention::Number;
+use super::tasks::{share, try_each_chunk};
+use super::wide::{filled, lent};
+use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Tensor, TensorSpec};
+use crate::tensor::{DType, Tensor, TensorSpec};
+
+mod packed;
 
 /// The operators of this file.
-pub(super) const OPERATORS: &[Operator] = &[("", "CausalConvWithState", make_conv)];
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "CausalConvWithState", make_conv),
+    ("com.microsoft", "CausalConvWithState", make_contrib),
+    ("com.microsoft", "VarlenCausalConvWithState", packed::make),
+];
 
-/// Products that are summed between two steps of a loop's pace.
-const LINE: usize = 1 << 12;
+/// Products that are summed between two questions whether the request shall go on.
+const LINE: usize = 1 << 16;
 
-struct CausalConv {
+/// Most states of single positions that a window keeps.
+const WIDEST: usize = 8;
+
+/// What all forms have: the function of the result, and how far its taps are apart.
+#[derive(Clone, Copy)]
+struct Form {
     /// Whether the result x becomes x sigmoid(x).
     gated: bool,
+    dilation: usize,
+}
+
+struct CausalConv {
+    form: Form,
+    channels_last: bool,
+    /// States of the last positions that are kept; `None` for the last one alone, without an axis for them.
+    window: Option<usize>,
+}
+
+impl Form {
+    fn of(cx: &LoadCx<'_>, dilation: usize) -> Result<Form, OpError> {
+        match cx.node.attributes().text("activation") {
+            "none" => Ok(Form { gated: false, dilation }),
+            "silu" | "swish" => Ok(Form { gated: true, dilation }),
+            other => Err(OpError::unsupported(cx.node, format!("activation = {other}"))),
+        }
+    }
+
+    /// Positions that a state has.
+    fn kept(&self, taps: usize) -> Result<usize, NodeError> {
+        let too_many = || refused(format!("{taps} taps, each {} positions after the one before", self.dilation));
+        taps.checked_sub(1).and_then(|taps| taps.checked_mul(self.dilation)).ok_or_else(too_many)
+    }
+
+    fn finish<F: Number>(&self, sums: &mut [F]) {
+        if self.gated {
+            let one = F::of(1.0);
+            sums.iter_mut().for_each(|sum| *sum = *sum / (one + (F::default() - *sum).exp()));
+        }
+    }
 }
 
 fn make_conv(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
-    match cx.node.attributes().text("activation") {
-        "none" => Ok(Box::new(CausalConv { gated: false })),
-        "silu" | "swish" => Ok(Box::new(CausalConv { gated: true })),
-        other => Err(OpError::unsupported(cx.node, format!("activation = {other}"))),
+    Ok(Box::new(CausalConv { form: Form::of(cx, 1)?, channels_last: false, window: None }))
+}
+
+/// ONNX Runtime's. What it has on devices alone is refused.
+fn make_contrib(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let attributes = cx.node.attributes();
+    for (name, only) in [
+        ("ndim", 1),
+        ("state_update_capacity", 0),
+        ("state_length", 0),
+        ("state_channels_last", -1),
+        ("input_channel_offset", 0),
+        ("input_channels", 0),
+    ] {
+        let found = attributes.int(name);
+        if found != only {
+            return Err(OpError::unsupported(cx.node, format!("attribute {name} = {found}")));
+        }
     }
+    let window = size_attribute(cx.node, "state_window", 0)?;
+    if window > WIDEST {
+        return Err(OpError::invalid(cx.node, format!("state_window = {window}")));
+    }
+    let form = Form::of(cx, size_attribute(cx.node, "dilation", 1)?)?;
+    Ok(Box::new(CausalConv {
+        form,
+        channels_last: attributes.flag("channels_last"),
+        window: Some(window).filter(|&window| window > 0),
+    }))
 }
 
 /// Refuses an optional input of another shape.
@@ -36,25 +111,237 @@ fn shaped(inputs: &[Option<&Tensor>], index: usize, shape: &[usize]) -> Result<(
     }
 }
 
-fn floats(inputs: &[Option<&Tensor>]) -> Result<(), NodeError> {
-    match inputs.iter().flatten().find(|tensor| !tensor.dtype().is_float()) {
-        Some(tensor) => Err(NodeError::Unsupported(format!("elements of type {}", tensor.dtype()))),
-        None => Ok(()),
-    }
+/// Sizes of one run.
+#[derive(Clone, Copy)]
+struct Sizes {
+    batch: usize,
+    channels: usize,
+    length: usize,
+    taps: usize,
+    /// Positions that a state has.
+    kept: usize,
 }
 
 impl CausalConv {
-    /// Lines (batches times channels), channels, length and taps.
-    fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<[usize; 4], NodeError> {
+    fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<Sizes, NodeError> {
         let (input, weights) = (required(inputs, 0)?.shape(), required(inputs, 1)?.shape());
-        match (input, weights) {
-            (&[batch, channels, length], &[same, 1, taps]) if channels == same && taps > 0 => {
-                shaped(inputs, 2, &[channels])?;
-                shaped(inputs, 3, &[batch, channels, taps - 1])?;
-                Ok([batch * channels, channels, length, taps])
+        let (batch, channels, length) = match *input {
+            [batch, length, ref last @ ..] if self.channels_last && !last.is_empty() => {
+                (batch, last.iter().product(), length)
             }
-            _ => Err(refused(format!("weights of {weights:?} over {input:?}"))),
+            [batch, channels, length] if !self.channels_last => (batch, channels, length),
+            _ => return Err(refused(format!("no channels and positions in shape {input:?}"))),
+        };
+        let &[same, 1, taps] = weights else { return Err(refused(format!("weights of {weights:?} over {input:?}"))) };
+        if same != channels || taps == 0 {
+            return Err(refused(format!("weights of {weights:?} over {input:?}")));
         }
+        let kept = self.form.kept(taps)?;
+        shaped(inputs, 2, &[channels])?;
+        let state = match self.channels_last {
+            true => [&[batch, kept], &input[2..]].concat(),
+            false => vec![batch, channels, kept],
+        };
+        shaped(inputs, 3, &[self.window.as_slice(), &state].concat())?;
+        Ok(Sizes { batch, channels, length, taps, kept })
+    }
+
+    fn run<F: Number>(&self, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let sizes = self.sizes(&io.inputs())?;
+        let given = |index| io.optional(index).map(lent::<F>).transpose();
+        let (input, weights) = (lent::<F>(io.input(0)?)?, lent::<F>(io.input(1)?)?);
+        let (bias, past) = (given(2)?, given(3)?);
+        let area = sizes.batch * sizes.channels * sizes.kept;
+        // The last position's state is the last of the window.
+        let past = past.as_deref().map(|past| &past[past.len() - area..]);
+        let steps = match self.channels_last {
+            true => Steps { channel: 1, input: sizes.channels, kept: sizes.channels },
+            false => Steps { channel: sizes.length, input: 1, kept: 1 },
+        };
+        let operands = Operands { form: self.form, input: &input, weights: &weights, bias: bias.as_deref() };
+        let state = |batch: usize| Past {
+            values: past.map(|past| &past[batch * sizes.channels * sizes.kept..]),
+            kept: sizes.kept,
+            channel: if self.channels_last { 1 } else { sizes.kept },
+            step: steps.kept,
+        };
+        let output = filled(io.alloc(0)?, |output: &mut [F]| match self.channels_last {
+            true => operands.rows(output, sizes, cx, &|row| {
+                let (batch, position) = (row / sizes.length, row % sizes.length);
+                (batch * sizes.length, position, state(batch))
+            }),
+            false => operands.lines(output, sizes, past, cx),
+        })?;
+        let present = filled(io.alloc(1)?, |present: &mut [F]| {
+            if area == 0 {
+                return Ok(());
+            }
+            let window = self.window.unwrap_or(1);
+            for (slot, states) in present.chunks_exact_mut(area).enumerate() {
+                // Positions that this state has seen, where it has seen any or is the last one.
+                let left = window - 1 - slot;
+                let Some(seen) = sizes.length.checked_sub(left).filter(|&seen| seen > 0 || left == 0) else {
+                    states.fill(F::default());
+                    continue;
+                };
+                for (batch, state_of) in states.chunks_exact_mut(area / sizes.batch).enumerate() {
+                    let input = &input[batch * sizes.channels * sizes.length..];
+                    state(batch).after(input, steps, seen, sizes.channels, state_of);
+                }
+            }
+            Ok(())
+        })?;
+        io.push(output);
+        io.push(present);
+        Ok(())
+    }
+}
+
+/// Elements from one channel or position to the next, of the input and of a state.
+#[derive(Clone, Copy)]
+struct Steps {
+    channel: usize,
+    input: usize,
+    kept: usize,
+}
+
+/// The state of one sequence: its inputs before the first position. Zeros where there is none.
+#[derive(Clone, Copy)]
+struct Past<'a, F> {
+    values: Option<&'a [F]>,
+    kept: usize,
+    /// Elements from one channel to the next.
+    channel: usize,
+    /// Elements from one position to the next.
+    step: usize,
+}
+
+impl<F: Number> Past<'_, F> {
+    /// What a channel had `before` positions before the first one; one is the last.
+    fn before(&self, channel: usize, before: usize) -> F {
+        let place = channel * self.channel + (self.kept - before) * self.step;
+        self.values.map_or(F::default(), |values| values[place])
+    }
+
+    /// Writes the state after `seen` positions of the input.
+    fn after(&self, input: &[F], steps: Steps, seen: usize, channels: usize, to: &mut [F]) {
+        for channel in 0..channels {
+            for place in 0..self.kept {
+                // Counted from the first position that is kept.
+                let position = seen + place;
+                to[channel * self.channel + place * self.step] = match position.checked_sub(self.kept) {
+                    Some(position) => input[channel * steps.channel + position * steps.input],
+                    None => self.before(channel, self.kept - position),
+                };
+            }
+        }
+    }
+}
+
+/// Operands of all channels.
+struct Operands<'a, F> {
+    form: Form,
+    input: &'a [F],
+    /// The taps of one channel after those of another.
+    weights: &'a [F],
+    bias: Option<&'a [F]>,
+}
+
+impl<F: Number> Operands<'_, F> {
+    fn start(&self, channel: usize) -> F {
+        self.bias.map_or(F::default(), |bias| bias[channel])
+    }
+
+    /// Channels first: a line of positions after another.
+    fn lines(&self, output: &mut [F], sizes: Sizes, past: Option<&[F]>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let Sizes { channels, length, taps, kept, .. } = sizes;
+        if output.is_empty() {
+            return Ok(());
+        }
+        let width = size_of::<F>().saturating_mul(taps);
+        let each = share(output.len(), width, cx.parallel).next_multiple_of(length);
+        try_each_chunk(cx.parallel, output, each, &|number, lines| {
+            let mut seen: Vec<F> = memory::zeroed(kept + length);
+            for (offset, out) in lines.chunks_exact_mut(length).enumerate() {
+                let line = number * (each / length) + offset;
+                let channel = line % channels;
+                if let Some(past) = past {
+                    seen[..kept].copy_from_slice(&past[line * kept..][..kept]);
+                }
+                seen[kept..].copy_from_slice(&self.input[line * length..][..length]);
+                let weights = &self.weights[channel * taps..][..taps];
+                for (place, out) in out.chunks_mut(LINE).enumerate() {
+                    out.fill(self.start(channel));
+                    for (tap, &weight) in weights.iter().enumerate() {
+                        if tap % (LINE / out.len()).max(1) == 0 {
+                            cx.check_stop()?;
+                        }
+                        let values = &seen[place * LINE + tap * self.form.dilation..];
+                        out.iter_mut().zip(values).for_each(|(out, &value)| *out += weight * value);
+                    }
+                    self.form.finish(out);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Channels last: a row of channels for each position. `place` says of a row where its sequence begins, which of its
+    /// positions it is, and what came before.
+    fn rows<'p>(
+        &self,
+        output: &mut [F],
+        sizes: Sizes,
+        cx: &RunCx<'_>,
+        place: &(dyn Fn(usize) -> (usize, usize, Past<'p, F>) + Sync),
+    ) -> Result<(), NodeError> {
+        let Sizes { channels, taps, .. } = sizes;
+        if output.is_empty() {
+            return Ok(());
+        }
+        // Of one tap all channels.
+        let mut turned: Vec<F> = memory::zeroed(channels * taps);
+        for (place, to) in turned.iter_mut().enumerate() {
+            *to = self.weights[place % channels * taps + place / channels];
+        }
+        let width = size_of::<F>().saturating_mul(taps);
+        let each = share(output.len(), width, cx.parallel).next_multiple_of(channels);
+        try_each_chunk(cx.parallel, output, each, &|number, rows| {
+            for (offset, out) in rows.chunks_exact_mut(channels).enumerate() {
+                let (first, position, past) = place(number * (each / channels) + offset);
+                out.iter_mut().enumerate().for_each(|(channel, out)| *out = self.start(channel));
+                for (tap, weights) in turned.chunks_exact(channels).enumerate() {
+                    if tap % (LINE / channels).max(1) == 0 {
+                        cx.check_stop()?;
+                    }
+                    let back = (taps - 1 - tap) * self.form.dilation;
+                    match position.checked_sub(back) {
+                        Some(position) => {
+                            let values = &self.input[(first + position) * channels..][..channels];
+                            let products = out.iter_mut().zip(weights).zip(values);
+                            products.for_each(|((out, &weight), &value)| *out += weight * value);
+                        }
+                        None => {
+                            let products = out.iter_mut().zip(weights).enumerate();
+                            products.for_each(|(channel, (out, &weight))| {
+                                *out += weight * past.before(channel, back - position);
+                            });
+                        }
+                    }
+                }
+                self.form.finish(out);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Refuses elements that are no floats among these inputs.
+fn floats(inputs: &[Option<&Tensor>], among: Range<usize>) -> Result<(), NodeError> {
+    let mut among = among.filter_map(|index| optional(inputs, index));
+    match among.find(|tensor| !tensor.dtype().is_float()) {
+        Some(tensor) => Err(NodeError::Unsupported(format!("elements of type {}", tensor.dtype()))),
+        None => Ok(()),
     }
 }
 
@@ -65,61 +352,16 @@ impl Node for CausalConv {
 
     fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
         self.sizes(inputs)?;
-        floats(inputs)
+        floats(inputs, 0..inputs.len())
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
-        let [lines, channels, length, taps] = self.sizes(&io.inputs())?;
-        let (values, weights) = (widened::<f64>(io.input(0)?)?, widened::<f64>(io.input(1)?)?);
-        let bias = io.optional(2).map(widened::<f64>).transpose()?;
-        let past = io.optional(3).map(widened::<f64>).transpose()?;
-        let (mut output, mut present) = (memory::with_capacity(values.len()), Vec::new());
-        let mut pace = Pace::default();
-        for line in 0..lines {
-            let channel = line % channels;
-            let mut seen = past
-                .as_ref()
-                .map_or(memory::zeroed(taps - 1), |past| memory::copied(&past[line * (taps - 1)..][..taps - 1]));
-            values[line * length..][..length].iter().copied().collected_into(&mut seen);
-            let start = bias.as_ref().map_or(0.0, |bias| bias[channel]);
-            for window in seen.windows(taps) {
-                let mut products = 0.0;
-                for (values, weights) in window.chunks(LINE).zip(weights[channel * taps..].chunks(LINE)) {
-                    pace.step(1 + values.len());
-                    values.iter().zip(weights).for_each(|(a, b)| products += a * b);
-                }
-                let sum = start + products;
-                output.push(if self.gated { sum / (1.0 + (-sum).exp()) } else { sum });
-            }
-            seen[seen.len() - (taps - 1)..].iter().copied().collected_into(&mut present);
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        match io.input(0)?.dtype() {
+            DType::F64 => self.run::<f64>(io, cx),
+            _ => self.run::<f32>(io, cx),
         }
-        let (output, present) = (narrow(&output, io.alloc(0)?)?, narrow(&present, io.alloc(1)?)?);
-        io.push(output);
-        io.push(present);
-        Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::ops::trial::Trial;
-
-    #[test]
-    fn convolutions_see_the_past_and_keep_the_last_of_it() {
-        let row = |past: &[f32]| {
-            let trial = Trial::new("CausalConvWithState").outputs(2).input(&[1, 1, 3], &[1f32, 2.0, 3.0]);
-            trial.input(&[1, 1, 3], &[1f32, 10.0, 100.0]).absent().input(&[1, 1, 2], past)
-        };
-        row(&[4.0, 5.0]).gives(&[1, 1, 3], &[154f32, 215.0, 321.0]);
-        assert_eq!(row(&[0.0, 0.0]).run().unwrap()[1].as_slice::<f32>().unwrap(), [2.0, 3.0]);
-        let short =
-            Trial::new("CausalConvWithState").outputs(2).input(&[1, 1, 1], &[1f32]).input(&[1, 1, 3], &[1f32; 3]);
-        let outputs = short.input(&[1], &[0.5f32]).run().unwrap();
-        assert_eq!(outputs[0].as_slice::<f32>().unwrap(), [1.5]);
-        assert_eq!(outputs[1].as_slice::<f32>().unwrap(), [0.0, 1.0]);
-        row(&[4.0, 5.0]).text("activation", "relu").is_refused("relu");
-        let wrong =
-            Trial::new("CausalConvWithState").outputs(2).input(&[1, 1, 1], &[1f32]).input(&[2, 1, 1], &[1f32; 2]);
-        wrong.is_refused("weights");
-    }
-}
+mod tests;

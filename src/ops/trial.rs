@@ -85,6 +85,12 @@ impl Trial {
         self
     }
 
+    /// With these outputs; `None` is one that is not wanted.
+    pub(crate) fn outputs_at(mut self, outputs: &[Option<crate::graph::ValueId>]) -> Trial {
+        self.node.outputs = outputs.to_vec();
+        self
+    }
+
     /// With a tensor as the next input.
     pub(crate) fn tensor(mut self, tensor: Tensor) -> Trial {
         self.inputs.push(Some(tensor));

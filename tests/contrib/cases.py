@@ -21,6 +21,7 @@ import fused
 import learn
 import nchwc
 import quantized
+import streams
 import texts
 import numpy as np
 from case import F16, GENERATORS
@@ -71,6 +72,7 @@ GRIDS = (
     fused,
     nchwc,
     quantized,
+    streams,
     learn,
     texts,
 )

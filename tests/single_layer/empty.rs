@@ -576,6 +576,38 @@ fn what_is_expanded_when_a_model_is_read() {
         own("ScaledSiLU", "nm").of("n m"),
         own("GatedAdd", "nm").of("n m").of("n m").of("n 1"),
         own("GatedRMSNorm", "nm").of("n m 6").weights(&[3]).of("n m 6"),
+        own("LinearAttentionGate", "nm").of("n m 6").weights(&[6]).weights(&[6]),
+        own("ConvTransposeWithDynamicPads", "n").of("n 4 h").weights(&[4, 5, 3]).list(&[1, 1]).weights(&[5]),
+    ]);
+}
+
+#[test]
+fn streams_of_decoders() {
+    let own = |op, empty| case(op, empty).domain(MICROSOFT).version(1);
+    check(vec![
+        own("MRotaryEmbedding", "bs")
+            .of("b s 8")
+            .typed(DType::I64, "3 b s")
+            .weights(&[4, 2])
+            .weights(&[4, 2])
+            .ints("mrope_section", &[1, 1, 0])
+            .int("num_heads", 2),
+        own("BranchwiseRMSNorm", "bs").of("b s 2 4").weights(&[4]),
+        own("BranchwiseRMSNorm", "bsh").of("b s h").int("num_branches", 2),
+        own("HyperConnectionPreMix", "bsh").of("b s 2 h").of("b s 2"),
+        own("HyperConnectionPreMix", "bsh").of("b s h").of("b s h").int("num_branches", 2),
+        own("HyperConnectionPostMix", "bsh").of("b s 2 h").of("b s h").of("b s 2 1").of("b s 2 2"),
+        own("EngramGate", "bs").of("b s 2 4").of("b s 2 4").of("b s 4").weights(&[2, 4]).weights(&[2, 4]),
+        own("MoEGroupRouter", "bs").of("b s 6").weights(&[6]).int("top_k", 2).int("n_group", 3),
+        own("GatedDeltaNet", "bsv")
+            .of("b s 2 4")
+            .of("b s 2 4")
+            .of("b s 2 v")
+            .absent()
+            .absent()
+            .absent()
+            .of("b 2 v 4")
+            .text("update_rule", "linear"),
     ]);
 }
 

@@ -90,6 +90,22 @@ pub(super) fn conv_transpose(extents: &Extents<'_>) -> Option<usize> {
     count(extents.shape(0))?.checked_mul(extents.shape(1).get(1..).and_then(count)?)
 }
 
+/// Each element of the first input is multiplied by one number.
+pub(super) fn first_input(extents: &Extents<'_>) -> Option<usize> {
+    Some(extents.input(0))
+}
+
+/// Each result meets the keys and the queries of its row of the state.
+pub(super) fn delta_net(extents: &Extents<'_>) -> Option<usize> {
+    let vectors = if extents.shape(1).is_empty() { 6 } else { 0 };
+    extents.each(extents.shape(vectors).last()?.checked_mul(2))
+}
+
+/// Each score is a product of a row of weights, where there are some.
+pub(super) fn router(extents: &Extents<'_>) -> Option<usize> {
+    extents.each(Some(extents.shape(2).last().copied().unwrap_or(1)))
+}
+
 /// Each element of the output is one channel's window of `[filters, 1, taps]`.
 pub(super) fn causal_conv(extents: &Extents<'_>) -> Option<usize> {
     extents.each(extents.shape(1).last().copied())

@@ -63,6 +63,11 @@ pub(super) fn with_state_3(view: &View<'_>, output: usize) -> Option<DType> {
     if output == 1 && view.has(3) { view.dtype(3) } else { view.dtype(0) }
 }
 
+/// The first output is of the first input's type, others are `f32`.
+pub(super) fn first_and_f32(view: &View<'_>, output: usize) -> Option<DType> {
+    if output == 0 { view.dtype(0) } else { Some(DType::F32) }
+}
+
 /// Of the zero point's type where the result has a scale, which is input 7, else sums as `f32`.
 pub(super) fn quantized_product(view: &View<'_>, _: usize) -> Option<DType> {
     if view.has(7) && view.has(8) { view.dtype(8) } else { Some(DType::F32) }

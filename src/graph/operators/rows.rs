@@ -10,6 +10,7 @@ mod products;
 mod quantized;
 mod signals;
 mod spatial;
+mod streams;
 mod texts;
 
 use super::row::Operator;
@@ -26,5 +27,6 @@ pub(super) const GROUPS: &[&[Operator]] = &[
     quantized::ROWS,
     signals::ROWS,
     spatial::ROWS,
+    streams::ROWS,
     texts::ROWS,
 ];

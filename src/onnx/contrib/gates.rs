@@ -1,9 +1,10 @@
-//! Functions, sums and norms with a gate: ScaledSiLU, GatedAdd, GatedRMSNorm.
+//! Functions, sums and norms with a gate: ScaledSiLU, GatedAdd, GatedRMSNorm; and the gates of linear attention,
+//! LinearAttentionGate.
 //!
 //! Numbers of 16 bits are rounded where ONNX Runtime rounds them; between that they are `f32`.
 
-use super::Expanded;
 use super::given::Given;
+use super::{Expanded, MICROSOFT};
 use crate::onnx::ModelError;
 use crate::onnx::draft::{Draft, float, int};
 
@@ -11,6 +12,14 @@ pub(super) const OPERATORS: &[Expanded] = &[
     Expanded::microsoft("ScaledSiLU", [1, 2], &["alpha"], scaled_silu),
     Expanded::microsoft("GatedAdd", [3, 4], &[], gated_add),
     Expanded::microsoft("GatedRMSNorm", [3, 3], &["activation", "epsilon"], gated_norm),
+    Expanded {
+        domain: MICROSOFT,
+        name: "LinearAttentionGate",
+        inputs: [3, 4],
+        outputs: 2,
+        attributes: &[],
+        expand: attention_gates,
+    },
 ];
 
 /// ONNX's number of `f32`.
@@ -40,6 +49,23 @@ fn gated_add(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     given.without_inputs(&[(3, "gate_weight")])?;
     let gated = draft.op("Mul", &[given.required(1)?, given.required(2)?], "gated", Vec::new());
     draft.node("", "Add", &[given.required(0)?, &gated], given.result().to_owned(), Vec::new());
+    Ok(())
+}
+
+/// The logarithm of how a state decays, scale softplus(a + bias), and the rate at which it is corrected, sigmoid(b).
+fn attention_gates(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let (a, bias, scale) = (given.required(0)?, given.required(1)?, given.required(2)?);
+    let wide = as_float(draft, a, "a");
+    let sum = draft.op("Add", &[&wide, bias], "sum", Vec::new());
+    let softplus = draft.op("Softplus", &[&sum], "softplus", Vec::new());
+    let decay = draft.op("Mul", &[&softplus, scale], "decay", Vec::new());
+    draft.node("", "CastLike", &[&decay, a], given.result().to_owned(), Vec::new());
+    if let Some(rate) = given.output(1) {
+        let b = given.required(3)?;
+        let wide = as_float(draft, b, "b");
+        let made = draft.op("Sigmoid", &[&wide], "rate", Vec::new());
+        draft.node("", "CastLike", &[&made, b], rate.to_owned(), Vec::new());
+    }
     Ok(())
 }
 

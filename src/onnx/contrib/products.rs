@@ -36,6 +36,12 @@ pub(super) const OPERATORS: &[Expanded] = &[
         &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "activation", "activation_params"],
         fused_conv,
     ),
+    Expanded::microsoft(
+        "ConvTransposeWithDynamicPads",
+        [3, 4],
+        &["auto_pad", "dilations", "group", "kernel_shape", "output_padding", "strides"],
+        conv_transpose,
+    ),
     Expanded::microsoft("CDist", [2, 2], &["metric"], distances),
 ];
 
@@ -50,6 +56,40 @@ fn fused_matmul(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> 
     ];
     let inputs = [given.required(0)?, given.required(1)?];
     draft.node("kiln", "FusedMatMul", &inputs, given.result().to_owned(), attributes);
+    Ok(())
+}
+
+/// A transposed convolution. Input 2 says how much is cut off at the beginning and at the end of each spatial axis.
+/// It is `Pad` with the negative of that, and the bias after it: what is added by negative numbers no tap reaches.
+fn conv_transpose(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
+    let auto = given.text("auto_pad", "NOTSET")?;
+    if auto != "NOTSET" {
+        return Err(given.unsupported(format!("attribute \"auto_pad\" = {auto:?}")));
+    }
+    let attributes = given.copied(&["dilations", "group", "kernel_shape", "output_padding", "strides"]);
+    let inputs = [given.required(0)?, given.required(1)?];
+    let whole = draft.op("ConvTranspose", &inputs, "whole", attributes);
+    let cut = given.required(2)?;
+    let (shape, other) = (draft.list(&[2, -1], "pads/shape"), draft.list(&[0; 4], "others/list"));
+    let ends = draft.op("Reshape", &[cut, &shape], "cut", Vec::new());
+    let pads = draft.op("Neg", &[&ends], "pads/spatial", Vec::new());
+    // Batches and channels stay.
+    let square = draft.list(&[2, 2], "others/shape");
+    let others = draft.op("Reshape", &[&other, &square], "others", Vec::new());
+    let rows = draft.op("Concat", &[&others, &pads], "pads/rows", vec![int("axis", 1)]);
+    let flat = draft.list(&[-1], "pads/flat");
+    let pads = draft.op("Reshape", &[&rows, &flat], "pads", Vec::new());
+    let Some(bias) = given.input(3) else {
+        draft.node("", "Pad", &[&whole, &pads], given.result().to_owned(), Vec::new());
+        return Ok(());
+    };
+    let made = draft.op("Pad", &[&whole, &pads], "made", Vec::new());
+    // [channels, 1, ...], with a one for each spatial axis.
+    let (spatial, one) = (draft.sizes(&ends, 1, 2, "spatial"), draft.list(&[1], "one"));
+    let ones = draft.op("Expand", &[&one, &spatial], "ones", Vec::new());
+    let shape = draft.op("Concat", &[&flat, &ones], "bias/shape", vec![int("axis", 0)]);
+    let bias = draft.op("Reshape", &[bias, &shape], "bias", Vec::new());
+    draft.node("", "Add", &[&made, &bias], given.result().to_owned(), Vec::new());
     Ok(())
 }
 

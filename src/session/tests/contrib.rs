@@ -561,6 +561,42 @@ fn gates_scale_what_is_added_normalised_and_scaled() {
 }
 
 #[test]
+fn gates_of_linear_attention_are_decays_and_rates() {
+    let gate = |outputs: usize| {
+        let mut inputs = vec![given(&[1, 2, 2], &[0.0, 1.0, -1.0, 2.0]), known(&[2], &[0.5, -0.5])];
+        inputs.push(known(&[2], &[-1.0, -2.0]));
+        if outputs > 1 {
+            inputs.push(given(&[1, 2, 2], &[0.0, 1.0, -1.0, 2.0]));
+        }
+        Model::new(MICROSOFT, "LinearAttentionGate", inputs).outputs(outputs)
+    };
+    let (softplus, sigmoid) = (|z: f32| z.exp().ln_1p(), |z: f32| 1.0 / (1.0 + (-z).exp()));
+    let decays = [-softplus(0.5), -2.0 * softplus(0.5), -softplus(-0.5), -2.0 * softplus(1.5)];
+    gate(1).gives(&decays);
+    let both = gate(2).run().expect("it runs");
+    close(&both[0], &decays);
+    close(&both[1], &[0.5, sigmoid(1.0), sigmoid(-1.0), sigmoid(2.0)]);
+}
+
+#[test]
+fn transposed_convolutions_are_cut_by_an_input() {
+    // One line of 1, 2, 3 with a filter of 1, 10 in steps of 2: 1 10 2 20 3 30, and a bias of a half.
+    let conv = |pads: &[i64]| {
+        let pads = Value::Given(Tensor::from_slice([pads.len()], pads).expect("a list"));
+        let inputs =
+            vec![given(&[1, 1, 3], &[1.0, 2.0, 3.0]), known(&[1, 1, 2], &[1.0, 10.0]), pads, known(&[1], &[0.5])];
+        Model::new(MICROSOFT, "ConvTransposeWithDynamicPads", inputs).with("strides", Attr::Ints(vec![2]))
+    };
+    conv(&[0, 0]).gives(&[1.5, 10.5, 2.5, 20.5, 3.5, 30.5]);
+    conv(&[1, 2]).gives(&[10.5, 2.5, 20.5]);
+    conv(&[-1, 4]).gives(&[0.5, 1.5, 10.5]);
+    conv(&[1, 2]).with("output_padding", Attr::Ints(vec![1])).gives(&[10.5, 2.5, 20.5, 3.5]);
+    conv(&[1, 2]).with("auto_pad", "SAME_UPPER".into()).refuses("SAME_UPPER");
+    assert!(conv(&[1]).run().is_err());
+    assert!(conv(&[4, 4]).run().is_err());
+}
+
+#[test]
 fn operators_that_onnx_has_too() {
     let range = |bounds: &[i32]| {
         let bounds = bounds.iter().map(|&bound| list_of(&[1], &[bound])).collect();

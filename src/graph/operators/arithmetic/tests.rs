@@ -127,6 +127,19 @@ fn sequences() -> Vec<Case> {
         let single = case("LinearAttention", single, &[3, 7, 5], 3 * 7 * 2 * 8 * 5).of(domain);
         cases.push(single.int("q_num_heads", 1).int("kv_num_heads", 1));
     }
+    let apart: &[&[usize]] = &[&[10, 2, 8], &[10, 2, 8], &[10, 4, 6]];
+    cases.push(case("GatedDeltaNet", apart, &[10, 4, 6], 10 * 4 * 6 * 8 * 2).of("com.microsoft"));
+    let packed: &[&[usize]] = &[&[10, 56], &[], &[], &[], &[], &[], &[1, 4, 6, 8]];
+    cases.push(case("GatedDeltaNet", packed, &[10, 4, 6], 10 * 4 * 6 * 8 * 2).of("com.microsoft"));
+    let (conv, weights) = ("VarlenCausalConvWithState", &[4, 1, 3]);
+    cases.push(case(conv, &[&[10, 4], weights], &[10, 4], 10 * 4 * 3).of("com.microsoft"));
+    cases.push(case(conv, &[&[1, 4], weights], &[1, 4], 4 * 3).of("com.microsoft"));
+    cases.push(case("CausalConvWithState", &[&[2, 4, 10], weights], &[2, 4, 10], 240).of("com.microsoft"));
+    cases.push(case("CausalConvWithState", &[&[1, 4, 10], &[4, 1, 1]], &[1, 4, 10], 40).of("com.microsoft"));
+    cases.push(case("HyperConnectionPreMix", &[&[3, 4, 5], &[3, 4]], &[3, 5], 60).of("com.microsoft"));
+    cases.push(case("HyperConnectionPreMix", &[&[2, 2, 7], &[2, 2]], &[2, 7], 28).of("com.microsoft"));
+    cases.push(case("MoEGroupRouter", &[&[3, 8], &[8]], &[3, 8], 24).of("com.microsoft"));
+    cases.push(case("MoEGroupRouter", &[&[3, 256], &[8], &[8, 256]], &[3, 8], 3 * 8 * 256).of("com.microsoft"));
     for (op, gates) in [("LSTM", 4), ("GRU", 3), ("RNN", 1)] {
         let both: &[&[usize]] = &[&[10, 3, 8], &[2, gates * 4, 8], &[2, gates * 4, 4]];
         cases.push(case(op, both, &[10, 2, 3, 4], 10 * 3 * 2 * gates * 4 * (8 + 4)));

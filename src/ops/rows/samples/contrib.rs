@@ -21,6 +21,81 @@ pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
             let attrs = vec![("num_heads", Attr::Int(heads as i64))];
             Sample::new(vec![floats(&shape), ids, angles(), angles()], attrs).of_version(1)
         }
+        "MRotaryEmbedding" => {
+            let heads = 1 + r.below(2);
+            let shape = if r.flag() { vec![rows, heads, steps, 6] } else { vec![rows, steps, heads * 6] };
+            let ids = zeros(DType::I64, &[3, rows, steps])?;
+            let angles = || floats(&[8, 3]);
+            let attrs = vec![("num_heads", Attr::Int(heads as i64)), ("mrope_section", Attr::Ints(vec![1; 3]))];
+            Sample::new(vec![floats(&shape), ids, angles(), angles()], attrs).of_version(1)
+        }
+        "CausalConvWithState" => {
+            let (last, window, apart) = (r.flag(), r.below(3), 1 + r.below(2));
+            let (taps, tail) = (1 + r.below(3), [size, 2]);
+            let ints = [("channels_last", usize::from(last)), ("state_window", window), ("dilation", apart)];
+            let attrs = ints.map(|(name, value)| (name, Attr::Int(value as i64))).to_vec();
+            let input = if last { vec![rows, steps, tail[0], tail[1]] } else { vec![rows, size, steps] };
+            let channels = if last { 2 * size } else { size };
+            let weights = floats(&[channels, 1, taps]);
+            Sample::new(vec![floats(&input), weights], attrs).with_outputs(2).of_version(1)
+        }
+        "VarlenCausalConvWithState" => {
+            let (taps, apart, wanted) = (1 + r.below(3), 1 + r.below(2), 2 + r.below(2));
+            let ends = Value::Known(Tensor::from_vec([3], vec![0, steps as i32 - 1, steps as i32]).ok()?);
+            let state = floats(&[2, size, (taps - 1) * apart]);
+            let inputs = vec![floats(&[steps, size]), floats(&[size, 1, taps]), ends, Value::Absent, state];
+            let attrs = vec![("dilation", Attr::Int(apart as i64))];
+            Sample::new(inputs, attrs).with_outputs(wanted).of_version(1)
+        }
+        "GatedDeltaNet" => {
+            let (keys, key, value, wanted) = (1 + r.below(2), 1 + r.below(9), 1 + r.below(3), 1 + r.below(3));
+            let heads = keys * (1 + r.below(2));
+            let state = floats(&[rows, heads, value, key]);
+            let mut inputs = match r.below(3) {
+                0 => vec![floats(&[rows * steps, 2 * keys * key + heads * value]), Value::Absent, Value::Absent],
+                1 => {
+                    let lead = |heads: usize, size: usize| floats(&[rows * steps, heads, size]);
+                    vec![lead(keys, key), lead(keys, key), lead(heads, value)]
+                }
+                _ => {
+                    let lead = |heads: usize, size: usize| floats(&[rows, steps, heads, size]);
+                    vec![lead(keys, key), lead(keys, key), lead(heads, value)]
+                }
+            };
+            inputs.extend([Value::Absent, Value::Absent, Value::Absent, state]);
+            let mut attrs = vec![("update_rule", "linear".into())];
+            if wanted > 2 {
+                attrs.push(("state_update_capacity", Attr::Int(2)));
+                inputs.extend([Value::Absent, Value::Absent, zeros(DType::I32, &[rows])?]);
+            }
+            Sample::new(inputs, attrs).with_outputs(wanted).of_version(1)
+        }
+        "BranchwiseRMSNorm" | "HyperConnectionPreMix" | "HyperConnectionPostMix" => {
+            let (branches, is_flat) = (1 + r.below(3), r.flag());
+            let shape = |last: &[usize]| floats(&[&[rows, steps], last].concat());
+            let last = if is_flat { vec![branches * size] } else { vec![branches, size] };
+            let attrs = vec![("num_branches", Attr::Int(if is_flat { branches as i64 } else { 0 }))];
+            let gates = shape(&r.pick(&[vec![branches], vec![branches, 1], vec![branches, size]]));
+            let inputs = match op {
+                "BranchwiseRMSNorm" => vec![shape(&last), floats(&[size])],
+                "HyperConnectionPreMix" => vec![shape(&last), gates],
+                _ => vec![shape(&last), shape(&[size]), gates, shape(&[branches, branches])],
+            };
+            Sample::new(inputs, attrs).of_version(1)
+        }
+        "EngramGate" => {
+            let branches = 1 + r.below(3);
+            let streams = || floats(&[rows, steps, branches, size]);
+            let mut inputs = vec![streams(), streams(), floats(&[rows, steps, size])];
+            inputs.extend((0..3).map(|_| floats(&[branches, size])));
+            Sample::new(inputs, vec![]).with_outputs(1 + r.below(2)).of_version(1)
+        }
+        "MoEGroupRouter" => {
+            let (groups, each) = (1 + r.below(3), 1 + r.below(3));
+            let experts = groups * each;
+            let attrs = vec![("top_k", Attr::Int(1)), ("n_group", Attr::Int(groups as i64))];
+            Sample::new(vec![floats(&[rows, steps, experts]), floats(&[experts])], attrs).of_version(1)
+        }
         "NGramRepeatBlock" => {
             let inputs = vec![given(DType::I64, &[rows, steps]), floats(&[rows, 1 + size])];
             Sample::new(inputs, vec![("ngram_size", Attr::Int(size as i64))]).of_version(1)
