@@ -78,6 +78,7 @@ mod sequence;
 mod slice;
 mod sliding;
 mod softmax;
+mod sparse;
 mod state;
 mod stored;
 mod suppress;
@@ -234,6 +235,7 @@ const GROUPS: &[&[Operator]] = &[
     selection::OPERATORS,
     slice::OPERATORS,
     softmax::OPERATORS,
+    sparse::OPERATORS,
     state::OPERATORS,
     text::OPERATORS,
     transpose::OPERATORS,

@@ -17,6 +17,8 @@ class Case:
         self.constant, self.atol, self.version = set(constant), atol, version
         # A network in the place of the one node.
         self.model = None
+        # Inputs whose memory onnxruntime asks to be that of an output, by number.
+        self.shared = {}
         self.attributes = {key: value for key, value in attributes.items() if value is not None}
 
 

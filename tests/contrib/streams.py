@@ -229,3 +229,47 @@ def transposed_convolutions():
         attributes["output_padding"] = each(1) if g["extra"] else None
         inputs = [request(2, 5, 6), request(1, 4, 9)]
         yield Case(named(**g), "ConvTransposeWithDynamicPads", MS, inputs, constant=[1], **attributes)
+
+
+def tables(count):
+    """Blocks of keys that blocks of queries see, as rows of two compressed matrices."""
+    seen = [[[0], [0, 1], [2], [0, 2, 3]], [[0], [1], [0, 1, 2], [1, 3]]][:count]
+    ends = np.array([np.cumsum([0] + [len(row) for row in rows]) for rows in seen], np.int32)
+    flat = [sum(rows, []) for rows in seen]
+    width = max(len(row) for row in flat)
+    return ends, np.array([row + [-1] * (width - len(row)) for row in flat], np.int32)
+
+
+@cases
+def sparse_attention():
+    # Sequences of one request are equally long: of a shorter one onnxruntime gives other results in a batch than alone.
+    axes = dict(form=["apart", "packed"], tables=[1, 2], rotary=[None, 0, 1], scale=[None, 0.4], dtype=[F32, F16])
+    for g in grid(**axes):
+        d, t, heads, kv, size, room = Draw(str(g)), g["dtype"], 4, 2, 16, 64
+        ends, blocks = tables(g["tables"])
+        angles = [] if g["rotary"] is None else [d.f(room, size // 2, dtype=t) for _ in "cs"]
+
+        def request(positions, *totals):
+            hidden = lambda count: d.f(len(totals), positions, count * size, dtype=t)
+            packed = g["form"] == "packed"
+            own = [hidden(heads + 2 * kv), None, None] if packed else [hidden(heads), hidden(kv), hidden(kv)]
+            own += [d.f(len(totals), kv, room, size, dtype=t) for _ in "kv"] + [ends, blocks]
+            own += [np.array([max(totals)], np.int32), np.array(totals, np.int32)]
+            return own + angles
+
+        case = Case(
+            named(**g),
+            "SparseAttention",
+            MS,
+            [request(40, 40, 40), request(1, 36, 36), request(1, 12), request(1, 64), request(3, 50)],
+            ["y", "keys", "values"],
+            constant=[5, 6],
+            num_heads=heads,
+            kv_num_heads=kv,
+            sparse_block_size=16,
+            scale=g["scale"],
+            do_rotary=int(g["rotary"] is not None),
+            rotary_interleaved=g["rotary"] or 0,
+        )
+        case.shared = {3: 1, 4: 2}
+        yield case

@@ -68,6 +68,11 @@ pub(super) fn first_and_f32(view: &View<'_>, output: usize) -> Option<DType> {
     if output == 0 { view.dtype(0) } else { Some(DType::F32) }
 }
 
+/// That of the queries; of caches, that of the given one.
+pub(super) fn first_and_caches(view: &View<'_>, output: usize) -> Option<DType> {
+    view.dtype(if output == 0 { 0 } else { output + 2 })
+}
+
 /// Of the zero point's type where the result has a scale, which is input 7, else sums as `f32`.
 pub(super) fn quantized_product(view: &View<'_>, _: usize) -> Option<DType> {
     if view.has(7) && view.has(8) { view.dtype(8) } else { Some(DType::F32) }

@@ -98,6 +98,25 @@ pub(super) fn delta_net(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, O
     Ok(outputs)
 }
 
+/// The result [sequences, positions, heads * size], and the caches as they are given.
+pub(super) fn sparse_attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
+    let query = view.dims(0)?;
+    let &[batch, positions, width] = &query[..] else {
+        return Err(ShapeError::input(0, &query, "expected rank 3"));
+    };
+    // Without keys, queries, keys and values are one tensor.
+    let hidden = if view.has(1) {
+        width
+    } else {
+        let [heads, kv_heads] = ["num_heads", "kv_num_heads"].map(|name| view.int(name));
+        let all = heads.saturating_add(kv_heads.saturating_mul(2));
+        let size = sizes.div(width, Size::Known(all));
+        sizes.mul(size, Size::Known(heads))
+    };
+    let result = [batch, positions, hidden].into_iter().collect();
+    Ok([result, view.dims(3)?, view.dims(4)?].into_iter().collect())
+}
+
 /// One branch of several: those before the features, or a part of the last axis.
 pub(super) fn one_branch(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let given = view.dims(0)?;

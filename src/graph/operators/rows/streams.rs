@@ -1,8 +1,8 @@
 //! Operators of ONNX Runtime's domain that decoders use besides attention: what is carried from step to step, branches of
 //! features, and the choice of experts.
 
-use crate::graph::operators::arithmetic::Arithmetic::{By, PerElement};
-use crate::graph::operators::attributes::{Attribute, int, number, required, text};
+use crate::graph::operators::arithmetic::Arithmetic::{By, PerElement, Uncounted};
+use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::row::{Count, Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::work;
 use crate::graph::operators::{arithmetic, kinds, streams};
@@ -84,6 +84,26 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
                 number("scale", 0.0),
                 int("state_update_capacity", 0),
                 text("update_rule", "gated_delta"),
+            ],
+        )
+    },
+    Operator {
+        types: Types::By(kinds::first_and_caches),
+        shapes: Shapes::All(streams::sparse_attention),
+        ..Operator::plain(
+            work::SCATTERED,
+            Uncounted,
+            "com.microsoft",
+            "SparseAttention",
+            &[1],
+            between(9, 11),
+            &[
+                int("do_rotary", 0),
+                required("kv_num_heads"),
+                required("num_heads"),
+                int("rotary_interleaved", 0),
+                optional("scale"),
+                required("sparse_block_size"),
             ],
         )
     },

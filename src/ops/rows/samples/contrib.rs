@@ -83,6 +83,24 @@ pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
             };
             Sample::new(inputs, attrs).of_version(1)
         }
+        "SparseAttention" => {
+            let (kv_heads, pairs, room) = (1 + r.below(2), 1 + r.below(2), 32);
+            let heads = kv_heads * (1 + r.below(2));
+            let hidden = |heads: usize| floats(&[rows, steps, heads * 2 * pairs]);
+            let mut inputs = match r.flag() {
+                true => vec![hidden(heads + 2 * kv_heads), Value::Absent, Value::Absent],
+                false => vec![hidden(heads), hidden(kv_heads), hidden(kv_heads)],
+            };
+            inputs.extend((0..2).map(|_| floats(&[rows, kv_heads, room, 2 * pairs])));
+            let list = |shape: &[usize], values: &[i32]| {
+                Some(Value::Known(Tensor::from_slice(shape.iter().copied(), values).ok()?))
+            };
+            inputs.extend([list(&[1, 3], &[0, 1, 3])?, list(&[1, 3], &[0, 0, 1])?]);
+            inputs.extend([list(&[1], &[20])?, list(&[rows], &vec![20; rows])?]);
+            let ints = [("num_heads", heads), ("kv_num_heads", kv_heads), ("sparse_block_size", 16)];
+            let attrs = ints.map(|(name, value)| (name, Attr::Int(value as i64))).to_vec();
+            Sample::new(inputs, attrs).with_outputs(3).of_version(1)
+        }
         "EngramGate" => {
             let branches = 1 + r.below(3);
             let streams = || floats(&[rows, steps, branches, size]);
