@@ -1,6 +1,8 @@
 //! One axis of a resize: coordinates after ONNX, and the table of neighbours and weights that they give.
 //!
 //! Coordinates are computed in double precision, so that a coordinate exactly between two elements is seen as such.
+//! Nearest elements for a scale that is known in single precision alone are found by its quotients in that precision:
+//! three by a scale of 0.6 is five, which the quotient in double precision just misses.
 
 use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::{KernelError, Result};
@@ -74,7 +76,7 @@ impl Table {
         let (mut weights, mut pace) = (memory::zeroed(taps), Pace::default());
         for place in 0..output {
             pace.step(4 + taps);
-            let at = coordinate(axis, key.transform, place as f64);
+            let at = coordinate(axis, key.mode, key.transform, place as f64);
             let crop = key.transform == Transform::TfCropAndResize;
             table.outside[place] = crop && !(0.0..=last as f64).contains(&at);
             if let Mode::Nearest(rounding) = key.mode {
@@ -112,12 +114,22 @@ impl Table {
     }
 }
 
+/// A place of the output over the scale.
+fn quotient(axis: &ResizeAxis, mode: Mode, place: f64) -> f64 {
+    let scale = f64::from_bits(axis.scale);
+    let single = scale as f32;
+    match mode {
+        Mode::Nearest(_) if f64::from(single) == scale => f64::from(place as f32 / single),
+        _ => place / scale,
+    }
+}
+
 /// The coordinate in the input of a place of the output.
-fn coordinate(axis: &ResizeAxis, transform: Transform, place: f64) -> f64 {
+fn coordinate(axis: &ResizeAxis, mode: Mode, transform: Transform, place: f64) -> f64 {
     let (input, scale) = (axis.input as f64, f64::from_bits(axis.scale));
     // A scale that is no ratio of the sizes gives a width between two integers.
     let width = scale * input;
-    let half_pixel = (place + 0.5) / scale - 0.5;
+    let half_pixel = quotient(axis, mode, place + 0.5) - 0.5;
     match transform {
         Transform::HalfPixel => half_pixel,
         Transform::HalfPixelSymmetric => input / 2.0 * (1.0 - axis.output as f64 / width) + half_pixel,
@@ -135,8 +147,8 @@ fn coordinate(axis: &ResizeAxis, transform: Transform, place: f64) -> f64 {
                 place * (input - 1.0) / (width - 1.0)
             }
         }
-        Transform::Asymmetric => place / scale,
-        Transform::TfHalfPixelForNn => (place + 0.5) / scale,
+        Transform::Asymmetric => quotient(axis, mode, place),
+        Transform::TfHalfPixelForNn => quotient(axis, mode, place + 0.5),
         Transform::TfCropAndResize => {
             let (start, end) = (f64::from(axis.start.get()), f64::from(axis.end.get()));
             let along = (end - start) * (input - 1.0);
@@ -213,6 +225,22 @@ mod tests {
         assert_eq!(places(Rounding::Ceil, [4, 2]), [1, 3]);
         // Coordinates -0.25, 0.25, 0.75 and 1.25.
         assert_eq!(places(Rounding::Floor, [2, 4]), [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn scales_in_single_precision_reach_the_element_that_they_mean() {
+        let places = |scale: f64, transform, output| {
+            let axis = ResizeAxis { input: 20, output, scale: scale.to_bits(), ..ResizeAxis::keep(1) };
+            let (mode, axes) = (Mode::Nearest(Rounding::Floor), [axis].into_iter().collect());
+            let key = ResizeProblem { mode, transform, exclude_outside: false, antialias: false, axes, width: 4 };
+            Table::new(&axis, &key).unwrap().places
+        };
+        // In double precision three by 0.6, rounded to single precision, is less than five.
+        assert_eq!(places(f64::from(0.6f32), Transform::Asymmetric, 7), [0, 1, 3, 5, 6, 8, 10]);
+        // Coordinate 4 of 4.5 by 1.5 less a half is 2.5; 1.8 has no exact half.
+        assert_eq!(places(f64::from(1.8f32), Transform::TfHalfPixelForNn, 5), [0, 0, 1, 1, 2]);
+        // Ratios of sizes are exact enough as they are: in single precision 18 by 1.2 is less than 15.
+        assert_eq!(places(24.0 / 20.0, Transform::Asymmetric, 24)[18], 15);
     }
 
     #[test]
