@@ -65,6 +65,7 @@ mod recurrent;
 mod reduce;
 mod regex;
 mod region;
+mod region_max;
 mod repeats;
 mod reshape;
 mod resize;
@@ -224,6 +225,7 @@ const GROUPS: &[&[Operator]] = &[
     reduce::OPERATORS,
     regex::OPERATORS,
     region::OPERATORS,
+    region_max::OPERATORS,
     repeats::OPERATORS,
     reshape::OPERATORS,
     resize::OPERATORS,

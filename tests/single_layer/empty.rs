@@ -519,6 +519,7 @@ fn windows() {
         case("Upsample", "n").of("n 3 h w").floats(&[1.0, 1.0, 2.0, 2.0]).version(9),
         case("GridSample", "nij").of("n 3 h w").of("n i j 2"),
         case("RoiAlign", "k").of("2 3 h w").of("k 4").typed(DType::I64, "k").int("output_height", 2),
+        case("MaxRoiPool", "k").of("2 3 h w").of("k 5").ints("pooled_shape", &[2, 2]),
         case("Col2Im", "n").of("n 12 9").list(&[4, 4]).list(&[2, 2]),
         case("MaxUnpool", "n").of("n 1 2 2").typed(DType::I64, "n 1 2 2").ints("kernel_shape", &[2, 2]),
         case("STFT", "n").of("n 16 1").tensor(Tensor::scalar(4i64)).absent().tensor(Tensor::scalar(8i64)),

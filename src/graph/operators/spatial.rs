@@ -464,12 +464,22 @@ pub(super) fn affine_grid(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> 
 
 /// Bins of every region of the images.
 pub(super) fn regions(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    bins(view, ["output_height", "output_width"].map(|name| view.int(name)))
+}
+
+/// The same of bins that one list counts.
+pub(super) fn region_maxima(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
+    let pooled: &[i64] = view.node.ints("pooled_shape").ok_or(Open::Unknown)?;
+    let &[rows, columns] = pooled else {
+        return Err(ShapeError::Lists(format!("pooled_shape {pooled:?}, which is not two sizes")).into());
+    };
+    bins(view, [rows, columns])
+}
+
+fn bins(view: &View<'_>, bins: [i64; 2]) -> Result<Dims, Open> {
     let (images, regions) = (view.dims(0)?, view.dims(1)?);
     match (&images[..], &regions[..]) {
-        (&[_, channels, _, _], &[count, _]) => {
-            let bins = ["output_height", "output_width"].map(|name| Size::Known(view.int(name)));
-            Ok([count, channels].into_iter().chain(bins).collect())
-        }
+        (&[_, channels, _, _], &[count, _]) => Ok([count, channels].into_iter().chain(bins.map(Size::Known)).collect()),
         _ => {
             let (images, regions) = (ShapeError::extents(&images), ShapeError::extents(&regions));
             Err(ShapeError::Lists(format!("regions of shape {regions} in images of {images}")).into())

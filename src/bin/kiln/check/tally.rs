@@ -138,6 +138,8 @@ What ONNX leaves open is as in ONNX Runtime 1.32, on its processor kernels:
   a row of `float32` to `uint32` by way of 64 bits, which is not done here.
 - *GridSample* by cubic convolution with the padding `border`: elements beyond the border repeat it, and the place
   stays. ONNX's reference implementation moves the place to the border first.
+- *MaxRoiPool*: edges of regions are rounded to elements, halves away from zero, and both belong to the region. A bin
+  outside of the image is zero. NaN is passed over where a bin has numbers.
 - *Resize, Upsample* of nearest elements by scales: places are divided by scales in single precision, as ONNX Runtime
   and PyTorch do. With sizes the ratio has double precision, so that 18 by 24 / 20 is 15, where ONNX Runtime has 14.
 - *HannWindow, HammingWindow, BlackmanWindow*: a symmetric window of one element is NaN, as by ONNX's function body.

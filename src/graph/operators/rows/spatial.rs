@@ -279,6 +279,19 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
             ],
         )
     },
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::First(spatial::region_maxima),
+        ..Operator::plain(
+            work::SCATTERED,
+            Uncounted,
+            "",
+            "MaxRoiPool",
+            &[1, 22],
+            exactly(2),
+            &[required("pooled_shape"), number("spatial_scale", 1.0)],
+        )
+    },
 ];
 
 /// Where nothing but the first output is asked for.

@@ -156,6 +156,12 @@ fn images(op: &str, r: &mut Random) -> Option<Sample> {
             let bins = vec![("output_height", int(count)), ("output_width", int(2))];
             Sample::new(vec![floats(&image), floats(&[count, 4]), given(DType::I64, &[count])], bins)
         }
+        "MaxRoiPool" => {
+            let bins = vec![("pooled_shape", [count as i64, 2].into())];
+            // Regions of the first image.
+            let regions = Tensor::from_vec([count, 5], [0f32, 0.0, 0.0, 1.0, 1.0].repeat(count)).expect("five each");
+            Sample::new(vec![floats(&image), Value::Given(regions)], bins)
+        }
         "MaxUnpool" => {
             let attrs = vec![("kernel_shape", [2, 2].into()), ("strides", [2, 2].into())];
             let mut inputs = vec![floats(&image), given(DType::I64, &image)];
