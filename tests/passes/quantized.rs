@@ -327,6 +327,42 @@ fn sums_of_dynamic_quantisation() {
 }
 
 #[test]
+fn sums_of_dynamic_quantisation_of_convolutions() {
+    // Dense, grouped, depthwise and one-dimensional ones; a bias that counts in scales, and none.
+    let table: [(&[usize], &[usize], i64); 4] = [
+        (&[2, 4, 7, 6], &[6, 4, 3, 3], 1),
+        (&[1, 4, 7, 6], &[6, 2, 3, 3], 2),
+        (&[1, 16, 7, 6], &[16, 1, 3, 3], 16),
+        (&[2, 4, 9], &[6, 4, 3], 1),
+    ];
+    for (shape, sizes, group) in table {
+        for biased in [false, true] {
+            check(shape, |build, x| {
+                let parts = build.op_many("DynamicQuantizeLinear", &[Some(x)], 3, &[]);
+                let zero = build.constant(Tensor::scalar(0i8));
+                let (w, scale) = (bytes(build, sizes), scalar(build, 0.25));
+                let scale = build.op("Mul", &[parts[1], scale], &[]);
+                let places = sizes.len() - 2;
+                let attrs = [("pads", Attr::Ints(vec![1; 2 * places])), ("group", Attr::Int(group))];
+                let mut sums = build.op("ConvInteger", &[parts[0], w, parts[2], zero], &attrs);
+                if biased {
+                    let bias = scales(build, sizes[0]);
+                    let counted = build.op("Div", &[bias, scale], &[]);
+                    let counted = build.op("Cast", &[counted], &[("to", Attr::Int(6))]);
+                    let mut whole = vec![1; sizes.len()];
+                    whole[1] = sizes[0] as i64;
+                    let whole = build.constant(Tensor::from_slice([whole.len()], &whole).unwrap());
+                    let counted = build.op("Reshape", &[counted, whole], &[]);
+                    sums = build.op("Add", &[sums, counted], &[]);
+                }
+                let cast = build.op("Cast", &[sums], &[("to", Attr::Int(1))]);
+                build.op("Mul", &[cast, scale], &[])
+            });
+        }
+    }
+}
+
+#[test]
 fn sums_of_a_product_and_another_tensor_in_both_orders() {
     for first in [false, true] {
         check(&[2, 6, 5, 7], |build, x| {

@@ -328,6 +328,8 @@ pub(crate) enum Layout {
     ElementWise,
     /// So it is where its parameters are single numbers.
     Quantizes,
+    /// So it is of one operand, and its other outputs are single numbers about all elements.
+    Measures,
     /// It names one axis, since that version (it flattened before). The first input is data, or all of them are.
     Axis {
         /// The first version with an axis of its own.

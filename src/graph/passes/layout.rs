@@ -87,6 +87,7 @@ impl Layout<'_> {
             Kind::Follows if node.outputs.len() == 1 && is_there(self) => self.spatial(&node),
             Kind::ElementWise => self.element_wise(&node),
             Kind::Quantizes if self.has_single_scale(&node) => self.element_wise(&node),
+            Kind::Measures => self.measured(&node),
             kind => self.with_axes(&node, kind).or_else(|| self.view(&node, kind)),
         };
         match moved {
@@ -237,6 +238,20 @@ impl Layout<'_> {
             }
         }
         self.outputs_last(&mut moved)?;
+        Some(moved)
+    }
+
+    /// A node of one operand, whose first output has the operand's places.
+    fn measured(&mut self, node: &NodeDesc) -> Option<NodeDesc> {
+        let (x, y) = (node.input(0)?, node.output(0)?);
+        let rank = self.facts.rank(x).filter(|&rank| self.facts.rank(y) == Some(rank))?;
+        self.is_cheaper_last(&[x], rank)?;
+        let mut moved = node.clone();
+        moved.inputs[0] = Some(self.last(x, rank)?);
+        moved.outputs[0] = Some(self.new_last(y));
+        for number in node.outputs.iter().skip(1).flatten() {
+            self.made[number.index()] = true;
+        }
         Some(moved)
     }
 

@@ -4,8 +4,8 @@
 //! it. The operator with both becomes one node whose sums are exact integers; one whose result is not quantised again
 //! gives `f32`. A sum of integers less their zero points, times both scales, is the model's result up to rounding: the
 //! model's `f32` sums round at every step, these once. Where that moves a value over the middle between two bytes, the
-//! byte differs by one. The form of dynamic quantisation, `MatMulInteger` whose sums are cast and scaled, becomes one
-//! node in the same way.
+//! byte differs by one. The form of dynamic quantisation, sums of integers that are cast and scaled, becomes one node in
+//! the same way ([`sums`]).
 //!
 //! Only if the left-hand side and the output have one constant scale each, and the weights one or one a filter: other
 //! nodes stay as they are. This pass comes before folding, which would dequantise the weights. `Relu` and `Clip` before
@@ -17,6 +17,7 @@
 
 mod between;
 pub(super) mod plus;
+mod sums;
 pub(super) mod tables;
 
 use super::PassCx;
@@ -44,8 +45,8 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
         }
         match node.op.as_str() {
             "QuantizeLinear" => requantised(&mut edit, slot, &node, &cx.facts),
-            "Mul" => scaled_sums(&mut edit, slot, &node, &cx.facts),
-            "Add" => biased_sums(&mut edit, slot, &node, &cx.facts),
+            "Mul" => sums::scaled(&mut edit, slot, &node, &cx.facts),
+            "Add" => sums::biased(&mut edit, slot, &node, &cx.facts),
             _ => None,
         };
     }
@@ -228,73 +229,4 @@ fn row(edit: &mut Edit<'_>, bias: ValueId, filters: usize) -> Option<ValueId> {
 fn operands(node: &NodeDesc) -> Option<[(ValueId, ValueId); 2]> {
     let (a, b) = (node.input(0)?, node.input(1)?);
     Some([(a, b), (b, a)])
-}
-
-/// Fuses sums of `MatMulInteger` that are cast to `f32` and multiplied by a scale or by one a column.
-fn scaled_sums(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
-    for (sums, scale) in operands(node)? {
-        let Some((cast, before)) = edit.sole_maker(sums).filter(|(_, node)| node.is("Cast")) else { continue };
-        if before.attributes().dtype("to") != Some(DType::F32) {
-            continue;
-        }
-        let Some((maker, product)) = before.input(0).and_then(|value| edit.sole_maker(value)) else { continue };
-        let Some(weights) = edit.constant(product, 1).filter(|_| product.is("MatMulInteger")) else { continue };
-        let &[_, columns] = weights.shape() else { continue };
-        let is_one = |value: Option<ValueId>| match value {
-            None => true,
-            Some(value) => facts.dims(value).is_some_and(|dims| dims.iter().all(|size| size.is_one())),
-        };
-        let dims = facts.dims(scale).filter(|dims| dims.len() <= 1 && facts.is(scale, DType::F32));
-        let fits =
-            dims.is_some_and(|dims| dims.iter().all(|size| size.is_one() || size.known() == Some(columns as i64)));
-        let zero = match product.input(3) {
-            None => true,
-            Some(_) => edit.constant(product, 3).is_some_and(|zero| zero.len() == 1 || zero.shape() == [columns]),
-        };
-        let vector = product.input(0).and_then(|x| facts.rank(x)).is_none_or(|rank| rank < 2);
-        if !fits || !zero || vector || !is_one(product.input(2)) {
-            continue;
-        }
-        let mut inputs = vec![product.inputs[0], product.inputs[1], None, None];
-        inputs.extend([product.input(2), Some(scale), product.input(3)]);
-        inputs.resize(INPUTS, None);
-        let fused = NodeDesc {
-            domain: "kiln".to_owned(),
-            op: "QuantizedMatMul".to_owned(),
-            attrs: Attrs::new(),
-            inputs,
-            outputs: node.outputs.clone(),
-            ..product.clone()
-        };
-        edit.take(maker);
-        edit.take(cast);
-        edit.put(slot, fused);
-        return Some(());
-    }
-    None
-}
-
-/// Fuses a row that is added to such a product.
-fn biased_sums(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
-    for (product, bias) in operands(node)? {
-        let is_bare = |node: &NodeDesc| {
-            node.is_fused("QuantizedMatMul") && node.input(BIAS).is_none() && node.input(Y_SCALE).is_none()
-        };
-        let Some((maker, before)) = edit.sole_maker(product).filter(|(_, node)| is_bare(node)) else { continue };
-        let transposed = before.attributes().flag("trans_b");
-        let Some(&columns) = edit.constant(before, 1).and_then(|w| w.shape().get(usize::from(!transposed))) else {
-            continue;
-        };
-        let row = edit.graph.constant(bias).is_some_and(|bias| bias.shape() == [columns]);
-        if !row || !facts.is(bias, DType::F32) {
-            continue;
-        }
-        let mut fused = before.clone();
-        fused.inputs[BIAS] = Some(bias);
-        fused.outputs.clone_from(&node.outputs);
-        edit.take(maker);
-        edit.put(slot, fused);
-        return Some(());
-    }
-    None
 }

@@ -48,6 +48,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::By(kinds::quantized_with_parameters),
         shapes: Shapes::All(shapes::quantized_with_parameters),
+        layout: Layout::Measures,
         ..Operator::plain(work::BOUND_BY_MEMORY, PerElement, "", "DynamicQuantizeLinear", &[11], exactly(1), &[])
     },
     Operator {

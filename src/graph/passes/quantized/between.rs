@@ -12,7 +12,7 @@ const MICROSOFT: &str = "com.microsoft";
 
 /// Whether a graph may have nodes for this pass.
 pub(super) fn is_quantised(graph: &Graph) -> bool {
-    let known = ["DequantizeLinear", "MatMulInteger", "QLinearConv"];
+    let known = ["DequantizeLinear", "MatMulInteger", "ConvInteger", "QLinearConv"];
     graph.nodes.iter().any(|node| node.domain == MICROSOFT || known.iter().any(|op| node.is(op)))
 }
 

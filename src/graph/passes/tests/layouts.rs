@@ -36,6 +36,25 @@ fn a_network_transposes_its_input_once_and_its_output_once() {
 }
 
 #[test]
+fn a_dynamically_quantised_network_transposes_its_input_once_and_its_output_once() {
+    let (mut build, mut y) = with_x(&[-2, 4, -3, -4]);
+    for _ in 0..3 {
+        let parts = build.op_many("DynamicQuantizeLinear", &[Some(y)], 3, &[]);
+        let w = build.constant(Tensor::from_slice([4, 4, 3, 3], &[3i8; 144]).unwrap());
+        let scale = build.constant(Tensor::scalar(0.25f32));
+        let scale = build.op("Mul", &[parts[1], scale], &[]);
+        let sums = build.op("ConvInteger", &[parts[0], w, parts[2]], &[("pads", [1; 4].into())]);
+        let cast = build.op("Cast", &[sums], &[("to", 1.into())]);
+        let scaled = build.op("Mul", &[cast, scale], &[]);
+        y = build.op("Relu", &[scaled], &[]);
+    }
+    let graph = rewritten_by(build, y, &[&["quantized"], LAYOUT].concat());
+    let found = ops(&graph);
+    assert_eq!(found.iter().filter(|op| op.starts_with("QuantizedConv+channels_last")).count(), 3, "{found:?}");
+    assert_eq!((found[0].as_str(), transposes(&graph)), ("DynamicQuantizeLinear", 2), "{found:?}");
+}
+
+#[test]
 fn without_convolutions_and_pools_nothing_is_transposed() {
     let (mut build, x) = with_x(&[-2, 4, -3, -4]);
     let y = build.op("GlobalAveragePool", &[x], &[]);

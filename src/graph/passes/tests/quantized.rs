@@ -73,6 +73,36 @@ fn sums_of_dynamic_quantisation_are_scaled_where_they_are_made() {
 }
 
 #[test]
+fn sums_of_convolutions_are_scaled_where_they_are_made_with_a_bias_that_counts_in_scales() {
+    // As onnxruntime's tool writes it; `wide` is a bias that is no row of the filters.
+    for (biased, wide) in [(false, false), (true, false), (true, true)] {
+        let (mut build, x) = with_x(&[-2, 4, 5, 5]);
+        let parts = build.op_many("DynamicQuantizeLinear", &[Some(x)], 3, &[]);
+        let (w, zero, scale) =
+            (bytes(&mut build, &[6, 4, 3, 3], 4), build.constant(Tensor::scalar(0i8)), scalar(&mut build, 0.25));
+        let scale = build.op("Mul", &[parts[1], scale], &[]);
+        let sums = build.op("ConvInteger", &[parts[0], w, parts[2], zero], &[("pads", [1, 1, 1, 1].into())]);
+        let sums = if biased {
+            let bias = floats(&mut build, &[6]);
+            let counted = build.op("Div", &[bias, scale], &[]);
+            let counted = build.op("Cast", &[counted], &[("to", 6.into())]);
+            let shape = if wide { [1i64, 6, 1] } else { [6, 1, 1] };
+            let shape = build.constant(Tensor::from_slice([3], &shape).unwrap());
+            let counted = build.op("Reshape", &[counted, shape], &[]);
+            build.op("Add", &[sums, counted], &[])
+        } else {
+            sums
+        };
+        let cast = build.op("Cast", &[sums], &[("to", 1.into())]);
+        let y = build.op("Mul", &[cast, scale], &[]);
+        let found = ops(&rewritten_by(build, y, &["quantized", "dead"]));
+        let fused = found.iter().any(|op| op.starts_with("QuantizedConv"));
+        assert_eq!(fused, !wide, "{found:?}");
+        assert_eq!(found.iter().any(|op| op == "ConvInteger" || op == "Reshape"), wide, "{found:?}");
+    }
+}
+
+#[test]
 fn what_is_not_one_scale_a_tensor_or_filter_stays() {
     let stays = |change: &dyn Fn(&mut GraphBuilder, ValueId) -> ValueId| {
         let (mut build, x) = with_x(&[3, 6]);
