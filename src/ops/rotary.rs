@@ -139,14 +139,14 @@ impl Rotary {
         let rotated = if self.rotated == 0 { size } else { self.rotated };
         let fits = rotated <= size && rotated % 2 == 0;
         let (cosines, sines) = (required(inputs, cosines)?.shape(), required(inputs, sines)?.shape());
-        // By position through the ids, or one line for each batch and position.
+        // By position through the ids, or one line for each batch and position, which a batch may share: torch writes it.
         let lines = match (optional(inputs, ids), cosines) {
             (Some(ids), [_, half]) if self.streams.is_some() => {
                 (ids.shape() == [STREAMS, batch, positions]).then_some(*half)
             }
             (Some(ids), [_, half]) if ids.shape() == [batch, positions] => Some(*half),
             (Some(ids), [_, half]) if self.counts_on && ids.shape() == [1] => Some(*half),
-            (None, [b, p, half]) if [*b, *p] == [batch, positions] => Some(*half),
+            (None, [b, p, half]) if (*b == batch || *b == 1) && *p == positions => Some(*half),
             _ => None,
         };
         let streams = self.streams.as_ref().is_none_or(|streams| streams.len() == rotated / 2);
@@ -236,6 +236,7 @@ impl Node for Rotary {
             let angles = match (&ids, first) {
                 (_, Some(first)) => index_of(first.saturating_add((line % sizes.positions) as i64), known)?,
                 (Some(ids), None) => index_of(ids[line], known)?,
+                (None, None) if known == 1 => line % sizes.positions,
                 (None, None) => line,
             };
             for (table, line) in tables.iter().zip(&mut of_line) {
@@ -265,6 +266,21 @@ mod tests {
         row().input(&[1, 2], &[1i64, 0]).gives(&[1, 1, 2, 2], &[-2f32, 1.0, 3.0, 4.0]);
         row().input(&[1, 2], &[2i64, 0]).is_refused("outside of 0..2");
         row().is_refused("angles");
+    }
+
+    #[test]
+    fn a_batch_may_share_the_angles_of_its_positions() {
+        let row = || {
+            let heads: Vec<f32> = (1..=8).map(|value| value as f32).collect();
+            Trial::new("RotaryEmbedding").input(&[2, 1, 2, 2], &heads)
+        };
+        let given = |batch: usize, cosines: &[f32], sines: &[f32]| {
+            row().input(&[batch, 2, 1], cosines).input(&[batch, 2, 1], sines)
+        };
+        let expected = [1f32, 2.0, -4.0, 3.0, 5.0, 6.0, -8.0, 7.0];
+        given(1, &[1.0, 0.0], &[0.0, 1.0]).gives(&[2, 1, 2, 2], &expected);
+        given(2, &[1.0, 0.0, 1.0, 0.0], &[0.0, 1.0, 0.0, 1.0]).gives(&[2, 1, 2, 2], &expected);
+        given(3, &[1.0; 6], &[0.0; 6]).is_refused("angles");
     }
 
     #[test]
