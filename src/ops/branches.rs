@@ -12,17 +12,17 @@ use crate::tensor::{Tensor, TensorSpec};
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
     ("com.microsoft", "BranchwiseRMSNorm", |cx| {
-        Ok(Box::new(Norm { branches: branches(cx)?, epsilon: cx.node.attributes().float("epsilon") }))
+        Ok(Box::new(On(Norm { branches: branches(cx)?, epsilon: cx.node.attributes().float("epsilon") })))
     }),
     ("com.microsoft", "HyperConnectionPreMix", |cx| {
-        Ok(Box::new(PreMix { branches: branches(cx)?, scale: cx.node.attributes().float("reduction_scale") }))
+        Ok(Box::new(On(PreMix { branches: branches(cx)?, scale: cx.node.attributes().float("reduction_scale") })))
     }),
-    ("com.microsoft", "HyperConnectionPostMix", |cx| Ok(Box::new(PostMix { branches: branches(cx)? }))),
+    ("com.microsoft", "HyperConnectionPostMix", |cx| Ok(Box::new(On(PostMix { branches: branches(cx)? })))),
     ("com.microsoft", "EngramGate", |cx| {
         if cx.node.outputs.len() > 1 && cx.node.input(5).is_none() {
             return Err(OpError::invalid(cx.node, "a second output and no input 5, its scale"));
         }
-        Ok(Box::new(Engram { epsilon: cx.node.attributes().float("epsilon") }))
+        Ok(Box::new(On(Engram { epsilon: cx.node.attributes().float("epsilon") })))
     }),
 ];
 
@@ -117,6 +117,39 @@ fn each_line(
     })
 }
 
+/// What an operator gives: its output, and a second one where that is wanted.
+type Outputs = [Option<Tensor>; 2];
+
+/// An operator on streams.
+trait Branched: Send + Sync + 'static {
+    const NAME: &'static str;
+
+    /// The sizes of these inputs, which fit each other.
+    fn streams<'a>(&self, inputs: &[Option<&'a Tensor>]) -> Result<Streams<'a>, NodeError>;
+
+    fn compute(&self, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Outputs, NodeError>;
+}
+
+/// The node of such an operator.
+struct On<B>(B);
+
+impl<B: Branched> Node for On<B> {
+    fn family(&self) -> &'static str {
+        B::NAME
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        self.0.streams(inputs)?;
+        floats(inputs)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let outputs = self.0.compute(io, cx)?;
+        outputs.into_iter().flatten().for_each(|tensor| io.push(tensor));
+        Ok(())
+    }
+}
+
 /// What a vector is multiplied by, so that the mean of its squares becomes one.
 fn inverse_length(vector: &[f32], epsilon: f32) -> f32 {
     let squares: f32 = vector.iter().map(|x| x * x).sum();
@@ -128,39 +161,22 @@ struct Norm {
     epsilon: f32,
 }
 
-impl Norm {
+impl Branched for Norm {
+    const NAME: &'static str = "BranchwiseRMSNorm";
+
     fn streams<'a>(&self, inputs: &[Option<&'a Tensor>]) -> Result<Streams<'a>, NodeError> {
         let streams = Streams::of(inputs, self.branches)?;
         let (branches, features) = (streams.branches, streams.features);
         Streams::shaped(inputs, 1, &[vec![features], vec![branches, features], vec![streams.width()]])?;
         Ok(streams)
     }
-}
 
-impl Node for Norm {
-    fn family(&self) -> &'static str {
-        "BranchwiseRMSNorm"
-    }
-
-    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
-        self.streams(inputs)?;
-        floats(inputs)
-    }
-
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let output = self.compute(io, cx)?;
-        io.push(output);
-        Ok(())
-    }
-}
-
-impl Norm {
-    fn compute(&self, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
+    fn compute(&self, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Outputs, NodeError> {
         let inputs = io.inputs();
         let Streams { features, .. } = self.streams(&inputs)?;
         let x = lent::<f32>(io.input(0)?)?;
         let scale = io.optional(1).map(lent::<f32>).transpose()?;
-        filled(io.alloc(0)?, |output: &mut [f32]| {
+        let output = filled(io.alloc(0)?, |output: &mut [f32]| {
             each_line(output, features, 2, cx, &|row, line| {
                 let from = &x[row * features..][..features];
                 let factor = inverse_length(from, self.epsilon);
@@ -170,7 +186,8 @@ impl Norm {
                     line.iter_mut().zip(&scale[start..]).for_each(|(to, scale)| *to *= scale);
                 }
             })
-        })
+        })?;
+        Ok([Some(output), None])
     }
 }
 
@@ -200,40 +217,23 @@ struct PreMix {
     scale: f32,
 }
 
-impl PreMix {
+impl Branched for PreMix {
+    const NAME: &'static str = "HyperConnectionPreMix";
+
     fn streams<'a>(&self, inputs: &[Option<&'a Tensor>]) -> Result<Streams<'a>, NodeError> {
         let streams = Streams::of(inputs, self.branches)?;
         required(inputs, 1)?;
         Streams::shaped(inputs, 1, &streams.gates(self.branches.is_some()))?;
         Ok(streams)
     }
-}
 
-impl Node for PreMix {
-    fn family(&self) -> &'static str {
-        "HyperConnectionPreMix"
-    }
-
-    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
-        self.streams(inputs)?;
-        floats(inputs)
-    }
-
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let output = self.compute(io, cx)?;
-        io.push(output);
-        Ok(())
-    }
-}
-
-impl PreMix {
-    fn compute(&self, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
+    fn compute(&self, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Outputs, NodeError> {
         let inputs = io.inputs();
         let streams = self.streams(&inputs)?;
         let Streams { branches, features, .. } = streams;
         let (x, gates) = (lent::<f32>(io.input(0)?)?, lent::<f32>(io.input(1)?)?);
         let gates = Gates::of(&gates, streams.rows(), branches);
-        filled(io.alloc(0)?, |output: &mut [f32]| {
+        let output = filled(io.alloc(0)?, |output: &mut [f32]| {
             each_line(output, features, 2 * branches, cx, &|row, line| {
                 line.fill(0.0);
                 for place in row * branches..(row + 1) * branches {
@@ -241,7 +241,8 @@ impl PreMix {
                 }
                 line.iter_mut().for_each(|to| *to *= self.scale);
             })
-        })
+        })?;
+        Ok([Some(output), None])
     }
 }
 
@@ -249,7 +250,9 @@ struct PostMix {
     branches: Option<usize>,
 }
 
-impl PostMix {
+impl Branched for PostMix {
+    const NAME: &'static str = "HyperConnectionPostMix";
+
     fn streams<'a>(&self, inputs: &[Option<&'a Tensor>]) -> Result<Streams<'a>, NodeError> {
         let streams = Streams::of(inputs, self.branches)?;
         required(inputs, 1)?;
@@ -259,27 +262,8 @@ impl PostMix {
         Streams::shaped(inputs, 3, &[streams.with(&[streams.branches, streams.branches])])?;
         Ok(streams)
     }
-}
 
-impl Node for PostMix {
-    fn family(&self) -> &'static str {
-        "HyperConnectionPostMix"
-    }
-
-    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
-        self.streams(inputs)?;
-        floats(inputs)
-    }
-
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let output = self.compute(io, cx)?;
-        io.push(output);
-        Ok(())
-    }
-}
-
-impl PostMix {
-    fn compute(&self, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
+    fn compute(&self, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Outputs, NodeError> {
         let inputs = io.inputs();
         let streams = self.streams(&inputs)?;
         let Streams { branches, features, .. } = streams;
@@ -287,7 +271,7 @@ impl PostMix {
         let mix = io.optional(3).map(lent::<f32>).transpose()?;
         let gates = Gates::of(&post, streams.rows(), branches);
         let cost = if mix.is_some() { 2 + branches } else { 2 };
-        filled(io.alloc(0)?, |output: &mut [f32]| {
+        let output = filled(io.alloc(0)?, |output: &mut [f32]| {
             each_line(output, features, cost, cx, &|place, line| {
                 let (row, branch) = (place / branches, place % branches);
                 match &mix {
@@ -303,7 +287,8 @@ impl PostMix {
                 }
                 gates.add(place, &block[row * features..][..features], line);
             })
-        })
+        })?;
+        Ok([Some(output), None])
     }
 }
 
@@ -314,7 +299,9 @@ struct Engram {
 /// The least root whose argument is a product of vectors.
 const LEAST: f32 = 1e-6;
 
-impl Engram {
+impl Branched for Engram {
+    const NAME: &'static str = "EngramGate";
+
     fn streams<'a>(&self, inputs: &[Option<&'a Tensor>]) -> Result<Streams<'a>, NodeError> {
         let streams = Streams::of(inputs, None)?;
         let (branches, features) = (streams.branches, streams.features);
@@ -327,27 +314,8 @@ impl Engram {
         (3..6).try_for_each(|index| Streams::shaped(inputs, index, &[vec![branches, features]]))?;
         Ok(streams)
     }
-}
 
-impl Node for Engram {
-    fn family(&self) -> &'static str {
-        "EngramGate"
-    }
-
-    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
-        self.streams(inputs)?;
-        floats(inputs)
-    }
-
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
-        let output = self.compute(io, cx)?;
-        output.into_iter().flatten().for_each(|tensor| io.push(tensor));
-        Ok(())
-    }
-}
-
-impl Engram {
-    fn compute(&self, io: &Io<'_>, cx: &RunCx<'_>) -> Result<[Option<Tensor>; 2], NodeError> {
+    fn compute(&self, io: &Io<'_>, cx: &RunCx<'_>) -> Result<Outputs, NodeError> {
         let inputs = io.inputs();
         let Streams { branches, features, .. } = self.streams(&inputs)?;
         let [keys, queries, values, of_keys, of_queries] =

@@ -76,7 +76,8 @@ impl SparseAttention {
         let shape = |index: usize| Ok::<_, NodeError>(required(inputs, index)?.shape());
         let &[batch, positions, width] = shape(0)? else { return Err(wrong(0)) };
         let is_packed = optional(inputs, 1).is_none();
-        let all = if is_packed { self.heads + 2 * self.kv_heads } else { self.heads };
+        let both = if is_packed { self.kv_heads.saturating_mul(2) } else { 0 };
+        let all = self.heads.saturating_add(both);
         if width % all != 0 {
             return Err(wrong(0));
         }

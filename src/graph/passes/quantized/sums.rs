@@ -61,7 +61,7 @@ fn convolution(edit: &mut Edit<'_>, value: ValueId, scale: ValueId, facts: &Fact
         let found = edit.sole_maker(value).filter(|(_, node)| node.is("ConvInteger"));
         found.map(|(slot, node)| (slot, node.clone()))
     };
-    let (product, added, mut replaced) = if let Some((slot, product)) = of(edit, value) {
+    let (product, added, replaced) = if let Some((slot, product)) = of(edit, value) {
         (product, None, vec![slot])
     } else {
         let (sum, add) = edit.sole_maker(value).filter(|(_, node)| node.is("Add"))?;
@@ -78,7 +78,6 @@ fn convolution(edit: &mut Edit<'_>, value: ValueId, scale: ValueId, facts: &Fact
         None => None,
         Some(bias) => Some(flat(edit, bias, filters, rank, facts)?),
     };
-    replaced.sort_unstable();
     Some(Sums { product, bias, replaced })
 }
 
