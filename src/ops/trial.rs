@@ -212,6 +212,12 @@ pub(crate) fn run_node_on(
     Ok(Ran { outputs: outputs.into_vec(), lookups: build.cache.stats().lookups })
 }
 
+/// Numbers from -1 to 1 that rise by `by` and start again: the same bits each time. A sine's bits differ between what the
+/// compiler computes and what the program computes.
+pub(crate) fn numbers(count: usize, by: f32) -> Vec<f32> {
+    (0..count).map(|at| (at as f32 * by + 0.3).fract() * 2.0 - 1.0).collect()
+}
+
 /// Strings as a tensor.
 pub(crate) fn strings(shape: &[usize], values: &[&str]) -> Tensor {
     let values = values.iter().map(|&value| value.to_owned()).collect();

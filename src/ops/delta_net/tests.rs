@@ -1,16 +1,12 @@
 //! The recurrence against a second way to compute it, and what is refused.
 
-use crate::ops::trial::Trial;
+use crate::ops::trial::{Trial, numbers};
 
 const KEYS: usize = 2;
 const HEADS: usize = 4;
 const KEY: usize = 9;
 const VALUE: usize = 3;
 const TOKENS: usize = 6;
-
-fn numbers(count: usize, by: f32) -> Vec<f32> {
-    (0..count).map(|at| (at as f32 * by + 0.3).sin()).collect()
-}
 
 /// What a node is given, beside its attributes.
 struct Given {
@@ -162,12 +158,12 @@ fn queries_keys_and_values_may_be_one_tensor() {
         trial.absent().absent().absent().absent().absent()
     };
     // Two positions of one key head of two elements and two value heads of one.
-    let row_of = |place: usize| f64::from((place as f32 * 0.3 + 0.3).sin());
+    let rows = numbers(2 * 6, 0.3);
     let scale = 0.5f64.sqrt();
     let mut expected = Vec::new();
     let mut state = [[0.0; 2]; 2];
     for token in 0..2 {
-        let own: Vec<f64> = (0..6).map(|place| row_of(token * 6 + place)).collect();
+        let own: Vec<f64> = rows[token * 6..][..6].iter().map(|&x| f64::from(x)).collect();
         for head in 0..2 {
             (0..2).for_each(|part| state[head][part] += own[2 + part] * own[4 + head]);
             expected.push((scale * (state[head][0] * own[0] + state[head][1] * own[1])) as f32);

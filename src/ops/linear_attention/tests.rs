@@ -1,6 +1,6 @@
 //! The rules against numbers from their definition, and what is refused.
 
-use crate::ops::trial::Trial;
+use crate::ops::trial::{Trial, numbers};
 
 fn linear(rule: &str) -> Trial {
     let trial = Trial::new("LinearAttention").outputs(2).text("update_rule", rule).int("q_num_heads", 1);
@@ -69,7 +69,6 @@ fn windows_keep_the_states_of_the_last_positions() {
 #[test]
 fn threads_share_out_heads_and_change_nothing() {
     let (batch, steps, heads, size) = (2, 9, 3, 5);
-    let numbers = |count: usize, by: f32| (0..count).map(|at| (at as f32 * by).sin()).collect::<Vec<f32>>();
     let row = |threads: usize| {
         let trial = Trial::new("LinearAttention").outputs(2).int("q_num_heads", 6).int("kv_num_heads", heads as i64);
         let line = batch * steps * heads;

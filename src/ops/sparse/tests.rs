@@ -1,7 +1,7 @@
 //! Attention against a mask of all positions, and what is refused.
 
 use crate::graph::Attr;
-use crate::ops::trial::Trial;
+use crate::ops::trial::{Trial, numbers};
 use crate::tensor::Tensor;
 
 const HEADS: usize = 4;
@@ -10,10 +10,6 @@ const SIZE: usize = 6;
 const ROOM: usize = 48;
 /// Two tables of three blocks of 16 positions: which blocks of keys each block of queries sees.
 const SEEN: [[&[usize]; 3]; 2] = [[&[0], &[1], &[0, 2]], [&[0], &[0, 1], &[1, 2]]];
-
-fn numbers(count: usize, by: f32) -> Vec<f32> {
-    (0..count).map(|at| (at as f32 * by + 0.2).sin()).collect()
-}
 
 fn trial(positions: usize, longest: i32, totals: &[i32]) -> Trial {
     let batch = totals.len();

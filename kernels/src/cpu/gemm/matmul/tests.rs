@@ -236,7 +236,8 @@ fn equal_columns_of_a_single_row_are_equal_to_the_last_bit() {
         let shape = MatmulShape { m: 1, n, k, batch: smallvec![], left: Left::Rows { stride: k }, right };
         let epilogue = Epilogue { scale: 1.0, bias: true, activation: None };
         let a: Vec<f32> = (0..k).map(|index| 1.0 + (index as f32 * 0.37).sin()).collect();
-        let b: Vec<f32> = (0..k * n).map(|index| ((index / n) as f32 * 0.71).cos()).collect();
+        let row = |row: usize| std::iter::repeat_n((row as f32 * 0.71).cos(), n);
+        let b: Vec<f32> = (0..k).flat_map(row).collect();
         let (right_data, bias) = (pack(isa, elements, &b, k, n), vec![0.1; n]);
         for threads in [1, 2, 3] {
             let product = Matmul::picked(isa, shape.clone(), epilogue, threads, &EmitEach).unwrap();
