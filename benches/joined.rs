@@ -1,19 +1,22 @@
-//! Short requests whose rows are computed together, over the same requests side by side: `cargo bench --bench joined --
-//! MODEL.onnx [--threads N] [--requests N]`.
+//! Short requests whose rows are computed together, over the same requests side by side and over one batch of all of
+//! them: `cargo bench --bench joined -- MODEL.onnx [--threads N] [--requests N]`.
 //!
 //! The model is a text encoder: its integer inputs of two dimensions, batch and length, are given numbers; inputs whose
 //! names have `mask` in them are ones, others with `type` zeros. Runs lists of requests of one length each, then of 4 to
-//! 16 words and of the lengths that sentences have, both ways in turn. Prints the median times of a list and how many
-//! times as fast joined rows are, and fails where one bit differs. Without a model nothing is measured.
+//! 16 words and of the lengths that sentences have, the three ways in turn. The batch is padded to the longest request.
+//! Prints the median times of a list and how many times as fast joined rows are, and fails where a joined request has
+//! other bits than alone. Last, for how long the rows of a request are computed that has left its group, which is a
+//! stage of the group at the most. Without a model nothing is measured.
 
 #![allow(clippy::print_stdout, reason = "a bench reports on standard output")]
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use kiln::session::Join;
-use kiln::{RunOptions, Session, SessionOptions, Tensor};
+use kiln::session::{Join, Width};
+use kiln::{RunOptions, Session, SessionOptions, Tensor, Value};
 
 /// Turns of each list.
 const TURNS: usize = 11;
@@ -26,17 +29,17 @@ const SENTENCES: [usize; 32] = [
 
 type Request<'n> = Vec<(&'n str, Tensor)>;
 
-/// A request of `length` words.
-fn request(names: &[String], length: usize, seed: usize) -> Result<Request<'_>, Box<dyn Error>> {
+/// A request of `texts` texts of `length` words each.
+fn request(names: &[String], texts: usize, length: usize, seed: usize) -> Result<Request<'_>, Box<dyn Error>> {
     let word = |name: &str, at: usize| match () {
         () if name.contains("mask") => 1,
         () if name.contains("type") => 0,
         () => ((at * 7 + seed * 13) % 1000) as i64,
     };
-    let words = |name: &String| -> Vec<i64> { (0..length).map(|at| word(name, at)).collect() };
+    let words = |name: &String| -> Vec<i64> { (0..texts * length).map(|at| word(name, at)).collect() };
     Ok(names
         .iter()
-        .map(|name| Ok((name.as_str(), Tensor::from_vec([1, length], words(name))?)))
+        .map(|name| Ok((name.as_str(), Tensor::from_vec([texts, length], words(name))?)))
         .collect::<Result<_, kiln::TensorError>>()?)
 }
 
@@ -76,24 +79,64 @@ fn main() -> Result<(), Box<dyn Error>> {
         [4, 8, 12, 16, 24, 32, 40].map(|length| (format!("{length} words"), vec![length; count])).into();
     lists.push(("4 to 16 words".to_owned(), (0..count).map(|at| 4 + at * 5 % 13).collect()));
     lists.push(("sentences".to_owned(), SENTENCES.into_iter().cycle().take(count).collect()));
-    println!("{count} requests on {threads} threads, ms: side by side, joined, times as fast");
+    println!("{count} requests on {threads} threads, ms; in brackets, how many times as fast joined rows are");
+    println!("{:>14} {:>8} {:>17} {:>17}", "", "joined", "side by side", "one padded batch");
     for (what, lengths) in lists {
-        let requests = lengths.iter().enumerate().map(|(seed, &length)| request(&names, length, seed));
+        let requests = lengths.iter().enumerate().map(|(seed, &length)| request(&names, 1, length, seed));
         let requests = requests.collect::<Result<Vec<_>, _>>()?;
         // Each request's own bits, and executors and plans of both ways.
         let [alone, joined] = [Join::Never, Join::Auto].map(|join| timed(&session, &requests, join));
         if !alone?.1.iter().zip(&joined?.1).all(|(alone, joined)| alone.same(joined)) {
             return Err(format!("{what}: joined rows have other bits").into());
         }
-        let mut times = [Vec::new(), Vec::new()];
+        let longest = lengths.iter().copied().max().unwrap_or(1);
+        let batch = [request(&names, count, longest, 0)?];
+        timed(&session, &batch, Join::Never)?;
+        let mut times = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..TURNS {
-            for (times, join) in times.iter_mut().zip([Join::Never, Join::Auto]) {
-                times.push(timed(&session, &requests, join)?.0);
+            let ways = [(&requests[..], Join::Auto), (&requests, Join::Never), (&batch, Join::Never)];
+            for (times, (requests, join)) in times.iter_mut().zip(ways) {
+                times.push(timed(&session, requests, join)?.0);
             }
         }
-        let [alone, joined] = times.map(median);
-        println!("{what:>14} {alone:8.1} {joined:8.1} {:6.2}", alone / joined);
+        let [joined, alone, batch] = times.map(median);
+        let share = |time: f64| format!("{time:.1} ({:.2})", time / joined);
+        println!("{what:>14} {joined:8.1} {:>17} {:>17}", share(alone), share(batch));
     }
     println!("{} requests were joined", session.share_stats().joined);
+    let (half, longest) = stages(&session, &names)?;
+    println!("what has left a group of 128 rows is computed {half:.2} ms longer, {longest:.2} at the most");
     Ok(())
+}
+
+fn values<'n>(request: &Request<'n>) -> Vec<(&'n str, Value)> {
+    request.iter().map(|(name, tensor)| (*name, tensor.clone().into())).collect()
+}
+
+/// Milliseconds of the stages of a group on one thread: the median, and the longest one of all turns.
+fn stages(session: &Session, names: &[String]) -> Result<(f64, f64), Box<dyn Error>> {
+    let requests = (0..8).map(|seed| request(names, 1, 16, seed)).collect::<Result<Vec<_>, _>>()?;
+    let requests: Vec<Vec<(&str, Value)>> = requests.iter().map(|request| values(request)).collect();
+    let options = RunOptions { width: Width::Narrow, ..RunOptions::default() };
+    let begun = RefCell::new(Vec::new());
+    // Asked of each request before each stage.
+    let note = |request: usize| {
+        if request == 0 {
+            begun.borrow_mut().push(Instant::now());
+        }
+        false
+    };
+    let mut times = Vec::new();
+    // The first turn makes executors and plans.
+    session.run_together(&requests, &options, &|_| false).ok_or("the group fell apart")?;
+    for _ in 0..TURNS {
+        begun.borrow_mut().clear();
+        session.run_together(&requests, &options, &note).ok_or("the group fell apart")?;
+        let end = Instant::now();
+        let begun = begun.borrow();
+        let ends = begun.iter().skip(1).chain([&end]);
+        times.extend(begun.iter().zip(ends).map(|(begun, end)| (*end - *begun).as_secs_f64() * 1e3));
+    }
+    let longest = times.iter().copied().fold(0.0, f64::max);
+    Ok((median(times), longest))
 }

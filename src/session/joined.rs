@@ -111,6 +111,19 @@ struct Layout {
     total: usize,
 }
 
+impl Layout {
+    /// Requests whose rows have these sizes. What `rounded` makes of the number of their rows is that with the zeros.
+    fn of(leading: Vec<Shape>, rounded: impl FnOnce(usize) -> Option<usize>) -> Option<Layout> {
+        let mut rows = 0usize;
+        let mut first = Vec::with_capacity(leading.len());
+        for sizes in &leading {
+            first.push(rows);
+            rows = rows.checked_add(sizes.iter().try_fold(1usize, |rows, &size| rows.checked_mul(size))?)?;
+        }
+        Some(Layout { leading, first, total: rounded(rows)? })
+    }
+}
+
 impl Joined {
     /// The stages of a session's graph; `None` where nothing would gain by them, or bits could differ.
     pub(super) fn of(session: &Session) -> Option<Joined> {
@@ -252,7 +265,8 @@ impl Session {
         self.joined.get_or_init(|| Joined::of(self)).as_ref()
     }
 
-    /// Runs requests whose inputs have been bound as one group; gives the outputs of each.
+    /// Runs requests whose inputs have been bound as one group; gives the outputs of each, and none of those for which
+    /// `leaves` said, between two stages, that they are no longer wanted.
     ///
     /// # Errors
     ///
@@ -261,11 +275,12 @@ impl Session {
         &self,
         joined: &Joined,
         requests: Vec<Vec<Option<Value>>>,
+        leaves: &dyn Fn(usize) -> bool,
         terms: &Terms,
-    ) -> Result<Vec<Vec<Value>>, SessionError> {
+    ) -> Result<Vec<Option<Vec<Value>>>, SessionError> {
         let count = requests.len();
         let outputs = self.in_state(&joined.idle, terms, None, false, |state, resources| {
-            Group::of(joined, requests)?.run(state.parts(joined.stages.len()), resources)
+            Group::of(joined, requests)?.run(leaves, state.parts(joined.stages.len()), resources)
         })?;
         self.share.count_joined(count);
         Ok(outputs)
@@ -275,6 +290,8 @@ impl Session {
 /// Requests that run together.
 struct Group<'a> {
     joined: &'a Joined,
+    /// The places in the caller's list of those that have not left.
+    members: Vec<usize>,
     layouts: Vec<Layout>,
     values: Vec<Held>,
 }
@@ -292,14 +309,7 @@ impl Group<'_> {
     fn of(joined: &Joined, requests: Vec<Vec<Option<Value>>>) -> Result<Group<'_>, RunError> {
         let layout = |rows: &Rows| -> Option<Layout> {
             let leading = requests.iter().map(|inputs| leading(shape(inputs, rows.input), *rows));
-            let leading = leading.collect::<Option<Vec<Shape>>>()?;
-            let mut total = 0usize;
-            let mut first = Vec::with_capacity(leading.len());
-            for sizes in &leading {
-                first.push(total);
-                total = total.checked_add(sizes.iter().try_fold(1usize, |rows, &size| rows.checked_mul(size))?)?;
-            }
-            Some(Layout { leading, first, total: total.checked_next_multiple_of(ROUND)? })
+            Layout::of(leading.collect::<Option<_>>()?, |rows| rows.checked_next_multiple_of(ROUND))
         };
         let layouts = joined.rows.iter().map(layout).collect::<Option<Vec<Layout>>>();
         let layouts = layouts.ok_or_else(|| apart("an input has no rows"))?;
@@ -307,28 +317,72 @@ impl Group<'_> {
             return Err(apart("products of the rows of the group add in another order"));
         }
         let mut values: Vec<Held> = (0..joined.slots).map(|_| Held::Nothing).collect();
+        let members = (0..requests.len()).collect();
         let mut each: Vec<_> = requests.into_iter().map(Vec::into_iter).collect();
         for &slot in &joined.inputs {
             values[slot] = Held::Each(each.iter_mut().map(|inputs| inputs.next().flatten()).collect());
         }
-        Ok(Group { joined, layouts, values })
+        Ok(Group { joined, members, layouts, values })
     }
 
-    fn run(mut self, states: &mut [RunState], resources: &Resources<'_>) -> Result<Vec<Vec<Value>>, RunError> {
+    fn run(
+        mut self,
+        leaves: &dyn Fn(usize) -> bool,
+        states: &mut [RunState],
+        resources: &Resources<'_>,
+    ) -> Result<Vec<Option<Vec<Value>>>, RunError> {
+        let mut outputs: Vec<Option<Vec<Value>>> = self.members.iter().map(|_| None).collect();
         for (stage, state) in self.joined.stages.iter().zip(states) {
+            self.part_with(leaves, resources)?;
             match stage.rows {
                 Some(rows) => self.run_rows(stage, rows, state, resources)?,
                 None => self.run_each(stage, state, resources)?,
             }
             stage.dead.iter().for_each(|&slot| self.values[slot] = Held::Nothing);
         }
-        let count = self.layouts[self.joined.most].first.len();
-        (0..count).map(|request| self.outputs(request, resources)).collect()
+        for (request, &member) in self.members.iter().enumerate() {
+            outputs[member] = Some(self.outputs(request, resources)?);
+        }
+        Ok(outputs)
+    }
+
+    /// Takes the requests out of the group that are no longer wanted, and their rows out of those of all.
+    fn part_with(&mut self, leaves: &dyn Fn(usize) -> bool, resources: &Resources<'_>) -> Result<(), RunError> {
+        let stays: Vec<usize> = (0..self.members.len()).filter(|&at| !leaves(self.members[at])).collect();
+        if stays.len() == self.members.len() {
+            return Ok(());
+        }
+        if stays.is_empty() {
+            return Err(apart("all requests have left the group"));
+        }
+        for slot in 0..self.values.len() {
+            // The next stage over rows puts the parts end to end again. An output keeps no rows of others.
+            self.values[slot] = match &self.values[slot] {
+                Held::Nothing => continue,
+                Held::Rows(..) if self.joined.outputs.contains(&slot) => {
+                    let own = stays.iter().map(|&request| self.output(slot, request, resources).map(Some));
+                    Held::Each(own.collect::<Result<_, _>>()?)
+                }
+                Held::Each(_) | Held::Rows(..) => {
+                    let parts = stays.iter().map(|&request| self.value(slot, request));
+                    Held::Each(parts.collect::<Result<_, _>>()?)
+                }
+            };
+        }
+        for (rows, layout) in self.layouts.iter_mut().enumerate() {
+            let leading = stays.iter().map(|&request| layout.leading[request].clone()).collect();
+            // Products of fewer rows may add in another order; those of as many as before do not.
+            let is_ordered = |&total: &usize| self.joined.is_ordered(rows, total);
+            let rounded = |rows: usize| (rows..=layout.total).filter(|total| total % ROUND == 0).find(is_ordered);
+            *layout = Layout::of(leading, rounded).ok_or_else(|| apart("rows of the group add in another order"))?;
+        }
+        self.members = stays.into_iter().map(|at| self.members[at]).collect();
+        Ok(())
     }
 
     /// Runs a stage for each request.
     fn run_each(&mut self, stage: &Stage, state: &mut RunState, resources: &Resources<'_>) -> Result<(), RunError> {
-        let count = self.layouts[self.joined.most].first.len();
+        let count = self.members.len();
         let mut made: Vec<Vec<Option<Value>>> = stage.outputs.iter().map(|_| Vec::with_capacity(count)).collect();
         for request in 0..count {
             let inputs = stage.inputs.iter().map(|&slot| self.value(slot, request)).collect::<Result<_, _>>()?;
@@ -421,7 +475,11 @@ impl Group<'_> {
 
     /// The outputs of one request, in memory of their own.
     fn outputs(&self, request: usize, resources: &Resources<'_>) -> Result<Vec<Value>, RunError> {
-        let output = |&slot: &Slot| match (&self.values[slot], self.value(slot, request)?) {
+        self.joined.outputs.iter().map(|&slot| self.output(slot, request, resources)).collect()
+    }
+
+    fn output(&self, slot: Slot, request: usize, resources: &Resources<'_>) -> Result<Value, RunError> {
+        match (&self.values[slot], self.value(slot, request)?) {
             (Held::Rows(..), Some(Value::Tensor(part))) => {
                 let mut own = Tensor::from_pool(resources.buffers, part.spec().clone()).map_err(failed)?;
                 own.bytes_mut().copy_from_slice(part.bytes());
@@ -429,7 +487,6 @@ impl Group<'_> {
             }
             (_, Some(value)) => Ok(value),
             (_, None) => Err(apart("an output of the graph was never made")),
-        };
-        self.joined.outputs.iter().map(output).collect()
+        }
     }
 }

@@ -120,14 +120,17 @@ impl Session {
     }
 
     /// Runs requests as one group and gives the outputs of each, with the bits that it has alone. The time limit and the
-    /// cancel of `options` are those of the group. `None` where the requests cannot be [joined](Session::rows_to_join),
-    /// or where anything fails: each request then has to run alone, and the one at fault says why.
+    /// cancel of `options` are those of the group. A request for whose place `leaves` says yes, because its caller has
+    /// gone, leaves the group behind the stage that is computed, and has no outputs; its rows are computed no further.
+    /// `None` where the requests cannot be [joined](Session::rows_to_join), where all of them have left, or where
+    /// anything fails: each request then has to run alone, and the one at fault says why.
     #[must_use = "without outputs each request runs alone"]
     pub fn run_together(
         &self,
         requests: &[Vec<(&str, Value)>],
         options: &RunOptions,
-    ) -> Option<Vec<Vec<(String, Value)>>> {
+        leaves: &dyn Fn(usize) -> bool,
+    ) -> Option<Vec<Option<Vec<(String, Value)>>>> {
         let joined = self.joinable().filter(|_| requests.len() > 1 && options.join == Join::Auto)?;
         let has_rows = |inputs: &Vec<(&str, Value)>| {
             self.bind(inputs).is_ok_and(|bound| joined.rows_of(&|place| shape(&bound, place)).is_some())
@@ -135,7 +138,7 @@ impl Session {
         if !requests.iter().all(has_rows) {
             return None;
         }
-        self.run_group(joined, requests.iter().map(Vec::as_slice), &self.terms(options), Some)
+        self.run_group(joined, requests.iter().map(Vec::as_slice), leaves, &self.terms(options), Some)
     }
 
     /// Runs each request by `alone`, or several of them as a group, whose outputs `of` gives their type.
@@ -165,7 +168,8 @@ impl Session {
         self.side_by_side(jobs, &costs, options, &|job, terms| {
             let own = || job.requests.iter().map(|&request| requests[request].as_slice());
             let group = joined.filter(|_| job.requests.len() > 1);
-            match group.and_then(|joined| self.run_group(joined, own(), terms, of)) {
+            let outputs = group.and_then(|joined| self.run_group(joined, own(), &|_| false, terms, of));
+            match outputs.and_then(|outputs| outputs.into_iter().collect::<Option<Vec<_>>>()) {
                 Some(outputs) => outputs.into_iter().map(Ok).collect(),
                 None => own().map(|inputs| alone(inputs, terms)).collect(),
             }
@@ -185,14 +189,15 @@ impl Session {
         if self.is_watched() || !self.build.records.may_choose() { None } else { self.joined() }
     }
 
-    /// The outputs of each request of a group; `None` where it falls apart.
+    /// The outputs of each request of a group, none of those that have left it; `None` where it falls apart.
     fn run_group<'r, V: Clone + Into<Value> + 'r>(
         &self,
         joined: &Joined,
         requests: impl Iterator<Item = &'r [(&'r str, V)]>,
+        leaves: &dyn Fn(usize) -> bool,
         terms: &Terms,
         of: fn(Value) -> Option<V>,
-    ) -> Option<Vec<Vec<(String, V)>>> {
+    ) -> Option<Vec<Option<Vec<(String, V)>>>> {
         let bound = requests.map(|inputs| self.bind(inputs).ok()).collect::<Option<Vec<_>>>()?;
         let replaces = |(port, value): (&Port, &Option<Value>)| port.has_default && value.is_some();
         let is_plain = |inputs: &Vec<Option<Value>>| {
@@ -201,12 +206,13 @@ impl Session {
         if !bound.iter().all(is_plain) {
             return None;
         }
-        let outputs = self.run_joined(joined, bound, terms).ok()?;
+        let outputs = self.run_joined(joined, bound, leaves, terms).ok()?;
         let named = |values: Vec<Value>| {
             let values = values.into_iter().map(of).collect::<Option<Vec<V>>>()?;
             Some(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
         };
-        outputs.into_iter().map(named).collect()
+        // What has left has no outputs to be named; outputs that cannot be are a failure of all.
+        outputs.into_iter().map(|values| values.map_or(Some(None), |values| named(values).map(Some))).collect()
     }
 
     fn run_values_on(&self, inputs: &[(&str, Value)], terms: &Terms) -> Result<Vec<(String, Value)>, SessionError> {

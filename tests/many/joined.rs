@@ -1,5 +1,6 @@
 //! Rows of many requests that are computed together: which requests they are, and that nothing shows it but the time.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use kiln::graph::{Attr, Graph, GraphBuilder};
@@ -259,6 +260,14 @@ fn values(request: &Request) -> Vec<(&'static str, Value)> {
     request.iter().map(|(name, tensor)| (*name, Value::Tensor(tensor.clone()))).collect()
 }
 
+/// No request leaves its group.
+const STAYS: fn(usize) -> bool = |_| false;
+
+/// The bytes of outputs.
+fn raw(outputs: &[(String, Value)]) -> Vec<Vec<u8>> {
+    outputs.iter().map(|(_, output)| output.as_tensor().unwrap().bytes().to_vec()).collect()
+}
+
 #[test]
 fn a_program_with_a_queue_of_its_own_groups_what_joins() {
     let session = session(encoder(), 2, Numerics::Invariant);
@@ -274,12 +283,10 @@ fn a_program_with_a_queue_of_its_own_groups_what_joins() {
     let requests = texts(5, 12);
     let group: Vec<_> = requests.iter().map(values).collect();
     for width in [Width::Wide, Width::Narrow] {
-        let outputs = session.run_together(&group, &RunOptions { width, ..RunOptions::default() }).unwrap();
+        let outputs = session.run_together(&group, &RunOptions { width, ..RunOptions::default() }, &STAYS).unwrap();
         assert_eq!(outputs.len(), requests.len());
         for (request, outputs) in requests.iter().zip(&outputs) {
-            let outputs: Vec<_> =
-                outputs.iter().map(|(_, output)| output.as_tensor().unwrap().bytes().to_vec()).collect();
-            assert_eq!(bytes(&session.run(request)), outputs);
+            assert_eq!(bytes(&session.run(request)), raw(outputs.as_ref().unwrap()));
         }
     }
     assert_eq!(session.share_stats().joined, 10);
@@ -290,21 +297,58 @@ fn a_group_that_falls_apart_has_no_outputs() {
     let session = session(encoder(), 1, Numerics::Invariant);
     let group: Vec<_> = texts(3, 8).iter().map(values).collect();
     let options = RunOptions::default();
-    assert!(session.run_together(&group[..1], &options).is_none(), "one alone is no group");
+    assert!(session.run_together(&group[..1], &options, &STAYS).is_none(), "one alone is no group");
     let never = RunOptions { join: Join::Never, ..RunOptions::default() };
-    assert!(session.run_together(&group, &never).is_none());
+    assert!(session.run_together(&group, &never, &STAYS).is_none());
 
     let cancel = Cancel::asking(|| true);
-    assert!(session.run_together(&group, &RunOptions { cancel: Some(cancel), ..RunOptions::default() }).is_none());
+    assert!(
+        session.run_together(&group, &RunOptions { cancel: Some(cancel), ..RunOptions::default() }, &STAYS).is_none()
+    );
 
     let mut wrong = text(1, 4, 0);
     wrong[0].1 = Tensor::from_vec([1, 4], vec![WORDS as i64; 4]).unwrap();
     let wrong = [group[0].clone(), values(&wrong)];
-    assert!(session.run_together(&wrong, &options).is_none());
+    assert!(session.run_together(&wrong, &options, &STAYS).is_none());
     let unknown = [group[0].clone(), vec![("nothing", Value::Tensor(Tensor::scalar(1f32)))]];
-    assert!(session.run_together(&unknown, &options).is_none());
+    assert!(session.run_together(&unknown, &options, &STAYS).is_none());
     assert_eq!(session.share_stats().joined, 0);
-    assert!(session.run_together(&group, &options).is_some());
+    assert!(session.run_together(&group, &options, &STAYS).is_some());
+}
+
+#[test]
+fn a_request_leaves_its_group_between_two_stages_and_the_others_keep_their_bits() {
+    for numerics in [Numerics::Default, Numerics::Invariant] {
+        let session = session(encoder(), 2, numerics);
+        let requests = [text(1, 9, 0), text(1, 25, 1), text(1, 12, 2), text(1, 30, 3)];
+        let group: Vec<_> = requests.iter().map(values).collect();
+        let options = RunOptions::default();
+        let asked: [Cell<usize>; 4] = Default::default();
+        let ask = |place: usize| asked[place].replace(asked[place].get() + 1);
+        let counted = |place| ask(place) == usize::MAX;
+        assert!(session.run_together(&group, &options, &counted).is_some());
+        let stages = asked[0].take();
+        assert!(stages > 3, "{stages} stages");
+        for (last, later) in (0..stages).flat_map(|last| [(last, last), (last, stages - 1)]) {
+            asked.iter().for_each(|asked| asked.set(0));
+            // Two of them leave, at once or one after the other.
+            let leaves = |place: usize| match place {
+                1 => ask(place) == last,
+                2 => ask(place) == later,
+                _ => ask(place) == usize::MAX,
+            };
+            let outputs = session.run_together(&group, &options, &leaves).unwrap();
+            for place in [0, 3] {
+                let alone = bytes(&session.run(&requests[place]));
+                assert!(alone == raw(outputs[place].as_ref().unwrap()), "request {place}, stages {last} and {later}");
+            }
+            assert!(outputs[1].is_none() && outputs[2].is_none());
+            // What has left is asked, and computed, no more.
+            assert_eq!(asked.each_ref().map(Cell::get), [stages, last + 1, later + 1, stages]);
+        }
+        let all = |_: usize| true;
+        assert!(session.run_together(&group, &options, &all).is_none());
+    }
 }
 
 #[test]

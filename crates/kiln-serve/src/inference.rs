@@ -122,8 +122,12 @@ fn run(requests: Vec<Inference>, load: Load) {
     }
     match together(&read, load) {
         Some(all) => {
-            for ((inference, _), outputs) in read.into_iter().zip(all) {
-                let answer = made(|| inference.written(&outputs));
+            for ((inference, inputs), outputs) in read.into_iter().zip(all) {
+                // One that has left the group is over, which running it says.
+                let answer = made(|| match outputs {
+                    Some(outputs) => inference.written(&outputs),
+                    None => inference.written(&inference.outputs(inputs, load)?),
+                });
                 inference.reply(answer);
             }
         }
@@ -136,8 +140,9 @@ fn run(requests: Vec<Inference>, load: Load) {
     }
 }
 
-/// The outputs of requests that run as one group; `None` for one alone, and where the group falls apart.
-fn together(requests: &[(Inference, Vec<Tensor>)], load: Load) -> Option<Vec<Vec<Tensor>>> {
+/// The outputs of requests that run as one group, none of those that have left it; `None` for one alone, and where the
+/// group falls apart.
+fn together(requests: &[(Inference, Vec<Tensor>)], load: Load) -> Option<Vec<Option<Vec<Tensor>>>> {
     let [(Inference { loaded, .. }, _), _, ..] = requests else { return None };
     let group: Vec<Request<'_>> =
         requests.iter().map(|(inference, inputs)| Request { inputs, ticket: &inference.ticket }).collect();

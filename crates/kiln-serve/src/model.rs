@@ -104,8 +104,9 @@ pub trait Model: Send + Sync {
     }
 
     /// Runs requests that have [rows](Model::rows) as one group, and returns the outputs of each as [`Model::run`] does.
-    /// It ends early only when all of them are over. `None` where the group falls apart: each request then runs alone.
-    fn run_group(&self, _requests: &[Request<'_>], _load: Load) -> Option<Vec<Vec<Tensor>>> {
+    /// A request whose [`Ticket`] is over meanwhile leaves the group and has none. `None` where the group falls apart:
+    /// each request then runs alone.
+    fn run_group(&self, _requests: &[Request<'_>], _load: Load) -> Option<Vec<Option<Vec<Tensor>>>> {
         None
     }
 

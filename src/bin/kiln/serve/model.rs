@@ -210,13 +210,14 @@ impl Model for Served {
         self.group.unwrap_or_default()
     }
 
-    fn run_group(&self, requests: &[Request<'_>], load: Load) -> Option<Vec<Vec<WireTensor>>> {
+    fn run_group(&self, requests: &[Request<'_>], load: Load) -> Option<Vec<Option<Vec<WireTensor>>>> {
         let inputs = requests.iter().map(named).collect::<Option<Vec<_>>>()?;
         let tickets: Vec<Arc<Ticket>> = requests.iter().map(|request| Arc::clone(request.ticket)).collect();
         let cancel = Cancel::asking(move || tickets.iter().all(|ticket| ticket.check().is_err()));
         let options = RunOptions { cancel: Some(cancel), width: width(load), ..RunOptions::default() };
-        let outputs = self.session.run_together(&inputs, &options)?;
-        outputs.into_iter().map(|outputs| made(outputs).ok()).collect()
+        let leaves = |request: usize| requests[request].ticket.check().is_err();
+        let outputs = self.session.run_together(&inputs, &options, &leaves)?;
+        outputs.into_iter().map(|outputs| outputs.map(made).transpose().ok()).collect()
     }
 
     fn lookups(&self) -> Lookups {
