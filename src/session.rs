@@ -50,6 +50,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use kiln_kernels::Isa;
 use kiln_kernels::crash::within;
 use kiln_kernels::memory::ceiling::{Asked, check};
 use kiln_kernels::memory::{self, Refused};
@@ -347,6 +348,9 @@ impl Session {
         begun: &LoadClock,
     ) -> Session {
         let Made { executable, description, overrides, inputs, outputs, metadata, constants, packed, is_beside } = made;
+        if build.isa > Isa::Portable {
+            kiln_kernels::make_ready();
+        }
         let names = Names::of(&inputs);
         // Requested before the model was read, so most of the answer's time has passed.
         build.records.await_remote();

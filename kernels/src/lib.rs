@@ -42,3 +42,10 @@ pub const EMITTER_REVISION: u32 = 7;
 /// A digest of this crate's sources and of what the compiler was told to make of them: another part of that
 /// fingerprint, which changes by itself.
 pub const SOURCES: &str = env!("KILN_SOURCES");
+
+/// Does what the first kernel of the process would wait for: reads the sizes of the caches and maps memory for code.
+/// Together they take some 200 us, which a program can spend before its first request comes.
+pub fn make_ready() {
+    let _ = cpu::machine::Caches::of_machine();
+    jit::code::make_ready();
+}

@@ -96,6 +96,17 @@ impl Arena {
         &GLOBAL
     }
 
+    /// Maps the first chunk, if there is none. Where that is refused, the first kernel says so.
+    pub(super) fn make_ready(&self) {
+        let mut state = self.lock();
+        state.notice_fork();
+        if state.chunks.is_empty()
+            && let Ok(chunk) = Chunk::map(self.schemes, CHUNK_BYTES)
+        {
+            state.add(chunk);
+        }
+    }
+
     /// Copies `bytes` into executable memory.
     pub(super) fn place(self: &Arc<Arena>, bytes: &[u8]) -> io::Result<Block> {
         let mut state = self.lock();

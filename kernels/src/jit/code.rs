@@ -173,6 +173,11 @@ impl Code {
     unsafe fn enter(&self, _args: *const u8) {}
 }
 
+/// Maps the first memory for code of this process, if it has none.
+pub(crate) fn make_ready() {
+    Arena::global().make_ready();
+}
+
 /// Executable memory in use by this process.
 #[must_use]
 pub fn code_memory() -> CodeMemory {

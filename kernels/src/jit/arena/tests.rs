@@ -39,6 +39,20 @@ fn no_mapping_is_writable_and_executable() {
 }
 
 #[test]
+fn the_first_kernel_of_an_arena_that_is_ready_maps_nothing() {
+    for schemes in [DUAL, FLIP] {
+        let arena = Arena::new(schemes);
+        (0..2).for_each(|_| arena.make_ready());
+        assert_eq!(arena.usage(), CodeMemory { used: 0, mapped: CHUNK_BYTES });
+        let _block = arena.place(&[0x90; 100]).unwrap();
+        assert_eq!(arena.usage().mapped, CHUNK_BYTES);
+    }
+    let none = Arena::new(Schemes { dual: false, flip: false });
+    none.make_ready();
+    assert!(none.place(&[0x90]).is_err());
+}
+
+#[test]
 fn blocks_are_aligned_disjoint_and_keep_their_bytes_while_others_come_and_go() {
     for schemes in [DUAL, FLIP] {
         let arena = Arena::new(schemes);
