@@ -57,7 +57,17 @@ fn start(name: &str, command: &mut Command, port: u16, folder: tempfile::TempDir
 
 /// Redis with that password, if any.
 pub(crate) fn redis(password: Option<&str>) -> Server {
-    let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
+    start_redis(free_port(), password)
+}
+
+/// An empty Redis at a port.
+#[cfg(feature = "serve")]
+pub(crate) fn redis_at(port: u16) -> Server {
+    start_redis(port, None)
+}
+
+fn start_redis(port: u16, password: Option<&str>) -> Server {
+    let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(program("KILN_TEST_REDIS", "redis-server"));
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
     if let Some(password) = password {

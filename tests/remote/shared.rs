@@ -9,7 +9,7 @@ use kiln::record::{Credentials, Evidence, Fingerprint, Over, Put, Record, Remote
 use crate::servers::{self, bench};
 
 /// Credentials that moto accepts.
-const KEYS: [(&str, &str); 3] =
+pub(crate) const KEYS: [(&str, &str); 3] =
     [("AWS_ACCESS_KEY_ID", "anybody"), ("AWS_SECRET_ACCESS_KEY", "anything"), ("AWS_EC2_METADATA_DISABLED", "true")];
 
 /// Two processes with empty folders, then one that only reads.

@@ -21,10 +21,16 @@ pub(crate) struct Running {
 impl Running {
     /// Starts `kiln serve FOLDER` with further arguments, and waits until it listens.
     pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Running {
+        Running::start_with(folder, arguments, &[])
+    }
+
+    /// The same with settings of the environment.
+    pub(crate) fn start_with(folder: &Path, arguments: &[&str], settings: &[(&str, &str)]) -> Running {
         let records = folder.join("../records");
         let mut command = command(["serve", folder.to_str().unwrap(), "--port", "0"]);
         let has_grpc = !arguments.contains(&"--no-grpc");
         command.args(["--grpc-port", "0"].iter().filter(|_| has_grpc));
+        command.envs(settings.iter().copied());
         command.arg("--cache-dir").arg(records).args(arguments).stdout(Stdio::piped());
         if arguments.contains(&"--log-json") {
             command.stderr(Stdio::piped());
