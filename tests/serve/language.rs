@@ -13,7 +13,7 @@ use crate::command::kiln;
 use crate::running::{Answer, Running};
 
 /// A folder of models that has the alphabet and a template for chats.
-fn models() -> TempDir {
+pub(crate) fn models() -> TempDir {
     let all = tempfile::tempdir().unwrap();
     let folder = all.path().join("models/abc");
     fs::create_dir_all(&folder).unwrap();
@@ -27,11 +27,11 @@ fn models() -> TempDir {
     all
 }
 
-fn server(models: &TempDir, flags: &[&str]) -> Running {
+pub(crate) fn server(models: &TempDir, flags: &[&str]) -> Running {
     Running::ready(&models.path().join("models"), &[&["--threads", "2"], flags].concat())
 }
 
-fn post(server: &Running, path: &str, body: &Value) -> Answer {
+pub(crate) fn post(server: &Running, path: &str, body: &Value) -> Answer {
     server.ask("POST", path, "", body.to_string().as_bytes())
 }
 
@@ -159,7 +159,10 @@ fn triton_s_clients_read_what_it_is_and_generate() {
     let models = models();
     let server = server(&models, &[]);
     let metadata = server.get("/v2/models/abc").json();
-    assert_eq!(metadata["inputs"], json!([{"name": "text_input", "datatype": "BYTES", "shape": [1]}]));
+    assert_eq!(metadata["inputs"][0], json!({"name": "text_input", "datatype": "BYTES", "shape": [1]}));
+    let names: Vec<&Value> = metadata["inputs"].as_array().unwrap().iter().map(|port| &port["name"]).collect();
+    assert_eq!(names, ["text_input", "stream", "sampling_parameters", "exclude_input_in_output"]);
+    assert_eq!(metadata["outputs"], json!([{"name": "text_output", "datatype": "BYTES", "shape": [1]}]));
     let body = json!({"text_input": "x", "parameters": {"max_tokens": 4}});
     let answer = post(&server, "/v2/models/abc/generate", &body).json();
     assert_eq!(answer, json!({"model_name": "abc", "model_version": "1", "text_output": "yz\u{e4}"}));

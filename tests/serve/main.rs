@@ -30,3 +30,5 @@ mod pages;
 mod refusals;
 mod running;
 mod stream;
+#[cfg(feature = "generate")]
+mod stream_texts;

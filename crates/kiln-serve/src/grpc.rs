@@ -10,6 +10,7 @@ mod proto;
 mod request;
 mod response;
 mod stream;
+mod texts;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::coding::{self, Coding};
 use crate::inference::Asked;
 use crate::journal::Caller;
 use crate::refusal::{Kind, Refusal};
+use crate::registry::Loaded;
 use crate::service::{self, Service};
 use frame::Reply;
 
@@ -127,7 +129,8 @@ async fn infer(service: &Service, request: Request<Incoming>, arrived: Instant) 
         Some(deadline) => tokio::time::timeout_at(deadline.into(), read).await.map_err(|_| Refusal::late())??,
         None => read.await?,
     };
-    let answer = run(service, body, Arrival { at: arrived, limit, caller: Caller::of(&parts.headers) }).await?;
+    let arrival = Arrival { at: arrived, limit, caller: Caller::of(&parts.headers) };
+    let answer = run(service, &loaded(service, &body)?, body, arrival).await?;
     coded(service, if messages.is_compressed { answering(&parts.headers) } else { Coding::Identity }, answer).await
 }
 
@@ -140,15 +143,19 @@ struct Arrival {
     caller: Option<Caller>,
 }
 
+/// The model that the message of an inference request names.
+fn loaded(service: &Service, body: &[u8]) -> Result<Loaded, Refusal> {
+    let (name, version) = request::model(body)?;
+    service.registry.get(name, version)
+}
+
 /// Runs an inference request. The message names the model, so that it is counted once the message is there.
-async fn run(service: &Service, body: Bytes, arrival: Arrival) -> Result<Answer, Refusal> {
-    let (name, version) = request::model(&body)?;
-    let loaded = service.registry.get(name, version)?;
+async fn run(service: &Service, loaded: &Loaded, body: Bytes, arrival: Arrival) -> Result<Answer, Refusal> {
     let asked = async {
         let head = request::head(&body)?;
         Ok(Asked { body: body.clone(), head, limit: arrival.limit, form: response::answer })
     };
-    service.infer(service.pending(&loaded, arrival.at, arrival.caller), asked).await
+    service.infer(service.pending(loaded, arrival.at, arrival.caller), asked).await
 }
 
 /// The coding of answers to a client that compresses its messages: the same, if it says that it takes it.

@@ -11,7 +11,7 @@
 //! - `head`, `values`, `contents`, `answer`: what stands in a request, its elements, and the answer;
 //! - `queue`: the bounded queue and its lanes; `inference`: what a lane does with requests; `histogram`, `tally`: what is counted;
 //! - `journal`: what is told of each request; `traces`: OpenTelemetry;
-//! - `repository`: files and their versions; `registry`: the models that are loaded;
+//! - `repository`: files and their versions; `registry`: the models that are loaded; `ports`: what they take and give;
 //! - `coding`: gzip and deflate, bounded while they are decompressed;
 //! - `body`, `service`: from the bytes of a request to an answer; `pages`, `metrics`: the answers that are no inference;
 //! - `texts`: requests of language models, as OpenAI's interface and Triton's have them, whole or piece by piece;
@@ -36,6 +36,7 @@ mod language;
 mod metrics;
 mod model;
 mod pages;
+mod ports;
 mod queue;
 mod refusal;
 mod registry;

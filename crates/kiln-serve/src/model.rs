@@ -77,10 +77,10 @@ pub struct Lookups {
 
 /// A model that is loaded. Requests of many threads run on it at the same time.
 pub trait Model: Send + Sync {
-    /// Its inputs.
+    /// Its inputs. Those of a language model are the protocol's, and it is not asked for them.
     fn inputs(&self) -> &[Port];
 
-    /// Its outputs.
+    /// Its outputs, as with inputs.
     fn outputs(&self) -> &[Port];
 
     /// Runs a request, whose inputs have been held against the ports: names, types, ranks and fixed dimensions. Returns

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::histogram::Span;
 use crate::model::Port;
+use crate::ports;
 use crate::registry::{Entry, Loaded, Registry};
 use crate::service::Service;
 use crate::tally::{Outcome, Tally};
@@ -49,7 +50,7 @@ fn shape(port: &Port) -> Value {
 
 /// A model's metadata.
 pub(crate) fn metadata(registry: &Registry, loaded: &Loaded) -> Value {
-    let ports = |ports: &[Port]| -> Value {
+    let described = |ports: &[Port]| -> Value {
         let port = |port: &Port| json!({ "name": port.name, "datatype": type_name(port), "shape": shape(port) });
         ports.iter().map(port).collect()
     };
@@ -58,30 +59,32 @@ pub(crate) fn metadata(registry: &Registry, loaded: &Loaded) -> Value {
         "name": loaded.name,
         "versions": versions,
         "platform": PLATFORM,
-        "inputs": ports(loaded.model.inputs()),
-        "outputs": ports(loaded.model.outputs()),
+        "inputs": described(ports::inputs(loaded)),
+        "outputs": described(ports::outputs(loaded)),
     })
 }
 
 /// The part of Triton's configuration that is known of any model: clients ask it for the batch size.
 pub(crate) fn config(loaded: &Loaded) -> Value {
-    let ports = |ports: &[Port]| -> Value {
-        let port = |port: &Port| {
-            let name = match type_name(port) {
-                "BYTES" => "STRING",
-                name => name,
-            };
-            json!({ "name": port.name, "data_type": format!("TYPE_{name}"), "dims": shape(port) })
+    let port = |port: &Port| {
+        let name = match type_name(port) {
+            "BYTES" => "STRING",
+            name => name,
         };
-        ports.iter().map(port).collect()
+        json!({ "name": port.name, "data_type": format!("TYPE_{name}"), "dims": shape(port) })
+    };
+    let input = |given: &Port| {
+        let mut input = port(given);
+        input["optional"] = json!(given.is_optional);
+        input
     };
     json!({
         "name": loaded.name,
         "platform": CONFIG_PLATFORM,
         "backend": NAME,
         "max_batch_size": 0,
-        "input": ports(loaded.model.inputs()),
-        "output": ports(loaded.model.outputs()),
+        "input": ports::inputs(loaded).iter().map(input).collect::<Value>(),
+        "output": ports::outputs(loaded).iter().map(port).collect::<Value>(),
         // A language model answers in pieces.
         "model_transaction_policy": { "decoupled": loaded.model.language().is_some() },
     })

@@ -146,8 +146,9 @@ impl Service {
         let loaded = pending.loaded.clone();
         if loaded.model.language().is_some() {
             let name = &loaded.name;
-            let message = format!("model '{name}' continues texts: /v1/completions and /v2/models/{name}/generate do");
-            return Err(Refusal::bad(message));
+            return Err(Refusal::bad(format!(
+                "model '{name}' continues texts: /v1/completions, /v2/models/{name}/generate and ModelStreamInfer do"
+            )));
         }
         asked.head.check(loaded.model.inputs(), loaded.model.outputs())?;
 

@@ -14,8 +14,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use tokio::sync::{mpsc, oneshot};
 
-pub(crate) use self::ask::Form;
-use self::ask::Request;
+pub(crate) use self::ask::{Form, Request};
 use self::tell::{Teller, Telling, Usage};
 pub(crate) use self::tell::{error, now};
 use crate::body;
@@ -28,7 +27,7 @@ use crate::service::{self, LONG, Pending, Service};
 use crate::ticket::{Failure, Ticket};
 
 /// Most bytes of a request: texts, and tokens as numbers.
-const LARGEST: usize = 4 << 20;
+pub(crate) const LARGEST: usize = 4 << 20;
 
 /// An answer.
 pub(crate) enum Told {
@@ -41,8 +40,8 @@ pub(crate) enum Told {
 /// What the model says of a request's texts, each by its index.
 type Speech = mpsc::UnboundedReceiver<(usize, Said)>;
 
-/// Texts that the model continues.
-struct Begun {
+/// Texts that the model continues. They are given up when it is dropped before their end.
+pub(crate) struct Begun {
     teller: Teller,
     speech: Speech,
     told: Vec<Telling>,
@@ -70,24 +69,30 @@ impl Service {
         let (parts, body) = request.into_parts();
         let (limit, caller) = (service::limit_of(&parts.headers)?, Caller::of(&parts.headers));
         let body = body::read(&parts.headers, body, self.max_body.min(LARGEST)).await?;
-        let request = self.read(form, body).await?;
+        let request = self.read(body.len(), move || Request::of(form, &body)).await?;
         let loaded = match name {
             Some(loaded) => loaded,
             None => self.named(request.model.as_deref())?,
         };
         let is_stream = stream.unwrap_or(request.is_stream);
-        let begun = self.begin(loaded, request, limit, arrived, caller).await?;
+        let pending = self.pending(&loaded, arrived, caller);
+        let begun = self.begin(loaded, request, limit, pending).await?;
         if is_stream { Ok(Told::Events(Box::new(Events::new(begun)))) } else { begun.whole().await.map(Told::Whole) }
     }
 
-    /// Reads a body: a long one on a thread of its own, so that other connections do not wait for it.
-    async fn read(&self, form: Form, body: Bytes) -> Result<Request, Refusal> {
-        if body.len() <= LONG {
-            return Request::of(form, &body);
+    /// Has a body of so many bytes read: a long one on a thread of its own, so that other connections do not wait for
+    /// it.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        read: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        if bytes <= LONG {
+            return read();
         }
         // It is never closed.
         let _turn = self.readers.acquire().await;
-        service::elsewhere(move || Request::of(form, &body)).await?
+        service::elsewhere(read).await?
     }
 
     /// The model that a body names. One that names none means the only language model.
@@ -104,15 +109,13 @@ impl Service {
     }
 
     /// Begins the texts of a request.
-    async fn begin(
+    pub(crate) async fn begin(
         &self,
         loaded: Loaded,
         request: Request,
         limit: Option<Duration>,
-        arrived: Instant,
-        caller: Option<Caller>,
+        mut pending: Pending,
     ) -> Result<Begun, Refusal> {
-        let mut pending = self.pending(&loaded, arrived, caller);
         let Request { form, texts, copies, has_usage, .. } = request;
         let told = vec![Telling::default(); texts.len()];
         match self.begin_on_lane(&loaded, texts, copies, limit, &mut pending).await {
@@ -230,10 +233,20 @@ impl Begun {
         Failure::Failed("the model has stopped in the middle of the text".to_owned())
     }
 
+    /// What is said next; `None` once all texts have ended.
+    pub(crate) async fn next(&mut self) -> Result<Option<Note>, Refusal> {
+        if self.open == 0 {
+            return Ok(None);
+        }
+        match self.speech.recv().await {
+            Some((index, said)) => self.note(index, said).map(Some),
+            None => Err(self.fail(Begun::lost().into())),
+        }
+    }
+
     async fn whole(mut self) -> Result<Bytes, Refusal> {
-        while self.open > 0 {
-            let Some((index, said)) = self.speech.recv().await else { return Err(self.fail(Begun::lost().into())) };
-            if let Note::Piece(index, text) = self.note(index, said)?
+        while let Some(note) = self.next().await? {
+            if let Note::Piece(index, text) = note
                 && let Some(telling) = self.told.get_mut(index)
             {
                 telling.text.push_str(&text);
@@ -243,8 +256,8 @@ impl Begun {
     }
 }
 
-/// What was said, taken note of.
-enum Note {
+/// What was said of a text by its index, taken note of.
+pub(crate) enum Note {
     Piece(usize, String),
     End(usize, Ending),
 }

@@ -25,6 +25,10 @@ pub(super) const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding")
 /// Codings that a side takes.
 pub(super) const ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
+/// Messages of so many bytes are one part. Each part is a frame for itself, and clients end connections on which many
+/// small frames wait to be read.
+const SHORT: u32 = 4 << 10;
+
 const KIND: HeaderValue = HeaderValue::from_static("application/grpc");
 
 /// What makes the answers of a stream; its result is the status of the whole.
@@ -100,7 +104,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// The parts with the prefix before them.
+    /// The parts with the prefix before them; one part where they are short.
     pub(super) fn framed(self) -> Result<VecDeque<Bytes>, Refusal> {
         let Message { parts, coding } = self;
         let length = parts.iter().try_fold(0usize, |length, part| length.checked_add(part.len()));
@@ -108,8 +112,12 @@ impl Message {
             .and_then(|length| u32::try_from(length).ok())
             .ok_or_else(|| Refusal::new(Kind::Fault, "the outputs are more than a message of gRPC can hold, 4 GiB"))?;
         let [a, b, c, d] = length.to_be_bytes();
-        let prefix = Bytes::copy_from_slice(&[u8::from(coding != Coding::Identity), a, b, c, d]);
-        Ok(std::iter::once(prefix).chain(parts.into_iter().filter(|part| !part.is_empty())).collect())
+        let mut prefix = vec![u8::from(coding != Coding::Identity), a, b, c, d];
+        if length <= SHORT {
+            parts.iter().for_each(|part| prefix.extend_from_slice(part));
+            return Ok([prefix.into()].into());
+        }
+        Ok(std::iter::once(prefix.into()).chain(parts.into_iter().filter(|part| !part.is_empty())).collect())
     }
 }
 
@@ -188,7 +196,10 @@ mod tests {
     fn a_message_has_its_length_before_it() {
         let parts = vec![Bytes::from_static(b"ab"), Bytes::from_static(b"c")];
         let Reply { parts, trailers, .. } = answered(Message { parts, coding: Coding::Identity }).into_body();
-        assert_eq!(parts.into_iter().collect::<Vec<_>>().concat(), b"\0\0\0\0\x03abc");
+        assert_eq!(parts, [Bytes::from_static(b"\0\0\0\0\x03abc")]);
         assert_eq!(trailers.unwrap()[STATUS], "0");
+        let parts = vec![Bytes::from(vec![7; SHORT as usize]), Bytes::new(), Bytes::from_static(b"c")];
+        let framed = Message { parts: parts.clone(), coding: Coding::Gzip }.framed().unwrap();
+        assert_eq!(framed, [Bytes::from_static(b"\x01\0\0\x10\x01"), parts[0].clone(), parts[2].clone()]);
     }
 }

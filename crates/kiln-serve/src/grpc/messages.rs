@@ -1,7 +1,7 @@
 //! Messages that are no inference: what the server is, its models, their counters. REST has the same in `pages`.
 
 use super::proto::health_check_response::ServingStatus;
-use super::proto::model_config::{OutputPort, Port as InputPort};
+use super::proto::model_config::{OutputPort, Port as InputPort, TransactionPolicy};
 use super::proto::model_metadata_response::TensorMetadata;
 use super::proto::repository_index_response::ModelIndex;
 use super::proto::{
@@ -12,6 +12,7 @@ use crate::datatype::Datatype;
 use crate::histogram::Span;
 use crate::model::Port;
 use crate::pages;
+use crate::ports;
 use crate::refusal::Refusal;
 use crate::registry::{Loaded, Registry};
 
@@ -48,8 +49,8 @@ pub(super) fn metadata(registry: &Registry, loaded: &Loaded) -> ModelMetadataRes
         name: loaded.name.clone(),
         versions: registry.versions(&loaded.name).iter().map(u64::to_string).collect(),
         platform: pages::PLATFORM.to_owned(),
-        inputs: loaded.model.inputs().iter().map(port).collect(),
-        outputs: loaded.model.outputs().iter().map(port).collect(),
+        inputs: ports::inputs(loaded).iter().map(port).collect(),
+        outputs: ports::outputs(loaded).iter().map(port).collect(),
     }
 }
 
@@ -75,15 +76,22 @@ fn data_type(port: &Port) -> i32 {
 }
 
 pub(super) fn config(loaded: &Loaded) -> ModelConfigResponse {
-    let input = |port: &Port| InputPort { name: port.name.clone(), data_type: data_type(port), dims: shape(port) };
+    let input = |port: &Port| InputPort {
+        name: port.name.clone(),
+        data_type: data_type(port),
+        dims: shape(port),
+        optional: port.is_optional,
+    };
     let output = |port: &Port| OutputPort { name: port.name.clone(), data_type: data_type(port), dims: shape(port) };
     let config = ModelConfig {
         name: loaded.name.clone(),
         platform: pages::CONFIG_PLATFORM.to_owned(),
         max_batch_size: 0,
-        input: loaded.model.inputs().iter().map(input).collect(),
-        output: loaded.model.outputs().iter().map(output).collect(),
+        input: ports::inputs(loaded).iter().map(input).collect(),
+        output: ports::outputs(loaded).iter().map(output).collect(),
         backend: pages::NAME.to_owned(),
+        // A language model answers in pieces.
+        model_transaction_policy: Some(TransactionPolicy { decoupled: loaded.model.language().is_some() }),
     };
     ModelConfigResponse { config: Some(config) }
 }

@@ -71,6 +71,10 @@ pub struct ModelConfig {
     pub output: ::prost::alloc::vec::Vec<model_config::OutputPort>,
     #[prost(string, tag = "17")]
     pub backend: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "19")]
+    pub model_transaction_policy: ::core::option::Option<
+        model_config::TransactionPolicy,
+    >,
 }
 /// Nested message and enum types in `ModelConfig`.
 pub mod model_config {
@@ -82,6 +86,8 @@ pub mod model_config {
         pub data_type: i32,
         #[prost(int64, repeated, tag = "4")]
         pub dims: ::prost::alloc::vec::Vec<i64>,
+        #[prost(bool, tag = "8")]
+        pub optional: bool,
     }
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct OutputPort {
@@ -91,6 +97,11 @@ pub mod model_config {
         pub data_type: i32,
         #[prost(int64, repeated, tag = "3")]
         pub dims: ::prost::alloc::vec::Vec<i64>,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct TransactionPolicy {
+        #[prost(bool, tag = "1")]
+        pub decoupled: bool,
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -1,17 +1,30 @@
-//! The answer of an inference request: its outputs raw and as they are, behind the message that describes them.
+//! The answer of an inference request: its outputs raw and as they are, behind the message that describes them; by
+//! itself, or as a message of a stream.
 
 use bytes::Bytes;
 use prost::Message;
 
-use super::proto::ModelInferResponse;
+use super::frame;
 use super::proto::model_infer_response::InferOutputTensor;
+use super::proto::{ModelInferResponse, ModelStreamInferResponse};
 use crate::answer::{self, Answer, Answering};
+use crate::coding::Coding;
 use crate::head::Head;
 use crate::model::Tensor;
 use crate::refusal::Refusal;
 
 /// The key of `raw_output_contents`: field 6, of bytes.
 const RAW: u8 = 6 << 3 | 2;
+
+/// The parameter `triton_final_response` with the value true, as field 4 of an answer: nothing more comes for its
+/// request.
+const LAST: &[u8] = b"\x22\x1b\x0a\x15triton_final_response\x12\x02\x08\x01";
+
+/// The same with the value false.
+const NOT_LAST: &[u8] = b"\x22\x1b\x0a\x15triton_final_response\x12\x02\x08\x00";
+
+/// The key of `infer_response`: field 2, a message.
+const INFER_RESPONSE: u8 = 2 << 3 | 2;
 
 /// Outputs of so many bytes are copied into one part: a part for each is written for itself.
 const SHORT: usize = 4 << 10;
@@ -45,4 +58,58 @@ pub(super) fn answer(model: &Answering<'_>, head: &Head, outputs: &[Tensor]) -> 
     }
     parts.push(text.into());
     Ok(Answer { json: None, parts })
+}
+
+/// The answer as a message of a stream, which says whether it is the last one of its request.
+pub(super) fn in_stream(mut answer: Answer, is_last: bool) -> Result<Answer, Refusal> {
+    answer.parts.push(Bytes::from_static(if is_last { LAST } else { NOT_LAST }));
+    let length = answer.parts.iter().map(Bytes::len).sum();
+    let mut prefix = vec![INFER_RESPONSE];
+    prost::encode_length_delimiter(length, &mut prefix).map_err(|_| Refusal::own_fault())?;
+    answer.parts.insert(0, prefix.into());
+    Ok(answer)
+}
+
+/// What a wrong request of a stream is answered with: its sentence, and its id, so that the client knows which one it
+/// was. Nothing more comes for it.
+pub(super) fn refused(refusal: &Refusal, id: Option<String>) -> frame::Message {
+    let message = ModelStreamInferResponse { error_message: refusal.message.clone(), infer_response: None };
+    let mut parts = vec![Bytes::from(message.encode_to_vec())];
+    if let Some(id) = id {
+        let response = ModelInferResponse { id, ..ModelInferResponse::default() }.encode_to_vec();
+        let answer = in_stream(Answer { json: None, parts: vec![response.into()] }, true);
+        // Only a length that cannot be written has none.
+        parts.extend(answer.into_iter().flat_map(|answer| answer.parts));
+    }
+    frame::Message { parts, coding: Coding::Identity }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Field, Fields, Value};
+
+    #[test]
+    fn a_parameter_says_which_answer_is_the_last() {
+        for (field, value) in [(LAST, b"\x08\x01"), (NOT_LAST, b"\x08\x00")] {
+            let entry = match Fields::of(field).next().unwrap().unwrap() {
+                Field { number: 4, value: Value::Bytes(entry) } => entry,
+                other => panic!("{other:?}"),
+            };
+            let fields: Vec<Field<'_>> = Fields::of(entry).map(Result::unwrap).collect();
+            let expected = [(1, Value::Bytes(b"triton_final_response")), (2, Value::Bytes(value))];
+            assert_eq!(fields, expected.map(|(number, value)| Field { number, value }));
+            assert_eq!(Fields::of(field).count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_refusal_has_its_sentence_and_the_id_of_its_request() {
+        let refusal = Refusal::bad("no");
+        for id in [None, Some("seven".to_owned())] {
+            let bytes = refused(&refusal, id.clone()).parts.concat();
+            let message = ModelStreamInferResponse::decode(bytes.as_slice()).unwrap();
+            assert_eq!((message.error_message.as_str(), message.infer_response.map(|answer| answer.id)), ("no", id));
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! ModelStreamInfer: requests that come in one call. They run side by side as others do, and each is answered in their
-//! order. A wrong one is answered by its sentence, and the stream goes on.
+//! order; those of language models as their texts go on. A wrong one is answered by its sentence, and the stream goes on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::HeaderMap;
 use hyper::{Request, Response};
-use prost::Message;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::frame::{self, Reply};
-use super::proto::{ModelInferResponse, ModelStreamInferResponse};
-use super::{Arrival, accepts_work, answering, coded, request, run, timeout};
+use super::texts::{self, Answers};
+use super::{Arrival, accepts_work, answering, coded, loaded, request, response, run, timeout};
 use crate::body::Messages;
 use crate::coding::Coding;
 use crate::journal::Caller;
 use crate::refusal::{Kind, Refusal};
+use crate::registry::Loaded;
 use crate::service::Service;
 
 /// Most requests of a stream in hand at a time; the client holds back the others.
@@ -30,13 +30,6 @@ const AHEAD: usize = 16;
 
 /// Where a client sets it to `true`, a wrong request ends the stream with its status.
 const STRICT: &str = "triton_grpc_error";
-
-/// The parameter `triton_final_response` with the value true, as field 4 of an answer: nothing more comes for its
-/// request.
-const FINAL: &[u8] = b"\x22\x1b\x0a\x15triton_final_response\x12\x02\x08\x01";
-
-/// The key of `infer_response`: field 2, a message.
-const INFER_RESPONSE: u8 = 2 << 3 | 2;
 
 /// A request that is being answered; given up when it is dropped.
 struct InHand(JoinHandle<Result<frame::Message, Refusal>>);
@@ -95,21 +88,30 @@ struct Stream {
 impl Stream {
     async fn answer_all(&self, mut messages: Messages, mut is_ending: watch::Receiver<bool>) -> Result<(), Refusal> {
         let mut in_hand: VecDeque<InHand> = VecDeque::new();
+        // Requests of language models, and what they say; given up when they are dropped.
+        let mut texts = JoinSet::new();
+        let (sayer, mut said) = mpsc::channel(AHEAD);
         // How the stream ends once what is in hand has been answered.
         let mut end: Option<Result<(), Refusal>> = None;
         loop {
-            let has_room = end.is_none() && in_hand.len() < WINDOW;
+            let has_room = end.is_none() && in_hand.len() + texts.len() < WINDOW;
             tokio::select! {
                 answered = front(&mut in_hand) => {
                     in_hand.pop_front();
-                    match answered {
-                        Ok(message) => self.send(message).await?,
-                        Err(refusal) if self.is_strict => return Err(refusal),
-                        Err(refusal) => self.send(refused(&refusal, None)).await?,
-                    }
+                    self.answer(answered).await?;
                 }
+                Some(answered) = said.recv() => self.answer(answered).await?,
+                // A task that was not dropped ends so where it has met a fault.
+                Some(ended) = texts.join_next() => if ended.is_err() {
+                    self.answer(Err(Refusal::own_fault())).await?;
+                },
                 message = messages.next(), if has_room => match message {
-                    Ok(Some(message)) => in_hand.push_back(self.begin(message)),
+                    Ok(Some(message)) => match loaded(&self.service, &message) {
+                        Ok(loaded) if loaded.model.language().is_some() => {
+                            texts.spawn(self.text(loaded, message, sayer.clone()));
+                        }
+                        loaded => in_hand.push_back(self.begin(loaded, message)),
+                    },
                     Ok(None) => end = Some(Ok(())),
                     Err(refusal) => end = Some(Err(refusal)),
                 },
@@ -118,6 +120,8 @@ impl Stream {
                 }
             }
             if in_hand.is_empty()
+                && texts.is_empty()
+                && said.is_empty()
                 && let Some(end) = end.take()
             {
                 return end;
@@ -125,17 +129,44 @@ impl Stream {
         }
     }
 
-    /// Begins to answer a request.
-    fn begin(&self, body: Bytes) -> InHand {
+    /// Begins to answer a request, on the model that it names if there is one.
+    fn begin(&self, loaded: Result<Loaded, Refusal>, body: Bytes) -> InHand {
         let (service, coding, is_strict) = (Arc::clone(&self.service), self.coding, self.is_strict);
         let arrival = Arrival { at: Instant::now(), limit: None, caller: self.caller };
         InHand(tokio::spawn(async move {
             let id = request::id(&body).to_owned();
-            match one(&service, body, arrival, coding).await {
-                Err(refusal) if !is_strict => Ok(refused(&refusal, Some(id))),
+            match one(&service, loaded, body, arrival, coding).await {
+                Err(refusal) if !is_strict => Ok(response::refused(&refusal, Some(id))),
                 answered => answered,
             }
         }))
+    }
+
+    /// Answers a request of a language model.
+    fn text(&self, loaded: Loaded, body: Bytes, answers: Answers) -> impl Future<Output = ()> + Send + use<> {
+        let (service, coding, is_strict) = (Arc::clone(&self.service), self.coding, self.is_strict);
+        let arrival = Arrival { at: Instant::now(), limit: None, caller: self.caller };
+        async move {
+            let id = request::id(&body).to_owned();
+            let told = async {
+                let _turn = service.calls.try_acquire().map_err(|_| too_many())?;
+                texts::tell(&service, &loaded, body, arrival, coding, &answers).await
+            };
+            if let Err(refusal) = told.await {
+                let answer = if is_strict { Err(refusal) } else { Ok(response::refused(&refusal, Some(id))) };
+                // The receiver is gone where the stream is.
+                let _ = answers.send(answer).await;
+            }
+        }
+    }
+
+    /// Sends what a request is answered with. An error ends the stream.
+    async fn answer(&self, answered: Result<frame::Message, Refusal>) -> Result<(), Refusal> {
+        match answered {
+            Ok(message) => self.send(message).await,
+            Err(refusal) if self.is_strict => Err(refusal),
+            Err(refusal) => self.send(response::refused(&refusal, None)).await,
+        }
     }
 
     async fn send(&self, message: frame::Message) -> Result<(), Refusal> {
@@ -160,38 +191,14 @@ async fn front(in_hand: &mut VecDeque<InHand>) -> Result<frame::Message, Refusal
 }
 
 /// Answers a request.
-async fn one(service: &Service, body: Bytes, arrival: Arrival, coding: Coding) -> Result<frame::Message, Refusal> {
+async fn one(
+    service: &Service,
+    loaded: Result<Loaded, Refusal>,
+    body: Bytes,
+    arrival: Arrival,
+    coding: Coding,
+) -> Result<frame::Message, Refusal> {
     let _turn = service.calls.try_acquire().map_err(|_| too_many())?;
-    let mut answer = run(service, body, arrival).await?;
-    answer.parts.push(Bytes::from_static(FINAL));
-    let length = answer.parts.iter().map(Bytes::len).sum();
-    let mut prefix = vec![INFER_RESPONSE];
-    prost::encode_length_delimiter(length, &mut prefix).map_err(|_| Refusal::own_fault())?;
-    answer.parts.insert(0, prefix.into());
-    coded(service, coding, answer).await
-}
-
-/// What a wrong request is answered with: its sentence, and its id, so that the client knows which one it was.
-fn refused(refusal: &Refusal, id: Option<String>) -> frame::Message {
-    let infer_response = id.map(|id| ModelInferResponse { id, ..ModelInferResponse::default() });
-    let message = ModelStreamInferResponse { error_message: refusal.message.clone(), infer_response };
-    frame::Message { parts: vec![message.encode_to_vec().into()], coding: Coding::Identity }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::wire::{Field, Fields, Value};
-
-    #[test]
-    fn the_last_answer_is_marked_by_a_parameter() {
-        let entry = match Fields::of(FINAL).next().unwrap().unwrap() {
-            Field { number: 4, value: Value::Bytes(entry) } => entry,
-            other => panic!("{other:?}"),
-        };
-        let fields: Vec<Field<'_>> = Fields::of(entry).map(Result::unwrap).collect();
-        let expected = [(1, Value::Bytes(b"triton_final_response")), (2, Value::Bytes(b"\x08\x01"))];
-        assert_eq!(fields, expected.map(|(number, value)| Field { number, value }));
-        assert_eq!(Fields::of(FINAL).count(), 1);
-    }
+    let answer = run(service, &loaded?, body, arrival).await?;
+    coded(service, coding, response::in_stream(answer, true)?).await
 }

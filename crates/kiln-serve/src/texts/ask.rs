@@ -1,5 +1,6 @@
-//! Requests of language models in JSON: OpenAI's completions and chats, and Triton's `generate`. Fields that Kiln does
-//! not know are ignored, as clients send many; fields that would change the text and that Kiln has not are refused.
+//! Requests of language models in JSON: OpenAI's completions and chats, and Triton's `generate`, whose settings gRPC
+//! sends, too. Fields that Kiln does not know are ignored, as clients send many; fields that would change the text and
+//! that Kiln has not are refused.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -23,7 +24,7 @@ pub(crate) enum Form {
     Completion,
     /// POST `/v1/chat/completions`.
     Chat,
-    /// POST `/v2/models/M/generate` and `generate_stream`.
+    /// POST `/v2/models/M/generate` and `generate_stream`, and ModelStreamInfer.
     Triton,
 }
 
@@ -137,16 +138,33 @@ impl Request {
         let bad = |error: serde_json::Error| Refusal::bad(format!("the body is no request: {error}"));
         let subject: Subject<'_> = serde_json::from_slice(body).map_err(bad)?;
         let settings: Settings<'_> = serde_json::from_slice(body).map_err(bad)?;
-        let inner: Settings<'_> = match subject.parameters.filter(|_| form == Form::Triton) {
-            Some(given) => {
-                serde_json::from_str(given.get()).map_err(|error| Refusal::bad(format!("parameters: {error}")))?
-            }
+        let inner = match subject.parameters.filter(|_| form == Form::Triton) {
+            Some(given) => Settings::of("parameters", given.get())?,
             None => Settings::default(),
         };
         let settings = settings.over(inner);
         settings.check()?;
-        let prompts = subject.prompts(form)?;
+        Request::made(form, subject.prompts(form)?, subject.model, &settings)
+    }
+
+    /// A request of Triton's form whose settings are the object of that name in JSON, if they are given.
+    pub(crate) fn of_triton(prompt: String, name: &str, settings: Option<&str>) -> Result<Request, Refusal> {
+        let settings = settings.map(|json| Settings::of(name, json)).transpose()?.unwrap_or_default();
+        settings.check()?;
+        Request::made(Form::Triton, vec![Prompt::Text(prompt)], None, &settings)
+    }
+
+    /// The texts of prompts and settings that have been checked.
+    fn made(
+        form: Form,
+        prompts: Vec<Prompt>,
+        model: Option<String>,
+        settings: &Settings<'_>,
+    ) -> Result<Request, Refusal> {
         let copies = settings.n.unwrap_or(1);
+        if form == Form::Triton && copies != 1 {
+            return Err(Refusal::bad(format!("'n' is {copies}: a request of this form has one text")));
+        }
         let texts = prompts.len().saturating_mul(copies);
         if texts == 0 || texts > TEXTS {
             return Err(Refusal::bad(format!("{texts} texts are asked for, 1 to {TEXTS} are answered")));
@@ -163,11 +181,11 @@ impl Request {
         }
         Ok(Request {
             form,
-            model: subject.model,
+            model,
             texts: all,
             copies,
             is_stream: settings.stream.unwrap_or(false),
-            has_usage: settings.stream_options.is_some_and(|options| options.include_usage),
+            has_usage: settings.stream_options.as_ref().is_some_and(|options| options.include_usage),
         })
     }
 }
@@ -239,6 +257,14 @@ fn says(json: Option<&RawValue>) -> bool {
 }
 
 impl<'b> Settings<'b> {
+    /// Those of the object of that name in JSON.
+    fn of(name: &str, json: &'b str) -> Result<Settings<'b>, Refusal> {
+        if !json.trim_start().starts_with('{') {
+            return Err(Refusal::bad(format!("{name}: no object of JSON")));
+        }
+        serde_json::from_str(json).map_err(|error| Refusal::bad(format!("{name}: {error}")))
+    }
+
     /// These, and others where these say nothing.
     fn over(self, other: Settings<'b>) -> Settings<'b> {
         Settings {
@@ -397,7 +423,34 @@ mod tests {
         let text = read(Form::Triton, body).texts.remove(0);
         assert_eq!((text.max_tokens, text.choice.temperature, text.choice.top_k), (Some(5), Some(0.5), Some(0)));
         assert_eq!(text.stop, ["x"]);
-        assert!(refused(Form::Triton, r#"{"text_input": "a", "parameters": 3}"#).contains("parameters"));
+        for parameters in ["3", "[5]", "\"{}\"", "{\"max_tokens\": \"5\"}"] {
+            let body = format!(r#"{{"text_input": "a", "parameters": {parameters}}}"#);
+            assert!(refused(Form::Triton, &body).starts_with("parameters: "), "{parameters}");
+        }
+        assert!(refused(Form::Triton, r#"{"text_input": "a", "n": 2}"#).contains("'n' is 2"));
+    }
+
+    #[test]
+    fn settings_by_themselves_are_those_of_a_body() {
+        let text = |settings: Option<&str>| {
+            Request::of_triton("a".to_owned(), "s", settings).map(|mut request| {
+                assert_eq!((request.form, request.copies, request.texts.len()), (Form::Triton, 1, 1));
+                request.texts.remove(0)
+            })
+        };
+        let settings = r#"{"max_tokens": 5, "temperature": 0.5, "top_k": 3, "top_p": 0.25, "min_p": 0.125, "seed": 7,
+            "repetition_penalty": 1.5, "stop": ["x"], "unknown": 1}"#;
+        let body = format!(r#"{{"text_input": "a", "parameters": {settings}}}"#);
+        assert_eq!(text(Some(settings)).unwrap(), read(Form::Triton, &body).texts[0]);
+        let none = text(None).unwrap();
+        assert_eq!((none.prompt, none.max_tokens, none.stop), (Prompt::Text("a".to_owned()), None, Vec::new()));
+        for settings in ["", "5", "[5]", "{", r#"{"top_k": "x"}"#] {
+            assert!(text(Some(settings)).unwrap_err().message.starts_with("s: "), "{settings}");
+        }
+        for settings in [r#"{"best_of": 2}"#, r#"{"logprobs": 1}"#, r#"{"n": 2}"#] {
+            let body = format!(r#"{{"text_input": "a", "parameters": {settings}}}"#);
+            assert_eq!(text(Some(settings)).unwrap_err().message, refused(Form::Triton, &body));
+        }
     }
 
     #[test]

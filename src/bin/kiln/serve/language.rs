@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kiln::{Chooser, Decoder, GenerateOptions, SessionOptions};
-use kiln_serve::{
-    Datatype, Failure, InHand, Language, Load, Lookups, Message, Model, Port, Prompt, Say, Tensor, Text, Ticket,
-};
+use kiln_serve::{Failure, InHand, Language, Load, Lookups, Message, Model, Port, Prompt, Say, Tensor, Text, Ticket};
 use tokenizers::Tokenizer;
 
 use super::room::Room;
@@ -25,19 +23,6 @@ pub(super) struct Speaker {
     template: Option<Template>,
     decoder: Arc<Decoder>,
     turns: Turns,
-    inputs: [Port; 1],
-    outputs: [Port; 1],
-}
-
-/// A text as the protocol describes ports, for clients that ask.
-fn port(name: &str) -> Port {
-    Port {
-        name: name.to_owned(),
-        datatype: Some(Datatype::Bytes),
-        declared: Datatype::Bytes.name().to_owned(),
-        shape: Some(vec![Some(1)]),
-        is_optional: false,
-    }
 }
 
 impl Speaker {
@@ -50,8 +35,7 @@ impl Speaker {
         let decoder = Arc::new(Decoder::load(&config.model, options)?);
         let room = Room { context: config.context, ..room };
         let turns = Turns::start(Arc::clone(&decoder), Arc::clone(&tokenizer), room, config.begin.unwrap_or(0))?;
-        let [inputs, outputs] = ["text_input", "text_output"].map(|name| [port(name)]);
-        Ok(Speaker { folder: config, tokenizer, template, decoder, turns, inputs, outputs })
+        Ok(Speaker { folder: config, tokenizer, template, decoder, turns })
     }
 
     /// The tokens of a prompt.
@@ -130,11 +114,11 @@ impl Language for Speaker {
 
 impl Model for Speaker {
     fn inputs(&self) -> &[Port] {
-        &self.inputs
+        &[]
     }
 
     fn outputs(&self) -> &[Port] {
-        &self.outputs
+        &[]
     }
 
     fn run(&self, _: Vec<Tensor>, _: &Arc<Ticket>, _: Load) -> Result<Vec<Tensor>, Failure> {
