@@ -37,6 +37,7 @@ pub mod reduce;
 mod refusal;
 pub mod request;
 pub mod resize;
+pub mod rotary;
 mod share;
 pub mod softmax;
 pub mod target;
@@ -101,6 +102,7 @@ families! {
         reduce_keys: reduce::ReduceKey,
         request_keys: request::RequestKey,
         resize_keys: resize::ResizeKey,
+        rotary_keys: rotary::RotaryKey,
         softmax_keys: softmax::SoftmaxKey,
         transpose_keys: transpose::TransposeKey,
     }

@@ -1,9 +1,10 @@
-//! What folds rows or columns: softmax, layer and RMS normalisation, reductions.
+//! What takes rows or columns: softmax, layer and RMS normalisation, reductions, rotations of heads.
 
 use std::hint::black_box;
 
 use kiln_kernels::cpu::norm::{RowForm, RowNorm, RowOperands, RowResults};
 use kiln_kernels::cpu::reduce::{Collapsed, Reduce, Reduction};
+use kiln_kernels::cpu::rotary::{Angles, Rotary, Rotation};
 use kiln_kernels::cpu::softmax::{Around, Softmax};
 use kiln_kernels::{EmitEach, Isa, Parallel, Result};
 
@@ -68,6 +69,25 @@ fn reduction(table: &Table<'_>, reduction: Reduction, shape: &[usize], axes: &[u
     })
 }
 
+fn rotation(table: &Table<'_>, [positions, heads, size]: [usize; 3], interleaved: bool) -> Result<()> {
+    let elements = positions * heads * size;
+    let name = if interleaved { "rotated neighbours" } else { "rotated halves" };
+    table.row(&format!("{name} {positions}x{heads}x{size}"), 2 * elements + positions * size, || {
+        let [positions, heads] = [positions, heads].map(|count| count as u64);
+        let (size, rotated) = (size as u64, size as u64);
+        let form = Rotation { batch: 1, positions, heads, size, rotated, interleaved, heads_first: true };
+        let rotary = Rotary::new(form, Isa::detect(), table.threads.threads(), &EmitEach)?;
+        let (input, mut output, lines) = (values(elements), vec![0.0; elements], (0..form.lines()).collect::<Vec<_>>());
+        let angles = values(form.lines() * form.pairs());
+        Ok(move || {
+            let angles = Angles { cosines: &angles, sines: &angles, lines: &lines };
+            let done = rotary.run(&input, angles, &mut output, table.threads);
+            black_box(&mut output);
+            done
+        })
+    })
+}
+
 /// All rows of these families.
 pub(crate) fn measure(table: &Table<'_>) -> Result<()> {
     let softmaxes =
@@ -79,6 +99,10 @@ pub(crate) fn measure(table: &Table<'_>) -> Result<()> {
     for &shape in table.shapes(&[[1, 768], [128, 384], [128, 768], [512, 768], [4096, 1024], [16384, 2048]]) {
         row_norm(table, shape, true)?;
         row_norm(table, shape, false)?;
+    }
+    for &shape in table.shapes(&[[1, 32, 128], [512, 32, 128], [2048, 32, 128]]) {
+        rotation(table, shape, false)?;
+        rotation(table, shape, true)?;
     }
     type Case = (Reduction, &'static [usize], &'static [usize]);
     let cases: [Case; 14] = [

@@ -65,6 +65,7 @@ families! {
     exec::recurrent::RecurrentKey,
     exec::reduce::ReduceKey,
     exec::request::RequestKey,
+    exec::rotary::RotaryKey,
     exec::softmax::SoftmaxKey,
     exec::resize::ResizeKey,
     exec::transpose::TransposeKey,

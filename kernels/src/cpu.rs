@@ -29,6 +29,7 @@ pub mod precision;
 pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
+pub mod rotary;
 pub mod softmax;
 pub mod stored;
 pub mod transpose;
@@ -177,6 +178,9 @@ kinds! {
     /// Rows normalised by their moments.
     RowNorm(norm::RowNormCode) of norm::FAMILY,
         emit |code, _, asm| { norm::emit::emit(code, asm); Ok(()) };
+    /// Rotations of heads by the angles of their positions.
+    Rotary(rotary::RotaryCode) of rotary::FAMILY,
+        emit |code, _, asm| { rotary::emit::emit(code, asm); Ok(()) };
     /// Softmax and its relatives.
     Softmax(softmax::SoftmaxCode) of softmax::FAMILY,
         emit |code, _, asm| { softmax::emit::emit(code, asm); Ok(()) };

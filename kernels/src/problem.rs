@@ -15,3 +15,4 @@ pub mod pool;
 pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
+pub mod rotary;

@@ -10,5 +10,6 @@ pub mod pool;
 pub mod quantized;
 pub mod recurrent;
 pub mod reduce;
+pub mod rotary;
 pub mod softmax;
 pub mod transpose;

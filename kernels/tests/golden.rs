@@ -24,6 +24,7 @@ use kiln_kernels::cpu::quantized::tile::LeftRows as QuantizedRows;
 use kiln_kernels::cpu::quantized::{Form, Output, QuantizedCode, QuantizedEpilogueCode};
 use kiln_kernels::cpu::recurrent::{Activation, GateCode, Gates};
 use kiln_kernels::cpu::reduce::{Fold, Map, Order, Pass, PostOp, ReduceCode};
+use kiln_kernels::cpu::rotary::RotaryCode;
 use kiln_kernels::cpu::softmax::{self, SoftmaxCode};
 use kiln_kernels::cpu::transpose::{self, TransposeCode};
 use kiln_kernels::cpu::{Elements, Stored};
@@ -110,7 +111,7 @@ fn of_two_rows(key: &CodeKey) -> String {
 }
 
 /// The smallest kernel of each other family that has all that its kernels have: loops, tails, masks and constants.
-fn others(isa: Isa) -> [(&'static str, CodeKey); 13] {
+fn others(isa: Isa) -> [(&'static str, CodeKey); 15] {
     let program = Program {
         inputs: [Storage::F32].into_iter().collect(),
         steps: [Step::Unary(UnaryOp::Sigmoid, 0)].into_iter().collect(),
@@ -134,6 +135,8 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 13] {
         ("layer-norm", CodeKey::RowNorm(norm)),
         ("pool", CodeKey::Pool(PoolCode { isa, collect: Collect::Sum, stored: Stored::F32 })),
         ("reduction", CodeKey::Reduce(ReduceCode { isa, pass, order: Order::Rows, centred: false })),
+        ("rotation", CodeKey::Rotary(RotaryCode { isa, interleaved: false })),
+        ("rotation-neighbours", CodeKey::Rotary(RotaryCode { isa, interleaved: true })),
         ("row-f16", CodeKey::Row(RowCode { isa, vectors: 1, right: RightColumns::Halves, activation: None })),
         ("softmax", CodeKey::Softmax(SoftmaxCode { isa, form: softmax::Form::Softmax, columns: false })),
         (

@@ -1,12 +1,16 @@
 //! RotaryEmbedding: pairs of a head's elements rotated by angles that depend on the position; and MRotaryEmbedding, whose
 //! positions are three numbers, each for some of the pairs.
 
-use kiln_kernels::memory::zeroed;
+use std::borrow::Cow;
+
+use kiln_kernels::cpu::rotary::{Angles, Rotary as Executor, Rotation};
+use kiln_kernels::memory::{Collect, zeroed};
 
 use super::wide::{load_long, narrow, widened};
 use super::{LoadCx, OpError, Operator, Run, index_of, optional, refused, required, size_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Tensor, TensorSpec};
+use crate::exec::rotary::RotaryProblem;
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -165,30 +169,80 @@ fn place_of(id: i64, known: usize) -> Result<usize, NodeError> {
     }
 }
 
-impl Rotary {
-    /// Rotates all heads of one position of one sequence.
-    fn turn(&self, values: &mut [f32], sizes: &Sizes, line: usize, angles: &[Vec<f32>; 2]) {
-        let [cosines, sines] = angles;
-        let (batch, position) = (line / sizes.positions, line % sizes.positions);
-        for head in 0..sizes.heads {
-            let place = match sizes.heads_first {
-                true => (batch * sizes.heads + head) * sizes.positions + position,
-                false => line * sizes.heads + head,
-            };
-            rotate(&mut values[place * sizes.size..][..sizes.rotated], cosines, sines, self.interleaved);
-        }
+/// Lines of angles of `f32`, and which of them each position has.
+struct Gathered<'a> {
+    tables: [Cow<'a, [f32]>; 2],
+    lines: Vec<usize>,
+}
+
+impl Gathered<'_> {
+    fn angles(&self) -> Angles<'_> {
+        Angles { cosines: &self.tables[0], sines: &self.tables[1], lines: &self.lines }
     }
 }
 
-/// Rotates the elements of a head by the angles of its position; the two of a pair are neighbours, or half of them
-/// apart.
-pub(super) fn rotate(head: &mut [f32], cosines: &[f32], sines: &[f32], interleaved: bool) {
-    let half = cosines.len();
-    for (pair, (cosine, sine)) in cosines.iter().zip(sines).enumerate() {
-        let [a, b] = if interleaved { [2 * pair, 2 * pair + 1] } else { [pair, pair + half] };
-        let (x, y) = (head[a], head[b]);
-        head[a] = cosine * x - sine * y;
-        head[b] = sine * x + cosine * y;
+impl Rotary {
+    /// The angles of all positions. Tables have a line for each position of the longest text, and a step reads few of
+    /// those lines: of another type than `f32` these alone are widened.
+    fn angles<'a>(
+        &self,
+        sizes: &Sizes,
+        tables: [&'a Tensor; 2],
+        ids: Option<&Tensor>,
+    ) -> Result<Gathered<'a>, NodeError> {
+        let known = tables[0].shape()[0];
+        let count = sizes.batch * sizes.positions;
+        let ids = ids.map(Tensor::to_i64_vec).transpose()?;
+        if let (Some(streams), Some(ids)) = (&self.streams, &ids) {
+            return self.of_streams(sizes, tables, streams, ids);
+        }
+        let first = ids.as_deref().filter(|ids| self.counts_on && ids.len() == 1).map(|ids| ids[0]);
+        let line = |line: usize| match (&ids, first) {
+            (_, Some(first)) => index_of(first.saturating_add((line % sizes.positions) as i64), known),
+            (Some(ids), None) => index_of(ids[line], known),
+            (None, None) if known == 1 => Ok(line % sizes.positions),
+            (None, None) => Ok(line),
+        };
+        let lines: Vec<usize> = (0..count).map(line).try_collected()?;
+        if let [Ok(cosines), Ok(sines)] = tables.map(Tensor::as_slice::<f32>) {
+            return Ok(Gathered { tables: [cosines.into(), sines.into()], lines });
+        }
+        let half = sizes.rotated / 2;
+        let gathered = |table: &Tensor| -> Result<Cow<'a, [f32]>, NodeError> {
+            let mut to: Vec<f32> = zeroed(count * half);
+            for (to, line) in to.chunks_exact_mut(half.max(1)).zip(&lines) {
+                load_long(table, Run { start: line * half, count: half, stride: 1 }, to)?;
+            }
+            Ok(to.into())
+        };
+        let tables = [gathered(tables[0])?, gathered(tables[1])?];
+        Ok(Gathered { tables, lines: (0..count).collected() })
+    }
+
+    /// The angles of positions with three ids, each of which gives those of its own pairs.
+    fn of_streams<'a>(
+        &self,
+        sizes: &Sizes,
+        tables: [&Tensor; 2],
+        streams: &[usize],
+        ids: &[i64],
+    ) -> Result<Gathered<'a>, NodeError> {
+        let (known, half, count) = (tables[0].shape()[0], sizes.rotated / 2, sizes.batch * sizes.positions);
+        let mut of_stream: Vec<f32> = zeroed(half);
+        let mut gathered = |table: &Tensor| -> Result<Cow<'a, [f32]>, NodeError> {
+            let mut to: Vec<f32> = zeroed(count * half);
+            for (position, to) in to.chunks_exact_mut(half.max(1)).enumerate() {
+                for stream in 0..STREAMS {
+                    let line = place_of(ids[stream * count + position], known)?;
+                    load_long(table, Run { start: line * half, count: half, stride: 1 }, &mut of_stream)?;
+                    let own = to.iter_mut().zip(&of_stream).zip(streams).filter(|(_, of)| **of == stream);
+                    own.for_each(|((to, angle), _)| *to = angle * self.scale);
+                }
+            }
+            Ok(to.into())
+        };
+        let tables = [gathered(tables[0])?, gathered(tables[1])?];
+        Ok(Gathered { tables, lines: (0..count).collected() })
     }
 }
 
@@ -205,46 +259,51 @@ impl Node for Rotary {
         }
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let Sizes { batch, positions, heads, size, rotated, heads_first } = self.sizes(inputs)?;
+        let [batch, positions, heads, size, rotated] = [batch, positions, heads, size, rotated].map(|size| size as u64);
+        let interleaved = self.interleaved;
+        let rotation = Rotation { batch, positions, heads, size, rotated, interleaved, heads_first };
+        Ok(Prepared::new(cx.executor(&cx.key(RotaryProblem { rotation }))?))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let executor = prepared.get::<Executor>()?;
         let sizes = self.sizes(&io.inputs())?;
-        let (input, to) = (io.input(0)?, io.alloc(0)?);
-        let tables = [io.input(self.places.cosines)?, io.input(self.places.sines)?];
-        let mut values = widened::<f32>(input)?;
-        let half = sizes.rotated / 2;
-        let known = tables[0].shape()[0];
-        // Tables have a line for each position of the longest text. A step reads few of those lines.
-        let mut of_line: [Vec<f32>; 2] = [zeroed(half), zeroed(half)];
-        let mut of_stream: Vec<f32> = zeroed(half);
-        let ids = io.optional(self.places.ids).map(Tensor::to_i64_vec).transpose()?;
-        let first = ids.as_deref().filter(|ids| self.counts_on && ids.len() == 1).map(|ids| ids[0]);
-        let count = if input.is_empty() { 0 } else { sizes.batch * sizes.positions };
-        for line in 0..count {
-            if let (Some(streams), Some(ids)) = (&self.streams, &ids) {
-                let lines = sizes.batch * sizes.positions;
-                for (place, table) in tables.iter().enumerate() {
-                    let to = &mut of_line[place];
-                    for stream in 0..STREAMS {
-                        let line = place_of(ids[stream * lines + line], known)?;
-                        load_long(table, Run { start: line * half, count: half, stride: 1 }, &mut of_stream)?;
-                        let own = to.iter_mut().zip(&of_stream).zip(streams).filter(|(_, of)| **of == stream);
-                        own.for_each(|((to, angle), _)| *to = angle * self.scale);
-                    }
-                }
-                self.turn(&mut values, &sizes, line, &of_line);
-                continue;
-            }
-            let angles = match (&ids, first) {
-                (_, Some(first)) => index_of(first.saturating_add((line % sizes.positions) as i64), known)?,
-                (Some(ids), None) => index_of(ids[line], known)?,
-                (None, None) if known == 1 => line % sizes.positions,
-                (None, None) => line,
-            };
-            for (table, line) in tables.iter().zip(&mut of_line) {
-                load_long(table, Run { start: angles * half, count: half, stride: 1 }, line)?;
-            }
-            self.turn(&mut values, &sizes, line, &of_line);
+        let is_f32 = io.input(0)?.dtype() == DType::F32;
+        if io.input(0)?.is_empty() {
+            let output = io.alloc(0)?;
+            io.push(output);
+            return Ok(());
         }
-        let output = narrow(&values, to)?;
+        // The input's memory becomes the output's where no other value has it.
+        let taken = if is_f32 && io.can_reuse(0, 0) { Some(io.take(0)?) } else { None };
+        let tables = [io.input(self.places.cosines)?, io.input(self.places.sines)?];
+        let gathered = self.angles(&sizes, tables, io.optional(self.places.ids))?;
+        let angles = gathered.angles();
+        let output = match taken {
+            Some(mut data) => {
+                executor.run_in_place(data.as_mut_slice()?, angles, cx.parallel)?;
+                data
+            }
+            None if is_f32 => {
+                let mut output = io.alloc(0)?;
+                executor.run(io.input(0)?.as_slice()?, angles, output.as_mut_slice()?, cx.parallel)?;
+                output
+            }
+            // Other floats are computed in `f32`, and rounded once.
+            None => {
+                let to = io.alloc(0)?;
+                let mut values = widened::<f32>(io.input(0)?)?;
+                executor.run_in_place(&mut values, angles, cx.parallel)?;
+                narrow(&values, to)?
+            }
+        };
         io.push(output);
         Ok(())
     }

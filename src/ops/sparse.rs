@@ -7,8 +7,8 @@
 use std::ops::Range;
 
 use kiln_kernels::memory;
+use kiln_kernels::reference::rotary::rotate;
 
-use super::rotary::rotate;
 use super::tasks::try_each_chunk;
 use super::wide::{filled, lent};
 use super::{LoadCx, OpError, Operator, integer, optional, refused, required, size_attribute};

@@ -1,10 +1,10 @@
-//! Tables of attention, whose caches grow.
+//! Tables of attention, whose caches grow, and of what rotates its heads.
 
 use kiln::graph::ir::Attr;
 use kiln::tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, Step};
-use crate::reference::{Array, build};
+use crate::reference::{Array, build, rotated};
 
 /// Heads first, or packed behind their positions, as `[batch, heads, positions, size]`.
 fn apart(tensor: &Tensor, heads: usize) -> Array {
@@ -111,4 +111,41 @@ fn packed_and_shared_heads_over_a_cache_that_grows_by_one() {
         let y = build(&[1, q.shape[2], 64], |at| y.get(&[0, at[2] / 16, at[1], at[2] % 16]));
         vec![y.tensor(), k.tensor(), v.tensor()]
     });
+}
+
+#[test]
+fn heads_rotated_by_the_angles_of_their_positions() {
+    const HEADS: usize = 3;
+    let first: &[Step<'_>] = &[
+        &[&[2, 3, 5, 26], &[2, 5, 9], &[2, 5, 9]],
+        &[&[1, 4, 70, 26], &[1, 70, 9], &[1, 70, 9]],
+        &[&[1, 4, 70, 26], &[1, 70, 9], &[1, 70, 9]],
+        &[&[3, 1, 1, 26], &[3, 1, 9], &[3, 1, 9]],
+        &[&[2, 3, 5, 26], &[2, 5, 9], &[2, 5, 9]],
+    ];
+    let last: &[Step<'_>] = &[
+        &[&[2, 5, 78], &[2, 5, 9], &[2, 5, 9]],
+        &[&[1, 40, 78], &[1, 40, 9], &[1, 40, 9]],
+        &[&[1, 40, 78], &[1, 40, 9], &[1, 40, 9]],
+        &[&[2, 5, 78], &[2, 5, 9], &[2, 5, 9]],
+    ];
+    for is_neighbours in [false, true] {
+        let layer = || {
+            let layer = Layer::new("RotaryEmbedding", 23).int("interleaved", is_neighbours.into());
+            layer.int("rotary_embedding_dim", 18)
+        };
+        let reference = |x: &[Tensor]| {
+            let [cosines, sines] = [1, 2].map(|index| Array::of(&x[index]));
+            let positions = cosines.shape[1];
+            let angle = |at: &[usize], pair: usize| (at[0] * positions + at[2]) * 9 + pair;
+            rotated(&apart(&x[0], HEADS), [&cosines, &sines], 9, is_neighbours, angle)
+        };
+        let angles = |layer: Layer| layer.dynamic(&[-1, -1, 9]).dynamic(&[-1, -1, 9]);
+        angles(layer().dynamic(&[-1, -1, -1, 26])).check(first, |x| vec![reference(x).tensor()]);
+        angles(layer().int("num_heads", HEADS as i64).dynamic(&[-1, -1, 78])).check(last, |x| {
+            let y = reference(x);
+            let shape = [y.shape[0], y.shape[2], 78];
+            vec![build(&shape, |at| y.get(&[at[0], at[2] / 26, at[1], at[2] % 26])).tensor()]
+        });
+    }
 }

@@ -1,5 +1,5 @@
 //! Tables of ONNX Runtime's operators that are expanded when a model is read: softmax after a bias, images with
-//! channels last, biases by positions, distances and numbers of two parts.
+//! channels last, biases by positions, rotations, distances and numbers of two parts.
 
 use kiln::graph::GraphBuilder;
 use kiln::graph::ir::{Attr, Dim};
@@ -8,7 +8,7 @@ use kiln::session::{Session, SessionOptions};
 use kiln::tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, MICROSOFT, Step, random};
-use crate::reference::{Array, Window, build, conv, matmul, normalise, sigmoid, softmax, transpose};
+use crate::reference::{Array, Window, build, conv, matmul, normalise, rotated, sigmoid, softmax, transpose};
 
 fn layer(op: &str) -> Layer {
     Layer::new(op, 1).domain(MICROSOFT)
@@ -187,6 +187,43 @@ fn biases_times_a_gate_of_the_query() {
         let y = |at: &[usize]| gate.get(&at[..3]) * biases.get(&[0, at[1], at[2], at[3]]);
         vec![build(&[batch, HEADS, positions, positions], y).tensor()]
     });
+}
+
+#[test]
+fn heads_rotated_by_one_position_that_counts_on() {
+    const PAIRS: usize = 20;
+    let heads: &[Step<'_>] =
+        &[&[&[2, 3, 5, 48]], &[&[1, 2, 33, 48]], &[&[1, 2, 33, 48]], &[&[1, 8, 1, 48]], &[&[2, 3, 5, 48]]];
+    for is_neighbours in [false, true] {
+        let layer = layer("RotaryEmbedding").int("interleaved", is_neighbours.into()).int("num_heads", 1);
+        let layer = layer.int("rotary_embedding_dim", 2 * PAIRS as i64).dynamic(&[-1, -1, -1, 48]);
+        let layer = layer.constant(Tensor::from_vec([1], vec![7i64]).unwrap());
+        layer.weights(&[64, PAIRS]).weights(&[64, PAIRS]).check(heads, |x| {
+            let [heads, cosines, sines] = [0, 2, 3].map(|index| Array::of(&x[index]));
+            let angle = |at: &[usize], pair: usize| (7 + at[2]) * PAIRS + pair;
+            vec![rotated(&heads, [&cosines, &sines], PAIRS, is_neighbours, angle).tensor()]
+        });
+    }
+}
+
+#[test]
+fn heads_rotated_by_three_ids() {
+    const SECTIONS: [usize; 3] = [4, 7, 5];
+    let heads: &[Step<'_>] = &[&[&[2, 3, 4, 32]], &[&[2, 1, 4, 32]], &[&[2, 1, 4, 32]], &[&[2, 3, 4, 32]]];
+    let ids: Vec<i64> = (0..24).map(|place| place * 5 % 11).collect();
+    for is_neighbours in [false, true] {
+        let layer = layer("MRotaryEmbedding").int("interleaved", is_neighbours.into()).int("num_heads", 1);
+        let layer = layer.ints("mrope_section", &SECTIONS.map(|pairs| pairs as i64)).dynamic(&[2, -1, 4, 32]);
+        let layer = layer.constant(Tensor::from_vec([3, 2, 4], ids.clone()).unwrap());
+        layer.weights(&[11, 16]).weights(&[11, 16]).check(heads, |x| {
+            let [heads, cosines, sines] = [0, 2, 3].map(|index| Array::of(&x[index]));
+            let angle = |at: &[usize], pair: usize| {
+                let stream = usize::from(pair >= 4) + usize::from(pair >= 11);
+                ids[(stream * 2 + at[0]) * 4 + at[2]] as usize * 16 + pair
+            };
+            vec![rotated(&heads, [&cosines, &sines], 16, is_neighbours, angle).tensor()]
+        });
+    }
 }
 
 /// The bucket of T5's published code for the distance of a key from its query.

@@ -246,3 +246,25 @@ pub(crate) fn erf(x: f64) -> f64 {
 pub(crate) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
+
+/// Heads `[batch, heads, positions, size]` whose first pairs are rotated by angles; `angle` says where in the tables that
+/// of a pair is.
+pub(crate) fn rotated(
+    x: &Array,
+    [cosines, sines]: [&Array; 2],
+    pairs: usize,
+    is_neighbours: bool,
+    angle: impl Fn(&[usize], usize) -> usize,
+) -> Array {
+    build(&x.shape, |at| {
+        let place = at[3];
+        if place >= 2 * pairs {
+            return x.get(at);
+        }
+        let [pair, second] = if is_neighbours { [place / 2, place % 2] } else { [place % pairs, place / pairs] };
+        let places = if is_neighbours { [2 * pair, 2 * pair + 1] } else { [pair, pair + pairs] };
+        let [first, other] = places.map(|place| x.get(&[at[0], at[1], at[2], place]));
+        let [cosine, sine] = [cosines, sines].map(|table| table.data[angle(at, pair)]);
+        if second == 0 { cosine * first - sine * other } else { sine * first + cosine * other }
+    })
+}

@@ -91,11 +91,18 @@ impl Place {
             Stored::F32 => self.store(asm, base, src),
             Stored::Bf16 => {
                 // An index takes half as many bytes there.
-                asm.mov(COUNT, AT);
-                asm.shr_imm(COUNT, 1);
-                stored.store(asm, Mem::indexed(base, COUNT, 1, self.disp / 2), self.tail, src, src);
+                let place = self.at_half(asm);
+                stored.store(asm, place.address(base), self.tail, src, src);
             }
         }
+    }
+
+    /// The place at half as many bytes of a row: the same index where elements are half as large, half of it where they
+    /// are of the same size. Valid until the next such place; for positions in rows.
+    pub(crate) fn at_half(&self, asm: &mut Asm) -> Place {
+        asm.mov(COUNT, AT);
+        asm.shr_imm(COUNT, 1);
+        Place { index: Some(COUNT), disp: self.disp / 2, ..*self }
     }
 
     /// Clears the lanes that are not in use. `zero` is a temporary.
@@ -121,9 +128,21 @@ impl Place {
 
 /// Computes the loop bounds of rows whose length the argument `length` holds.
 pub(crate) fn prepare_rows(asm: &mut Asm, length: Mem) {
+    asm.load(REST, length);
+    prepare_rest(asm);
+}
+
+/// As [`prepare_rows`], of rows with twice as many elements.
+pub(crate) fn prepare_doubled(asm: &mut Asm, length: Mem) {
+    asm.load(REST, length);
+    asm.shl_imm(REST, 1);
+    prepare_rest(asm);
+}
+
+/// The loop bounds of as many elements as [`REST`] has.
+fn prepare_rest(asm: &mut Asm) {
     let lanes = asm.lanes() as i32;
     let mask = tail(asm);
-    asm.load(REST, length);
     for (bytes, elements) in [(GROUPS, lanes * i32::from(UNROLL)), (VECTORS, lanes)] {
         asm.mov(bytes, REST);
         asm.and_imm(bytes, -elements);

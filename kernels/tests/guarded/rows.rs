@@ -1,9 +1,10 @@
-//! Families that traverse rows and columns: softmax, reductions, normalisations.
+//! Families that traverse rows and columns: softmax, reductions, normalisations, rotations.
 
 use kiln_kernels::cpu::norm::{
     Channels, GroupOperands, Groups, Local, LocalNorm, Moments, RowForm, RowNorm, RowOperands, RowResults,
 };
 use kiln_kernels::cpu::reduce::{Collapsed, Reduce, Reduction};
+use kiln_kernels::cpu::rotary::{Angles, Rotary, Rotation};
 use kiln_kernels::cpu::softmax::{Around, Softmax};
 use kiln_kernels::{EmitEach, Isa, reference};
 
@@ -79,6 +80,44 @@ pub(crate) fn reduce(draw: &mut Draw<'_>, isa: Isa) {
     scratch.open();
     let near = 4e-6 * (collapsed.reduced_len() as f32).sqrt();
     close(output.open(), &want, |want| near * want.abs().max(1.0), &|| format!("{reduction:?} of {shape:?}, {isa}"));
+}
+
+pub(crate) fn rotary(draw: &mut Draw<'_>, isa: Isa) {
+    let (pairs, rest) = (draw.reach(70, 300), draw.of(&[0, 0, 1, 8, 33]));
+    let form = Rotation {
+        batch: draw.size(3) as u64,
+        positions: draw.reach(5, 40) as u64,
+        heads: draw.size(4) as u64,
+        size: (2 * pairs + rest) as u64,
+        rotated: 2 * pairs as u64,
+        interleaved: draw.flag(),
+        heads_first: draw.flag(),
+    };
+    let elements = form.elements().unwrap();
+    if elements > draw.room() {
+        return;
+    }
+    let (in_place, tasks, at_end, known) = (draw.flag(), draw.size(4), draw.flag(), draw.size(9));
+    let input = draw.floats(elements);
+    let (cosines, sines) = (draw.floats(known * pairs), draw.floats(known * pairs));
+    let lines: Vec<usize> = (0..form.lines()).map(|_| draw.below(known)).collect();
+    let mut want = input.clone();
+    for (row, head) in want.chunks_exact_mut(form.size()).enumerate() {
+        let (heads, positions) = (form.heads(), form.positions());
+        let line = if form.heads_first { row / (heads * positions) * positions + row % positions } else { row / heads };
+        let own = |table: &'_ [f32]| table[lines[line] * pairs..][..pairs].to_vec();
+        reference::rotary::rotate(&mut head[..2 * pairs], &own(&cosines), &own(&sines), form.interleaved);
+    }
+    let rotary = Rotary::new(form, isa, tasks, &EmitEach).unwrap();
+    let (cosines, sines) = (Guarded::of(&cosines, at_end), Guarded::of(&sines, at_end));
+    let angles = Angles { cosines: &cosines, sines: &sines, lines: &lines };
+    let mut output = if in_place { Guarded::of(&input, at_end) } else { Guarded::blank(elements, at_end) };
+    match in_place {
+        true => rotary.run_in_place(&mut output, angles, &InTurn(tasks)).unwrap(),
+        false => rotary.run(&Guarded::of(&input, at_end), angles, &mut output, &InTurn(tasks)).unwrap(),
+    }
+    // The same bits at every level.
+    close(output.open(), &want, |_| 0.0, &|| format!("{form:?}, {isa}, in place {in_place}"));
 }
 
 pub(crate) fn rows(draw: &mut Draw<'_>, isa: Isa) {

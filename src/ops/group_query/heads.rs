@@ -1,11 +1,11 @@
 //! Heads of queries, keys and values as a request gives them, and what is done to them before they are multiplied.
 
 use kiln_kernels::memory::Collect;
+use kiln_kernels::reference::rotary::rotate;
 
 use super::sizes::{Sequence, Sizes};
 use crate::graph::NodeError;
 use crate::ops::index_of;
-use crate::ops::rotary::rotate;
 use crate::tensor::Tensor;
 
 /// Rows of heads: those of queries, keys or values in an input.

@@ -181,8 +181,7 @@ pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {
         types: Types::Input(0),
         shapes: Shapes::Input(0),
-        ..Operator::plain(
-            work::BOUND_BY_MEMORY,
+        ..Operator::keyed(
             PerElement,
             "",
             "RotaryEmbedding",

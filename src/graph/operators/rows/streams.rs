@@ -17,19 +17,26 @@ const fn pass(name: &'static str, inputs: Count, attributes: &'static [Attribute
 }
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
-    pass(
-        "MRotaryEmbedding",
-        exactly(4),
-        &[
-            int("interleaved", 0),
-            int("is_packed_batching", 0),
-            int("mrope_layout", 0),
-            required("mrope_section"),
-            int("num_heads", 0),
-            int("rotary_embedding_dim", 0),
-            number("scale", 1.0),
-        ],
-    ),
+    Operator {
+        types: Types::Input(0),
+        shapes: Shapes::Input(0),
+        ..Operator::keyed(
+            PerElement,
+            "com.microsoft",
+            "MRotaryEmbedding",
+            &[1],
+            exactly(4),
+            &[
+                int("interleaved", 0),
+                int("is_packed_batching", 0),
+                int("mrope_layout", 0),
+                required("mrope_section"),
+                int("num_heads", 0),
+                int("rotary_embedding_dim", 0),
+                number("scale", 1.0),
+            ],
+        )
+    },
     Operator {
         shapes: Shapes::All(streams::causal_conv),
         arithmetic: By(arithmetic::causal_conv),
