@@ -2,8 +2,11 @@
 //! sends, too. Fields that Kiln does not know are ignored, as clients send many; fields that would change the text and
 //! that Kiln has not are refused.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Number, Value};
 
 use crate::language::{Choice, Message, Prompt, Text};
 use crate::refusal::Refusal;
@@ -149,7 +152,8 @@ impl Request {
 
     /// A request of Triton's form whose settings are the object of that name in JSON, if they are given.
     pub(crate) fn of_triton(prompt: String, name: &str, settings: Option<&str>) -> Result<Request, Refusal> {
-        let settings = settings.map(|json| Settings::of(name, json)).transpose()?.unwrap_or_default();
+        let json = settings.map(unquoted);
+        let settings = json.as_deref().map(|json| Settings::of(name, json)).transpose()?.unwrap_or_default();
         settings.check()?;
         Request::made(Form::Triton, vec![Prompt::Text(prompt)], None, &settings)
     }
@@ -249,6 +253,39 @@ fn content(json: Option<&RawValue>) -> Result<String, Refusal> {
         text.push_str(&part.text);
     }
     Ok(text)
+}
+
+/// Settings that are numbers.
+const NUMBERS: [&str; 10] = [
+    "max_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "seed",
+    "n",
+    "frequency_penalty",
+    "presence_penalty",
+];
+
+/// An object of settings whose numbers may be texts, as in `{"temperature": "0.1"}` of clients of Triton's vLLM backend,
+/// with numbers for them.
+fn unquoted(json: &str) -> Cow<'_, str> {
+    let Ok(mut settings) = serde_json::from_str::<Map<String, Value>>(json) else { return json.into() };
+    let mut has_changed = false;
+    for name in NUMBERS {
+        if let Some(value) = settings.get_mut(name)
+            && let Some(number) = value.as_str().and_then(|text| text.trim().parse::<Number>().ok())
+        {
+            *value = Value::Number(number);
+            has_changed = true;
+        }
+    }
+    match has_changed.then(|| serde_json::to_string(&settings)) {
+        Some(Ok(json)) => json.into(),
+        _ => json.into(),
+    }
 }
 
 /// Whether a field says something: null, false, 0, {} and [] do not.
@@ -364,6 +401,19 @@ mod tests {
 
     fn first_prompts(body: &str) -> Vec<Prompt> {
         read(Form::Completion, body).texts.into_iter().map(|text| text.prompt).collect()
+    }
+
+    #[test]
+    fn numbers_of_sampling_parameters_may_be_texts() {
+        let asked = |settings: &str| Request::of_triton("a".to_owned(), "sampling_parameters", Some(settings));
+        let text = |settings: &str| asked(settings).unwrap().texts.remove(0);
+        let texts = r#"{"temperature": "0.1", "top_p": "0.95", "max_tokens": "256", "seed": " 7 ", "stop": "1"}"#;
+        let numbers = r#"{"temperature": 0.1, "top_p": 0.95, "max_tokens": 256, "seed": 7, "stop": "1"}"#;
+        assert_eq!(text(texts), text(numbers));
+        for settings in [r#"{"max_tokens": "many"}"#, r#"{"max_tokens": "-1"}"#, r#"{"max_tokens": "1.5"}"#, "[\"1\"]"]
+        {
+            assert!(asked(settings).is_err_and(|error| error.message.contains("sampling_parameters")), "{settings}");
+        }
     }
 
     #[test]
