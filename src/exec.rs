@@ -12,6 +12,7 @@ pub mod blockwise;
 pub mod chain;
 pub mod context;
 pub mod conv;
+pub mod extreme;
 pub mod family;
 pub mod footprint;
 #[cfg(feature = "device")]
@@ -89,6 +90,7 @@ families! {
         blockwise_keys: blockwise::BlockwiseKey,
         chain_keys: chain::ChainKey,
         conv_keys: conv::ConvKey,
+        extreme_keys: extreme::ExtremeKey,
         footprint_keys: footprint::FootprintKey,
         lookup_keys: lookup::LookupKey,
         machine_keys: machine::MachineKey,

@@ -49,6 +49,7 @@ families! {
     exec::average::AverageKey,
     exec::chain::ChainKey,
     exec::conv::ConvKey,
+    exec::extreme::ExtremeKey,
     exec::footprint::FootprintKey,
     exec::gpu::problem::CublasLtKey,
     exec::gpu::problem::CudnnConvKey,

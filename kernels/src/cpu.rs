@@ -14,6 +14,7 @@ pub mod chain;
 mod code_parts;
 pub mod conv;
 pub(crate) mod epilogue;
+pub mod extreme;
 pub mod gemm;
 pub mod halves;
 pub mod linear;
@@ -154,6 +155,9 @@ kinds! {
     /// An element-wise chain.
     Chain(chain::ChainCode) of "chain",
         emit |code, _, asm| chain::emit::emit(code, asm);
+    /// Places of the greatest or least elements of lines.
+    Extreme(extreme::ExtremeCode) of extreme::FAMILY,
+        emit |code, _, asm| { extreme::emit::emit(code, asm); Ok(()) };
     /// Pooling.
     Pool(pool::PoolCode) of "pool",
         extension |code| code.stored.extension(),

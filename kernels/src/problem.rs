@@ -9,6 +9,7 @@ pub mod chain;
 pub mod conv;
 pub(crate) mod description;
 pub mod elements;
+pub mod extreme;
 pub mod functions;
 pub mod norm;
 pub mod pool;

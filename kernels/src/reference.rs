@@ -4,6 +4,7 @@ pub mod attention;
 pub mod blockwise;
 pub mod chain;
 pub mod conv;
+pub mod extreme;
 pub mod gemm;
 pub mod norm;
 pub mod pool;

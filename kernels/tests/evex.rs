@@ -60,6 +60,8 @@ fn twin(name: &str) -> Twin {
         "VPXORD" => plain(EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32),
         "VPADDD" => plain(EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32),
         "VPSUBD" => plain(EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32),
+        "VPMINSD" => plain(EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32),
+        "VPMAXSD" => plain(EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32),
         "VPSRLD" => with_imm(EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8),
         "VPSRAD" => with_imm(EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8),
         "VPSLLD" => with_imm(EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8),

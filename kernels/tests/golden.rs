@@ -14,6 +14,7 @@ use kiln_kernels::cpu::blockwise::{BlockDotCode, BlockTileCode, BlockUnpackCode,
 use kiln_kernels::cpu::chain::{ChainCode, Lane, Program, Step, Storage, UnaryOp};
 use kiln_kernels::cpu::conv::winograd::WinogradSide;
 use kiln_kernels::cpu::conv::{DepthwiseCode, SlideCode, WinogradCode, WinogradTile};
+use kiln_kernels::cpu::extreme::{ExtremeCode, Wanted};
 use kiln_kernels::cpu::gemm::tile::{LeftRows, RightColumns, TileCode};
 use kiln_kernels::cpu::gemm::{Epilogue, Left, Matmul, MatmulBlocks, MatmulShape, Right, RowCode, WidenCode};
 use kiln_kernels::cpu::norm::RowNormCode;
@@ -111,7 +112,7 @@ fn of_two_rows(key: &CodeKey) -> String {
 }
 
 /// The smallest kernel of each other family that has all that its kernels have: loops, tails, masks and constants.
-fn others(isa: Isa) -> [(&'static str, CodeKey); 15] {
+fn others(isa: Isa) -> [(&'static str, CodeKey); 17] {
     let program = Program {
         inputs: [Storage::F32].into_iter().collect(),
         steps: [Step::Unary(UnaryOp::Sigmoid, 0)].into_iter().collect(),
@@ -124,6 +125,7 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 15] {
     // An affine activation has no more than the loops need.
     let affine = Activation::Affine { alpha: 0.2.into(), beta: 0.5.into() };
     let gates = GateCode { isa, gates: Gates::GruReset { activation: affine }, clip: None };
+    let extreme = |wanted, columns| CodeKey::Extreme(ExtremeCode { isa, wanted, last: columns, columns });
     let attention = |form: AttentionForm| CodeKey::Attention(AttentionCode { isa, form });
     let slide = SlideCode { isa, kernel: [2, 2], strides: [1, 1], activation: None, stored: Stored::F32 };
     [
@@ -131,6 +133,8 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 15] {
         ("attention-query-f16", attention(AttentionForm::Dots(RowType::F16))),
         ("chain", CodeKey::Chain(chain)),
         ("depthwise", CodeKey::Slide(slide)),
+        ("extreme", extreme(Wanted::Greatest, false)),
+        ("extreme-columns", extreme(Wanted::Least, true)),
         ("gates", CodeKey::Gates(gates)),
         ("layer-norm", CodeKey::RowNorm(norm)),
         ("pool", CodeKey::Pool(PoolCode { isa, collect: Collect::Sum, stored: Stored::F32 })),

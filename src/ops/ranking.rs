@@ -3,10 +3,13 @@
 //! TopK ranks NaN above every number, so that orders are total. ArgMax, ArgMin and Hardmax take the first element (or
 //! the last) that no other one is greater or less than by comparison, from the front: NaN is found where it comes first,
 //! and never replaces a number. ONNX's text says nothing of NaN; all of this is what ONNX Runtime does.
+//!
+//! ArgMax and ArgMin of `f32` run on emitted instructions; of all other elements, as TopK and Hardmax, they are plain Rust.
 
 use std::cmp::Ordering;
 
 use kiln_kernels::Parallel;
+use kiln_kernels::cpu::extreme::{Extreme, Extremes, Wanted};
 use kiln_kernels::memory::{self, Collect, Pace};
 
 use super::wide::{CHUNK, Wide, Width, dispatch, load_long, narrow};
@@ -14,8 +17,9 @@ use super::{
     Elements, LoadCx, OpError, Operator, Run, Side, around, axis_of, integer, lines, rearrange, refused, required,
     sides, task_count, try_each_chunk,
 };
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Tensor, TensorSpec};
+use crate::exec::extreme::ExtremeProblem;
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -103,6 +107,18 @@ fn make_arg(cx: &LoadCx<'_>, wanted: Ordering) -> Result<Box<dyn Node>, OpError>
 }
 
 impl Arg {
+    /// The problem of an input of `f32`. Other elements have no kernels, nor have lines that 32 bits do not count.
+    fn problem(&self, input: &Tensor) -> Result<Option<ExtremeProblem>, NodeError> {
+        if input.dtype() != DType::F32 {
+            return Ok(None);
+        }
+        let (outer, length, inner) = around(input.shape(), axis_of(self.axis, input.shape().len())?);
+        let [outer, length, inner] = [outer, length, inner].map(|size| size as u64);
+        let wanted = if self.wanted == Ordering::Greater { Wanted::Greatest } else { Wanted::Least };
+        let extreme = Extreme { outer, length, inner, wanted, last: self.last };
+        Ok(extreme.lines().map(|_| ExtremeProblem { extreme }))
+    }
+
     /// The places that are wanted in lines from number `first` of all lines on.
     fn find<W: Wide>(&self, input: &Tensor, axis: usize, first: usize, found: &mut [i64]) -> Result<(), NodeError> {
         if input.shape()[axis + 1..].iter().product::<usize>() == 1 {
@@ -226,9 +242,26 @@ impl Node for Arg {
         Ok(())
     }
 
-    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        match self.problem(required(inputs, 0)?)? {
+            Some(problem) => Ok(Prepared::new(cx.executor(&cx.key(problem))?)),
+            None => Ok(Prepared::NONE),
+        }
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, mut output) = (io.input(0)?, io.alloc(0)?);
-        dispatch!(Width::of(input.dtype())?, arg(self, input, output.as_mut_slice()?, cx.parallel))?;
+        match self.problem(input)? {
+            Some(_) => {
+                prepared.get::<Extremes>()?.run(input.as_slice()?, output.as_mut_slice()?, cx.parallel)?;
+            }
+            None => dispatch!(Width::of(input.dtype())?, arg(self, input, output.as_mut_slice()?, cx.parallel))?,
+        }
         io.push(output);
         Ok(())
     }

@@ -48,6 +48,8 @@ pub(crate) enum Fill {
     Positive,
     /// Uniform in 1.1..2.1, for inverses that begin at one.
     AboveOne,
+    /// Whole numbers from -3 to 3, many of which are equal.
+    Few,
 }
 
 /// One table.
@@ -369,6 +371,7 @@ pub(crate) fn random(shape: &[usize], dtype: DType, fill: Fill, seed: u64) -> Te
     match (dtype, fill) {
         (DType::F32, Fill::Positive) => Tensor::from_vec(shape, (0..count).map(|_| unit(next()) + 0.1).collect()),
         (DType::F32, Fill::AboveOne) => Tensor::from_vec(shape, (0..count).map(|_| unit(next()) + 1.1).collect()),
+        (DType::F32, Fill::Few) => Tensor::from_vec(shape, (0..count).map(|_| (next() % 7) as f32 - 3.0).collect()),
         (DType::F32, _) => Tensor::from_vec(shape, (0..count).map(|_| unit(next()) * 2.0 - 1.0).collect::<Vec<f32>>()),
         (DType::Bool, _) => {
             let bytes: Vec<kiln::tensor::dtype::BoolByte> = (0..count).map(|_| (next() % 2 == 1).into()).collect();

@@ -1,9 +1,10 @@
-//! Tables of operators over rows and channels: reductions, softmax, normalisations.
+//! Tables of operators over rows and channels: reductions, softmax, normalisations, places of extremes.
 
 use kiln::graph::ir::Attr;
+use kiln::tensor::{DType, Tensor};
 
 use crate::harness::{Fill, Layer, Step};
-use crate::reference::{Array, build, mean, normalise, reduce, softmax};
+use crate::reference::{Array, build, indices, mean, normalise, reduce, softmax};
 
 const STEPS: &[Step<'_>] =
     &[&[&[2, 3, 37]], &[&[4, 1, 8]], &[&[4, 1, 8]], &[&[1, 9, 130]], &[&[2, 3, 37]], &[&[4, 1, 8]]];
@@ -174,4 +175,41 @@ fn local_response_normalisation() {
                 .tensor(),
             ]
         });
+}
+
+/// The place along an axis of the element that none before is `better` than or equal to, or only equal to where the last
+/// is wanted.
+fn place(x: &Array, axis: usize, is_last: bool, better: impl Fn(f64, f64) -> bool) -> Tensor {
+    let mut shape = x.shape.clone();
+    shape[axis] = 1;
+    let found = indices(&shape).map(|mut at| {
+        let mut best = 0;
+        for place in 1..x.shape[axis] {
+            let [new, old] = [place, best].map(|place| {
+                at[axis] = place;
+                x.get(&at)
+            });
+            if better(new, old) || is_last && new == old {
+                best = place;
+            }
+        }
+        best as i64
+    });
+    Tensor::from_vec(shape.clone(), found.collect()).unwrap()
+}
+
+#[test]
+fn places_of_extremes_along_the_last_and_along_another_axis() {
+    type Better = fn(f64, f64) -> bool;
+    let both: [(&str, Better); 2] = [("ArgMax", |a, b| a > b), ("ArgMin", |a, b| a < b)];
+    for (op, better) in both {
+        for axis in [0usize, 1, 2] {
+            for is_last in [false, true] {
+                let layer = Layer::new(op, 13).int("axis", axis as i64).int("select_last_index", is_last.into());
+                // Few values, so that many of them are equal.
+                let layer = layer.dynamic_of(&[-1, -1, -1], DType::F32, Fill::Few);
+                layer.check(STEPS, |x| vec![place(&Array::of(&x[0]), axis, is_last, better)]);
+            }
+        }
+    }
 }

@@ -23,6 +23,12 @@ impl Element for f32 {
     const NAN: f32 = f32::NAN;
 }
 
+/// Places.
+impl Element for i64 {
+    const CANARY: i64 = 12345;
+    const NAN: i64 = i64::MIN;
+}
+
 /// `bf16`, by its bits.
 impl Element for u16 {
     const CANARY: u16 = 12345;

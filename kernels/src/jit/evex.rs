@@ -184,6 +184,8 @@ forms! {
     VPXORD = MAP_0F PREFIX_66 0xEF Layout::Rvm;
     VPADDD = MAP_0F PREFIX_66 0xFE Layout::Rvm;
     VPSUBD = MAP_0F PREFIX_66 0xFA Layout::Rvm;
+    VPMINSD = MAP_0F38 PREFIX_66 0x39 Layout::Rvm;
+    VPMAXSD = MAP_0F38 PREFIX_66 0x3D Layout::Rvm;
     VPSRLD = MAP_0F PREFIX_66 0x72 Layout::Vm(2);
     VPSRAD = MAP_0F PREFIX_66 0x72 Layout::Vm(4);
     VPSLLD = MAP_0F PREFIX_66 0x72 Layout::Vm(6);

@@ -78,8 +78,8 @@ macro_rules! each {
 }
 
 each! {
-    attention, blockwise, cached, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rotary, rows,
-    softmax, transpose
+    attention, blockwise, cached, chain, conv, extreme, groups, local, matmul, pool, quantized, recurrent, reduce, rotary,
+    rows, softmax, transpose
 }
 
 #[test]

@@ -35,6 +35,8 @@ unsafe impl Plain for u16 {}
 unsafe impl Plain for u32 {}
 // SAFETY: all are numbers.
 unsafe impl Plain for i32 {}
+// SAFETY: all are numbers.
+unsafe impl Plain for i64 {}
 
 /// A buffer between pages that fault.
 #[derive(Debug)]

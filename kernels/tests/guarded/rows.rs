@@ -1,5 +1,6 @@
-//! Families that traverse rows and columns: softmax, reductions, normalisations, rotations.
+//! Families that traverse rows and columns: softmax, reductions, normalisations, rotations, extremes.
 
+use kiln_kernels::cpu::extreme::{Extreme, Extremes, Wanted};
 use kiln_kernels::cpu::norm::{
     Channels, GroupOperands, Groups, Local, LocalNorm, Moments, RowForm, RowNorm, RowOperands, RowResults,
 };
@@ -80,6 +81,30 @@ pub(crate) fn reduce(draw: &mut Draw<'_>, isa: Isa) {
     scratch.open();
     let near = 4e-6 * (collapsed.reduced_len() as f32).sqrt();
     close(output.open(), &want, |want| near * want.abs().max(1.0), &|| format!("{reduction:?} of {shape:?}, {isa}"));
+}
+
+pub(crate) fn extreme(draw: &mut Draw<'_>, isa: Isa) {
+    let (inner, length) = (draw.of(&[1, 1, 0]), draw.reach(150, 3000));
+    let inner = if inner == 1 { 1 } else { draw.reach(150, 700) };
+    let outer = draw.reach(4, 40);
+    if outer * length * inner > draw.room() {
+        return;
+    }
+    let (wanted, last) = (draw.of(&[Wanted::Greatest, Wanted::Least]), draw.flag());
+    let (tasks, at_end, every) = (draw.size(4), draw.flag(), draw.of(&[usize::MAX, 97, 5, 2]));
+    // Few numbers, so that many are equal, and some that are none.
+    let mut input = draw.integers(outer * length * inner);
+    input.iter_mut().skip(1).step_by(every).for_each(|value| *value = f32::NAN);
+    let mut want = vec![0; outer * inner];
+    for (block, want) in input.chunks_exact(length * inner).zip(want.chunks_exact_mut(inner)) {
+        reference::extreme::find(wanted, last, block, length, inner, want);
+    }
+    let [outer, length, inner] = [outer, length, inner].map(|size| size as u64);
+    let form = Extreme { outer, length, inner, wanted, last };
+    let extremes = Extremes::new(form, isa, tasks, &EmitEach).unwrap();
+    let mut output = Guarded::blank(want.len(), at_end);
+    extremes.run(&Guarded::of(&input, at_end), &mut output, &InTurn(tasks)).unwrap();
+    assert_eq!(output.open(), want, "{form:?}, {isa}");
 }
 
 pub(crate) fn rotary(draw: &mut Draw<'_>, isa: Isa) {

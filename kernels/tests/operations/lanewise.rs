@@ -34,6 +34,16 @@ const WITH_SOURCE: &[Row] = &[
     Row { name: "vandn", emit: |asm, d, a, b| asm.vandn(d, a, b), lane: |_, a, b| bits(a, b, |a, b| !a & b) },
     Row { name: "viadd", emit: |asm, d, a, b| asm.viadd(d, a, b), lane: |_, a, b| bits(a, b, u32::wrapping_add) },
     Row { name: "visub", emit: |asm, d, a, b| asm.visub(d, a, b), lane: |_, a, b| bits(a, b, u32::wrapping_sub) },
+    Row {
+        name: "vimin",
+        emit: |asm, d, a, b| asm.vimin(d, a, b),
+        lane: |_, a, b| bits(a, b, |a, b| (a as i32).min(b as i32) as u32),
+    },
+    Row {
+        name: "vimax",
+        emit: |asm, d, a, b| asm.vimax(d, a, b),
+        lane: |_, a, b| bits(a, b, |a, b| (a as i32).max(b as i32) as u32),
+    },
     Row { name: "vload", emit: |asm, d, _, b| asm.vload(d, b), lane: |_, _, b| b },
 ];
 

@@ -8,11 +8,13 @@ use super::harness::{INPUT, LEVELS, OUTPUT, Random, Vector, agree, call, kernel,
 type Reduce = fn(&mut Asm, Vreg, Vreg, Vreg);
 type Fold = fn(f32, f32) -> f32;
 
-const REDUCTIONS: [(&str, Reduce, Fold); 4] = [
+const REDUCTIONS: [(&str, Reduce, Fold); 6] = [
     ("add", Asm::vreduce_add, |a, b| a + b),
     ("mul", Asm::vreduce_mul, |a, b| a * b),
     ("max", Asm::vreduce_max, f32::max),
     ("min", Asm::vreduce_min, f32::min),
+    ("imin", Asm::vreduce_imin, |a, b| f32::from_bits((a.to_bits() as i32).min(b.to_bits() as i32) as u32)),
+    ("imax", Asm::vreduce_imax, |a, b| f32::from_bits((a.to_bits() as i32).max(b.to_bits() as i32) as u32)),
 ];
 
 #[test]

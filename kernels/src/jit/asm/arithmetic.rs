@@ -94,6 +94,10 @@ three_operands! {
     viadd = VPADDD;
     /// dst = a - b on 32-bit integers, wrapping
     visub = VPSUBD;
+    /// dst = the smaller of a and b on signed 32-bit integers
+    vimin = VPMINSD;
+    /// dst = the larger of a and b on signed 32-bit integers
+    vimax = VPMAXSD;
 }
 
 two_operands! {

@@ -65,6 +65,16 @@ impl Asm {
         self.vbroadcast_lane0(dst, dst);
     }
 
+    /// The smallest lane of signed 32-bit integers, in every lane of dst; `scratch` is destroyed.
+    pub fn vreduce_imin(&mut self, dst: Vreg, src: Vreg, scratch: Vreg) {
+        self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vimin(dst, a, b));
+    }
+
+    /// The largest lane, as [`Asm::vreduce_imin`].
+    pub fn vreduce_imax(&mut self, dst: Vreg, src: Vreg, scratch: Vreg) {
+        self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vimax(dst, a, b));
+    }
+
     /// Swaps ever smaller halves and folds. Each lane then folds the same pairs, so all lanes have the same sum: `a +
     /// b` and `b + a` are the same number.
     fn reduce(&mut self, dst: Vreg, src: Vreg, scratch: Vreg, fold: Fold) {

@@ -109,6 +109,8 @@ fn interpret(operations: &[Operation], m: &mut Machine, memory: &Memory<'_>) -> 
             Kind::Vxor => bits!(op, |a: u32, b: u32| a ^ b),
             Kind::Viadd => bits!(op, u32::wrapping_add),
             Kind::Visub => bits!(op, u32::wrapping_sub),
+            Kind::Vimin => bits!(op, |a: u32, b: u32| (a as i32).min(b as i32) as u32),
+            Kind::Vimax => bits!(op, |a: u32, b: u32| (a as i32).max(b as i32) as u32),
             Kind::Vshl => bits!(op, |_, b| lanes::shift_left(b, op.imm)),
             Kind::Vshr => bits!(op, |_, b| lanes::shift_right(b, op.imm)),
             Kind::Vsar => bits!(op, |_, b| lanes::shift_right_signed(b, op.imm)),

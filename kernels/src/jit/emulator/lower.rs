@@ -21,7 +21,7 @@ pub(super) enum Kind {
     // On pairs of bf16.
     VdotBf16, VroundBf16,
     // Lane by lane on bits and integers.
-    Vand, Vandn, Vor, Vxor, Viadd, Visub, Vshl, Vshr, Vsar, VtoI32, VtoF32, VisGreater, VmulPairs,
+    Vand, Vandn, Vor, Vxor, Viadd, Visub, Vimin, Vimax, Vshl, Vshr, Vsar, VtoI32, VtoF32, VisGreater, VmulPairs,
     VmulBytes, VdotBytes,
     // Masks.
     Vcompare, VcompareMask, Vselect, VselectMask, MaskFromGpr, MaskTest, Vtest,
@@ -240,6 +240,8 @@ fn kind(instruction: &Instruction, operation: &mut Operation) -> Kind {
         M::Vxorps | M::Vpxord => Kind::Vxor,
         M::Vpaddd => Kind::Viadd,
         M::Vpsubd => Kind::Visub,
+        M::Vpminsd => Kind::Vimin,
+        M::Vpmaxsd => Kind::Vimax,
         M::Vpslld => Kind::Vshl,
         M::Vpsrld => Kind::Vshr,
         M::Vpsrad => Kind::Vsar,

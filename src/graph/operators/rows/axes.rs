@@ -190,7 +190,7 @@ const fn place(name: &'static str) -> Operator {
         types: Types::Is(DType::I64),
         shapes: Shapes::First(shapes::reduce_axis),
         layout: Layout::Axis { since: 1, all: false },
-        ..Operator::plain(work::ORDER, PerElement, "", name, &[1, 11, 12, 13], exactly(1), ATTRIBUTES)
+        ..Operator::keyed(PerElement, "", name, &[1, 11, 12, 13], exactly(1), ATTRIBUTES)
     }
 }
 
