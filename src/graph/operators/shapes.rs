@@ -275,10 +275,16 @@ pub(super) fn reshape(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> 
             }
         }
         (Some(place), Some((whole, known, from, to))) => {
-            // A size of 0 that is kept leaves nothing to divide by, but what the other sizes are divided into is as
-            // with any other size in its place: an empty batch of images flattens like a full one.
-            let kept = |place: usize| copies_zeros && target.get(place) == Some(&Size::Known(0));
-            let others = |sizes: &Ints| count(sizes.iter().enumerate().filter(|(at, _)| !kept(*at)).map(|(_, &s)| s));
+            // A size of 0 leaves nothing to divide by, but what the other sizes are divided into is as with any other
+            // size in its place: an empty batch of images flattens like a full one. With `allowzero` such a target is
+            // invalid by the standard; exporters write it for any batch, and onnxruntime resolves it in this way.
+            let left_out = |place: usize, size: i64| match copies_zeros {
+                true => target.get(place) == Some(&Size::Known(0)),
+                false => size == 0 && whole == Some(0),
+            };
+            let others = |sizes: &Ints| {
+                count(sizes.iter().enumerate().filter(|&(at, &size)| !left_out(at, size)).map(|(_, &size)| size))
+            };
             let (whole, known) = if known == Some(0) { (others(&from), others(&to)) } else { (whole, known) };
             let (whole, known) = whole.zip(known).ok_or_else(refused)?;
             if known == 0 || whole % known != 0 {
