@@ -4,6 +4,7 @@
 mod apart;
 mod bf16;
 mod compact;
+mod doubles;
 mod draw;
 mod gather;
 mod integers;

@@ -10,7 +10,7 @@
 //! - other spatial operators, and operators that do not depend on the layout, *follow*: they run channels-last if that
 //!   converts no more operands than ONNX's order would, with axes, pads and per-channel constants permuted ([`axes`],
 //!   [`views`]);
-//! - all others get their operands in ONNX's order.
+//! - all others, and spatial operators on `f64`, get their operands in ONNX's order.
 //!
 //! The table of operators says which of these an operator does.
 //!
@@ -29,7 +29,7 @@ use super::permute::{as_ints, permuted, to_first, to_last};
 use crate::graph::facts::{Facts, Size};
 use crate::graph::ir::{Attr, CHANNELS_LAST, Graph, NodeDesc, ValueId};
 use crate::graph::operators::{self, Broadcast, Layout as Kind};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 
 /// Ranks that have a channels-last order: one to three spatial dimensions.
 const RANKS: std::ops::RangeInclusive<usize> = 3..=5;
@@ -118,6 +118,10 @@ impl Layout<'_> {
 
     fn spatial(&mut self, node: &NodeDesc) -> Option<NodeDesc> {
         let x = node.input(0)?;
+        // Convolutions of `f64` are computed in ONNX's order: those of channels-last images go through `f32`.
+        if self.facts.is(x, DType::F64) {
+            return None;
+        }
         // Weights have the rank of the image, whose own may be unknown.
         let rank = self.facts.rank(x).or_else(|| if pulls(node) { self.facts.rank(node.input(1)?) } else { None })?;
         RANKS.contains(&rank).then_some(())?;
