@@ -12,6 +12,7 @@ mod pairs;
 mod parts;
 mod quantized;
 mod taps;
+mod vectors;
 mod widen;
 
 use kiln::graph::Graph;

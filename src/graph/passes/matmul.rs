@@ -149,7 +149,9 @@ fn biased(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) {
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return };
     for (product, bias) in [(a, b), (b, a)] {
         let Some((maker, matmul)) = edit.sole_maker(product) else { continue };
-        if !is_matmul(matmul, facts) || !is_bare(matmul) {
+        // A vector on the right-hand side is one column, which the product does not have: its last axis are rows.
+        let has_columns = matmul.input(1).and_then(|right| facts.rank(right)).is_some_and(|rank| rank > 1);
+        if !is_matmul(matmul, facts) || !is_bare(matmul) || !has_columns {
             continue;
         }
         let mut fused = as_fused(matmul);

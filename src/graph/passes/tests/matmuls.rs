@@ -47,6 +47,15 @@ fn a_bias_of_more_columns_than_the_product_is_none() {
 }
 
 #[test]
+fn what_is_added_to_the_rows_of_a_product_by_a_vector_is_no_bias() {
+    let (mut build, x) = with_x(&[-2, 3, 4]);
+    let (w, b) = (floats(&mut build, &[4]), floats(&mut build, &[3]));
+    let product = build.op("MatMul", &[x, w], &[]);
+    let y = build.op("Add", &[product, b], &[]);
+    assert_eq!(ops(&optimised(build, y)), ["MatMul", "Add"]);
+}
+
+#[test]
 fn scales_on_either_side_become_alpha() {
     let (mut build, q) = with_x(&[-2, 4, -3, 16]);
     let k = input(&mut build, "k", &[-2, 4, 16, -3]);
