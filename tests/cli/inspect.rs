@@ -33,7 +33,7 @@ fn inspect_says_what_short_requests_have_computed_together() {
     std::fs::write(&model, onnx_file::dense()).unwrap();
     let path = arg(&model);
     let printed = kiln(["inspect", &path, "--numerics", "invariant"]).ok();
-    let told = "computed together for requests of 1-32 rows: nodes 1, stages 1";
+    let told = "computed together for requests of 1-64 rows: nodes 1, stages 1";
     assert!(printed.contains(told), "{printed}");
     let printed = kiln(["inspect", &path, "--precision", "bf16", "--numerics", "default"]).ok();
     assert!(printed.contains("computed together for short requests: nothing"), "{printed}");

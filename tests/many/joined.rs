@@ -219,7 +219,7 @@ fn rows_are_joined_only_where_that_was_not_refused() {
 #[test]
 fn long_requests_run_beside_groups_of_short_ones() {
     let session = session(encoder(), 2, Numerics::Invariant);
-    let requests = [text(1, 60, 0), text(1, 5, 1), text(1, 33, 2), text(1, 9, 3), text(1, 7, 4)];
+    let requests = [text(2, 60, 0), text(1, 5, 1), text(2, 33, 2), text(1, 9, 3), text(1, 7, 4)];
     let answers = session.run_many(&requests, &RunOptions::default());
     for (request, answer) in requests.iter().zip(&answers) {
         assert_eq!(bytes(answer), bytes(&session.run(request)));
@@ -276,9 +276,9 @@ fn a_program_with_a_queue_of_its_own_groups_what_joins() {
         session.rows_to_join(&shapes)
     };
     assert_eq!(rows(&text(2, 9, 0)), Some(18));
-    assert_eq!(rows(&text(1, 33, 0)), None, "it gains nothing by others");
+    assert_eq!(rows(&text(1, 65, 0)), None, "it gains nothing by others");
     assert_eq!(rows(&vec![("ids", text(1, 3, 0).remove(0).1), ("other", Tensor::scalar(1f32))]), None, "no such input");
-    assert_eq!(session.join_report().unwrap().group, 128);
+    assert_eq!(session.join_report().unwrap().group, 256);
 
     let requests = texts(5, 12);
     let group: Vec<_> = requests.iter().map(values).collect();

@@ -97,7 +97,7 @@ fn texts_of_mixed_lengths_have_the_bits_that_they_have_alone() {
         for (words, stream) in texts.iter().zip(sent) {
             assert!(output(&Answer::read(stream)) == alone.output(words), "{} words, {lanes} lanes", words.len());
         }
-        // Those of up to 32 words are joined, except for the shortest, whose products may add in another order.
+        // The first text of each length runs alone, and the shortest ones, whose products may add in another order.
         let (joined, executions) = (metric(&server, JOINED), metric(&server, EXECUTIONS));
         assert!((100..=160).contains(&joined), "{joined} were joined");
         assert_eq!(metric(&server, INFERENCES), 200);

@@ -35,8 +35,8 @@ pub(super) struct Rules {
     pub(super) enough: u64,
     /// Nanoseconds of a candidate at most; two samples are always taken.
     pub(super) candidate: u64,
-    /// Nanoseconds of the whole contest at most, and in runs of the incumbent: the larger of both. Challengers that
-    /// do not get a turn in time are left out.
+    /// Nanoseconds of the whole contest at most, and in runs of the incumbent: the larger of both. A run counts as long
+    /// as its candidate's fastest. Challengers that do not get a turn in time are left out.
     pub(super) key: (u64, u64),
     /// Samples that each side gets in each of the two last rounds.
     pub(super) final_samples: u32,
@@ -101,7 +101,9 @@ pub(super) fn hold(margins: &[f64], rules: &Rules, runner: &mut dyn Runner) -> R
     }
     let most = rules.key.0.max(rules.key.1.saturating_mul(scores[0].least));
     for candidate in 1..margins.len() {
-        if contest.spent >= most {
+        // On a busy machine a run takes much longer than its own time, and a slow run of one leaves no other out.
+        let own = |score: &Score| score.least.saturating_mul(u64::from(score.samples + rules.warm_ups));
+        if scores.iter().map(own).sum::<u64>() >= most {
             break;
         }
         let best = scores.iter().filter(|score| score.counts()).map(|score| score.least).min().unwrap_or(u64::MAX);
