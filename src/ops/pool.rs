@@ -1,7 +1,10 @@
 //! Pooling operators: MaxPool, AveragePool, LpPool, and their global forms.
 //!
 //! Output sizes and padding follow ONNX; [`exec::pool`](crate::exec::pool) does the rest in `f32`, and `f64` is pooled
-//! window by window. MaxPool also takes bytes, and tells where the largest elements stood: window by window, but for bytes that are channels-last.
+//! window by window. MaxPool also takes bytes, window by window but where they are channels-last, and tells where the
+//! largest elements stood ([`places`]).
+
+mod places;
 
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
@@ -296,7 +299,12 @@ impl Pool {
             reference::pool::pool_by(parallel, self.kind, shape, input, output);
             return Ok(None);
         };
-        reference::pool::max_with_indices(parallel, shape, columns_first, input, output, places.as_mut_slice()?);
+        let at = places.as_mut_slice()?;
+        if shape.channels_last || shape.input_pixels() == 0 {
+            reference::pool::max_with_indices(parallel, shape, columns_first, input, output, at);
+        } else {
+            places::largest_with_places(shape, columns_first, input, output, at, parallel);
+        }
         Ok(Some(places))
     }
 }
