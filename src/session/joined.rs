@@ -40,7 +40,7 @@ const ROUND: usize = 8;
 const MOST_COPIES: usize = 8;
 
 /// More rows than these are not joined.
-const MOST: usize = 256;
+pub(super) const MOST: usize = 512;
 
 /// Shapes of requests of which the first one runs alone. Shapes that come after as many others are joined at once.
 const MOST_SHAPES: usize = 4096;

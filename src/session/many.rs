@@ -11,7 +11,7 @@
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};
 
-use super::joined::{JoinReport, Joined, shape};
+use super::joined::{JoinReport, Joined, MOST, shape};
 use super::{Join, Observer, Port, RunOptions, Session, SessionError, Terms, Watch, Width};
 use crate::graph::{Stop, Value};
 use crate::tensor::Tensor;
@@ -26,6 +26,9 @@ const SHORT: usize = 64;
 
 /// Most rows of a group. Weights are read once a group: minilm and bert_base took 4 to 9 % longer in groups of 128.
 const GROUP: usize = 256;
+
+// Requests are shared out evenly, and a group may have one more than fits.
+const _: () = assert!(GROUP + SHORT <= MOST);
 
 /// The outputs of a request, by name.
 type Answer<V> = Result<Vec<(String, V)>, SessionError>;
@@ -363,6 +366,9 @@ mod tests {
         let many = jobs(&[Some(SHORT); 40], 3);
         assert_eq!(many.len(), 12, "more groups than threads, and as many for each thread");
         assert!(many.iter().all(|job| job.rows <= GROUP), "{many:?}");
+        for rows in 1..=SHORT {
+            assert!(jobs(&vec![Some(rows); 64], 2).iter().all(|job| job.rows <= GROUP + SHORT), "{rows} rows each");
+        }
         assert_eq!(told(&[Some(5)], 8), [(vec![0], 5)]);
         assert_eq!(told(&[], 8), []);
     }

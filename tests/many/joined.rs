@@ -387,3 +387,15 @@ fn records_of_joined_requests_serve_a_session_that_must_not_choose() {
     reversed.push(text(1, 17, 0));
     assert!(strict.run_many(&reversed, &RunOptions::default()).pop().unwrap().is_err(), "no record knows 17 words");
 }
+
+#[test]
+fn texts_of_one_length_are_all_joined() {
+    let session = session(encoder(), 2, Numerics::Invariant);
+    for (length, count) in [(24, 64), (40, 30), (60, 17)] {
+        let requests: Vec<Request> = (0..count).map(|seed| text(1, length, seed)).collect();
+        let before = session.share_stats().joined;
+        let answers = all(&session.run_many(&requests, &RunOptions::default()));
+        assert_eq!(session.share_stats().joined - before, count as u64, "{count} texts of {length} words");
+        assert!(answers.iter().zip(&requests).all(|(answer, request)| *answer == bytes(&session.run(request))));
+    }
+}
