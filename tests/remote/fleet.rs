@@ -32,7 +32,7 @@ impl Worker {
         Worker::ready(url, &["--remote-read-only", "--error-on-cache-miss"])
     }
 
-    /// The answer to a text of so many words: its bytes.
+    /// The bytes of the answer to a text of that length.
     #[track_caller]
     fn embedding(&self, words: usize) -> Vec<u8> {
         let ids: Vec<usize> = (0..words).map(|place| (place * 17 + words) % onnx_file::WORDS).collect();

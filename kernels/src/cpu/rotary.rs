@@ -37,7 +37,7 @@ pub struct Angles<'a> {
 pub struct Rotary {
     rotation: Rotation,
     elements: usize,
-    /// Rows of heads are computed in runs of so many that lie at one distance, each run by one call.
+    /// Rows of heads that lie at one distance from each other form runs, and each run is one call.
     runs: Runs,
     tasks: usize,
     code: Option<Arc<Code>>,

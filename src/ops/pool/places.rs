@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use crate::ops::trial::numbers;
 
-    /// Windows of so many elements over so many, as far apart as they are long.
+    /// Windows of `kernel` elements over `input` elements, as far apart as they are long.
     fn axis(input: u64, kernel: u64, dilation: u64, pad: u64) -> Window {
         let mut axis = Window { input, output: 0, kernel, stride: kernel, dilation, before: pad, after: pad };
         axis.output = (input + 2 * pad - axis.span()) / kernel + 1;

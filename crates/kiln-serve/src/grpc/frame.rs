@@ -25,7 +25,7 @@ pub(super) const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding")
 /// Codings that a side takes.
 pub(super) const ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
-/// Messages of so many bytes are one part. Each part is a frame for itself, and clients end connections on which many
+/// Messages of at most this length are one part. Each part is a frame for itself, and clients end connections on which many
 /// small frames wait to be read.
 const SHORT: u32 = 4 << 10;
 
