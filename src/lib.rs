@@ -27,8 +27,8 @@
 //! The names below are the library's; its modules are for the command, the tests and those who read the source. Of them, lowest
 //! first, each imports only from those before it:
 //!
-//! - [`knobs`]: the environment variables.
-//! - [`threads`], [`tensor`]: fork-join and memory. [`cache`] is `kiln-cache`, a crate of its own.
+//! - [`knobs`]: the environment variables, of the crate `kiln-knobs`.
+//! - [`tensor`], [`threads`]: memory and fork-join, of the crate `kiln-tensor`. [`cache`] is `kiln-cache`.
 //! - [`record`]: what builders chose, kept from process to process; the crate is `kiln-records`.
 //! - [`exec`]: one kernel family a file: key, builder, executor.
 //! - [`graph`]: descriptions, passes, and the trait of a running node.
@@ -44,11 +44,8 @@
 pub mod cache;
 #[doc(hidden)]
 pub mod exec;
-mod fork;
 #[doc(hidden)]
 pub mod graph;
-#[doc(hidden)]
-pub mod knobs;
 #[doc(hidden)]
 pub mod onnx;
 #[doc(hidden)]
@@ -59,10 +56,6 @@ pub mod packed;
 pub mod record;
 #[doc(hidden)]
 pub mod session;
-#[doc(hidden)]
-pub mod tensor;
-#[doc(hidden)]
-pub mod threads;
 
 pub use cache::{Cache, Limits, Stats};
 pub use graph::ir::{Dim, Metadata, ValueKind};
@@ -72,7 +65,15 @@ pub use kiln_kernels::extent::{Foreign, ForeignMut};
 #[doc(hidden)]
 #[cfg(feature = "device")]
 pub use kiln_kernels::gpu;
-pub use knobs::{KnobError, Knobs, Pack};
+#[doc(hidden)]
+pub use kiln_knobs as knobs;
+pub use kiln_knobs::{KnobError, Knobs, Pack};
+#[doc(hidden)]
+pub use kiln_tensor as tensor;
+#[doc(hidden)]
+pub use kiln_tensor::threads;
+pub use kiln_tensor::threads::{Threads, ThreadsError};
+pub use kiln_tensor::{DType, Element, Tensor, TensorError, TensorSpec};
 pub use onnx::ModelError;
 pub use packed::{PackedError, Verify};
 pub use record::{
@@ -88,5 +89,3 @@ pub use session::{
     Cancel, Numerics, Over, PackReport, PackStats, Port, Precision, Profile, RunOptions, Session, SessionError,
     SessionOptions, Trace, Tune, TuneReport, Verbose, Width,
 };
-pub use tensor::{DType, Element, Tensor, TensorError, TensorSpec};
-pub use threads::{Threads, ThreadsError};

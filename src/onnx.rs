@@ -49,10 +49,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kiln_kernels::memory::Refused;
+use kiln_tensor::Backing;
 use prost::Message;
 
 use crate::graph::Graph;
-use crate::tensor::Backing;
 
 pub use built::check_built;
 pub use bytes::Bytes;

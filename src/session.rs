@@ -50,28 +50,26 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use kiln_fork::Mutex;
 use kiln_kernels::Isa;
 use kiln_kernels::crash::within;
 use kiln_kernels::memory::ceiling::{Asked, check};
 use kiln_kernels::memory::{self, Refused};
+use kiln_tensor::threads::Threads;
+use kiln_tensor::{BufferPool, DType, Tensor};
 
-use crate::cache;
 use crate::exec::tune::{Gauge, Tuner};
 use crate::exec::{BuildCx, Share};
-use crate::fork::Mutex;
 use crate::graph::ir::{Dim, Metadata, ValueId, ValueKind};
 use crate::graph::node::panic_message;
 use crate::graph::{Executable, Graph, LoopLimits, Observer, Stop, Value};
 use crate::onnx::{self, ExternalData, ModelError};
 use crate::packed::{self, PackedFile};
 use crate::record;
-use crate::tensor::{BufferPool, DType, Tensor};
-use crate::threads::Threads;
 
 pub use crate::exec::ShareStats;
 pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use crate::graph::Cancel;
-pub use crate::knobs::Pack;
 pub use ceiling::ProcessMemory;
 pub use compile::Description;
 #[cfg(feature = "device")]
@@ -84,6 +82,7 @@ use joined::Joined;
 use kept::Kept;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use kiln_kernels::memory::ceiling::Held;
+pub use kiln_knobs::Pack;
 use names::Names;
 pub use options::{Join, RunOptions, SessionOptions, Width};
 pub use outputs::Over;
@@ -559,7 +558,7 @@ impl Session {
 
     /// Look-ups, builds and bytes of the executor cache.
     #[must_use]
-    pub fn cache_stats(&self) -> cache::Stats {
+    pub fn cache_stats(&self) -> kiln_cache::Stats {
         self.build.cache.stats()
     }
 
@@ -572,14 +571,14 @@ impl Session {
 
     /// As [`cache_stats`](Session::cache_stats), by kernel family.
     #[must_use]
-    pub fn family_stats(&self) -> Vec<(&'static str, cache::Stats)> {
+    pub fn family_stats(&self) -> Vec<(&'static str, kiln_cache::Stats)> {
         self.build.cache.family_stats()
     }
 
     /// Look-ups and bytes of plans. Apart from the executors' counters, because a plan builds nothing.
     #[must_use]
-    pub fn plan_stats(&self) -> cache::Stats {
-        self.kept.plans.as_ref().map(cache::Cache::stats).unwrap_or_default()
+    pub fn plan_stats(&self) -> kiln_cache::Stats {
+        self.kept.plans.as_ref().map(kiln_cache::Cache::stats).unwrap_or_default()
     }
 
     /// Counters of the records: loaded, found, refused.

@@ -5,12 +5,12 @@
 use kiln_kernels::cpu::pool::PoolShape;
 use kiln_kernels::cpu::quantized::averages::Averages;
 use kiln_kernels::{CodeSource, Result as KernelResult};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::family::tasks_for;
 use super::key::{ExecutorKey, Problem};
 use super::target::{Target, Tasks};
-use crate::cache::Mutate;
 
 /// Everything that determines an executor of an average pool of bytes.
 pub type AverageKey = ExecutorKey<AverageProblem>;

@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
+use kiln_cache::{Built, Outcome};
 use kiln_kernels::EMITTER_REVISION;
+use kiln_tensor::installed_bytes;
 
 use super::context::{BuildCx, BuildError};
 use super::family::Family;
-use crate::cache::{Built, Outcome};
 use crate::record::{
     BlobError, CodecError, Engine, Evidence, Record, RecordId, decode, encode, host_fingerprint, read_blob, write_blob,
 };
-use crate::tensor::installed_bytes;
 
 /// One key's executor.
 pub struct Executor<K: Family> {

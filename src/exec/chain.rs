@@ -8,11 +8,11 @@ use kiln_kernels::cpu::chain::{BinaryOp, Chain, ChainPlan, Geometry, MAX_UNROLL,
 use kiln_kernels::cpu::machine::Speeds;
 use kiln_kernels::cpu::vecmath::instructions;
 use kiln_kernels::{CodeSource, Isa, Result as KernelResult};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::key::{ExecutorKey, Problem};
 use super::target::Target;
-use crate::cache::Mutate;
 
 /// Everything that determines an element-wise executor.
 pub type ChainKey = ExecutorKey<ChainProblem>;

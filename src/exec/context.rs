@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, PoisonError};
 
+use kiln_cache::{Builder, Built, Cache, CacheError, Outcome};
+use kiln_fork::Mutex;
 use kiln_kernels::cpu::{Elements, Numerics, Precision};
 use kiln_kernels::memory::ceiling::check;
 use kiln_kernels::{CodeKey, CodeParts, CodeSource, Isa, KernelError, PartSet};
+use kiln_key::Key;
 
 use super::gpu::GpuCx;
 use super::target::Target;
-use crate::cache::{Builder, Built, Cache, CacheError, Key, Outcome};
-use crate::fork::Mutex;
 use crate::record::Store;
 
 /// Why an executor could not be built.

@@ -6,13 +6,13 @@ use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored};
 use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, Numerics, PackedWeights, Stored};
 use kiln_kernels::{CodeSource, Parallel, Result as KernelResult};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::key::{ExecutorKey, Problem};
 use super::target::Target;
 use super::tune::{Demand, Operands};
-use crate::cache::Mutate;
 
 /// Everything that determines a convolution executor.
 pub type ConvKey = ExecutorKey<ConvProblem>;
@@ -139,11 +139,11 @@ impl Problem for ConvProblem {
 mod tests {
     use std::sync::Arc;
 
+    use kiln_cache::{Cache, Limits};
     use kiln_kernels::Isa;
     use kiln_kernels::cpu::conv::{Strategy, WinogradTile};
 
     use super::*;
-    use crate::cache::{Cache, Limits};
     use crate::exec::Family;
     use crate::record::{Store, decode, encode};
 

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use kiln_cache::{Built, Outcome};
 use kiln_kernels::cpu::machine::Speeds;
 use kiln_kernels::crash::within;
 use kiln_kernels::{Isa, Parallel, Result as KernelResult};
+use kiln_tensor::installed_bytes;
 
 use super::context::{BuildCx, BuildError};
 use super::refusal::{MOST_AHEAD, Refusal, read};
 use super::tune::{Demand, Operands};
-
-use crate::cache::{Built, Outcome};
 use crate::record::{Evidence, Record, Recorded};
-use crate::tensor::installed_bytes;
 
 /// A key of an executor. The key's fields define the executor completely; the record keeps only the
 /// [`Recorded::Choice`].

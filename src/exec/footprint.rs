@@ -5,11 +5,11 @@
 //! may see it. The one thing here that is recorded and builds nothing. Knows neither graph nor pool.
 
 use kiln_kernels::Result as KernelResult;
+use kiln_key::Key;
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::family::Family;
-use crate::cache::Key;
 use crate::record::{Evidence, Recorded, Store};
 
 /// In units of this many bytes, so that a little more is no news.

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use kiln_kernels::{CodeSource, Ordered, Parallel, Result as KernelResult};
+use kiln_key::{Key, Mutate};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,6 @@ use super::context::BuildCx;
 use super::family::Family;
 use super::target::Target;
 use super::tune::{Demand, Operands};
-use crate::cache::{Key, Mutate};
 use crate::record::Recorded;
 
 /// Everything that determines an executor.

@@ -122,10 +122,10 @@ impl TensorLayout {
 #[cfg(test)]
 mod tests {
     use kiln_kernels::cpu::Elements;
+    use kiln_key::F32Bits;
     use smallvec::SmallVec;
 
     use super::*;
-    use crate::cache::F32Bits;
     use crate::exec::{Target, weights};
 
     fn product(isa: Isa, n: u64, right: Stored) -> MatMulKey {

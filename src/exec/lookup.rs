@@ -3,12 +3,12 @@
 
 use kiln_kernels::cpu::quantized::lookup::Lookup;
 use kiln_kernels::{CodeSource, Result as KernelResult};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::family::tasks_for_bytes;
 use super::key::{ExecutorKey, Problem};
 use super::target::{Target, Tasks};
-use crate::cache::Mutate;
 
 /// Everything that determines an executor of look-ups.
 pub type LookupKey = ExecutorKey<LookupProblem>;

@@ -5,13 +5,13 @@
 
 use kiln_kernels::cpu::machine::{Caches, Figures, Speeds};
 use kiln_kernels::{Isa, Parallel, Result as KernelResult};
+use kiln_key::Key;
+use kiln_tensor::installed_bytes;
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::family::Family;
-use crate::cache::Key;
 use crate::record::{Evidence, Recorded, Store};
-use crate::tensor::installed_bytes;
 
 /// The part of the installed memory that a measurement may take: one of so many.
 const MOST_PART: usize = 16;
@@ -95,9 +95,9 @@ impl MachineKey {
 #[cfg(test)]
 mod tests {
     use kiln_kernels::Serial;
+    use kiln_tensor::threads::Threads;
 
     use super::*;
-    use crate::threads::Threads;
 
     #[test]
     fn what_was_measured_is_remembered_for_as_many_threads() {

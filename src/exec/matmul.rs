@@ -8,6 +8,7 @@ use kiln_kernels::cpu::gemm::{
 };
 use kiln_kernels::cpu::{Activations, ActivationsMut, Elements, PackedWeights, Stored as Storage};
 use kiln_kernels::{CodeSource, Parallel, Result as KernelResult};
+use kiln_key::{F32Bits, Mutate};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -15,7 +16,6 @@ use super::context::BuildCx;
 use super::key::{ExecutorKey, Problem};
 use super::target::Target;
 use super::tune::{Demand, Operands};
-use crate::cache::{F32Bits, Mutate};
 
 /// How a matrix is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]

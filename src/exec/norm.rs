@@ -4,13 +4,13 @@
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::norm::{Affine, Channels, Groups, Local, LocalNorm, RowForm, RowNorm};
 use kiln_kernels::{CodeSource, Isa, Result as KernelResult};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::family::tasks_for;
 use super::key::{ExecutorKey, Problem};
 use super::target::{Target, Tasks};
-use crate::cache::Mutate;
 
 /// Everything that determines the executor of a layer or RMS normalisation.
 pub type RowNormKey = ExecutorKey<RowForm>;

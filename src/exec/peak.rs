@@ -5,12 +5,12 @@
 
 use kiln_kernels::cpu::peak::Peaks;
 use kiln_kernels::{Isa, Result as KernelResult};
+use kiln_key::Key;
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::family::Family;
 use super::machine::MachineKey;
-use crate::cache::Key;
 use crate::record::{Evidence, Recorded, Store};
 
 /// Peaks of this machine, which is the one that the records are for.

@@ -4,12 +4,12 @@
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::pool::{Path, Pool, PoolKind, PoolShape};
 use kiln_kernels::{CodeSource, Result as KernelResult};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::family::tasks_for;
 use super::key::{ExecutorKey, Problem};
 use super::target::Target;
-use crate::cache::Mutate;
 
 /// Everything that determines a pooling executor.
 pub type PoolKey = ExecutorKey<PoolProblem>;

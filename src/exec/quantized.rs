@@ -6,13 +6,13 @@ use kiln_kernels::cpu::conv::ConvShape;
 use kiln_kernels::cpu::quantized::bytes::Added;
 use kiln_kernels::cpu::quantized::{Form, Output, Quantized, QuantizedBlocks};
 use kiln_kernels::{CodeSource, Result as KernelResult};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::conv::table_bytes;
 use super::key::{ExecutorKey, Problem};
 use super::target::Target;
-use crate::cache::Mutate;
 
 /// Everything that determines an executor of a quantised product.
 pub type QuantizedKey = ExecutorKey<QuantizedProblem>;

@@ -4,13 +4,13 @@
 use kiln_kernels::cpu::recurrent::{Cell, DirectionWeights, Recurrent, RecurrentShape};
 use kiln_kernels::cpu::{Elements, PackedWeights};
 use kiln_kernels::{CodeSource, KernelError, Result as KernelResult};
+use kiln_tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::key::{ExecutorKey, Problem};
 use super::target::Target;
 use super::weights::{self, MatMulWeights, Packing};
-use crate::tensor::Tensor;
 
 /// Everything that determines an executor of a recurrent layer.
 pub type RecurrentKey = ExecutorKey<RecurrentShape>;
@@ -159,9 +159,9 @@ pub fn pack(
 mod tests {
     use kiln_kernels::Isa;
     use kiln_kernels::cpu::PackedElement;
+    use kiln_tensor::{DType, Expansion, TensorSpec};
 
     use super::*;
-    use crate::tensor::{DType, Expansion, TensorSpec};
 
     #[test]
     fn weights_of_16_bits_keep_their_type_where_both_have_it_and_are_never_all_widened() {

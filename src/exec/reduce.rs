@@ -3,12 +3,12 @@
 
 use kiln_kernels::cpu::reduce::{Collapsed, Reduce, Reduction};
 use kiln_kernels::{CodeSource, Result as KernelResult};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::family::tasks_for;
 use super::key::{ExecutorKey, Problem};
 use super::target::{Target, Tasks};
-use crate::cache::Mutate;
 
 /// Everything that determines a reduction executor.
 pub type ReduceKey = ExecutorKey<ReduceProblem>;

@@ -5,13 +5,13 @@
 //! graph: whether a model takes such inputs is for the session to say.
 
 use kiln_kernels::Result as KernelResult;
+use kiln_key::{Key, Mutate};
+use kiln_tensor::{DType, TensorSpec};
 use serde::{Deserialize, Serialize};
 
 use super::context::BuildCx;
 use super::family::Family;
-use crate::cache::{Key, Mutate};
 use crate::record::{Evidence, Recorded, Store};
-use crate::tensor::{DType, TensorSpec};
 
 /// Most requests of a model that are remembered, and that are believed to have been.
 pub const MOST_REQUESTS: usize = 256;
@@ -111,8 +111,9 @@ impl RequestKey {
 
 #[cfg(test)]
 mod tests {
+    use kiln_key::Mutate;
+
     use super::*;
-    use crate::cache::Mutate;
 
     fn spec(dims: &[usize]) -> Option<TensorSpec> {
         Some(TensorSpec::new(DType::F32, dims.iter().copied()))

@@ -14,12 +14,13 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 pub use self::axis::Table;
+use kiln_key::{F32Bits, Mutate};
+
 use self::blend::Blend;
 use self::nearest::Pick;
 use super::family::tasks_for_bytes;
 use super::key::{ExecutorKey, Problem};
 use super::target::{Target, Tasks};
-use crate::cache::{F32Bits, Mutate};
 
 /// What a place of the output is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]

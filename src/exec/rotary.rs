@@ -4,12 +4,12 @@
 
 use kiln_kernels::cpu::rotary::{Rotary, Rotation};
 use kiln_kernels::{CodeSource, Result as KernelResult};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::family::tasks_for;
 use super::key::{ExecutorKey, Problem};
 use super::target::{Target, Tasks};
-use crate::cache::Mutate;
 
 /// Everything that determines an executor of a rotation.
 pub type RotaryKey = ExecutorKey<RotaryProblem>;

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::cache::Outcome;
+use kiln_cache::Outcome;
 
 /// Counters of one session, which its requests write.
 #[derive(Debug, Default)]

@@ -2,9 +2,8 @@
 //! order. It is the same for all families.
 
 use kiln_kernels::{Extensions, Isa};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
-
-use crate::cache::Mutate;
 
 /// What executors are built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]

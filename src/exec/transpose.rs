@@ -5,12 +5,12 @@
 use kiln_kernels::cpu::transpose::geometry::MAX_RANK;
 use kiln_kernels::cpu::transpose::{Collapsed, Method, Transpose};
 use kiln_kernels::{CodeSource, Result as KernelResult};
+use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
 use super::family::tasks_for_bytes;
 use super::key::{ExecutorKey, Problem};
 use super::target::Target;
-use crate::cache::Mutate;
 
 /// Everything that determines a transposition executor.
 pub type TransposeKey = ExecutorKey<TransposeProblem>;

@@ -27,8 +27,8 @@ mod worker;
 
 use std::time::Duration;
 
-pub use crate::knobs::Tune;
 pub use gauge::Gauge;
+pub use kiln_knobs::Tune;
 pub use operands::{Demand, Operands};
 pub use report::{TuneChange, TuneReport};
 pub use requests::Request;

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
+use kiln_cache::{Cache, Limits};
 use kiln_kernels::cpu::{Numerics, Precision};
 use kiln_kernels::{EMITTER_REVISION, Isa};
 
 use super::context::BuildCx;
 use super::refusal::Refusal;
-use crate::cache::{Cache, Limits};
 use crate::record::{Record, Store, host_fingerprint};
 
 /// Asks whether records could be used.
@@ -55,9 +55,9 @@ impl Verifier {
 #[cfg(test)]
 mod tests {
     use kiln_kernels::cpu::softmax::Around;
+    use kiln_key::{F32Bits, Key};
 
     use super::*;
-    use crate::cache::{F32Bits, Key};
     use crate::exec::resize::{Mode, ResizeAxis, ResizeKey, ResizeProblem, Transform};
     use crate::exec::softmax::{SoftmaxKey, SoftmaxProblem};
     use crate::exec::{Family, Target, Tasks};

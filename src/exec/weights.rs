@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, Weak};
 
 use hashbrown::HashMap;
+use kiln_fork::{Mutex, stay};
 use kiln_kernels::cpu::blockwise::{BlockPanels, BlockSource};
 use kiln_kernels::cpu::conv::Weights;
 use kiln_kernels::cpu::gemm::{Left, MatmulShape, Panels, Right, Source};
@@ -22,12 +23,10 @@ use kiln_kernels::cpu::quantized::{
 use kiln_kernels::cpu::{Elements, PackedElement, PackedWeights, PackedWeightsMut};
 use kiln_kernels::extent::Foreign;
 use kiln_kernels::{Isa, KernelError, Result as KernelResult};
+use kiln_tensor::pieces::PIECE;
+use kiln_tensor::{Buffer, BufferPool, DType, Pieces, Tensor};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
-
-use crate::fork::{Mutex, stay};
-use crate::tensor::pieces::PIECE;
-use crate::tensor::{Buffer, BufferPool, DType, Pieces, Tensor};
 
 /// Memory of packed weights, shared: whole 32-bit words.
 #[derive(Debug)]
@@ -519,8 +518,9 @@ fn trace(layout: &str, packed: &[u8]) -> Trace {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::TensorSpec;
+
     use super::*;
-    use crate::tensor::TensorSpec;
 
     #[test]
     fn equal_weights_in_equal_layout_are_packed_once_and_freed_with_the_last_holder() {
@@ -565,11 +565,11 @@ mod tests {
         let numbers: Vec<f32> = (0..1500 * 75).map(|number| number as f32 * 0.37).collect();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytemuck::cast_slice(&numbers)).unwrap();
-        let backing = crate::tensor::Backing::new(file.path(), file.reopen().unwrap());
+        let backing = kiln_tensor::Backing::new(file.path(), file.reopen().unwrap());
         let len = numbers.len() * 4;
         let buffer = Arc::new(Buffer::deferred(backing, 0, len));
-        let spec = crate::tensor::TensorSpec::new(crate::tensor::DType::F32, [numbers.len()]);
-        let tensor = crate::tensor::Tensor::from_buffer(spec, buffer, len).unwrap();
+        let spec = kiln_tensor::TensorSpec::new(kiln_tensor::DType::F32, [numbers.len()]);
+        let tensor = kiln_tensor::Tensor::from_buffer(spec, buffer, len).unwrap();
         for elements in [Elements::F32, Elements::Bf16] {
             for (transposed, count) in [(false, 1), (true, 1), (false, 5), (true, 5)] {
                 let sizes = [count, 1500 / count, 75];
@@ -590,11 +590,11 @@ mod tests {
     fn weights_in_compact_form_are_packed_as_their_numbers_which_are_never_all_made() {
         use std::io::Write;
 
-        use crate::tensor::{DType, Expansion, Factors, Grain, Tensor, TensorSpec};
+        use kiln_tensor::{DType, Expansion, Factors, Grain, Tensor, TensorSpec};
         let bytes: Vec<u8> = (0..1500 * 75).map(|at| (at * 37 % 251) as u8).collect();
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&bytes).unwrap();
-        let backing = crate::tensor::Backing::new(file.path(), file.reopen().unwrap());
+        let backing = kiln_tensor::Backing::new(file.path(), file.reopen().unwrap());
         let buffer = Arc::new(Buffer::deferred(backing, 0, bytes.len()));
         let in_file = Tensor::from_buffer(TensorSpec::new(DType::U8, [1500, 75]), buffer, bytes.len()).unwrap();
         let in_memory = Tensor::from_slice([1500, 75], &bytes).unwrap();
@@ -620,7 +620,7 @@ mod tests {
 
     #[test]
     fn a_matrix_that_is_stored_in_16_bits_keeps_its_type_where_nothing_is_lost() {
-        use crate::tensor::{Expansion, Factors, Grain};
+        use kiln_tensor::{Expansion, Factors, Grain};
         let stored = |dtype: DType| Tensor::from_bytes(TensorSpec::new(dtype, [8, 3]), &[0; 48]).unwrap();
         let compact = |dtype, expansion: Expansion| Tensor::compact(stored(dtype), expansion).unwrap();
         let plain = |dtype| compact(dtype, Expansion::default());
@@ -641,7 +641,7 @@ mod tests {
         let numbers: Vec<f32> = (0..301 * 75).map(|at| (at % 4001) as f32 * 0.25 - 500.0).collect();
         let halves: Vec<half::f16> = numbers.iter().map(|&number| half::f16::from_f32(number)).collect();
         let stored = Tensor::from_vec([301, 75], halves).unwrap();
-        let tensor = Tensor::compact(stored, crate::tensor::Expansion::default()).unwrap();
+        let tensor = Tensor::compact(stored, kiln_tensor::Expansion::default()).unwrap();
         for isa in [Isa::Avx2, Isa::Avx512] {
             for (transposed, [k, n]) in [(false, [301, 75]), (true, [75, 301])] {
                 let packed =

@@ -12,11 +12,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use kiln_tensor::Tensor;
+use kiln_tensor::TensorSpec;
+use kiln_tensor::destination::Destination;
+
 use super::error::{Mismatch, NodeError};
 use super::ir::{Graph, ValueId};
-use crate::tensor::Tensor;
-use crate::tensor::TensorSpec;
-use crate::tensor::destination::Destination;
 
 /// The output of a step.
 #[derive(Clone, Copy)]

@@ -1,7 +1,8 @@
 //! Graphs built by hand: for demonstrations, tests and generators. Does none of a loader's checks.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::ir::{Attr, CAPTURES, Dim, Graph, NodeDesc, ValueId, ValueInfo};
-use crate::tensor::{DType, Tensor};
 
 /// Builds a graph node by node.
 ///

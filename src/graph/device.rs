@@ -15,10 +15,11 @@ use std::sync::Arc;
 pub use finish::Addend;
 pub use sequence::{DeviceCx, Operand, Sequence};
 
+use kiln_tensor::{DType, Tensor, TensorSpec};
+
 use super::node::InferByValue;
 use super::node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::exec::gpu::GpuCx;
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The attribute ([`Attr::Int`](super::Attr::Int)) of nodes that run on the device.
 pub const ON_DEVICE: &str = "on_device";

@@ -4,11 +4,11 @@ use std::any::Any;
 
 use kiln_kernels::KernelError;
 use kiln_kernels::memory::Refused;
+use kiln_tensor::{TensorError, TensorSpec};
 
 use super::operators::error::ShapeError;
 use super::stop::{Stop, Stopped};
 use crate::exec::BuildError;
-use crate::tensor::{TensorError, TensorSpec};
 
 /// Why a node could not be prepared or run. The graph adds the node's name.
 #[derive(Debug, thiserror::Error)]

@@ -16,11 +16,11 @@
 #[cfg(test)]
 mod tests;
 
+use kiln_tensor::DType;
 use smallvec::SmallVec;
 
 use super::ir::{Dim, Graph, NodeDesc, ValueId};
 use super::operators;
-use crate::tensor::DType;
 
 pub(crate) use super::operators::size::{Size, Sizes};
 pub(crate) use super::operators::view::{Dims, Fact, axis};

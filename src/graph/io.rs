@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::memory::unclaimed_bytes;
+use kiln_tensor::{BufferPool, DType, Tensor, TensorError, TensorSpec};
 use smallvec::SmallVec;
 
 use super::bound::Bound;
@@ -13,7 +14,6 @@ use super::error::NodeError;
 use super::ir::ValueId;
 use super::lease::{Lease, Place};
 use super::value::Value;
-use crate::tensor::{BufferPool, DType, Tensor, TensorError, TensorSpec};
 
 /// The inputs and outputs of one execution.
 ///

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use kiln_tensor::{Backing, DType, Tensor};
 use serde::{Deserialize, Serialize};
-
-use crate::tensor::{Backing, DType, Tensor};
 
 /// A value (an edge) of a graph, by its index in [`Graph::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

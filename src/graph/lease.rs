@@ -9,9 +9,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::knobs;
-use crate::tensor::buffer::Home;
-use crate::tensor::{Buffer, BufferPool, Tensor};
+use kiln_tensor::buffer::Home;
+use kiln_tensor::{Buffer, BufferPool, Tensor};
 
 /// Numbers of leases; 0 is no lease.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -69,7 +68,7 @@ impl Lease {
 
     #[cold]
     fn fetch(&self, place: &Place, pool: &Arc<BufferPool>) -> Option<Arc<Buffer>> {
-        if knobs::guard().is_some() {
+        if kiln_knobs::guard().is_some() {
             // Guarded memory has exactly the size of its tensor.
             return None;
         }

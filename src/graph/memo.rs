@@ -1,12 +1,12 @@
 //! The last few shapes that a node was prepared for, where no plan remembers them, so that alternating shapes take no
 //! look-up in the cache.
 
+use kiln_cache::Charge;
+use kiln_tensor::{Tensor, TensorSpec};
+use smallvec::SmallVec;
+
 use super::inference::Inference;
 use super::node::{Node, NodeError, PrepareCx, Prepared, Specs, Standings};
-use crate::cache::Charge;
-use crate::tensor::{Tensor, TensorSpec};
-
-use smallvec::SmallVec;
 
 /// Shapes that a node remembers.
 const MOST: usize = 6;

@@ -16,8 +16,9 @@ pub use super::io::Io;
 pub use super::operators::error::{Extents, ShapeError};
 pub(super) use super::prepare::Standings;
 pub use super::prepare::{PrepareCx, Prepared, Specs};
+use kiln_tensor::{BufferPool, Tensor, TensorSpec};
+
 use super::stop::Stop;
-use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
 impl PrepareCx<'_> {
     /// Prepares a node with this context.
@@ -109,7 +110,7 @@ impl RunCx<'_> {
     }
 
     /// Scratch of `count` elements with arbitrary contents.
-    pub fn scratch<T: crate::tensor::Element>(&self, count: usize) -> Result<Tensor, NodeError> {
+    pub fn scratch<T: kiln_tensor::Element>(&self, count: usize) -> Result<Tensor, NodeError> {
         Ok(Tensor::from_pool(self.buffers, TensorSpec::new(T::DTYPE, [count]))?)
     }
 }

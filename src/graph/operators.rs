@@ -37,14 +37,14 @@ mod work;
 
 use std::sync::LazyLock;
 
+use error::{Open, ShapeError};
 use hashbrown::HashMap;
+use kiln_tensor::{Shape, Tensor, TensorSpec};
+use size::{Size, Sizes};
 use smallvec::SmallVec;
+use view::{Dims, Fact, Outputs, View};
 
 use super::ir::{Attr, NodeDesc};
-use crate::tensor::{Shape, Tensor, TensorSpec};
-use error::{Open, ShapeError};
-use size::{Size, Sizes};
-use view::{Dims, Fact, Outputs, View};
 
 pub use row::Operator;
 pub(crate) use row::{Applied, Broadcast, Folds, Layout, Operands, Refusal, RowWise, Shapes};

@@ -57,12 +57,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kiln_kernels::cpu::Elements;
+use kiln_tensor::Tensor;
 
 use super::facts::Facts;
 use super::ir::{Attr, Graph, NodeDesc};
 use super::stop::Stop;
 use super::verify::verify;
-use crate::tensor::Tensor;
 
 pub use fold::{FOLDED_BYTES, FOLDED_TOTAL_BYTES};
 pub use report::{PassCount, PassOptions, PassReport};

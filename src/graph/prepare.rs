@@ -5,23 +5,23 @@ use std::cell::{Cell, RefCell};
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
+use kiln_cache::{Account, Outcome};
 use kiln_kernels::cpu::{Elements, Numerics};
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::KernelCode;
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::{Module, Problem};
 use kiln_kernels::{Isa, crash};
+use kiln_tensor::TensorSpec;
 use smallvec::SmallVec;
 
 use super::error::NodeError;
-use crate::cache::{Account, Outcome};
 #[cfg(feature = "device")]
 use crate::exec::GpuCx;
 #[cfg(feature = "device")]
 use crate::exec::gpu::{Solution, SolverKey};
 use crate::exec::tune::{Standing, Tuner};
 use crate::exec::{BuildCx, ExecutorKey, Family, Share};
-use crate::tensor::TensorSpec;
 
 /// Specs of a node's outputs.
 pub type Specs = SmallVec<[TensorSpec; 1]>;

@@ -15,10 +15,11 @@
 
 use std::collections::BTreeMap;
 
+use kiln_tensor::DType;
+
 use super::facts::{Facts, Size};
 use super::ir::{Graph, NodeDesc, ValueId};
 use super::operators::{self, RowWise};
-use crate::tensor::DType;
 
 /// Nodes that run after those of the stage before.
 #[derive(Debug, PartialEq, Eq)]
@@ -283,10 +284,11 @@ impl Look<'_> {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::Tensor;
+
     use super::*;
     use crate::graph::GraphBuilder;
     use crate::graph::ir::{Attr, Dim};
-    use crate::tensor::Tensor;
 
     /// The operators of each stage; those over rows come with the input and the axes that count the rows.
     fn told(graph: &Graph) -> Vec<String> {

@@ -34,8 +34,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use flow::{Flow, LoopBudget};
+use kiln_cache::Cache;
+use kiln_fork::Mutex;
 use kiln_kernels::Parallel;
 use kiln_kernels::crash::within;
+use kiln_tensor::destination::Destination;
+use kiln_tensor::{BufferPool, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::bound::{Bound, Outlet, outlets};
@@ -48,14 +53,8 @@ use super::memo::Memos;
 use super::node::{Node, RunCx};
 use super::stop::Stop;
 use super::value::Value;
-use crate::cache::Cache;
 use crate::exec::tune::Tuner;
 use crate::exec::{BuildCx, Share};
-use crate::fork::Mutex;
-use crate::tensor::destination::Destination;
-use crate::tensor::{BufferPool, Tensor, TensorSpec};
-
-use flow::{Flow, LoopBudget};
 pub use foresee::{Foresight, Served};
 pub use observe::{Observer, StepEvent};
 use plan::{Outline, Plan, PlanKey, Recorder, StretchCx, fresh_number};

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use kiln_kernels::memory::Collect;
+use kiln_tensor::{DType, Tensor};
 
 use super::error::NodeError;
-use crate::tensor::{DType, Tensor};
 
 /// Keys, which are integers of 64 bits or texts, and a value for each. Of equal keys the last one's value counts.
 #[derive(Clone, Debug)]

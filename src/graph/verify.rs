@@ -96,9 +96,10 @@ pub fn verify(graph: &Graph) -> Result<(), Broken> {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::{DType, Tensor};
+
     use super::*;
     use crate::graph::GraphBuilder;
-    use crate::tensor::{DType, Tensor};
 
     fn relu() -> Graph {
         let mut build = GraphBuilder::new("g", 17);

@@ -1,10 +1,11 @@
 //! Graphs that a program builds, checked as models of files are: the same rules, expansions and errors, without a file.
 
+use kiln_tensor::Tensor;
+
 use super::external::{Beside, External};
 use super::proto::TensorProto;
 use super::{ExternalData, Limits, ModelError, dtype_code, import, shown, write};
 use crate::graph::{Graph, NodeDesc, operators};
-use crate::tensor::Tensor;
 
 /// The graph as [`load_bytes_with`](super::load_bytes_with) would give it if it were written to a file: nodes may be in
 /// any order, names are checked, and functions are expanded. Constants are neither copied nor encoded; those that
@@ -60,10 +61,11 @@ fn header(name: &str, tensor: &Tensor) -> TensorProto {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::DType;
+
     use super::*;
     use crate::graph::Attr;
     use crate::graph::ir::ValueInfo;
-    use crate::tensor::DType;
 
     /// `y = Relu(x + w)`, with the nodes in that order or the other.
     fn graph(is_reversed: bool) -> Graph {

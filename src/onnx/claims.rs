@@ -8,10 +8,10 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::sync::Arc;
 
+use kiln_tensor::Backing;
 use rustix::fs::{SeekFrom, seek};
 
 use super::TensorProblem;
-use crate::tensor::Backing;
 
 /// Bytes of holes that a file may have whatever else is in it: whole files of zeros are written by tests.
 const SMALL_HOLES: u64 = 64 << 20;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 use prost::Message;
 
 use super::proto::TensorProto;
@@ -10,7 +11,6 @@ use super::source::Source;
 use super::{External, Limits, ModelError, import_tensor, refusable, shown};
 use crate::graph::ir::ValueKind;
 use crate::graph::{Map, Value};
-use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// `SequenceProto` of ONNX's onnx-data.proto, for sequences of tensors and of maps.
 #[derive(Clone, PartialEq, Message)]

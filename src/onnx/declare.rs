@@ -1,9 +1,10 @@
 //! Element types and declarations of values: ONNX's codes to and from [`DType`] and [`Dim`].
 
+use kiln_tensor::DType;
+
 use super::proto::tensor_proto::DataType;
 use super::proto::{TypeProto, ValueInfoProto, tensor_shape_proto, type_proto};
 use crate::graph::ir::{Dim, ValueInfo, ValueKind};
-use crate::tensor::DType;
 
 /// The element type of a code; for others, a name for the error.
 pub(super) fn dtype_of(code: i32) -> Result<DType, String> {

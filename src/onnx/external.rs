@@ -8,13 +8,14 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use kiln_tensor::{Backing, Tensor};
+
 use super::ExternalProblem;
 use super::claims::Claims;
 use super::error::shown;
 use super::folders::{Folders, Identity, Single};
 use super::handed::ExternalData;
 use super::source::Inline;
-use crate::tensor::{Backing, Tensor};
 
 /// All tensors together may read a file this many times over. Tied weights are stored once and read about twice; more
 /// than this is a small model that makes much memory of one file.

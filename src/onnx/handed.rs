@@ -6,10 +6,10 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use kiln_tensor::Tensor;
 
 use super::ExternalProblem;
 use super::error::shown;
-use crate::tensor::Tensor;
 
 /// The files that a model in memory names, by their locations in the model.
 ///

@@ -12,6 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use kiln_tensor::{Tensor, TensorError};
+
 use super::claims::Claims;
 use super::function::Functions;
 use super::opsets::{Opsets, normal, opsets};
@@ -23,7 +25,6 @@ use super::tensor::import_tensor;
 use super::{External, Limits, ModelError, declared_dims, declared_type, dtype_of, nchwc, order, place_of, shown};
 use crate::graph::ir::{Attr, CAPTURES, Graph, Metadata, NodeDesc, ValueId, ValueInfo, ValueKind};
 use crate::graph::operators::{self, Refusal};
-use crate::tensor::{Tensor, TensorError};
 
 /// The state of the import of one model.
 pub(super) struct Importer<'a> {

@@ -1,10 +1,10 @@
 //! Limits for models: far above real models and far below what a machine can bear.
 
 use kiln_kernels::memory::unclaimed_bytes;
+use kiln_tensor::installed_bytes;
 
 use super::ModelError;
 use super::weigh::{From, weigh};
-use crate::tensor::installed_bytes;
 
 /// Bounds on a model, checked while it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The bytes of a model, front to back: from a file, one window at a time, or from memory.
 //!
 //! A model is a few kilobytes of structure around megabytes of weights. Large fields stay in the file until they are
-//! needed (see [`crate::tensor::backing`]): the decoder gets a placeholder, and [`Inline`] maps it to the bytes in the
+//! needed (see [`kiln_tensor::backing`]): the decoder gets a placeholder, and [`Inline`] maps it to the bytes in the
 //! file. Only raw bytes of tensors are decoded to fields that can be placeholders (see `proto`).
 
 use std::collections::HashMap;
@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kiln_kernels::memory::raise_if_over;
-
-use crate::tensor::Backing;
+use kiln_tensor::Backing;
 
 /// Bytes of a window; longer fields stay in the file.
 pub(super) const WINDOW: usize = 64 << 10;

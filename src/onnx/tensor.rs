@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kiln_kernels::memory::{self, Collect};
+use kiln_tensor::{Backing, Buffer, DType, Element, Shape, Tensor, TensorError, TensorSpec, dtype::BoolByte};
 
 use super::external::Reference;
 use super::proto::tensor_proto::{DataLocation, DataType};
 use super::proto::{StringStringEntryProto, TensorProto};
 use super::source::{Place, WINDOW};
 use super::{External, Limits, ModelError, TensorProblem, dtype_code, dtype_of};
-use crate::tensor::{Backing, Buffer, DType, Element, Shape, Tensor, TensorError, TensorSpec, dtype::BoolByte};
 
 /// A tensor with exactly the elements of its shape. Memory is allocated only after a check that the file has them.
 pub(super) fn import_tensor(

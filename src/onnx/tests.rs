@@ -7,14 +7,14 @@ mod links;
 mod own;
 
 use half::{bf16, f16};
+use kiln_tensor::dtype::BoolByte;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::proto::tensor_proto::DataType;
 use super::proto::{FunctionProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, ValueInfoProto};
 use super::*;
 use crate::graph::GraphBuilder;
 use crate::graph::ir::{Attr, Dim, Metadata};
-use crate::tensor::dtype::BoolByte;
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 fn load_message(model: &ModelProto) -> Result<Graph, ModelError> {
     load_bytes(model.encode_to_vec().into(), None, &Limits::default())

@@ -5,13 +5,13 @@
 //! reads tags and lengths, and passes over what is no message. What is malformed is left to the decoder, which names it.
 
 use bytes::Bytes;
+use kiln_tensor::Backing;
 
 use super::proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, StringStringEntryProto,
     TensorAnnotation, TensorProto, TrainingInfoProto, ValueInfoProto,
 };
 use super::source::WINDOW;
-use crate::tensor::Backing;
 
 /// Bytes of a message that lists of others grow by beyond their elements.
 const GROWTH: u64 = 2;

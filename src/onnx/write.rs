@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use kiln_kernels::memory;
+use kiln_tensor::Tensor;
 use prost::Message;
 
 use super::declare::declaration;
@@ -13,7 +14,6 @@ use super::proto::attribute_proto::AttributeType as Kind;
 use super::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto};
 use super::{ModelError, shown, tensor_proto};
 use crate::graph::ir::{Attr, CAPTURES, Graph, NodeDesc, ValueId};
-use crate::tensor::Tensor;
 
 /// The IR version of written files: the first whose bodies and initialisers have the form written here.
 const IR_VERSION: i64 = 8;

@@ -10,11 +10,11 @@ use half::bf16;
 use half::slice::HalfFloatSliceExt;
 use kiln_kernels::KernelError;
 use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Target, UnaryOp};
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use crate::exec::chain::ChainProblem;
 use crate::exec::{BuildError, Family};
 use crate::graph::{NodeError, PrepareCx, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The activation after an executor that does not apply it.
 pub(super) struct After(Arc<Chain>);

@@ -1,8 +1,9 @@
 //! BitCast: the same bits under another element type of the same width.
 
+use kiln_tensor::{DType, Tensor, TensorSpec};
+
 use super::{LoadCx, OpError, Operator, named_type, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "BitCast", make)];
@@ -44,9 +45,10 @@ impl Node for BitCast {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::TensorSpec;
+
     use super::*;
     use crate::ops::trial::{Trial, onnx_code};
-    use crate::tensor::TensorSpec;
 
     #[test]
     fn bits_stay_and_meaning_changes() {

@@ -12,13 +12,13 @@ use kiln_kernels::Isa;
 use kiln_kernels::cpu::halves;
 use kiln_kernels::memory::{Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
+use kiln_tensor::compact::{widen, widens};
+use kiln_tensor::minifloat::{self, PowerRounding};
+use kiln_tensor::{DType, Tensor};
 
 use super::wide::{CHUNK, Wide, Width, dispatch, widened};
 use super::{LoadCx, OpError, Operator, Run, named_type, refused};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::compact::{widen, widens};
-use crate::tensor::minifloat::{self, PowerRounding};
-use crate::tensor::{DType, Tensor};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =
@@ -381,7 +381,7 @@ mod tests {
                 _ => cast_slice::<u64, u8>(&bits)[..count * source.size()].to_vec(),
             };
             for target in TYPES.into_iter().filter(|&target| target != source && !target.is_minifloat()) {
-                let from = Tensor::from_bytes(crate::tensor::TensorSpec::new(source, [count]), &bytes).unwrap();
+                let from = Tensor::from_bytes(kiln_tensor::TensorSpec::new(source, [count]), &bytes).unwrap();
                 let made = cast(target).tensor(from).run().unwrap();
                 let mut single = [0u64; 1];
                 for (at, (from, to)) in
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(bits(cast(DType::I4).input(&[3], &[7i32, 8, -9])), [7, 0xf8, 7]);
         assert_eq!(bits(cast(DType::U2).input(&[3], &[3f32, 6.0, -1.0])), [3, 2, 3]);
         assert_eq!(bits(cast(DType::U4).input(&[3], &[-1f32, -9.0, 15.0])), [15, 7, 15]);
-        let nibbles = Tensor::from_bytes(crate::tensor::TensorSpec::new(DType::I4, [2]), &[7, 0xff]).unwrap();
+        let nibbles = Tensor::from_bytes(kiln_tensor::TensorSpec::new(DType::I4, [2]), &[7, 0xff]).unwrap();
         cast(DType::F32).tensor(nibbles).gives(&[2], &[7f32, -1.0]);
         cast(DType::F8E8M0).text("round_mode", "sideways").is_refused("round_mode");
     }

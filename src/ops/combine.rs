@@ -15,6 +15,7 @@ mod together;
 
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::{copy, for_each_chunk};
+use kiln_tensor::{Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{
@@ -23,7 +24,6 @@ use super::{
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Shape, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -23,6 +23,8 @@ use smallvec::SmallVec;
 
 use self::attributes::Attributes;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
+use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
+
 use super::apart::{self, After};
 use super::convert::through_f32;
 use super::double::with_double;
@@ -34,7 +36,6 @@ use crate::exec::weights::{self, Packed};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -12,6 +12,8 @@
 
 use kiln_kernels::Isa;
 use kiln_kernels::parallel::Serial;
+use kiln_tensor::compact::widens;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::cast::convert;
@@ -20,8 +22,6 @@ use super::{LoadCx, MakeNode, OpError};
 use crate::graph::DeviceCx;
 use crate::graph::node::{PrepareCx, Specs};
 use crate::graph::{Graph, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::compact::widens;
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
 pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {

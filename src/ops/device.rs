@@ -4,9 +4,10 @@
 //! is what must be known of a node before it is made and before any shape is, from the table of operators: who places
 //! nodes asks [`form`].
 
+use kiln_tensor::DType;
+
 use crate::graph::NodeDesc;
 use crate::graph::operators;
-use crate::tensor::DType;
 
 pub(crate) use crate::graph::operators::device::{Form, Pull};
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::memory;
+use kiln_tensor::{Shape, Tensor, TensorError, TensorSpec, element_count};
 
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{Width, narrow, widened};
@@ -13,7 +14,6 @@ use super::{LoadCx, OpError, Operator, Run, refused, strides};
 use crate::graph::node::PrepareCx;
 use crate::graph::operators::einsum::{Equation, Name};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Shape, Tensor, TensorError, TensorSpec, element_count};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Einsum", make)];

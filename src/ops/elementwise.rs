@@ -15,6 +15,7 @@ mod tests;
 use std::sync::Arc;
 
 use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Target};
+use kiln_tensor::{DType, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::convert::{has_narrow_floats, narrow_through_f32};
@@ -26,7 +27,6 @@ use crate::graph::DeviceCx;
 use crate::graph::operators::lower::{Input, lower};
 use crate::graph::operators::{self, Broadcast, Operands};
 use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 pub(super) const OPERATORS: &[Operator] =
     &[("kiln", "Chain", make_chain), ("kiln", "ChannelPRelu", channel::make_channel_prelu)];

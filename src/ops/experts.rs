@@ -17,6 +17,8 @@ mod sizes;
 
 use std::sync::Arc;
 
+use kiln_tensor::{DType, Tensor, TensorSpec};
+
 use self::activation::Activation;
 use self::products::{Executor, Product};
 use self::routing::{Route, Rule};
@@ -24,7 +26,6 @@ use self::sizes::Sizes;
 use super::convert::narrow_through_f32;
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -12,10 +12,10 @@ mod scan;
 use std::collections::BTreeMap;
 
 use kiln_kernels::memory::Collect;
+use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::{FlowOperator, OpError, axis_of, counted, join, joined_spec, refused};
 use crate::graph::{Body, FlowCx, Graph, NodeDesc, NodeError, Value};
-use crate::tensor::{Shape, Tensor, TensorSpec};
 
 /// The operators of this group.
 pub(super) const OPERATORS: &[FlowOperator] =
@@ -51,7 +51,7 @@ impl FlowLoad<'_> {
 /// The single truth value in a value.
 fn truth(value: &Value) -> Result<bool, NodeError> {
     let tensor = value.as_tensor().ok_or_else(|| value.is_no("a truth value"))?;
-    match tensor.as_slice::<crate::tensor::BoolByte>()? {
+    match tensor.as_slice::<kiln_tensor::BoolByte>()? {
         &[truth] => Ok(truth.get()),
         values => Err(refused(format!("expected one truth value, found {}", values.len()))),
     }

@@ -23,12 +23,13 @@ use kiln_kernels::parallel::for_each_chunk;
 use self::layout::{LANES, Layout, Rows, Split};
 use self::scores::Aggregate;
 pub(super) use self::scores::{After, Label};
+use kiln_tensor::{DType, Tensor};
+
 use self::stated::{Branch, Circle, Stated, Test};
 use super::wide::widened;
 use super::{OpError, Operator, refused};
 use crate::graph::operators::float::Real;
 use crate::graph::{NodeDesc, NodeError, RunCx};
-use crate::tensor::{DType, Tensor};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -7,8 +7,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+#[cfg(feature = "device")]
+use kiln_kernels::gpu::source::gather::GatherKernel;
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
+use kiln_tensor::{Compact, Tensor, TensorSpec};
 
 use super::{
     Blocks, Elements, LoadCx, OpError, Operator, around, axis_of, index_of, rearrange, refused, required, strides,
@@ -18,9 +21,6 @@ use crate::graph::DeviceCx;
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Compact, Tensor, TensorSpec};
-#[cfg(feature = "device")]
-use kiln_kernels::gpu::source::gather::GatherKernel;
 
 mod quantized;
 

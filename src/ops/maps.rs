@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use kiln_kernels::memory::{self, Collect};
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::{FlowOperator, OpError, refused};
 use crate::graph::{Attr, Flow, FlowCx, Map, NodeDesc, NodeError, Value};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[

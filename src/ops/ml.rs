@@ -2,11 +2,11 @@
 
 use hashbrown::HashMap;
 use kiln_kernels::memory::{Collect, Pace};
+use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use super::wide::{Width, narrow, widened};
 use super::{Blocks, LoadCx, Movement, OpError, Operator, index_of, rearrange, required};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 const DOMAIN: &str = "ai.onnx.ml";
 

@@ -6,11 +6,11 @@
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace, raise_if_over};
 use kiln_kernels::parallel::{copy, for_each_chunk};
+use kiln_tensor::Tensor;
 
 use super::View;
 use super::tasks::share;
 use crate::graph::NodeError;
-use crate::tensor::Tensor;
 
 /// Most bytes of text in one rearranged tensor.
 const TEXT_BYTES: usize = 1 << 30;
@@ -28,7 +28,7 @@ pub(crate) fn rearrange(movement: &impl Movement, from: &[&Tensor], mut to: Tens
     for tensor in from {
         if tensor.dtype() != to.dtype() {
             let (expected, found) = (to.dtype(), tensor.dtype());
-            return Err(crate::tensor::TensorError::Type { expected, found }.into());
+            return Err(kiln_tensor::TensorError::Type { expected, found }.into());
         }
     }
     // Dimensions beside a zero may be huge, and iterating over them would take forever.
@@ -195,9 +195,9 @@ impl Movement for Viewed<'_> {
 #[cfg(test)]
 mod tests {
     use kiln_kernels::parallel::Pool;
+    use kiln_tensor::{DType, TensorSpec};
 
     use super::*;
-    use crate::tensor::{DType, TensorSpec};
 
     /// More bytes than one task moves.
     const MANY: usize = 1 << 18;

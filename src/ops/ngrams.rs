@@ -2,11 +2,11 @@
 
 use hashbrown::HashMap;
 use kiln_kernels::memory::{self, Collect};
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, required, size_attribute};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "TfIdfVectorizer", make)];

@@ -3,9 +3,10 @@
 //! An optional value that has its element is that element (see [`Value`]), so that making one and taking its element
 //! out hand the value on.
 
+use kiln_tensor::{BoolByte, Tensor};
+
 use super::{FlowOperator, OpError, refused};
 use crate::graph::{Flow, FlowCx, NodeError, Value};
-use crate::tensor::{BoolByte, Tensor};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[

@@ -6,14 +6,13 @@
 
 mod places;
 
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
 use kiln_kernels::cpu::pool::{Pool as Executor, PoolKind, PoolShape, Window};
 use kiln_kernels::cpu::quantized::bytes::largest;
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::pool::PoolKernel;
 use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, reference};
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::convert::through_f32;
 use super::double::with_double;
@@ -22,9 +21,10 @@ use super::{LoadCx, MakeNode, OpError, Operator, refused, required};
 use crate::exec::pool::PoolProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
+#[cfg(feature = "device")]
+use crate::graph::device::Operand;
 use crate::graph::operators::spatial;
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -286,7 +286,7 @@ impl Node for Pool {
 
 impl Pool {
     /// Pools window by window; the places of the largest elements where they are wanted.
-    fn by_windows<T: crate::tensor::Element + reference::pool::PoolElement>(
+    fn by_windows<T: kiln_tensor::Element + reference::pool::PoolElement>(
         &self,
         shape: &PoolShape,
         input: &Tensor,

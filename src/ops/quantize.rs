@@ -10,14 +10,14 @@ use kiln_kernels::cpu::linear::{self, Bounds};
 use kiln_kernels::cpu::quantized::prepare;
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
+use kiln_tensor::compact::widens;
+use kiln_tensor::grain::Place;
+use kiln_tensor::{DType, Expansion, Factors, Grain, Tensor, TensorError, TensorSpec, minifloat};
 
 use super::cast::convert_part;
 use super::wide::{Wide, limits, narrow, widened};
 use super::{LoadCx, OpError, Operator, axis_of, optional, refused, required, type_attribute};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::compact::widens;
-use crate::tensor::grain::Place;
-use crate::tensor::{DType, Expansion, Factors, Grain, Tensor, TensorError, TensorSpec, minifloat};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -336,9 +336,10 @@ impl Node for Dynamic {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::TensorSpec;
+
     use super::*;
     use crate::ops::trial::{Trial, onnx_code};
-    use crate::tensor::TensorSpec;
 
     fn quantize(shape: &[usize], values: &[f32]) -> Trial {
         Trial::new("QuantizeLinear").input(shape, values)

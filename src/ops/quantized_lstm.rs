@@ -13,13 +13,13 @@ use kiln_kernels::cpu::quantized::{Output, Quantized, Steps, Terms, WeightSource
 use kiln_kernels::cpu::recurrent::{LstmForm, LstmStep, LstmSums};
 use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, Serial};
+use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use super::wide::widened;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::quantized::QuantizedProblem;
 use crate::exec::weights::{self, QuantizedWeights};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "DynamicQuantizeLSTM", make)];

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use kiln_tensor::Tensor;
+
 use super::{integers, refused};
 use crate::graph::NodeError;
-use crate::tensor::Tensor;
 
 /// The positions of each sequence, from where they begin and where the last one ends, which is after `total`.
 pub(super) fn ranges(ends: &Tensor, total: usize) -> Result<Vec<Range<usize>>, NodeError> {

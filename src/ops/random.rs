@@ -5,11 +5,11 @@
 //! open; the one here is the reference implementation's, so that uniform and normal numbers with a seed are the same.
 
 use kiln_kernels::memory::Collect;
+use kiln_tensor::{Tensor, TensorSpec};
 
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, dimensions, required, type_attribute};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -198,10 +198,11 @@ impl Node for Random {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::DType;
+
     use super::*;
     use crate::graph::Attr;
     use crate::ops::trial::{Trial, onnx_code};
-    use crate::tensor::DType;
 
     fn drawn(trial: Trial) -> Vec<f32> {
         trial.run().unwrap()[0].as_slice::<f32>().unwrap().to_vec()
@@ -242,13 +243,13 @@ mod tests {
         assert!((share - 0.25).abs() < 0.07, "{share}");
         assert_eq!(made, drawn(row()));
         let spec = row().int("dtype", onnx_code(DType::Bool)).run().unwrap()[0].spec().clone();
-        assert_eq!(spec, crate::tensor::TensorSpec::new(DType::Bool, [400, 3]));
+        assert_eq!(spec, kiln_tensor::TensorSpec::new(DType::Bool, [400, 3]));
     }
 
     #[test]
     fn shapes_come_from_the_attribute_or_the_input() {
         let like = Trial::new("RandomNormalLike").int("dtype", onnx_code(DType::F64)).input(&[2, 1], &[0i8; 2]).run();
-        assert_eq!(*like.unwrap()[0].spec(), crate::tensor::TensorSpec::new(DType::F64, [2, 1]));
+        assert_eq!(*like.unwrap()[0].spec(), kiln_tensor::TensorSpec::new(DType::F64, [2, 1]));
         Trial::new("RandomUniform").is_refused("a shape");
         Trial::new("RandomUniform").ints("shape", &[-1]).is_refused("no dimension");
         Trial::new("RandomUniform").ints("shape", &[i64::MAX, 3]).is_refused("too large");

@@ -1,12 +1,11 @@
 //! Range: evenly spaced numbers from scalars.
 
 use half::{bf16, f16};
-
 use kiln_kernels::memory::{Pace, raise_if_over};
+use kiln_tensor::{DType, Element, Tensor, TensorSpec};
 
 use super::{Operator, refused, required};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Element, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Range", |_| Ok(Box::new(Range)))];

@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 use kiln_kernels::Parallel;
 use kiln_kernels::cpu::extreme::{Extreme, Extremes, Wanted};
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{CHUNK, Wide, Width, dispatch, load_long, narrow};
 use super::{
@@ -19,7 +20,6 @@ use super::{
 };
 use crate::exec::extreme::ExtremeProblem;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -10,6 +10,7 @@ use kiln_kernels::cpu::recurrent::{
     Activation, Cell, Direction, DirectionWeights, Operands, Outputs, Recurrent, RecurrentShape,
 };
 use kiln_kernels::memory;
+use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 use smallvec::SmallVec;
 
 use super::convert::through_f32;
@@ -20,7 +21,6 @@ use crate::exec::weights::Packing;
 use crate::graph::operators::Applied;
 use crate::graph::operators::lower::function;
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx, operators};
-use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "LSTM", make_layer), ("", "GRU", make_layer), ("", "RNN", make_layer)];

@@ -1,21 +1,21 @@
 //! Reductions of `f32` through kernels; other element types go through the [generic](super::generic) node, which also
 //! says what every version of these operators means by its axes.
 
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
 use kiln_kernels::cpu::reduce::{Reduce as Executor, Reduction};
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::reduce::ReduceKernel;
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::transpose::TransposeKernel;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::generic::{make_reduce, reduced_axes};
 use super::{LoadCx, OpError, Operator, required};
 use crate::exec::reduce::ReduceProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
+#[cfg(feature = "device")]
+use crate::graph::device::Operand;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -6,6 +6,8 @@ mod device;
 
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::Pace;
+use kiln_key::F32Bits;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::convert::through_f32;
@@ -13,12 +15,10 @@ use super::wide::{Wide, filled, widened};
 use super::{
     LoadCx, Movement, OpError, Operator, axes_of, dimensions, integers, optional, rearrange, refused, required,
 };
-use crate::cache::F32Bits;
 use crate::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeProblem, Rounding, Transform};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[("", "Resize", adapted), ("", "Upsample", adapted)];

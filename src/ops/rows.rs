@@ -6,6 +6,10 @@ pub(super) mod samples;
 
 use std::collections::BTreeSet;
 
+use kiln_kernels::Serial;
+use kiln_tensor::{DType, Tensor};
+use samples::{Random, Sample, Value};
+
 use super::trial::{bools, run_node, run_node_on};
 use super::{elementwise, generic, lookup, lookup_flow};
 use crate::graph::facts::Facts;
@@ -14,9 +18,6 @@ use crate::graph::operators::attributes::Default as Otherwise;
 use crate::graph::operators::row::{Operator, Takes, Types};
 use crate::graph::operators::{self, Layout, Operands, Refusal, Shapes, Wide, Work};
 use crate::graph::{Attr, GraphBuilder, ValueId};
-use crate::tensor::{DType, Tensor};
-use kiln_kernels::Serial;
-use samples::{Random, Sample, Value};
 
 /// Shapes that every rule is tried at.
 const ROUNDS: u32 = 24;

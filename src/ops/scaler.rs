@@ -1,11 +1,11 @@
 //! Scaler of the domain `ai.onnx.ml`: every feature less its offset, times its scale.
 
 use kiln_kernels::memory::Collect;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, refused, required};
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("ai.onnx.ml", "Scaler", make)];

@@ -4,13 +4,13 @@
 //! A sequence that no other value shares is changed in place, so that a loop that inserts into one stays linear.
 
 use kiln_kernels::memory::{self, Collect};
+use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 
 use super::{
     Blocks, FlowLoad, FlowOperator, OpError, around, axis_of, dimensions, index_of, integer, integers, join,
     joined_spec, rearrange, refused, stack,
 };
 use crate::graph::{Body, Flow, FlowCx, NodeError, Value};
-use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[

@@ -2,17 +2,18 @@
 //!
 //! The bounds are resolved when shapes or bounds change; what is left for a run is one copy through a [`View`].
 
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
 use std::sync::Arc;
+
+use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{Cut, LoadCx, OpError, Operator, View, Viewed, axes_of, integers, optional, rearrange, refused, required};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
+#[cfg(feature = "device")]
+use crate::graph::device::Operand;
 use crate::graph::node::PrepareCx;
 use crate::graph::operators::shapes;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
-use crate::tensor::{Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Slice", make)];

@@ -3,11 +3,11 @@
 //! own.
 
 use kiln_kernels::memory::Collect;
+use kiln_tensor::Shape;
 
 use super::{OpError, refused};
 use crate::graph::operators::spatial::positions;
 use crate::graph::{NodeDesc, NodeError};
-use crate::tensor::Shape;
 
 /// The attributes of a sliding window. Lists are empty where the model leaves them out.
 #[derive(Clone, Debug)]

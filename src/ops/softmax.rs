@@ -6,14 +6,13 @@
 //! In `f16` the standard's definition (ReduceMax, Sub, Exp, ReduceSum, Div, each of which rounds) is followed step by
 //! step: rounding once in the end is more accurate, and further from what other runtimes compute.
 
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
 use half::f16;
 use kiln_kernels::cpu::softmax::{Around, Softmax as Executor};
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::softmax::SoftmaxKernel;
 use kiln_kernels::memory::Pace;
 use kiln_kernels::parallel::for_each_chunk;
+use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use super::convert::through_f32;
 use super::double::with_double;
@@ -21,8 +20,9 @@ use super::{LoadCx, OpError, Operator, around, axis_of, required};
 use crate::exec::softmax::SoftmaxProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
+#[cfg(feature = "device")]
+use crate::graph::device::Operand;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Softmax", make_softmax), ("", "LogSoftmax", make_logarithm)];

@@ -6,10 +6,10 @@
 
 use half::bf16;
 use kiln_kernels::cpu::{Activations, ActivationsMut, Stored};
+use kiln_tensor::{DType, Tensor};
 
 use super::OpError;
 use crate::graph::{NodeDesc, NodeError};
-use crate::tensor::{DType, Tensor};
 
 /// The attribute: ONNX's number of the type that is written.
 pub(super) const STORED: &str = "to";

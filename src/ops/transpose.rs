@@ -2,20 +2,20 @@
 //!
 //! Elements of any type are moved as plain bytes by [`exec::transpose`](crate::exec::transpose); strings one by one.
 
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
 use kiln_kernels::cpu::transpose::Transpose as Executor;
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::transpose::TransposeKernel;
 use kiln_kernels::reference;
+use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{LoadCx, Movement, OpError, Operator, rearrange, required, size_attribute};
 use crate::exec::transpose::TransposeProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
+#[cfg(feature = "device")]
+use crate::graph::device::Operand;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
-use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] =

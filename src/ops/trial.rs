@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use kiln_kernels::parallel::Pool;
 use kiln_kernels::{Isa, Parallel, Serial};
+use kiln_tensor::{BufferPool, DType, Element, Tensor};
 
 use super::{LoadCx, lookup};
 use crate::exec::BuildCx;
 use crate::graph::inference::Inference;
 use crate::graph::node::PrepareCx;
 use crate::graph::{Attr, Graph, Io, NodeDesc, RunCx, operators};
-use crate::tensor::{BufferPool, DType, Element, Tensor};
 
 /// One operator with attributes and inputs.
 pub(crate) struct Trial {
@@ -225,13 +225,13 @@ pub(crate) fn strings(shape: &[usize], values: &[&str]) -> Tensor {
 }
 
 /// Booleans as tensors hold them.
-pub(crate) fn bools<const N: usize>(values: [bool; N]) -> [crate::tensor::BoolByte; N] {
+pub(crate) fn bools<const N: usize>(values: [bool; N]) -> [kiln_tensor::BoolByte; N] {
     values.map(Into::into)
 }
 
 /// ONNX's number of an element type.
 pub(crate) fn onnx_code(dtype: DType) -> i64 {
-    crate::tensor::ONNX_NUMBERS.iter().find(|(_, known)| *known == dtype).map_or(0, |&(code, _)| code)
+    kiln_tensor::ONNX_NUMBERS.iter().find(|(_, known)| *known == dtype).map_or(0, |&(code, _)| code)
 }
 
 /// What nodes are made with: plain Rust, one thread, a cache of its own.
@@ -241,7 +241,7 @@ pub(crate) fn build_cx() -> BuildCx {
         threads: 1,
         numerics: Default::default(),
         precision: Default::default(),
-        cache: Arc::new(crate::cache::Cache::new(crate::cache::Limits { entries: 64, bytes: 1 << 20 })),
+        cache: Arc::new(kiln_cache::Cache::new(kiln_cache::Limits { entries: 64, bytes: 1 << 20 })),
         records: Arc::new(crate::record::Store::in_memory()),
         check: false,
         gpu: None,

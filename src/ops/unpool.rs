@@ -1,13 +1,13 @@
 //! MaxUnpool: maxima put back at the places that they came from.
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::{
     LoadCx, Movement, OpError, Operator, dimensions, index_of, integers, optional, rearrange, refused, required,
     strides,
 };
 use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
-use crate::tensor::{Shape, Tensor, TensorSpec};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "MaxUnpool", make)];
@@ -47,7 +47,7 @@ impl MaxUnpool {
             let size = size.and_then(|size| size.checked_sub(pad(dim))?.checked_sub(pad(dim + rank)));
             whole.push(size.ok_or_else(error)?);
         }
-        TensorSpec::new(crate::tensor::DType::U8, whole.iter().copied()).elements()?;
+        TensorSpec::new(kiln_tensor::DType::U8, whole.iter().copied()).elements()?;
         let output = match optional(inputs, 2) {
             Some(given) => dimensions(&integers(given)?)?,
             None => whole.clone(),

@@ -10,10 +10,10 @@ use std::borrow::Cow;
 
 use half::{bf16, f16};
 use kiln_kernels::memory::{raise_if_over, zeroed};
+use kiln_tensor::{BoolByte, DType, Element, Tensor, minifloat};
 
 use super::{Run, refused};
 use crate::graph::NodeError;
-use crate::tensor::{BoolByte, DType, Element, Tensor, minifloat};
 
 /// Elements of a chunk: 2 KiB of the widest type, so that the few chunks of an operator fit L1.
 pub(crate) const CHUNK: usize = 256;
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     fn narrowed<W: Wide>(values: &[W], dtype: DType) -> Tensor {
-        let mut tensor = Tensor::zeros(crate::tensor::TensorSpec::new(dtype, [values.len()])).unwrap();
+        let mut tensor = Tensor::zeros(kiln_tensor::TensorSpec::new(dtype, [values.len()])).unwrap();
         W::store(values, dtype, tensor.bytes_mut()).unwrap();
         tensor
     }

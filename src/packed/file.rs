@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
+use kiln_fork::Mutex;
 use kiln_kernels::Parallel;
 use kiln_kernels::extent::{FileId, Foreign, Mapped};
 use kiln_kernels::parallel::for_each_chunk;
@@ -13,7 +14,6 @@ use super::index::{DataRow, Index, Sources, SpanRow};
 use super::parts::Parts;
 use super::write::SIGNED;
 use super::{ALIGNMENT, HEADER, MAGIC, MadeFor, OLDEST_SCHEMA, PackedError, SCHEMA};
-use crate::fork::Mutex;
 use crate::record::{CodecError, decode_long, encode_long};
 
 /// Whether the digests of the data are compared. Header and index always are.

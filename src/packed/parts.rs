@@ -8,15 +8,15 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, Weak};
 
+use kiln_fork::Mutex;
 use kiln_kernels::Parallel;
 use kiln_kernels::extent::{FileId, Foreign, Mapped};
 use kiln_kernels::parallel::for_each_chunk;
+use kiln_tensor::Buffer;
 
 use super::PackedError;
 use super::index::{DataRow, FileRow, PartRow, Sources};
-use crate::fork::Mutex;
 use crate::onnx::{Folders, Single, shown};
-use crate::tensor::Buffer;
 
 /// Most files that a packed model refers to.
 pub(super) const MOST_FILES: usize = 1024;

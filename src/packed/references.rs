@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kiln_tensor::{Backing, InFile};
+
 use super::index::{DataRow, FileRow, PartRow};
 use super::parts::MOST_FILES;
-use crate::tensor::{Backing, InFile};
 
 /// A file that parts may be of.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytemuck::{cast_slice, try_cast_slice};
 use hashbrown::HashMap;
 use kiln_kernels::memory;
+use kiln_tensor::{Backing, Buffer, Compact, DType, Expansion, Factors, InFile, Tensor, TensorSpec};
 
 use super::index::{
     AttrRow, CompactPartRow, DataRow, ElementsRow, FactorsRow, GraphRow, NodeRow, StoredRow, TensorRow,
@@ -15,7 +16,6 @@ use super::{PackedError, PackedFile, Writer};
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
 use crate::graph::verify::verify;
 use crate::ops::lookup_flow;
-use crate::tensor::{Backing, Buffer, Compact, DType, Expansion, Factors, InFile, Tensor, TensorSpec};
 
 /// How much larger elements may be than what is packed of them: `f32` that became 2 bits, and as much again.
 const MOST_PACKED: usize = 32;

@@ -3,11 +3,11 @@
 use std::sync::{Arc, PoisonError};
 
 use hashbrown::HashMap;
+use kiln_fork::Mutex;
 
 use super::index::{DataRow, PanelRow};
 use super::{PackedError, PackedFile, Writer};
 use crate::exec::weights::{Packed, Place, Shelf};
-use crate::fork::Mutex;
 
 /// Adds weights to a file when they are packed.
 #[derive(Debug)]

@@ -6,18 +6,16 @@
 
 use std::sync::{Arc, PoisonError, Weak};
 
+use kiln_fork::Mutex;
 use kiln_kernels::memory::ceiling::{self, Asked, Claim, Held, Holder, Keeps};
 
 use super::options::SessionOptions;
-use crate::cache;
-use crate::fork::Mutex;
-use crate::knobs;
 use crate::record::Store;
 
 /// The executors, code and plans of all caches that sessions use.
 struct Executors;
 
-impl cache::Whole for Executors {
+impl kiln_cache::Whole for Executors {
     fn take(&self, bytes: usize) -> bool {
         ceiling::take(Holder::Executors, bytes).is_ok()
     }
@@ -37,12 +35,12 @@ impl cache::Whole for Executors {
 
 /// Asks for the limit of these options or of the environment, whichever is less, for as long as what it returns lives.
 pub(super) fn ask(options: &SessionOptions) -> Arc<Asked> {
-    let limits = [options.process_bytes, knobs::process_bytes()];
+    let limits = [options.process_bytes, kiln_knobs::process_bytes()];
     Arc::new(ceiling::ask(limits.into_iter().flatten().min()))
 }
 
 /// Counts the executors of an account, and has a session let go of what it keeps.
-pub(super) fn join(kept: Weak<dyn Keeps>, account: &cache::Account) {
+pub(super) fn join(kept: Weak<dyn Keeps>, account: &kiln_cache::Account) {
     account.join_whole(&Executors);
     ceiling::keep(kept);
 }

@@ -7,6 +7,7 @@ use kiln_kernels::Parallel;
 use kiln_kernels::cpu::chain::{Program, Step};
 use kiln_kernels::memory::{self, Refused};
 use kiln_kernels::parallel::for_each_chunk;
+use kiln_tensor::{InFile, Tensor};
 
 use super::evaluate::evaluate;
 use super::node::make;
@@ -24,7 +25,6 @@ use crate::graph::passes::{self, PassReport};
 use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work};
 use crate::onnx;
 use crate::ops::{self, FlowLoad, OpError};
-use crate::tensor::{InFile, Tensor};
 
 /// A graph after all passes, for display.
 #[derive(Clone, Debug, Default)]
@@ -444,11 +444,12 @@ fn name(op: &impl std::fmt::Debug) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::threads::Threads;
+    use kiln_tensor::{DType, TensorSpec};
+
     use super::*;
     use crate::graph::GraphBuilder;
     use crate::session::structure::digest;
-    use crate::tensor::{DType, TensorSpec};
-    use crate::threads::Threads;
 
     #[test]
     fn a_constant_goes_when_its_last_reader_has_kept_it() {

@@ -17,6 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kiln_kernels::memory::{self, Collect};
+use kiln_tensor::destination::Destination;
+use kiln_tensor::{Tensor, TensorError};
 
 use self::bias::{Bias, Found};
 use self::choose::ChoiceError;
@@ -25,8 +27,6 @@ use super::pack::Packer;
 use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
 use crate::graph::{Graph, Value};
 use crate::onnx::{self, Bytes, ExternalData};
-use crate::tensor::destination::Destination;
-use crate::tensor::{Tensor, TensorError};
 
 /// Why a decoder could not be made, or a step not be served. A step that fails leaves the lengths of its cache as they
 /// were.

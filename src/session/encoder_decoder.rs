@@ -13,6 +13,9 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln_tensor::threads::Threads;
+use kiln_tensor::{DType, Tensor, TensorSpec};
+
 use super::compile::{input_ports, output_ports};
 use super::decoder::rewrite::{drop_unread, refused};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
@@ -21,8 +24,6 @@ use super::{LoadClock, Port, RunOptions, Session, SessionOptions, attempt};
 use crate::graph::Graph;
 use crate::graph::ir::{Dim, ValueId};
 use crate::onnx;
-use crate::tensor::{DType, Tensor, TensorSpec};
-use crate::threads::Threads;
 
 /// What exporters call inputs and outputs.
 const TOKENS: &str = "input_ids";

@@ -1,12 +1,12 @@
 //! Why a session could not be made, or a request not be served.
 
 use kiln_kernels::memory::Refused;
+use kiln_tensor::TensorSpec;
+use kiln_tensor::threads::ThreadsError;
 
 use crate::graph::{NodeError, RunError, Stop, Stopped};
 use crate::onnx::ModelError;
 use crate::packed::PackedError;
-use crate::tensor::TensorSpec;
-use crate::threads::ThreadsError;
 
 /// Why a session could not be made, or a request not be served.
 #[derive(Debug, thiserror::Error)]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use kiln_kernels::crash::within;
 use kiln_kernels::{Parallel, Serial};
+use kiln_tensor::{BufferPool, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::node::make;
@@ -19,7 +20,6 @@ use crate::graph::node::{Io, PrepareCx, RunCx};
 use crate::graph::operators;
 use crate::graph::passes::FOLDED_BYTES;
 use crate::graph::stop::Stop;
-use crate::tensor::{BufferPool, Tensor, TensorSpec};
 
 /// The most steps of a folded operator whose attributes determine their number; longer ones wait for a request, which
 /// may have a time limit.
@@ -69,10 +69,11 @@ fn fold(
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::DType;
+
     use super::*;
     use crate::graph::Attr;
     use crate::ops::trial::build_cx;
-    use crate::tensor::DType;
 
     /// Whether a node of constants of these shapes, all zeros, is computed at load.
     fn is_computed(op: &str, attrs: &[(&str, Attr)], inputs: &[&[usize]]) -> bool {

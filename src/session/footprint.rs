@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
+use kiln_tensor::{BufferPool, installed_bytes};
 
 use super::LoadClock;
 use super::rehearsal::bounded;
@@ -11,7 +12,6 @@ use super::structure::Digest;
 use crate::exec::BuildCx;
 use crate::exec::footprint::FootprintKey;
 use crate::record::Store;
-use crate::tensor::{BufferPool, installed_bytes};
 
 /// The record, and its value when it was read.
 pub(super) struct Footprint {
@@ -58,9 +58,10 @@ impl Footprint {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::{DType, Tensor, TensorSpec};
+
     use crate::graph::{Graph, GraphBuilder};
     use crate::session::{Session, SessionOptions};
-    use crate::tensor::{DType, Tensor, TensorSpec};
 
     /// A chain whose values take megabytes.
     fn wide() -> Graph {

@@ -7,12 +7,13 @@ mod tests;
 use std::borrow::Borrow;
 use std::ops::Range;
 
+use kiln_tensor::compact::{widen, widens};
+use kiln_tensor::{DType, Tensor};
+
 use self::lookup::{Ahead, Lookup, LookupStats};
 use super::RunOptions;
 use super::decoder::choose::{Chooser, Sampling};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
-use crate::tensor::compact::{widen, widens};
-use crate::tensor::{DType, Tensor};
 
 /// Tokens of a prompt that a step takes at most.
 pub(super) const CHUNK: usize = 256;

@@ -1,15 +1,15 @@
 //! Gives free pages of the allocator's heap, and empty chunks of slots, back to the system when shapes keep changing.
 //!
-//! Tensors of 1 KiB and more are not in the heap ([`crate::tensor`]). Executors and plans are, and stay for a while;
+//! Tensors of 1 KiB and more are not in the heap ([`kiln_tensor`]). Executors and plans are, and stay for a while;
 //! smaller tensors, keys and lists of always different sizes are allocated and freed between them. The gaps may fit
 //! nothing that comes next, so that glibc's heap grows although no more is in use.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use kiln_kernels::extent::trim_heap;
+use kiln_tensor::trim_slabs;
 
 use crate::exec::Share;
-use crate::tensor::trim_slabs;
 
 /// Requests of new shapes between two searches for free pages, which take milliseconds: a few microseconds a request.
 const SHAPES: u32 = 512;

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use crate::cache;
 use crate::graph::RunState;
 
 /// A state that a request begins with.
@@ -21,7 +20,7 @@ pub(super) struct Idle {
     pub(super) bytes: usize,
     /// Most bytes of all together.
     pub(super) limit: usize,
-    /// The number of the executors' [refusals](cache::Account::refusals) that `relieve` has seen.
+    /// The number of the executors' [refusals](kiln_cache::Account::refusals) that `relieve` has seen.
     refusals: u64,
     /// Requests that have a state now.
     running: usize,
@@ -38,7 +37,7 @@ impl Idle {
 
     /// Drops the memos of all states, which keep executors alive, if the cache had to refuse an executor since the last
     /// call.
-    pub(super) fn relieve(&mut self, account: &cache::Account) {
+    pub(super) fn relieve(&mut self, account: &kiln_cache::Account) {
         let refusals = account.refusals();
         if self.refusals != refusals && account.is_over() {
             self.refusals = refusals;

@@ -20,9 +20,10 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::thread::Thread;
 use std::time::Instant;
 
+use kiln_fork::{Mutex, MutexGuard, Origin};
+
 use super::heap::Heap;
 use crate::exec::weights;
-use crate::fork::{Mutex, MutexGuard, Origin};
 
 /// What a session keeps, for who has it shed.
 pub(super) trait Rests: Send + Sync {

@@ -18,20 +18,20 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, PoisonError};
 
+use kiln_fork::Mutex;
 use kiln_kernels::cpu::{Elements, Numerics};
+use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::idle::Idle;
 use super::serve::Terms;
 use super::{Session, SessionError};
-use crate::fork::Mutex;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Graph, ValueId};
 use crate::graph::rows::{self, Rows, Stages};
 use crate::graph::run::part::Part;
 use crate::graph::{Executable, NodeError, Resources, RunError, RunState, Value};
 use crate::record::CacheMode;
-use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// Rows of a group are a multiple of this.
 const ROUND: usize = 8;
@@ -261,7 +261,7 @@ impl Cutter<'_> {
 impl Session {
     /// The stages of the graph, if requests can be joined.
     pub(super) fn joined(&self) -> Option<&Joined> {
-        let _whole = crate::fork::stay();
+        let _whole = kiln_fork::stay();
         self.joined.get_or_init(|| Joined::of(self)).as_ref()
     }
 

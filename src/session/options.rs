@@ -4,16 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_cache::{Cache, Limits};
 use kiln_kernels::cpu::{Numerics, Precision};
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::{Arena, Device, Policy};
 use kiln_kernels::jit::ProfilerFiles;
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
+use kiln_knobs::{KnobError, Knobs, Pack};
+use kiln_tensor::threads::Threads;
 
 use super::structure::Digest;
 use super::trace::Trace;
 use super::verbose::Verbose;
-use crate::cache::{Cache, Limits};
 use crate::exec::BuildCx;
 #[cfg(feature = "device")]
 use crate::exec::gpu::GpuCx;
@@ -22,11 +24,9 @@ use crate::exec::peak::PeakKey;
 use crate::exec::tune::{Tune, Tuner};
 use crate::graph::passes::PassOptions;
 use crate::graph::{Cancel, LoopLimits};
-use crate::knobs::{KnobError, Knobs, Pack};
 use crate::onnx;
 use crate::packed::Verify;
 use crate::record::{CacheMode, Pace, Remote, RemotePolicy, Store, host_fingerprint};
-use crate::threads::Threads;
 
 /// Settings of a session. [`SessionOptions::default`] reads no environment variable; [`SessionOptions::from_env`] does.
 #[derive(Clone, Debug)]
@@ -212,7 +212,7 @@ impl Default for SessionOptions {
             rehearse: true,
             prepare_memory: true,
             error_on_cache_miss: false,
-            // The bounds of the knobs' defaults; src/knobs.rs has the reasons.
+            // The bounds of the knobs' defaults; crates/kiln-knobs/src/lib.rs has the reasons.
             cache_limits: Limits { entries: 16_384, bytes: 256 << 20 },
             // A plan of some hundred nodes takes some ten kilobytes: enough for a few thousand shapes of a large
             // network.
@@ -222,7 +222,7 @@ impl Default for SessionOptions {
             records: None,
             // Enough for the widest point of the networks that we measure, in several requests at once.
             buffer_bytes: 1 << 30,
-            memory_bytes: crate::tensor::installed_bytes(),
+            memory_bytes: kiln_tensor::installed_bytes(),
             process_bytes: None,
             // Longer than pauses between requests of one user, shorter than what monitors call use.
             trim_after: Some(Duration::from_secs(5)),

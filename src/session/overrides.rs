@@ -14,7 +14,9 @@
 
 use std::sync::{Arc, PoisonError};
 
+use kiln_fork::{Mutex, Origin};
 use kiln_kernels::Parallel;
+use kiln_tensor::Tensor;
 
 use super::compile::compile;
 use super::idle::Idle;
@@ -22,13 +24,11 @@ use super::names::{self, Names};
 use super::options::SessionOptions;
 use super::{Port, SessionError};
 use crate::exec::BuildCx;
-use crate::fork::{Mutex, Origin};
 use crate::graph::ir::Attr;
 use crate::graph::{Executable, Graph, Stop, Value};
 use crate::onnx;
 use crate::packed::PackedError;
 use crate::packed::folder::Files;
-use crate::tensor::Tensor;
 
 /// A graph in the model's form, and the executables that were compiled of it.
 pub(super) struct Overrides {

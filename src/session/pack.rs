@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kiln_kernels::Serial;
+use kiln_tensor::threads::Threads;
 
 use super::compile::{self, Left, Maker};
 use super::overrides::{Overrides, Read};
@@ -24,7 +25,6 @@ use crate::packed::index::{BiasRow, Index, Port as PackedPort, Sources, StepsRow
 use crate::packed::rows::{Constant, graph_of, rows_of};
 use crate::packed::{MadeFor, Noting, PackedError, PackedFile, Ready, References, Verify, Writer};
 use crate::record::CacheMode;
-use crate::threads::Threads;
 
 pub use auto::PackStats;
 pub(super) use auto::{Packer, Waiting, find};

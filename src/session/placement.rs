@@ -152,10 +152,11 @@ impl Placing<'_> {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::{DType, Tensor, TensorSpec};
+
     use super::*;
     use crate::graph::GraphBuilder;
     use crate::graph::verify::verify;
-    use crate::tensor::{DType, Tensor, TensorSpec};
 
     fn weights(shape: &[usize]) -> Tensor {
         Tensor::zeros(TensorSpec::new(DType::F32, shape.iter().copied())).unwrap()

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::cache::Outcome;
+use kiln_cache::Outcome;
+use kiln_tensor::TensorSpec;
+
 use crate::graph::StepEvent;
-use crate::tensor::TensorSpec;
 
 /// What one node has cost so far.
 #[derive(Clone, Debug, Default)]

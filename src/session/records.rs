@@ -236,16 +236,16 @@ mod tests {
     mod devices {
         use std::sync::Arc;
 
+        use kiln_cache::Outcome;
         use kiln_kernels::gpu::emulated::{Emulated, Script};
         use kiln_kernels::gpu::source::KernelCode;
         use kiln_kernels::gpu::{Arena, ConvProblem, Epilogue, MatMulProblem, Policy, Problem};
+        use kiln_tensor::DType;
 
         use super::*;
-        use crate::cache::Outcome;
         use crate::exec::{BuildCx, GpuCx};
         use crate::graph::GraphBuilder;
         use crate::session::SessionOptions;
-        use crate::tensor::DType;
 
         /// A session, and its builders' context with a device that this build's sessions open only where there is one.
         fn with_device() -> (Session, BuildCx) {

@@ -11,15 +11,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use kiln_fork::Mutex;
+use kiln_tensor::{BufferPool, Tensor, TensorSpec, installed_bytes};
+
 use super::{LoadClock, Port, Session};
 #[cfg(feature = "device")]
 use crate::exec::gpu;
 use crate::exec::request::{MOST_REQUESTS, RequestKey};
 use crate::exec::{BuildCx, Share};
-use crate::fork::Mutex;
 use crate::graph::{Foresight, LoopBudget, Resources, Served, Stop, Value};
 use crate::record::{CacheMode, Store};
-use crate::tensor::{BufferPool, Tensor, TensorSpec, installed_bytes};
 
 /// The records of the requests of a session's model.
 pub(super) struct Requests {
@@ -246,10 +247,11 @@ fn fit(ports: &[Port], specs: &[Option<TensorSpec>]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::DType;
+
     use super::*;
     use crate::graph::GraphBuilder;
     use crate::session::SessionOptions;
-    use crate::tensor::DType;
 
     /// A session of a graph of one input of that many dimensions, whose last node is made by `end`.
     fn session(end: impl FnOnce(&mut GraphBuilder, crate::graph::ValueId) -> crate::graph::ValueId) -> Session {

@@ -4,19 +4,19 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
+use kiln_fork::Mutex;
 use kiln_kernels::Parallel;
 use kiln_kernels::crash::within;
 use kiln_kernels::memory::ceiling::check;
 use kiln_kernels::memory::{self, Refused};
+use kiln_tensor::destination::Destination;
+use kiln_tensor::threads::Narrow;
 
 use super::idle::Idle;
 use super::options::{RunOptions, Width};
 use super::{Session, SessionError, ceiling};
 use crate::exec::tune::{Gauge, Tuner};
-use crate::fork::Mutex;
 use crate::graph::{LoopBudget, Observer, Resources, RunError, RunState, StepEvent, Stop, Value};
-use crate::tensor::destination::Destination;
-use crate::threads::Narrow;
 
 /// What one request is run on.
 pub(super) struct Terms {

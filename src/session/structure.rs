@@ -105,10 +105,11 @@ impl Text {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::{DType, Tensor};
+
     use super::*;
     use crate::graph::GraphBuilder;
     use crate::graph::ir::Dim;
-    use crate::tensor::{DType, Tensor};
 
     fn network(op: &str, columns: usize, weight: f32) -> Graph {
         let mut builder = GraphBuilder::new("any name", 17);

@@ -128,10 +128,11 @@ pub fn is_random(graph: &Graph, node: &NodeDesc) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::{DType, Tensor};
+
     use super::*;
     use crate::graph::GraphBuilder;
     use crate::session::{Session, SessionOptions};
-    use crate::tensor::{DType, Tensor};
 
     /// `y = Relu(x W + b)`, and the values in between.
     fn dense() -> Graph {

@@ -11,11 +11,11 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use kiln_cache::Outcome;
+use kiln_fork::{Mutex, MutexGuard};
 use serde_json::json;
 
 use super::verbose::brief;
-use crate::cache::Outcome;
-use crate::fork::{Mutex, MutexGuard};
 use crate::graph::StepEvent;
 
 /// The most spans of a trace: some 100 MB of memory.

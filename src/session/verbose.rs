@@ -7,11 +7,11 @@
 use std::io::Write;
 use std::time::Duration;
 
+use kiln_cache::Outcome;
 use kiln_kernels::Isa;
+use kiln_tensor::TensorSpec;
 
-use crate::cache::Outcome;
 use crate::graph::StepEvent;
-use crate::tensor::TensorSpec;
 
 /// Which lines are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

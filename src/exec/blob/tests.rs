@@ -1,11 +1,12 @@
 //! Executors from blobs: the same as those that were built, or a typed refusal.
 
+use kiln_cache::{Cache, Limits};
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::{Elements, Numerics, Precision};
+use kiln_key::F32Bits;
 use smallvec::SmallVec;
 
 use super::*;
-use crate::cache::{Cache, F32Bits, Limits};
 use crate::exec::Target;
 use crate::exec::matmul::{MatMulKey, MatMulProblem, Stored};
 use crate::record::{EvidenceKind, Store};

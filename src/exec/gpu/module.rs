@@ -7,11 +7,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use kiln_cache::{Built, Outcome};
 use kiln_kernels::gpu::source::KernelCode;
 use kiln_kernels::gpu::{Module, Scope};
+use kiln_key::Key;
 use serde::{Deserialize, Serialize};
 
-use crate::cache::{Built, Key, Outcome};
 use crate::exec::refusal::{Refusal, read};
 use crate::exec::{BuildCx, BuildError, FamilyEntry};
 use crate::record::{Evidence, Record, Recorded};

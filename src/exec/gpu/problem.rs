@@ -5,12 +5,12 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use kiln_kernels::gpu::{ConvProblem, MatMulProblem, Problem, Scope};
+use kiln_key::Key;
 use serde::{Deserialize, Serialize};
 
 use super::GpuCx;
 use super::ranking::Ranking;
 use super::solution::Solution;
-use crate::cache::Key;
 use crate::exec::refusal::{Refusal, read};
 use crate::exec::{BuildCx, FamilyEntry};
 use crate::record::{Evidence, Record, Recorded, Store};

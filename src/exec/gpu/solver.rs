@@ -7,15 +7,16 @@
 
 use std::sync::Arc;
 
+use kiln_cache::{Built, Outcome};
 use kiln_kernels::KernelError;
 use kiln_kernels::gpu::{Algorithm, Heuristic, Policy, Problem, Refusal, Solver};
+use kiln_key::Key;
 use serde::{Deserialize, Serialize};
 
 use super::GpuCx;
 use super::problem::posed;
 use super::ranking::{Candidate, Ranking, RefusalReason, is_sane};
 use super::solution::{Origin, Solution};
-use crate::cache::{Built, Key, Outcome};
 use crate::exec::{BuildCx, BuildError};
 use crate::record::Evidence;
 

@@ -7,6 +7,7 @@ mod search;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use kiln_cache::{Cache, Limits, Outcome};
 use kiln_kernels::cpu::Numerics;
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::softmax::Around;
@@ -19,7 +20,6 @@ use kiln_kernels::{Isa, KernelError};
 
 use super::problem::{CublasLtKey, CudnnConvKey, CudnnFusionKey, ProblemKey};
 use super::*;
-use crate::cache::{Cache, Limits, Outcome};
 use crate::exec::{self, BuildCx, BuildError};
 use crate::record::{CacheMode, Evidence, EvidenceKind, Fingerprint, Recorded, Store};
 

@@ -204,8 +204,9 @@ fn normalise(weights: &mut [f64]) {
 
 #[cfg(test)]
 mod tests {
+    use kiln_key::F32Bits;
+
     use super::*;
-    use crate::cache::F32Bits;
 
     fn table(mode: Mode, transform: Transform, [input, output]: [u64; 2]) -> Table {
         let scale = (output as f64 / input as f64).to_bits();

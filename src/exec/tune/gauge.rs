@@ -10,13 +10,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use kiln_fork::Origin;
 use kiln_kernels::{Isa, Parallel, Pool, Serial};
 
 use super::requests::{Request, Requests};
 use super::worker::{NICENESS, Tuner};
 use crate::exec::BuildCx;
 use crate::exec::machine::MachineKey;
-use crate::fork::Origin;
 use crate::record::CacheMode;
 
 /// How long no request may have run before a measurement begins.
@@ -176,10 +176,10 @@ fn is_interrupted(shared: &Shared, cx: &BuildCx, threads: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kiln_cache::{Cache, Limits};
     use kiln_kernels::cpu::machine::Figures;
 
     use super::*;
-    use crate::cache::{Cache, Limits};
     use crate::record::{Evidence, Store, host_fingerprint};
 
     const PATIENCE: Duration = Duration::from_secs(60);

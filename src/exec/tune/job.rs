@@ -6,6 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use kiln_cache::Built;
 use kiln_kernels::Pool;
 use kiln_kernels::crash::within;
 
@@ -14,7 +15,6 @@ use super::contest::{self, NoVerdict, Runner, Sample};
 use super::operands::{Demand, OperandMemory};
 use super::report::{Ended, TuneChange};
 use super::requests::Requests;
-use crate::cache::Built;
 use crate::exec::{BuildCx, Family};
 use crate::record::{Evidence, EvidenceKind};
 

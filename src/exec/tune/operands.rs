@@ -6,7 +6,7 @@
 //! buffer for every run, as large as the model's constants, up to [`MOST_COLD`]. Inputs and outputs are at one place,
 //! as a network's are, which has just written the one and soon reads the other.
 
-use crate::tensor::Buffer;
+use kiln_tensor::Buffer;
 
 /// Bytes over which weights are spread at most: more than the L3 of any processor that is known here has for a core.
 const MOST_COLD: usize = 64 << 20;

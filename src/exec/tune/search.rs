@@ -10,13 +10,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use kiln_cache::Built;
 use kiln_kernels::Result as KernelResult;
 use kiln_kernels::gpu::{Heuristic, Operands, Problem, Region, Solver};
+use kiln_key::Key;
 
 use super::contest::{self, NoVerdict, Runner, Sample};
 use super::job::{MeasureCx, TuningJob};
 use super::report::{Ended, TuneChange};
-use crate::cache::{Built, Key};
 use crate::exec::gpu::problem::{in_words, posed};
 use crate::exec::gpu::ranking::{Candidate, Name, Ranking, RefusalReason};
 use crate::exec::gpu::solution::{Origin, Solution};

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
+use kiln_cache::{Cache, Limits, Outcome};
 use kiln_kernels::cpu::Numerics;
 use kiln_kernels::{Isa, KernelError, Parallel, Result as KernelResult};
+use kiln_key::Key;
 use serde::{Deserialize, Serialize};
 
 use super::*;
-use crate::cache::{Cache, Key, Limits, Outcome};
 use crate::exec::{BuildCx, Family};
 use crate::record::{Evidence, EvidenceKind, Recorded, Store};
 

@@ -19,7 +19,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hashbrown::{DefaultHashBuilder, HashMap};
+use kiln_fork::Origin;
 use kiln_kernels::Pool;
+use kiln_key::Key;
 
 use super::job::{KeyJob, MeasureCx, TuningJob};
 use super::operands::OperandMemory;
@@ -29,11 +31,9 @@ use super::requests::{Request, Requests};
 use super::search::SearchJob;
 use super::standing::Standing;
 use super::{Effort, Tune};
-use crate::cache::Key;
 #[cfg(feature = "device")]
 use crate::exec::gpu::SolverKey;
 use crate::exec::{BuildCx, Family};
-use crate::fork::Origin;
 
 /// Keys that may wait.
 const MOST_WAITING: usize = 4096;

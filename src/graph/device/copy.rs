@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use kiln_tensor::{DType, Elsewhere, Tensor, TensorSpec};
+
 use crate::exec::gpu::GpuCx;
 use crate::graph::error::NodeError;
-use crate::tensor::{DType, Elsewhere, Tensor, TensorSpec};
 
 /// Bytes of a tensor's elements.
 pub(super) fn bytes_of(spec: &TensorSpec) -> Result<u64, NodeError> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use kiln_kernels::gpu::source::Kernel;
 use kiln_kernels::gpu::{Module, Operands, Problem, Region};
+use kiln_tensor::{Elsewhere, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::super::error::NodeError;
@@ -16,7 +17,6 @@ use super::super::io::Io;
 use super::super::prepare::PrepareCx;
 use super::copy;
 use crate::exec::gpu::{GpuCx, Solution};
-use crate::tensor::{Elsewhere, Tensor, TensorSpec};
 
 /// Memory that a step reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

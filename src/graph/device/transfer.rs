@@ -8,8 +8,9 @@ use kiln_kernels::gpu::Region;
 use super::super::node::InferByValue;
 use super::super::node::{Io, Node, NodeError, Prepared, RunCx, Specs};
 pub use super::copy::to_device;
+use kiln_tensor::Tensor;
+
 use crate::exec::gpu::GpuCx;
-use crate::tensor::Tensor;
 
 /// Copies its input to the device.
 pub struct ToDevice(pub Arc<GpuCx>);

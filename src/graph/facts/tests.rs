@@ -1,9 +1,10 @@
 //! What is proved of sizes, and what is not.
 
+use kiln_tensor::Tensor;
+
 use super::*;
 use crate::graph::GraphBuilder;
 use crate::graph::ir::Attr;
-use crate::tensor::Tensor;
 
 fn known(size: i64) -> Size {
     Size::Known(size)
@@ -120,7 +121,7 @@ fn ints(values: &[i64]) -> Tensor {
 }
 
 fn weights(shape: [usize; 4]) -> Tensor {
-    Tensor::zeros(crate::tensor::TensorSpec::new(DType::F32, shape)).unwrap()
+    Tensor::zeros(kiln_tensor::TensorSpec::new(DType::F32, shape)).unwrap()
 }
 
 #[test]

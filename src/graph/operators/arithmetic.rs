@@ -1,10 +1,11 @@
 //! How much operators compute. What is computed of constants while a model is loaded is bounded by it: a few bytes of
 //! file can declare matrices with any number of products.
 
+use kiln_tensor::{Tensor, TensorSpec};
+
 use super::attributes::Attributes;
 use super::einsum::Equation;
 use crate::graph::ir::NodeDesc;
-use crate::tensor::{Tensor, TensorSpec};
 
 /// How much the nodes of an operator compute.
 #[derive(Clone, Copy)]

@@ -1,7 +1,8 @@
 //! Attributes of operators: their names with their defaults, and what a node says of them.
 
+use kiln_tensor::DType;
+
 use crate::graph::ir::{Attr, NodeDesc};
-use crate::tensor::DType;
 
 /// An attribute of an operator.
 #[derive(Clone, Copy, Debug, PartialEq)]

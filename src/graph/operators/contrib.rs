@@ -1,11 +1,12 @@
 //! Dimensions of outputs of ONNX Runtime's own operators, and of classical models over tables.
 
+use kiln_tensor::DType;
+
 use super::error::{Open, ShapeError};
 use super::shapes::{differ, lengths};
 use super::size::{Size, Sizes};
 use super::view::{Dims, Outputs, View, axis_of};
 use crate::graph::ir::Attr;
-use crate::tensor::DType;
 
 /// What is added to scores [batch, heads, queries, keys]. A mask of rank 1 has lengths, one of rank 2 a number for every
 /// key, of rank 3 and 4 one for every query and key.

@@ -1,10 +1,11 @@
 //! Following the elements of small integer tensors: how exported models compute the shapes that they reshape to.
 
+use kiln_tensor::DType;
+
 use super::error::Open;
 use super::size::{Size, Sizes};
 use super::view::{Dims, MOST_ELEMENTS, View, axis};
 use crate::graph::ir::Attr;
-use crate::tensor::DType;
 
 pub(super) fn shape(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;

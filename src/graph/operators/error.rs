@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use kiln_tensor::DType;
 use smallvec::SmallVec;
 
 use super::size::Size;
-use crate::tensor::DType;
 
 /// Dimensions as a sentence shows them: `[2, 3]`.
 #[derive(Clone, PartialEq, Eq)]

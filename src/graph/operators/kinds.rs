@@ -1,10 +1,10 @@
 //! Element types of outputs that more than one input's type decides.
 
 use kiln_kernels::cpu::chain::Storage;
+use kiln_tensor::DType;
 
 use super::view::View;
 use crate::graph::ir::Attr;
-use crate::tensor::DType;
 
 /// The type that an attribute names.
 pub(super) fn named(view: &View<'_>, attribute: &str) -> Option<DType> {

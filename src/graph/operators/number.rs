@@ -1,9 +1,9 @@
 //! Numbers in tensors of any type: lengths, depths and bounds that rules read out of inputs.
 
 use half::{bf16, f16};
+use kiln_tensor::{DType, Tensor};
 
 use super::error::{Open, ShapeError};
-use crate::tensor::{DType, Tensor};
 
 /// A number of any element type, without loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,13 +107,13 @@ mod tests {
         let refusal = |tensor: Tensor| read(tensor).map_err(|open| ShapeError::from(open).to_string());
         let several = Tensor::from_slice([2], &[0i64, 1]).expect("a list");
         assert_eq!(refusal(several), Err("input 2 must be one number, found 2".to_owned()));
-        let boolean = Tensor::scalar(crate::tensor::BoolByte::from(true));
+        let boolean = Tensor::scalar(kiln_tensor::BoolByte::from(true));
         assert_eq!(refusal(boolean), Err("input 2 is of type bool, expected a number".to_owned()));
     }
 
     #[test]
     fn contents_that_are_not_there_yet_are_unknown() {
-        let hollow = Tensor::hollow(crate::tensor::TensorSpec::new(DType::F32, []));
+        let hollow = Tensor::hollow(kiln_tensor::TensorSpec::new(DType::F32, []));
         assert_eq!(Number::of(0, &hollow), Err(Open::Unknown));
     }
 }

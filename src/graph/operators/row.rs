@@ -1,5 +1,7 @@
 //! What a row of the table says of an operator.
 
+use kiln_tensor::{DType, Tensor, TensorSpec};
+
 use super::arithmetic::{Arithmetic, Extents};
 use super::attributes::{Attribute, Attributes};
 use super::device::Device;
@@ -12,7 +14,6 @@ use super::view::{Dims, Outputs, View};
 use super::wide::Wide;
 use super::work::Work;
 use crate::graph::ir::NodeDesc;
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// One operator: everything that is known of it before one of its nodes is made.
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! A node and what is known of its inputs: what the rules of the table look at, the same at load and when it runs.
 
+use kiln_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
 use super::attributes::Attributes;
@@ -7,7 +8,6 @@ use super::error::{Open, ShapeError};
 use super::number::Number;
 use super::size::Size;
 use crate::graph::ir::{Graph, NodeDesc};
-use crate::tensor::{DType, Tensor};
 
 /// Dimensions of a value.
 pub(crate) type Dims = SmallVec<[Size; 5]>;

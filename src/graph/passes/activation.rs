@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use kiln_kernels::cpu::activation::is_fusible;
+use kiln_tensor::DType;
 
 use super::PassCx;
 use super::chain::{lowered, may_be_element_wise};
@@ -12,7 +13,6 @@ use super::matmul;
 use super::residual::as_fused_conv;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Graph, NodeDesc};
-use crate::tensor::DType;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

@@ -2,11 +2,12 @@
 //! and `Mul`, `Add`, `Sub` and `Div` with constants. After a batch normalisation without a convolution before it, into
 //! its scale and shift.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::PassCx;
 use super::edit::Edit;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Graph, NodeDesc, ValueId};
-use crate::tensor::{DType, Tensor};
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

@@ -4,6 +4,8 @@
 //! The products and the softmax are found first. In later rounds the node takes in transposes and reshapes around it,
 //! one at a time: the kernels read heads with any strides. [`heads`](crate::graph::heads) has the node's attributes.
 
+use kiln_tensor::DType;
+
 use super::PassCx;
 use super::edit::Edit;
 use super::matmul::{alpha, is_matmul, transposes};
@@ -11,7 +13,6 @@ use super::permute::perm_of;
 use crate::graph::facts::{self, Facts, Size};
 use crate::graph::heads::Heads;
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
-use crate::tensor::DType;
 
 /// The fused operator. Its inputs are queries, keys, values, a mask that is added, and a condition.
 pub(super) const FUSED: &str = "FusedAttention";

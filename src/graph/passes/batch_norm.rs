@@ -1,11 +1,12 @@
 //! A batch normalisation without a convolution before it becomes a multiplication and an addition per channel:
 //! element-wise nodes, which then join the chain around them.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::PassCx;
 use super::affine::{Affine, of_batch_norm};
 use super::edit::Edit;
 use crate::graph::ir::{Attrs, Graph, NodeDesc};
-use crate::tensor::{DType, Tensor};
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

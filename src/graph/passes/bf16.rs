@@ -11,6 +11,7 @@
 //! type is the attribute `to` for nodes whose kernels need it. The graph's own inputs and outputs keep their types.
 
 use kiln_kernels::cpu::Elements;
+use kiln_tensor::DType;
 
 use super::PassCx;
 use super::matmul;
@@ -18,7 +19,6 @@ use super::residual::as_fused_conv;
 use super::weights::convolution;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
-use crate::tensor::DType;
 
 /// ONNX's numbers of the types.
 const F32: i64 = 1;

@@ -2,12 +2,12 @@
 //! product that reads them as they are stored. Before folding, which would have their numbers packed.
 
 use kiln_kernels::cpu::blockwise::BlockFormat;
+use kiln_tensor::DType;
 
 use super::PassCx;
 use super::edit::Edit;
 use crate::graph::facts::{Facts, axis};
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
-use crate::tensor::DType;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

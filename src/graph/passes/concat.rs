@@ -7,6 +7,7 @@
 
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::conv::Weights;
+use kiln_tensor::DType;
 
 use super::PassCx;
 use super::edit::Edit;
@@ -14,7 +15,6 @@ use super::residual::as_fused_conv;
 use super::weights::convolution;
 use crate::graph::facts::{self, Facts};
 use crate::graph::ir::{Graph, NodeDesc};
-use crate::tensor::DType;
 
 /// Channels of a vector of the widest level: parts that start at multiples of them do so at every level.
 const LANES: i64 = 16;

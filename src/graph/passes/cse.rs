@@ -2,11 +2,11 @@
 //! layer, each time with its own constants, so small constants are compared by content first.
 
 use hashbrown::HashMap;
+use kiln_tensor::{DType, Tensor};
 
 use super::PassCx;
 use super::edit::Edit;
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
-use crate::tensor::{DType, Tensor};
 
 /// The most bytes of constants and attributes that are compared by content. Sizes, axes and scalars are a few bytes;
 /// weights are rarely stored twice, and comparing them would read the whole model.

@@ -5,9 +5,9 @@
 //! slot of the last node that it replaces. All operations are constant-time in the size of the graph.
 
 use hashbrown::HashMap;
+use kiln_tensor::Tensor;
 
 use crate::graph::ir::{Graph, NodeDesc, ValueId};
-use crate::tensor::Tensor;
 
 /// See the [module](self).
 pub(super) struct Edit<'a> {

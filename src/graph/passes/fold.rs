@@ -10,13 +10,14 @@ mod compact;
 
 use std::time::{Duration, Instant};
 
+use kiln_tensor::{DType, Tensor};
+
 use super::PassCx;
 use super::edit::Edit;
 use crate::graph::facts::{Fact, Facts};
 use crate::graph::ir::{Attr, CAPTURES, Graph, NodeDesc};
 use crate::graph::operators::{self, Folds};
 use crate::graph::stop::Stop;
-use crate::tensor::{DType, Tensor};
 
 /// Most bytes of one folded output.
 pub const FOLDED_BYTES: usize = 64 << 20;

@@ -1,11 +1,12 @@
 //! `Gemm` of f32 matrices becomes the fused product, if its third operand is a row, a scalar or absent.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::PassCx;
 use super::edit::Edit;
 use super::matmul::FUSED;
 use crate::graph::facts::{Facts, Size};
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
-use crate::tensor::{DType, Tensor};
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

@@ -4,11 +4,12 @@
 //! A pattern ends with the scale, or with the bias after it. Only `f32` is fused, where the difference in rounding is
 //! that of another order of additions; `f16` rounds after every step, and stays as it is.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::PassCx;
 use super::edit::Edit;
 use crate::graph::facts::{self, Facts};
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
-use crate::tensor::{DType, Tensor};
 
 /// The operator set that has the operator.
 const VERSION: i64 = 17;

@@ -23,13 +23,13 @@ mod axes;
 mod views;
 
 use hashbrown::HashMap;
+use kiln_tensor::{DType, Tensor};
 
 use super::PassCx;
 use super::permute::{as_ints, permuted, to_first, to_last};
 use crate::graph::facts::{Facts, Size};
 use crate::graph::ir::{Attr, CHANNELS_LAST, Graph, NodeDesc, ValueId};
 use crate::graph::operators::{self, Broadcast, Layout as Kind};
-use crate::tensor::{DType, Tensor};
 
 /// Ranks that have a channels-last order: one to three spatial dimensions.
 const RANKS: std::ops::RangeInclusive<usize> = 3..=5;

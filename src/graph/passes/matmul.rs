@@ -3,13 +3,14 @@
 //! The fused operator computes alpha * op(A) op(B) + bias + residual and applies an activation ([`super::residual`] and
 //! [`super::activation`] add the last two).
 
+use kiln_tensor::{DType, Tensor};
+
 use super::PassCx;
 use super::chain::lowered;
 use super::edit::Edit;
 use super::permute::{Perm, as_ints, perm_of};
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
-use crate::tensor::{DType, Tensor};
 
 /// The fused operator's name.
 pub(super) const FUSED: &str = "FusedMatMul";

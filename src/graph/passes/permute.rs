@@ -1,9 +1,9 @@
 //! Permutations of axes, and permuted constants. A permutation has for each output axis the input axis.
 
+use kiln_tensor::{DType, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use crate::graph::ir::NodeDesc;
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// Input axes by output axis.
 pub(super) type Perm = SmallVec<[usize; 6]>;

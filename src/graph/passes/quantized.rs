@@ -20,11 +20,12 @@ pub(super) mod plus;
 mod sums;
 pub(super) mod tables;
 
+use kiln_tensor::{DType, Tensor};
+
 use super::PassCx;
 use super::edit::Edit;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
-use crate::tensor::{DType, Tensor};
 
 /// Indices of the fused operators' inputs.
 const BIAS: usize = 2;

@@ -4,11 +4,12 @@
 //! the unknown sizes keep their position, which ONNX writes as 0, and one more can be written as -1. Then the target is
 //! a constant, and the nodes that computed it are dead.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::PassCx;
 use super::edit::Edit;
 use crate::graph::facts::{Facts, Size};
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
-use crate::tensor::{DType, Tensor};
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

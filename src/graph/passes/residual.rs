@@ -1,12 +1,13 @@
 //! Fuses the addition of a residual of the same shape into the convolution or product before it, which adds it before
 //! the result is stored.
 
+use kiln_tensor::DType;
+
 use super::PassCx;
 use super::edit::Edit;
 use super::matmul;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Graph, NodeDesc};
-use crate::tensor::DType;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

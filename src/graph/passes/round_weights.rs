@@ -1,13 +1,14 @@
 //! Where a caller asks for integers as weights, a product by a constant matrix of numbers becomes one that rounds the matrix
 //! when it is loaded. After a bias has been fused into the product, and before a residual is.
 
+use kiln_tensor::DType;
+
 use super::PassCx;
 use super::blockwise::{self, is_row};
 use super::edit::Edit;
 use super::matmul::FUSED;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc};
-use crate::tensor::DType;
 
 /// Weights of a column that share a scale, as quantisers of MatMulNBits have it by default.
 const BLOCK: usize = 32;

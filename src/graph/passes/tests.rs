@@ -12,10 +12,11 @@ mod matmuls;
 mod parts;
 mod quantized;
 
+use kiln_tensor::DType;
+
 use super::*;
 use crate::graph::GraphBuilder;
 use crate::graph::ir::{Dim, ValueId};
-use crate::tensor::DType;
 
 /// An evaluator for passes that do not fold.
 fn nothing(_: &Graph, _: &NodeDesc, _: &[Option<Tensor>]) -> Option<Vec<Tensor>> {

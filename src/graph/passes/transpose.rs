@@ -1,11 +1,12 @@
 //! Merges transposes of transposes, and makes a reshape of one that moves no axis longer than 1 past another.
 
+use kiln_tensor::Tensor;
+
 use super::PassCx;
 use super::edit::Edit;
 use super::permute::{as_ints, compose, perm_of};
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Graph, NodeDesc};
-use crate::tensor::Tensor;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

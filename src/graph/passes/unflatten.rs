@@ -2,13 +2,14 @@
 //! undoes that, is computed on the original shape: exporters write linear layers over [batch, steps, width] that way.
 //! The nodes that computed the second target become dead, and an addition after it can become a residual.
 
+use kiln_tensor::Tensor;
+
 use super::PassCx;
 use super::edit::Edit;
 use super::matmul::{is_matmul, transposes};
 use super::reshape::fixed_target;
 use crate::graph::facts::{Facts, Size};
 use crate::graph::ir::{Graph, NodeDesc, ValueId};
-use crate::tensor::Tensor;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

@@ -1,9 +1,9 @@
 //! The weights of channels-last convolutions, for passes that depend on their kernels.
 
 use kiln_kernels::cpu::conv::Weights;
+use kiln_tensor::DType;
 
 use crate::graph::ir::{Graph, NodeDesc};
-use crate::tensor::DType;
 
 /// The weights of a convolution as its kernels take them.
 pub(super) fn convolution(graph: &Graph, node: &NodeDesc) -> Option<Weights> {

@@ -13,11 +13,11 @@
 use std::ops::Range;
 
 use hashbrown::HashMap;
+use kiln_tensor::DType;
 
 use super::PassCx;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId, ValueInfo};
-use crate::tensor::DType;
 
 /// ONNX's number of the type.
 const F32: i64 = 1;

@@ -23,6 +23,7 @@
 use std::time::Instant;
 
 use kiln_kernels::parallel::keep_awake;
+use kiln_tensor::Tensor;
 use smallvec::SmallVec;
 
 use super::plan::{Ahead, Plan, Recorder};
@@ -31,7 +32,6 @@ use super::{Executable, Observer, Resources, RunState, Step, StepEvent, Work};
 use crate::graph::io::{Edges, Io, Memory};
 use crate::graph::node::{Node, NodeError, PrepareCx};
 use crate::graph::value::Value;
-use crate::tensor::Tensor;
 
 /// Steps that are prepared in less time than idle threads spin.
 const STEPS_AWAKE: usize = 16;

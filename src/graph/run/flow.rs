@@ -13,11 +13,12 @@
 
 use std::cell::Cell;
 
+use kiln_tensor::TensorSpec;
+
 use super::{Executable, Resources, RunState};
 use crate::graph::error::NodeError;
 use crate::graph::ir::{Dim, ValueInfo};
 use crate::graph::value::Value;
-use crate::tensor::TensorSpec;
 
 /// Limits for the loops of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,8 +193,8 @@ impl FlowCx<'_> {
     /// # Errors
     ///
     /// If its size overflows or the pool has no room.
-    pub fn alloc(&self, spec: TensorSpec) -> Result<crate::tensor::Tensor, NodeError> {
-        Ok(crate::tensor::Tensor::from_pool(self.resources.buffers, spec)?)
+    pub fn alloc(&self, spec: TensorSpec) -> Result<kiln_tensor::Tensor, NodeError> {
+        Ok(kiln_tensor::Tensor::from_pool(self.resources.buffers, spec)?)
     }
 }
 

@@ -8,12 +8,13 @@
 
 use std::time::Duration;
 
+use kiln_cache::Outcome;
+use kiln_tensor::{Tensor, TensorSpec};
+
 use super::plan::{Plan, PlanKey};
 use super::spans::Span;
 use super::{Executable, Resources, RunState, Stretch};
-use crate::cache::Outcome;
 use crate::graph::value::Value;
-use crate::tensor::{Tensor, TensorSpec};
 
 /// A request that left a plan, or the first repeat of one.
 #[derive(Clone, Debug)]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use kiln_cache::Outcome;
+use kiln_tensor::TensorSpec;
+
 use super::Step;
-use crate::cache::Outcome;
-use crate::tensor::TensorSpec;
 
 /// What happened when a step was prepared and run; given to an [`Observer`].
 pub struct StepEvent<'a> {

@@ -17,16 +17,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use kiln_cache::{Cache, Outcome};
+use kiln_key::Key;
+use kiln_tensor::{Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::spans::SpanKey;
-use crate::cache::{Cache, Key, Outcome};
 use crate::exec::tune::Standing;
 use crate::graph::ir::ValueId;
 use crate::graph::lease::Place;
 use crate::graph::node::{Prepared, Specs, Standings};
 use crate::graph::value::Value;
-use crate::tensor::{Tensor, TensorSpec};
 
 pub(super) use draft::StretchCx;
 pub(super) use outline::Outline;
@@ -209,6 +210,6 @@ impl Plan {
             + key.specs.len() * size_of::<TensorSpec>()
             + key.contents.iter().flatten().map(|(_, bytes)| size_of::<TensorSpec>() + bytes.len()).sum::<usize>();
         let bytes = self.weigh() + key_bytes;
-        plans.put(key, crate::cache::Built { value: self, bytes, from_record: false });
+        plans.put(key, kiln_cache::Built { value: self, bytes, from_record: false });
     }
 }

@@ -8,10 +8,11 @@
 
 use std::ops::Range;
 
+use kiln_tensor::DType;
+
 use super::Work;
 use crate::graph::ir::{Graph, NodeDesc, ValueId};
 use crate::graph::operators;
-use crate::tensor::DType;
 
 /// A stretch of steps.
 #[derive(Debug, Default)]

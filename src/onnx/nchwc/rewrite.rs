@@ -1,6 +1,7 @@
 //! ONNX's own operators in the place of those on values in blocks.
 
 use hashbrown::{HashMap, HashSet};
+use kiln_tensor::{Tensor, TensorError};
 
 use super::survey::{Convolution, Form, Survey, floats};
 use super::weights::read_back;
@@ -11,7 +12,6 @@ use crate::graph::operators::{self, Refusal};
 use crate::onnx::ModelError;
 use crate::onnx::claims::Claims;
 use crate::onnx::standard::WRITTEN_FOR;
-use crate::tensor::{Tensor, TensorError};
 
 /// A graph while it is rewritten.
 struct Writer<'a> {

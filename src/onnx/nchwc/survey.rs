@@ -4,6 +4,7 @@
 //! what goes into a pool and what comes out. A class learns its count where one is stated.
 
 use hashbrown::{HashMap, HashSet};
+use kiln_tensor::{DType, Tensor};
 
 use super::{DOMAIN, check, int, malformed, unsupported};
 use crate::graph::Graph;
@@ -11,7 +12,6 @@ use crate::graph::ir::{Dim, NodeDesc, ValueId};
 use crate::graph::operators;
 use crate::onnx::ModelError;
 use crate::onnx::error::shown;
-use crate::tensor::{DType, Tensor};
 
 /// What is known of a graph's values in blocks.
 #[derive(Default)]

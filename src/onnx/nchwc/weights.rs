@@ -7,11 +7,11 @@
 //! - [output blocks, input blocks, kernel, input channel of the block, output channel of the block].
 
 use kiln_kernels::memory;
+use kiln_tensor::{Tensor, TensorError};
 
 use super::WIDTHS;
 use super::survey::{Convolution, Demand, Form, Required, Stored};
 use crate::onnx::ModelError;
-use crate::tensor::{Tensor, TensorError};
 
 /// How many standard deviations of what chance says of weights without scales it must be that decides on a width.
 const SURE: f64 = 5.0;

@@ -1,12 +1,12 @@
 //! Which keys a query attends to: the model's mask, causality, a window, and how much of the cache is filled.
 
 use kiln_kernels::memory::{self, Collect};
+use kiln_tensor::{BoolByte, DType, Shape, Tensor};
 
 use super::{Attention, Plan};
 use crate::graph::NodeError;
 use crate::ops::wide::widened;
 use crate::ops::{View, optional, refused};
-use crate::tensor::{BoolByte, DType, Shape, Tensor};
 
 /// Everything that is added to scores.
 pub(super) struct Mask {

@@ -2,8 +2,7 @@
 //! farthest from zero becomes the least integer, and so decides the scale, which may be negative.
 
 use kiln_kernels::memory;
-
-use crate::tensor::Pieces;
+use kiln_tensor::Pieces;
 
 /// Sizes of a matrix, and of its blocks.
 pub(super) struct Bounds {

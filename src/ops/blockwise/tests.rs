@@ -1,8 +1,9 @@
 //! The operators against numbers from their definitions, and what they refuse.
 
+use kiln_tensor::{DType, Tensor, TensorSpec};
+
 use crate::graph::Attr;
 use crate::ops::trial::Trial;
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// A row of ones by one column of 32 codes of four bits: the codes 0 to 15 twice.
 fn codes() -> Vec<u8> {

@@ -1,5 +1,9 @@
 //! Tile and Expand: the same elements again and again, read through a [`View`] that does not move along some axes.
 
+use kiln_tensor::Shape;
+#[cfg(feature = "device")]
+use kiln_tensor::{Tensor, TensorSpec};
+
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 #[cfg(feature = "device")]
@@ -8,9 +12,6 @@ use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 #[cfg(feature = "device")]
 use crate::ops::required;
 use crate::ops::{LoadCx, OpError, View, Viewed, rearrange};
-use crate::tensor::Shape;
-#[cfg(feature = "device")]
-use crate::tensor::{Tensor, TensorSpec};
 
 /// Which of the two.
 enum Repeat {

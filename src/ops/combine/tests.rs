@@ -1,11 +1,11 @@
 //! What the operators of this group give, row by row; large tensors against plain loops.
 
 use kiln_kernels::Serial;
+use kiln_tensor::threads::Threads;
 
 use super::*;
 use crate::graph::Attr;
 use crate::ops::trial::{Trial, strings};
-use crate::threads::Threads;
 
 #[test]
 fn concat_puts_parts_side_by_side() {

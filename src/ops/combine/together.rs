@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::copy_runs;
+use kiln_tensor::Tensor;
 use smallvec::SmallVec;
 
 use crate::exec::tasks_for_bytes;
-use crate::tensor::Tensor;
 
 /// Bytes of a block of rows: half of an L1 of 32 KiB.
 const BLOCK: usize = 16 << 10;
@@ -61,8 +61,9 @@ pub(super) fn divide(from: &[u8], runs: &[usize], width: usize, to: SmallVec<[&m
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use kiln_kernels::parallel::Pool;
+
+    use super::*;
 
     #[test]
     fn every_part_gets_its_runs_of_every_row() {

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use kiln_kernels::cpu::conv::ConvShape;
 use kiln_kernels::memory::Pace;
+use kiln_tensor::{Tensor, TensorSpec};
 
 use super::Conv;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::wide::lent;
 use crate::ops::{LoadCx, OpError, refused, required, try_each_chunk};
-use crate::tensor::{Tensor, TensorSpec};
 
 /// A convolution whose weights are never packed.
 struct Double(Conv);

@@ -1,13 +1,13 @@
 //! PRelu before version 7: a slope for each channel, which is axis 1, however many axes follow. Loading calls it
 //! `ChannelPRelu`, because to everything that knows operators by name PRelu broadcasts as numpy does.
 
+use kiln_tensor::{Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{LoadCx, NodeError, OpError, make};
 use crate::graph::node::PrepareCx;
 use crate::graph::{Io, Node, NodeDesc, Prepared, RunCx};
 use crate::ops::required;
-use crate::tensor::{Shape, Tensor, TensorSpec};
 
 struct ChannelPRelu {
     /// PRelu as it is since.

@@ -2,13 +2,13 @@
 
 use kiln_kernels::cpu::chain::Geometry;
 use kiln_kernels::gpu::source::chain::ChainKernel;
+use kiln_tensor::{Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{Broadcast, Elementwise};
 use crate::graph::device::Operand;
 use crate::graph::{DeviceCx, NodeError};
 use crate::ops::required;
-use crate::tensor::{Tensor, TensorSpec};
 
 impl Elementwise {
     pub(super) fn on_device(

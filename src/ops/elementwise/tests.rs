@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use half::f16;
 use kiln_kernels::cpu::chain::{BinaryOp, Builder, Storage};
+use kiln_tensor::BoolByte;
 
 use crate::graph::Attr;
 use crate::ops::trial::{Trial, bools};
-use crate::tensor::BoolByte;
 
 #[test]
 fn floats_and_booleans_are_computed_by_chains_and_other_types_as_well() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kiln_kernels::cpu::blockwise::{BlockProduct, BlockProductShape};
 use kiln_kernels::cpu::gemm::{Extras, Matmul, MatmulStored};
 use kiln_kernels::cpu::{Elements, PackedWeights};
+use kiln_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
 use super::super::{LoadCx, OpError, optional, refused, required};
@@ -13,7 +14,6 @@ use super::{Call, quantised};
 use crate::exec::matmul::{MatMulProblem, Stored};
 use crate::exec::weights::{self, BlockWeights, MatMulWeights};
 use crate::graph::{NodeError, PrepareCx};
-use crate::tensor::{DType, Tensor};
 
 /// A product of each expert.
 pub(super) struct Product {

@@ -4,11 +4,11 @@
 //! such a node scans one sequence of the batch after the other and puts the results side by side.
 
 use kiln_kernels::memory::{self, Collect};
+use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::{FlowLoad, Gathered, stack};
 use crate::graph::{Body, Flow, FlowCx, NodeDesc, NodeError, Value};
 use crate::ops::{Blocks, OpError, around, axis_of, integers, rearrange, refused, size_attribute};
-use crate::tensor::{Shape, Tensor, TensorSpec};
 
 /// One scanned input or output.
 #[derive(Clone, Copy)]

@@ -2,6 +2,7 @@
 //! added in `f64`.
 
 use kiln_kernels::memory;
+use kiln_tensor::{Tensor, TensorSpec};
 
 use super::scores::{After, Aggregate};
 use super::stated::{Branch, Next, Stated, Test};
@@ -9,7 +10,6 @@ use super::{Ensemble, Leaves, Weight};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::ops::wide::{Width, narrow, widened};
 use crate::ops::{LoadCx, OpError, refused, required, size_attribute};
-use crate::tensor::{Tensor, TensorSpec};
 
 struct Trees {
     ensemble: Ensemble<f64>,

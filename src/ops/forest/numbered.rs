@@ -3,13 +3,13 @@
 
 use hashbrown::HashMap;
 use kiln_kernels::memory;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::scores::Finish;
 use super::stated::{Branch, Next, Stated, Test, floats};
 use super::{Ensemble, Leaves, Weight, circle};
 use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, refused, required};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 fn ints<'a>(node: &'a NodeDesc, name: &str, count: usize) -> Result<&'a [i64], OpError> {
     let found = node.ints(name).unwrap_or_default();

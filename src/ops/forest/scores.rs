@@ -4,12 +4,12 @@
 //! not say; here it is what ONNX Runtime does.
 
 use kiln_kernels::memory::Collect;
+use kiln_tensor::Tensor;
 
 use super::stated::floats;
 use crate::graph::operators::float::{Real, sigmoid};
 use crate::graph::{Attr, Io, NodeDesc, NodeError};
 use crate::ops::OpError;
-use crate::tensor::Tensor;
 
 /// What becomes of the weights of one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

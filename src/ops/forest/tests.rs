@@ -1,8 +1,9 @@
 //! Small trees, whose leaves are known.
 
+use kiln_tensor::Tensor;
+
 use crate::graph::Attr;
 use crate::ops::trial::Trial;
-use crate::tensor::Tensor;
 
 fn texts(all: &[&str]) -> Attr {
     Attr::Strs(all.iter().map(|&text| text.to_owned()).collect())

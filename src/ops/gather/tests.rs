@@ -1,7 +1,8 @@
 //! The gathers, by table: forms, negative indices, strings, and what is refused.
 
+use kiln_tensor::{DType, Expansion, Tensor, TensorSpec};
+
 use crate::ops::trial::{Trial, strings};
-use crate::tensor::{DType, Expansion, Tensor, TensorSpec};
 
 fn ramp(shape: &[usize]) -> Tensor {
     let count: usize = shape.iter().product();

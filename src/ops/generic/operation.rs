@@ -1,5 +1,7 @@
 //! What an element-wise node is: its operator's row, and its attributes.
 
+use kiln_tensor::{DType, Tensor, TensorError};
+
 use super::arithmetic::{Binary, Unary};
 use crate::graph::operators::attributes::Default as Otherwise;
 use crate::graph::operators::row::{Broadcast, ElementWise, Operands, Types};
@@ -7,7 +9,6 @@ use crate::graph::operators::{self, Wide};
 use crate::graph::{NodeDesc, NodeError};
 use crate::ops::OpError;
 use crate::ops::wide::Width;
-use crate::tensor::{DType, Tensor, TensorError};
 
 /// How a node's inputs make its output.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,11 @@
 //! Element-wise operators by table: every kind of operation on the types that emitted kernels do not cover.
 
 use half::{bf16, f16};
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::make_elementwise;
 use crate::graph::Attr;
 use crate::ops::trial::{Trial, bools, strings};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 fn op(name: &str) -> Trial {
     Trial::new(name).made_by(make_elementwise)

@@ -2,11 +2,11 @@
 
 use kiln_kernels::memory::Collect;
 use kiln_kernels::reference::rotary::rotate;
+use kiln_tensor::Tensor;
 
 use super::sizes::{Sequence, Sizes};
 use crate::graph::NodeError;
 use crate::ops::index_of;
-use crate::tensor::Tensor;
 
 /// Rows of heads: those of queries, keys or values in an input.
 #[derive(Clone, Copy)]

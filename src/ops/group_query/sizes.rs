@@ -7,11 +7,11 @@
 
 use kiln_kernels::cpu::attention::Held;
 use kiln_kernels::memory::Collect;
+use kiln_tensor::Tensor;
 
 use super::{GroupQuery, input};
 use crate::graph::NodeError;
 use crate::ops::{integer, optional, refused, required};
-use crate::tensor::Tensor;
 
 /// Sizes of a request.
 pub(super) struct Sizes {

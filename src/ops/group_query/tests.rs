@@ -1,11 +1,11 @@
 //! GroupQueryAttention against its definition, one query at a time.
 
 use half::f16;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use crate::graph::Attr;
 use crate::ops::rows::samples::Random;
 use crate::ops::trial::Trial;
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;

@@ -3,6 +3,7 @@
 
 use kiln_kernels::cpu::pool::{PoolShape, Window};
 use kiln_kernels::cpu::quantized::averages::Averages;
+use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::between::{Bounds, addend, eight_bits_each, parameters};
 use super::eight_bits;
@@ -10,7 +11,6 @@ use crate::exec::average::AverageProblem;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::pool::{Windows, pool_shape};
 use crate::ops::{LoadCx, OpError, refused, required};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// Inputs: the operand, its scale and zero point, the result's.
 struct Average {

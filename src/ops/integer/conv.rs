@@ -1,13 +1,13 @@
 //! Convolutions of integers, element of the window by element: plain, for models that were quantised with them.
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{eight_bits, requantised, requantiser, single};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::sliding::{Slide, Sliding};
 use crate::ops::wide::{narrow, widened};
 use crate::ops::{LoadCx, OpError, refused, required};
-use crate::tensor::{Tensor, TensorSpec};
 
 struct Conv {
     sliding: Sliding,

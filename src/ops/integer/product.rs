@@ -14,6 +14,7 @@ use kiln_kernels::cpu::quantized::{
 };
 use kiln_kernels::cpu::transpose::Transpose;
 use kiln_kernels::memory::Collect;
+use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 
 use super::{Product, bounds, eight_bits, requantiser, single};
 use crate::exec::quantized::QuantizedProblem;
@@ -22,7 +23,6 @@ use crate::exec::weights::{self, Packing, QuantizedWeights};
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::wide::widened;
 use crate::ops::{ConvAttributes, LoadCx, OpError, optional, refused, required};
-use crate::tensor::{DType, Shape, Tensor, TensorSpec};
 
 /// The number of each input; [`ABSENT`] where an operator has no such input.
 #[derive(Clone, Copy)]

@@ -1,11 +1,11 @@
 //! ByteTable: a function of single bytes, as the table of its values, which the pass `byte_tables` computes.
 
 use kiln_kernels::cpu::quantized::lookup::{Lookup, VALUES};
+use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use crate::exec::lookup::LookupProblem;
 use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, required};
-use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
 
 /// The result of each byte, by its pattern.
 struct Table([u8; VALUES]);
@@ -52,8 +52,9 @@ impl Node for Table {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::Tensor;
+
     use crate::ops::trial::Trial;
-    use crate::tensor::Tensor;
 
     fn row(table: Tensor) -> Trial {
         Trial::new("ByteTable").made_by(super::make).attr("table", crate::graph::Attr::Tensor(table))

@@ -4,6 +4,7 @@
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
 use kiln_kernels::gpu::source::fill::FillKernel;
 use kiln_kernels::gpu::{Epilogue, MatMulProblem, Problem};
+use kiln_tensor::{Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::dims::Problem as Product;
@@ -12,7 +13,6 @@ use crate::exec::matmul::Stored;
 use crate::graph::device::{Addend, Operand};
 use crate::graph::{DeviceCx, NodeError};
 use crate::ops::{optional, refused};
-use crate::tensor::{Tensor, TensorSpec};
 
 const F32: u64 = size_of::<f32>() as u64;
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use kiln_kernels::cpu::reduce::{Reduce, Reduction};
 use kiln_kernels::memory::{self, Pace};
+use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::floats;
 use crate::exec::reduce::{ReduceKey, ReduceProblem};
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{Axes, LoadCx, OpError, View, axes_of, required};
-use crate::tensor::{Shape, Tensor, TensorSpec};
 
 pub(super) enum Form {
     MeanVariance,

@@ -4,15 +4,15 @@
 use kiln_kernels::cpu::norm::{Channels as Images, GroupOperands, Local};
 use kiln_kernels::memory::{self, Collect};
 use kiln_kernels::reference::norm::moments;
+use kiln_key::F32Bits;
+use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{by_channel, counted, floats, images};
-use crate::cache::F32Bits;
 use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormProblem};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, refused, required, size_attribute};
-use crate::tensor::{Tensor, TensorSpec};
 
 /// What one of these operators does to images.
 pub(super) enum Form {

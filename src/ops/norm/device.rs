@@ -3,12 +3,12 @@
 use kiln_kernels::cpu::chain::{BinaryOp, Builder, Geometry, Storage, UnaryOp};
 use kiln_kernels::gpu::source::chain::ChainKernel;
 use kiln_kernels::gpu::source::norm::{RowNormKernel, Scaling};
+use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::channels::{Channels, Form};
 use crate::graph::device::Operand;
 use crate::graph::{DeviceCx, NodeError};
 use crate::ops::required;
-use crate::tensor::{Shape, Tensor, TensorSpec};
 
 impl Channels {
     pub(super) fn on_device(

@@ -3,6 +3,7 @@
 use kiln_kernels::cpu::norm::Channels as Images;
 use kiln_kernels::cpu::reduce::Reduction;
 use kiln_kernels::memory::{self, Pace};
+use kiln_tensor::{Tensor, TensorSpec};
 
 use super::axes::{self, OverAxes};
 use super::channels::{Channels, Form};
@@ -10,7 +11,6 @@ use super::rows::RowNorm;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::wide::{lent, narrow};
 use crate::ops::{LoadCx, OpError, View, axis_of, optional, required};
-use crate::tensor::{Tensor, TensorSpec};
 
 /// A normalisation as its operator's file reads it.
 struct Double<N>(N);

@@ -1,22 +1,22 @@
 //! LayerNormalization and RMSNormalization: the axes from `axis` on are a row.
 
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
-#[cfg(feature = "device")]
-use kiln_kernels::gpu::source::norm::{RowNormKernel, Scaling};
 use std::borrow::Cow;
 
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::norm::{RowForm, RowNorm as Executor, RowOperands, RowResults};
+#[cfg(feature = "device")]
+use kiln_kernels::gpu::source::norm::{RowNormKernel, Scaling};
 use kiln_kernels::memory;
+use kiln_tensor::{Tensor, TensorSpec};
 
 use super::floats;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
+#[cfg(feature = "device")]
+use crate::graph::device::Operand;
 use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::stored::{self, STORED, activations_mut};
 use crate::ops::{LoadCx, OpError, View, axis_of, optional, required};
-use crate::tensor::{Tensor, TensorSpec};
 
 pub(super) struct RowNorm {
     pub(super) centred: bool,

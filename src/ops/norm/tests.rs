@@ -128,5 +128,5 @@ fn moments_of_halves_stay_wide() {
     let outputs = row.input(&[2], &halves(&[1.0, 1.0])).run().unwrap();
     assert_eq!(outputs[0].as_slice::<f16>().unwrap(), halves(&[-1.0, 1.0]));
     assert_eq!(outputs[1].as_slice::<f32>().unwrap(), [2.0]);
-    assert_eq!(outputs[2].dtype(), crate::tensor::DType::F32);
+    assert_eq!(outputs[2].dtype(), kiln_tensor::DType::F32);
 }

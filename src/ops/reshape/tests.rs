@@ -1,7 +1,8 @@
 //! What Reshape and its relatives make of shapes, and what they refuse.
 
+use kiln_tensor::Tensor;
+
 use crate::ops::trial::Trial;
-use crate::tensor::Tensor;
 
 fn ramp(shape: &[usize]) -> Tensor {
     let count = shape.iter().product::<usize>();

@@ -1,13 +1,13 @@
 //! Resizing on a device: the same tables as on the processor, sent there once for their sizes.
 
 use kiln_kernels::gpu::source::resize::{Mix, ResizeKernel, Resized};
+use kiln_tensor::{Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{Mode, Resize};
 use crate::graph::device::Operand;
 use crate::graph::{DeviceCx, NodeError};
 use crate::ops::required;
-use crate::tensor::{Tensor, TensorSpec};
 
 impl Resize {
     pub(super) fn on_device(

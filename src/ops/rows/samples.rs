@@ -3,12 +3,13 @@
 mod contrib;
 mod layers;
 
+use kiln_tensor::{DType, Tensor, TensorSpec};
+
 use crate::graph::Attr;
 use crate::graph::NodeDesc;
 use crate::graph::operators::attributes::Default as Otherwise;
 use crate::graph::operators::row::{Broadcast, ElementWise, Operands, Operator, Takes};
 use crate::ops::trial::{onnx_code, strings};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 /// The newest operator set that the table knows.
 pub(super) const NEWEST: i64 = 28;

@@ -68,7 +68,7 @@ fn lines_are_combined_on_every_thread_as_one_by_one() {
 
 #[test]
 fn the_input_of_others_is_left_alone() {
-    let data = crate::tensor::Tensor::from_slice([2], &[1f32, 2.0]).unwrap();
+    let data = kiln_tensor::Tensor::from_slice([2], &[1f32, 2.0]).unwrap();
     let trial = elements(0).tensor(data.clone()).input(&[1], &[0i64]).input(&[1], &[7f32]);
     trial.gives(&[2], &[7f32, 2.0]);
     assert_eq!(data.as_slice::<f32>().unwrap(), [1.0, 2.0]);

@@ -1,11 +1,11 @@
 //! Strings that meet others where they are written: joined, or the first or the last of both by their bytes.
 
 use kiln_kernels::memory::{self, Pace};
+use kiln_tensor::Tensor;
 
 use super::Put;
 use crate::graph::NodeError;
 use crate::ops::generic::Binary;
-use crate::tensor::Tensor;
 
 /// As [`combine`](super::combine) for strings: a sum joins them, in the order of updates.
 pub(super) fn combine_texts(step: Binary, put: &Put, updates: &Tensor, data: Tensor) -> Result<Tensor, NodeError> {

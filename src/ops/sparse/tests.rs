@@ -1,8 +1,9 @@
 //! Attention against a mask of all positions, and what is refused.
 
+use kiln_tensor::Tensor;
+
 use crate::graph::Attr;
 use crate::ops::trial::{Trial, numbers};
-use crate::tensor::Tensor;
 
 const HEADS: usize = 4;
 const KV: usize = 2;

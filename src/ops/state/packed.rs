@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
+use kiln_tensor::{DType, Tensor, TensorSpec};
+
 use super::{Form, Operands, Past, Sizes, Steps, floats, shaped};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::linear_attention::Number;
 use crate::ops::ragged::{captured, ranges};
 use crate::ops::wide::{filled, lent};
 use crate::ops::{LoadCx, OpError, optional, refused, required, size_attribute};
-use crate::tensor::{DType, Tensor, TensorSpec};
 
 struct Packed {
     form: Form,

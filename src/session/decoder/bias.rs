@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use kiln_tensor::{BufferPool, DType, Tensor, TensorSpec};
+
 use super::DecoderError;
 use super::rewrite::{OF_PAST, OF_TOTAL, drop_unread, refused};
 use crate::graph::ir::{Attr, Dim, Graph, ValueId, ValueInfo};
 use crate::session::{LoadClock, RunOptions, Session, SessionOptions};
-use crate::tensor::{BufferPool, DType, Tensor, TensorSpec};
 
 /// Positions at which a row is compared with the end of a longer one: on both sides of where buckets of distances end.
 const TRIED: [usize; 14] = [1, 2, 3, 4, 8, 9, 16, 17, 33, 64, 128, 129, 130, 257];

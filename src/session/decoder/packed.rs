@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use kiln_tensor::DType;
+
 use super::bias::{Bias, Found};
 use super::rewrite::{LAST, PLACES, Pair, ROWS, Roles};
 use super::{Decoder, DecoderError, Rewritten};
@@ -14,7 +16,6 @@ use crate::packed::rows::whole_graph;
 use crate::packed::{self, PackedError};
 use crate::session::pack::{self, Packer, Steps, User, Waiting};
 use crate::session::{LoadClock, PackReport, Port, Session, SessionError, SessionOptions, attempt};
-use crate::tensor::DType;
 
 /// Heads, and elements of one, that a part of a cache may have.
 const MOST: u64 = 1 << 20;

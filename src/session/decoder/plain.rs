@@ -19,6 +19,8 @@ mod sizes;
 mod trial;
 
 use half::f16;
+use kiln_tensor::threads::Threads;
+use kiln_tensor::{DType, Tensor};
 
 use self::attend::{Attend, Kind, Mask, Matcher, Rows};
 use self::trial::{BATCH, Follows, Given, Lengths, NEW, PAST, TOTAL, Trial};
@@ -29,8 +31,6 @@ use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId};
 use crate::graph::stop::Stop;
 use crate::session::{SessionOptions, structure};
-use crate::tensor::{DType, Tensor};
-use crate::threads::Threads;
 
 /// What hides a key adds no more than this to its score.
 const HIDDEN: f32 = -1e4;

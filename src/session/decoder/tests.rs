@@ -7,12 +7,13 @@ pub(in crate::session) mod small;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_tensor::DType;
+
 use self::small::{SIZE, WORDS, model};
 use super::*;
 use crate::graph::GraphBuilder;
 use crate::graph::ir::Dim;
 use crate::graph::passes::PassOptions;
-use crate::tensor::DType;
 
 fn decoder(window: Option<i64>, threads: usize) -> Decoder {
     Decoder::from_graph(model(window, false), &SessionOptions { threads, ..SessionOptions::default() }).unwrap()

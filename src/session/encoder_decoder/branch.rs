@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use kiln_tensor::{BoolByte, Tensor};
 
 use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
 use crate::session::decoder::DecoderError;
 use crate::session::decoder::rewrite::{drop_unread, refused};
-use crate::tensor::{BoolByte, Tensor};
 
 /// The input that says whether there is a cache.
 const FLAG: &str = "use_cache_branch";

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use kiln_fork::Origin;
+use kiln_knobs::Pack;
+
 use super::super::{LoadClock, Session, SessionError, SessionOptions};
 use super::model::files_of;
 use super::{User, made_for};
-use crate::fork::Origin;
 use crate::graph::Graph;
-use crate::knobs::Pack;
 use crate::packed::folder::{Files, Found, PackFolder};
 use crate::packed::{PackedError, Verify};
 use crate::record::CacheMode;

@@ -8,15 +8,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
+use kiln_fork::{Mutex, MutexGuard};
+use kiln_tensor::threads::Threads;
+
 use super::super::{LoadClock, Session, SessionError, SessionOptions};
 use super::auto::{count_found, count_refused, folder, is_for_device};
 use super::model::Model;
 use super::{User, made_for};
-use crate::fork::{Mutex, MutexGuard};
 use crate::packed::folder::Files;
 use crate::packed::{MadeFor, PackedError, PackedFile, Verify, write};
 use crate::record::CacheMode;
-use crate::threads::Threads;
 
 /// A packed model that was given for a model.
 struct Given {

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln_tensor::Backing;
+
 use super::super::{Session, SessionOptions};
 use crate::graph::Graph;
 use crate::onnx;
 use crate::packed::folder::Files;
-use crate::tensor::Backing;
 
 /// The model that a session was loaded from.
 pub(in super::super) struct Model {

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln_tensor::Backing;
+
 use crate::packed::index::FileRow;
 use crate::packed::references::Referable;
 use crate::packed::{PackedError, References};
-use crate::tensor::Backing;
 
 /// The files of a model, of which the packed model `to` may refer to parts.
 ///

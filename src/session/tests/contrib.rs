@@ -1,11 +1,12 @@
 //! Operators that are expanded when a model is read, against numbers computed from their definitions. All sizes are
 //! named, so that nothing but ranks and element types is known when the model is loaded. `tests/contrib/run` has the wide grid.
 
+use kiln_tensor::Tensor;
+
 use crate::graph::ir::{Attr, Dim, NodeDesc};
 use crate::graph::{GraphBuilder, ValueId};
 use crate::onnx::{Limits, load_bytes, write};
 use crate::session::{Session, SessionOptions};
-use crate::tensor::Tensor;
 
 const MICROSOFT: &str = "com.microsoft";
 const LEARN: &str = "ai.onnx.ml";
@@ -475,7 +476,7 @@ fn searches_are_refused_with_what_to_do_instead() {
     }
 }
 
-fn list_of<T: crate::tensor::Element>(shape: &[usize], values: &[T]) -> Value {
+fn list_of<T: kiln_tensor::Element>(shape: &[usize], values: &[T]) -> Value {
     Value::Given(Tensor::from_slice(shape.iter().copied(), values).expect("as many as the shape says"))
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use kiln_tensor::{DType, Tensor};
+
 use crate::graph::ir::ValueKind;
 use crate::graph::{Attr, Graph, GraphBuilder, Map, Value};
 use crate::onnx::{Limits, load_bytes, write};
 use crate::session::{Session, SessionOptions};
-use crate::tensor::{DType, Tensor};
 
 const LEARN: &str = "ai.onnx.ml";
 

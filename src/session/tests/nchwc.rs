@@ -1,11 +1,12 @@
 //! Operators on values whose channels are in blocks, with weights that the tests put in blocks of 8 and of 16, against
 //! numbers computed from the definition of a convolution.
 
+use kiln_tensor::{DType, Tensor};
+
 use crate::graph::GraphBuilder;
 use crate::graph::ir::{Attr, Dim, ValueId};
 use crate::onnx::{Limits, load_bytes, write};
 use crate::session::{Session, SessionOptions};
-use crate::tensor::{DType, Tensor};
 
 const DOMAIN: &str = "com.microsoft.nchwc";
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use kiln_tensor::DType;
+
 use super::*;
 use crate::graph::ir::Attr;
 use crate::graph::operators;
-use crate::tensor::DType;
 
 /// A node on inputs of these shapes, and how many products it computes.
 struct Case {

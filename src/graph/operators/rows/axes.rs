@@ -1,12 +1,13 @@
 //! Operators along axes: normalisations, softmax, reductions, orders, selections.
 
+use kiln_tensor::DType;
+
 use crate::graph::ir::NodeDesc;
 use crate::graph::operators::arithmetic::Arithmetic::PerElement;
 use crate::graph::operators::attributes::{Attribute, int, int_since, number, optional, required_before, text};
 use crate::graph::operators::device::{Device, Form};
 use crate::graph::operators::row::{Folds, Layout, Operator, RowWise, Shapes, Types, between, exactly};
 use crate::graph::operators::{kinds, shapes, work};
-use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {

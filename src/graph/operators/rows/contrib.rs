@@ -1,10 +1,11 @@
 //! Operators of ONNX Runtime's domain that have nodes of their own, and what its expansions need besides ONNX's.
 
+use kiln_tensor::DType;
+
 use crate::graph::operators::arithmetic::Arithmetic::{By, PerElement, Uncounted};
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::{arithmetic, contrib, kinds, shapes, work};
-use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {

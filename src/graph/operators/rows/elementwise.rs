@@ -8,6 +8,7 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
 use kiln_kernels::cpu::chain::{BinaryOp, Program, UnaryOp};
+use kiln_tensor::DType;
 
 use crate::graph::operators::arithmetic::Arithmetic::PerElement;
 use crate::graph::operators::attributes::{Attribute, choice, int, number, optional, required, text, word};
@@ -21,7 +22,6 @@ use crate::graph::operators::row::{
 use crate::graph::operators::wide::{Binary, Float, Unary, Wide};
 use crate::graph::operators::work::Work;
 use crate::graph::operators::{elements, kinds, work};
-use crate::tensor::DType;
 
 /// Any element-wise operator: its operands broadcast to each other and are of one type, which is that of the result.
 const fn row(

@@ -1,10 +1,11 @@
 //! Operators with bodies, sequences and optional values: what sees more than tensors.
 
+use kiln_tensor::DType;
+
 use crate::graph::operators::arithmetic::Arithmetic::Uncounted;
 use crate::graph::operators::attributes::{Attribute, int, optional, required};
 use crate::graph::operators::row::{Count, Folds, Operator, Types, at_least, between, exactly};
 use crate::graph::operators::work;
-use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     with_bodies(

@@ -1,10 +1,11 @@
 //! Classical models over tables: trees, support vector machines, scalers, and maps from and to rows.
 
+use kiln_tensor::DType;
+
 use crate::graph::operators::arithmetic::Arithmetic::{PerElement, Uncounted};
 use crate::graph::operators::attributes::{Attribute, int, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, exactly};
 use crate::graph::operators::{contrib, kinds, work};
-use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {

@@ -1,11 +1,12 @@
 //! Operators that move elements, or make tensors of shapes and numbers.
 
+use kiln_tensor::DType;
+
 use crate::graph::operators::arithmetic::Arithmetic::PerElement;
 use crate::graph::operators::attributes::{int, number, optional, required, required_before, text};
 use crate::graph::operators::device::{Device, Form, Pull};
 use crate::graph::operators::row::{Folds, Layout, Operator, RowWise, Shapes, Types, at_least, between, exactly};
 use crate::graph::operators::{elements, kinds, shapes, work};
-use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator {

@@ -1,11 +1,12 @@
 //! Operators between quantised tensors.
 
+use kiln_tensor::DType;
+
 use super::products::CONV;
 use crate::graph::operators::arithmetic::Arithmetic::{By, PerElement, Uncounted};
 use crate::graph::operators::attributes::{Attribute, int, number, optional, required, text};
 use crate::graph::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
 use crate::graph::operators::{arithmetic, kinds, shapes, spatial, work};
-use crate::tensor::DType;
 
 /// The bounds of a result before it is rounded to bytes.
 const LOW: Attribute = number("low", f32::NEG_INFINITY);

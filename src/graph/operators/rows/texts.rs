@@ -1,10 +1,11 @@
 //! Strings, and what classic machine learning does to tables.
 
+use kiln_tensor::DType;
+
 use crate::graph::operators::arithmetic::Arithmetic::{PerElement, Uncounted};
 use crate::graph::operators::attributes::{int, number, optional, required, text};
 use crate::graph::operators::row::{Operator, Shapes, Types, exactly};
 use crate::graph::operators::{kinds, shapes, work};
-use crate::tensor::DType;
 
 pub(in crate::graph::operators) const ROWS: &[Operator] = &[
     Operator::plain(

@@ -2,13 +2,13 @@
 //! that it computes the same fused or alone.
 
 use kiln_kernels::cpu::chain::Storage;
+use kiln_tensor::{DType, Tensor};
 
 use super::Lowered;
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Graph, NodeDesc, ValueId};
 use crate::graph::operators::lower::{Input, lower as lower_operator};
 use crate::graph::operators::{self, Operands};
-use crate::tensor::{DType, Tensor};
 
 /// A quick check before the node is copied.
 pub(in crate::graph::passes) fn may_be_element_wise(node: &NodeDesc) -> bool {

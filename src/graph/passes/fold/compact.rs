@@ -8,11 +8,11 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use kiln_kernels::memory;
 use kiln_kernels::reference::transpose::transpose;
+use kiln_tensor::compact::{widen, widens};
+use kiln_tensor::{DType, Expansion, Factors, Grain, Tensor, TensorSpec};
 
 use crate::graph::facts::axis;
 use crate::graph::ir::{Graph, NodeDesc};
-use crate::tensor::compact::{widen, widens};
-use crate::tensor::{DType, Expansion, Factors, Grain, Tensor, TensorSpec};
 
 /// Smaller results are computed at once, so that passes may look at their elements.
 const COMPACT_BYTES: usize = 1 << 16;

@@ -1,11 +1,12 @@
 //! Operators with axes, for channels-last operands: their axes are mapped.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::Layout;
 use crate::graph::facts::axis;
 use crate::graph::ir::{Attr, NodeDesc, ValueId};
 use crate::graph::operators::{self, Layout as Kind};
 use crate::graph::passes::permute::to_last;
-use crate::tensor::{DType, Tensor};
 
 /// The index in channels-last of an axis in ONNX's order.
 pub(super) fn to_last_axis(axis: usize, rank: usize) -> usize {

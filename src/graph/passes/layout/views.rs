@@ -1,11 +1,12 @@
 //! Reshapes, transposes and Shape of channels-last values.
 
+use kiln_tensor::Tensor;
+
 use super::{Layout, RANKS, axes::to_last_axis};
 use crate::graph::facts::axis;
 use crate::graph::ir::{Attr, NodeDesc, ValueId};
 use crate::graph::operators::Layout as Kind;
 use crate::graph::passes::permute::{as_ints, compose, perm_of, to_first, to_last};
-use crate::tensor::Tensor;
 
 impl Layout<'_> {
     /// The node on the channels-last form, if there is an equivalent one.

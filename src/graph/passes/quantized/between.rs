@@ -1,11 +1,12 @@
 //! Nodes between quantised products: sums, means, maxima and moves of bytes, and the QOperator form.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::super::PassCx;
 use super::super::edit::Edit;
 use super::{dequantised, is_number};
 use crate::graph::facts::{Fact, Facts};
 use crate::graph::ir::{Graph, NodeDesc, ValueId};
-use crate::tensor::{DType, Tensor};
 
 /// The domain of ONNX Runtime's quantiser for operators that ONNX has not.
 const MICROSOFT: &str = "com.microsoft";

@@ -4,11 +4,12 @@
 //! Rounding is the same as in two steps. Only if all bytes are of one type and nothing broadcasts. After the layout
 //! pass, so that both operands have one layout.
 
+use kiln_tensor::DType;
+
 use super::super::PassCx;
 use super::super::edit::Edit;
 use super::{INPUTS, Y_SCALE};
 use crate::graph::ir::{Attr, Graph, NodeDesc};
-use crate::tensor::DType;
 
 pub(in super::super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     let mut edit = Edit::new(graph);

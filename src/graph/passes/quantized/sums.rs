@@ -1,11 +1,12 @@
 //! Dynamic quantisation: sums of `MatMulInteger` and `ConvInteger` that are cast to `f32` and multiplied by a scale are
 //! scaled where they are made. Scales and the bias of a convolution, which counts in them, are made by other nodes.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::{BIAS, INPUTS, Y_SCALE, operands};
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attrs, NodeDesc, ValueId};
 use crate::graph::passes::edit::Edit;
-use crate::tensor::{DType, Tensor};
 
 /// Most dimensions of weights that executors of convolutions take.
 const MOST_RANK: usize = 5;

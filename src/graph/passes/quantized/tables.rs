@@ -5,13 +5,14 @@
 //! computed once, by the nodes themselves, and looked up: no tensor of numbers is made, and the bytes are those that the
 //! nodes would give.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::super::PassCx;
 use super::super::edit::Edit;
 use super::{dequantised, is_number};
 use crate::graph::facts::Facts;
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 use crate::graph::operators;
-use crate::tensor::{DType, Tensor};
 
 /// The number of values of a byte.
 const VALUES: usize = 256;

@@ -2,9 +2,9 @@
 //! with the other passes.
 
 use half::f16;
+use kiln_tensor::Element;
 
 use super::*;
-use crate::tensor::Element;
 
 /// Rows and columns of weights whose numbers are beyond what is computed at once.
 const SHAPE: [usize; 2] = [160, 128];
@@ -200,7 +200,7 @@ fn what_compact_constants_cannot_say_stays() {
 #[test]
 fn one_tensor_does_not_become_numbers_without_end() {
     let mut build = GraphBuilder::new("g", 21);
-    let zeros = build.constant(Tensor::zeros(crate::tensor::TensorSpec::new(DType::U8, [1 << 24])).unwrap());
+    let zeros = build.constant(Tensor::zeros(kiln_tensor::TensorSpec::new(DType::U8, [1 << 24])).unwrap());
     for index in 0..20 {
         let scale = scalar(&mut build, index as f32);
         let y = build.op("DequantizeLinear", &[zeros, scale], &[]);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use kiln_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
 use super::super::Step;
@@ -14,7 +15,6 @@ use crate::exec::tune::Standing;
 use crate::graph::ir::ValueId;
 use crate::graph::lease::Place;
 use crate::graph::node::{Prepared, Specs, Standings};
-use crate::tensor::{DType, Tensor};
 
 /// The most bytes of a constant folded per shape; larger ones are computed in each request.
 const MOST_FOLDED: usize = 16 << 10;

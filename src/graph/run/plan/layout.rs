@@ -7,9 +7,8 @@
 //! every request. Places are as large as the largest storage in them, so together they are larger than what is in use
 //! at any time, and a plan that had places for large memory took fresh pages in its second request.
 
+use kiln_tensor::LARGE;
 use smallvec::{SmallVec, smallvec};
-
-use crate::tensor::LARGE;
 
 /// Memory of one output, or of several one after the other.
 #[derive(Clone, Debug)]

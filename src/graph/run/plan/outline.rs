@@ -8,9 +8,10 @@
 //! If the outline has a step take over memory of another size than its output's, it does not hold, and the run is
 //! recorded again. If a step takes memory over although the outline has a place for its output, the place stays unused.
 
+use kiln_tensor::TensorSpec;
+
 use super::layout::Storage;
 use crate::graph::node::Specs;
-use crate::tensor::TensorSpec;
 
 /// The storage of an output.
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +60,10 @@ impl Outline {
 
 #[cfg(test)]
 mod tests {
+    use kiln_tensor::DType;
     use smallvec::smallvec;
 
     use super::*;
-    use crate::tensor::DType;
 
     fn floats(elements: usize) -> Specs {
         smallvec![TensorSpec::new(DType::F32, [elements])]

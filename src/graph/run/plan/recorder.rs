@@ -4,6 +4,8 @@
 //! or has its own: a *storage*, which is in use from the step that makes it to the last that reads anything in it. The
 //! recorded storages are an [`Outline`] for other shapes too.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::draft::{Draft, StretchCx};
 use super::layout::Storage;
 use super::outline::{Outline, OutputStorage, bytes_of};
@@ -11,7 +13,6 @@ use super::{Ahead, Plan, PlannedStep};
 use crate::graph::ir::ValueId;
 use crate::graph::node::{Prepared, Specs, Standings};
 use crate::graph::value::Value;
-use crate::tensor::{DType, Tensor};
 
 /// A value of the stretch.
 #[derive(Clone, Copy, Default)]

@@ -1,10 +1,11 @@
 //! Samples of what is made of several inputs that belong together: attention, states, quantised products, places in
 //! images, tables.
 
+use kiln_tensor::{DType, Tensor};
+
 use super::{Random, Sample, Value, floats, given, ints, known};
 use crate::graph::Attr;
 use crate::ops::trial::onnx_code;
-use crate::tensor::{DType, Tensor};
 
 fn scale() -> Value {
     Value::Known(Tensor::scalar(0.5f32))
@@ -105,7 +106,7 @@ fn quantized(op: &str, r: &mut Random) -> Option<Sample> {
     let steps = ("strides", Attr::Ints(vec![1 + r.below(2) as i64; 2]));
     Some(match op {
         "ConvInteger" => {
-            let weights = Value::Known(Tensor::zeros(crate::tensor::TensorSpec::new(DType::U8, weights)).ok()?);
+            let weights = Value::Known(Tensor::zeros(kiln_tensor::TensorSpec::new(DType::U8, weights)).ok()?);
             Sample::new(vec![bytes(&x), weights], vec![steps])
         }
         "QLinearConv" => {

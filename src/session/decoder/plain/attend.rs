@@ -3,13 +3,14 @@
 
 mod folded;
 
+use kiln_tensor::DType;
+
 use self::folded::Axis;
 use super::trial::{Follows, Lengths, Trial};
 use super::{Part, refused_at};
 use crate::graph::facts;
 use crate::graph::ir::{Attr, NodeDesc, ValueId};
 use crate::session::decoder::DecoderError;
-use crate::tensor::DType;
 
 /// Attention over a part of the cache for keys and one for values.
 pub(super) struct Attend {

@@ -1,13 +1,13 @@
 //! What a graph says of its cache in other words, said directly: copies that are none, and sizes that no step changes.
 
 use hashbrown::{HashMap, HashSet};
+use kiln_tensor::{DType, Tensor};
 
 use super::{Pair, Part, list, made};
 use crate::graph::facts::{Dims, Facts};
 use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 use crate::session::decoder::DecoderError;
 use crate::session::decoder::rewrite::refused;
-use crate::tensor::{DType, Tensor};
 
 /// Has every node read what Identity or a Concat of one input copies. Where a part of the cache goes out as such a copy,
 /// the node before it makes the output itself.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use half::f16;
 use hashbrown::{HashMap, HashSet};
+use kiln_tensor::{DType, Tensor};
 
 use crate::exec::BuildCx;
 use crate::graph::facts::{Facts, Size};
@@ -15,7 +16,6 @@ use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
 use crate::graph::stop::Stop;
 use crate::session::decoder::rewrite::{OF_PAST, OF_TOTAL};
 use crate::session::evaluate::evaluate;
-use crate::tensor::{DType, Tensor};
 
 /// Names of the dimensions of a decoder's inputs.
 pub(super) const BATCH: &str = "kiln.sequences";

@@ -1,8 +1,9 @@
 //! A small language model as onnxruntime-genai's builder writes them.
 
+use kiln_tensor::{DType, Tensor};
+
 use crate::graph::ir::{Attr, Dim, ValueId};
 use crate::graph::{Graph, GraphBuilder};
-use crate::tensor::{DType, Tensor};
 
 /// Tokens that it knows.
 pub(in crate::session) const WORDS: usize = 13;

@@ -1,9 +1,10 @@
 //! Small encoder-decoders as optimum writes them.
 
+use kiln_tensor::{DType, Tensor};
+
 use crate::graph::GraphBuilder;
 use crate::graph::ir::{Attr, Dim, Graph, ValueId};
 use crate::session::encoder_decoder::EncoderDecoderGraphs;
-use crate::tensor::{DType, Tensor};
 
 pub(super) const WORDS: usize = 13;
 pub(super) const FEATURES: usize = 5;

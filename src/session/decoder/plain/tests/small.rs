@@ -1,8 +1,9 @@
 //! Small decoders as exporters write them that know no cache.
 
+use kiln_tensor::{DType, Tensor};
+
 use crate::graph::ir::{Attr, Dim, ValueId};
 use crate::graph::{Graph, GraphBuilder};
-use crate::tensor::{DType, Tensor};
 
 pub(super) const WORDS: usize = 13;
 pub(super) const SIZE: usize = 8;

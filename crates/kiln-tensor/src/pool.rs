@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
+use kiln_fork::{Mutex, MutexGuard, stay};
 use kiln_kernels::Parallel;
 use kiln_kernels::extent::leaving::{self, Leaving};
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
@@ -25,8 +26,6 @@ use kiln_kernels::parallel::for_each_chunk;
 use super::extents::FreeExtents;
 use super::memory::{LINE, Memory};
 use super::system::{Missing, installed_bytes, make_present};
-use crate::fork::{Mutex, MutexGuard, stay};
-use crate::knobs;
 
 /// Free memory, bounded in bytes.
 #[derive(Debug)]
@@ -48,13 +47,13 @@ pub struct BufferPool {
 
 /// What a pool has, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// The most that was lent at once since the last look.
-    pub(crate) peak: usize,
+    pub peak: usize,
     /// What is free, or on its way back to the system.
-    pub(crate) free: usize,
+    pub free: usize,
     /// The most large memory that ever was present.
-    pub(crate) most_present: usize,
+    pub most_present: usize,
 }
 
 /// What a pool has beyond its bound.
@@ -97,7 +96,7 @@ struct Kept {
 }
 
 /// Buffers of this many bytes and more are cut out of extents.
-pub(crate) const LARGE: usize = 1 << 16;
+pub const LARGE: usize = 1 << 16;
 
 /// Bytes that one thread populates at a time.
 const PIECE: usize = 2 * HUGE_PAGE;
@@ -142,7 +141,7 @@ impl BufferPool {
     }
 
     /// Bytes that may still be lent. Requests at the same time may together get a little more.
-    pub(crate) fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         self.most.saturating_sub(self.lent.load(Ordering::Relaxed))
     }
 
@@ -301,12 +300,12 @@ impl BufferPool {
 
     /// Bytes that are lent.
     #[inline]
-    pub(crate) fn lent_bytes(&self) -> usize {
+    pub fn lent_bytes(&self) -> usize {
         self.lent.load(Ordering::Relaxed)
     }
 
     /// What the pool has now. The next look's peak begins here.
-    pub(crate) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         let lent = self.lent.load(Ordering::Relaxed);
         let peak = self.peak.swap(lent, Ordering::Relaxed).max(lent);
         let free = self.lock();
@@ -315,7 +314,7 @@ impl BufferPool {
 
     /// Gives free memory back to the system until no more than `most` bytes are free, a piece at a time, for as long as
     /// `goes_on` says so. No fork happens while a piece is on its way, so that a child loses none.
-    pub(crate) fn trim_to(&self, most: usize, goes_on: &dyn Fn() -> bool) {
+    pub fn trim_to(&self, most: usize, goes_on: &dyn Fn() -> bool) {
         while goes_on() {
             let _whole = stay();
             let mut free = self.lock();
@@ -359,7 +358,7 @@ impl BufferPool {
     pub(super) fn give_back(&self, memory: Memory) {
         let size = memory.bytes().len();
         self.lent.fetch_sub(size, Ordering::Relaxed);
-        if knobs::guard().is_some() {
+        if kiln_knobs::guard().is_some() {
             // It is unmapped at once, so that later accesses fault.
             return;
         }

@@ -8,7 +8,7 @@ use super::{Data, Tensor, TensorError, TensorSpec};
 
 /// The memory of a tensor, to be filled anew: lent to one tensor at a time, whose last owner gives it back.
 #[derive(Debug)]
-pub(crate) struct Destination {
+pub struct Destination {
     spec: TensorSpec,
     /// The first element's byte in the memory.
     start: usize,
@@ -25,7 +25,7 @@ impl Destination {
     /// # Errors
     ///
     /// Where others have the memory too, or it may not be written, or there are no bytes (strings).
-    pub(crate) fn of(tensor: Tensor) -> Result<Arc<Destination>, TensorError> {
+    pub fn of(tensor: Tensor) -> Result<Arc<Destination>, TensorError> {
         let Tensor { spec, data } = tensor;
         let Data::Bytes(buffer, start) = data else { return Err(TensorError::NotWritable(spec.shape)) };
         let parts = Arc::into_inner(buffer).and_then(Buffer::into_writable);
@@ -34,23 +34,23 @@ impl Destination {
     }
 
     /// The type and shape that it is for.
-    pub(crate) fn spec(&self) -> &TensorSpec {
+    pub fn spec(&self) -> &TensorSpec {
         &self.spec
     }
 
     /// A tensor over the memory, with arbitrary contents; `None` for other types and shapes, and while there is one.
-    pub(crate) fn lend(&self, spec: &TensorSpec) -> Option<Tensor> {
+    pub fn lend(&self, spec: &TensorSpec) -> Option<Tensor> {
         let buffer = if *spec == self.spec { Buffer::on_loan(&self.memory, self.asked) } else { None };
         buffer.map(|buffer| self.over(buffer))
     }
 
     /// Whether a tensor of this spec may be lent: one of the destination's type and with as many elements.
-    pub(crate) fn takes(&self, spec: &TensorSpec) -> bool {
+    pub fn takes(&self, spec: &TensorSpec) -> bool {
         spec.dtype == self.spec.dtype && spec.elements().is_ok_and(|elements| self.spec.elements() == Ok(elements))
     }
 
     /// As [`Destination::lend`], for a value that a view gives the destination's shape.
-    pub(crate) fn lend_as(&self, spec: &TensorSpec) -> Option<Tensor> {
+    pub fn lend_as(&self, spec: &TensorSpec) -> Option<Tensor> {
         if !self.takes(spec) {
             return None;
         }
@@ -59,12 +59,12 @@ impl Destination {
     }
 
     /// Whether any element of `tensor` lies in this memory.
-    pub(crate) fn holds(&self, tensor: &Tensor) -> bool {
+    pub fn holds(&self, tensor: &Tensor) -> bool {
         matches!(&tensor.data, Data::Bytes(buffer, _) if buffer.is_on(&self.memory))
     }
 
     /// The tensor as it was given, with the elements that are in its memory now; `None` while the memory is lent.
-    pub(crate) fn reclaim(&self) -> Option<Tensor> {
+    pub fn reclaim(&self) -> Option<Tensor> {
         self.memory.take().map(|memory| self.over(Buffer::of(memory, self.asked, self.pool.clone())))
     }
 
@@ -85,7 +85,7 @@ mod tests {
     use kiln_kernels::extent::Foreign;
 
     use super::*;
-    use crate::tensor::DType;
+    use crate::DType;
 
     #[test]
     fn memory_is_lent_to_one_tensor_at_a_time_and_comes_back() {

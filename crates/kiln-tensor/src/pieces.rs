@@ -12,7 +12,7 @@ use super::buffer::Buffer;
 use super::compact::Compact;
 
 /// Bytes of a piece: L2 holds it together with what is made of it.
-pub(crate) const PIECE: usize = 1 << 18;
+pub const PIECE: usize = 1 << 18;
 
 /// Elements as `f32`, to be read piece by piece.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::tensor::{DType, Tensor, TensorSpec};
+    use crate::{DType, Tensor, TensorSpec};
 
     #[test]
     fn pieces_of_a_file_are_those_of_memory_and_leave_the_tensor_where_it_is() {

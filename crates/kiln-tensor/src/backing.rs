@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
+use kiln_fork::Mutex;
 use kiln_kernels::memory::raise_if_over;
 
 use super::pool::BufferPool;
-use crate::fork::Mutex;
 
 /// Bytes that are read between two questions whether loading is over: some milliseconds from a disk.
 const PIECE: usize = 4 << 20;
@@ -160,7 +160,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::tensor::{Buffer, DType, Tensor, TensorSpec};
+    use crate::{Buffer, DType, Tensor, TensorSpec};
 
     fn backing(bytes: &[u8]) -> Arc<Backing> {
         let mut file = tempfile::NamedTempFile::new().unwrap();

@@ -6,13 +6,16 @@
 //! [`dtype`] lists the element types, [`minifloat`] decodes the smallest, [`pool`] lends the memory of a [`buffer`],
 //! which `extents` and `slab` divide, `memory` holds and `system` gives. [`backing`] is a file whose tensors are read
 //! when they are needed, whole or in [`pieces`]; a [`compact`] tensor is made of smaller elements then, whose factors
-//! have a [`grain`]. [`elsewhere`] is memory that the processor cannot read, `destination` a caller's, in which an
-//! output is made.
+//! have a [`grain`]. [`elsewhere`] is memory that the processor cannot read, [`destination`] a caller's, in which an
+//! output is made. [`threads`] compute with them.
+
+#![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
+#![deny(unsafe_code)]
 
 pub mod backing;
 pub mod buffer;
 pub mod compact;
-pub(crate) mod destination;
+pub mod destination;
 pub mod dtype;
 pub mod elsewhere;
 mod extents;
@@ -23,6 +26,7 @@ pub mod pieces;
 pub mod pool;
 mod slab;
 mod system;
+pub mod threads;
 
 use std::sync::Arc;
 
@@ -34,15 +38,13 @@ use smallvec::SmallVec;
 pub use backing::{Backing, InFile};
 pub use buffer::Buffer;
 pub use compact::{Compact, Expansion, Factors};
-#[cfg(test)]
-pub(crate) use dtype::ONNX_NUMBERS;
-pub use dtype::{BoolByte, DType, Element};
+pub use dtype::{BoolByte, DType, Element, ONNX_NUMBERS};
 pub use elsewhere::Elsewhere;
 pub use grain::Grain;
 pub use pieces::Pieces;
 pub use pool::BufferPool;
-pub(crate) use pool::{LARGE, Usage};
-pub(crate) use slab::trim as trim_slabs;
+pub use pool::{LARGE, Usage};
+pub use slab::trim as trim_slabs;
 pub use system::installed_bytes;
 
 /// Dimensions, outermost first. Empty for a scalar.
@@ -283,7 +285,7 @@ impl Tensor {
 
     /// As [`Tensor::compact_form`], for numbers of any float type.
     #[must_use]
-    pub(crate) fn form(&self) -> Option<(Arc<Compact>, usize)> {
+    pub fn form(&self) -> Option<(Arc<Compact>, usize)> {
         let Data::Bytes(buffer, start) = &self.data else { return None };
         Some((buffer.form()?, start / self.dtype().size()))
     }
@@ -341,7 +343,7 @@ impl Tensor {
 
     /// The elements of a tensor of strings, copied if they are shared. Raises [`Refused`] where there is no memory for
     /// a copy.
-    pub(crate) fn into_strings(self) -> Result<Vec<String>, TensorError> {
+    pub fn into_strings(self) -> Result<Vec<String>, TensorError> {
         match self.data {
             Data::Strings(texts) => Ok(Arc::try_unwrap(texts).unwrap_or_else(|shared| copied(&shared))),
             _ => Err(TensorError::Type { expected: DType::String, found: self.spec.dtype }),
@@ -373,18 +375,18 @@ impl Tensor {
 
     /// A tensor over a buffer that has at least the bytes of `spec`, with arbitrary contents.
     #[inline]
-    pub(crate) fn over(spec: TensorSpec, buffer: Arc<Buffer>) -> Tensor {
+    pub fn over(spec: TensorSpec, buffer: Arc<Buffer>) -> Tensor {
         Tensor { spec, data: Data::Bytes(buffer, 0) }
     }
 
     /// The buffer of the bytes; `None` without bytes.
     #[inline]
-    pub(crate) fn into_buffer(self) -> Option<Arc<Buffer>> {
+    pub fn into_buffer(self) -> Option<Arc<Buffer>> {
         if let Data::Bytes(buffer, _) = self.data { Some(buffer) } else { None }
     }
 
     /// The address of the bytes' buffer, which identifies it among those that are alive.
-    pub(crate) fn place(&self) -> Option<usize> {
+    pub fn place(&self) -> Option<usize> {
         match &self.data {
             Data::Bytes(buffer, _) => Some(Arc::as_ptr(buffer).addr()),
             Data::Elsewhere(memory) => Some(Arc::as_ptr(memory).addr()),

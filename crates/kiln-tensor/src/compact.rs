@@ -182,7 +182,7 @@ pub fn widen(dtype: DType, bytes: &[u8], to: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::TensorSpec;
+    use crate::TensorSpec;
 
     #[test]
     fn every_stored_element_becomes_its_number() {

@@ -365,7 +365,7 @@ pub struct Guard(pub Option<Flush>);
 /// The value of `KILN_GUARD`, read once: memory belongs to the process, and not to a session. An invalid value guards
 /// nothing, and [`Knobs::from_env`] reports it.
 #[allow(clippy::disallowed_methods, reason = "the one file that may read the environment")]
-pub(crate) fn guard() -> Option<Flush> {
+pub fn guard() -> Option<Flush> {
     static GUARD: LazyLock<Guard> = LazyLock::new(|| {
         let found = std::env::var_os("KILN_GUARD");
         value("KILN_GUARD", "0", found).unwrap_or_default()
@@ -376,7 +376,7 @@ pub(crate) fn guard() -> Option<Flush> {
 /// The value of `KILN_PROCESS_BYTES`, read once: the ceiling belongs to the process, and not to a session. An invalid value
 /// is none, and [`Knobs::from_env`] reports it.
 #[allow(clippy::disallowed_methods, reason = "the one file that may read the environment")]
-pub(crate) fn process_bytes() -> Option<usize> {
+pub fn process_bytes() -> Option<usize> {
     static BYTES: LazyLock<Option<ByteSize>> = LazyLock::new(|| {
         let found = std::env::var_os("KILN_PROCESS_BYTES");
         value("KILN_PROCESS_BYTES", "", found).unwrap_or_default()
@@ -644,7 +644,7 @@ mod tests {
 
     #[test]
     fn the_document_lists_every_knob() {
-        let document = include_str!("../docs/knobs.md");
+        let document = include_str!("../../../docs/knobs.md");
         let rows: Vec<&str> = document.lines().filter(|line| line.starts_with("| `KILN_")).collect();
         let expected: Vec<String> = KNOBS
             .iter()

@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
+use kiln_fork::{Mutex, MutexGuard};
 use kiln_kernels::extent::Extent;
 
 use super::system::reserve;
-use crate::fork::{Mutex, MutexGuard};
 
 /// Bytes of the smallest slot. Smaller tensors come from the heap, as executors do, whose gaps they fit.
 const LEAST: usize = 1 << 10;
@@ -153,7 +153,7 @@ impl Class {
 }
 
 /// Gives chunks without lent slots back to the system.
-pub(crate) fn trim() {
+pub fn trim() {
     for class in 0..CLASSES {
         let mut slabs = lock(class);
         let empty: Vec<usize> =
@@ -167,7 +167,7 @@ pub(crate) fn trim() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::memory::LINE;
+    use crate::memory::LINE;
 
     #[test]
     fn slots_are_whole_lines_and_hardly_larger_than_asked_for() {

@@ -117,7 +117,7 @@ impl DType {
 }
 
 /// ONNX's numbers of the element types; 14 and 15 are complex.
-pub(crate) const ONNX_NUMBERS: [(i64, DType); 24] = [
+pub const ONNX_NUMBERS: [(i64, DType); 24] = [
     (1, DType::F32),
     (2, DType::U8),
     (3, DType::I8),

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
+use kiln_fork::{Mutex, stay};
 use kiln_kernels::extent::{Foreign, ForeignMut};
 use kiln_kernels::memory::Refused;
 
@@ -11,7 +12,6 @@ use super::compact::Compact;
 use super::dtype::DType;
 use super::memory::Memory;
 use super::pool::BufferPool;
-use crate::fork::{Mutex, stay};
 
 /// Aligned bytes. Dropping one gives its memory back to who lent it.
 #[derive(Debug)]
@@ -70,11 +70,11 @@ pub(super) struct Parts {
 
 /// A buffer's place in a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Home {
+pub struct Home {
     /// The lease's number; 0 is none.
-    pub(crate) holder: u64,
+    pub holder: u64,
     /// The place.
-    pub(crate) place: u32,
+    pub place: u32,
 }
 
 /// Where bytes are that nothing has accessed.
@@ -195,7 +195,7 @@ impl Buffer {
     }
 
     /// The same buffer, with a place in a lease.
-    pub(crate) fn at_home(self, home: Home) -> Buffer {
+    pub fn at_home(self, home: Home) -> Buffer {
         let mut buffer = self;
         buffer.home = home;
         buffer
@@ -203,7 +203,7 @@ impl Buffer {
 
     /// Its place in a lease.
     #[inline]
-    pub(crate) fn home(&self) -> Home {
+    pub fn home(&self) -> Home {
         self.home
     }
 

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::tensor::Buffer;
+use crate::Buffer;
 
 fn lent(pool: &Arc<BufferPool>, bytes: usize) -> Buffer {
     Buffer::lent(pool, bytes).unwrap()

@@ -10,7 +10,6 @@ use kiln_kernels::memory::{Refused, try_with_capacity};
 
 use super::slab::Slot;
 use super::system::{make_present, reserve};
-use crate::knobs;
 
 /// One cache line, the unit and alignment of all tensor memory.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
@@ -70,7 +69,7 @@ impl Memory {
 
     /// Exactly that many zeros between pages that fault; `None` if `KILN_GUARD` is off or the system gives no mapping.
     pub(super) fn guarded(bytes: usize) -> Option<Memory> {
-        let flush = knobs::guard().filter(|_| bytes > 0)?;
+        let flush = kiln_knobs::guard().filter(|_| bytes > 0)?;
         Extent::guarded(bytes, flush).ok().map(Memory::Piece)
     }
 

@@ -29,7 +29,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::tensor::{DType, Tensor, TensorError, TensorSpec};
+    use crate::{DType, Tensor, TensorError, TensorSpec};
 
     #[test]
     fn a_tensor_elsewhere_has_a_shape_and_an_identity_and_no_bytes_here() {

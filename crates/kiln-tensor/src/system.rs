@@ -4,10 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use kiln_fork::stay;
 use kiln_kernels::extent::{Extent, leaving};
 use kiln_kernels::memory::{Refused, ceiling, is_over, unclaimed_bytes};
-
-use crate::fork::stay;
 
 /// Bytes from which on memory is held against what the machine has left before its pages are made present: asking takes
 /// a thousandth of that time.
