@@ -1,7 +1,7 @@
 """Popular packages, unmodified, on Kiln in onnxruntime's place and on onnxruntime: the same outputs, and both times.
 
 Installs each into an environment of its own, which needs a package index and takes minutes: KILN_TEST_PACKAGES is the
-folder of these environments, which stay, and KILN_TEST_WHEEL the wheel to test. `.ci/packages` sets both. Where
+folder of these environments, which stay, and KILN_TEST_WHEEL the wheel to test. `tests/packages/run` sets both. Where
 KILN_TEST_TORCH names a folder of packages that has PyTorch already, it is not installed again.
 """
 
