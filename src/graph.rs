@@ -15,36 +15,27 @@
 //! Operator names follow the ONNX vocabulary because it is the field's; protobuf and opset arithmetic are not known here.
 
 mod bound;
-pub mod build;
 #[cfg(feature = "device")]
 pub mod device;
 mod error;
-pub(crate) mod facts;
-pub(crate) mod heads;
 pub mod inference;
 mod io;
-pub mod ir;
 mod lease;
 mod memo;
 pub mod node;
-pub mod operators;
-pub mod passes;
 mod prepare;
-pub(crate) mod rows;
 pub mod run;
-pub mod stop;
-pub mod value;
-pub mod verify;
 
-pub use build::GraphBuilder;
+pub use kiln_model::{
+    Attr, Attrs, Cancel, Graph, GraphBuilder, Map, NodeDesc, Stop, Stopped, Value, ValueId, build, ir, operators,
+    passes, stop, value, verify,
+};
+
 #[cfg(feature = "device")]
 pub use device::DeviceCx;
 pub use error::{Mismatch, NodeError, RunError};
 pub use io::Io;
-pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 pub use node::{Node, RunCx};
 pub use prepare::{PrepareCx, Prepared};
 pub use run::flow::{self, Body, Flow, FlowCx, LoopBudget, LoopLimits};
 pub use run::{Executable, Foresight, Observer, Resources, RunState, Served, StepEvent, Work};
-pub use stop::{Cancel, Stop, Stopped};
-pub use value::{Map, Value};

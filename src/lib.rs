@@ -47,8 +47,6 @@ pub mod exec;
 #[doc(hidden)]
 pub mod graph;
 #[doc(hidden)]
-pub mod onnx;
-#[doc(hidden)]
 pub mod ops;
 #[doc(hidden)]
 pub mod packed;
@@ -58,8 +56,7 @@ pub mod record;
 pub mod session;
 
 pub use cache::{Cache, Limits, Stats};
-pub use graph::ir::{Dim, Metadata, ValueKind};
-pub use graph::{Attr, Graph, GraphBuilder, LoopLimits, Map, Observer, StepEvent, Stopped, Value, ValueId};
+pub use graph::{LoopLimits, Observer, StepEvent};
 pub use kiln_kernels::Isa;
 pub use kiln_kernels::extent::{Foreign, ForeignMut};
 #[doc(hidden)]
@@ -68,13 +65,17 @@ pub use kiln_kernels::gpu;
 #[doc(hidden)]
 pub use kiln_knobs as knobs;
 pub use kiln_knobs::{KnobError, Knobs, Pack};
+pub use kiln_model::ir::{Dim, Metadata, ValueKind};
+#[doc(hidden)]
+pub use kiln_model::onnx;
+pub use kiln_model::onnx::ModelError;
+pub use kiln_model::{Attr, Graph, GraphBuilder, Map, Stopped, Value, ValueId};
 #[doc(hidden)]
 pub use kiln_tensor as tensor;
 #[doc(hidden)]
 pub use kiln_tensor::threads;
 pub use kiln_tensor::threads::{Threads, ThreadsError};
 pub use kiln_tensor::{DType, Element, Tensor, TensorError, TensorSpec};
-pub use onnx::ModelError;
 pub use packed::{PackedError, Verify};
 pub use record::{
     CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,

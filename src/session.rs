@@ -1,6 +1,6 @@
 //! A session: one loaded model, ready to run at any shape, from any number of threads.
 //!
-//! Loading reads the model, rewrites its graph ([`crate::graph::passes`]) and makes the nodes; that is [`compile`].
+//! Loading reads the model, rewrites its graph ([`kiln_model::passes`]) and makes the nodes; that is [`compile`].
 //! Then executors for the shapes of the model's earlier requests are rebuilt from records, so that the first request of
 //! a known shape builds nothing: [`rehearsal`]. [`options`] are a caller's settings; [`records`] imports and exports
 //! records; [`profile`], [`trace`] and [`verbose`] observe runs; [`taps`] makes any value an output, and `outputs`
@@ -55,21 +55,21 @@ use kiln_kernels::Isa;
 use kiln_kernels::crash::within;
 use kiln_kernels::memory::ceiling::{Asked, check};
 use kiln_kernels::memory::{self, Refused};
+use kiln_model::ir::{Dim, Metadata, ValueId, ValueKind};
+use kiln_model::onnx::{self, ExternalData, ModelError};
+use kiln_model::{Graph, Stop, Value};
 use kiln_tensor::threads::Threads;
 use kiln_tensor::{BufferPool, DType, Tensor};
 
 use crate::exec::tune::{Gauge, Tuner};
 use crate::exec::{BuildCx, Share};
-use crate::graph::ir::{Dim, Metadata, ValueId, ValueKind};
 use crate::graph::node::panic_message;
-use crate::graph::{Executable, Graph, LoopLimits, Observer, Stop, Value};
-use crate::onnx::{self, ExternalData, ModelError};
+use crate::graph::{Executable, LoopLimits, Observer};
 use crate::packed::{self, PackedFile};
 use crate::record;
 
 pub use crate::exec::ShareStats;
 pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
-pub use crate::graph::Cancel;
 pub use ceiling::ProcessMemory;
 pub use compile::Description;
 #[cfg(feature = "device")]
@@ -83,6 +83,7 @@ use kept::Kept;
 pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use kiln_kernels::memory::ceiling::Held;
 pub use kiln_knobs::Pack;
+pub use kiln_model::Cancel;
 use names::Names;
 pub use options::{Join, RunOptions, SessionOptions, Width};
 pub use outputs::Over;

@@ -19,7 +19,7 @@ struct Generated {
 }
 
 const ONNX: Generated = Generated {
-    folder: "src/onnx",
+    folder: "crates/kiln-model/src/onnx",
     description: "onnx.proto",
     package: "onnx",
     header: "\

@@ -12,12 +12,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use kiln_model::ir::{Graph, ValueId};
 use kiln_tensor::Tensor;
 use kiln_tensor::TensorSpec;
 use kiln_tensor::destination::Destination;
 
 use super::error::{Mismatch, NodeError};
-use super::ir::{Graph, ValueId};
 
 /// The output of a step.
 #[derive(Clone, Copy)]

@@ -21,7 +21,7 @@ use super::node::InferByValue;
 use super::node::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::exec::gpu::GpuCx;
 
-/// The attribute ([`Attr::Int`](super::Attr::Int)) of nodes that run on the device.
+/// The attribute ([`Attr::Int`](kiln_model::Attr::Int)) of nodes that run on the device.
 pub const ON_DEVICE: &str = "on_device";
 
 /// The fused operator that copies a value to the device.

@@ -4,10 +4,11 @@ use std::any::Any;
 
 use kiln_kernels::KernelError;
 use kiln_kernels::memory::Refused;
+use kiln_model::ValueError;
+use kiln_model::operators::error::ShapeError;
+use kiln_model::stop::{Stop, Stopped};
 use kiln_tensor::{TensorError, TensorSpec};
 
-use super::operators::error::ShapeError;
-use super::stop::{Stop, Stopped};
 use crate::exec::BuildError;
 
 /// Why a node could not be prepared or run. The graph adds the node's name.
@@ -76,6 +77,12 @@ impl NodeError {
             Some(Err(stopped)) if is_over => NodeError::Stopped(stopped),
             _ => self,
         }
+    }
+}
+
+impl From<ValueError> for NodeError {
+    fn from(error: ValueError) -> NodeError {
+        NodeError::Input(error.to_string())
     }
 }
 

@@ -5,13 +5,13 @@
 //! none, and their nodes find them out themselves ([`InferByValue`](super::node::InferByValue)). A node refuses what
 //! its rule lets through and it cannot use in [`Node::check`].
 
+use kiln_model::ir::NodeDesc;
+#[cfg(doc)]
+use kiln_model::operators;
+use kiln_model::operators::Rule;
 use kiln_tensor::{Tensor, TensorSpec};
 
-use super::ir::NodeDesc;
 use super::node::{Node, NodeError, Specs};
-#[cfg(doc)]
-use super::operators;
-use super::operators::Rule;
 
 /// How the outputs of one node of a graph are inferred.
 pub struct Inference(Option<Rule>);
@@ -42,10 +42,10 @@ impl Inference {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::ir::Attr;
     use kiln_tensor::DType;
 
     use super::*;
-    use crate::graph::ir::Attr;
 
     /// What the rule says of the outputs of a node on inputs of these shapes, or on lists of integers.
     fn specs(op: &str, attrs: &[(&str, Attr)], inputs: &[Option<Tensor>]) -> Result<Vec<Vec<usize>>, String> {

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use kiln_kernels::memory::unclaimed_bytes;
+use kiln_model::ir::ValueId;
+use kiln_model::value::Value;
 use kiln_tensor::{BufferPool, DType, Tensor, TensorError, TensorSpec};
 use smallvec::SmallVec;
 
 use super::bound::Bound;
 use super::error::NodeError;
-use super::ir::ValueId;
 use super::lease::{Lease, Place};
-use super::value::Value;
 
 /// The inputs and outputs of one execution.
 ///

@@ -13,12 +13,11 @@ use kiln_kernels::{Isa, Parallel, crash};
 use super::device::DeviceCx;
 pub use super::error::{NodeError, panic_message};
 pub use super::io::Io;
-pub use super::operators::error::{Extents, ShapeError};
 pub(super) use super::prepare::Standings;
 pub use super::prepare::{PrepareCx, Prepared, Specs};
+pub use kiln_model::operators::error::{Extents, ShapeError};
+use kiln_model::stop::Stop;
 use kiln_tensor::{BufferPool, Tensor, TensorSpec};
-
-use super::stop::Stop;
 
 impl PrepareCx<'_> {
     /// Prepares a node with this context.

@@ -3,12 +3,13 @@
 //! Everything that a model or a caller can get wrong about shapes is refused here with a sentence that says what was
 //! found. Knows tensors and their specs, no single operator. [`super::view`] iterates over what was accepted here.
 
+use kiln_model::{Attr, NodeDesc};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::OpError;
+use crate::graph::NodeError;
 use crate::graph::node::Specs;
-use crate::graph::{Attr, NodeDesc, NodeError};
 
 /// Axes of a tensor, checked.
 pub(crate) type Axes = SmallVec<[usize; 6]>;

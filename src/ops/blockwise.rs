@@ -13,6 +13,7 @@ use kiln_kernels::cpu::blockwise::{
     BlockFormat, BlockProduct, BlockProductShape, BlockSource, Codes, LeftElements, ZeroPoints,
 };
 use kiln_kernels::memory::Collect;
+use kiln_model::NodeDesc;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use self::round::{Bounds, Rounded};
@@ -20,7 +21,7 @@ use self::source::{Given, ZeroPointBytes};
 use super::convert::narrow_through_f32;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::weights::{self, BlockWeights};
-use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

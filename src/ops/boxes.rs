@@ -189,7 +189,7 @@ mod tests {
     fn samples_outside_of_the_image_have_a_value_of_their_own() {
         let beyond = [0.2, 0.5, 1.5, 0.5];
         crops(&beyond, [2, 2])
-            .attr("extrapolation_value", crate::graph::Attr::Float(-1.0))
+            .attr("extrapolation_value", kiln_model::Attr::Float(-1.0))
             .gives_about(&[1, 1, 2, 2], &[2.2, 2.2, -1.0, -1.0]);
         crops(&[f32::NAN, 0.0, 1.0, 1.0], [1, 1]).gives(&[1, 1, 1, 1], &[0f32]);
         let none = Trial::new("CropAndResize").input::<f32>(&[1, 2, 0, 3], &[]).input(&[1, 4], &[0f32; 4]);

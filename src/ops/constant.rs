@@ -1,12 +1,13 @@
 //! Values that come from attributes: Constant and ConstantOfShape.
 
 use kiln_kernels::memory;
+use kiln_model::{Attr, NodeDesc};
 use kiln_tensor::{Tensor, TensorError};
 
 use super::{LoadCx, Movement, OpError, Operator, rearrange};
 use crate::graph::node::InferByValue;
 use crate::graph::node::Specs;
-use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Constant", make_constant), ("", "ConstantOfShape", make_filled)];

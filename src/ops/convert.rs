@@ -12,6 +12,7 @@
 
 use kiln_kernels::Isa;
 use kiln_kernels::parallel::Serial;
+use kiln_model::{Graph, NodeDesc};
 use kiln_tensor::compact::widens;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 use smallvec::SmallVec;
@@ -21,7 +22,7 @@ use super::{LoadCx, MakeNode, OpError};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
 use crate::graph::node::{PrepareCx, Specs};
-use crate::graph::{Graph, Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
 pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
@@ -133,7 +134,7 @@ fn through(cx: &LoadCx<'_>, make: MakeNode, rule: Rule, converted_outputs: usize
     Ok(Box::new(ThroughF32 { inner, rule, constants, converted_outputs }))
 }
 
-fn declared_type(graph: &Graph, value: crate::graph::ValueId) -> Option<DType> {
+fn declared_type(graph: &Graph, value: kiln_model::ValueId) -> Option<DType> {
     graph.constant(value).map(Tensor::dtype).or(graph.value(value).dtype)
 }
 

@@ -4,12 +4,11 @@
 //! is what must be known of a node before it is made and before any shape is, from the table of operators: who places
 //! nodes asks [`form`].
 
+use kiln_model::NodeDesc;
+use kiln_model::operators;
 use kiln_tensor::DType;
 
-use crate::graph::NodeDesc;
-use crate::graph::operators;
-
-pub(crate) use crate::graph::operators::device::{Form, Pull};
+pub(crate) use kiln_model::operators::device::{Form, Pull};
 
 /// The form of a node's operator; none where it has none, or where this use of it has none.
 #[must_use]
@@ -29,8 +28,9 @@ pub(crate) fn carried(form: &Form) -> fn(DType) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::{Attr, ValueId};
+
     use super::*;
-    use crate::graph::{Attr, ValueId};
 
     fn node(op: &str, attrs: &[(&str, Attr)]) -> NodeDesc {
         let attrs = attrs.iter().map(|(name, attr)| ((*name).to_owned(), attr.clone())).collect();

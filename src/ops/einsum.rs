@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use kiln_kernels::memory;
+use kiln_model::operators::einsum::{Equation, Name};
 use kiln_tensor::{Shape, Tensor, TensorError, TensorSpec, element_count};
 
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, Run, refused, strides};
 use crate::graph::node::PrepareCx;
-use crate::graph::operators::einsum::{Equation, Name};
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.

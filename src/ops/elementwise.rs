@@ -15,6 +15,9 @@ mod tests;
 use std::sync::Arc;
 
 use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Target};
+use kiln_model::Attr;
+use kiln_model::operators::lower::{Input, lower};
+use kiln_model::operators::{self, Broadcast, Operands};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
@@ -24,9 +27,7 @@ use super::{LoadCx, OpError, Operator, View, Viewed, broadcast, rearrange, refus
 use crate::exec::chain::ChainProblem;
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::operators::lower::{Input, lower};
-use crate::graph::operators::{self, Broadcast, Operands};
-use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 pub(super) const OPERATORS: &[Operator] =
     &[("kiln", "Chain", make_chain), ("kiln", "ChannelPRelu", channel::make_channel_prelu)];

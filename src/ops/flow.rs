@@ -2,7 +2,7 @@
 //! them.
 //!
 //! A body reads nothing but its own inputs; what it takes from the graphs around it comes as its last inputs (see
-//! [`Attr::Graph`](crate::graph::Attr)). These operators decide which body runs how often and on what. They compute
+//! [`Attr::Graph`](kiln_model::Attr)). These operators decide which body runs how often and on what. They compute
 //! nothing, and keep nothing from one request to the next but their bodies' run states.
 
 mod branch;
@@ -12,10 +12,11 @@ mod scan;
 use std::collections::BTreeMap;
 
 use kiln_kernels::memory::Collect;
+use kiln_model::{Graph, NodeDesc, Value};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::{FlowOperator, OpError, axis_of, counted, join, joined_spec, refused};
-use crate::graph::{Body, FlowCx, Graph, NodeDesc, NodeError, Value};
+use crate::graph::{Body, FlowCx, NodeError};
 
 /// The operators of this group.
 pub(super) const OPERATORS: &[FlowOperator] =

@@ -23,13 +23,14 @@ use kiln_kernels::parallel::for_each_chunk;
 use self::layout::{LANES, Layout, Rows, Split};
 use self::scores::Aggregate;
 pub(super) use self::scores::{After, Label};
+use kiln_model::NodeDesc;
+use kiln_model::operators::float::Real;
 use kiln_tensor::{DType, Tensor};
 
 use self::stated::{Branch, Circle, Stated, Test};
 use super::wide::widened;
 use super::{OpError, Operator, refused};
-use crate::graph::operators::float::Real;
-use crate::graph::{NodeDesc, NodeError, RunCx};
+use crate::graph::{NodeError, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -13,12 +13,13 @@ mod product;
 mod table;
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_model::NodeDesc;
 use kiln_tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 use smallvec::SmallVec;
 
 use super::wide::{limits, narrow, widened};
 use super::{Operator, View, broadcast, optional, refused, required};
-use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file and of `conv`.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use kiln_kernels::memory::{self, Collect};
+use kiln_model::{Attr, Map, NodeDesc, Value};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::{FlowOperator, OpError, refused};
-use crate::graph::{Attr, Flow, FlowCx, Map, NodeDesc, NodeError, Value};
+use crate::graph::{Flow, FlowCx, NodeError};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[
@@ -53,20 +54,20 @@ impl Flow for Zip {
         }
         let maps = (0..count).map(|row| {
             let values = rows.part(row * width, [width])?;
-            Map::new(keys.clone(), values.ok_or_else(|| refused("rows that are not in memory"))?)
+            Ok::<_, NodeError>(Map::new(keys.clone(), values.ok_or_else(|| refused("rows that are not in memory"))?)?)
         });
         Ok(vec![Value::Maps(Arc::new(maps.try_collected()?))])
     }
 }
 
 fn tensor(inputs: Vec<Option<Value>>) -> Result<Tensor, NodeError> {
-    inputs.into_iter().next().flatten().ok_or_else(|| refused("input 0 is missing"))?.into_tensor()
+    Ok(inputs.into_iter().next().flatten().ok_or_else(|| refused("input 0 is missing"))?.into_tensor()?)
 }
 
 fn map(inputs: Vec<Option<Value>>) -> Result<Arc<Map>, NodeError> {
     match inputs.into_iter().next().flatten() {
         Some(Value::Map(map)) => Ok(map),
-        Some(other) => Err(other.is_no("a map")),
+        Some(other) => Err(other.is_no("a map").into()),
         None => Err(refused("input 0 is missing")),
     }
 }

@@ -83,7 +83,8 @@ impl Node for Mask {
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::Attr;
+    use kiln_model::Attr;
+
     use crate::ops::trial::Trial;
 
     /// Two sequences of two positions.

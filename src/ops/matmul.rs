@@ -15,6 +15,7 @@ use kiln_kernels::Isa;
 use kiln_kernels::cpu::chain::{Step, UnaryOp};
 use kiln_kernels::cpu::gemm::{Extras, Matmul, MatmulStored};
 use kiln_kernels::cpu::{Elements, PackedWeights, Stored as Storage};
+use kiln_model::{Attr, NodeDesc};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 
 use self::dims::{Operand, Problem};
@@ -26,7 +27,7 @@ use crate::exec::matmul::{MatMulProblem, Stored};
 use crate::exec::weights::{self, MatMulWeights};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -3,10 +3,11 @@
 //! An optional value that has its element is that element (see [`Value`]), so that making one and taking its element
 //! out hand the value on.
 
+use kiln_model::Value;
 use kiln_tensor::{BoolByte, Tensor};
 
 use super::{FlowOperator, OpError, refused};
-use crate::graph::{Flow, FlowCx, NodeError, Value};
+use crate::graph::{Flow, FlowCx, NodeError};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[

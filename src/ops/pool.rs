@@ -12,6 +12,8 @@ use kiln_kernels::cpu::quantized::bytes::largest;
 use kiln_kernels::gpu::source::pool::PoolKernel;
 use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, reference};
+use kiln_model::NodeDesc;
+use kiln_model::operators::spatial;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::convert::through_f32;
@@ -23,8 +25,7 @@ use crate::exec::pool::PoolProblem;
 use crate::graph::DeviceCx;
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
-use crate::graph::operators::spatial;
-use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[

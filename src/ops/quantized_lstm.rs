@@ -13,13 +13,14 @@ use kiln_kernels::cpu::quantized::{Output, Quantized, Steps, Terms, WeightSource
 use kiln_kernels::cpu::recurrent::{LstmForm, LstmStep, LstmSums};
 use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, Serial};
+use kiln_model::{Attr, NodeDesc};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use super::wide::widened;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::quantized::QuantizedProblem;
 use crate::exec::weights::{self, QuantizedWeights};
-use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "DynamicQuantizeLSTM", make)];
@@ -437,7 +438,8 @@ impl Node for Layer {
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::operators::float::sigmoid;
+    use kiln_model::operators::float::sigmoid;
+
     use crate::ops::trial::Trial;
 
     /// One unit and one feature over two steps of one sequence, all weights one half.
@@ -483,7 +485,7 @@ mod tests {
         let whole = |layer: Trial| scaled(layer.absent().absent().absent().absent().absent());
         whole(layer().int("input_forget", 1)).run().expect("the row is valid");
         whole(layer().text("direction", "bidirectional")).is_refused("weights of shapes");
-        whole(layer().attr("activations", crate::graph::Attr::Strs(vec!["Relu".to_owned()]))).is_refused("activations");
+        whole(layer().attr("activations", kiln_model::Attr::Strs(vec!["Relu".to_owned()]))).is_refused("activations");
         let long = layer().absent().input(&[1], &[3i32]).absent().absent().absent();
         scaled(long).is_refused("a sequence length is not in 0..=2");
     }

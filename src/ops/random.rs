@@ -5,11 +5,12 @@
 //! open; the one here is the reference implementation's, so that uniform and normal numbers with a seed are the same.
 
 use kiln_kernels::memory::Collect;
+use kiln_model::NodeDesc;
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, dimensions, required, type_attribute};
-use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[
@@ -198,10 +199,10 @@ impl Node for Random {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::Attr;
     use kiln_tensor::DType;
 
     use super::*;
-    use crate::graph::Attr;
     use crate::ops::trial::{Trial, onnx_code};
 
     fn drawn(trial: Trial) -> Vec<f32> {

@@ -10,6 +10,9 @@ use kiln_kernels::cpu::recurrent::{
     Activation, Cell, Direction, DirectionWeights, Operands, Outputs, Recurrent, RecurrentShape,
 };
 use kiln_kernels::memory;
+use kiln_model::operators::Applied;
+use kiln_model::operators::lower::function;
+use kiln_model::{Attr, NodeDesc, operators};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 use smallvec::SmallVec;
 
@@ -18,9 +21,7 @@ use super::double::with_double;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
 use crate::exec::recurrent::{PackedDirection, PlainWeights, elements, pack};
 use crate::exec::weights::Packing;
-use crate::graph::operators::Applied;
-use crate::graph::operators::lower::function;
-use crate::graph::{Attr, Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx, operators};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "LSTM", make_layer), ("", "GRU", make_layer), ("", "RNN", make_layer)];

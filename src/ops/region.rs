@@ -310,7 +310,8 @@ impl Node for RoiAlign {
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::Attr;
+    use kiln_model::Attr;
+
     use crate::ops::trial::Trial;
 
     #[test]

@@ -146,7 +146,8 @@ impl Node for MaxRoiPool {
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::Attr;
+    use kiln_model::Attr;
+
     use crate::ops::trial::Trial;
 
     fn pool(shape: &[i64]) -> Trial {

@@ -7,6 +7,7 @@ mod device;
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::Pace;
 use kiln_key::F32Bits;
+use kiln_model::NodeDesc;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
@@ -18,7 +19,7 @@ use super::{
 use crate::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeProblem, Rounding, Transform};
 #[cfg(feature = "device")]
 use crate::graph::DeviceCx;
-use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[("", "Resize", adapted), ("", "Upsample", adapted)];
@@ -296,7 +297,8 @@ impl Movement for Picked<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::Attr;
+    use kiln_model::Attr;
+
     use crate::ops::trial::{Trial, strings};
 
     fn square() -> Trial {

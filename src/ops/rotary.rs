@@ -351,7 +351,7 @@ mod tests {
         angles(row(1).input(&[1], &[0i64])).gives(&[1, 2, 2], &[1f32, 2.0, -4.0, 3.0]);
         angles(row(0).input(&[1, 2], &[1i64, 0])).gives(&[1, 2, 2], &[-2f32, 1.0, 3.0, 4.0]);
         angles(row(0).input(&[1], &[1i64])).is_refused("outside of 0..2");
-        angles(row(1).attr("scale", crate::graph::Attr::Float(2.0)).input(&[1], &[0i64])).is_refused("scale = 2");
+        angles(row(1).attr("scale", kiln_model::Attr::Float(2.0)).input(&[1], &[0i64])).is_refused("scale = 2");
     }
 
     #[test]
@@ -370,7 +370,7 @@ mod tests {
         let given = |trial: Trial| angles(trial.input(&[3, 1, 1], &[0i64, 1, 2]));
         given(row(0, &[1, 1, 2])).gives(&[1, 1, 8], &[-1f32, -2.0, -3.0, -3.0, 0.0, 0.0, 0.0, 0.0]);
         given(row(1, &[2, 1, 1])).gives(&[1, 1, 8], &[-1f32, -2.0, -3.0, -1.0, 0.0, 0.0, 0.0, 0.0]);
-        let scaled = given(row(0, &[4, 0, 0]).attr("scale", crate::graph::Attr::Float(0.5)));
+        let scaled = given(row(0, &[4, 0, 0]).attr("scale", kiln_model::Attr::Float(0.5)));
         scaled.gives(&[1, 1, 8], &[-0.5f32, -0.5, -0.5, -0.5, 0.0, 0.0, 0.0, 0.0]);
         angles(row(0, &[1, 1, 2]).input(&[3, 1, 1], &[0i64, 3, 0])).is_refused("position 3 is outside of 0..3");
         angles(row(0, &[1, 1, 2]).input(&[3, 1, 1], &[0i64, -1, 0])).is_refused("position -1");

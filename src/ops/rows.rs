@@ -7,17 +7,17 @@ pub(super) mod samples;
 use std::collections::BTreeSet;
 
 use kiln_kernels::Serial;
+use kiln_model::facts::Facts;
+use kiln_model::ir::{Attrs, Dim, Graph, NodeDesc};
+use kiln_model::operators::attributes::Default as Otherwise;
+use kiln_model::operators::row::{Operator, Takes, Types};
+use kiln_model::operators::{self, Layout, Operands, Refusal, Shapes, Wide, Work};
+use kiln_model::{Attr, GraphBuilder, ValueId};
 use kiln_tensor::{DType, Tensor};
 use samples::{Random, Sample, Value};
 
 use super::trial::{bools, run_node, run_node_on};
 use super::{elementwise, generic, lookup, lookup_flow};
-use crate::graph::facts::Facts;
-use crate::graph::ir::{Attrs, Dim, Graph, NodeDesc};
-use crate::graph::operators::attributes::Default as Otherwise;
-use crate::graph::operators::row::{Operator, Takes, Types};
-use crate::graph::operators::{self, Layout, Operands, Refusal, Shapes, Wide, Work};
-use crate::graph::{Attr, GraphBuilder, ValueId};
 
 /// Shapes that every rule is tried at.
 const ROUNDS: u32 = 24;

@@ -1,11 +1,12 @@
 //! Scaler of the domain `ai.onnx.ml`: every feature less its offset, times its scale.
 
 use kiln_kernels::memory::Collect;
+use kiln_model::NodeDesc;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, refused, required};
-use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("ai.onnx.ml", "Scaler", make)];
@@ -77,7 +78,8 @@ impl Node for Scaler {
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::Attr;
+    use kiln_model::Attr;
+
     use crate::ops::trial::Trial;
 
     fn scaler(offset: &[f32], scale: &[f32]) -> Trial {

@@ -4,13 +4,14 @@
 //! A sequence that no other value shares is changed in place, so that a loop that inserts into one stays linear.
 
 use kiln_kernels::memory::{self, Collect};
+use kiln_model::Value;
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 
 use super::{
     Blocks, FlowLoad, FlowOperator, OpError, around, axis_of, dimensions, index_of, integer, integers, join,
     joined_spec, rearrange, refused, stack,
 };
-use crate::graph::{Body, Flow, FlowCx, NodeError, Value};
+use crate::graph::{Body, Flow, FlowCx, NodeError};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[
@@ -73,7 +74,7 @@ impl Inputs {
     }
 
     fn sequence(&mut self) -> Result<Vec<Tensor>, NodeError> {
-        self.value("the sequence")?.into_sequence()
+        Ok(self.value("the sequence")?.into_sequence()?)
     }
 
     fn position(&mut self) -> Result<Option<i64>, NodeError> {
@@ -122,13 +123,13 @@ impl Flow for Form {
             }
             Form::At => {
                 let sequence = inputs.value("the sequence")?;
-                let Value::Sequence(tensors) = &sequence else { return Err(sequence.is_no("a sequence")) };
+                let Value::Sequence(tensors) = &sequence else { return Err(sequence.is_no("a sequence").into()) };
                 let place = inputs.position()?.ok_or_else(|| refused("the position is missing"))?;
                 tensors[index_of(place, tensors.len())?].clone().into()
             }
             Form::Length => {
                 let sequence = inputs.value("the sequence")?;
-                let Value::Sequence(tensors) = &sequence else { return Err(sequence.is_no("a sequence")) };
+                let Value::Sequence(tensors) = &sequence else { return Err(sequence.is_no("a sequence").into()) };
                 Tensor::scalar(tensors.len() as i64).into()
             }
             Form::Split { axis, keep } => {

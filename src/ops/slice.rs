@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use kiln_model::operators::shapes;
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{Cut, LoadCx, OpError, Operator, View, Viewed, axes_of, integers, optional, rearrange, refused, required};
@@ -12,7 +13,6 @@ use crate::graph::DeviceCx;
 #[cfg(feature = "device")]
 use crate::graph::device::Operand;
 use crate::graph::node::PrepareCx;
-use crate::graph::operators::shapes;
 use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.

@@ -3,11 +3,12 @@
 //! own.
 
 use kiln_kernels::memory::Collect;
+use kiln_model::NodeDesc;
+use kiln_model::operators::spatial::positions;
 use kiln_tensor::Shape;
 
 use super::{OpError, refused};
-use crate::graph::operators::spatial::positions;
-use crate::graph::{NodeDesc, NodeError};
+use crate::graph::NodeError;
 
 /// The attributes of a sliding window. Lists are empty where the model leaves them out.
 #[derive(Clone, Debug)]
@@ -170,8 +171,9 @@ impl Slide {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::Attr;
+
     use super::*;
-    use crate::graph::Attr;
 
     fn sliding(lists: &[(&str, &[i64])], auto: &str) -> Sliding {
         let mut node = NodeDesc { op: "ConvInteger".to_owned(), ..NodeDesc::default() };

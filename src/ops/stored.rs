@@ -6,10 +6,11 @@
 
 use half::bf16;
 use kiln_kernels::cpu::{Activations, ActivationsMut, Stored};
+use kiln_model::NodeDesc;
 use kiln_tensor::{DType, Tensor};
 
 use super::OpError;
-use crate::graph::{NodeDesc, NodeError};
+use crate::graph::NodeError;
 
 /// The attribute: ONNX's number of the type that is written.
 pub(super) const STORED: &str = "to";

@@ -4,10 +4,11 @@
 //! [`Flow`], which makes its output when it runs, and not a node, whose output's size is inferred before.
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_model::Value;
 use kiln_tensor::Tensor;
 
 use super::{FlowLoad, FlowOperator, OpError, Ordinal, refused};
-use crate::graph::{Flow, FlowCx, NodeError, Value};
+use crate::graph::{Flow, FlowCx, NodeError};
 
 /// The operator of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[("", "NonMaxSuppression", make)];

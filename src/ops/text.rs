@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_model::Attr;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::{LoadCx, OpError, Operator, counted, one, refused, required};
 use crate::graph::node::InferByValue;
 use crate::graph::node::{PrepareCx, Specs};
-use crate::graph::{Attr, Io, Node, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "StringSplit", make_split), ("", "StringNormalizer", make_normalizer)];

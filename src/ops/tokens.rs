@@ -7,11 +7,12 @@
 mod expression;
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_model::{Attr, NodeDesc, Value};
 use kiln_tensor::Tensor;
 
 use self::expression::{Expression, Finder};
 use super::{FlowLoad, FlowOperator, OpError, refused, size_attribute};
-use crate::graph::{Attr, Flow, FlowCx, NodeDesc, NodeError, Value};
+use crate::graph::{Flow, FlowCx, NodeError};
 
 /// The operator of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[("com.microsoft", "Tokenizer", |load| Ok(Box::new(tokenizer(load)?)))];

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use kiln_kernels::parallel::Pool;
 use kiln_kernels::{Isa, Parallel, Serial};
+use kiln_model::{Attr, Graph, NodeDesc, operators};
 use kiln_tensor::{BufferPool, DType, Element, Tensor};
 
 use super::{LoadCx, lookup};
 use crate::exec::BuildCx;
 use crate::graph::inference::Inference;
 use crate::graph::node::PrepareCx;
-use crate::graph::{Attr, Graph, Io, NodeDesc, RunCx, operators};
+use crate::graph::{Io, RunCx};
 
 /// One operator with attributes and inputs.
 pub(crate) struct Trial {
@@ -81,12 +82,12 @@ impl Trial {
 
     /// With a number of outputs.
     pub(crate) fn outputs(mut self, count: u32) -> Trial {
-        self.node.outputs = (0..count).map(|i| Some(crate::graph::ValueId(1000 + i))).collect();
+        self.node.outputs = (0..count).map(|i| Some(kiln_model::ValueId(1000 + i))).collect();
         self
     }
 
     /// With these outputs; `None` is one that is not wanted.
-    pub(crate) fn outputs_at(mut self, outputs: &[Option<crate::graph::ValueId>]) -> Trial {
+    pub(crate) fn outputs_at(mut self, outputs: &[Option<kiln_model::ValueId>]) -> Trial {
         self.node.outputs = outputs.to_vec();
         self
     }

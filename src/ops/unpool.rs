@@ -1,13 +1,14 @@
 //! MaxUnpool: maxima put back at the places that they came from.
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_model::NodeDesc;
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::{
     LoadCx, Movement, OpError, Operator, dimensions, index_of, integers, optional, rearrange, refused, required,
     strides,
 };
-use crate::graph::{Io, Node, NodeDesc, NodeError, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "MaxUnpool", make)];

@@ -3,10 +3,11 @@
 //! A step goes down, to the right, or both. How many there are is known when the way is found, so this is a [`Flow`].
 
 use kiln_kernels::memory;
+use kiln_model::Value;
 use kiln_tensor::Tensor;
 
 use super::{FlowOperator, refused};
-use crate::graph::{Flow, FlowCx, NodeError, Value};
+use crate::graph::{Flow, FlowCx, NodeError};
 
 /// The operator of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[("com.microsoft", "DynamicTimeWarping", |_| Ok(Box::new(Warping)))];

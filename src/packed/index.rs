@@ -1,11 +1,11 @@
 //! What a packed model's index says: plain rows, in which graphs and places are numbers.
 
 use kiln_kernels::cpu::chain::Program;
+use kiln_model::ir::{Metadata, ValueInfo};
 use kiln_tensor::{DType, Grain};
 use serde::{Deserialize, Serialize};
 
 use crate::exec::weights::Place;
-use crate::graph::ir::{Metadata, ValueInfo};
 
 /// Everything but elements.
 #[derive(Debug, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use kiln_kernels::{EMITTER_REVISION, Extension, Extensions, Isa};
 
 use crate::record::BUILD;
 
-/// A digest of the sources of the graph's description, passes, operators and models.
+/// A digest of the sources of nodes, and of what packed models are.
 const SOURCES: &str = env!("KILN_GRAPH_SOURCES");
 
 /// Facts by name, in a fixed order.
@@ -20,6 +20,7 @@ impl MadeFor {
         facts.extend(BUILD.iter().map(|(name, value)| (*name, (*value).to_owned())));
         let beside = Extensions::beside(isa);
         let extensions = Extension::ALL.into_iter().filter(|extension| beside.contains(*extension));
+        facts.push(("models", kiln_model::SOURCES.to_owned()));
         facts.push(("graph", SOURCES.to_owned()));
         facts.push(("emitter", EMITTER_REVISION.to_string()));
         facts.push(("isa", isa.name().to_owned()));

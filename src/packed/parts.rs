@@ -12,11 +12,11 @@ use kiln_fork::Mutex;
 use kiln_kernels::Parallel;
 use kiln_kernels::extent::{FileId, Foreign, Mapped};
 use kiln_kernels::parallel::for_each_chunk;
+use kiln_model::onnx::{Folders, Single, shown};
 use kiln_tensor::Buffer;
 
 use super::PackedError;
 use super::index::{DataRow, FileRow, PartRow, Sources};
-use crate::onnx::{Folders, Single, shown};
 
 /// Most files that a packed model refers to.
 pub(super) const MOST_FILES: usize = 1024;

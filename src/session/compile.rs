@@ -7,6 +7,11 @@ use kiln_kernels::Parallel;
 use kiln_kernels::cpu::chain::{Program, Step};
 use kiln_kernels::memory::{self, Refused};
 use kiln_kernels::parallel::for_each_chunk;
+use kiln_model::facts::{self, Fact, Facts, Size};
+use kiln_model::ir::{Attr, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
+use kiln_model::onnx;
+use kiln_model::passes::{self, PassReport};
+use kiln_model::{Stop, ValueId};
 use kiln_tensor::{InFile, Tensor};
 
 use super::evaluate::evaluate;
@@ -19,11 +24,7 @@ use crate::exec::BuildCx;
 use crate::exec::weights::{Packing, Shelf};
 #[cfg(feature = "device")]
 use crate::graph::device::transfer::to_device;
-use crate::graph::facts::{self, Fact, Facts, Size};
-use crate::graph::ir::{Attr, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
-use crate::graph::passes::{self, PassReport};
-use crate::graph::{Body, Executable, Flow, Node, Stop, ValueId, Work};
-use crate::onnx;
+use crate::graph::{Body, Executable, Flow, Node, Work};
 use crate::ops::{self, FlowLoad, OpError};
 
 /// A graph after all passes, for display.
@@ -444,11 +445,11 @@ fn name(op: &impl std::fmt::Debug) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::GraphBuilder;
     use kiln_tensor::threads::Threads;
     use kiln_tensor::{DType, TensorSpec};
 
     use super::*;
-    use crate::graph::GraphBuilder;
     use crate::session::structure::digest;
 
     #[test]

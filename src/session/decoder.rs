@@ -17,6 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kiln_kernels::memory::{self, Collect};
+use kiln_model::onnx::{self, Bytes, ExternalData};
+use kiln_model::{Graph, Value};
 use kiln_tensor::destination::Destination;
 use kiln_tensor::{Tensor, TensorError};
 
@@ -25,8 +27,6 @@ use self::choose::ChoiceError;
 use self::rewrite::{LAST, PLACES, Pair, ROWS, Roles};
 use super::pack::Packer;
 use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
-use crate::graph::{Graph, Value};
-use crate::onnx::{self, Bytes, ExternalData};
 
 /// Why a decoder could not be made, or a step not be served. A step that fails leaves the lengths of its cache as they
 /// were.

@@ -13,6 +13,9 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln_model::Graph;
+use kiln_model::ir::{Dim, ValueId};
+use kiln_model::onnx;
 use kiln_tensor::threads::Threads;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
@@ -21,9 +24,6 @@ use super::decoder::rewrite::{drop_unread, refused};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
 use super::generate::{GenerateOptions, Generator, ROOM};
 use super::{LoadClock, Port, RunOptions, Session, SessionOptions, attempt};
-use crate::graph::Graph;
-use crate::graph::ir::{Dim, ValueId};
-use crate::onnx;
 
 /// What exporters call inputs and outputs.
 const TOKENS: &str = "input_ids";

@@ -1,11 +1,12 @@
 //! Why a session could not be made, or a request not be served.
 
 use kiln_kernels::memory::Refused;
+use kiln_model::onnx::ModelError;
+use kiln_model::{Stop, Stopped};
 use kiln_tensor::TensorSpec;
 use kiln_tensor::threads::ThreadsError;
 
-use crate::graph::{NodeError, RunError, Stop, Stopped};
-use crate::onnx::ModelError;
+use crate::graph::{NodeError, RunError};
 use crate::packed::PackedError;
 
 /// Why a session could not be made, or a request not be served.

@@ -9,17 +9,17 @@ use std::sync::Arc;
 
 use kiln_kernels::crash::within;
 use kiln_kernels::{Parallel, Serial};
+use kiln_model::ir::{Graph, NodeDesc};
+use kiln_model::operators;
+use kiln_model::passes::FOLDED_BYTES;
+use kiln_model::stop::Stop;
 use kiln_tensor::{BufferPool, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::node::make;
 use crate::exec::BuildCx;
 use crate::graph::inference::Inference;
-use crate::graph::ir::{Graph, NodeDesc};
 use crate::graph::node::{Io, PrepareCx, RunCx};
-use crate::graph::operators;
-use crate::graph::passes::FOLDED_BYTES;
-use crate::graph::stop::Stop;
 
 /// The most steps of a folded operator whose attributes determine their number; longer ones wait for a request, which
 /// may have a time limit.
@@ -69,10 +69,10 @@ fn fold(
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::Attr;
     use kiln_tensor::DType;
 
     use super::*;
-    use crate::graph::Attr;
     use crate::ops::trial::build_cx;
 
     /// Whether a node of constants of these shapes, all zeros, is computed at load.

@@ -58,9 +58,9 @@ impl Footprint {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::{Graph, GraphBuilder};
     use kiln_tensor::{DType, Tensor, TensorSpec};
 
-    use crate::graph::{Graph, GraphBuilder};
     use crate::session::{Session, SessionOptions};
 
     /// A chain whose values take megabytes.

@@ -1,6 +1,6 @@
 //! Several short requests at once: what is row-wise runs once over the rows of all, and what is not runs for each.
 //!
-//! [`rows`](crate::graph::rows) cuts the graph into stages, and each stage is an executable of its own that shares nodes
+//! [`rows`](kiln_model::rows) cuts the graph into stages, and each stage is an executable of its own that shares nodes
 //! and packed weights with the session's. Nothing is padded: a stage over rows has the requests' rows end to end, in an
 //! operand whose other leading dimensions are 1, and no more than [`ROUND`] rows of zeros behind them, so that stages
 //! meet few sizes and their executors are built once. A stage that runs for each request reads its part of that memory.
@@ -20,17 +20,18 @@ use std::sync::{Arc, PoisonError};
 
 use kiln_fork::Mutex;
 use kiln_kernels::cpu::{Elements, Numerics};
+use kiln_model::Value;
+use kiln_model::facts::Facts;
+use kiln_model::ir::{Graph, ValueId};
+use kiln_model::rows::{self, Rows, Stages};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::idle::Idle;
 use super::serve::Terms;
 use super::{Session, SessionError};
-use crate::graph::facts::Facts;
-use crate::graph::ir::{Graph, ValueId};
-use crate::graph::rows::{self, Rows, Stages};
 use crate::graph::run::part::Part;
-use crate::graph::{Executable, NodeError, Resources, RunError, RunState, Value};
+use crate::graph::{Executable, NodeError, Resources, RunError, RunState};
 use crate::record::CacheMode;
 
 /// Rows of a group are a multiple of this.

@@ -10,11 +10,11 @@
 
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};
+use kiln_model::{Stop, Value};
 use kiln_tensor::Tensor;
 
 use super::joined::{JoinReport, Joined, MOST, shape};
 use super::{Join, Observer, Port, RunOptions, Session, SessionError, Terms, Watch, Width};
-use crate::graph::{Stop, Value};
 
 /// How much of its threads a wide request makes use of: on two threads it takes two thirds of the time that it takes on
 /// one. Between what small networks lose to forks and what large ones gain.

@@ -3,9 +3,10 @@
 //! its names serves it ([`overrides`](super::overrides)), as other runtimes do, or the request is refused with the name
 //! and both sizes.
 
+use kiln_model::Value;
+use kiln_model::ir::{Dim, Graph};
+
 use super::{Port, SessionError};
-use crate::graph::Value;
-use crate::graph::ir::{Dim, Graph};
 
 /// The names that several dimensions of a model's inputs have.
 pub(super) struct Names(Vec<Name>);

@@ -1,13 +1,15 @@
 //! The running form of one node: on the processor, or on the device where it is placed there.
 
+use kiln_model::ir::{Graph, NodeDesc};
+use kiln_model::operators;
+
 use crate::exec::BuildCx;
 use crate::exec::weights::Packing;
+use crate::graph::Node;
 #[cfg(feature = "device")]
 use crate::graph::device::transfer::{ToDevice, ToHost};
 #[cfg(feature = "device")]
 use crate::graph::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
-use crate::graph::ir::{Graph, NodeDesc};
-use crate::graph::{Node, operators};
 use crate::ops::{self, LoadCx, OpError};
 
 /// The running form of one node.

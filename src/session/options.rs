@@ -11,6 +11,9 @@ use kiln_kernels::gpu::{Arena, Device, Policy};
 use kiln_kernels::jit::ProfilerFiles;
 use kiln_kernels::{EMITTER_REVISION, Isa, Parallel};
 use kiln_knobs::{KnobError, Knobs, Pack};
+use kiln_model::Cancel;
+use kiln_model::onnx;
+use kiln_model::passes::PassOptions;
 use kiln_tensor::threads::Threads;
 
 use super::structure::Digest;
@@ -22,9 +25,7 @@ use crate::exec::gpu::GpuCx;
 use crate::exec::machine::MachineKey;
 use crate::exec::peak::PeakKey;
 use crate::exec::tune::{Tune, Tuner};
-use crate::graph::passes::PassOptions;
-use crate::graph::{Cancel, LoopLimits};
-use crate::onnx;
+use crate::graph::LoopLimits;
 use crate::packed::Verify;
 use crate::record::{CacheMode, Pace, Remote, RemotePolicy, Store, host_fingerprint};
 

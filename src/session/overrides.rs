@@ -16,6 +16,9 @@ use std::sync::{Arc, PoisonError};
 
 use kiln_fork::{Mutex, Origin};
 use kiln_kernels::Parallel;
+use kiln_model::ir::Attr;
+use kiln_model::onnx;
+use kiln_model::{Graph, Stop, Value};
 use kiln_tensor::Tensor;
 
 use super::compile::compile;
@@ -24,9 +27,7 @@ use super::names::{self, Names};
 use super::options::SessionOptions;
 use super::{Port, SessionError};
 use crate::exec::BuildCx;
-use crate::graph::ir::Attr;
-use crate::graph::{Executable, Graph, Stop, Value};
-use crate::onnx;
+use crate::graph::Executable;
 use crate::packed::PackedError;
 use crate::packed::folder::Files;
 

@@ -9,6 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kiln_kernels::Serial;
+use kiln_model::Value;
+use kiln_model::ir::{Graph, ValueId, ValueInfo};
+use kiln_model::onnx;
+use kiln_model::passes::PassReport;
 use kiln_tensor::threads::Threads;
 
 use super::compile::{self, Left, Maker};
@@ -16,10 +20,6 @@ use super::overrides::{Overrides, Read};
 use super::structure::{self, Digest};
 use super::{Description, LoadClock, Made, Port, Session, SessionError, SessionOptions, attempt};
 use crate::exec::BuildCx;
-use crate::graph::Value;
-use crate::graph::ir::{Graph, ValueId, ValueInfo};
-use crate::graph::passes::PassReport;
-use crate::onnx;
 use crate::packed::folder::Files;
 use crate::packed::index::{BiasRow, Index, Port as PackedPort, Sources, StepsRow};
 use crate::packed::rows::{Constant, graph_of, rows_of};

@@ -5,11 +5,12 @@
 //! value that both need is copied once, by its own node, so that profiles and traces show copies. Constants that the
 //! device reads are sent when the graph is loaded. Bodies of loops and branches stay on the processor.
 
+use kiln_model::facts::Facts;
+use kiln_model::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
+use kiln_model::operators;
+
 use super::Upload;
 use crate::graph::device::{ON_DEVICE, TO_DEVICE, TO_HOST};
-use crate::graph::facts::Facts;
-use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
-use crate::graph::operators;
 use crate::ops::device::{Form, Pull, carried, form};
 
 /// The least elements of a table from which gathering rows on the device pays.
@@ -152,11 +153,11 @@ impl Placing<'_> {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::GraphBuilder;
+    use kiln_model::verify::verify;
     use kiln_tensor::{DType, Tensor, TensorSpec};
 
     use super::*;
-    use crate::graph::GraphBuilder;
-    use crate::graph::verify::verify;
 
     fn weights(shape: &[usize]) -> Tensor {
         Tensor::zeros(TensorSpec::new(DType::F32, shape.iter().copied())).unwrap()

@@ -240,11 +240,11 @@ mod tests {
         use kiln_kernels::gpu::emulated::{Emulated, Script};
         use kiln_kernels::gpu::source::KernelCode;
         use kiln_kernels::gpu::{Arena, ConvProblem, Epilogue, MatMulProblem, Policy, Problem};
+        use kiln_model::GraphBuilder;
         use kiln_tensor::DType;
 
         use super::*;
         use crate::exec::{BuildCx, GpuCx};
-        use crate::graph::GraphBuilder;
         use crate::session::SessionOptions;
 
         /// A session, and its builders' context with a device that this build's sessions open only where there is one.

@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln_fork::Mutex;
+use kiln_model::{Stop, Value};
 use kiln_tensor::{BufferPool, Tensor, TensorSpec, installed_bytes};
 
 use super::{LoadClock, Port, Session};
@@ -19,7 +20,7 @@ use super::{LoadClock, Port, Session};
 use crate::exec::gpu;
 use crate::exec::request::{MOST_REQUESTS, RequestKey};
 use crate::exec::{BuildCx, Share};
-use crate::graph::{Foresight, LoopBudget, Resources, Served, Stop, Value};
+use crate::graph::{Foresight, LoopBudget, Resources, Served};
 use crate::record::{CacheMode, Store};
 
 /// The records of the requests of a session's model.
@@ -247,14 +248,14 @@ fn fit(ports: &[Port], specs: &[Option<TensorSpec>]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::GraphBuilder;
     use kiln_tensor::DType;
 
     use super::*;
-    use crate::graph::GraphBuilder;
     use crate::session::SessionOptions;
 
     /// A session of a graph of one input of that many dimensions, whose last node is made by `end`.
-    fn session(end: impl FnOnce(&mut GraphBuilder, crate::graph::ValueId) -> crate::graph::ValueId) -> Session {
+    fn session(end: impl FnOnce(&mut GraphBuilder, kiln_model::ValueId) -> kiln_model::ValueId) -> Session {
         let mut builder = GraphBuilder::new("rehearsed", 17);
         let x = builder.input("x", DType::F32, ["n".into()]);
         let soft = builder.op("Softmax", &[x], &[]);

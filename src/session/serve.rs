@@ -9,6 +9,7 @@ use kiln_kernels::Parallel;
 use kiln_kernels::crash::within;
 use kiln_kernels::memory::ceiling::check;
 use kiln_kernels::memory::{self, Refused};
+use kiln_model::{Stop, Value};
 use kiln_tensor::destination::Destination;
 use kiln_tensor::threads::Narrow;
 
@@ -16,7 +17,7 @@ use super::idle::Idle;
 use super::options::{RunOptions, Width};
 use super::{Session, SessionError, ceiling};
 use crate::exec::tune::{Gauge, Tuner};
-use crate::graph::{LoopBudget, Observer, Resources, RunError, RunState, StepEvent, Stop, Value};
+use crate::graph::{LoopBudget, Observer, Resources, RunError, RunState, StepEvent};
 
 /// What one request is run on.
 pub(super) struct Terms {

@@ -1,7 +1,7 @@
 //! The structure of a model, by which its own records are found. Weights are not in it, so that a retrained model finds
 //! its records.
 
-use crate::graph::ir::{Attr, Graph, ValueId};
+use kiln_model::ir::{Attr, Graph, ValueId};
 
 /// A digest over operators, attributes, edges, and declared shapes and types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,11 +105,11 @@ impl Text {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::GraphBuilder;
+    use kiln_model::ir::Dim;
     use kiln_tensor::{DType, Tensor};
 
     use super::*;
-    use crate::graph::GraphBuilder;
-    use crate::graph::ir::Dim;
 
     fn network(op: &str, columns: usize, weight: f32) -> Graph {
         let mut builder = GraphBuilder::new("any name", 17);

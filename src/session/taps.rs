@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kiln_model::Graph;
+use kiln_model::ir::{NodeDesc, ValueId};
+
 use super::SessionError;
 use super::compile::Description;
-use crate::graph::Graph;
-use crate::graph::ir::{NodeDesc, ValueId};
 
 /// The most names that an error about an unknown value lists.
 const LISTED: usize = 5;
@@ -113,7 +114,7 @@ pub fn computed_by(graph: &Graph, value: ValueId, is_known: impl Fn(ValueId) -> 
 /// Whether a node, or one in its bodies, is random.
 #[must_use]
 pub fn is_random(graph: &Graph, node: &NodeDesc) -> bool {
-    use crate::graph::ir::Attr;
+    use kiln_model::ir::Attr;
     // Dropout is random in training only, which its third input turns on.
     let trains = |node: &NodeDesc| match graph.constant_input(node, 2) {
         Some(mode) => mode.bytes().iter().any(|&byte| byte != 0),
@@ -128,10 +129,10 @@ pub fn is_random(graph: &Graph, node: &NodeDesc) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kiln_model::GraphBuilder;
     use kiln_tensor::{DType, Tensor};
 
     use super::*;
-    use crate::graph::GraphBuilder;
     use crate::session::{Session, SessionOptions};
 
     /// `y = Relu(x W + b)`, and the values in between.
@@ -178,7 +179,7 @@ mod tests {
         let fused = Session::from_graph(graph.clone(), &options(&[])).unwrap();
         let left = left_by_passes(&graph, fused.describe());
         assert_eq!(left, ["y"]);
-        let unfused = SessionOptions { passes: crate::graph::passes::PassOptions::none(), ..options(&[]) };
+        let unfused = SessionOptions { passes: kiln_model::passes::PassOptions::none(), ..options(&[]) };
         let unfused = Session::from_graph(graph.clone(), &unfused).unwrap();
         assert_eq!(left_by_passes(&graph, unfused.describe()), ["MatMul#3", "Add#4", "y"]);
         // A fused value that is tapped anyway is computed on its own.

@@ -4,13 +4,15 @@ mod contrib;
 mod maps;
 mod nchwc;
 
+use kiln_model::GraphBuilder;
+use kiln_model::Stopped;
 use kiln_tensor::{TensorError, TensorSpec};
 
 use super::*;
+use crate::graph::NodeError;
 use crate::graph::node::{Node, Prepared, RunCx};
 use crate::graph::run::Work;
-use crate::graph::{GraphBuilder, Io, StepEvent};
-use crate::graph::{NodeError, Stopped};
+use crate::graph::{Io, StepEvent};
 
 /// Returns its input; panics at negative numbers, in one of the tasks of a kernel.
 struct Fragile;

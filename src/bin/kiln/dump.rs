@@ -222,7 +222,7 @@ impl Several {
             return Ok(Value::sequence(self.tensors));
         }
         let pairs = self.tensors.chunks(2).map(|pair| match pair {
-            [keys, values] => Map::new(keys.clone(), values.clone()),
+            [keys, values] => Ok(Map::new(keys.clone(), values.clone())?),
             _ => Err(NodeError::Input("a map of keys without values".to_owned())),
         });
         let mut maps: Vec<Map> = pairs.collect::<Result<_, _>>()?;

@@ -23,6 +23,7 @@
 use std::time::Instant;
 
 use kiln_kernels::parallel::keep_awake;
+use kiln_model::value::Value;
 use kiln_tensor::Tensor;
 use smallvec::SmallVec;
 
@@ -31,7 +32,6 @@ use super::spans::Span;
 use super::{Executable, Observer, Resources, RunState, Step, StepEvent, Work};
 use crate::graph::io::{Edges, Io, Memory};
 use crate::graph::node::{Node, NodeError, PrepareCx};
-use crate::graph::value::Value;
 
 /// Steps that are prepared in less time than idle threads spin.
 const STEPS_AWAKE: usize = 16;
@@ -189,7 +189,7 @@ impl Executable {
         for input in &step.inputs {
             inputs.push(match input.and_then(|value| self.value(values, value)) {
                 Some(Value::Tensor(tensor)) => Some(tensor),
-                Some(other) => return Err(other.is_no("a tensor")),
+                Some(other) => return Err(other.is_no("a tensor").into()),
                 None => None,
             });
         }

@@ -9,16 +9,16 @@
 //!
 //! A model says how often a loop iterates, so a few bytes of model can demand years of computation and all memory.
 //! Iterations, and the bytes that loops carry and gather, are therefore bounded ([`LoopLimits`]), over all
-//! loops of a request together. With a time limit, each iteration checks it ([`stop`](crate::graph::stop)).
+//! loops of a request together. With a time limit, each iteration checks it ([`stop`](kiln_model::stop)).
 
 use std::cell::Cell;
 
+use kiln_model::ir::{Dim, ValueInfo};
+use kiln_model::value::Value;
 use kiln_tensor::TensorSpec;
 
 use super::{Executable, Resources, RunState};
 use crate::graph::error::NodeError;
-use crate::graph::ir::{Dim, ValueInfo};
-use crate::graph::value::Value;
 
 /// Limits for the loops of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

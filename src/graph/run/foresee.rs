@@ -9,12 +9,12 @@
 use std::time::Duration;
 
 use kiln_cache::Outcome;
+use kiln_model::value::Value;
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::plan::{Plan, PlanKey};
 use super::spans::Span;
 use super::{Executable, Resources, RunState, Stretch};
-use crate::graph::value::Value;
 
 /// A request that left a plan, or the first repeat of one.
 #[derive(Clone, Debug)]

@@ -2,10 +2,10 @@
 
 use hashbrown::HashMap;
 use kiln_kernels::Isa;
+use kiln_model::ir::{Graph, NodeDesc, ValueId};
+use kiln_model::value::Value;
 
 use super::{Executable, Work};
-use crate::graph::ir::{Graph, NodeDesc, ValueId};
-use crate::graph::value::Value;
 
 /// Some nodes of an executable, ready to run.
 pub(crate) struct Part {

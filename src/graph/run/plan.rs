@@ -19,15 +19,15 @@ use std::time::Duration;
 
 use kiln_cache::{Cache, Outcome};
 use kiln_key::Key;
+use kiln_model::ir::ValueId;
+use kiln_model::value::Value;
 use kiln_tensor::{Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::spans::SpanKey;
 use crate::exec::tune::Standing;
-use crate::graph::ir::ValueId;
 use crate::graph::lease::Place;
 use crate::graph::node::{Prepared, Specs, Standings};
-use crate::graph::value::Value;
 
 pub(super) use draft::StretchCx;
 pub(super) use outline::Outline;

@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
+use kiln_model::ir::{Graph, NodeDesc, ValueId};
+use kiln_model::operators;
 use kiln_tensor::DType;
 
 use super::Work;
-use crate::graph::ir::{Graph, NodeDesc, ValueId};
-use crate::graph::operators;
 
 /// A stretch of steps.
 #[derive(Debug, Default)]

@@ -3,14 +3,14 @@
 
 use std::time::Instant;
 
+use kiln_model::ir::ValueId;
+use kiln_model::value::Value;
 use kiln_tensor::TensorSpec;
 
 use super::flow::{Flow, FlowCx};
 use super::{Executable, NodeState, Recorder, Resources, RunError, RunState, Step, StepEvent, Work, spec_of};
 use crate::graph::io::{Io, Memory};
-use crate::graph::ir::ValueId;
 use crate::graph::node::{Node, NodeError};
-use crate::graph::value::Value;
 
 impl Executable {
     /// Runs a step without a plan; a recorder is given its outputs.

@@ -7,11 +7,12 @@
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Held, KeyRange, Operands, Strides};
 use kiln_kernels::memory;
+use kiln_model::NodeDesc;
+use kiln_model::heads::Heads;
 use kiln_tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 
 use crate::exec::attention::AttentionKey;
-use crate::graph::heads::Heads;
-use crate::graph::{Io, Node, NodeDesc, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::stored::{self, activations, activations_mut};
 use crate::ops::{LoadCx, OpError, View, optional, refused, required, strides};
 

@@ -1,6 +1,7 @@
 //! Attention by table: forms of heads, masks, caches, and what is refused.
 
-use crate::graph::Attr;
+use kiln_model::Attr;
+
 use crate::ops::trial::{Trial, bools, strings};
 
 /// One head of size 1, two queries, and keys that make every score zero; values 1 and 3.

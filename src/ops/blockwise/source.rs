@@ -2,10 +2,10 @@
 
 use kiln_kernels::cpu::blockwise::{CodeBytes, Codes, Offsets, ZeroPoints};
 use kiln_kernels::memory::{self, Collect};
+use kiln_model::{Graph, NodeDesc};
 use kiln_tensor::{DType, Tensor};
 
 use super::super::OpError;
-use crate::graph::{Graph, NodeDesc};
 
 /// The constants of a node, and their sizes.
 pub(super) struct Given<'a> {

@@ -1,8 +1,8 @@
 //! The operators against numbers from their definitions, and what they refuse.
 
+use kiln_model::Attr;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
-use crate::graph::Attr;
 use crate::ops::trial::Trial;
 
 /// A row of ones by one column of 32 codes of four bits: the codes 0 to 15 twice.

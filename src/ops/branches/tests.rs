@@ -1,6 +1,7 @@
 //! Results from the definitions, and what is refused.
 
-use crate::graph::Attr;
+use kiln_model::Attr;
+
 use crate::ops::trial::Trial;
 
 fn trial(op: &str) -> Trial {

@@ -1,10 +1,10 @@
 //! What the operators of this group give, row by row; large tensors against plain loops.
 
 use kiln_kernels::Serial;
+use kiln_model::Attr;
 use kiln_tensor::threads::Threads;
 
 use super::*;
-use crate::graph::Attr;
 use crate::ops::trial::{Trial, strings};
 
 #[test]

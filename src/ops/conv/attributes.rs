@@ -1,9 +1,11 @@
 //! What a convolution node says: attributes, read and checked once.
 
-use super::super::{OpError, refused};
-use crate::graph::{NodeDesc, NodeError};
 use kiln_kernels::cpu::conv::Weights;
+use kiln_model::NodeDesc;
 use smallvec::SmallVec;
+
+use super::super::{OpError, refused};
+use crate::graph::NodeError;
 
 /// Sizes along the spatial dimensions, as many as the model has.
 pub(crate) type Sizes = SmallVec<[usize; 3]>;

@@ -1,11 +1,11 @@
 //! The geometry that shapes ask for: padding and output sizes, after ONNX.
 
 use kiln_kernels::cpu::conv::ConvShape;
+use kiln_model::operators::spatial::positions;
 
 use super::super::refused;
 use super::attributes::{Attributes, AutoPad, solid};
 use crate::graph::NodeError;
-use crate::graph::operators::spatial::positions;
 
 /// One spatial dimension.
 #[derive(Clone, Copy, Debug)]

@@ -142,7 +142,7 @@ fn gates_are_inside() {
     single("qwen", 0.3, 0.7, 0.2).gives_about(shape, &of(-(0.7f32.exp()) * softplus));
     let sigmoid = 1.0 / (1.0 + (-0.5f32 * 0.7f32.exp()).exp());
     single("kda", 0.3, 0.7, 0.2).gives_about(shape, &of(-5.0 * sigmoid));
-    let bound = crate::graph::Attr::Float(-2.0);
+    let bound = kiln_model::Attr::Float(-2.0);
     single("sigmoid", 0.3, 0.7, 0.2).attr("gate_lower_bound", bound).gives_about(shape, &of(-2.0 * sigmoid));
     single("relu", 0.3, 0.7, 0.2).is_refused("gate_activation = relu");
     single("none", 0.3, 0.7, 0.2).is_refused("input 7 and the gate");

@@ -1,6 +1,7 @@
 //! Operators on `f64` by table: the same as on `f32`, and with the digits that `f32` has no room for.
 
-use crate::graph::Attr;
+use kiln_model::Attr;
+
 use crate::ops::trial::Trial;
 use crate::ops::wide::widened;
 

@@ -1,12 +1,13 @@
 //! PRelu before version 7: a slope for each channel, which is axis 1, however many axes follow. Loading calls it
 //! `ChannelPRelu`, because to everything that knows operators by name PRelu broadcasts as numpy does.
 
+use kiln_model::NodeDesc;
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{LoadCx, NodeError, OpError, make};
 use crate::graph::node::PrepareCx;
-use crate::graph::{Io, Node, NodeDesc, Prepared, RunCx};
+use crate::graph::{Io, Node, Prepared, RunCx};
 use crate::ops::required;
 
 struct ChannelPRelu {

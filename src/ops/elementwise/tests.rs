@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use half::f16;
 use kiln_kernels::cpu::chain::{BinaryOp, Builder, Storage};
+use kiln_model::Attr;
 use kiln_tensor::BoolByte;
 
-use crate::graph::Attr;
 use crate::ops::trial::{Trial, bools};
 
 #[test]

@@ -2,10 +2,10 @@
 
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::for_each_chunk;
+use kiln_model::NodeDesc;
 
 use super::super::OpError;
 use super::super::tasks;
-use crate::graph::NodeDesc;
 
 /// The function, and where its operands are.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,7 @@
 //! Experts against numbers from their definition, and what they refuse.
 
-use crate::graph::Attr;
+use kiln_model::Attr;
+
 use crate::ops::trial::Trial;
 
 /// Two experts of one element: the first doubles, the second multiplies by -3; each then adds nothing and passes on.

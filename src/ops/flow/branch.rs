@@ -1,8 +1,10 @@
 //! If: one of two bodies, both over the same values.
 
+use kiln_model::Value;
+
 use super::super::OpError;
 use super::{FlowLoad, truth};
-use crate::graph::{Body, Flow, FlowCx, NodeError, Value};
+use crate::graph::{Body, Flow, FlowCx, NodeError};
 use crate::ops::refused;
 
 struct If {

@@ -1,9 +1,10 @@
 //! Loop: a body iteration after iteration, over what the one before has made, until a count or a condition ends it.
 
+use kiln_model::Value;
 use kiln_tensor::{BoolByte, Tensor};
 
 use super::{FlowLoad, Gathered, truth};
-use crate::graph::{Body, Flow, FlowCx, NodeError, Value};
+use crate::graph::{Body, Flow, FlowCx, NodeError};
 use crate::ops::{OpError, integer, refused};
 
 /// Inputs of the body, and of the node, before the values that are carried: the iteration's number (the node: how many
@@ -46,7 +47,7 @@ impl Flow for Loop {
     fn run(&self, inputs: Vec<Option<Value>>, cx: &mut FlowCx<'_>) -> Result<Vec<Value>, NodeError> {
         let mut inputs = inputs.into_iter();
         let mut next = || inputs.next().flatten();
-        let iterations = next().map(|count| count.into_tensor().and_then(|count| integer(&count))).transpose()?;
+        let iterations = next().map(|count| integer(&count.into_tensor()?)).transpose()?;
         // Where no condition is given, the one that the body makes still ends the loop, as other runtimes have it.
         let mut condition = next().unwrap_or_else(|| Value::Tensor(Tensor::scalar(BoolByte::from(true))));
         let mut carried: Vec<Value> = Vec::with_capacity(self.carried);

@@ -4,10 +4,11 @@
 //! such a node scans one sequence of the batch after the other and puts the results side by side.
 
 use kiln_kernels::memory::{self, Collect};
+use kiln_model::{NodeDesc, Value};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::{FlowLoad, Gathered, stack};
-use crate::graph::{Body, Flow, FlowCx, NodeDesc, NodeError, Value};
+use crate::graph::{Body, Flow, FlowCx, NodeError};
 use crate::ops::{Blocks, OpError, around, axis_of, integers, rearrange, refused, size_attribute};
 
 /// One scanned input or output.
@@ -80,7 +81,7 @@ impl Flow for Scan {
 }
 
 fn tensor(value: Option<Value>) -> Result<Tensor, NodeError> {
-    value.ok_or_else(|| refused("an input is missing"))?.into_tensor()
+    Ok(value.ok_or_else(|| refused("an input is missing"))?.into_tensor()?)
 }
 
 impl Scan {

@@ -4,11 +4,12 @@
 //! not say; here it is what ONNX Runtime does.
 
 use kiln_kernels::memory::Collect;
+use kiln_model::operators::float::{Real, sigmoid};
+use kiln_model::{Attr, NodeDesc};
 use kiln_tensor::Tensor;
 
 use super::stated::floats;
-use crate::graph::operators::float::{Real, sigmoid};
-use crate::graph::{Attr, Io, NodeDesc, NodeError};
+use crate::graph::{Io, NodeError};
 use crate::ops::OpError;
 
 /// What becomes of the weights of one target.

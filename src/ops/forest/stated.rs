@@ -3,8 +3,8 @@
 //! A model's trees are untrusted: a branch that leads back into itself would never end a descent.
 
 use kiln_kernels::memory;
+use kiln_model::{Attr, NodeDesc};
 
-use crate::graph::{Attr, NodeDesc};
 use crate::ops::OpError;
 use crate::ops::wide::widened;
 

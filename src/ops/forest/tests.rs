@@ -1,8 +1,8 @@
 //! Small trees, whose leaves are known.
 
+use kiln_model::Attr;
 use kiln_tensor::Tensor;
 
-use crate::graph::Attr;
 use crate::ops::trial::Trial;
 
 fn texts(all: &[&str]) -> Attr {

@@ -5,8 +5,8 @@
 use kiln_kernels::memory::raise_if_over;
 
 use crate::graph::NodeError;
-pub(crate) use crate::graph::operators::{Binary, Unary};
 use crate::ops::wide::Wide;
+pub(crate) use kiln_model::operators::{Binary, Unary};
 
 /// Elements that are computed between two questions whether the request is over.
 const LONG: usize = 1 << 17;

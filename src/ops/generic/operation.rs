@@ -1,12 +1,13 @@
 //! What an element-wise node is: its operator's row, and its attributes.
 
+use kiln_model::NodeDesc;
+use kiln_model::operators::attributes::Default as Otherwise;
+use kiln_model::operators::row::{Broadcast, ElementWise, Operands, Types};
+use kiln_model::operators::{self, Wide};
 use kiln_tensor::{DType, Tensor, TensorError};
 
 use super::arithmetic::{Binary, Unary};
-use crate::graph::operators::attributes::Default as Otherwise;
-use crate::graph::operators::row::{Broadcast, ElementWise, Operands, Types};
-use crate::graph::operators::{self, Wide};
-use crate::graph::{NodeDesc, NodeError};
+use crate::graph::NodeError;
 use crate::ops::OpError;
 use crate::ops::wide::Width;
 

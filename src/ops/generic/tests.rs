@@ -1,10 +1,10 @@
 //! Element-wise operators by table: every kind of operation on the types that emitted kernels do not cover.
 
 use half::{bf16, f16};
+use kiln_model::Attr;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::make_elementwise;
-use crate::graph::Attr;
 use crate::ops::trial::{Trial, bools, strings};
 
 fn op(name: &str) -> Trial {

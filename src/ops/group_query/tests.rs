@@ -1,9 +1,9 @@
 //! GroupQueryAttention against its definition, one query at a time.
 
 use half::f16;
+use kiln_model::Attr;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
-use crate::graph::Attr;
 use crate::ops::rows::samples::Random;
 use crate::ops::trial::Trial;
 

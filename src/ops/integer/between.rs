@@ -123,7 +123,7 @@ mod tests {
         let row = || sum(&[10, 14, 255]).input(&[], &[4i8]).input(&[], &[0.25f32]).absent().input(&[], &[1f32]);
         row().input(&[], &[100u8]).gives(&[3], &[101u8, 103, 224]);
         row().absent().gives(&[3], &[1u8, 3, 124]);
-        row().attr("high", crate::graph::Attr::Float(2.0)).input(&[], &[0i8]).gives(&[3], &[1i8, 2, 2]);
+        row().attr("high", kiln_model::Attr::Float(2.0)).input(&[], &[0i8]).gives(&[3], &[1i8, 2, 2]);
         sum(&[1]).input(&[1], &[4i32]).input(&[], &[1f32]).absent().input(&[], &[1f32]).is_refused("int32");
         sum(&[1]).input(&[1], &[4u8]).input(&[2], &[1f32; 2]).absent().input(&[], &[1f32]).is_refused("where one");
     }

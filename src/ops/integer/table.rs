@@ -1,10 +1,11 @@
 //! ByteTable: a function of single bytes, as the table of its values, which the pass `byte_tables` computes.
 
 use kiln_kernels::cpu::quantized::lookup::{Lookup, VALUES};
+use kiln_model::Attr;
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use crate::exec::lookup::LookupProblem;
-use crate::graph::{Attr, Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, required};
 
 /// The result of each byte, by its pattern.
@@ -57,7 +58,7 @@ mod tests {
     use crate::ops::trial::Trial;
 
     fn row(table: Tensor) -> Trial {
-        Trial::new("ByteTable").made_by(super::make).attr("table", crate::graph::Attr::Tensor(table))
+        Trial::new("ByteTable").made_by(super::make).attr("table", kiln_model::Attr::Tensor(table))
     }
 
     #[test]

@@ -58,7 +58,7 @@ mod tests {
     fn every_place_is_normalised_by_itself() {
         let row = |places: usize| {
             let trial = Trial::new("BatchNormalization").version(7).int("spatial", 0);
-            let trial = trial.attr("epsilon", crate::graph::Attr::Float(0.0)).input(&[2, 1, 2], &[1f32, 2.0, 3.0, 4.0]);
+            let trial = trial.attr("epsilon", kiln_model::Attr::Float(0.0)).input(&[2, 1, 2], &[1f32, 2.0, 3.0, 4.0]);
             let constant = |trial: Trial, values: &[f32]| trial.input(&[1, places], &values[..places]);
             let trial = constant(constant(trial, &[1.0, 10.0]), &[0.0, 1.0]);
             constant(constant(trial, &[1.0, 2.0]), &[4.0, 1.0])

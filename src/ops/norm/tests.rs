@@ -1,6 +1,7 @@
 //! Rows of the normalisations: small numbers whose results can be computed by hand.
 
-use crate::graph::Attr;
+use kiln_model::Attr;
+
 use crate::ops::trial::Trial;
 
 /// Without an epsilon to speak of.

@@ -1,6 +1,7 @@
 //! Which experts are chosen, from the definition.
 
-use crate::graph::{Attr, ValueId};
+use kiln_model::{Attr, ValueId};
+
 use crate::ops::trial::Trial;
 
 fn router(bias: &[f32]) -> Trial {

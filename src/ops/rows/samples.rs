@@ -3,12 +3,12 @@
 mod contrib;
 mod layers;
 
+use kiln_model::Attr;
+use kiln_model::NodeDesc;
+use kiln_model::operators::attributes::Default as Otherwise;
+use kiln_model::operators::row::{Broadcast, ElementWise, Operands, Operator, Takes};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
-use crate::graph::Attr;
-use crate::graph::NodeDesc;
-use crate::graph::operators::attributes::Default as Otherwise;
-use crate::graph::operators::row::{Broadcast, ElementWise, Operands, Operator, Takes};
 use crate::ops::trial::{onnx_code, strings};
 
 /// The newest operator set that the table knows.

@@ -1,8 +1,8 @@
 //! Attention against a mask of all positions, and what is refused.
 
+use kiln_model::Attr;
 use kiln_tensor::Tensor;
 
-use crate::graph::Attr;
 use crate::ops::trial::{Trial, numbers};
 
 const HEADS: usize = 4;

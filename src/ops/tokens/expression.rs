@@ -9,12 +9,12 @@
 use std::fmt::Write;
 use std::ops::Range;
 
+use kiln_model::NodeDesc;
 use regex::{Regex, RegexBuilder};
 use regex_automata::hybrid::dfa::{Cache, Config, DFA};
 use regex_automata::nfa::thompson;
 use regex_automata::{Anchored, Input, MatchKind};
 
-use crate::graph::NodeDesc;
 use crate::ops::OpError;
 use crate::ops::regex::{MOST_BYTES, MOST_GROUPS, depth};
 

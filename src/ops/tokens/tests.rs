@@ -1,7 +1,8 @@
 //! Texts that are cut, against what onnxruntime 1.32 gives.
 
+use kiln_model::Graph;
+
 use super::*;
-use crate::graph::Graph;
 use crate::ops::trial::strings;
 
 /// A node with these attributes beside `mark`, `mincharnum` and `pad_value`.

@@ -1,9 +1,9 @@
 //! A machine for every pair of classes: signed distances, votes, and probabilities coupled from those of pairs.
 
 use kiln_kernels::memory;
+use kiln_model::NodeDesc;
 
 use super::{floats, greatest};
-use crate::graph::NodeDesc;
 use crate::ops::OpError;
 
 /// The machines of all pairs, in the order (0, 1), (0, 2), ..., (1, 2), ...

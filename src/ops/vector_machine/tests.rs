@@ -1,6 +1,7 @@
 //! Support vector machines against numbers computed by hand.
 
-use crate::graph::Attr;
+use kiln_model::Attr;
+
 use crate::ops::trial::Trial;
 
 fn floats(trial: Trial, name: &str, values: &[f32]) -> Trial {

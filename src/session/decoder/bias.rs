@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use kiln_model::ir::{Attr, Dim, Graph, ValueId, ValueInfo};
 use kiln_tensor::{BufferPool, DType, Tensor, TensorSpec};
 
 use super::DecoderError;
 use super::rewrite::{OF_PAST, OF_TOTAL, drop_unread, refused};
-use crate::graph::ir::{Attr, Dim, Graph, ValueId, ValueInfo};
 use crate::session::{LoadClock, RunOptions, Session, SessionOptions};
 
 /// Positions at which a row is compared with the end of a longer one: on both sides of where buckets of distances end.

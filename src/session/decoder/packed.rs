@@ -3,14 +3,14 @@
 
 use std::path::Path;
 
+use kiln_model::Graph;
+use kiln_model::ir::{Dim, ValueKind};
+use kiln_model::onnx;
 use kiln_tensor::DType;
 
 use super::bias::{Bias, Found};
 use super::rewrite::{LAST, PLACES, Pair, ROWS, Roles};
 use super::{Decoder, DecoderError, Rewritten};
-use crate::graph::Graph;
-use crate::graph::ir::{Dim, ValueKind};
-use crate::onnx;
 use crate::packed::index::{CacheRow, StepsRow};
 use crate::packed::rows::whole_graph;
 use crate::packed::{self, PackedError};

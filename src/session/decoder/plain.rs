@@ -19,6 +19,9 @@ mod sizes;
 mod trial;
 
 use half::f16;
+use kiln_model::facts::Facts;
+use kiln_model::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId};
+use kiln_model::stop::Stop;
 use kiln_tensor::threads::Threads;
 use kiln_tensor::{DType, Tensor};
 
@@ -27,9 +30,6 @@ use self::trial::{BATCH, Follows, Given, Lengths, NEW, PAST, TOTAL, Trial};
 use super::DecoderError;
 use super::bias::{self, Found};
 use super::rewrite::{drop_unread, is_attention, refused};
-use crate::graph::facts::Facts;
-use crate::graph::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId};
-use crate::graph::stop::Stop;
 use crate::session::{SessionOptions, structure};
 
 /// What hides a key adds no more than this to its score.

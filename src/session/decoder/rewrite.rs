@@ -7,11 +7,11 @@
 
 use std::collections::BTreeSet;
 
+use kiln_model::facts::Facts;
+use kiln_model::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId, ValueInfo};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::DecoderError;
-use crate::graph::facts::Facts;
-use crate::graph::ir::{Attr, Attrs, Dim, Graph, NodeDesc, ValueId, ValueInfo};
 
 /// Names of the inputs that a rewritten graph has beside the model's. Models do not use such names.
 pub(super) const LAST: &str = "kiln.last_positions";

@@ -7,13 +7,13 @@ pub(in crate::session) mod small;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_model::GraphBuilder;
+use kiln_model::ir::Dim;
+use kiln_model::passes::PassOptions;
 use kiln_tensor::DType;
 
 use self::small::{SIZE, WORDS, model};
 use super::*;
-use crate::graph::GraphBuilder;
-use crate::graph::ir::Dim;
-use crate::graph::passes::PassOptions;
 
 fn decoder(window: Option<i64>, threads: usize) -> Decoder {
     Decoder::from_graph(model(window, false), &SessionOptions { threads, ..SessionOptions::default() }).unwrap()
@@ -217,7 +217,7 @@ fn quantized(bits: i64) -> Graph {
         node.inputs[13] = Some(scale);
         node.attrs.insert("kv_cache_bit_width".to_owned(), bits.into());
         for name in ["k_quant_type", "v_quant_type"] {
-            node.attrs.insert(name.to_owned(), crate::graph::ir::Attr::Str("PER_TENSOR".to_owned()));
+            node.attrs.insert(name.to_owned(), kiln_model::ir::Attr::Str("PER_TENSOR".to_owned()));
         }
     }
     graph

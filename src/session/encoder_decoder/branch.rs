@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use kiln_model::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
 use kiln_tensor::{BoolByte, Tensor};
 
-use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
 use crate::session::decoder::DecoderError;
 use crate::session::decoder::rewrite::{drop_unread, refused};
 

@@ -194,8 +194,8 @@ fn models_without_an_output_or_an_input_are_refused_with_its_name() {
             refused(&|graphs| {
                 let first = graphs.decoder.outputs[3];
                 let name = "present.7.encoder.key".to_owned();
-                let more = graphs.decoder.add_value(crate::graph::ir::ValueInfo { name, ..Default::default() });
-                let identity = crate::graph::ir::NodeDesc {
+                let more = graphs.decoder.add_value(kiln_model::ir::ValueInfo { name, ..Default::default() });
+                let identity = kiln_model::ir::NodeDesc {
                     op: "Identity".to_owned(),
                     version: 16,
                     inputs: vec![Some(first)],

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use kiln_model::Stopped;
+
 use super::*;
-use crate::graph::{NodeError, Stopped};
+use crate::graph::NodeError;
 use crate::session::decoder::choose::ChoiceError;
 use crate::session::decoder::tests::small::{WORDS, model};
 use crate::session::{Cancel, Numerics, SessionError, SessionOptions};

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use kiln_fork::Origin;
 use kiln_knobs::Pack;
+use kiln_model::Graph;
 
 use super::super::{LoadClock, Session, SessionError, SessionOptions};
 use super::model::files_of;
 use super::{User, made_for};
-use crate::graph::Graph;
 use crate::packed::folder::{Files, Found, PackFolder};
 use crate::packed::{PackedError, Verify};
 use crate::record::CacheMode;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln_model::Graph;
+use kiln_model::onnx;
 use kiln_tensor::Backing;
 
 use super::super::{Session, SessionOptions};
-use crate::graph::Graph;
-use crate::onnx;
 use crate::packed::folder::Files;
 
 /// The model that a session was loaded from.

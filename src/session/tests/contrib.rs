@@ -1,11 +1,11 @@
 //! Operators that are expanded when a model is read, against numbers computed from their definitions. All sizes are
 //! named, so that nothing but ranks and element types is known when the model is loaded. `tests/contrib/run` has the wide grid.
 
+use kiln_model::ir::{Attr, Dim, NodeDesc};
+use kiln_model::onnx::{Limits, load_bytes, write};
+use kiln_model::{GraphBuilder, ValueId};
 use kiln_tensor::Tensor;
 
-use crate::graph::ir::{Attr, Dim, NodeDesc};
-use crate::graph::{GraphBuilder, ValueId};
-use crate::onnx::{Limits, load_bytes, write};
 use crate::session::{Session, SessionOptions};
 
 const MICROSOFT: &str = "com.microsoft";

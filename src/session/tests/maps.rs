@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use kiln_model::ir::ValueKind;
+use kiln_model::onnx::{Limits, load_bytes, write};
+use kiln_model::{Attr, Graph, GraphBuilder, Map, Value};
 use kiln_tensor::{DType, Tensor};
 
-use crate::graph::ir::ValueKind;
-use crate::graph::{Attr, Graph, GraphBuilder, Map, Value};
-use crate::onnx::{Limits, load_bytes, write};
 use crate::session::{Session, SessionOptions};
 
 const LEARN: &str = "ai.onnx.ml";

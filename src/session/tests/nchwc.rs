@@ -1,11 +1,11 @@
 //! Operators on values whose channels are in blocks, with weights that the tests put in blocks of 8 and of 16, against
 //! numbers computed from the definition of a convolution.
 
+use kiln_model::GraphBuilder;
+use kiln_model::ir::{Attr, Dim, ValueId};
+use kiln_model::onnx::{Limits, load_bytes, write};
 use kiln_tensor::{DType, Tensor};
 
-use crate::graph::GraphBuilder;
-use crate::graph::ir::{Attr, Dim, ValueId};
-use crate::onnx::{Limits, load_bytes, write};
 use crate::session::{Session, SessionOptions};
 
 const DOMAIN: &str = "com.microsoft.nchwc";

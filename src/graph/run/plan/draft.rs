@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use kiln_model::ir::ValueId;
 use kiln_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
@@ -12,7 +13,6 @@ use super::layout::lay_out;
 use super::outline::{Outline, OutputStorage};
 use super::{Ahead, Plan, PlannedStep, fresh_number};
 use crate::exec::tune::Standing;
-use crate::graph::ir::ValueId;
 use crate::graph::lease::Place;
 use crate::graph::node::{Prepared, Specs, Standings};
 

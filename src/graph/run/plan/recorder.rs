@@ -4,15 +4,15 @@
 //! or has its own: a *storage*, which is in use from the step that makes it to the last that reads anything in it. The
 //! recorded storages are an [`Outline`] for other shapes too.
 
+use kiln_model::ir::ValueId;
+use kiln_model::value::Value;
 use kiln_tensor::{DType, Tensor};
 
 use super::draft::{Draft, StretchCx};
 use super::layout::Storage;
 use super::outline::{Outline, OutputStorage, bytes_of};
 use super::{Ahead, Plan, PlannedStep};
-use crate::graph::ir::ValueId;
 use crate::graph::node::{Prepared, Specs, Standings};
-use crate::graph::value::Value;
 
 /// A value of the stretch.
 #[derive(Clone, Copy, Default)]

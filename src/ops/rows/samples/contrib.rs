@@ -1,9 +1,9 @@
 //! Samples of ONNX Runtime's own operators and of classical models.
 
+use kiln_model::Attr;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::{Random, Sample, Value, floats, given};
-use crate::graph::Attr;
 
 /// A tensor of zeros that is known.
 fn zeros(dtype: DType, shape: &[usize]) -> Option<Value> {

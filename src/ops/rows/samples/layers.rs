@@ -1,10 +1,10 @@
 //! Samples of what is made of several inputs that belong together: attention, states, quantised products, places in
 //! images, tables.
 
+use kiln_model::Attr;
 use kiln_tensor::{DType, Tensor};
 
 use super::{Random, Sample, Value, floats, given, ints, known};
-use crate::graph::Attr;
 use crate::ops::trial::onnx_code;
 
 fn scale() -> Value {

@@ -3,13 +3,13 @@
 
 mod folded;
 
+use kiln_model::facts;
+use kiln_model::ir::{Attr, NodeDesc, ValueId};
 use kiln_tensor::DType;
 
 use self::folded::Axis;
 use super::trial::{Follows, Lengths, Trial};
 use super::{Part, refused_at};
-use crate::graph::facts;
-use crate::graph::ir::{Attr, NodeDesc, ValueId};
 use crate::session::decoder::DecoderError;
 
 /// Attention over a part of the cache for keys and one for values.

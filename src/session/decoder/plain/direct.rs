@@ -1,11 +1,11 @@
 //! What a graph says of its cache in other words, said directly: copies that are none, and sizes that no step changes.
 
 use hashbrown::{HashMap, HashSet};
+use kiln_model::facts::{Dims, Facts};
+use kiln_model::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 use kiln_tensor::{DType, Tensor};
 
 use super::{Pair, Part, list, made};
-use crate::graph::facts::{Dims, Facts};
-use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 use crate::session::decoder::DecoderError;
 use crate::session::decoder::rewrite::refused;
 

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use kiln_model::ir::{Attr, Attrs, Graph, NodeDesc, ValueId, ValueInfo};
 use kiln_tensor::{DType, Tensor};
 
 use super::trial::{Follows, Lengths, Trial};
 use super::{IDS, Part, list, made};
-use crate::graph::ir::{Attr, Attrs, Graph, NodeDesc, ValueId, ValueInfo};
 use crate::session::decoder::DecoderError;
 
 /// A value that has the numbers of the new positions, which follow from the length of the past.

@@ -3,9 +3,10 @@
 //! onnxruntime-genai's builder gives the last axis of the cache a name, so that one graph serves caches of numbers and of
 //! codes. What is appended to a part of the cache has as many heads, and heads as large.
 
+use kiln_model::facts::Facts;
+use kiln_model::ir::{Dim, Graph, NodeDesc, ValueId};
+
 use super::Pair;
-use crate::graph::facts::Facts;
-use crate::graph::ir::{Dim, Graph, NodeDesc, ValueId};
 
 /// Declares heads and their size of each part of the cache of four axes that leaves them open, where its new rows tell
 /// them.

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 
 use half::f16;
 use hashbrown::{HashMap, HashSet};
+use kiln_model::facts::{Facts, Size};
+use kiln_model::ir::{Attr, Graph, NodeDesc, ValueId};
+use kiln_model::stop::Stop;
 use kiln_tensor::{DType, Tensor};
 
 use crate::exec::BuildCx;
-use crate::graph::facts::{Facts, Size};
-use crate::graph::ir::{Attr, Graph, NodeDesc, ValueId};
-use crate::graph::stop::Stop;
 use crate::session::decoder::rewrite::{OF_PAST, OF_TOTAL};
 use crate::session::evaluate::evaluate;
 

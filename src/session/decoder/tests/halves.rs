@@ -6,7 +6,7 @@ use super::*;
 
 /// The same model with its numbers, inputs and outputs in `f16`; scales of codes stay `f32`.
 pub(in crate::session::decoder) fn halved(mut graph: Graph) -> Graph {
-    let is_scale = |graph: &Graph, value: crate::graph::ir::ValueId| graph.value(value).name.starts_with("scale");
+    let is_scale = |graph: &Graph, value: kiln_model::ir::ValueId| graph.value(value).name.starts_with("scale");
     for value in graph.constants.keys().copied().collect::<Vec<_>>() {
         let tensor = &graph.constants[&value];
         if tensor.dtype() == DType::F32 && !is_scale(&graph, value) {

@@ -1,9 +1,8 @@
 //! A small language model as onnxruntime-genai's builder writes them.
 
+use kiln_model::ir::{Attr, Dim, ValueId};
+use kiln_model::{Graph, GraphBuilder};
 use kiln_tensor::{DType, Tensor};
-
-use crate::graph::ir::{Attr, Dim, ValueId};
-use crate::graph::{Graph, GraphBuilder};
 
 /// Tokens that it knows.
 pub(in crate::session) const WORDS: usize = 13;

@@ -1,9 +1,9 @@
 //! Small encoder-decoders as optimum writes them.
 
+use kiln_model::GraphBuilder;
+use kiln_model::ir::{Attr, Dim, Graph, ValueId};
 use kiln_tensor::{DType, Tensor};
 
-use crate::graph::GraphBuilder;
-use crate::graph::ir::{Attr, Dim, Graph, ValueId};
 use crate::session::encoder_decoder::EncoderDecoderGraphs;
 
 pub(super) const WORDS: usize = 13;

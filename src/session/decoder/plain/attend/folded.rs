@@ -1,8 +1,9 @@
 //! Attention whose products have three axes, as older exporters write it: heads are folded into the axis of sequences by
 //! Reshape, and taken apart again by another one.
 
+use kiln_model::ir::ValueId;
+
 use super::{Joined, Matcher};
-use crate::graph::ir::ValueId;
 use crate::session::decoder::plain::trial::{Follows, Lengths};
 
 /// An axis behind that of heads.

@@ -2,11 +2,11 @@
 //! Concat joins and whose heads are repeated, or over a past of its own; with what is added to scores, or with padding.
 
 use half::f16;
+use kiln_model::GraphBuilder;
+use kiln_model::onnx::{Limits, load_bytes, write};
 
 use super::small::{Export, HEADS, HIDDEN, SIZE, WORDS};
 use super::*;
-use crate::graph::GraphBuilder;
-use crate::onnx::{Limits, load_bytes, write};
 use crate::session::decoder::tests::halves::halved;
 
 /// Positions that the tables of angles have.

@@ -1,9 +1,8 @@
 //! Small decoders as exporters write them that know no cache.
 
+use kiln_model::ir::{Attr, Dim, ValueId};
+use kiln_model::{Graph, GraphBuilder};
 use kiln_tensor::{DType, Tensor};
-
-use crate::graph::ir::{Attr, Dim, ValueId};
-use crate::graph::{Graph, GraphBuilder};
 
 pub(super) const WORDS: usize = 13;
 pub(super) const SIZE: usize = 8;

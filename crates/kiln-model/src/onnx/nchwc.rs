@@ -1,0 +1,190 @@
+//! Files that ONNX Runtime has optimised for one processor: operators of `com.microsoft.nchwc`, whose values have their
+//! channels in blocks as wide as the processor's vectors, and whose weights were stored in such blocks.
+//!
+//! When a model is read, weights are read back to ONNX's order, and the operators become ONNX's own. Values then have
+//! no blocks, and only as many channels as are known to be theirs, not those that filled the last block up.
+//!
+//! - `survey` finds which values are in blocks, how many channels they have, and what that demands of the width.
+//! - `weights` reads weights back, and tells the width from them.
+//! - `rewrite` writes the nodes.
+//!
+//! # The width of a block
+//!
+//! No attribute says it: ONNX Runtime takes its own, 16 channels with AVX-512 and else 8, and computes nonsense where a
+//! file came from another machine. Here the counts of channels that the file has decide, where they fit one width only.
+//! Else the weights do: weights of one channel have one scale, as training leaves them, and the right width keeps
+//! channels apart. Where neither tells, it is the width that ONNX Runtime has on this machine.
+
+mod rewrite;
+mod survey;
+mod weights;
+
+use std::sync::Arc;
+
+use survey::{Survey, survey};
+
+use super::ModelError;
+use super::claims::Claims;
+use super::error::shown;
+use crate::Graph;
+use crate::ir::{Attr, NodeDesc};
+
+/// The domain of these operators.
+const DOMAIN: &str = "com.microsoft.nchwc";
+
+/// The widths of blocks that ONNX Runtime has.
+const WIDTHS: [usize; 2] = [8, 16];
+
+/// One operator of the domain. Each makes one value.
+struct Blocked {
+    name: &'static str,
+    /// How many inputs a node has, at least and at most; those that are left out count.
+    inputs: [usize; 2],
+    attributes: &'static [&'static str],
+}
+
+const OPERATORS: &[Blocked] = &[
+    Blocked {
+        name: "AveragePool",
+        inputs: [1, 1],
+        attributes: &["auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides"],
+    },
+    Blocked {
+        name: "Conv",
+        inputs: [2, 4],
+        attributes: &[
+            "activation",
+            "activation_params",
+            "auto_pad",
+            "dilations",
+            "group",
+            "kernel_shape",
+            "pads",
+            "strides",
+        ],
+    },
+    Blocked { name: "GlobalAveragePool", inputs: [1, 1], attributes: &[] },
+    Blocked { name: "GlobalMaxPool", inputs: [1, 1], attributes: &[] },
+    Blocked {
+        name: "MaxPool",
+        inputs: [1, 1],
+        attributes: &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"],
+    },
+    Blocked { name: "ReorderInput", inputs: [1, 1], attributes: &["channels_last"] },
+    Blocked { name: "ReorderOutput", inputs: [1, 1], attributes: &["channels", "channels_last"] },
+    Blocked { name: "Upsample", inputs: [1, 1], attributes: &["coordinate_transformation_mode", "mode", "scales"] },
+];
+
+/// The domain and the names of the operators, which others compute.
+pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    OPERATORS.iter().map(|operator| (DOMAIN, operator.name))
+}
+
+/// Rewrites the nodes of a model whose values are in blocks, in its graph and in the bodies of it.
+///
+/// # Errors
+///
+/// Nodes that are none of their operator, counts of channels that no width of a block fits, and operators that read
+/// values in blocks and are none of this domain.
+pub(super) fn rewrite(graph: &mut Graph, claims: &mut Claims) -> Result<(), ModelError> {
+    if !is_blocked(graph) {
+        return Ok(());
+    }
+    let mut surveys = Vec::new();
+    survey_all(graph, &mut surveys)?;
+    let width = weights::width(surveys.iter().flat_map(|survey| &survey.demands), || {
+        surveys.iter().flat_map(|survey| &survey.weights)
+    })?;
+    rewrite_all(graph, &mut surveys.into_iter(), width, claims)
+}
+
+fn bodies(graph: &Graph) -> impl Iterator<Item = &Arc<Graph>> {
+    graph.nodes.iter().flat_map(|node| node.attrs.values()).filter_map(|attr| match attr {
+        Attr::Graph(body) => Some(body),
+        _ => None,
+    })
+}
+
+/// Whether there is a node of the domain.
+fn is_blocked(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| node.domain == DOMAIN) || bodies(graph).any(|body| is_blocked(body))
+}
+
+/// Surveys of all bodies, and of the graph after them.
+fn survey_all(graph: &Graph, surveys: &mut Vec<Survey>) -> Result<(), ModelError> {
+    for body in bodies(graph) {
+        survey_all(body, surveys)?;
+    }
+    surveys.push(survey(graph)?);
+    Ok(())
+}
+
+/// Rewrites all bodies, and the graph after them, by surveys in that order.
+fn rewrite_all(
+    graph: &mut Graph,
+    surveys: &mut impl Iterator<Item = Survey>,
+    width: usize,
+    claims: &mut Claims,
+) -> Result<(), ModelError> {
+    for attr in graph.nodes.iter_mut().flat_map(|node| node.attrs.values_mut()) {
+        if let Attr::Graph(body) = attr {
+            rewrite_all(Arc::make_mut(body), surveys, width, claims)?;
+        }
+    }
+    match surveys.next() {
+        Some(survey) => rewrite::rewrite(graph, survey, width, claims),
+        None => Ok(()),
+    }
+}
+
+/// A node's name for messages.
+fn place(node: &NodeDesc) -> String {
+    format!("node {} ({})", shown(&node.name), shown(&node.op))
+}
+
+fn malformed(node: &NodeDesc, reason: String) -> ModelError {
+    ModelError::Malformed { place: place(node), reason }
+}
+
+fn unsupported(node: &NodeDesc, what: String) -> ModelError {
+    ModelError::Unsupported { what, place: place(node) }
+}
+
+/// Refuses a node that its operator does not have.
+fn check(node: &NodeDesc) -> Result<(), ModelError> {
+    let Some(operator) = OPERATORS.iter().find(|operator| operator.name == node.op) else {
+        return Err(unsupported(node, format!("operator {} of {DOMAIN}", shown(&node.op))));
+    };
+    let ([least, most], count) = (operator.inputs, node.inputs.len());
+    if count < least || count > most {
+        return Err(malformed(node, format!("it has {count} inputs, and the operator {least} to {most}")));
+    }
+    if node.outputs.len() != 1 || node.output(0).is_none() {
+        return Err(malformed(node, "it does not make one value".to_owned()));
+    }
+    match node.attrs.keys().find(|name| !operator.attributes.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(unsupported(node, format!("attribute {}", shown(name)))),
+    }
+}
+
+fn wrong_kind(node: &NodeDesc, name: &str) -> ModelError {
+    let reason = "it is of another kind than the operator's".to_owned();
+    ModelError::Attribute { place: place(node), attribute: shown(name), reason }
+}
+
+fn int(node: &NodeDesc, name: &str, default: i64) -> Result<i64, ModelError> {
+    match node.attrs.get(name) {
+        None => Ok(default),
+        Some(Attr::Int(value)) => Ok(*value),
+        Some(_) => Err(wrong_kind(node, name)),
+    }
+}
+
+fn text<'a>(node: &'a NodeDesc, name: &str, default: &'a str) -> Result<&'a str, ModelError> {
+    match node.attrs.get(name) {
+        None => Ok(default),
+        Some(Attr::Str(value)) => Ok(value),
+        Some(_) => Err(wrong_kind(node, name)),
+    }
+}

@@ -1,0 +1,420 @@
+//! What a row of the table says of an operator.
+
+use kiln_tensor::{DType, Tensor, TensorSpec};
+
+use super::arithmetic::{Arithmetic, Extents};
+use super::attributes::{Attribute, Attributes};
+use super::device::Device;
+use super::device::Form;
+use super::error::Open;
+use super::lower::Lower;
+use super::size::Sizes;
+use super::view::{Dims, Outputs, View};
+use super::wide::Wide;
+use super::work::Work;
+use crate::ir::NodeDesc;
+
+/// One operator: everything that is known of it before one of its nodes is made.
+#[derive(Clone, Copy)]
+pub struct Operator {
+    /// Its domain: "" is ONNX's own, "kiln" that of fused operators.
+    pub domain: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// The versions of its domain's operator set that defined it, first to last.
+    pub since: &'static [u8],
+    /// The first version in which models have it. That is the first that defined it, but for what others wrote into
+    /// the domain before the standard did.
+    pub first: u8,
+    /// How many inputs a node has, at least and at most.
+    pub inputs: Count,
+    /// Its attributes with their defaults.
+    pub attributes: &'static [Attribute],
+    /// Element types of its outputs.
+    pub types: Types,
+    /// Dimensions of its outputs.
+    pub shapes: Shapes,
+    /// Elements of its first output, where it computes small integer tensors.
+    pub(crate) elements: Option<Elements>,
+    /// What the layout pass does with it.
+    pub layout: Layout,
+    /// Its form on a device.
+    pub device: Device,
+    /// What it does to each element, where that is all it does.
+    pub element_wise: Option<ElementWise>,
+    /// How its nodes run.
+    pub work: Work,
+    /// How much they compute.
+    pub arithmetic: Arithmetic,
+    /// Which of its nodes of constants are computed while a model is loaded.
+    pub(crate) folds: Folds,
+    /// Whether it draws random numbers, so that the same inputs do not give the same outputs.
+    pub(crate) draws: bool,
+    /// Whether it reads the shapes of its inputs alone.
+    pub measures: bool,
+    /// How it treats rows one by one, where it does and is not element-wise.
+    pub row_wise: Option<RowWise>,
+    /// Which other operators apply it by its name.
+    pub applied: Applied,
+}
+
+impl Operator {
+    /// An operator of which nothing else is known: its outputs are unknown, and it runs in ONNX's order on the
+    /// processor.
+    pub(super) const fn new(
+        work: Work,
+        arithmetic: Arithmetic,
+        domain: &'static str,
+        name: &'static str,
+        since: &'static [u8],
+        inputs: Count,
+        attributes: &'static [Attribute],
+    ) -> Operator {
+        Operator {
+            domain,
+            name,
+            since,
+            first: since[0],
+            inputs,
+            attributes,
+            types: Types::Unknown,
+            shapes: Shapes::Unknown,
+            elements: None,
+            layout: Layout::Plain,
+            device: Device::None,
+            element_wise: None,
+            work,
+            arithmetic,
+            folds: Folds::Sized,
+            draws: false,
+            measures: false,
+            row_wise: None,
+            applied: Applied::Nowhere,
+        }
+    }
+
+    /// Such an operator that computes through executors.
+    pub(super) const fn keyed(
+        arithmetic: Arithmetic,
+        domain: &'static str,
+        name: &'static str,
+        since: &'static [u8],
+        inputs: Count,
+        attributes: &'static [Attribute],
+    ) -> Operator {
+        Operator::new(Work::Key, arithmetic, domain, name, since, inputs, attributes)
+    }
+
+    /// Such an operator that moves elements or whole values and computes nothing.
+    pub(super) const fn moves(
+        domain: &'static str,
+        name: &'static str,
+        since: &'static [u8],
+        inputs: Count,
+        attributes: &'static [Attribute],
+    ) -> Operator {
+        Operator::new(Work::Moves, Arithmetic::PerElement, domain, name, since, inputs, attributes)
+    }
+
+    /// Such an operator that computes in plain Rust, for that reason.
+    pub(super) const fn plain(
+        reason: &'static str,
+        arithmetic: Arithmetic,
+        domain: &'static str,
+        name: &'static str,
+        since: &'static [u8],
+        inputs: Count,
+        attributes: &'static [Attribute],
+    ) -> Operator {
+        Operator::new(Work::Plain(reason), arithmetic, domain, name, since, inputs, attributes)
+    }
+
+    /// Products that a node of this operator computes on these inputs, or elements under its windows; 0 where it is
+    /// bound by reading and writing. `None` where they are not known or too many to count.
+    pub fn products(&self, node: &NodeDesc, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Option<usize> {
+        self.arithmetic.products(&Extents { node, attributes: self.attributes_of(node), inputs, outputs })
+    }
+
+    /// The attributes of a node of this operator.
+    pub const fn attributes_of<'a>(&self, node: &'a NodeDesc) -> Attributes<'a> {
+        Attributes::new(node, self.attributes)
+    }
+
+    /// The form of a node of this operator on a device.
+    pub fn form(&self, node: &NodeDesc) -> Option<Form> {
+        self.device.form(node)
+    }
+
+    /// Why a model's node, by its version and the attributes that this version has to have, is none of this operator;
+    /// `None` if it is one.
+    pub fn refusal(&self, node: &NodeDesc) -> Option<Refusal> {
+        if node.version < i64::from(self.first) {
+            return Some(Refusal::NotYetDefined { first: self.first });
+        }
+        self.attributes_of(node).missing().map(Refusal::Attribute)
+    }
+
+    /// The names of its attributes.
+    pub fn attribute_names(&self) -> impl Iterator<Item = &'static str> {
+        self.attributes.iter().map(|attribute| attribute.name)
+    }
+
+    /// Whether it computes every element from the elements in the same place of its operands.
+    #[must_use]
+    pub fn is_element_wise(&self) -> bool {
+        self.element_wise.is_some()
+    }
+}
+
+/// Which nodes of constants are computed while a model is loaded, within the bounds of folding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folds {
+    /// Those with outputs of known dimensions, whose results are small or not much larger than their operands.
+    Sized,
+    /// These, and those with outputs of unknown dimensions, which are about as large as the operands.
+    Unsized,
+    /// Those with outputs of known dimensions, however much larger than the operands: filled tensors, which stand for
+    /// weights in models whose weights were removed.
+    Filled,
+    /// None: they run graphs of their own.
+    Never,
+}
+
+/// Which other operators apply an operator of one float to their results, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// None.
+    Nowhere,
+    /// Products and convolutions of ONNX Runtime's domain.
+    ByProducts,
+    /// These, and the cells of recurrent layers.
+    ByCells,
+}
+
+/// How an operator treats rows one by one: the leading axes of its operands, whose results do not depend on each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowWise {
+    /// It multiplies the rows of its first operand by the second one, unless this attribute transposes the first.
+    Product(Option<&'static str>),
+    /// It computes the last axis of each row, where its axis is the last one, from version `since` on.
+    LastAxis {
+        /// The first version whose axis is one.
+        since: i64,
+    },
+    /// It takes rows of its first operand by the second one, where its axis is the first.
+    Table,
+}
+
+/// Why a model's node is none of its operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The node's operator set does not have the operator yet.
+    NotYetDefined {
+        /// The first version that has it.
+        first: u8,
+    },
+    /// An attribute is missing.
+    Attribute(&'static str),
+}
+
+/// How many there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// At least.
+    pub least: u8,
+    /// At most; none where there is no limit.
+    pub most: Option<u8>,
+}
+
+impl Count {
+    /// Whether there may be so many.
+    pub fn allows(self, count: usize) -> bool {
+        count >= usize::from(self.least) && self.most.is_none_or(|most| count <= usize::from(most))
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.most {
+            Some(most) if most == self.least => write!(f, "{most}"),
+            Some(most) => write!(f, "{} to {most}", self.least),
+            None => write!(f, "at least {}", self.least),
+        }
+    }
+}
+
+/// As many as that.
+pub(super) const fn exactly(count: u8) -> Count {
+    Count { least: count, most: Some(count) }
+}
+
+/// As many as that, the last of them optional.
+pub(super) const fn between(least: u8, most: u8) -> Count {
+    Count { least, most: Some(most) }
+}
+
+/// Any number from that on.
+pub(super) const fn at_least(least: u8) -> Count {
+    Count { least, most: None }
+}
+
+/// Element types of the outputs.
+#[derive(Clone, Copy)]
+pub enum Types {
+    /// The operator alone does not tell.
+    Unknown,
+    /// That of an input.
+    Input(usize),
+    /// That of all inputs: the first that is known tells.
+    Inputs,
+    /// Always this one.
+    Is(DType),
+    /// By the output's number.
+    By(fn(&View<'_>, usize) -> Option<DType>),
+}
+
+impl Types {
+    /// The element type of that output, where the operator tells.
+    pub(crate) fn of(self, view: &View<'_>, output: usize) -> Option<DType> {
+        match self {
+            Types::Unknown => None,
+            Types::Input(index) => view.dtype(index),
+            Types::Inputs => (0..view.count()).find_map(|index| view.dtype(index)),
+            Types::Is(dtype) => Some(dtype),
+            Types::By(rule) => rule(view, output),
+        }
+    }
+}
+
+/// Dimensions of the outputs. A node that runs makes as many outputs as its rule has dimensions.
+#[derive(Clone, Copy)]
+pub enum Shapes {
+    /// They depend on more than types and shapes, or are not worth knowing.
+    Unknown,
+    /// The first output has those of an input.
+    Input(usize),
+    /// The first output has what all inputs broadcast to.
+    Broadcast,
+    /// Of the first output.
+    First(fn(&View<'_>, &mut Sizes) -> Result<Dims, Open>),
+    /// Of all outputs that a node makes, in order.
+    All(fn(&View<'_>, &mut Sizes) -> Result<Outputs, Open>),
+}
+
+/// Elements of a small integer tensor, from those of the inputs.
+pub(crate) type Elements = fn(&View<'_>, &mut Sizes) -> Result<Dims, Open>;
+
+/// What the layout pass does with an operator: where its axes are in channels-last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// It runs in ONNX's order.
+    Plain,
+    /// It wants its operand channels-last, wherever that comes from, and is marked so. One that is asked for more than
+    /// one output is plain: the places of maxima are counted in ONNX's order.
+    Pulls,
+    /// It can be marked so where its operand is channels-last already, and has a single output.
+    Follows,
+    /// Every element is computed from those in the same place of its operands, which broadcast.
+    ElementWise,
+    /// So it is where its parameters are single numbers.
+    Quantizes,
+    /// So it is of one operand, and its other outputs are single numbers about all elements.
+    Measures,
+    /// It names one axis, since that version (it flattened before). The first input is data, or all of them are.
+    Axis {
+        /// The first version with an axis of its own.
+        since: i64,
+        /// Whether all inputs are data.
+        all: bool,
+    },
+    /// It reduces axes that it names.
+    Reduces,
+    /// It pads, by two numbers an axis.
+    Pads,
+    /// It slices axes that it names.
+    Slices,
+    /// It asks for the sizes.
+    Shape,
+    /// It drops axes.
+    Squeeze,
+    /// It adds axes.
+    Unsqueeze,
+    /// It regroups axes.
+    Reshape,
+    /// It permutes axes.
+    Transpose,
+}
+
+/// What an operator does to each element.
+#[derive(Clone, Copy)]
+pub struct ElementWise {
+    /// What its operands are.
+    pub operands: Operands,
+    /// How they broadcast.
+    pub broadcast: Broadcast,
+    /// Which elements it takes.
+    pub takes: Takes,
+    /// Its program over `f32` and booleans, where it has one.
+    pub(crate) lower: Lower,
+    /// What it computes on all other types; none where the operator has a node of its own.
+    pub wide: Option<Wide>,
+}
+
+/// How the types of operands belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operands {
+    /// All of one type.
+    Alike,
+    /// A boolean first, then all of one type.
+    Condition,
+    /// The second is of any numeric type.
+    Exponent,
+}
+
+/// How inputs broadcast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broadcast {
+    /// To each other.
+    All,
+    /// To the first.
+    ToFirst,
+    /// Not at all: what follows the first are single numbers.
+    Scalars,
+}
+
+/// Element types that an element-wise operator takes; all wide ones, which minifloats and integers below a byte are
+/// not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// All types.
+    Any,
+    /// Integers and floats.
+    Numbers,
+    /// Integers.
+    Integers,
+    /// Floats, the narrow ones among them.
+    Floats,
+    /// Booleans.
+    Booleans,
+    /// Strings.
+    Texts,
+    /// Numbers, booleans and strings.
+    Comparable,
+}
+
+impl Takes {
+    /// Whether elements of that type are taken.
+    pub fn takes(self, dtype: DType) -> bool {
+        let (boolean, text) = (dtype == DType::Bool, dtype == DType::String);
+        let number = !boolean && !text && !dtype.is_minifloat() && !dtype.is_small_integer();
+        match self {
+            Takes::Any => true,
+            Takes::Numbers => number,
+            Takes::Integers => number && !dtype.is_float(),
+            Takes::Floats => dtype.is_float(),
+            Takes::Booleans => boolean,
+            Takes::Texts => text,
+            Takes::Comparable => number || boolean || text,
+        }
+    }
+}
