@@ -5,7 +5,7 @@
 //! is applied to the stored tile, which is still in L1, by a loop over vectors.
 //!
 //! Passes over graphs call [`is_fusible`] before they fuse a function into a product or a convolution, and both call it
-//! before they are built. The answer is the same at all levels, so that what is fused runs at each.
+//! before they are built. The answer is the same at all levels, so that a fused function runs at each level.
 
 use super::chain::UnaryOp;
 use super::vecmath;

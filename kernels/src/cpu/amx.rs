@@ -62,7 +62,7 @@ impl<T: Copy, const COUNT: usize> Sums<T, COUNT> {
         Sums(MaybeUninit::uninit())
     }
 
-    /// Stores one value in all of them.
+    /// Stores one value in every sum.
     pub(crate) fn fill(&mut self, value: T) {
         self.0.write([value; COUNT]);
     }
@@ -85,7 +85,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Cuts tile rows into the tallest blocks and what is left over.
+    /// Cuts tile rows into the tallest blocks and a rest.
     pub(crate) fn all(tile_rows: usize) -> impl Iterator<Item = Block> {
         let tallest = tile_rows / TALLEST;
         let rest = Block { height: 1, first: tallest * TALLEST, count: tile_rows % TALLEST };

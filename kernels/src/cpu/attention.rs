@@ -6,10 +6,10 @@
 //! [`gemm`](super::gemm)'s micro-kernel. A few queries over many keys, as in text generation, are bound by memory
 //! instead, and stream keys and values once, in place.
 //!
-//! Over a cache, the batches of a run have their own numbers of keys ([`cached`]): neither they nor the room of the
+//! Over a cache, each batch of a run has its own number of keys ([`cached`]). Neither these numbers nor the room of the
 //! cache are in the shape, so that one executor serves every length up to the shape's. Where a cache holds codes
-//! ([`held`]), the keys and then the values of a block become numbers in a tile of scratch, which is read in place of
-//! them; so do those of `f16` for several queries, while single ones widen them in registers.
+//! ([`held`]), the keys and then the values of a block become numbers in a tile of scratch, and products read the tile.
+//! Keys and values in `f16` go the same way where there are several queries; a single query widens them in registers.
 //!
 //! One new position over a cache is split by positions ([`split`]): chunks of it are computed by themselves and merged in
 //! their order, whatever the number of threads.
@@ -17,9 +17,9 @@
 //! Where the shape says so, both products are those of bf16 pairs, on AMX or by `vdpbf16ps`; the steps between them are
 //! the same, in `f32`.
 //!
-//! [`problem::attention`](crate::problem::attention) describes the computation, [`shape`] its blocks, [`emit`] has the instructions between the products, [`product`]
-//! the products of `f32`, [`pack`] packs keys into panels, [`paired`] has the products of pairs. The oracle is
-//! [`reference::attention`](crate::reference::attention).
+//! [`problem::attention`](crate::problem::attention) describes the computation, [`shape`] its blocks, [`emit`] has the
+//! instructions between the products, [`product`] the products of `f32`, [`pack`] packs keys into panels, [`paired`]
+//! has the products of pairs. The oracle is [`reference::attention`](crate::reference::attention).
 
 mod cached;
 pub mod emit;
@@ -82,7 +82,7 @@ pub struct Attention {
     /// Where queries are computed one by one.
     stream: Option<Stream>,
     layout: ScratchLayout,
-    /// Whether numbers are made of a cache's rows, a block of keys at a time.
+    /// Whether a block of keys at a time, the rows of a cache are turned into numbers.
     widens: bool,
     /// Element types of operands and of results where these are converted before and after products of `f32`.
     around: [Stored; 2],
@@ -91,7 +91,7 @@ pub struct Attention {
 /// The kernels of single queries.
 #[derive(Clone, Debug)]
 struct Stream {
-    /// Of [`Form::Dots`] and of [`Form::Blend`].
+    /// The code of [`Form::Dots`] and of [`Form::Blend`].
     code: [Arc<Code>; 2],
     forms: [Form; 2],
 }
@@ -134,7 +134,7 @@ struct Unit<'a> {
     head: usize,
 }
 
-/// One of both operands that a cache has.
+/// Keys or values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Keys,
@@ -311,7 +311,7 @@ impl Attention {
         }
     }
 
-    /// Computes without conversions. Buffers have been checked.
+    /// Computes without conversions. The caller has checked the buffers.
     fn run_as_stored(
         &self,
         operands: &Operands<'_, Activations<'_>>,
@@ -480,7 +480,7 @@ impl Attention {
             unsafe { state.add(row).write(start) };
         }
         let output = unit.output.wrapping_add(first * shape.output.row() * shape.written.bytes());
-        // Sums of values that are not complete.
+        // Sums of the values of some keys only.
         let sums = match &self.paired {
             Some(paired) => Sums { first: scratch.wrapping_add(self.layout.context), stride: paired.context_row() },
             None => Sums { first: output.cast(), stride: shape.output.row() },
@@ -494,7 +494,7 @@ impl Attention {
         if keys == 0 {
             return self.clear(sums, rows);
         }
-        // Blocks start at the same keys whatever a window leaves out.
+        // Blocks start at the same keys, whatever keys a window leaves out.
         let from = unit.seen.start(first) / self.blocks.keys() * self.blocks.keys();
         self.walk(buffers, unit, scratch, first..first + rows, from..keys, sums);
         for row in 0..rows {
@@ -506,7 +506,7 @@ impl Attention {
         unsafe { self.kernels.finish(&self.scaling(sums, output, to_stride, state, rows), unit.given) };
     }
 
-    /// Sums of the values of these keys, by the weights that queries give them. Their states are in scratch.
+    /// Adds up the values of these keys, weighted for each query. The queries' states are in scratch.
     fn walk(
         &self,
         buffers: &Buffers<'_>,
@@ -543,13 +543,13 @@ impl Attention {
         }
     }
 
-    /// The factor of a query's sums, when all of its keys are in them.
+    /// Sets the factor of a query's sums, when all its keys are in them.
     fn close(&self, state: &mut RowState) {
         let nothing = self.shape.blind_is_zero && state.sum == 0.0;
         state.factor = if nothing { 0.0 } else { 1.0 / state.sum };
     }
 
-    /// Makes numbers of the rows of a block, in a tile, and packs what the micro-kernel cannot read there.
+    /// Turns the rows of a block into numbers, in a tile, and packs those that the micro-kernel cannot read there.
     fn widen(&self, unit: &Unit<'_>, scratch: *mut f32, side: Side, keys: Range<usize>) {
         let Some(cache) = unit.cache.filter(|_| self.widens) else { return };
         let (cells, size) = match side {
@@ -573,8 +573,8 @@ impl Attention {
         }
     }
 
-    /// The first row of these keys or values, as numbers or where they are widened in registers, and the keys as panels and
-    /// packed values count them.
+    /// The first row of these keys or values, as numbers or, where registers widen them, as stored; and the keys as
+    /// panels and packed values count them.
     fn numbers(&self, unit: &Unit<'_>, scratch: *mut f32, side: Side, keys: Range<usize>) -> Numbers {
         if self.widens {
             return Numbers { first: scratch.wrapping_add(self.layout.tile).cast(), keys: 0..keys.len() };
@@ -591,8 +591,8 @@ impl Attention {
         self.shape.held.element_bytes().filter(|_| !self.widens).unwrap_or(4)
     }
 
-    /// What a call over these keys prefetches: its part of the keys or values of the block that follows, of which each
-    /// query's call has one. A block is computed out of L1 and L2, and memory would be idle meanwhile.
+    /// The address from which a query's call over these keys prefetches: each query's call takes its part of the keys
+    /// or values of the next block. A block is computed out of L1 and L2, and memory would be idle meanwhile.
     fn ahead(&self, unit: &Unit<'_>, side: Side, keys: &Range<usize>, query: usize) -> *const u8 {
         let (first, row, size) = match side {
             Side::Keys => (unit.key, self.shape.key.row(), self.shape.size()),
@@ -668,7 +668,7 @@ impl Attention {
         let keep = scratch.wrapping_add(layout.keep);
         if shape.range == KeyRange::Window {
             for row in 0..queries.len() {
-                // SAFETY: `ScratchLayout` has a row of a block's keys for each of its queries.
+                // SAFETY: for each query, `ScratchLayout` has a row of a block's keys.
                 let to = unsafe { std::slice::from_raw_parts_mut(keep.add(row * layout.row), keys.len()) };
                 let hidden = unit.seen.start(queries.start + row).saturating_sub(keys.start).min(keys.len());
                 to[..hidden].fill(0.0);
@@ -679,7 +679,7 @@ impl Attention {
             let rows = if keep_row == 0 { 1 } else { queries.len() };
             for row in 0..rows {
                 let from = unit.keep + (queries.start + row) * keep_row + keys.start;
-                // SAFETY: `ScratchLayout` has a row of a block's keys for each of its queries.
+                // SAFETY: for each query, `ScratchLayout` has a row of a block's keys.
                 let to = unsafe { std::slice::from_raw_parts_mut(keep.add(row * layout.row), keys.len()) };
                 for (to, &kept) in to.iter_mut().zip(&bytes[from..from + keys.len()]) {
                     *to = f32::from_bits(if (kept == 0) == shape.inverted { u32::MAX } else { 0 });

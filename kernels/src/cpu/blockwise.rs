@@ -2,8 +2,8 @@
 //!
 //! A weight is a few bits. Neighbours in the reduction, a *block* of one column, share a scale and, where the format
 //! has them, a zero point (ONNX: blocked quantisation; oneDNN: weights decompression with grouped scales). Weights are
-//! packed once, at load, and stay as small as they are: panels of codes, each block's scales and zero points in front
-//! of its codes, so that a panel is one stream.
+//! packed once, at load, and stay small: panels of codes, with each block's scales and zero points in front of its
+//! codes, so that a panel is one stream.
 //!
 //! A product of a few rows is bound by the memory that weights come from. Codes become numbers in the micro-kernel's
 //! registers ([`row`]): by a look-up in a register of sixteen numbers, or by shifts and a conversion. Terms of a block
@@ -16,7 +16,7 @@
 //! integers ([`dots`]) by the fastest instructions of the processor ([`products`]): a few rows at a time, out of a panel
 //! that stays in L1 or L2. Many rows are multiplied on AMX where there is AMX ([`amx`]).
 //!
-//! - [`decoder`]: how codes become numbers in registers; what they mean is in
+//! - [`decoder`]: how codes become numbers in registers; their meaning is in
 //!   [`problem::blockwise`](crate::problem::blockwise). [`layout`]: packed panels, and packing.
 //! - [`streams`]: panels that a kernel reads side by side.
 //! - [`driver`]: the product, and how it is cut.

@@ -103,7 +103,7 @@ pub(crate) fn integers(count: usize, seed: u32) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).map(|value| value as f32).collect()
 }
 
-/// A fork-join on four fresh threads, each of which takes the next task when it has done one.
+/// A fork-join on four fresh threads: each takes the next task when it has done one.
 pub(crate) struct Scoped;
 
 impl Parallel for Scoped {

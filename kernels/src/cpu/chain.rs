@@ -1,9 +1,10 @@
 //! Element-wise chains with broadcasting: any number of unary, binary and selecting steps in one pass over memory.
 //!
-//! [`problem::chain`](crate::problem::chain) says what is computed for each element, [`geometry`] how operands of different shapes broadcast. Emitted
-//! code ([`emit`]) runs over rows of `f32`; this file, the driver, divides the rows into tasks, and converts booleans,
-//! which are bytes in memory, to `f32` and back in pieces that stay in L1. Programs without code (with a function that
-//! has none, or too many values alive at once) and levels without JIT are interpreted block by block.
+//! [`problem::chain`](crate::problem::chain) says what is computed for each element, [`geometry`] how operands of
+//! different shapes broadcast. Emitted code ([`emit`]) runs over rows of `f32`; this file, the driver, divides the rows
+//! into tasks, and converts booleans, which are bytes in memory, to `f32` and back in pieces that stay in L1. Programs
+//! without code (with a function that has none, or too many values alive at once) and levels without JIT are
+//! interpreted block by block.
 //!
 //! Programs are made by [`build`] and [`simplify`].
 
@@ -219,8 +220,8 @@ impl Chain {
         Ok(Buffers { inputs, output, given })
     }
 
-    /// Calls the kernel for one piece. Each input is the address of the piece's first element and the elements from row
-    /// to row; `output_step` is the same of the output.
+    /// Calls the kernel for one piece. Each input is the address of the piece's first element and the number of
+    /// elements from row to row; `output_step` is that number for the output.
     fn call(
         &self,
         code: &Code,

@@ -1,7 +1,7 @@
 //! The machine code of one key, in parts that are emitted when an executor first needs them, and the trait that drivers
 //! get it from.
 //!
-//! Most kernels have one part. A micro-kernel has one for each number of rows: a product uses one or two of them, and
+//! Most kernels have one part. A micro-kernel has one for each number of rows: a product uses one or two parts, and
 //! emitting the others would take longer than everything else that a new shape costs. A driver requests all parts that
 //! it will call while it is built, so that no call finds a part missing.
 //!
@@ -51,7 +51,7 @@ impl CodeParts {
     ///
     /// # Errors
     ///
-    /// Whatever keeps one of them from being emitted or sealed.
+    /// Where a part cannot be emitted or sealed.
     pub fn emit(key: &CodeKey, wanted: PartSet) -> Result<CodeParts> {
         CodeParts::default().with(key, wanted)
     }
@@ -134,7 +134,7 @@ pub trait CodeSource {
     }
 }
 
-/// Another source, of kernels that add in one order, or need not.
+/// Another source with its own answer to [`CodeSource::in_order`].
 #[derive(Clone, Copy)]
 pub struct Ordered<'a> {
     /// Where code comes from.

@@ -1,8 +1,8 @@
 //! Convolution and transposed convolution over channels-last tensors of one to three spatial dimensions.
 //!
 //! Every convolution is a product of rows and packed weights on the micro-kernel of [`gemm`](super::gemm): a row is an
-//! output position, the reduction runs over *taps* (positions of the window) and over the channels of each. What
-//! differs is where a tap finds a row's channels:
+//! output position, the reduction runs over *taps* (positions of the window) and over the channels of each. Strategies
+//! differ in where a tap finds a row's channels:
 //!
 //! - [`Strategy::Pointwise`]: a window of one position at stride 1. It is a matrix product.
 //! - [`Strategy::Direct`]: an indirection table of pointers into the input, made for a few tiles and used for all their

@@ -1,8 +1,8 @@
-//! Epilogues: what becomes of a vector of finished sums before it is stored, as the stages of one description.
+//! Epilogues: the stages that a vector of finished sums goes through before it is stored.
 //!
-//! The micro-kernels of `f32`, bf16 pairs and int8, the epilogues of AMX and the kernels of convolutions say which
-//! stages there are, where their operands are, and in which order vectors pass through them. What a stage does to a
-//! vector stands here, once for all of them.
+//! The micro-kernels of `f32`, bf16 pairs and int8, the epilogues of AMX and the kernels of convolutions choose the
+//! stages, the places of their operands, and the order in which vectors pass through them. The code of each stage
+//! stands here, once for all kernels.
 
 use super::activation;
 use super::chain::UnaryOp;
@@ -12,7 +12,7 @@ use crate::problem::elements::Stored;
 /// A vector of columns among those of a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Column {
-    /// Its number: operands of columns are as many vectors behind their first one.
+    /// Its number: the operand of this column is this many vectors behind the first column's.
     pub(crate) vector: usize,
     /// Its lanes, where it is partial.
     pub(crate) mask: Option<Mask>,
@@ -34,7 +34,7 @@ pub(crate) enum Operand {
     Registers(Vreg),
     /// In memory, readable as whole vectors of `f32`: an operand of the instruction itself.
     Memory(Mem),
-    /// In memory: elements that are loaded into a register, widened; of a partial vector, its lanes alone.
+    /// In memory: elements that are loaded into a register, widened; for a partial vector, only its lanes.
     Loaded(StoredVector),
     /// As [`Operand::Loaded`], but whole vectors of `f32` are operands of the instruction itself.
     Folded(StoredVector),
@@ -49,7 +49,7 @@ pub(crate) struct StoredVector {
 }
 
 impl Operand {
-    /// Emits what makes the operand of a vector of columns a source of an instruction.
+    /// Emits the code that makes the operand of a vector of columns a source of an instruction.
     fn source(self, asm: &mut Asm, column: Column) -> Src {
         match self {
             Operand::Register(register) => register.into(),
@@ -68,7 +68,7 @@ impl Operand {
     }
 }
 
-/// What a bound makes of NaN.
+/// The result of a bound for NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nan {
     /// NaN: results are `f32`, or the conversion to integers takes care of it.
@@ -90,20 +90,20 @@ pub(crate) enum Stage<'a> {
     ScaleAdd(Vreg, Operand),
     /// The activation, with registers that it may destroy.
     Activate(UnaryOp, &'a [Vreg]),
-    /// At least what is in every lane of the register.
+    /// At least the value in every lane of the register.
     AtLeast(Vreg, Nan),
-    /// At most that.
+    /// At most that value.
     AtMost(Vreg, Nan),
-    /// `f32` to the nearest 32-bit integers, even ones of two.
+    /// `f32` to the nearest 32-bit integers, ties to even.
     Round,
     /// Integers plus the zero point in every lane of the register.
     Offset(Vreg),
-    /// The lowest byte of each integer, the others cleared: what a store of signed bytes takes on AVX2.
+    /// The lowest byte of each integer, with the others cleared: a store of signed bytes on AVX2 needs them so.
     LowByte,
 }
 
 impl Stage<'_> {
-    /// Emits the operation on sums for which its operand is the same.
+    /// Emits the operation on sums that share one operand.
     pub(crate) fn emit_all(&self, asm: &mut Asm, values: impl IntoIterator<Item = Vreg>) {
         values.into_iter().for_each(|value| self.emit(asm, value, Column::default()));
     }

@@ -1,6 +1,6 @@
 //! Places of the greatest or least elements of lines of `f32`.
 //!
-//! [`Extremes`] is the driver, [`emit`] has the instructions: of lines whose elements follow each other, and of lines
+//! [`Extremes`] is the driver. [`emit`] has the instructions: for lines whose elements follow each other, and for lines
 //! that lie side by side. The oracle is [`reference::extreme`].
 
 pub mod emit;
@@ -21,7 +21,7 @@ use crate::reference;
 
 pub(crate) const FAMILY: &str = "extreme";
 
-/// Lines side by side whose results are eight cache lines: tasks have whole ones.
+/// Lines side by side whose results fill eight cache lines: tasks have whole multiples.
 const SIDE: usize = 64;
 
 /// A search ready to run.
@@ -79,7 +79,7 @@ impl Extremes {
         Ok(())
     }
 
-    /// The places in lines, as many as there are elements in `found`, the first of which starts `input`.
+    /// Finds a place for each element of `found`. The first line starts where `input` does.
     fn find(&self, input: &[f32], found: &mut [i64]) {
         let Extreme { wanted, last, .. } = self.extreme;
         let (length, inner, lines) = (self.extreme.length(), self.extreme.inner(), found.len());

@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn numbers_are_rounded_to_even_and_beyond_the_largest_to_infinity() {
-        // Halfway between neighbours, a little more and a little less, denormals, and numbers that are too large.
+        // Numbers halfway between neighbours, a little more and a little less, denormals, and numbers that are too
+        // large.
         let halfway = (0..=0x7BFFu16).map(|bits| {
             let [low, high] = [bits, bits + 1].map(|bits| f16::from_bits(bits).to_f64());
             if high.is_finite() { ((low + high) / 2.0) as f32 } else { 65520.0 }

@@ -1,8 +1,8 @@
-//! Rows of `f32` from stored bytes and back: what dequantising and quantising do to elements that share a scale and a
-//! zero point, or have one each.
+//! Rows of `f32` from stored bytes and back: the operations of dequantising and quantising, on elements that share a
+//! scale and a zero point, or have one each.
 //!
-//! Plain loops that the compiler vectorises; each element's result is that of the same operations on it alone. Where
-//! two slices differ in length, the rest of the longer one is left.
+//! Plain loops that the compiler vectorises; an element's result does not depend on the others. Where two slices differ
+//! in length, the rest of the longer one is left.
 
 use super::multiversion::multiversion;
 
@@ -18,28 +18,28 @@ multiversion! {
 }
 
 multiversion! {
-    /// Numbers less one for all.
+    /// Numbers less one number for all.
     pub fn subtract(values: &mut [f32], by: f32) {
         values.iter_mut().for_each(|value| *value -= by);
     }
 }
 
 multiversion! {
-    /// Numbers less one each.
+    /// Numbers less one number each.
     pub fn subtract_each(values: &mut [f32], by: &[f32]) {
         values.iter_mut().zip(by).for_each(|(value, by)| *value -= by);
     }
 }
 
 multiversion! {
-    /// Numbers times one for all.
+    /// Numbers times one number for all.
     pub fn multiply(values: &mut [f32], by: f32) {
         values.iter_mut().for_each(|value| *value *= by);
     }
 }
 
 multiversion! {
-    /// Numbers times one each.
+    /// Numbers times one number each.
     pub fn multiply_each(values: &mut [f32], by: &[f32]) {
         values.iter_mut().zip(by).for_each(|(value, by)| *value *= by);
     }

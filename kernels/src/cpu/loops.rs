@@ -1,9 +1,9 @@
 //! The loops of kernels that fold rows: over the vectors of a row, over neighbouring columns, and down a column.
 //!
-//! An emitter gives the body of a loop, which is emitted several times: for several vectors at once, each of which is
-//! folded into an accumulator of its own, so that folds do not wait for each other; for one vector; and under a mask
+//! An emitter gives the body of a loop, which is emitted several times: for several vectors at once, where each vector
+//! is folded into an accumulator of its own, so that folds do not wait for each other; for one vector; and under a mask
 //! for the elements that are left. Lengths are run-time arguments. Reductions, softmax, normalisations and attention
-//! use it.
+//! use these loops.
 //!
 //! The loops use rax, r8, r9, r10 and r15; rdi holds the arguments.
 
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::cpu::Stored;
 use crate::jit::{Asm, Gpr, Mask, Mem, Vreg};
 
-/// Vectors of a row that are folded at once, each into its own accumulator: as many as the additions that a processor
+/// Vectors of a row that are folded at once, each into its own accumulator: the number of additions that a processor
 /// has in flight.
 pub(crate) const UNROLL: u8 = 4;
 
@@ -132,14 +132,14 @@ pub(crate) fn prepare_rows(asm: &mut Asm, length: Mem) {
     prepare_rest(asm);
 }
 
-/// As [`prepare_rows`], of rows with twice as many elements.
+/// As [`prepare_rows`], for rows with twice as many elements.
 pub(crate) fn prepare_doubled(asm: &mut Asm, length: Mem) {
     asm.load(REST, length);
     asm.shl_imm(REST, 1);
     prepare_rest(asm);
 }
 
-/// The loop bounds of as many elements as [`REST`] has.
+/// The loop bounds for the number of elements in [`REST`].
 fn prepare_rest(asm: &mut Asm) {
     let lanes = asm.lanes() as i32;
     let mask = tail(asm);
@@ -169,7 +169,7 @@ pub(crate) fn row(asm: &mut Asm, body: impl Fn(&mut Asm, Place)) {
     });
 }
 
-/// Emits `body` over a row as [`row`] does, with one call for all vectors that are folded at once: [`UNROLL`] of them,
+/// Emits `body` over a row as [`row`] does, with one call for all vectors that are folded at once: [`UNROLL`] vectors,
 /// then two, one, and the elements that are left.
 pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
     let bytes = asm.vector_bytes();
@@ -199,9 +199,9 @@ pub(crate) fn groups(asm: &mut Asm, body: impl Fn(&mut Asm, &[Place])) {
     });
 }
 
-/// Emits `body` over as many columns as the argument `columns` holds: `wide` vectors of them at a time while as many
-/// are left, then one, then the columns that are left under a mask. `bases` advance by the columns that are done. The
-/// body is given the number of vectors, and the mask where there is one.
+/// Emits `body` over the columns that the argument `columns` counts: `wide` vectors at a time while enough columns are
+/// left, then one vector, then the remaining columns under a mask. `bases` advance by the finished columns. The body is
+/// given the number of vectors, and the mask where there is one.
 pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body: impl Fn(&mut Asm, u8, Option<Mask>)) {
     let lanes = asm.lanes() as i32;
     asm.load(REST, columns);
@@ -221,7 +221,7 @@ pub(crate) fn columns(asm: &mut Asm, columns: Mem, bases: &[Gpr], wide: u8, body
 
 /// Emits `body` for each of `vectors` neighbouring vectors in each row of a column that starts at `base`. The argument
 /// `rows` holds the number of rows (at least 1), `stride` the bytes from row to row. The body is given the register
-/// with the row's address in this column.
+/// that holds the row's address in this column.
 pub(crate) fn down(
     asm: &mut Asm,
     rows: Mem,

@@ -1,7 +1,8 @@
-//! What this machine does in a second at most: multiply-adds in registers, and reads of caches and of memory, on so
-//! many threads together.
+//! The most that this machine does in a second: multiply-adds in registers, and reads of caches and of memory, on a
+//! number of threads together.
 //!
-//! Items take turns in rounds, and the best of each counts, so that what else runs for a while spoils no item.
+//! Items take turns in rounds, and the best round of each counts, so that another process that runs for a while spoils
+//! no item.
 
 mod caches;
 mod reads;
@@ -25,22 +26,22 @@ const ROUNDS: usize = 6;
 /// No round begins later than this, so that two measurements end within 50 ms.
 const LATEST: Duration = Duration::from_millis(17);
 
-/// What so many threads do together, each item in millions a second; 0 where it was not measured.
+/// The most that a number of threads does together, each item in millions a second; 0 where it was not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
     /// Multiply-adds of `f32`.
     pub f32: u32,
-    /// Of bf16 pairs. 0 where the processor does not multiply them.
+    /// Multiply-adds of bf16 pairs. 0 where the processor does not multiply them.
     pub bf16_pairs: u32,
-    /// Of bytes, with the instructions that this level has for them ([`Multiplied::of_bytes`]).
+    /// Multiply-adds of bytes, with the instructions that this level has for them ([`Multiplied::of_bytes`]).
     pub bytes: u32,
     /// Bytes read from L1.
     pub l1: u32,
-    /// From L2.
+    /// Bytes read from L2.
     pub l2: u32,
-    /// From L3, which all threads read the same part of. 0 where there is none.
+    /// Bytes read from L3, where all threads read the same part. 0 where there is no L3.
     pub l3: u32,
-    /// From memory.
+    /// Bytes read from memory.
     pub memory: u32,
 }
 
@@ -51,7 +52,8 @@ impl Figures {
         Figures::measure_while(isa, parallel, caches, most, &|| true)
     }
 
-    /// The same, which ends with `None` within a millisecond of `goes_on` turning false: it is asked before each item.
+    /// As [`Figures::measure`], but ends with `None` within a millisecond of `goes_on` turning false: it is checked
+    /// before each item.
     #[must_use]
     pub fn measure_while(
         isa: Isa,
@@ -93,7 +95,8 @@ impl Figures {
         Some(best)
     }
 
-    /// These, but no item below the other's: of all threads, where one alone did more while others were held up.
+    /// These figures, but no item below the other's: all threads' figures, where one thread alone did more while others
+    /// were held up.
     #[must_use]
     pub fn at_least(&self, other: &Figures) -> Figures {
         Figures {
@@ -107,13 +110,13 @@ impl Figures {
         }
     }
 
-    /// Whether they can have been measured: a file may say anything.
+    /// Whether these figures can have been measured: a file may say anything.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.f32 > 0 && self.bytes > 0
     }
 
-    /// What decides whether bf16 pairs are multiplied, of the figures of one thread.
+    /// The figures of one thread that decide whether bf16 pairs are multiplied.
     #[must_use]
     pub fn peaks(&self) -> Peaks {
         Peaks { f32: self.f32, bf16_pairs: self.bf16_pairs }

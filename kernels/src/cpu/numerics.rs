@@ -1,5 +1,5 @@
-//! The numerics policy: how far a result may be from the plain sum of products, which decides whether kernels may use
-//! transforms, and whether the order of additions may depend on what else a request holds.
+//! The numerics policy: how far a result may be from the plain sum of products. It decides whether kernels may use
+//! transforms, and whether the order of additions may depend on the other rows of a request.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,8 @@ use std::str::FromStr;
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-/// A policy on rounding. The first three rise, strictest first. Under each, arithmetic is in `f32` and equal inputs give equal results.
+/// A policy on rounding. The first three rise, strictest first. Under each, arithmetic is in `f32` and equal inputs
+/// give equal results.
 ///
 /// A transformed convolution (see [`winograd`](super::conv::winograd)) multiplies less and rounds differently. It also
 /// mixes the positions of a small square: an infinity in the input makes all outputs of its square NaN.
@@ -21,9 +22,9 @@ pub enum Numerics {
     /// Also transforms that lose one to two bits more: up to about 2e-5 of the output's root mean square.
     #[default]
     Default,
-    /// The transforms of `Default`, and one order of additions for a row in any company: no choice that changes the
-    /// arithmetic of a row or an image looks at how many of them there are, or at the number of threads. So a row alone
-    /// has the bits that it has in any batch.
+    /// Also the transforms of `Default`, and one order of additions for a row in any batch: no choice that changes the
+    /// arithmetic of a row or an image depends on the number of rows or images, or on the number of threads. So a row
+    /// alone has the same bits as in any batch.
     Invariant,
 }
 

@@ -1,8 +1,9 @@
 //! Packed weights as drivers read them and packing writes them, with the type of their elements.
 //!
-//! How the elements follow each other is the layout's: [`Panels`](super::gemm::Panels) of a product,
+//! The layout decides how elements follow each other: [`Panels`](super::gemm::Panels) of a product,
 //! [`WeightLayout`](super::conv::WeightLayout) of a convolution, [`Layout`](super::quantized::Layout) of a quantised
-//! one. Sizes of layouts count 32-bit words: an element of `f32`, a bf16 pair, two of `f16`, two or four integers.
+//! one. Sizes of layouts count 32-bit words: an element of `f32`, a bf16 pair, two elements of `f16`, or two or four
+//! integers.
 
 /// The type of an element of packed weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +32,12 @@ impl PackedElement {
     }
 }
 
-/// Weights that a kernel reads; of a product that packs its right-hand side itself, the matrix.
+/// Weights that a kernel reads; for a product that packs its right-hand side itself, the matrix.
 #[derive(Clone, Copy, Debug)]
 pub enum PackedWeights<'a> {
     /// `f32`.
     F32(&'a [f32]),
-    /// The bits of `bf16`, in pairs: of each column, two elements of the reduction follow each other (VNNI layout).
+    /// The bits of `bf16`, in pairs: two elements of the reduction follow each other in each column (VNNI layout).
     Bf16(&'a [u16]),
     /// The bits of `f16`, row after row.
     F16(&'a [u16]),
@@ -108,15 +109,15 @@ impl<'a> From<&'a [f32]> for PackedWeights<'a> {
 /// Packed weights, to be written.
 #[derive(Debug)]
 pub enum PackedWeightsMut<'a> {
-    /// Of `f32`.
+    /// `f32`.
     F32(&'a mut [f32]),
-    /// Of `bf16` in pairs.
+    /// `bf16` in pairs.
     Bf16(&'a mut [u16]),
-    /// Of `f16`, row after row.
+    /// `f16`, row after row.
     F16(&'a mut [u16]),
-    /// Of 16-bit integers in pairs.
+    /// 16-bit integers in pairs.
     Int16(&'a mut [i16]),
-    /// Of bytes, in pairs or four at a time.
+    /// Bytes, in pairs or four at a time.
     Int8(&'a mut [i8]),
 }
 

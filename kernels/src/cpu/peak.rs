@@ -1,10 +1,10 @@
-//! What a core multiplies and adds a second with the instructions that an operand type may be multiplied with.
+//! How many multiply-adds a core does a second, for each instruction that may multiply an operand type.
 //!
-//! That a processor has AVX512_BF16 does not say that it gains by it: on some, `vdpbf16ps` does twice the work of
-//! multiply-adds of `f32`, on others half of it. So the choice between them is measured ([`Peaks`]), once a process or,
-//! where callers keep it, once a machine. [`PeakLoop::rate_on`] is for [figures](super::machine) of all threads. The loops
-//! run in registers for some microseconds, in turn, and the least time of each counts: other work on the core, or a
-//! clock that has yet to rise, makes a run longer and none shorter.
+//! A processor with AVX512_BF16 does not always gain by it: on some, `vdpbf16ps` does twice the work of multiply-adds
+//! of `f32`, on others half. So the choice between the two is measured ([`Peaks`]), once a process or, where callers
+//! keep it, once a machine. [`PeakLoop::rate_on`] is for [figures](super::machine) of all threads. The loops run in
+//! registers for some microseconds, in turn, and the least time of each counts: other work on the core, or a clock that
+//! has yet to rise, makes a run longer and none shorter.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -19,20 +19,20 @@ use crate::parallel::{Parallel, Serial};
 
 const FAMILY: &str = "peak";
 
-/// Sums that are added to in turn: two instructions in a cycle with a latency of six keep as many busy.
+/// Sums that are added to in turn: two instructions in a cycle, each with a latency of six, keep twelve sums busy.
 const SUMS: u8 = 12;
 
 /// Iterations of a run: some microseconds, so that most runs see no interrupt.
 const LOOPS: usize = 1000;
 
-/// The same where several threads run it: long beside what starting and joining them takes.
+/// Iterations of a run where several threads run the loop: it takes long beside starting and joining threads.
 const LOOPS_TOGETHER: usize = 20 * LOOPS;
 
 /// Time that [`Peaks::measure`] spends on each type in a round, and its rounds: a millisecond in all.
 const BUDGET: Duration = Duration::from_micros(100);
 const ROUNDS: usize = 5;
 
-/// What is multiplied.
+/// The types that are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Multiplied {
     /// `f32` on both sides.
@@ -46,7 +46,7 @@ pub enum Multiplied {
 }
 
 impl Multiplied {
-    /// What bytes are multiplied as at that level.
+    /// The types as which bytes are multiplied at that level.
     #[must_use]
     pub fn of_bytes(isa: Isa) -> Multiplied {
         if Extensions::beside(isa).contains(Extension::Vnni) { Multiplied::Bytes } else { Multiplied::Int16Pairs }
@@ -62,7 +62,7 @@ impl Multiplied {
     }
 }
 
-/// A loop of nothing but multiply-adds.
+/// A loop with only multiply-adds.
 #[derive(Debug)]
 pub struct PeakLoop {
     code: Code,
@@ -108,13 +108,13 @@ impl PeakLoop {
         Ok(PeakLoop { code, work: usize::from(SUMS) * isa.lanes() * operands.group })
     }
 
-    /// Multiply-adds a second of one thread, of the fastest of the runs that begin within `budget`.
+    /// Multiply-adds a second of one thread, in the fastest run of those that begin within `budget`.
     #[must_use]
     pub fn rate(&self, budget: Duration) -> f64 {
         self.rate_on(&Serial, budget)
     }
 
-    /// The same of all these threads together.
+    /// Multiply-adds a second of all these threads together.
     #[must_use]
     pub fn rate_on(&self, parallel: &dyn Parallel, budget: Duration) -> f64 {
         let threads = parallel.threads();
@@ -131,7 +131,7 @@ impl PeakLoop {
     }
 }
 
-/// The least of the times that `run` returns, as often as it begins within `budget`, and once at least.
+/// The least time that `run` returns. It is called as often as calls begin within `budget`, and at least once.
 pub(crate) fn least_seconds(budget: Duration, mut run: impl FnMut() -> Duration) -> f64 {
     let (start, mut least) = (Instant::now(), run());
     while start.elapsed() < budget {
@@ -140,33 +140,33 @@ pub(crate) fn least_seconds(budget: Duration, mut run: impl FnMut() -> Duration)
     least.as_secs_f64().max(1e-9)
 }
 
-/// What one core of this machine multiplies and adds, in multiply-adds a microsecond.
+/// The speed of one core of this machine, in multiply-adds a microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peaks {
-    /// Of `f32`, on AVX-512.
+    /// Multiply-adds of `f32`, on AVX-512.
     pub f32: u32,
-    /// Of bf16 pairs.
+    /// Multiply-adds of bf16 pairs.
     pub bf16_pairs: u32,
 }
 
-/// Those of this process, measured or recalled.
+/// The peaks of this process, measured or recalled.
 static OF_PROCESS: OnceLock<Peaks> = OnceLock::new();
 
 impl Peaks {
-    /// Those of this process: recalled, or else measured when first asked for. `None` where the processor does not
-    /// multiply bf16 pairs, or has no executable memory to measure with.
+    /// The peaks of this process: recalled, or else measured at the first call. `None` where the processor does not
+    /// multiply bf16 pairs, or there is no executable memory to measure with.
     #[must_use]
     pub fn of_process() -> Option<Peaks> {
         if let Some(known) = OF_PROCESS.get() {
             return Some(*known);
         }
-        // Measured outside of the cell, which a child of `fork` finds empty or full.
+        // Measured outside of the cell, so that a child of `fork` finds the cell empty or full.
         let measured = Peaks::measure()?;
         Some(*OF_PROCESS.get_or_init(|| measured))
     }
 
-    /// Has this process go by `known`, which was measured on this machine before, unless it has measured already;
-    /// returns what it goes by.
+    /// Makes this process use `known`, which was measured on this machine before, unless it has measured already.
+    /// Returns the peaks in use.
     pub fn recall(known: Peaks) -> Peaks {
         *OF_PROCESS.get_or_init(|| known)
     }
@@ -185,13 +185,14 @@ impl Peaks {
         Some(peaks)
     }
 
-    /// Whether they can have been measured: a file may say anything.
+    /// Whether these peaks can have been measured: a file may say anything.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.f32 > 0 && self.bf16_pairs > 0
     }
 
-    /// Whether multiplying pairs is faster, by enough to convert what comes as `f32`: an eighth.
+    /// Whether multiplying pairs is faster by at least an eighth, which pays for converting operands that come as
+    /// `f32`.
     #[must_use]
     pub fn pairs_pay(&self) -> bool {
         u64::from(self.bf16_pairs) * 8 >= u64::from(self.f32) * 9

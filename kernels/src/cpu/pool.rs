@@ -1,8 +1,9 @@
 //! Pooling: the maximum, the mean or the p-norm over windows that slide along one, two or three axes.
 //!
-//! One window over a whole image is a reduction, done by [`reduce`](super::reduce). [`problem::pool`](crate::problem::pool) is the geometry of
-//! windows, [`emit`] has the code for images with channels last, [`planar`] plain Rust for images with channels first.
-//! [`Pool`] is the driver. The oracle is [`reference::pool`].
+//! One window over a whole image is a reduction, done by [`reduce`](super::reduce).
+//! [`problem::pool`](crate::problem::pool) is the geometry of windows, [`emit`] has the code for images with channels
+//! last, [`planar`] plain Rust for images with channels first. [`Pool`] is the driver. The oracle is
+//! [`reference::pool`].
 
 pub mod emit;
 mod planar;
@@ -43,20 +44,20 @@ pub enum Path {
 }
 
 impl Path {
-    /// The fastest implementation that can compute it.
+    /// The fastest implementation that can compute the pooling.
     #[must_use]
     pub fn pick(kind: PoolKind, shape: &PoolShape, isa: Isa) -> Path {
         let fits = |path: &Path| path.fits(kind, shape, isa);
         [Path::Whole, Path::Code, Path::Planar].into_iter().find(fits).unwrap_or(Path::Reference)
     }
 
-    /// Whether it takes elements of that type.
+    /// Whether this implementation takes elements of that type.
     #[must_use]
     pub fn takes(self, stored: Stored, isa: Isa) -> bool {
         stored == Stored::F32 || (self == Path::Code && isa == Isa::Avx512)
     }
 
-    /// Whether it can compute the pooling.
+    /// Whether this implementation can compute the pooling.
     #[must_use]
     pub fn fits(self, kind: PoolKind, shape: &PoolShape, isa: Isa) -> bool {
         match self {
@@ -86,7 +87,7 @@ fn mean(shape: &PoolShape) -> Collapsed {
     }
 }
 
-/// What emitted code does for a kind; `None` for powers above two, which have no code.
+/// The operation of emitted code for a kind; `None` for powers above two, which have no code.
 fn collect(kind: PoolKind) -> Option<Collect> {
     match kind {
         PoolKind::Max => Some(Collect::Max),
@@ -123,7 +124,7 @@ impl Pool {
         Pool::stored(kind, shape, isa, path, Stored::F32, tasks, source)
     }
 
-    /// As [`Pool::new`], for elements of that type: `bf16` by emitted code alone.
+    /// As [`Pool::new`], for elements of that type: only emitted code takes `bf16`.
     pub fn stored(
         kind: PoolKind,
         shape: PoolShape,
@@ -189,7 +190,7 @@ impl Pool {
         let (Activations::F32(input), ActivationsMut::F32(output)) = (input, output) else { return Ok(()) };
         let (input, output) = (&input[..inputs], &mut output[..outputs]);
         if let Some(whole) = &self.whole {
-            // Images of many positions are added up in parts, of which there are few.
+            // Images of many positions are added up in a few parts.
             return whole.run(input, output, &mut memory::zeroed(whole.scratch_len()), parallel);
         }
         match self.path {
@@ -238,7 +239,7 @@ impl Pool {
         while first < width.output as usize && !parallel.is_stopped() {
             let taps = [outer[0].count, outer[1].count, width.taps(first).count];
             // Interior windows are computed in one call, unless that takes long; windows that reach beyond the input
-            // one by one.
+            // are computed one by one.
             let most = CALL / taps.iter().product::<usize>().saturating_mul(channels.len()).max(1);
             let count = if interior.contains(&first) { (interior.end - first).min(most).max(1) } else { 1 };
             let own = (row * width.output as usize + first) * shape.channels() + channels.start;
@@ -249,8 +250,8 @@ impl Pool {
                 for element in 0..count * channels.len() {
                     let (pixel, channel) = (element / channels.len(), element % channels.len());
                     let (at, nothing) = ((pixel * shape.channels() + channel) * size, self.kind.nothing());
-                    // SAFETY: these are the channels of positions of this task's part of the output, whose elements are
-                    // of that type.
+                    // SAFETY: these are the channels of positions of this task's part of the output, whose elements
+                    // have that type.
                     unsafe {
                         match self.stored {
                             Stored::F32 => to.wrapping_add(at).cast::<f32>().write(nothing),

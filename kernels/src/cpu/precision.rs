@@ -35,7 +35,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// The elements of packed weights for that precision, level and machine: bf16 pairs are multiplied as they are
+    /// The elements of packed weights for that precision, level and machine: bf16 pairs are multiplied without widening
     /// where that is faster ([`Peaks`]). An emulated level has all extensions.
     #[must_use]
     pub fn elements(self, isa: Isa) -> Elements {
@@ -49,7 +49,7 @@ impl Precision {
         }
     }
 
-    /// Bits of the integers that weights of products become; `None` where they stay numbers.
+    /// Bits of the integers that replace weights of products; `None` where weights stay numbers.
     #[must_use]
     pub const fn code_bits(self) -> Option<u8> {
         match self {
@@ -71,7 +71,7 @@ impl Elements {
         }
     }
 
-    /// Words of so many consecutive elements of a left-hand row, as what multiplies reads it.
+    /// Words of `elements` consecutive elements of a left-hand row, as the kernel that multiplies reads them.
     #[must_use]
     pub const fn left_words(self, elements: usize) -> usize {
         match self {
@@ -86,7 +86,7 @@ impl Elements {
         if self == Elements::Bf16Tiles { PANEL / isa.lanes() } else { panel_vectors(isa, columns) }
     }
 
-    /// Whether kernels of that level can multiply them.
+    /// Whether kernels of that level can multiply these elements.
     #[must_use]
     pub const fn suit(self, isa: Isa) -> bool {
         matches!(
@@ -169,7 +169,7 @@ mod tests {
             }
             assert_eq!(to_bf16(value), half);
             if value.is_finite() {
-                // The tie between this and its neighbour away from zero, and the numbers around it.
+                // The tie between this number and its neighbour away from zero, and the numbers around the tie.
                 let tie = value.to_bits() | 0x8000;
                 let even = half + (half & 1);
                 assert_eq!(to_bf16(f32::from_bits(tie)), even);

@@ -1,10 +1,11 @@
 //! Recurrent layers: LSTM, GRU and the simple cell, in one or both directions.
 //!
-//! The product of all inputs of all steps with the input weights of all gates is one matrix product, computed first.
-//! Then, for each step of each direction: the product of the state with packed weights, and the gates of every sequence
-//! in one call of emitted code. Two directions are two tasks. [`problem::recurrent`](crate::problem::recurrent) describes a layer, [`emit`] has the gates,
-//! [`plain`] does the same in Rust, and [`step`] has both as one. The oracle is [`reference::recurrent`](crate::reference::recurrent). Products are
-//! of the layer's [`Elements`](crate::cpu::Elements); states and gates are `f32`.
+//! One matrix product, computed first, multiplies the inputs of all steps by the input weights of all gates. Then, for
+//! each step of each direction, follow the product of the state with packed weights, and the gates of every sequence in
+//! one call of emitted code. Two directions are two tasks. [`problem::recurrent`](crate::problem::recurrent) describes
+//! a layer, [`emit`] has the gates, [`plain`] does the same in Rust, and [`step`] offers both as one. The oracle is
+//! [`reference::recurrent`](crate::reference::recurrent). Products are of the layer's
+//! [`Elements`](crate::cpu::Elements); states and gates are `f32`.
 
 pub mod emit;
 mod plain;
@@ -47,7 +48,7 @@ pub struct DirectionWeights<'a> {
     pub peepholes: &'a [f32],
 }
 
-/// What a layer reads.
+/// The operands of a layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a> {
     /// The inputs of all steps of all sequences.
@@ -70,7 +71,7 @@ pub struct Recurrent {
     apart: bool,
     projection: Matmul,
     product: Matmul,
-    /// The product with the output that the reset gate has scaled, of a GRU that applies it before the product.
+    /// The product with the output scaled by the reset gate, for a GRU that applies the gate before the product.
     faded: Option<Matmul>,
     /// The gate code of each direction, in the order of a step.
     steps: SmallVec<[SmallVec<[Step; 2]>; 2]>,
@@ -292,8 +293,8 @@ impl Recurrent {
                         y: ends.y.at(shape.y(at, direction, sequence)),
                         hidden,
                     };
-                    // SAFETY: every row is `hidden` elements (of as many gates as the form reads) inside of its
-                    // checked buffer, and rows of `y` and `c` belong to this direction.
+                    // SAFETY: every row has `hidden` elements (for all gates that the form reads) inside of its checked
+                    // buffer, and rows of `y` and `c` belong to this direction.
                     unsafe { step.run(&args, &given) };
                 }
             }
@@ -311,8 +312,8 @@ impl Recurrent {
                 out.copy_from_slice(&h[sequence * hidden..][..hidden]);
                 continue;
             }
-            // A sequence without steps has no last output: its states are zero like its outputs, whatever it began
-            // with.
+            // A sequence without steps has no last output: its states are zero like its outputs, whatever its first
+            // states were.
             out.fill(0.0);
             if shape.cell.has_memory() {
                 // SAFETY: a row of this direction's states, which `c` was checked to hold.

@@ -1,8 +1,9 @@
 //! Reductions of `f32` over any axes.
 //!
 //! [`geometry`] turns axes into steps over arrays `[outer, reduce, inner]`; [`Reduce`] is the driver, which splits each
-//! step between threads. A step whose `inner` is 1 folds rows, the others fold columns; [`emit`] has the instructions
-//! of both, [`problem::reduce`](crate::problem::reduce) says what a fold is. The oracle is [`reference::reduce`]. Depends on no ONNX axes or types.
+//! step between threads. A step whose `inner` is 1 folds rows, other steps fold columns. [`emit`] has the instructions
+//! of both, [`problem::reduce`](crate::problem::reduce) defines folds. The oracle is [`reference::reduce`]. Depends on
+//! no ONNX axes or types.
 
 pub mod emit;
 pub mod geometry;
@@ -151,7 +152,7 @@ fn fold_rows(step: &Step, code: Option<&Code>, input: &[f32], output: &mut [f32]
     }
 }
 
-/// Folds `rows` rows, the first of which starts `input`, into `output`, which is a part of a row.
+/// Folds `rows` rows into `output`, which is a part of a row. The first row starts at the start of `input`.
 fn fold_columns(step: &Step, code: Option<&Code>, input: &[f32], rows: usize, output: &mut [f32]) {
     match code {
         None => reference::reduce::reduce(step.pass, step.scale, input, step.inner, rows, output),

@@ -78,7 +78,7 @@ impl Rotary {
         self.start(Some(input), angles, output, parallel)
     }
 
-    /// Rotates heads where they are.
+    /// Rotates heads in place.
     pub fn run_in_place(&self, data: &mut [f32], angles: Angles<'_>, parallel: &dyn Parallel) -> Result<()> {
         self.start(None, angles, data, parallel)
     }

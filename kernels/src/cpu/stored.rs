@@ -7,8 +7,8 @@ use crate::jit::{Asm, Gpr, Mask, Mem, Vreg};
 use crate::problem::elements::Stored;
 
 impl Stored {
-    /// An address of an element of this type, or a distance in bytes, as that of the same element of another type where
-    /// both start at 0.
+    /// Converts an address of an element of this type, or a distance in bytes, to that of the same element of another
+    /// type, where both tensors start at 0.
     pub(crate) const fn rescale(self, bytes: usize, to: Stored) -> usize {
         match (self, to) {
             (Stored::F32, Stored::Bf16) => bytes >> 1,
@@ -26,8 +26,8 @@ impl Stored {
         }
     }
 
-    /// Byte offset from an element of an output of this type, its address [rescaled](Stored::rescale) to the residual's
-    /// type, to that of the residual; both tensors have the same elements.
+    /// The byte offset from an element of an output of this type to the same element of the residual. It starts from
+    /// the output's address [rescaled](Stored::rescale) to the residual's type.
     pub(crate) fn residual_offset(self, output: *const u8, residual: *const u8, stored: Stored) -> isize {
         residual.addr().wrapping_sub(self.rescale(output.addr(), stored)) as isize
     }
@@ -41,7 +41,7 @@ impl Stored {
         }
     }
 
-    /// Emits dst = the vector of elements at the address, widened; with a mask its lanes alone, and zero in the others.
+    /// Emits dst = the vector of elements at the address, widened; with a mask only its lanes, and zero in the others.
     pub(crate) fn load(self, asm: &mut Asm, dst: Vreg, mask: Option<Mask>, src: Mem) {
         match (self, mask) {
             (Stored::F32, _) => asm.vload_lanes(dst, mask, src),
@@ -50,8 +50,8 @@ impl Stored {
         }
     }
 
-    /// Emits the vector of elements at the address = src, rounded; with a mask its lanes alone. Destroys `scratch`,
-    /// where it rounds; it may be `src`.
+    /// Emits the vector of elements at the address = src, rounded; with a mask only its lanes. Where it rounds, it
+    /// destroys `scratch`, which may be `src`.
     pub(crate) fn store(self, asm: &mut Asm, dst: Mem, mask: Option<Mask>, src: Vreg, scratch: Vreg) {
         match (self, mask) {
             (Stored::F32, _) => asm.vstore_lanes(dst, mask, src),
@@ -64,7 +64,7 @@ impl Stored {
 /// Activations that a kernel reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Activations<'a> {
-    /// In `f32`.
+    /// `f32`.
     F32(&'a [f32]),
     /// The bits of `bf16`.
     Bf16(&'a [u16]),
@@ -134,7 +134,7 @@ impl<'a> From<&'a [f32]> for Activations<'a> {
 /// Activations that a kernel writes.
 #[derive(Debug)]
 pub enum ActivationsMut<'a> {
-    /// In `f32`.
+    /// `f32`.
     F32(&'a mut [f32]),
     /// The bits of `bf16`.
     Bf16(&'a mut [u16]),

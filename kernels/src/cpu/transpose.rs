@@ -1,9 +1,10 @@
 //! Transposition of any rank, for elements of 1, 2, 4 and 8 bytes.
 //!
-//! [`geometry`] reduces a permutation to what has to move, [`emit`] has the instructions for elements of 4 and 8 bytes,
-//! `byte_tiles` transposes tiles of smaller elements, `narrow` planes of these with a narrow side. [`Transpose`] is the
-//! driver: it splits the work between threads and traverses it in blocks that stay in L1. The implementation of a
-//! permutation is a [`Method`]. The oracle is [`reference::transpose`](crate::reference::transpose).
+//! [`geometry`] reduces a permutation to the axes that have to move, [`emit`] has the instructions for elements of 4
+//! and 8 bytes, `byte_tiles` transposes tiles of smaller elements, `narrow` transposes planes of smaller elements with
+//! a narrow side. [`Transpose`] is the driver: it splits the work between threads and traverses it in blocks that stay
+//! in L1. The implementation of a permutation is a [`Method`]. The oracle is
+//! [`reference::transpose`](crate::reference::transpose).
 
 mod byte_tiles;
 pub mod emit;
@@ -35,9 +36,9 @@ pub enum Method {
     Runs,
     /// Square tiles transposed in vector registers.
     Tiles,
-    /// One side is 2 to 4 elements wide and dense: whole vectors, each of which overlaps the one before.
+    /// One side is 2 to 4 elements wide and dense: whole vectors, where each vector overlaps the one before.
     Narrow,
-    /// Square blocks in plain Rust: for elements of 1 and 2 bytes, interleaved rows or tiles of such; else element by
+    /// Square blocks in plain Rust: for elements of 1 and 2 bytes, interleaved rows or tiles; for others, element by
     /// element.
     Blocks,
 }
@@ -107,10 +108,10 @@ pub struct Transpose {
     stream: Option<Arc<Code>>,
 }
 
-/// Bytes of an output from which on it is written by streaming stores: as many bytes are read, and the L3 of few
-/// processors holds both. An ordinary store reads the line that it overwrites from memory. 4096 x 4096 floats were
-/// transposed at 15 GB/s with streaming stores and at 11 without; with half as many bytes both took as long, and the
-/// next reader of the output finds some of it in a cache.
+/// Bytes of an output from which on streaming stores write it. The input has as many bytes, and few processors have an
+/// L3 that holds both. An ordinary store reads the line that it overwrites from memory. 4096 x 4096 floats were
+/// transposed at 15 GB/s with streaming stores and at 11 without. With half the bytes, both took the same time, and
+/// with ordinary stores the next reader finds some of the output in a cache.
 const STREAM: usize = 64 << 20;
 
 impl Transpose {

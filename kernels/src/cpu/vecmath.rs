@@ -65,8 +65,8 @@ pub fn temps(op: UnaryOp) -> usize {
     op.temps()
 }
 
-/// About how many instructions [`emit_unary`] makes: what a cost model counts. A division counts as four, a function
-/// without code as the time of one call.
+/// About how many instructions [`emit_unary`] makes, for cost models. A division counts as four, a function without
+/// code as the time of one call.
 #[must_use]
 pub fn instructions(op: UnaryOp) -> u32 {
     op.instructions()
@@ -74,13 +74,13 @@ pub fn instructions(op: UnaryOp) -> u32 {
 
 /// Emits `value = op(value)`. `temps` holds at least [`temps`]`(op)` registers other than `value`; they are destroyed,
 /// as is mask number [`MASK`] on AVX-512. Nothing is emitted for a function without code ([`emits`]): callers refuse
-/// those before.
+/// such functions before.
 pub fn emit_unary(asm: &mut Asm, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
     emit_unary_interleaved(&mut Interleaved::new(asm, Copies::ONE), op, value, temps);
 }
 
-/// Emits [`emit_unary`] for vectors side by side; `value` and `temps` are the first copy's. On AVX-512 as many masks
-/// are destroyed, [`MASK`] and those below it.
+/// Emits [`emit_unary`] for vectors side by side; `value` and `temps` are the first copy's. On AVX-512 a mask for each
+/// copy is destroyed: [`MASK`] and the masks below it.
 pub(crate) fn emit_unary_interleaved(asm: &mut Interleaved<'_>, op: UnaryOp, value: Vreg, temps: &[Vreg]) {
     debug_assert!(emits(op) && temps.len() >= self::temps(op) && !temps.contains(&value), "{op:?} {temps:?}");
     op.emit(asm, value, temps);

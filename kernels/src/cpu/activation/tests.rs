@@ -1,5 +1,5 @@
-//! Every function either has code in every kernel that ends in one, at every level, or is refused by all of them: there
-//! is nothing that a pass is told to fuse and a kernel refuses.
+//! Every function either has code in every kernel that can end in a function, at every level, or is refused by all
+//! these kernels: a pass is never told to fuse a function that a kernel refuses.
 
 use smallvec::smallvec;
 
@@ -61,7 +61,7 @@ fn functions() -> Vec<UnaryOp> {
         UnaryOp::Not,
         UnaryOp::IsNan,
     ];
-    // A function that is new belongs into the list: this does not compile without it.
+    // A new function belongs into the list: this does not compile without it.
     let listed = |op: UnaryOp| match op {
         UnaryOp::Abs | UnaryOp::Neg | UnaryOp::Reciprocal | UnaryOp::Sqrt | UnaryOp::Exp | UnaryOp::Log => {}
         UnaryOp::Erf | UnaryOp::Tanh | UnaryOp::Sigmoid | UnaryOp::Relu | UnaryOp::Clip { .. } => {}
@@ -77,7 +77,7 @@ fn functions() -> Vec<UnaryOp> {
     all
 }
 
-/// What one kernel makes of its sums.
+/// The results of one kernel that ends in a function.
 type Ending<'a> = dyn Fn(Option<UnaryOp>) -> Result<Vec<f32>> + 'a;
 
 /// The kernel ends in every function that is fusible as if it came after, and refuses all others.
@@ -98,7 +98,7 @@ fn check(what: &str, ending: &Ending<'_>) {
     }
 }
 
-/// Numbers of either sign, zeros among them, whose sums stay where functions are not flat.
+/// Numbers of either sign and zeros, whose sums stay where functions are not flat.
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     integers(count, seed).into_iter().map(|value| value / 8.0).collect()
 }

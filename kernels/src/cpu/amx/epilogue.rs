@@ -1,8 +1,8 @@
-//! Epilogues of AMX. What they have in common is here: the rows and columns of a call ([`Area`]), and the residual,
+//! Epilogues of AMX. Their common parts are here: the rows and columns of a call ([`Area`]), and the residual,
 //! activation and store ([`PostOps`]) that the kernel below and the [fused](super::fused) epilogue emit alike.
 //!
 //! The kernel reads raw `f32` sums: scale, bias, residual, activation, and a masked store of the result. Residual and
-//! result may each be `f32` or `bf16`. That of integer sums is in [`quantized`](crate::cpu::quantized).
+//! result may each be `f32` or `bf16`. The epilogue of integer sums is in [`quantized`](crate::cpu::quantized).
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub(crate) struct Area<S> {
 }
 
 impl<S> Area<S> {
-    /// No rows of so many columns; rows of sums are a panel's columns apart.
+    /// An area of `columns` columns without rows; rows of sums are a panel's columns apart.
     pub(crate) fn of_columns(columns: usize) -> Area<S> {
         Area {
             from: std::ptr::null(),
@@ -70,7 +70,8 @@ impl<S> Area<S> {
         self.vectors * LANES + self.rest
     }
 
-    /// Adds what is touched where the kernel reads the sums of `read` columns, and results are of so many bytes.
+    /// Adds the memory that a kernel touches which reads the sums of `read` columns and writes results of `bytes` bytes
+    /// each.
     pub(crate) fn extents(&self, read: usize, bytes: usize, extents: &mut Extents<'_>) {
         let rows = counted_down(self.rows);
         extents.read("sums", self.from).over(rows, self.from_stride).bytes(read * 4);

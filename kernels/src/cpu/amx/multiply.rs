@@ -24,7 +24,7 @@ use crate::jit::{Arguments, Asm, Code, Cond, Extents, Given, Gpr, Mem, Tile, arg
 pub struct MultiplyCode {
     /// Level: AVX-512, with AMX besides.
     pub isa: Isa,
-    /// What is multiplied.
+    /// Types of the factors.
     pub factors: Factors,
     /// The epilogue of `bf16` sums; `None` stores raw sums, for an epilogue kernel to read.
     pub epilogue: Option<FusedEpilogue>,
@@ -90,7 +90,7 @@ pub(crate) struct MultiplyArgs {
     pub(crate) out_stride: usize,
     /// From the sums of one panel to those of the next.
     pub(crate) out_panel_stride: usize,
-    /// Not 0 if sums start from what is in `out`: the reduction goes on.
+    /// Not 0 if sums start from those in `out`: the reduction goes on.
     pub(crate) resume: usize,
     /// Lines to prefetch into L2 during the call.
     prefetches: Prefetches,
@@ -267,7 +267,7 @@ impl Multiply {
         self.hold_for(STEP_WORDS)
     }
 
-    /// [`Multiply::hold`] for steps of 1 to 16 words: no more than those are read of a row.
+    /// [`Multiply::hold`] for steps of 1 to 16 words: no more words of a row are read.
     pub(crate) fn hold_for(&self, words: usize) -> Held<'_> {
         // The emulator's tile registers live for one call, so that each call loads the configuration.
         let words = words.clamp(1, STEP_WORDS);

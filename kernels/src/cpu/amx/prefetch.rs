@@ -1,9 +1,9 @@
 //! Software prefetch during an AMX micro-kernel: the left-hand rows and panels that are read next, and the lines of the
 //! result that are written next. A step keeps AMX busy for long enough that the core has time for a few dozen other
-//! instructions; without them, memory would be idle while AMX multiplies what is in L2.
+//! instructions; without them, memory would be idle while AMX multiplies data in L2.
 //!
 //! A *stream* is cache lines at a constant stride. A call has up to three streams. With enough steps, each step serves
-//! one stream, in turn; otherwise each step serves all of them. All lines go into L2: a line that no other core holds
+//! one stream, in turn; otherwise each step serves all streams. All lines go into L2: a line that no other core holds
 //! arrives there in the exclusive state, so that it can be written too.
 
 use std::cell::Cell;
@@ -151,7 +151,7 @@ impl Prefetches {
         let shapes = self.shapes;
         let wanted = || shapes.iter().filter(|[lines, ..]| *lines > 0);
         let count = wanted().count();
-        // With fewer than four turns for each stream, every step serves all of them.
+        // With fewer than four turns for each stream, every step serves all streams.
         let chained = steps < 4 * count;
         let turns = if chained { steps } else { steps / count.max(1) };
         for (stream, &[lines, step, panel_step]) in self.streams.iter_mut().zip(wanted()) {

@@ -24,7 +24,7 @@ fn blocks_are_as_tall_as_they_can_be_and_cover_all_tile_rows() {
     }
 }
 
-/// So many bf16 pairs of small numbers.
+/// `words` bf16 pairs of small numbers.
 fn pairs(words: usize) -> Vec<u16> {
     (0..2 * words).map(|index| to_bf16(small(index))).collect()
 }

@@ -8,7 +8,8 @@ use crate::error::{KernelError, Result};
 use crate::parallel::Parallel;
 use crate::problem::attention::{AttentionShape, KeyRange, Strides};
 
-/// A cache, and what the queries of a run see of it. Keys and values have the same layout; distances are in rows.
+/// A cache, and the part of it that the queries of a run see. Keys and values have the same layout; distances are in
+/// rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Cache<'a> {
     /// The rows of keys.
@@ -17,9 +18,10 @@ pub struct Cache<'a> {
     pub value: Cells<'a>,
     /// The keys of each batch: at most the shape's.
     pub keys: &'a [usize],
-    /// For causal attention, the keys before the first query's own, of each batch. A query beyond the last key sees all.
+    /// For causal attention, the keys before the first query's own key, in each batch. A query beyond the last key sees
+    /// all keys.
     pub before: &'a [usize],
-    /// The cache's batch that each batch reads, which several may share; none where it is the one of the same number.
+    /// For each batch, the batch of the cache that it reads; several may read the same. Empty where each reads its own.
     pub places: &'a [usize],
     /// From batch to batch.
     pub batch: usize,
@@ -27,9 +29,9 @@ pub struct Cache<'a> {
     pub head: usize,
     /// How many keys a query sees, its own among them, where the shape has a window.
     pub window: usize,
-    /// Scores that are in the sum of a softmax without a key.
+    /// Scores that enter the sum of a softmax without a key.
     pub sink: Option<Sink<'a>>,
-    /// What is added to scores; present exactly where the shape has a mask.
+    /// A bias of scores; present exactly where the shape has a mask.
     pub bias: Option<Bias<'a>>,
 }
 
@@ -41,7 +43,7 @@ impl Cache<'_> {
     }
 }
 
-/// A score for each query that no key has.
+/// A score for each query that belongs to no key.
 #[derive(Clone, Copy, Debug)]
 pub struct Sink<'a> {
     /// The scores.
@@ -52,7 +54,7 @@ pub struct Sink<'a> {
     pub row: usize,
 }
 
-/// What is added to scores.
+/// A bias that is added to scores.
 #[derive(Clone, Copy, Debug)]
 pub struct Bias<'a> {
     /// Rows, those of queries, with an element for each key.
@@ -82,7 +84,7 @@ pub(super) struct Seen {
     pub(super) keys: usize,
     /// For causal attention, the keys before the first query's own.
     pub(super) before: Option<usize>,
-    /// How many a query sees at most, its own among them.
+    /// The most keys that a query sees, its own among them.
     window: Option<usize>,
 }
 
@@ -111,7 +113,7 @@ impl Seen {
 }
 
 impl Attention {
-    /// Computes attention over a cache, of which a batch reads the rows of its keys alone.
+    /// Computes attention over a cache. A batch reads the rows of its own keys only.
     ///
     /// # Errors
     ///
@@ -169,7 +171,7 @@ impl Attention {
             ("values", shape.value.row(), shape.value_size(), &cache.value),
         ];
         for (operand, row, size, cells) in operands {
-            // Rows of all else are dense.
+            // Rows of all other types are dense.
             let (step, run) = match cells {
                 Cells::F32(_) => (row.saturating_mul(4), size.saturating_mul(4)),
                 _ => (cells.held().row_bytes(size), cells.held().row_bytes(size)),

@@ -71,7 +71,7 @@ impl RowType {
     }
 }
 
-/// What is done to a score before the softmax, in this order.
+/// Changes to a score before the softmax, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Adjust {
     /// c tanh(s / c) with the cap c.
@@ -105,7 +105,7 @@ pub struct RowState {
     pub most: f32,
     /// The sum of exponentials of scores less `most`.
     pub sum: f32,
-    /// What results of earlier keys have to be multiplied by.
+    /// The factor that results of earlier keys have to be multiplied by.
     pub factor: f32,
     /// Pads the struct to four elements.
     pub unused: f32,
@@ -140,7 +140,7 @@ pub struct WeighArgs {
     pub keep: *const f32,
     /// From row to row of the condition.
     pub keep_stride: usize,
-    /// The score in place of those that are not kept.
+    /// The score that replaces those that are not kept.
     pub fill: f32,
     /// The cap.
     pub cap: f32,

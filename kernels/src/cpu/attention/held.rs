@@ -23,12 +23,12 @@ pub enum Cells<'a> {
     F16(&'a [f16]),
 }
 
-/// What codes are multiplied by: one number for all, or one for each head and element of a row [heads, size].
+/// The scales of codes: one number for all, or one for each head and element of a row [heads, size].
 #[derive(Clone, Copy, Debug)]
 pub struct Scales<'a>(pub &'a [f32]);
 
 impl<'a> Scales<'a> {
-    /// Those of a head whose rows have so many elements: one, or as many.
+    /// The scales of a head with rows of `size` elements: one number, or `size` numbers.
     fn of_head(self, head: usize, size: usize) -> &'a [f32] {
         match self.0 {
             [_] => self.0,
@@ -68,7 +68,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Whether there are scales for so many heads with rows of that size.
+    /// Whether there are scales for `heads` heads with rows of `size` elements.
     pub(super) fn has_scales(&self, heads: usize, size: usize) -> bool {
         match self {
             Cells::F32(_) | Cells::F16(_) => true,
@@ -100,7 +100,7 @@ impl<'a> Cells<'a> {
 }
 
 multiversion! {
-    /// Numbers of codes: `scales` are those of a row, or one.
+    /// Turns codes into numbers: `scales` has one number, or one for each element of the row.
     fn bytes(codes: &[i8], scales: &[f32], to: &mut [f32]) {
         match *scales {
             [scale] => to.iter_mut().zip(codes).for_each(|(to, &code)| *to = f32::from(code) * scale),
@@ -220,14 +220,14 @@ mod tests {
             assert_eq!(to.map(|byte| byte as i8), [0, 2, 0, -2, 127, 127, -128, -128, 0]);
             let mut to = [0u8; 5];
             quantize(isa, Held::Nibbles, &row, Scales(&[1.0]), 0, &mut to);
-            // 8 more than 0, 2, 0, -2, 7, 7, -8, -8 and 0; the last byte has one code.
+            // The codes plus 8 of 0, 2, 0, -2, 7, 7, -8, -8 and 0; the last byte has one code.
             assert_eq!(to, [0xa8, 0x68, 0xff, 0x00, 0x08]);
         }
     }
 
     #[test]
     fn numbers_of_16_bits_are_the_nearest_ones_and_come_back_as_they_are() {
-        // 2,049 lies between 2,048 and 2,050, 65,520 between the largest number and what would follow it.
+        // 2,049 lies between 2,048 and 2,050, 65,520 between the largest number and the next one, were there one.
         let row = [1.0, -0.5, 2049.0, 2051.0, 65519.0, 65520.0, -1e9, 5.9604645e-8, 2.9802322e-8, f32::NAN];
         let expected = [1.0, -0.5, 2048.0, 2052.0, 65504.0, f32::INFINITY, f32::NEG_INFINITY, 5.9604645e-8, 0.0];
         let long: Vec<f32> = row.iter().copied().cycle().take(13 * row.len()).collect();
@@ -236,7 +236,7 @@ mod tests {
             quantize(isa, Held::F16, &long, Scales(&[]), 0, &mut bytes);
             let halves: Vec<f16> = bytes.chunks_exact(2).map(|half| f16::from_ne_bytes([half[0], half[1]])).collect();
             let mut numbers = vec![7.0; long.len()];
-            // The same as one row, and as rows of which the second one is read.
+            // Widened as one row, and as the second of two rows.
             Cells::F16(&halves).widen(isa, 0..1, 0, long.len(), &mut numbers);
             for row in numbers.chunks_exact(row.len()) {
                 assert_eq!(row[..9], expected, "{isa}");

@@ -52,9 +52,9 @@ impl Kernels {
     ///
     /// # Safety
     ///
-    /// In what is `given`, there are `rows` rows of `keys` scores, with room for a vector behind each (for pairs,
-    /// behind whole panels), and a state for each row; mask and condition, where the form reads them, have an element
-    /// for each key that a row sees. Scores and states are no other task's.
+    /// `given` holds `rows` rows of `keys` scores, each with room for a vector behind it (for pairs, behind whole
+    /// panels), and a state for each row. Mask and condition, where the form reads them, have an element for each key
+    /// that a row sees. No other task touches these scores and states.
     pub(super) unsafe fn weigh(&self, args: &WeighArgs, given: &Given) {
         // SAFETY: the caller's contract, and the code takes `WeighArgs`.
         unsafe {
@@ -72,8 +72,8 @@ impl Kernels {
     ///
     /// # Safety
     ///
-    /// In what is `given`, there are `rows` rows of `columns` elements on both sides, those that are written no other
-    /// task's, and a state for each.
+    /// `given` holds `rows` rows of `columns` elements on both sides, and a state for each row. No other task touches
+    /// the rows that are written.
     pub(super) unsafe fn scale(&self, args: &ScaleArgs, given: &Given) {
         // SAFETY: the caller's contract, and the code takes `ScaleArgs`.
         unsafe {

@@ -33,7 +33,7 @@ impl KeyPacker {
     ///
     /// # Safety
     ///
-    /// The rows and all panels lie in what is `given`, and the panels are no other task's.
+    /// `given` holds the rows and all panels, and no other task touches the panels.
     pub(super) unsafe fn pack(
         &self,
         from: *const f32,
@@ -73,8 +73,8 @@ impl KeyPacker {
                 outer_dst: (lanes * 4) as isize - (across * lanes * panel_row) as isize,
             };
             let kernel = TransposeKernel { isa: code.isa(), form: Form::Tile(Stores::Near) };
-            // SAFETY: `down * lanes` rows of `across * lanes` features are read, which the caller vouches for, and as
-            // many elements of the panel are written. The code takes `TransposeArgs`.
+            // SAFETY: `down * lanes` rows of `across * lanes` features are read, which the caller vouches for, and the
+            // same number of elements of the panel is written. The code takes `TransposeArgs`.
             unsafe { code.call(&args, &kernel, given) };
         }
         let turned = if down > 0 { across * lanes } else { 0 };

@@ -2,8 +2,8 @@
 //!
 //! The keys of a head are rounded and packed into panels of 32; its values are interleaved by pairs of rows into panels
 //! of 32 columns. Both are packed once for all blocks of queries. A block of queries is rounded when it begins,
-//! multiplied by the scale of scores. Scores are stored row by row as those of `f32`; their weights, as pairs, overwrite
-//! the first half of each row. The sums of a block of queries are added up in scratch, from where they are scaled to the
+//! multiplied by the scale of scores. Scores are stored row by row, as for `f32` products; their weights, as pairs,
+//! overwrite the first half of each row. The sums of a block of queries are added up in scratch, and scaled into the
 //! output at the end.
 
 use std::ops::Range;
@@ -39,7 +39,7 @@ pub(super) struct Paired {
     shape: AttentionShape,
 }
 
-/// What multiplies pairs.
+/// The kernel that multiplies pairs.
 #[derive(Clone, Debug)]
 enum Units {
     Tiles(Multiply),
@@ -57,14 +57,14 @@ struct PairProduct {
     panels: usize,
     panel_stride: usize,
     to: Sums,
-    /// Whether sums start from what is there.
+    /// Whether sums start from those that are stored.
     resume: bool,
 }
 
 /// Vectors of a panel on AVX-512, the one level that multiplies pairs.
 const PANEL_VECTORS: usize = PANEL / Isa::Avx512.lanes();
 
-/// Words of a row of so many elements: whole AMX steps.
+/// Words of a row of `elements` elements, in whole AMX steps.
 fn words(elements: usize) -> usize {
     elements.div_ceil(STEP) * STEP_WORDS
 }
@@ -229,12 +229,12 @@ impl Paired {
         }
     }
 
-    /// Sums of products of rounded queries by some keys, the first of which starts a panel; not scaled down.
+    /// Products of rounded queries with some keys, not scaled down. The first key starts a panel.
     ///
     /// # Safety
     ///
-    /// Queries and keys are packed where the pointers say. `to` has as many rows as whole tile rows have, each with
-    /// places for whole panels of keys.
+    /// Queries and keys are packed where the pointers say. `to` has the rows of whole tile rows, each with places for
+    /// whole panels of keys.
     pub(super) unsafe fn score(
         &self,
         [queries, packed]: [*const f32; 2],
@@ -259,7 +259,7 @@ impl Paired {
         unsafe { self.multiply(&product, given) };
     }
 
-    /// Sums of values weighted by pairs, whose rows are `row` elements apart; added to those of earlier keys.
+    /// Sums of values, weighted by pairs whose rows are `row` elements apart, and added to the sums of earlier keys.
     ///
     /// # Safety
     ///

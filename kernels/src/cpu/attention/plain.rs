@@ -1,5 +1,5 @@
-//! Two kernels of [`emit`](super::emit) in Rust, for levels without JIT, where the streaming ones are not used:
-//! products take their place.
+//! Two kernels of [`emit`](super::emit) in Rust, for levels without JIT. Those levels do not stream: products take the
+//! place of the streaming kernels.
 
 use super::emit::{Adjust, RowState, ScaleArgs, WeighArgs};
 

@@ -29,7 +29,7 @@ pub(super) struct Right {
     pub(super) plain: *const f32,
     /// The first packed panel.
     pub(super) packed: *const f32,
-    /// Its columns, the first of which starts a panel.
+    /// Its columns; they begin at the start of a panel.
     pub(super) columns: Range<usize>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Rows {
 }
 
 impl Product {
-    /// With micro-kernels for each of these numbers of rows.
+    /// A product with micro-kernels for each number of rows in `blocks`.
     pub(super) fn new(
         isa: Isa,
         [rows, columns]: [usize; 2],

@@ -21,8 +21,8 @@ pub struct AttentionBlocks {
     pub keys: u32,
     /// Whether values are packed into panels.
     pub pack_values: bool,
-    /// Parts that the heads of all batches are divided into for threads; with chunks of positions of a head where a step
-    /// is split by them, which may be more than there are heads.
+    /// Parts that the heads of all batches are divided into for threads. A step that is split by positions divides
+    /// chunks of positions of a head too, and may have more parts than there are heads.
     pub head_tasks: u32,
     /// Parts that queries are divided into.
     pub query_tasks: u32,
@@ -40,8 +40,8 @@ const LEAST_PAIRED_SCORES: usize = 512;
 /// The least queries on AMX: five of 384 keys are an eighth slower, eight of 128 an eighth faster, 16 of 400 a third.
 const LEAST_TILE_QUERIES: usize = 8;
 
-/// The least queries for `vdpbf16ps`: on a Zen 4, six of 128 keys take 1.0 to 1.2 of the time, eight 0.93 to 1.06, 12 of
-/// 384 0.80 to 0.87, 128 of 128 0.6.
+/// The least queries for `vdpbf16ps`: on a Zen 4, six of 128 keys take 1.0 to 1.2 of the time, eight 0.93 to 1.06, 12
+/// of 384 take 0.80 to 0.87, and 128 of 128 take 0.6.
 pub(super) const LEAST_DOT_QUERIES: usize = 12;
 
 /// Scores that stay in L2 together with keys and values.
@@ -50,11 +50,12 @@ const SCORES: usize = 24 << 10;
 /// Keys of a block where there are more than fit one block: whole panels of any width.
 const KEY_BLOCK: usize = 384;
 
-/// Positions of a chunk of a step over a cache: a head's are computed by themselves, from position 0 on, and merged.
+/// Positions of a chunk of a step over a cache. A head's chunks are counted from position 0, computed by themselves and
+/// merged.
 pub(super) const CHUNK: usize = 256;
 
 /// The most queries of a head that are computed one by one over a cache, and bytes of the keys of a block: several
-/// queries read those in turns, out of L1.
+/// queries read these keys in turns, out of L1.
 const STREAMED_QUERIES: usize = 16;
 const STREAMED_KEYS: usize = 16 << 10;
 
@@ -86,7 +87,7 @@ impl AttentionShape {
     /// Whether a driver takes the shape: sizes and strides may come from a record.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        // Far beyond any memory, and small enough that products of a few of them do not overflow.
+        // Far beyond any memory, and small enough that products of a few such sizes do not overflow.
         const MOST: usize = 1 << 40;
         let sizes = [self.batch(), self.heads(), self.queries(), self.keys(), self.size(), self.value_size()];
         let product = |factors: &[usize]| {
@@ -118,7 +119,7 @@ impl AttentionShape {
             && (is_dense || self.held == Held::F32)
     }
 
-    /// Whether a run makes numbers of the rows of its cache, a block of keys at a time. Single queries read rows of
+    /// Whether a run turns the rows of its cache into numbers, a block of keys at a time. Single queries read rows of
     /// `f16` in place where these are whole vectors.
     #[must_use]
     pub(super) fn is_widened(&self, isa: Isa, stream: bool) -> bool {
@@ -160,14 +161,14 @@ impl AttentionBlocks {
     /// The cost model's choice.
     #[must_use]
     pub fn pick(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
-        // Packing a key takes about as long as using it for two queries. The queries of heads that share keys are
-        // multiplied by keys that the first of them has brought to L1.
+        // Packing a key takes about as long as using it for two queries. Where heads share keys, the first query brings
+        // the keys to L1 for the others.
         let is_step = shape.is_step();
         let most = if is_step { STREAMED_QUERIES } else { 3 };
         let stream = isa.is_jit() && !shape.key_columns && shape.queries() <= most && shape.keys() > 0;
         let keys = match shape.keys() {
             keys if stream && is_step => {
-                // Blocks are the same for any room, and chunks have whole ones.
+                // Blocks are the same for any room, and a chunk is a whole number of blocks.
                 let fitting = STREAMED_KEYS / (4 * shape.size().max(1));
                 fitting.next_power_of_two().clamp(isa.lanes(), CHUNK).min(keys)
             }
@@ -177,8 +178,8 @@ impl AttentionBlocks {
         AttentionBlocks::cut(isa, shape, threads, stream, keys)
     }
 
-    /// The choice where a query has one order of additions, however many there are. Blocks of keys start at the same
-    /// keys for any number of them, so that the keys behind those that a causal query sees change nothing either.
+    /// The choice where a query adds in one order, however many queries there are. Blocks of keys start at the same
+    /// keys for any number of keys, so that keys behind those that a causal query sees change nothing either.
     #[must_use]
     pub fn in_order(isa: Isa, shape: &AttentionShape, threads: usize) -> AttentionBlocks {
         AttentionBlocks::cut(isa, shape, threads, false, shape.keys().clamp(1, KEY_BLOCK))
@@ -190,7 +191,7 @@ impl AttentionBlocks {
         !self.stream && self.keys() == shape.keys().clamp(1, KEY_BLOCK)
     }
 
-    /// Blocks of that many keys.
+    /// Blocks of `keys` keys.
     fn cut(isa: Isa, shape: &AttentionShape, threads: usize, stream: bool, keys: usize) -> AttentionBlocks {
         let speeds = Speeds::of_process(isa);
         let (tall, worth) = match shape.elements {

@@ -25,7 +25,7 @@ const WORTH_A_THREAD: usize = 1 << 14;
 struct Chunk {
     batch: usize,
     head: usize,
-    /// Which of the head's it is, of how many.
+    /// The number of the chunk in its head, and the head's number of chunks.
     at: usize,
     of: usize,
     keys: Range<usize>,
@@ -71,8 +71,8 @@ impl Attention {
         Slot { state, sums: Sums { first, stride: self.slot_row() } }
     }
 
-    /// Chunks that the queries of a head see, and the first key of the first one: of a block of it, where a window leaves
-    /// out others.
+    /// Chunks that the queries of a head see, and the first key of the first chunk: the start of a block, where a
+    /// window leaves out earlier blocks.
     fn chunks(&self, seen: &Seen) -> (Range<usize>, usize) {
         let (start, end) = (seen.start(0), seen.end(0));
         let first = start / CHUNK;
@@ -102,7 +102,7 @@ impl Attention {
         let (heads, units) = (self.shape.heads(), self.shape.units());
         let of_batch = |batch: usize| self.chunks(&Seen::of(&self.shape, buffers.cache, batch)).0.len();
         let chunks = (0..self.shape.batch()).map(|batch| of_batch(batch) * heads).sum::<usize>();
-        // The most chunks of a task that has whole heads.
+        // The most chunks of a task with whole heads.
         let tasks = self.tasks().min(units);
         let of_task = |task: usize| part(units, tasks, task).map(|unit| of_batch(unit / heads)).sum::<usize>();
         let largest = (0..tasks).map(of_task).max().unwrap_or(0);
@@ -184,8 +184,8 @@ impl Attention {
             let unit = self.unit(buffers, chunk.batch, chunk.head);
             let (slot, to) = (self.slot(buffers, number - wave.start), self.sums_of(&unit));
             for row in queries.clone() {
-                // SAFETY: a row is one task's own: its state, its results and its part of every slot. Scratch and, by
-                // `check`, the output have them.
+                // SAFETY: a row belongs to one task: its state, its results and its part of every slot. They lie in
+                // scratch and in the output that `check` measured.
                 unsafe {
                     if chunk.at == 0 {
                         running.add(row).write(*slot.state.add(row));
@@ -207,7 +207,7 @@ impl Attention {
         let queries = self.shape.queries();
         let state = scratch.wrapping_add(self.layout.state).cast::<RowState>();
         for row in 0..queries {
-            // A sink is a score of the first chunk.
+            // Only the first chunk starts with the score of the sink.
             let nothing = RowState { most: f32::NEG_INFINITY, sum: 0.0, factor: 1.0, unused: 0.0 };
             let start = if part.is_first { unit.state(row) } else { nothing };
             // SAFETY: `ScratchLayout` has a state for each query, and they are this task's own.

@@ -1,5 +1,5 @@
-//! Attention on vectors with activations in `bf16`: widened to `f32` before, rounded after. For so few queries or keys
-//! that bf16 pairs do not pay.
+//! Attention on vectors with activations in `bf16`: widened to `f32` before, rounded after. For few queries or keys,
+//! where bf16 pairs do not pay.
 
 use super::{Attention, Operands};
 use crate::cpu::{Activations, ActivationsMut, Stored};
@@ -40,7 +40,7 @@ impl Attention {
             return self.run_as_stored(&operands, None, output, scratch, parallel);
         };
         self.run_as_stored(&operands, None, ActivationsMut::F32(wide_output), scratch, parallel)?;
-        // What lies between rows does not belong to this output.
+        // Elements between rows do not belong to this output.
         let (shape, steps) = (&self.shape, self.shape.output);
         for (batch, head) in (0..shape.batch()).flat_map(|batch| (0..shape.heads()).map(move |head| (batch, head))) {
             for row in 0..shape.queries() {

@@ -207,7 +207,7 @@ fn queries_that_see_nothing_give_nan_or_zeros() {
         let mut mask = vec![f32::NEG_INFINITY; shape.keys()];
         check_with(&shape, &mask);
         check_with(&AttentionShape { blind_is_zero: true, ..shape }, &mask);
-        // All keys of the first blocks are masked; a later block has some that are not.
+        // All keys of the first blocks are masked; a later block has keys that are not.
         mask[60..].fill(0.5);
         check_with(&shape, &mask);
         mask[61] = f32::NAN;
@@ -352,7 +352,7 @@ fn what_does_not_fit_is_refused() {
     refuses(AttentionShape { elements: Elements::Bf16, ..shape }, portable);
     refuses(AttentionShape { keys: u64::MAX, ..shape }, portable);
     refuses(AttentionShape { query: Strides { batch: 0, head: u64::MAX, row: 8 }, ..shape }, portable);
-    // Results of two tasks would overlap.
+    // The results of two tasks would overlap.
     refuses(AttentionShape { output: Strides { head: 8, ..shape.output }, ..shape }, portable);
     refuses(AttentionShape { output: Strides { row: 7, ..shape.output }, ..shape }, portable);
     let attention = Attention::new(Isa::Portable, shape, portable, &EmitEach).unwrap();

@@ -1,9 +1,9 @@
 //! Many rows of bytes on [AMX](crate::cpu::amx).
 //!
-//! A tile is the integer sum of sixteen rows by sixteen columns over one block: a step of AMX has up to 64 elements, so
-//! that a block of 16 or 32 takes a step of shorter rows, and one of 128 or 256 several steps. Each task unpacks some
-//! blocks of a panel into scratch ([`unpack`]) and multiplies them with all rows ([`multiply`]) before it goes on, so
-//! that codes are unpacked once. Sums begin and go on as those of [`dots`](super::dots), with the same bits.
+//! A tile is the integer sum of sixteen rows by sixteen columns over one block. A step of AMX has up to 64 elements: a
+//! block of 16 or 32 takes one step of shorter rows, a block of 128 or 256 several steps. Each task unpacks some blocks
+//! of a panel into scratch ([`unpack`]) and multiplies them with all rows ([`multiply`]) before it goes on, so that
+//! codes are unpacked once. Sums begin and go on as in [`dots`](super::dots), with the same bits.
 //!
 //! The rows of a tile that the matrix does not have are zeros. Where a tile has such rows, or columns that the matrix
 //! does not have, its sums go through scratch.
@@ -68,7 +68,7 @@ struct Buffers<'a> {
     given: Given,
 }
 
-/// What a task has for itself.
+/// The scratch of one task.
 struct Room<'a> {
     /// Unpacked codes.
     codes: &'a mut [u8],
@@ -85,7 +85,7 @@ struct Cut {
 }
 
 impl Amx {
-    /// The product of `m` rows by the panels of a matrix, `k_blocks` blocks at a time, in so many tasks.
+    /// The product of `m` rows by the panels of a matrix, `k_blocks` blocks at a time, in `tasks` tasks.
     pub(super) fn new(
         isa: Isa,
         m: usize,
@@ -142,7 +142,7 @@ impl Amx {
         let buffers = Buffers { rows, weights, bias, c: Disjoint::new(c), given };
         let (rooms, room, panels) = (Disjoint::new(rest), self.room_len(), &self.rows.panels);
         parallel.run(self.tasks, &|task| {
-            // SAFETY: scratch has as much for each task.
+            // SAFETY: scratch has a room for each task.
             let room = unsafe { rooms.part(task * room..(task + 1) * room) };
             let (codes, room) = room.split_at_mut(self.codes_len());
             let (edge, bias) = room.split_at_mut(TILE_ROWS * panels.width);
@@ -182,7 +182,7 @@ impl Amx {
         }
     }
 
-    /// A tile row of which the matrix has fewer rows or columns: its sums are in scratch.
+    /// A tile row that is not whole, because the matrix ends in its rows or columns: its sums are in scratch.
     fn edge(&self, buffers: &Buffers<'_>, cut: &Cut, tile: usize, room: &mut Room<'_>) {
         let (n, width, columns) = (self.rows.panels.n, self.rows.panels.width, self.rows.panels.columns_of(cut.panel));
         let place = |row: usize| {
@@ -216,7 +216,7 @@ impl Amx {
         }
     }
 
-    /// The arguments of some blocks from tile row `tile` on, but for results and the columns of a panel.
+    /// The arguments of some blocks from tile row `tile` on, without results and without the columns of a panel.
     fn args(&self, buffers: &Buffers<'_>, cut: &Cut, tile: usize) -> TileArgs {
         let ByteRows { panels, .. } = &self.rows;
         let (block, first) = (panels.format.block(), cut.blocks.start);
@@ -232,11 +232,12 @@ impl Amx {
         }
     }
 
-    /// Multiplies a tile row after another by each vector of the columns of a panel.
+    /// Multiplies tile rows, one after another, by each vector of the columns of a panel.
     ///
     /// # Safety
     ///
-    /// Results, and what they begin with, are whole panels of whole tiles. No other task touches those results.
+    /// Results, and the sums that they begin with, are whole panels of whole tiles. No other task touches those
+    /// results.
     unsafe fn vectors(&self, mut args: TileArgs, buffers: &Buffers<'_>, cut: &Cut, room: &mut Room<'_>) {
         let panels = &self.rows.panels;
         let head = cut.panel * panels.panel_bytes() + cut.blocks.start * panels.block_bytes();
@@ -250,8 +251,8 @@ impl Amx {
             args.zeros = zeros[vector * LANES * panels.format.zeros.bytes()..].as_ptr();
             args.c = c.wrapping_add(vector * LANES);
             args.from = if from.is_null() { from } else { from.wrapping_add(vector * LANES) };
-            // SAFETY: the caller's contract; rows span all blocks, scratch the codes of these blocks, and the panel the
-            // heads of as many.
+            // SAFETY: the caller's contract; rows span all blocks, scratch the codes of these blocks, and the panel
+            // their heads.
             unsafe { self.kernel.call(&args, &given) };
         }
     }

@@ -10,11 +10,12 @@
 //!        for pairs of codes of eight bits: its elements 0 and 2, then 1 and 3, in 16 bits each, 2 [rows]
 //! ```
 //!
-//! where the start of a block is what an integer sum begins with if all zero points are the middle of the codes: the sum
-//! of its bytes, times the middle, less than 0. Where there are zero points, its sum is an `f32`.
+//! The start of a block is the first value of an integer sum where all zero points are the middle of the codes: minus
+//! the sum of its bytes times the middle. Where there are zero points, the head has the sum of the bytes instead, as an
+//! `f32`.
 //!
-//! The rows of a tile of AMX have the same heads. In each block their words lie row after row, and the last block has as
-//! many as the others: zeros where the reduction has ended.
+//! The rows of a tile of AMX have the same heads. In each block their words lie row after row. The last block has as
+//! many words as the others, with zeros behind the end of the reduction.
 
 use super::layout::BlockPanels;
 use super::products::Products;
@@ -34,7 +35,7 @@ pub(super) struct ByteRows {
     pub(super) panels: BlockPanels,
     /// Rows side by side.
     pub(super) rows: usize,
-    /// What multiplies them.
+    /// The instructions that multiply them.
     pub(super) products: Products,
 }
 
@@ -63,7 +64,8 @@ impl ByteRows {
         self.products.parts(self.panels.format.codes)
     }
 
-    /// Quantises rows of `k` elements each, at most as many as lie side by side. What is there of others stays.
+    /// Quantises rows of `k` elements each, at most as many as lie side by side. The places of missing rows stay as
+    /// they are.
     pub(super) fn quantise(&self, isa: Isa, left: &[f32], to: &mut [u32]) {
         let (heads, words) = to.split_at_mut(self.heads_len());
         let (parts, widened) = (self.parts(), self.products.widens(self.panels.format.codes));
@@ -148,7 +150,8 @@ fn every_other(bytes: u64) -> u32 {
 /// The bytes of a block that is padded with zeros, its step and the sum of its bytes.
 #[inline(always)]
 fn quantised(elements: &[[f32; LANES]], bytes: &mut [[i8; LANES]]) -> (f32, i32) {
-    // Magnitudes are in the order of their bits. A NaN is larger than all: the step of its block is none either.
+    // Magnitudes are in the order of their bits. A NaN is larger than all numbers, so the step of its block is a NaN
+    // too.
     let mut largest = [0u32; LANES];
     for elements in elements {
         let each = largest.iter_mut().zip(elements);
@@ -162,7 +165,7 @@ fn quantised(elements: &[[f32; LANES]], bytes: &mut [[i8; LANES]]) -> (f32, i32)
     for (elements, bytes) in elements.iter().zip(bytes) {
         for ((byte, element), sum) in bytes.iter_mut().zip(elements).zip(&mut sums) {
             let rounded = (element * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()).cast_signed();
-            // Of what is no number neither means anything, but all forms make the same of it.
+            // Where the quotient is not a number, the byte means nothing, but all forms compute the same byte.
             *byte = rounded as i8;
             *sum += i32::from(*byte);
         }
@@ -171,7 +174,7 @@ fn quantised(elements: &[[f32; LANES]], bytes: &mut [[i8; LANES]]) -> (f32, i32)
 }
 
 multiversion! {
-    /// One row: the blocks of all words are in `words`.
+    /// Quantises one row: the blocks of all words are in `words`.
     fn quantise_row(
         left: &[f32],
         panels: &BlockPanels,

@@ -1,4 +1,4 @@
-//! The instructions that make numbers of the codes of block-quantised weights.
+//! The instructions that turn the codes of block-quantised weights into numbers.
 
 use crate::isa::Isa;
 use crate::jit::{Asm, Gpr, Mask, Mem, Vreg};
@@ -11,7 +11,7 @@ pub(super) enum Decoder {
     Shifts(Codes),
     /// The lowest four bits pick one of sixteen numbers of a register.
     Table { codes: Codes, table: Vreg },
-    /// Their lowest three bits pick one of eight numbers of each of two registers, and the fourth one of the two.
+    /// The lowest three bits pick one of eight numbers in each of two registers, and the fourth bit picks the register.
     TwoTables { codes: Codes, low: Vreg, high: Vreg, other: Vreg, sign: Vreg },
 }
 
@@ -29,7 +29,7 @@ impl Decoder {
         }
     }
 
-    /// Registers that it holds.
+    /// Registers that the decoder holds.
     pub(super) fn registers(isa: Isa, codes: Codes) -> usize {
         match Decoder::new(isa, codes, Vreg(0)) {
             Decoder::Shifts(_) => 0,

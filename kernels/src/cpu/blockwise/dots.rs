@@ -1,10 +1,10 @@
-//! The product of a few rows of bytes: codes are multiplied as the integers that they are.
+//! The product of a few rows of bytes: codes are multiplied as integers.
 //!
-//! A word of codes becomes vectors of unsigned bytes, each of which is multiplied with four bytes of every row
-//! ([`Products::Fours`]), or with pairs of them, and of pairs as many are added in 16 bits as fit there
-//! ([`Products::Pairs`]). The sum over a block is an exact integer; its end makes it an `f32`, takes off the zero points
-//! where blocks have their own, and adds it to the sum of the row, times the step of the row's block and the scale of
-//! the weights'.
+//! A word of codes becomes vectors of unsigned bytes. Each vector is multiplied with four bytes of every row
+//! ([`Products::Fours`]), or with pairs of bytes ([`Products::Pairs`]): as many pairs are added in 16 bits as fit. The
+//! sum over a block is an exact integer. At the end of a block it becomes an `f32`, the zero points are taken off where
+//! blocks have their own, and the sum, times the step of the row's block and the scale of the weights' block, is added
+//! to the sum of the row.
 //!
 //! Codes are unpacked once for all rows of a call. Memory limits one or two rows, which read several panels side by side
 //! and a few words of each at a time.
@@ -25,11 +25,11 @@ use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Given, Gpr, Mem, Src, Vreg, arg};
 use crate::problem::blockwise::{BlockFormat, Codes, ZeroPoints};
 
-/// Rows that are multiplied side by side at most.
+/// Most rows that are multiplied side by side.
 const MOST_ROWS: usize = 6;
 
-/// Words of codes whose pairs of products are added in 16 bits: eight pairs of up to 15 times 128 times 2 of codes of
-/// four bits, sixteen of up to 3 times 128 times 2 of two.
+/// Words of codes whose pairs of products are added in 16 bits: eight pairs of up to 15 times 128 times 2 for codes of
+/// four bits, sixteen pairs of up to 3 times 128 times 2 for codes of two bits.
 const GROUP: u8 = 4;
 
 /// What shapes the instructions.
@@ -37,7 +37,7 @@ const GROUP: u8 = 4;
 pub struct BlockDotCode {
     /// Level.
     pub isa: Isa,
-    /// What multiplies.
+    /// The instructions that multiply.
     pub products: Products,
     /// Rows.
     pub rows: u8,
@@ -68,7 +68,7 @@ struct DotArgs {
     c: *mut f32,
     /// Bytes from row to row of C.
     ldc: usize,
-    /// What sums begin with, or null; and bytes from row to row: none where all rows begin with the bias.
+    /// The sums to begin with, or null; and bytes from row to row, 0 where all rows begin with the bias.
     from: *const f32,
     from_stride: usize,
 }
@@ -98,7 +98,7 @@ impl Arguments for DotArgs {
 #[derive(Clone, Debug)]
 pub(super) struct Dots {
     pub(super) rows: ByteRows,
-    /// Of several panels side by side, as many as the level has registers for, and of one.
+    /// The kernel of several panels side by side, as many as the level has registers for, and the kernel of one panel.
     several: Option<Emitted<BlockDotCode>>,
     one: Emitted<BlockDotCode>,
     pub(super) streams: usize,
@@ -118,12 +118,13 @@ pub(super) struct DotOperands {
 }
 
 impl Dots {
-    /// Whether the integers of that format are multiplied exactly: sums over a block are exact as `f32`.
+    /// Whether integers of that format are multiplied exactly: sums over a block are exact as `f32`.
     pub(super) fn takes(format: &BlockFormat) -> bool {
         format.codes.are_integers() && format.block() <= 256
     }
 
-    /// Rows that are multiplied side by side, of `m` rows: groups of as many or of one less are as few as can be.
+    /// Rows of a group that are multiplied side by side, out of `m` rows: groups have this many rows or one less, and
+    /// are as few as possible.
     pub(super) fn rows_of(isa: Isa, products: Products, panels: &BlockPanels, m: usize) -> usize {
         let most = (1..=MOST_ROWS).rev().find(|&rows| {
             let rows = ByteRows { panels: *panels, rows, products };
@@ -133,7 +134,7 @@ impl Dots {
         m.div_ceil(m.div_ceil(most).max(1)).max(1)
     }
 
-    /// The kernels of so many rows for panels of a matrix, at most `most` of which are read side by side.
+    /// The kernels of `rows` rows by panels of a matrix, which read at most `most` panels side by side.
     pub(super) fn new(isa: Isa, rows: ByteRows, most: usize, source: &dyn CodeSource) -> Result<Dots> {
         let key = |streams| {
             let refused = || KernelError::Unsupported { family: FAMILY, reason: format!("{rows:?}") };
@@ -146,8 +147,8 @@ impl Dots {
         Ok(Dots { rows, several, one: make(1)?, streams })
     }
 
-    /// Computes the blocks `blocks` of the columns of `streams` panels, one or as many as the kernels read side by side.
-    /// What earlier blocks came to is in C.
+    /// Computes the blocks `blocks` of the columns of `streams` panels, one or as many as the kernels read side by
+    /// side. C has the sums of earlier blocks.
     ///
     /// # Safety
     ///
@@ -205,8 +206,8 @@ impl BlockDotCode {
         self.panels().all()
     }
 
-    /// Whether rows are so few that memory limits their products in fours: some words of a vector of columns are read
-    /// before those of the next vector, which memory gives faster than one word of each.
+    /// Whether rows are so few that memory limits their products in fours. Some words of a vector of columns are then
+    /// read before those of the next vector, which memory gives faster than one word of each vector.
     fn is_of_few(&self) -> bool {
         self.rows <= 2
     }
@@ -222,7 +223,7 @@ impl BlockDotCode {
         2 * rows * vectors + 2 + others
     }
 
-    /// Elements of rows that are in registers at once: of products in pairs each row's sum of pairs.
+    /// Elements of rows that are in registers at once; for products in pairs, each row's sum of pairs.
     fn elements(&self) -> u8 {
         match self.products {
             Products::Fours | Products::Tiles => 1,
@@ -246,7 +247,7 @@ impl BlockDotCode {
         Vreg((self.rows + row) * self.vectors() + vector)
     }
 
-    /// A row's element: four bytes, or what belongs to a block.
+    /// A row's element: four bytes, or a value that belongs to a block.
     fn element(&self, row: u8) -> Vreg {
         Vreg(2 * self.rows * self.vectors() + row)
     }
@@ -322,7 +323,7 @@ impl BlockDotCode {
         Ok(())
     }
 
-    /// Addresses, constants, and what sums begin with.
+    /// Addresses, constants, and the sums to begin with.
     fn start(&self, asm: &mut Asm) {
         let bits = self.codes.bits();
         let repeated = |byte: u8| Src::Const(u32::from_ne_bytes([byte; 4]));
@@ -352,7 +353,7 @@ impl BlockDotCode {
         );
     }
 
-    /// A block of as many words as the register counts.
+    /// A block with as many words as the register counts.
     fn block(&self, asm: &mut Asm) {
         self.panels().begin_block(asm);
         for (row, vector) in self.sums() {
@@ -419,7 +420,7 @@ impl BlockDotCode {
         self.advance(asm, 1);
     }
 
-    /// So many words of each column, a vector of columns after another, four products at a time.
+    /// `count` words of each column, one vector of columns after another, four products at a time.
     fn words_in_fours(&self, asm: &mut Asm, count: u8) {
         for vector in 0..self.vectors() {
             for word in 0..count {
@@ -436,7 +437,7 @@ impl BlockDotCode {
         self.advance(asm, count);
     }
 
-    /// So many words of each column, a vector of columns after another, whose pairs of products fit their sums.
+    /// `count` words of each column, one vector of columns after another; their pairs of products fit their sums.
     fn words_in_pairs(&self, asm: &mut Asm, count: u8) {
         let pairs = self.pairs();
         for vector in 0..self.vectors() {
@@ -481,19 +482,19 @@ impl BlockDotCode {
         if self.rows == 1 { AHEAD_OF_ONE } else { AHEAD }
     }
 
-    /// The address of what a row has for a part of a word, `ahead` words from the current one.
+    /// The address of a row's bytes for a part of a word, `ahead` words from the current one.
     fn bytes(&self, ahead: u8, part: u8, row: u8) -> Mem {
         let part = i32::from(ahead) * i32::from(self.parts()) + i32::from(part);
         Mem::at(BYTES, 4 * (part * i32::from(self.rows) + i32::from(row)))
     }
 
-    /// Steps over so many words.
+    /// Steps over `words` words.
     fn advance(&self, asm: &mut Asm, words: u8) {
         asm.add_imm(BYTES, 4 * i32::from(words) * i32::from(self.parts()) * i32::from(self.rows));
         asm.add_imm(WORDS, i32::from(words) * self.panels().word_bytes(asm));
     }
 
-    /// Code number `part` of each byte, or of each 16 bits, of a vector of words, where they are or in `to`.
+    /// Code number `part` of each byte, or of each 16 bits, of a vector of words, in place or in `to`.
     fn unsigned(&self, asm: &mut Asm, part: u8, words: Vreg, to: Vreg) -> Vreg {
         if self.parts() == 1 {
             return words;

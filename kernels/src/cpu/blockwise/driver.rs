@@ -1,7 +1,8 @@
 //! The driver of products by block-quantised weights.
 //!
-//! A few rows are multiplied with codes as they are, and so are rows that may be bytes, however many; of more rows, each
-//! task dequantises a part of a panel into scratch of its own and multiplies it with all rows before it goes on.
+//! A few rows are multiplied with codes directly, and so is any number of rows that may be bytes. For more rows of
+//! `f32`, each task dequantises a part of a panel into scratch of its own and multiplies it with all rows before it
+//! goes on.
 
 use std::ops::Range;
 
@@ -30,7 +31,7 @@ use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 use crate::problem::blockwise::{BlockFormat, ZeroPoints};
 use crate::problem::description::{count, sizes};
 
-/// Most rows whose products read codes: for more of them, numbers are stored and loaded in less time than they are made
+/// Most rows whose products read codes. For more rows, storing and loading numbers takes less time than decoding them
 /// again for each row.
 const FEW_ROWS: usize = 3;
 
@@ -44,10 +45,10 @@ const PANEL_BLOCK: usize = 4;
 /// Bytes of quantised rows that are multiplied with all panels before the next rows are begun: they stay in L2.
 const ROW_BYTES: usize = 512 << 10;
 
-/// Bytes of a panel that all of those rows see before its next blocks: they stay in L1.
+/// Bytes of a panel that all these rows see before its next blocks: they stay in L1.
 const PANEL_BYTES: usize = 16 << 10;
 
-/// What left-hand rows may be multiplied as.
+/// The forms in which left-hand rows may be multiplied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum LeftElements {
     /// As the `f32` that they are.
@@ -57,7 +58,7 @@ pub enum LeftElements {
     Bytes,
 }
 
-/// What is computed.
+/// A product's sizes, weights and bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct BlockProductShape {
     /// Rows.
@@ -70,7 +71,7 @@ pub struct BlockProductShape {
     pub format: BlockFormat,
     /// Whether a row is added to every row.
     pub bias: bool,
-    /// What rows may be multiplied as.
+    /// The form in which rows may be multiplied.
     pub left: LeftElements,
 }
 
@@ -83,7 +84,7 @@ pub struct BlockProductBlocks {
     pub k_blocks: u32,
     /// Tasks, each with some panels.
     pub tasks: u32,
-    /// What multiplies rows as bytes, where they are.
+    /// The instructions that multiply rows as bytes, where rows are bytes.
     pub dots: Option<Products>,
 }
 
@@ -111,7 +112,8 @@ impl BlockProductShape {
             && self.k.checked_next_multiple_of(u64::from(self.format.block)).is_some_and(|k| fits(k, n))
     }
 
-    /// What multiplies rows as bytes in code of that level with these extensions, where they may be bytes.
+    /// The instructions that multiply rows as bytes, in code of that level with these extensions; `None` where rows may
+    /// not be bytes.
     #[must_use]
     pub fn dots(&self, isa: Isa, extensions: Extensions) -> Option<Products> {
         let on_vectors = Products::pick(isa, extensions).filter(|_| self.takes_bytes())?;
@@ -167,13 +169,13 @@ pub struct BlockProduct {
 
 #[derive(Clone, Debug)]
 enum Kernels {
-    /// Of rows that are multiplied with codes.
+    /// Rows that are multiplied with codes.
     Rows(Row),
-    /// Of rows of bytes: groups of rows side by side, and what is left of them.
+    /// Rows of bytes: groups of rows side by side, and a last group of fewer rows.
     Bytes { groups: Dots, rest: Option<Dots> },
-    /// Of many rows of bytes.
+    /// Many rows of bytes.
     Tiled(Amx),
-    /// Of rows that are multiplied with numbers.
+    /// Rows that are multiplied with numbers.
     Tiles { expand: Expand, tile: MicroKernel, tiles: Tiles },
 }
 
@@ -198,7 +200,7 @@ impl BlockProduct {
     ///
     /// # Errors
     ///
-    /// For shapes and blocks that are none, and whatever keeps kernels from being made.
+    /// For shapes and blocks that are not valid, and where kernels cannot be made.
     pub fn new(
         isa: Isa,
         shape: BlockProductShape,
@@ -213,7 +215,8 @@ impl BlockProduct {
             return refuse(format!("{blocks:?} do not fit {shape:?}"));
         }
         let panels = shape.panels(isa);
-        // Codes are multiplied in another order than numbers, and bytes in the same one in any company.
+        // Codes are multiplied in another order than numbers. Bytes are multiplied in one order, however many rows
+        // there are.
         let kernels = if blocks.dots == Some(Products::Tiles) {
             Kernels::Tiled(Amx::new(isa, shape.m(), panels, blocks.k_blocks(), blocks.tasks(), source)?)
         } else if let Some(products) = blocks.dots {
@@ -410,8 +413,8 @@ impl BlockProduct {
                     c: buffers.c.at(at),
                 };
                 // SAFETY: `run` has checked all operands against the shape: the row spans whole words, the sums all
-                // blocks, the weights all panels, bias and C whole panels. Tasks have panels of their own, so that one
-                // task alone has the narrower one.
+                // blocks, the weights all panels, bias and C whole panels. Tasks have panels of their own, so that only
+                // one task has the narrower panel.
                 unsafe {
                     match panel < whole {
                         true => row.run(operands, weights, streams, &buffers.given),
@@ -423,11 +426,11 @@ impl BlockProduct {
         }
     }
 
-    /// The last panel of a row, which has fewer columns than kernels write: its bias and its sums are in scratch.
+    /// The last panel of a row, where it has fewer columns than kernels write: its bias and its sums are in scratch.
     ///
     /// # Safety
     ///
-    /// That of [`Row::run`], with bias and C over the columns that there are; C's are those from element `at` on. No
+    /// As for [`Row::run`], with bias and C over the columns that there are; C's are those from element `at` on. No
     /// other task uses scratch.
     unsafe fn last_panel(
         &self,
@@ -499,8 +502,8 @@ impl BlockProduct {
                         ldc: n * 4,
                     };
                     // SAFETY: `run` has checked all operands against the shape: quantised rows span all words, the
-                    // weights all panels, bias and C whole panels. Tasks have panels of their own, so that one task
-                    // alone has the narrower one.
+                    // weights all panels, bias and C whole panels. Tasks have panels of their own, so that only one
+                    // task has the narrower panel.
                     unsafe {
                         match panel < whole {
                             true => dots.run(operands, blocks.clone(), streams, &buffers.given),
@@ -513,12 +516,12 @@ impl BlockProduct {
         }
     }
 
-    /// The last panel of rows from `first` on, which has fewer columns than kernels write: its bias and its sums are in
-    /// scratch.
+    /// The last panel of rows from `first` on, where it has fewer columns than kernels write: its bias and its sums are
+    /// in scratch.
     ///
     /// # Safety
     ///
-    /// That of [`Dots::run`], with bias and C over the columns that there are. No other task uses scratch.
+    /// As for [`Dots::run`], with bias and C over the columns that there are. No other task uses scratch.
     unsafe fn last_panel_of_bytes(
         &self,
         dots: &Dots,
@@ -556,7 +559,7 @@ impl BlockProduct {
         }
     }
 
-    /// Some panels of many rows, a part of the reduction after another.
+    /// Some panels of many rows, one part of the reduction after another.
     fn many_rows(
         &self,
         expand: &Expand,
@@ -568,7 +571,7 @@ impl BlockProduct {
     ) {
         let (n, k, width) = (self.shape.n(), self.shape.k(), self.panels.width);
         let room = self.expanded_rows() * width;
-        // SAFETY: scratch has as much for each task.
+        // SAFETY: scratch has a room for each task.
         let numbers = unsafe { buffers.scratch.part(task * room..(task + 1) * room) };
         let mut args = TileArgs::empty();
         (args.lda, args.ldc) = (k * 4, n * 4);

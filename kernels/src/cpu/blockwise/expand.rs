@@ -1,4 +1,4 @@
-//! Blocks of a packed panel as rows of `f32`: what the micro-kernel of `f32` multiplies with many rows.
+//! Blocks of a packed panel as rows of `f32`, which the micro-kernel of `f32` multiplies with many rows.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ impl Arguments for ExpandArgs {
     }
 }
 
-/// Dequantises blocks of panels: emitted, or in Rust where no code may be.
+/// Dequantises blocks of panels: in emitted code, or in Rust where no code may be emitted.
 #[derive(Clone, Debug)]
 pub(super) struct Expand {
     panels: BlockPanels,
@@ -66,7 +66,7 @@ pub(super) struct Expand {
 }
 
 impl Expand {
-    /// For panels of a matrix.
+    /// Dequantisation for panels of a matrix.
     pub(super) fn new(isa: Isa, panels: BlockPanels, source: &dyn CodeSource) -> Result<Expand> {
         let BlockFormat { codes, zeros, .. } = panels.format;
         let key = BlockExpandCode { isa, vectors: (panels.width / isa.lanes()) as u8, codes, zeros };
@@ -79,7 +79,7 @@ impl Expand {
         given.read("the numbers of codes", &self.table)
     }
 
-    /// Dequantises the blocks of `panel` from block `first` on, as many as `to` has rows for: whole words of them.
+    /// Dequantises the blocks of `panel` from block `first` on: as many whole words as `to` has rows for.
     pub(super) fn run(&self, panel: &[u8], first: usize, to: &mut [f32], given: &Given) {
         let Some(kernel) = &self.kernel else { return self.panels.widen(panel, first, to) };
         let (width, each) = (self.panels.width, self.panels.block_words());
@@ -93,8 +93,8 @@ impl Expand {
             table: self.table.as_ptr(),
         };
         assert!(first * each + words <= self.panels.words() && panel.len() >= self.panels.panel_bytes());
-        // SAFETY: the struct is the one that the emitter reads. The panel holds all of its words, of which no more are
-        // read, as was asserted, and `to` holds the rows of those words.
+        // SAFETY: the struct is the one that the emitter reads. The panel holds every word that is read, as was
+        // asserted, and `to` holds the rows of those words.
         unsafe { kernel.call(&args, given) }
     }
 }
@@ -148,7 +148,7 @@ impl BlockExpandCode {
         Ok(())
     }
 
-    /// A block of as many words as the register counts.
+    /// A block with as many words as the register counts.
     fn block(&self, asm: &mut Asm) {
         let (lanes, bytes) = (asm.lanes() as i32, asm.vector_bytes());
         let scales = i32::from(self.vectors) * bytes;

@@ -6,8 +6,9 @@
 //! scales  f32 [width] | zero points  u8 or f32 [width], if any | codes  32-bit words [words of a block][width]
 //! ```
 //!
-//! where a word holds neighbours in the reduction of one column, the first in its lowest bits: one load of a vector has
-//! words of as many columns. The last block may have fewer words; what a word has beyond the reduction is unused.
+//! where a word holds neighbours in the reduction of one column, the first in its lowest bits. One vector load has
+//! words of as many columns as the vector has lanes. The last block may have fewer words, and the part of a word beyond
+//! the reduction is unused.
 
 use super::FAMILY;
 use crate::error::{KernelError, Result};
@@ -32,7 +33,7 @@ impl Offsets {
         inner * self.inner + column * self.column
     }
 
-    /// Elements up to the last of so many by so many.
+    /// Elements up to the last of `inner` by `columns` elements.
     fn reach(self, inner: usize, columns: usize) -> Option<usize> {
         let last = (inner.checked_sub(1)?.checked_mul(self.inner)?)
             .checked_add(columns.checked_sub(1)?.checked_mul(self.column)?)?;
@@ -106,7 +107,8 @@ impl BlockPanels {
     ///
     /// # Errors
     ///
-    /// For a format that is none, sizes that cannot be addressed, and operands that are shorter than these sizes say.
+    /// For a format that is not valid, sizes that cannot be addressed, and operands that are shorter than these sizes
+    /// say.
     pub fn pack(&self, source: &BlockSource<'_>, out: &mut [u8]) -> Result<()> {
         if !self.is_addressable() {
             return Err(KernelError::Unsupported { family: FAMILY, reason: format!("weights of {self:?}") });
@@ -203,7 +205,8 @@ impl BlockPanels {
         }
     }
 
-    /// Dequantises so many blocks of a packed panel from block `first` on, as rows of `width` columns.
+    /// Dequantises the blocks of a packed panel from block `first` on, as rows of `width` columns, for all rows of
+    /// `to`.
     pub(super) fn widen(&self, panel: &[u8], first: usize, to: &mut [f32]) {
         let (codes, each) = (self.format.codes, self.format.codes.per_word());
         let float = |bytes: &[u8], at: usize| f32::from_ne_bytes([0, 1, 2, 3].map(|byte| bytes[4 * at + byte]));

@@ -1,4 +1,5 @@
-//! The instructions that multiply codes with rows of bytes. All sums are exact, so that all of them give the same bits.
+//! The instructions that multiply codes with rows of bytes. All sums are exact, so that all instructions give the same
+//! bits.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::problem::blockwise::{BlockFormat, Codes};
 /// Bytes of a row in a step of AMX.
 const STEP_BYTES: usize = 64;
 
-/// Cycles of the end of a block for a row: its sum becomes an `f32`, and is scaled and added.
+/// Cycles that the end of a block takes for a row: its sum becomes an `f32`, and is scaled and added.
 const END_OF_ROW: u64 = 2;
 
 /// Cycles of two tile loads and a product, of storing a tile, and of unpacking a line of a tile.
@@ -32,8 +33,9 @@ pub(super) struct MatrixRows {
 pub enum Products {
     /// Four products are added to a sum of 32 bits (`vpdpbusd`).
     Fours,
-    /// Products are added in pairs. Those of codes of up to four bits and bytes fit 16 bits, several of them
-    /// (`vpmaddubsw`); codes of eight bits and bytes are widened to 16 bits, and their pairs have 32 (`vpmaddwd`).
+    /// Products are added in pairs. The products of bytes and codes of up to four bits fit 16 bits, with several pairs
+    /// added (`vpmaddubsw`). Codes of eight bits and bytes are widened to 16 bits, and their pairs have 32
+    /// (`vpmaddwd`).
     Pairs,
     /// Sixteen rows by sixteen columns over a block (`tdpbssd` of AMX), where rows are many.
     Tiles,
@@ -47,7 +49,7 @@ impl Products {
         [Products::Fours, Products::Pairs].into_iter().filter(|_| isa.is_jit()).find(has)
     }
 
-    /// What the processor has to have besides the level.
+    /// The extension that the processor needs besides the level.
     #[must_use]
     pub fn extension(self, isa: Isa) -> Option<Extension> {
         match (self, isa) {
@@ -69,8 +71,8 @@ impl Products {
         self == Products::Pairs && codes == Codes::Int8
     }
 
-    /// Words of 32 bits that elements of a row take for each word of codes. A word of codes is unpacked in as many
-    /// parts.
+    /// Words of 32 bits that elements of a row take for each word of codes. A word of codes is unpacked in the same
+    /// number of parts.
     pub(super) const fn parts(self, codes: Codes) -> usize {
         match (self, codes) {
             (Products::Pairs, Codes::Int8) => 2,
@@ -90,11 +92,12 @@ impl Products {
         if has_tiles && self.tiles_pay(rows, u64::from(format.block)) { Products::Tiles } else { self }
     }
 
-    /// Whether AMX multiplies rows in fewer cycles than these instructions on vectors. It is an estimate from what
-    /// instructions take whose operands are in L1; it has not been held against a machine.
+    /// Whether AMX multiplies rows in fewer cycles than these instructions on vectors. It is an estimate from the
+    /// cycles of instructions whose operands are in L1; it has not been measured on a machine.
     fn tiles_pay(self, MatrixRows { m, k }: MatrixRows, block: u64) -> bool {
         let blocks = k.div_ceil(block.max(1));
-        // Of a vector of columns: the products of a row by a block, two instructions a cycle, and their end.
+        // For a vector of columns: the products of a row by a block, two instructions a cycle, and the end of the
+        // block.
         let row = block.div_ceil(8) * if self == Products::Fours { 1 } else { 2 } + END_OF_ROW;
         let tile_row = block.div_ceil(64) * STEP + STORE + 16 * END_OF_ROW;
         let on_vectors = m.saturating_mul(row).saturating_mul(blocks);
@@ -121,7 +124,7 @@ mod tests {
             assert_eq!(chosen(Products::Fours, amx, block, 1), Products::Fours, "{block}");
             assert_eq!(chosen(Products::Fours, Extensions::default(), block, 512), Products::Fours, "{block}");
         }
-        // The end of a block of 16 takes as long as its products, in either way.
+        // The end of a block of 16 takes as long as its products, on vectors and on AMX.
         assert_eq!(chosen(Products::Fours, amx, 16, 512), Products::Fours);
         assert_eq!(chosen(Products::Pairs, amx, 16, 512), Products::Tiles);
         assert_eq!(chosen(Products::Fours, amx, 80, 512), Products::Fours, "a step and a quarter");

@@ -1,8 +1,8 @@
 //! The product of one row: codes become numbers in registers, as fast as memory gives them.
 //!
-//! Several panels are read side by side, as in the product of one row by weights of `f32`
-//! ([`gemm`](crate::cpu::gemm)). Each block's terms are added up in registers of their own; its end takes off the zero
-//! points, times the sum of the block's left-hand elements, and adds the rest to the sums of the row, times the scales.
+//! Several panels are read side by side, as in the product of one row by weights of `f32` ([`gemm`](crate::cpu::gemm)).
+//! Each block's terms are added up in registers of their own. At its end, the zero points times the sum of the block's
+//! left-hand elements are taken off, and the rest, times the scales, is added to the sums of the row.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ impl Arguments for RowArgs {
 pub(super) struct Row {
     panels: BlockPanels,
     table: [f32; ENTRIES],
-    /// Of several panels side by side, as many as the level has registers for, and of one.
+    /// The kernel of several panels side by side, as many as the level has registers for, and the kernel of one panel.
     several: Option<Emitted<BlockRowCode>>,
     one: Emitted<BlockRowCode>,
     streams: usize,
@@ -112,7 +112,7 @@ impl Row {
         Ok(Row { panels, table: codes.table(), several, one: make(1)?, streams })
     }
 
-    /// Panels that one call with `panels` panels left computes.
+    /// Panels that one call computes when `panels` panels are left.
     pub(super) fn streams(&self, panels: usize) -> usize {
         if panels >= self.streams { self.streams } else { 1 }
     }
@@ -122,7 +122,7 @@ impl Row {
         given.read("the numbers of codes", &self.table)
     }
 
-    /// Computes the columns of as many panels as [`Row::streams`] says, the first of which is at `panels`.
+    /// Computes the columns of `streams` panels, as [`Row::streams`] counts them. The first panel is at `panels`.
     ///
     /// # Safety
     ///
@@ -165,7 +165,7 @@ impl BlockRowCode {
         self.panels().all()
     }
 
-    /// Registers: of each vector its sum, its sum over the block and its words; an element and a number; tables.
+    /// Registers: for each vector its sum, its sum over the block and its words; an element and a number; tables.
     fn registers(&self) -> usize {
         3 * usize::from(self.vectors()) + 2 + Decoder::registers(self.isa, self.codes)
     }
@@ -238,7 +238,7 @@ impl BlockRowCode {
         );
     }
 
-    /// A block of as many words as the register counts.
+    /// A block with as many words as the register counts.
     fn block(&self, asm: &mut Asm) {
         self.panels().begin_block(asm);
         (0..self.vectors()).for_each(|vector| asm.vzero(self.part(vector)));

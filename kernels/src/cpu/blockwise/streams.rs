@@ -1,11 +1,11 @@
-//! Panels that are read side by side: how many, and where what belongs to a vector of columns is.
+//! Panels that are read side by side: how many, and where the values of a vector of columns are.
 
 use super::layout::BlockPanels;
 use crate::isa::Isa;
 use crate::jit::{Asm, Gpr, Mem, Vreg};
 use crate::problem::blockwise::ZeroPoints;
 
-/// Panels that are read side by side at most.
+/// Most panels that are read side by side.
 pub(super) const STREAMS: usize = 4;
 
 /// Bytes from the words that are read to those that are prefetched.
@@ -35,7 +35,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// The most panels side by side, of at most `most`, whose kernel `fits`: those that the matrix has whole.
+    /// The most panels side by side, at most `most`, whose kernel `fits` and which the matrix has whole.
     pub(super) fn most(panels: &BlockPanels, most: usize, fits: impl Fn(usize) -> bool) -> usize {
         let whole = panels.n / panels.width;
         [STREAMS, 2].into_iter().find(|&count| count <= most && count <= whole && fits(count)).unwrap_or(1)
@@ -61,7 +61,7 @@ impl Streams {
         self.width(isa) * (4 + self.zeros.bytes())
     }
 
-    /// Bytes of a panel of so many words a column in so many blocks.
+    /// Bytes of a panel with `words` words a column in `blocks` blocks.
     pub(super) fn panel_bytes(self, isa: Isa, words: usize, blocks: usize) -> usize {
         words.saturating_mul(self.width(isa) * 4).saturating_add(blocks.saturating_mul(self.head_bytes(isa)))
     }
@@ -105,7 +105,7 @@ impl Streams {
         }
     }
 
-    /// Address of something `bytes` from `base` in the panel of a vector, plus `each` for each vector before it there.
+    /// The address `bytes` from `base` in the panel of a vector, plus `each` for each vector before it in the panel.
     fn at(self, base: Gpr, vector: u8, bytes: i32, each: i32) -> Mem {
         let at = bytes + i32::from(vector % self.vectors) * each;
         match vector / self.vectors {

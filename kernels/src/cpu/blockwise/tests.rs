@@ -7,7 +7,7 @@ use crate::jit::interpreted;
 use crate::parallel::Serial;
 use crate::{EmitEach, reference};
 
-/// What the tests' processors have: emulated where they have not.
+/// The extensions of the tests' processors: emulated where this machine lacks them.
 const VNNI: Extensions = Extensions::from_bits(1 << Extension::Vnni as u8 | 1 << Extension::AvxVnni as u8);
 
 /// Each level that code is emitted for, with each way to multiply rows of bytes.
@@ -38,7 +38,7 @@ impl Random {
     }
 }
 
-/// Weights and what they are multiplied with.
+/// Weights, and the rows that multiply them.
 struct Case {
     shape: BlockProductShape,
     codes: Vec<u8>,
@@ -88,7 +88,7 @@ impl Case {
         packed
     }
 
-    /// The product, and how far each element may be off: what rounding terms and their sums in any order amounts to.
+    /// The product, and how far each element may be off: the rounding of terms and of their sums in any order.
     fn expected(&self, source: &BlockSource<'_>) -> Vec<(f32, f32)> {
         let (m, n, k) = (self.shape.m(), self.shape.n(), self.shape.k());
         let weights = reference::blockwise::weights(k, n, self.shape.format, source);
@@ -191,7 +191,7 @@ fn a_row_has_the_same_numbers_among_many() {
     }
 }
 
-/// What rows of bytes give, operation by operation in the kernel's order.
+/// The results of rows of bytes, operation by operation in the kernel's order.
 fn of_bytes(case: &Case, source: &BlockSource<'_>) -> Vec<f32> {
     let BlockProductShape { format, bias, .. } = case.shape;
     let (m, n, k, block) = (case.shape.m(), case.shape.n(), case.shape.k(), format.block());
@@ -287,7 +287,8 @@ fn tiles_have_the_bits_of_other_instructions() {
                 let bias = seed % 2 == 0;
                 let shape = BlockProductShape { m, n, k, format, bias, left: LeftElements::Bytes };
                 let mut case = Case::new(shape, seed);
-                // What is no number has the same bits, too, but for the sign and the payload of a NaN.
+                // Results that are not finite numbers have the same bits too, but for the sign and the payload of a
+                // NaN.
                 case.left[seed as usize % 60] = [f32::NAN, f32::INFINITY, f32::MIN_POSITIVE / 8.0][seed as usize % 3];
                 let source = case.source(true, seed % 4 < 2);
                 let [tiles, fours] = [Products::Tiles, Products::Fours]

@@ -50,7 +50,7 @@ pub(super) struct Body {
     pub(super) scalars: SmallVec<[usize; 4]>,
 }
 
-/// Temporaries of a selection: one for each of its three reads that is a constant, and the mask.
+/// Temporaries of a selection: one for each read that is a constant, of its three reads, and the mask.
 const SELECT_TEMPS: usize = 4;
 
 /// Allocates registers; `None` where a step has no code.

@@ -61,8 +61,8 @@ impl Program {
         Program { inputs: SmallVec::from_slice(&[Storage::F32]), steps: vec![Step::Unary(op, 0)], output: Storage::F32 }
     }
 
-    /// The function, if the program is exactly that function of one `f32` operand: what products and convolutions can
-    /// apply before they store.
+    /// The function, if the program is exactly that function of one `f32` operand: products and convolutions can apply
+    /// it before they store.
     #[must_use]
     pub fn as_unary(&self) -> Option<UnaryOp> {
         match (self.inputs.as_slice(), self.steps.as_slice(), self.output) {

@@ -23,7 +23,7 @@ use crate::problem::chain::{MAX_INPUTS, Program, Step};
 pub struct ChainCode {
     /// Level.
     pub isa: Isa,
-    /// What is computed, over `f32` operands ([`Program::erased`]).
+    /// The computation, over `f32` operands ([`Program::erased`]).
     pub program: Program,
     /// How each operand is read along a row.
     pub lanes: SmallVec<[Lane; 4]>,
@@ -76,7 +76,7 @@ const SCRATCH: Gpr = Gpr::RBP;
 const LINE: i32 = 64;
 
 /// How far ahead operands and the result are prefetched, in bytes. Functions of many steps fill the processor's window,
-/// so that it does not reach the next loads, and stores wait for their lines as loads do: on AVX-512, GELU over 128 MiB
+/// so that it does not reach the next loads. Stores wait for their lines as loads do: on AVX-512, GELU over 128 MiB
 /// took 0.8 of its time with it, and a sum 0.95. Between 1 and 2 KiB the distance makes no difference.
 const AHEAD: i32 = 1536;
 
@@ -96,7 +96,7 @@ impl ChainCode {
     }
 }
 
-/// Registers of a kernel with `unroll` vectors in flight: the larger of the unrolled body, each of whose vectors has
+/// Registers of a kernel with `unroll` vectors in flight: the larger number of the unrolled body, where each vector has
 /// its own temporaries, and the tail with its mask and one more temporary.
 fn registers(body: &Body, unroll: u8) -> usize {
     let each = body.temps + body.slots;
@@ -246,7 +246,7 @@ impl Emitter<'_> {
                 emit_binary(asm, op, dst, a, b, &temps);
             }
             Step::Select { .. } => {
-                // Each of the three may be a constant, which is loaded into a temporary then.
+                // Each of the three may be a constant, which is then loaded into a temporary.
                 let registers: SmallVec<[Vreg; 3]> = (0..3)
                     .map(|index| match self.source(asm, planned.reads[index], copy, tail) {
                         Src::Reg(register) => register,
@@ -281,8 +281,8 @@ impl Emitter<'_> {
         asm.vload_lanes(register, tail, at(asm, INPUTS[operand], copy));
     }
 
-    // Registers from 0 on: scalars, then temporaries and slots of each vector in flight, then, where one is left, the
-    // constant that they share. The tail has one vector, and its mask and one more temporary after it.
+    // Registers from 0 on: scalars, then temporaries and slots of each vector in flight, then, where a register is
+    // left, the constant that they share. The tail has one vector, and its mask and one more temporary after it.
 
     fn scalar(&self, index: usize) -> Vreg {
         Vreg(index as u8)

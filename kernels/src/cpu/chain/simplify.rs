@@ -44,7 +44,7 @@ impl Draft {
         self.steps.get(usize::from(value).checked_sub(self.inputs)?).copied()
     }
 
-    /// The number of a value that is known now.
+    /// The number, if that value is a known constant.
     fn constant(&self, value: u8) -> Option<f32> {
         match self.step(value) {
             Some(Step::Const(bits)) => Some(Bits::get(bits)),

@@ -215,8 +215,8 @@ fn programs_without_code_are_interpreted() {
     let geometry = Geometry::new(&[9], &[&[9]]).unwrap();
     assert_eq!(Chain::unroll_for(Isa::Avx512, &program, &geometry, MAX_UNROLL), 0);
     check(&program, &[300], &[&[300]]);
-    // Fifteen values alive at once, made first and used last, do not fit the sixteen registers of AVX2 with what else
-    // is needed.
+    // Fifteen values alive at once, made first and used last, do not fit the sixteen registers of AVX2 with the other
+    // registers that the code needs.
     let mut builder = Builder::new(&[Storage::F32]);
     let values: Vec<u8> = (0..15)
         .map(|n| {

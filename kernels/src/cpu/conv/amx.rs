@@ -7,13 +7,13 @@
 //! the band. Bands are short enough that the copy stays in L2. With many lines each task has bands of its own, and
 //! threads meet once; with few lines all threads share the work of each band.
 //!
-//! Input stored as `bf16` of which each position is read by one output (1x1, stride 1) is read in place, if its
-//! positions are a whole number of steps long or a whole number of one shorter length. Only the last positions, behind
-//! which a tile row would read past the end, are copied: as many as a tile row has.
+//! Input stored as `bf16` is read in place if one output reads each position (1x1, stride 1) and its positions are a
+//! whole number of steps long, or a whole number of one shorter length. Only the last positions are copied, as many as
+//! a tile row has: a tile row that starts there would read past the end.
 //!
-//! With few channels a whole line of the window is one tap, and the copy is an im2col of lines: it holds for each
-//! output the elements that a line of the window reads. Whether it is so depends on the weights alone, because their
-//! layout does.
+//! With few channels a whole line of the window is one tap, and the copy is an im2col of lines: for each output it
+//! holds the elements that a line of the window reads. This choice depends on the weights alone, because their layout
+//! does.
 
 pub(crate) mod grid;
 mod im2col;
@@ -94,7 +94,7 @@ pub(super) struct Amx {
     last: Option<Multiply>,
 }
 
-/// A phase of the convolution: what is known before the data.
+/// A phase of the convolution: the part that is known before the data.
 #[derive(Clone, Debug)]
 struct PhasePlan {
     phase: Phase,
@@ -160,23 +160,24 @@ struct Rows<'a> {
     columns: usize,
 }
 
-/// What is first read after a chunk, and the share of it that the chunk prefetches.
+/// The first operands that are read after a chunk, and the share of them that the chunk prefetches.
 struct Next<'a> {
     /// Tile rows of the next chunk.
     rows: &'a [*const u8],
-    /// The calls that prefetch them are counted in panels: those before this call, of all that are multiplied with this
-    /// chunk.
+    /// The share of a call in prefetching these rows. Calls are counted in panels: those before this call, of all
+    /// panels that are multiplied with this chunk.
     rows_share: Share,
     /// The first output of those rows, if outputs follow each other.
     output: Option<usize>,
     /// The next panels, numbered over all groups.
     panels: Range<usize>,
-    /// The chunks that prefetch them: those before this one, of all.
+    /// The chunks that prefetch these panels: those before this one, of all.
     panels_share: Share,
 }
 
-/// Which tensors are larger than the L2 of all threads together, so that most of them comes from memory. Prefetching
-/// what is in a cache costs more than it gains: mobilenet_v2's layers of 0.2 to 1.2 MB took up to 1.3 times as long.
+/// Which tensors are larger than the L2 of all threads together, so that most of their lines come from memory.
+/// Prefetching data that a cache holds costs more than it gains: mobilenet_v2's layers of 0.2 to 1.2 MB took up to 1.3
+/// times as long.
 #[derive(Clone, Copy, Debug)]
 struct BeyondL2 {
     /// The input, if it is read in place.
@@ -218,8 +219,8 @@ pub(super) fn band(shape: &ConvShape, threads: usize) -> usize {
     grid.band(line, bytes * threads, weights_in_l2)
 }
 
-/// Whether each task copies its own lines, including those that it shares with a neighbour: if it has so many lines
-/// that copying some twice, and an uneven split of lines, cost less than two meetings of all threads for each band.
+/// Whether each task copies its own lines, including those that it shares with a neighbour. It does if it has enough
+/// lines: copying some lines twice and an uneven split then cost less than two meetings of all threads for each band.
 fn has_private_bands(grid: &Grid, blocks: &ConvBlocks) -> bool {
     let least = blocks.row_tasks().saturating_mul(grid.halo().saturating_mul(8).max(16));
     blocks.unit_tasks() == 1 && grid.lines() >= least
@@ -398,7 +399,7 @@ impl Amx {
         }
     }
 
-    /// Copies what the lines of a band read, in `tasks` tasks.
+    /// Copies the input that the lines of a band read, in `tasks` tasks.
     fn copy(&self, buffers: &Buffers<'_>, lines: &Range<usize>, tasks: usize, parallel: &dyn Parallel) {
         let position = self.im2col.position();
         parallel.run(tasks, &|task| {
@@ -446,7 +447,8 @@ impl Amx {
         }
     }
 
-    /// What is read after chunk `index` of a task with that many tile rows has been multiplied with `panels`.
+    /// The operands that are read after chunk `index` of a task with `tile_rows` tile rows has been multiplied with
+    /// `panels`.
     fn next<'a>(
         &self,
         chunks: &[Chunk<'a>],
@@ -485,7 +487,7 @@ impl Amx {
         [SUMS / panels, panels]
     }
 
-    /// Words from one position to the next in what AMX reads.
+    /// Words from one position to the next in the rows that AMX reads.
     fn position_words(&self) -> usize {
         if self.in_place { self.shape.channels() / 2 } else { self.im2col.position() }
     }
@@ -506,12 +508,12 @@ impl Amx {
         buffers.words.at(at * self.position_words()).cast_const().cast()
     }
 
-    /// Positions at which a tile row can start that is read in place.
+    /// Positions at which a tile row can start and be read in place.
     fn in_place_starts(&self) -> usize {
         (self.grid.lines() * self.grid.line()).saturating_sub(TILE_ROWS - 1)
     }
 
-    /// Copies to scratch the last positions, which tile rows read that end behind the last position.
+    /// Copies the last positions to scratch, for tile rows that read past the end of the input.
     fn copy_last(&self, buffers: &Buffers<'_>) {
         let Activations::Bf16(x) = buffers.parts[0].x else { return };
         let last = &x[self.in_place_starts() * self.shape.channels()..];

@@ -12,7 +12,7 @@ use crate::problem::description::sizes;
 /// How a convolution is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Strategy {
-    /// As a matrix product over the input as it is.
+    /// As a matrix product over the input in place.
     Pointwise,
     /// Through indirection tables of pointers into the input.
     Direct,
@@ -31,8 +31,8 @@ pub enum Strategy {
 pub struct ConvBlocks {
     /// The strategy.
     pub strategy: Strategy,
-    /// What weights consist of: on AMX `Bf16Tiles`. `Pointwise` and `Direct` multiply bf16 pairs as they are where
-    /// weights are `Bf16Dot`, and `Winograd` widens those; all three widen `F16`. Every other strategy has `F32`.
+    /// The elements of weights: on AMX `Bf16Tiles`. Where weights are `Bf16Dot`, `Pointwise` and `Direct` multiply the
+    /// pairs themselves, and `Winograd` widens them. All three widen `F16`. Every other strategy has `F32`.
     pub elements: Elements,
     /// Vectors that a tile is wide; 1 for depthwise.
     pub vectors: u8,
@@ -76,9 +76,9 @@ pub struct ConvStored {
 }
 
 impl ConvStored {
-    /// Whether a strategy with weights of these elements takes these types at that level. All take `f32`; AMX,
-    /// transforms and what multiplies pairs take any. Tiles of `f32` read that, and add and write any. Depthwise
-    /// kernels write the type that they read, and add no residual to `bf16`.
+    /// Whether a strategy with weights of these elements takes these types at that level. Every strategy takes `f32`.
+    /// AMX, transforms and tiles that multiply pairs take any type. Tiles of `f32` read `f32`, and add and write any
+    /// type. Depthwise kernels write the type that they read, and add no residual to `bf16`.
     #[must_use]
     pub fn suits(&self, strategy: Strategy, elements: Elements, isa: Isa) -> bool {
         let wide = isa == Isa::Avx512;

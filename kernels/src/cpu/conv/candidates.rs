@@ -1,8 +1,8 @@
 //! Ways of convolving that are worth a measurement besides the cost model's: every strategy that the policy allows, and
 //! the cuts of each that the model was least sure of.
 //!
-//! All of them are the same kernels on the same numbers, so none can be wrong; they differ in time, in how weights are
-//! packed, and in the order of additions (a transform within what the policy allows). Knows no clock.
+//! All candidates are the same kernels on the same numbers, so none can be wrong. They differ in time, in how weights
+//! are packed, and in the order of additions (a transform within what the policy allows). Knows no clock.
 
 use super::blocks::{ConvBlocks, Strategy};
 use super::model::FEW_CHANNELS;
@@ -16,8 +16,8 @@ use crate::problem::conv::ConvShape;
 use crate::problem::description::count;
 
 impl ConvBlocks {
-    /// At most `most` different ways, each of which a driver takes for that shape: the cost model's pick first, then
-    /// the other strategies, then other cuts of all of them, in order of promise.
+    /// At most `most` different ways that a driver takes for that shape: the cost model's pick first, then the other
+    /// strategies, then other cuts of all strategies, in order of promise.
     #[must_use]
     pub fn candidates(
         isa: Isa,
@@ -58,7 +58,7 @@ impl ConvBlocks {
 /// Single positions as taps where the model takes whole lines, and the other way round; their weights are packed alike.
 fn other_taps(shape: &ConvShape, plain: ConvBlocks) -> Option<ConvBlocks> {
     match plain.strategy {
-        // The unit of a block is another: tiles there, lines here.
+        // The unit of a block differs: tiles for `Direct`, lines for `Lines`.
         Strategy::Lines => Some(ConvBlocks { strategy: Strategy::Direct, row_block: 32, ..plain }),
         Strategy::Direct
             if plain.elements == Elements::F32 && shape.channels() <= 4 * FEW_CHANNELS && shape.kernel()[2] > 1 =>
@@ -75,7 +75,8 @@ fn cuts(isa: Isa, shape: &ConvShape, base: &ConvBlocks, threads: usize) -> Vec<C
     let Extent { rows, units } = Extent::of(isa, shape, base);
     let mut splits = vec![(base.row_tasks(), base.unit_tasks())];
     if threads > 1 {
-        // The two plain ones, then finer ones, so that a delayed thread leaves work to others, then both at once.
+        // The two plain cuts, then finer ones, so that a delayed thread leaves work to others, then rows and columns at
+        // once.
         let halves = (threads / 2, 2);
         let plain = [(threads, 1), (1, threads), (4 * threads, 1), (2 * threads, 1), (1, 2 * threads), halves, (1, 1)];
         let plain = plain.into_iter().filter(|&(r, u)| r > 0 && r <= rows && u <= units);
@@ -83,7 +84,7 @@ fn cuts(isa: Isa, shape: &ConvShape, base: &ConvBlocks, threads: usize) -> Vec<C
     }
     let mut found = Vec::new();
     for (rank, &(row_tasks, unit_tasks)) in splits.iter().enumerate() {
-        // What a task can see of rows, or of panels, bounds what a larger block could change.
+        // The rows, or panels, that a task sees bound the effect of a larger block.
         let most = rows.div_ceil(row_tasks);
         let mut lengths = vec![base.row_block()];
         let blocked = base.strategy != Strategy::Depthwise && units.div_ceil(unit_tasks) > 1;
@@ -112,7 +113,7 @@ fn cuts(isa: Isa, shape: &ConvShape, base: &ConvBlocks, threads: usize) -> Vec<C
     found.into_iter().map(|(_, blocks)| blocks).collect()
 }
 
-/// How much there is to cut: of rows, in the unit of [`ConvBlocks::row_block`], and of columns.
+/// How many rows there are to cut, in the unit of [`ConvBlocks::row_block`], and how many columns.
 struct Extent {
     rows: usize,
     units: usize,

@@ -1,11 +1,12 @@
 //! Convolutions that reduce over channels: the strategies that run on the micro-kernel of matrix products.
 //!
 //! Their unit is the 32-bit *word* that one step of the reduction multiplies: an element of `f32`, or two neighbouring
-//! channels of `bf16`. Channels last, a position stored as `bf16` is a row of pairs as it is;
-//! input in `f32` is converted first, all of it.
+//! channels of `bf16`. Channels are last, so a position stored as `bf16` already is a row of pairs. Input in `f32` is
+//! converted first, all of it.
 //!
-//! Weights of `f16` are widened in registers where few tiles read them; where more do, each part of a panel that a block
-//! of tiles multiplies is widened into the task's scratch first. Both give the bits of the same weights in `f32`.
+//! Weights of `f16` are widened in registers where few tiles read them; where many tiles do, each part of a panel that
+//! a block of tiles multiplies is first widened into the task's scratch. Both give the bits of the same weights in
+//! `f32`.
 //!
 //! The rows of a phase are cut into tiles. A tile's rows of C have one stride, so in a transposed convolution, whose
 //! neighbouring outputs belong to different phases, no tile leaves its line. A task computes some blocks of tiles by
@@ -37,11 +38,11 @@ use crate::parallel::{Disjoint, Parallel, for_each_chunk};
 use crate::problem::conv::ConvShape;
 use crate::problem::description::count;
 
-/// Words that a task converts from `f32` at a time: what it reads and writes stays in L1.
+/// Words that a task converts from `f32` at a time: source and result stay in L1.
 const CONVERTED: usize = 2048;
 
-/// Most tiles of a block that widen `f16` in registers each: a conversion is an instruction more for each tile, and a
-/// load and a store once.
+/// Most tiles of a block that each widen `f16` in registers. That costs one conversion more for each tile; widening
+/// into scratch costs a load and a store once.
 const FEW_TILES: usize = 4;
 
 /// Most elements that all tasks together widen into scratch; beyond them, tiles widen in registers.
@@ -57,10 +58,10 @@ pub(super) struct Dense {
     tile: MicroKernel,
     /// The conversion of the input to pairs, where it comes in `f32`.
     convert: Option<Bf16Convert>,
-    /// The kernel that widens parts of panels of `f16` into scratch, where tasks do so before they multiply them.
+    /// The kernel that widens parts of panels of `f16` into scratch, where tasks do so before they multiply the parts.
     widen: Option<Widen>,
     phases: Vec<PhasePlan>,
-    /// Elements of scratch of a task that does.
+    /// Elements of scratch of a task that widens.
     room: usize,
     /// Words of a position of the input, of all groups.
     position: usize,
@@ -68,16 +69,16 @@ pub(super) struct Dense {
     group_words: usize,
     /// Words of one group's packed weights.
     group_len: usize,
-    /// As many bytes of zeros as a tap may read.
+    /// Zeros, as many bytes as a tap may read.
     zeros: Vec<u8>,
 }
 
-/// A phase of the convolution: what is known before the data.
+/// A phase of the convolution: the part that is known before the data.
 #[derive(Clone, Debug)]
 struct PhasePlan {
     phase: Phase,
     tables: Tables,
-    /// Rows of C without a gap of their own: all of them, or a line.
+    /// Rows of C without a gap between them: all rows, or a line.
     segment: usize,
     segments: usize,
     tiles: Tiles,
@@ -266,7 +267,7 @@ impl Dense {
         args.ldc = plan.phase.stride[2] * shape.filters() * self.code.output.bytes();
         buffers.extras.add_residual(&mut args, &self.code, buffers.y.at(0));
         let mut table = Vec::new();
-        // Blocks of equal length: a last one of few tiles would read all weights for them alone.
+        // Blocks of equal length: a short last block would read all weights for its few tiles alone.
         let blocks = tiles.len().div_ceil(self.blocks.row_block());
         for block in (0..blocks).map(|index| part(tiles.len(), blocks, index)) {
             let block = tiles.start + block.start..tiles.start + block.end;
@@ -326,8 +327,8 @@ impl Dense {
                 args.table.set(table[start + part.taps.start * run.count * run.height..].as_ptr());
                 args.c.set(buffers.y.at((y + column) * self.code.output.bytes()));
                 args.c_tile_stride = run.height * args.ldc;
-                // SAFETY: pointers of the table lie inside the input or point at zeros, of which there are as many
-                // as a position has bytes; tasks have disjoint rows or columns of C, phases have disjoint rows.
+                // SAFETY: pointers of the table lie inside the input or point at zeros, as many as a position has
+                // bytes; tasks have disjoint rows or columns of C, phases have disjoint rows.
                 unsafe { self.tile.call(args, &given) };
             }
         }
@@ -348,7 +349,7 @@ impl Dense {
         part: &Part,
         width: usize,
     ) -> *const f32 {
-        // SAFETY: scratch has as much for each task.
+        // SAFETY: scratch has a room for each task.
         let to = unsafe { buffers.widened.part(task * self.room..(task + 1) * self.room) };
         if let PackedWeights::F16(halves) = buffers.weights {
             let first = 2 * panel + part.rows.start * width;

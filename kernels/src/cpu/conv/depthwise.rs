@@ -32,7 +32,8 @@ use crate::memory;
 use crate::parallel::{Disjoint, Parallel};
 use crate::problem::conv::ConvShape;
 
-/// Taps from on which a position takes some microseconds, and the request's end is asked for between positions.
+/// The least taps with which one position takes some microseconds: a stop of the request is then checked between
+/// positions.
 const LARGE_WINDOW: usize = 1 << 10;
 
 /// What shapes the instructions of a depthwise kernel: one blob serves all sizes.
@@ -58,7 +59,7 @@ impl DepthwiseCode {
 /// The name of the depthwise kernels' code.
 pub(crate) const FAMILY: &str = "depthwise";
 
-/// Most positions of a block: their sums, a weight and what an activation needs fit 16 registers.
+/// Most positions of a block: their sums, a weight and the registers of an activation fit 16 registers.
 pub(crate) const MOST_POSITIONS: usize = 8;
 
 /// A tap that lies inside the input: where the first output position reads, and its weights.
@@ -82,7 +83,7 @@ struct RowArgs {
     taps: *const RowTap,
     /// The end of the taps.
     taps_end: *const RowTap,
-    /// Byte offset from what taps point at to the block's first position.
+    /// Byte offset from the addresses in taps to the block's first position.
     x_offset: Cell<usize>,
     /// Input stride of neighbouring output positions.
     x_stride: usize,
@@ -102,7 +103,7 @@ struct RowArgs {
     residual_offset: isize,
     /// Bytes of the input's channels that fill whole vectors.
     whole: usize,
-    /// Channels beyond.
+    /// Channels behind the whole vectors.
     rest: usize,
 }
 
@@ -210,7 +211,8 @@ impl Depthwise {
         });
     }
 
-    /// The first of those lines, and the next with it where both can slide together. Returns how many that are.
+    /// Computes the first of these lines, and the next with it where both can slide together. Returns the number of
+    /// lines computed.
     fn group(
         &self,
         buffers: &Buffers<'_>,
@@ -220,7 +222,7 @@ impl Depthwise {
         parallel: &dyn Parallel,
     ) -> usize {
         let (line, width) = (lines.start, self.shape.output()[2]);
-        // Of so many taps each, the positions of one line take long.
+        // With this many taps, the positions of one line take long.
         let is_over = || self.shape.taps() >= LARGE_WINDOW && parallel.is_stopped();
         let Some(slide) = self.slide.as_ref().filter(|_| buffers.extras.residual.is_none()) else {
             for at in (0..self.inner.start).chain(self.inner.end..width) {
@@ -247,7 +249,7 @@ impl Depthwise {
             channels: channels.clone(),
         };
         // SAFETY: the driver has checked all buffers; these channels of these lines are this task's, and there is at
-        // least a vector of them because a slide exists.
+        // least a vector of channels because a slide exists.
         unsafe { slide.run(&self.shape, &group) };
         let covered = slide.positions();
         for line in line..line + rows {

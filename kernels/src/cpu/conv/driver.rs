@@ -25,7 +25,7 @@ impl ConvBlocks {
     /// Whether a driver can take these blocks for that shape and level.
     #[must_use]
     pub fn fits(&self, shape: &ConvShape, isa: Isa) -> bool {
-        // More tasks than this only cost time; larger blocks would make tables without bound.
+        // More tasks than this only cost time; larger blocks would make tables of unlimited size.
         const MOST: usize = 1 << 16;
         let cut = [self.row_block(), self.row_tasks(), self.unit_tasks()];
         let counted =
@@ -82,7 +82,7 @@ impl Conv {
     /// # Errors
     ///
     /// For sizes that make no sense, blocks that do not fit, an activation that is not
-    /// [fusible](activation::is_fusible), and whatever keeps kernels from being made.
+    /// [fusible](activation::is_fusible), and where kernels cannot be made.
     pub fn new(
         isa: Isa,
         shape: ConvShape,
@@ -97,7 +97,7 @@ impl Conv {
     ///
     /// # Errors
     ///
-    /// As [`Conv::new`], and where the strategy does not take activations so.
+    /// As [`Conv::new`], and where the strategy does not take activations of these types.
     pub fn stored(
         isa: Isa,
         shape: ConvShape,
@@ -179,8 +179,8 @@ impl Conv {
         size_of::<Conv>() + held
     }
 
-    /// Whether the output may be written over the residual ([`Conv::run_over_residual`]): not where partial sums wait
-    /// in the output for the rest of the reduction.
+    /// Whether the output may be written over the residual ([`Conv::run_over_residual`]). It may not where partial sums
+    /// wait in the output for the rest of the reduction.
     #[must_use]
     pub fn writes_over_residual(&self) -> bool {
         match &self.kernel {
@@ -189,7 +189,7 @@ impl Conv {
         }
     }
 
-    /// Whether the input may come in parts of so many channels each ([`ConvInput::Parts`]): where it is copied or
+    /// Whether the input may come in parts with these numbers of channels ([`ConvInput::Parts`]): where it is copied or
     /// transformed anyway, by whole vectors or AMX steps.
     #[must_use]
     pub fn takes_parts(&self, channels: &[usize]) -> bool {
@@ -205,7 +205,7 @@ impl Conv {
     ///
     /// # Errors
     ///
-    /// Where a buffer is not as long as the shape says, or activations are stored otherwise.
+    /// Where a buffer is not as long as the shape says, or activations are of another type.
     pub fn run(
         &self,
         x: &[f32],
@@ -223,7 +223,7 @@ impl Conv {
     ///
     /// # Errors
     ///
-    /// Where a buffer is not as long as the shape says, or activations are stored otherwise than was said, or come in
+    /// Where a buffer is not as long as the shape says, activations are not of the announced types, or they come in
     /// parts that [`Conv::takes_parts`] does not take.
     pub fn run_stored(
         &self,
@@ -249,7 +249,7 @@ impl Conv {
     ///
     /// # Errors
     ///
-    /// As [`Conv::run_stored`], and where [`Conv::writes_over_residual`] says that it cannot be.
+    /// As [`Conv::run_stored`], and where [`Conv::writes_over_residual`] is false.
     pub fn run_over_residual(
         &self,
         x: ConvInput<'_>,
@@ -269,7 +269,7 @@ impl Conv {
         self.run_checked(x, weights, y, extras, scratch, parallel)
     }
 
-    /// Whether buffers are as long as the shape says, and activations stored as was said.
+    /// Whether buffers are as long as the shape says, and activations of the announced types.
     fn check(
         &self,
         x: &[ConvPart<'_>],
@@ -301,7 +301,7 @@ impl Conv {
         bounds("scratch", scratch.len().min(self.scratch_len()), self.scratch_len())
     }
 
-    /// Convolves with buffers that passed [`Conv::check`]; a residual beside the output is already among those given.
+    /// Convolves with buffers that passed [`Conv::check`]; `given` already lists a residual beside the output.
     fn run_checked(
         &self,
         parts: &[ConvPart<'_>],

@@ -1,4 +1,4 @@
-//! What is added to a convolution's sums: bias and residual.
+//! Operands that are added to a convolution's sums: bias and residual.
 
 use crate::cpu::gemm::tile::{TileArgs, TileCode};
 use crate::jit::Given;

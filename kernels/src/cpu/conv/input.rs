@@ -1,4 +1,4 @@
-//! What a convolution reads: one tensor, or several whose channels follow each other, as if they had been joined.
+//! A convolution's input: one tensor, or several whose channels follow each other, as if they had been joined.
 
 use crate::cpu::{Activations, Stored};
 use crate::error::{KernelError, Result};
@@ -9,8 +9,7 @@ use crate::problem::conv::ConvShape;
 pub enum ConvInput<'a> {
     /// One tensor.
     Whole(Activations<'a>),
-    /// Several of the same positions, where [`Conv::takes_parts`](super::Conv::takes_parts) says that they can be read
-    /// so.
+    /// Several tensors with the same positions, where [`Conv::takes_parts`](super::Conv::takes_parts) allows it.
     Parts(&'a [ConvPart<'a>]),
 }
 
@@ -36,7 +35,7 @@ impl<'a> From<&'a [f32]> for ConvInput<'a> {
 }
 
 impl<'a> ConvInput<'a> {
-    /// The parts, of which one tensor is one.
+    /// The parts; a single tensor is one part.
     pub(super) fn parts<'s>(&'s self, channels: usize, one: &'s mut Option<ConvPart<'a>>) -> &'s [ConvPart<'a>] {
         match self {
             ConvInput::Whole(x) => std::slice::from_ref(one.insert(ConvPart { x: *x, channels })),
@@ -45,8 +44,8 @@ impl<'a> ConvInput<'a> {
     }
 }
 
-/// Whether all channels before the last part's come in whole multiples of `unit`: then every part starts where kernels
-/// that go by as many channels at a time start anew.
+/// Whether each part but the last has a whole multiple of `unit` channels. Every part then starts at a multiple, which
+/// suits kernels that take `unit` channels at a time.
 pub(super) fn starts_at(parts: &[usize], unit: usize) -> bool {
     parts.split_last().is_some_and(|(_, before)| before.iter().all(|channels| channels.is_multiple_of(unit)))
 }
@@ -56,7 +55,7 @@ pub(super) fn bounds(operand: &'static str, have: usize, need: usize) -> Result<
     if have == need { Ok(()) } else { Err(KernelError::Bounds { family: "conv", operand, have, need }) }
 }
 
-/// How all parts are stored, where they are as large as the shape says.
+/// The type of all parts, where they are as large as the shape says.
 pub(super) fn check(parts: &[ConvPart<'_>], shape: &ConvShape) -> Result<Stored> {
     bounds("channels", parts.iter().map(|part| part.channels).sum(), shape.channels())?;
     let positions = shape.input_len() / shape.channels().max(1);

@@ -1,11 +1,11 @@
 //! Convolutions of few channels, as of images: a whole line of the window is one tap.
 //!
-//! In a line of the input the rows of outputs have one stride, and so have the taps, which are lines of the window: no
-//! tile needs an indirection table. No tile leaves its output line. Tiles that see padding read copies padded with
-//! zeros, made a few lines at a time, so that they are still in L1 or L2 when they are multiplied; all others read the
-//! input in place.
+//! In a line of the input, the rows of outputs have one stride. The taps, which are lines of the window, have one
+//! stride too, so no tile needs an indirection table. No tile leaves its output line. Tiles that see padding read
+//! copies padded with zeros, made a few lines at a time, so that they are still in L1 or L2 when they are multiplied;
+//! all others read the input in place.
 //!
-//! Knows of the shape and of tiles, nothing of how weights are packed.
+//! Knows the shape and tiles, but not how weights are packed.
 
 use std::ops::Range;
 
@@ -59,7 +59,7 @@ pub(super) fn suits(shape: &ConvShape) -> bool {
     shape.groups() == 1 && shape.dilations() == [1; 3] && !shape.transposed && shape.kernel()[0] == 1
 }
 
-/// Whether a driver can take these blocks for a shape that [`suits`]: scratch that can be counted.
+/// Whether a driver can take these blocks for a shape that [`suits`]: the size of scratch must not overflow.
 pub(super) fn fits(blocks: &ConvBlocks, shape: &ConvShape) -> bool {
     let lines =
         blocks.row_block().checked_mul(shape.strides()[1]).and_then(|lines| lines.checked_add(shape.kernel()[1]));
@@ -73,7 +73,7 @@ pub(super) fn line(shape: &ConvShape) -> usize {
     ((shape.output()[2].max(1) - 1) * shape.strides()[2] + shape.kernel()[2]) * shape.channels()
 }
 
-/// Outputs along a dimension all of whose taps lie inside the input.
+/// Outputs along a dimension whose taps all lie inside the input.
 fn inside(shape: &ConvShape, dim: usize) -> Range<usize> {
     let (stride, pad, size) = (shape.strides()[dim], shape.pads()[dim], shape.output()[dim]);
     let end = (shape.input()[dim] + pad).checked_sub(shape.kernel()[dim]).map_or(0, |last| last / stride + 1).min(size);
@@ -134,7 +134,7 @@ impl Lines {
         self.inputs(self.block) * line(&self.shape)
     }
 
-    /// Input lines that so many output lines read.
+    /// Input lines that `lines` output lines read.
     fn inputs(&self, lines: usize) -> usize {
         (lines - 1) * self.shape.strides()[1] + self.shape.kernel()[1]
     }
@@ -174,7 +174,8 @@ impl Lines {
         let (per, height) = (self.tiles.count(), self.shape.output()[1]);
         let mut next = tiles.start;
         while next < tiles.end && !parallel.is_stopped() {
-            // Lines that share what is copied are of one plane, and see a line outside the input all or not at all.
+            // Output lines that share copied lines are of one plane. They see a line outside the input all or not at
+            // all.
             let (first, plane) = (next / per, next / per / height * height);
             let ends = [self.inner_lines.start, self.inner_lines.end, height].map(|line| plane + line);
             let last = ends.into_iter().filter(|&end| end > first).fold(first + self.block, usize::min);
@@ -204,7 +205,7 @@ impl Lines {
         buffers.x.as_ptr().wrapping_add(column.wrapping_mul(shape.channels()))
     }
 
-    /// Copies what a block's tiles read that do not read the input in place: of one line no more than its own part.
+    /// Copies the input of a block's tiles that do not read in place; of a line, only the part that these tiles read.
     fn copy(&self, buffers: &Buffers<'_>, block: &Range<usize>, scratch: usize) {
         let per = self.tiles.count();
         let (first, last) = (block.start / per, (block.end - 1) / per);
@@ -270,7 +271,7 @@ impl Lines {
         let first = block.start / per;
         let window = shape.kernel()[1] * shape.kernel()[2] * shape.channels();
         let most = (CALL / (window * width * shape.output()[2].div_ceil(per)).max(1)).max(1);
-        // Short lines take less time to multiply than to cut, so their cut is kept.
+        // Cutting short lines takes longer than multiplying them, so their cut is kept.
         let (inner, place) = (self.inner(first), self.place(buffers, first));
         let whole = self.runs(&inner, 0..per);
         for panel in units {
@@ -306,8 +307,8 @@ impl Lines {
                     let position = index * shape.output()[2] + run.row;
                     args.c.set(buffers.y.at((position * shape.filters() + panel * width) * output));
                     args.c_tile_stride = run.height * args.ldc;
-                    // SAFETY: the rows of these outputs lie inside what was copied, or inside the input where no tap of
-                    // the tiles is outside it; tasks have disjoint rows or columns of C.
+                    // SAFETY: the rows of these outputs lie inside the copy, or inside the input where every tap of the
+                    // tiles is inside it; tasks have disjoint rows or columns of C.
                     unsafe { self.tile.call(&args, buffers.extras.given) };
                 }
                 next = end;

@@ -32,8 +32,8 @@ impl ConvBlocks {
             return on_amx(isa, shape, threads);
         }
         let transformed = match numerics {
-            // The tile is that of one image on one thread, whatever the batch and whatever was measured: how it is cut
-            // changes no sum.
+            // The tile for one image on one thread, whatever the batch, the threads and the measured speeds: how it is
+            // cut changes no sum.
             Numerics::Invariant => {
                 let one = ConvShape { batch: 1, ..*shape };
                 match cost::pick(isa, &one, elements, numerics, 1, &Speeds::default()) {
@@ -85,7 +85,7 @@ impl ConvBlocks {
     }
 }
 
-/// Number of threads that have enough to do.
+/// The number of threads that have enough work.
 fn busy_threads(isa: Isa, shape: &ConvShape, threads: usize) -> usize {
     threads.min(shape.work() / Speeds::of_process(isa).worth_a_thread).max(1)
 }
@@ -95,7 +95,7 @@ fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     let vectors = shape.channels() / isa.lanes();
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
-        // Lines are computed two or four together. A few tasks for each thread let others take over from a delayed
+        // Two or four lines are computed together. A few tasks for each thread let others take over from a delayed
         // thread; where there are too few lines for an even split, channels may be split instead.
         let together = slide::most_rows(isa);
         if lines < 8 * threads && vectors >= 8 * threads {
@@ -121,7 +121,8 @@ fn depthwise(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
 /// Speed of AMX over that of vectors, all told.
 const AMX_SPEED: usize = 4;
 
-/// Ratio of weights to inputs from which on weights are split first: at 2.25 rows are faster, at 18 columns.
+/// The ratio of weights to inputs from which on weights are split first: at 2.25 splitting rows is faster, at 18
+/// splitting columns.
 const LARGER_WEIGHTS: usize = 4;
 
 fn on_amx(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
@@ -133,8 +134,8 @@ fn on_amx(isa: Isa, shape: &ConvShape, threads: usize) -> ConvBlocks {
     let (mut row_tasks, mut unit_tasks) = (1, 1);
     if threads > 1 {
         // The operand that is split is read once in all, the other once by each task. Rows are split where there are
-        // enough of them, unless weights are far larger: a thread finds many of the lines that it reads in its own L2,
-        // and no weights in any.
+        // enough rows, unless weights are far larger: a thread finds many of its lines in its own L2, and no weights in
+        // any L2.
         let rows_first = shape.input_len() >= shape.weights().len() / LARGER_WEIGHTS;
         let even = |count: usize| count >= 4 * threads || count.is_multiple_of(threads);
         if even(tiles) && (rows_first || !even(units)) {
@@ -170,8 +171,8 @@ impl Split {
     }
 }
 
-/// Tiles times units of the busiest thread, where `threads` threads take the parts of both in turn, each the next one
-/// when it is idle.
+/// Tiles times units of the busiest thread. `threads` threads take the parts of both, each the next one when it is
+/// idle.
 fn longest(threads: usize, tiles: Split, units: Split) -> usize {
     let mut busy = vec![0; threads.max(1)];
     for rows in tiles.lengths() {
@@ -203,7 +204,7 @@ fn dense(isa: Isa, shape: &ConvShape, elements: Elements, vectors: usize, thread
     ConvBlocks { row_block: count(row_block), ..blocks }
 }
 
-/// What is cut into tiles.
+/// The operand that is cut into tiles.
 struct Tiling {
     strategy: Strategy,
     elements: Elements,
@@ -237,7 +238,7 @@ fn tiled(isa: Isa, shape: &ConvShape, tiling: Tiling, threads: usize) -> ConvBlo
         let even = (tiles * units).div_ceil(want);
         if row_tasks < want || time([row_tasks, 1]) * 100 > even * 104 {
             // A part of a single panel makes its own tables, and leaves its output in the cache of the core that ran
-            // it: it has to save something.
+            // it: such a part has to save enough.
             let cuts = [([row_tasks, 1], 100), ([1, want.min(units)], 100), ([want.min(tiles), units], 108)];
             let best = cuts.into_iter().min_by_key(|&(cut, percent)| time(cut) * percent);
             [row_tasks, unit_tasks] = best.map_or([row_tasks, 1], |(cut, _)| cut);

@@ -1,9 +1,9 @@
 //! The geometry of a convolution, checked once; and its phases.
 //!
-//! Positions have three spatial dimensions; those that a tensor lacks have size 1. A *phase* is a set of output
-//! positions at a constant stride that see the same taps: a plain convolution has one, a transposed one
-//! has one for each remainder of the output position modulo the stride. For each phase, output number `i` along a
-//! dimension reads input position `i * step + tap`.
+//! Positions have three spatial dimensions; missing dimensions have size 1. A *phase* is a set of output positions at a
+//! constant stride that see the same taps: a plain convolution has one, a transposed one has one for each remainder of
+//! the output position modulo the stride. For each phase, output number `i` along a dimension reads input position `i *
+//! step + tap`.
 
 use smallvec::SmallVec;
 
@@ -20,7 +20,7 @@ pub(crate) struct Tap {
 /// Output positions that see the same taps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Phase {
-    /// Which of the weights' classes the taps are.
+    /// The taps' class among the weights' classes.
     pub(crate) class: usize,
     /// The taps, in the order of the kernel's positions.
     pub(crate) taps: Vec<Tap>,
@@ -28,9 +28,9 @@ pub(crate) struct Phase {
     pub(crate) step: [usize; 3],
     /// Output positions.
     pub(crate) count: [usize; 3],
-    /// The first of them.
+    /// The first output position.
     pub(crate) start: [usize; 3],
-    /// Their stride.
+    /// The stride of output positions.
     pub(crate) stride: [usize; 3],
 }
 
@@ -52,7 +52,7 @@ impl ConvShape {
     ///
     /// # Errors
     ///
-    /// Names what is wrong.
+    /// For sizes that make no sense; the error says which.
     pub fn validate(&self) -> Result<()> {
         let refuse = |reason: String| Err(KernelError::Unsupported { family: "conv", reason });
         if self.groups() == 0
@@ -86,7 +86,7 @@ impl ConvShape {
         let kernel_width = self.kernel()[2];
         let elements = [
             count(&[self.batch(), depth, height, width, self.channels()]),
-            // Copied lines are at most as long as what the output's width reaches.
+            // Copied lines are at most as long as the output's width reaches in the input.
             count(&[self.batch(), depth, height, out_width * self.strides()[2] + kernel_width, self.channels()]),
             count(&[self.batch(), out_depth, out_height, out_width, self.filters()]),
         ];

@@ -6,12 +6,12 @@
 use super::shape::Phase;
 use crate::memory::Collect;
 
-/// What a table points into: channels-last lines, and zeros for what lies outside.
+/// The memory that a table points into: channels-last lines, and zeros for positions outside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field<'a, T> {
     /// All elements.
     pub(crate) data: &'a [T],
-    /// As many zeros as a tap reads, for padding.
+    /// Zeros for padding, as many as a tap reads.
     pub(crate) zeros: &'a [T],
 }
 
@@ -44,7 +44,7 @@ struct Origin {
     inside: bool,
 }
 
-/// Most pointers of a block's table: 4 MiB of them, which only windows of thousands of taps reach.
+/// Most pointers of a block's table: 4 MiB, which only windows of thousands of taps reach.
 pub(crate) const MOST_POINTERS: usize = 1 << 19;
 
 /// Most rows of a tile, and so most origins at a time.
@@ -102,7 +102,8 @@ impl Tables {
         let (mut d, mut image) = (rest % self.count[0], rest / self.count[0]);
         for origin in origins {
             let at = [d * self.step[0], h * self.step[1], w * self.step[2]];
-            // A batch of images is one long stack of depths to the element count, but not to the border.
+            // Elements are counted as if the images of a batch were one stack of depths; the border is each image's
+            // own.
             let elements = (((image * depth + at[0]) * height + at[1]) * width + at[2]) * self.channels;
             let at = at.map(|at| at as isize);
             let inside = (0..3)

@@ -1,12 +1,12 @@
 //! The packed layout of convolution weights. It depends on the weights, the groups and, if transposed, on strides and
-//! dilations: on nothing that changes with the shape of the input.
+//! dilations, but not on the shape of the input.
 //!
 //! Dense weights are packed panels, a set for each group and, in a transposed convolution, for each *class*: the
 //! positions of the window that reach outputs of one remainder modulo the stride (see [`shape`](super::shape)).
-//! Depthwise weights are a row of all channels for each position. Where bf16 pairs are multiplied as they are, a row of
-//! a panel holds two neighbouring channels of a tap. For AMX panels consist of bf16 pairs, each tap's
-//! channels padded with zeros to whole steps; where channels are few, a line of the window is one tap. Weights that a
-//! model stores as `f16` have panels of that.
+//! Depthwise weights are a row of all channels for each position. Where bf16 pairs are multiplied without widening, a
+//! row of a panel holds two neighbouring channels of a tap. For AMX panels consist of bf16 pairs, each tap's channels
+//! padded with zeros to whole steps; where channels are few, a line of the window is one tap. Weights that a model
+//! stores as `f16` have panels of `f16`.
 
 use std::ops::Range;
 
@@ -61,7 +61,7 @@ pub enum WeightLayout {
 }
 
 impl WeightLayout {
-    /// What packed weights consist of.
+    /// The type of packed weights.
     #[must_use]
     pub const fn elements(self) -> Elements {
         match self {
@@ -87,11 +87,11 @@ pub struct Part {
 /// Channels below which a line of the window is one tap on AMX.
 const FEW_CHANNELS: usize = 16;
 
-/// Elements of a tap's reduction, and filters of one of several groups, from which on AMX is worth it: it computes 32
-/// of each.
+/// The least elements of a tap's reduction, and with several groups the least filters of a group, for which AMX pays:
+/// it computes 32 by 32.
 const WORTH_AMX: usize = 8;
 
-/// Channels and, of several groups, filters of a group from which on bf16 pairs are multiplied as they are.
+/// The least channels and, with several groups, filters of a group for which multiplying bf16 pairs pays.
 const WORTH_PAIRS: usize = 8;
 
 impl ConvShape {
@@ -113,7 +113,7 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// Names what is wrong.
+    /// For sizes that cannot be packed; the error says which.
     pub fn validate(&self) -> Result<()> {
         let refuse = |reason: String| Err(KernelError::Unsupported { family: "conv", reason });
         if let Some([strides, _]) = self.transposed {
@@ -133,9 +133,9 @@ impl Weights {
         Ok(())
     }
 
-    /// Type of these weights where those of a product have type `wanted`: `f32`, or bf16 pairs if that suits the
-    /// instructions that would multiply them, or `f16` except for those that are few: of each channel's own filter, and
-    /// those whose whole lines are taps.
+    /// The type of these weights where a product's weights have type `wanted`: `f32`; bf16 pairs if they suit the
+    /// instructions that would multiply them; or `f16`, but not for depthwise filters and not where whole lines are
+    /// taps.
     #[must_use]
     pub fn elements(&self, wanted: Elements) -> Elements {
         let suits = match wanted {
@@ -152,8 +152,8 @@ impl Weights {
         !self.is_depthwise() && self.group_channels().is_multiple_of(2) && self.channels > 0
     }
 
-    /// Whether there is enough to multiply in pairs: a tap loads a pointer for each of its few pairs, and a panel is
-    /// padded to whole vectors of filters.
+    /// Whether pairs have enough to multiply: a tap loads a pointer for each of its few pairs, and a panel is padded to
+    /// whole vectors of filters.
     fn enough_for_pairs(&self) -> bool {
         self.group_channels() >= WORTH_PAIRS && (self.groups == 1 || self.group_filters() >= WORTH_PAIRS)
     }
@@ -262,14 +262,14 @@ impl Weights {
         self.class_panels(positions, self.amx_words(), PANEL)
     }
 
-    /// The panels of each class of one group, of so many words for each tap of so many positions.
+    /// The panels of each class of one group, with `words` words for each tap and `positions` positions in a tap.
     fn class_panels(&self, positions: usize, words: usize, width: usize) -> Vec<Panels> {
         let panels =
             |taps: Vec<usize>| Panels { rows: taps.len() / positions * words, columns: self.group_filters(), width };
         self.classes().into_iter().map(panels).collect()
     }
 
-    /// Elements when packed, or words that hold two of them.
+    /// Elements when packed, or words that hold two elements.
     #[must_use]
     pub fn packed_len(&self, isa: Isa, layout: WeightLayout) -> usize {
         if layout == WeightLayout::Rows {
@@ -282,7 +282,7 @@ impl Weights {
     ///
     /// # Errors
     ///
-    /// Where either buffer is not as long as it has to be, or `out` is of other elements than the layout.
+    /// Where a buffer does not have the right length, or `out` has other elements than the layout.
     pub fn pack(&self, isa: Isa, layout: WeightLayout, weights: &[f32], out: PackedWeightsMut<'_>) -> Result<()> {
         bounds("weights", weights.len(), self.len())?;
         bounds("packed weights", out.words(), self.packed_len(isa, layout))?;
@@ -325,7 +325,7 @@ impl Weights {
             {
                 vectors * isa.lanes()
             }
-            // A group alone might count as weights of few channels, which are packed in another way.
+            // A single group might count as weights of few channels, which are packed in another way.
             WeightLayout::Amx if self.groups == 1 && self.transposed.is_none() && !self.gathers() => PANEL,
             _ => 0,
         };
@@ -363,7 +363,7 @@ impl Weights {
         self.amx_panels()[0].pack_pairs(&source, 1.0, out)
     }
 
-    /// Packs the panels of all groups and classes, a word of which has `each` elements of `T`.
+    /// Packs the panels of all groups and classes. A word of a panel has `each` elements of `T`.
     fn pack_panels<T>(
         &self,
         class_panels: &[Panels],

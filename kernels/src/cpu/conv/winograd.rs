@@ -6,17 +6,17 @@
 //! outputs ([`matrices`]). That is 2.25 times fewer multiplications for tiles of 2x2 outputs, and 4 times fewer for
 //! 4x4.
 //!
-//! All of that stays in L2: tiles are done in *groups*, whose points stay there while they are multiplied with one
+//! All stages stay in L2. Tiles are done in *groups*: a group's points stay there while they are multiplied with one
 //! block of filters after another, and a block's products are transformed into outputs, with residual and activation,
 //! before the next block ([`stages`]; [`grid`] has the cut and the layout). The transforms are emitted, with vectors of
-//! channels or filters ([`emit`], [`filters`]; in Rust in [`portable`]). What a tile reads or writes is an indirection
+//! channels or filters ([`emit`], [`filters`]; in Rust in [`portable`]). A tile reads and writes through an indirection
 //! table: padding is a pointer to zeros, outputs beyond the border are null. The bias starts the sums of the one point
 //! that reaches all outputs.
 //!
-//! Weights are the panels of any other strategy, and are transformed in each run: kept transformed they are up to four
-//! times as large, and reading so much more from memory takes longer than the transform. Where there are many groups
+//! Weights are the panels of any other strategy, and are transformed in each run: kept transformed they would be up to
+//! four times as large, and reading them from memory would take longer than the transform. Where there are many groups
 //! and few weights, one transform ahead serves all groups; else a panel's weights are transformed along the way, by the
-//! task that multiplies with them. Those of `f16` are widened before, a run at a time.
+//! task that multiplies with them. Weights of `f16` are widened before, a run at a time.
 //!
 //! Threads take groups of their own, or, where weights are many, share the transform of a group's inputs and then
 //! divide its filters.
@@ -67,12 +67,12 @@ pub(super) struct Winograd {
     filters: Kernel,
     output: Kernel,
     product: MicroKernel,
-    /// The kernel that widens weights of `f16`, where they are that.
+    /// The kernel that widens weights, where they are `f16`.
     widen: Option<Widen>,
     grid: Grid,
     panels: Panels,
     layout: Layout,
-    /// As many zeros as a position has bytes.
+    /// Zeros, as many as a position has bytes.
     zeros: Vec<u8>,
 }
 
@@ -192,7 +192,7 @@ impl Winograd {
             });
             return;
         }
-        // As many groups at a time as there are rows of tasks, each shared by the tasks of a row.
+        // A group at a time for each row of tasks; the tasks of a row share its group.
         for first in (0..groups).step_by(rows) {
             let here = rows.min(groups - first);
             let points = |task: usize| self.layout.inputs(&self.blocks, task / units);

@@ -1,11 +1,11 @@
 //! Instructions that find the greatest or least elements of lines. Lengths and strides are arguments; no shape is known
 //! here.
 //!
-//! A lane has the best element that it has seen and its place, and both are replaced where a comparison says so. So NaN
-//! replaces nothing, and is replaced by nothing. Of a line whose elements follow each other, all lanes start with the
-//! first element, and take elements of their own. At the end the lanes that have the best of all are compared by their
-//! places. Where the first element is NaN, all lanes still have it, and no lane is worse than another. Of lines that lie
-//! side by side, each has a lane.
+//! A lane holds the best element that it has seen and its place; a comparison decides whether both are replaced. So NaN
+//! replaces nothing, and is replaced by nothing. In a line whose elements follow each other, all lanes start with the
+//! first element, and each takes elements of its own. At the end, the lanes that hold the best element of all are
+//! compared by their places. Where the first element is NaN, all lanes still hold it, and no lane is worse than
+//! another. Of lines that lie side by side, each has a lane.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ pub struct ExtremeArgs {
     pub lines: usize,
     /// Elements of a line, at least 1.
     pub length: usize,
-    /// Bytes from line to line; of lines side by side, from element to element.
+    /// Bytes from line to line; for lines side by side, from element to element.
     pub stride: usize,
 }
 
@@ -79,7 +79,7 @@ fn found(asm: &Asm, vector: u8) -> Vreg {
     if asm.lanes() > 8 { Vreg(16 + vector) } else { Vreg(4 + vector) }
 }
 
-/// The places of the elements that a vector of a row has next; the first one's also those of a row of columns.
+/// The places of the next elements of a vector of a row. Those of the first vector also serve a row of columns.
 fn at(vector: u8) -> Vreg {
     Vreg(8 + vector)
 }
@@ -103,7 +103,7 @@ pub fn emit(code: &ExtremeCode, asm: &mut Asm) {
     asm.epilogue();
 }
 
-/// The lanes of [`VALUE`] that replace what a vector has found, and their places.
+/// The lanes of [`VALUE`] that replace the best elements of a vector, and their places.
 fn replace(code: &ExtremeCode, asm: &mut Asm, vector: u8, places: Vreg) {
     let (mask, best, found) = (replaced(asm), best(vector), found(asm, vector));
     let predicate = match (code.wanted, code.last) {
@@ -120,13 +120,14 @@ fn replace(code: &ExtremeCode, asm: &mut Asm, vector: u8, places: Vreg) {
 /// The numbers of a vector's lanes.
 const LANE_NUMBERS: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 const NEXT_NUMBERS: [u32; 8] = [8, 9, 10, 11, 12, 13, 14, 15];
-/// For each lane of a vector of 64-bit elements, the place that it takes: of the first four elements, and of the next.
+/// For each lane of a vector of 64-bit elements, the place that it takes: for the first four elements, and for the
+/// next.
 const FIRST_PLACES: [u32; 8] = [0, 0, 1, 1, 2, 2, 3, 3];
 const NEXT_PLACES: [u32; 8] = [4, 4, 5, 5, 6, 6, 7, 7];
 /// The lower halves of 64-bit elements.
 const LOWER: [u32; 8] = [u32::MAX, 0, u32::MAX, 0, u32::MAX, 0, u32::MAX, 0];
 
-/// Where a vector has more than eight lanes, their numbers.
+/// The numbers of the lanes of a vector with more than eight.
 const ALL_NUMBERS: Vreg = Vreg(24);
 
 /// dst = the first table, and behind it the next one where there are lanes for it.
@@ -164,7 +165,7 @@ fn rows(code: &ExtremeCode, asm: &mut Asm) {
         loops::groups(asm, |asm, places| {
             places.iter().for_each(|place| element(code, asm, place));
             let step = Src::Const(lanes * places.len() as u32);
-            // Less than a group is followed by less, which the first vector takes.
+            // Less than a group is followed by even less, which the first vector takes.
             let advanced = if places.len() == usize::from(loops::UNROLL) { loops::UNROLL } else { 1 };
             if places[0].tail.is_none() {
                 (0..advanced).for_each(|vector| asm.viadd(at(vector), at(vector), step));
@@ -184,7 +185,7 @@ fn element(code: &ExtremeCode, asm: &mut Asm, place: &Place) {
     place.plus(AHEAD).prefetch(asm, SRC);
     place.load(asm, VALUE, SRC);
     if let Some(mask) = place.tail {
-        // Behind the row is nothing that replaces.
+        // The elements behind the row are NaN, which replaces nothing.
         asm.vload(SCRATCH, f32::NAN);
         asm.select(VALUE, mask, VALUE, SCRATCH);
     }
@@ -203,7 +204,7 @@ fn across(code: &ExtremeCode, asm: &mut Asm) {
     } else {
         asm.vreduce_min(VALUE, VALUE, SCRATCH);
     }
-    // A lane that has less has no place.
+    // A lane with a worse element has no place.
     let (mask, worse) = (replaced(asm), if is_greatest { Predicate::Less } else { Predicate::Greater });
     asm.vload(SCRATCH, Src::Const(if code.last { u32::MAX } else { i32::MAX as u32 }));
     for vector in 0..loops::UNROLL {
@@ -262,9 +263,9 @@ fn columns(code: &ExtremeCode, asm: &mut Asm) {
     });
 }
 
-/// The masks of the last places, as 64-bit elements: of the first vector of them, and of the second.
+/// The masks of the last places, as 64-bit elements: for the first vector of places, and for the second.
 fn half_masks(asm: &mut Asm) -> [Mask; 2] {
-    // The best elements are needed no more.
+    // The best elements are no longer needed.
     let masks = [asm.mask(2, best(0)), asm.mask(3, best(1))];
     let (rest, first) = (ROWS, TEMPS[0]);
     asm.load(rest, arg!(ExtremeArgs.lines));

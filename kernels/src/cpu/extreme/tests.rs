@@ -1,10 +1,10 @@
-//! Searches at every level against the definition, with canaries around the output and NaN around what is read.
+//! Searches at every level against the definition, with canaries around the output and NaN around the input.
 
 use super::*;
 use crate::cpu::EmitEach;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, levels};
 
-/// Both elements that can be wanted, the first of them and the last.
+/// The greatest and the least element, each the first or the last of equal ones.
 const FORMS: [Extreme; 4] = {
     let first = Extreme { outer: 0, length: 0, inner: 0, wanted: Wanted::Greatest, last: false };
     let least = Extreme { wanted: Wanted::Least, ..first };
@@ -41,7 +41,7 @@ fn form([outer, length, inner]: [u64; 3], of: Extreme) -> Extreme {
     Extreme { outer, length, inner, ..of }
 }
 
-/// So many elements, of which few differ.
+/// `count` elements with few different values.
 fn few(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| ((at * 7919 + seed * 104_729) % 1009 % 6) as f32 - 2.0).collect()
 }
@@ -71,7 +71,7 @@ fn an_extreme_is_found_wherever_it_stands() {
                 let mut line: Vec<f32> = (0..150).map(|place| ((place * 37) % 41) as f32).collect();
                 line[at] = 50.0 * sign;
                 check(form([1, 150, 1], of), &line, isa, 1);
-                // An equal one further on.
+                // An equal element further on.
                 line[(at + 70) % 150] = 50.0 * sign;
                 check(form([1, 150, 1], of), &line, isa, 1);
                 check(form([1, 75, 2], of), &line, isa, 1);

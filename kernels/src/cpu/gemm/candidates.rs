@@ -1,6 +1,6 @@
 //! Cuts of a matrix product that are worth a measurement besides the cost model's.
 //!
-//! All of them are the same kernels on the same numbers: they differ in time and in the order of additions. A packed
+//! All cuts run the same kernels on the same numbers: they differ in time and in the order of additions. A packed
 //! right-hand side stays as it is packed. Knows no clock.
 
 use super::matmul::{Epilogue, MatmulBlocks, MatmulShape, Right};
@@ -11,12 +11,12 @@ use crate::cpu::amx::STEP;
 use crate::isa::Isa;
 use crate::problem::description::count;
 
-/// Shortest part of a reduction that is worth storing sums for.
+/// The shortest part of a reduction for which storing sums pays.
 const SHORT_REDUCTION: usize = 128;
 
 impl MatmulBlocks {
-    /// At most `most` different cuts, each of which a driver takes for that shape: the cost model's pick first, then
-    /// those that differ from it in one thing, then those that differ in two.
+    /// At most `most` different cuts that a driver takes for that shape: the cost model's pick first, then cuts that
+    /// differ from it in one thing, then cuts that differ in two.
     #[must_use]
     pub fn candidates(
         isa: Isa,
@@ -51,7 +51,8 @@ fn changes(isa: Isa, shape: &MatmulShape, from: &MatmulBlocks, threads: usize) -
     let batches = shape.batches().max(1);
     let mut found = Vec::new();
     if threads > 1 {
-        // Rows, columns, batches; each once for every thread and finer, so that a delayed thread leaves work to others.
+        // Rows, columns, batches: each cut once into a part for every thread, and once finer, so that a delayed thread
+        // leaves work to others.
         let whole = [(1, 1, threads), (1, threads, 1), (threads, 1, 1)];
         let finer = [4, 2].into_iter().flat_map(|by| whole.map(|(b, r, p)| (b, r * by, p * by)));
         let both = [(1, threads / 2, 2), (1, 2, threads), (batches, 1, threads), (batches, threads, 1), (1, 1, 1)];
@@ -67,7 +68,7 @@ fn changes(isa: Isa, shape: &MatmulShape, from: &MatmulBlocks, threads: usize) -
         found.insert(0, MatmulBlocks { pack: !from.pack, ..*from });
     }
     for parts in [2, 3, 4] {
-        // Elements may lie in pairs or in steps of AMX, which no part divides.
+        // Elements may lie in pairs or in steps of AMX, which a cut must not divide.
         let whole = if shape.elements() == Elements::Bf16Tiles { STEP } else { 2 };
         let k_block = shape.k.div_ceil(parts).next_multiple_of(whole);
         if k_block >= SHORT_REDUCTION {
@@ -87,14 +88,14 @@ fn changes(isa: Isa, shape: &MatmulShape, from: &MatmulBlocks, threads: usize) -
     found
 }
 
-/// What of a cut makes a difference: two that agree in this do the same in the same order.
+/// The part of a cut that makes a difference: two cuts with equal effects do the same in the same order.
 fn effect(isa: Isa, shape: &MatmulShape, blocks: &MatmulBlocks) -> MatmulBlocks {
     let (tiles, panels) = extent(isa, shape, blocks.vectors());
     let row_block = blocks.row_block().min(tiles.div_ceil(blocks.row_tasks().max(1)));
     let k_block = blocks.k_block().min(shape.k.max(1));
     let mine = panels.div_ceil(blocks.panel_tasks().max(1));
-    // One panel after another sees all rows of the task: where one block of rows and one of the reduction are all there
-    // is, it makes no difference how panels are grouped.
+    // A task multiplies one panel after another with all its rows. With a single block of rows and a single one of the
+    // reduction, the grouping of panels makes no difference.
     let whole = row_block >= tiles.div_ceil(blocks.row_tasks().max(1)) && k_block >= shape.k;
     let panel_block = if whole { mine } else { blocks.panel_block().min(mine) };
     MatmulBlocks { row_block: count(row_block), k_block: count(k_block), panel_block: count(panel_block), ..*blocks }

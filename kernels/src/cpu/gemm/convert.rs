@@ -1,4 +1,4 @@
-//! The bf16 conversion: rows of `f32` become rows of bf16 pairs, for kernels that multiply those.
+//! The bf16 conversion: rows of `f32` become rows of bf16 pairs, for kernels that multiply pairs.
 //!
 //! The processor rounds to nearest even and takes denormals for zeros. Only AVX-512 kernels multiply bf16 pairs, so
 //! there is no other form.
@@ -23,8 +23,8 @@ pub struct Bf16ConvertCode {
 /// The name of the code.
 pub(crate) const FAMILY: &str = "bf16 conversion";
 
-/// Bytes from what is read to what is prefetched: rows of large inputs come from memory, and are converted 5 to 7 %
-/// faster so.
+/// Bytes from a read to its prefetch: rows of large inputs come from memory, and prefetching converts them 5 to 7 %
+/// faster.
 const AHEAD: i32 = 2048;
 
 /// The arguments of one call. Strides are in bytes. A *group* is the words of one vector, made of two vectors of
@@ -79,12 +79,12 @@ impl Bf16Convert {
     pub(crate) fn row(&self, row: &[f32], words: &mut [f32]) {
         assert_eq!(words.len(), row.len().div_ceil(2), "half as many words as elements");
         let last = (row.len() % (2 * self.lanes)).div_ceil(2);
-        // SAFETY: the groups of a row without gaps, the last of them partial, are all words.
+        // SAFETY: the groups of a row without gaps are all its words; the last group is partial.
         unsafe { self.call(row, words, &Bf16ConvertRows::one(row.len()), self.lanes, last) };
     }
 
-    /// Converts a row to groups of as many words as a vector has lanes, `group_stride` words apart; the last group is
-    /// padded with zeros.
+    /// Converts a row to groups with a vector's lanes of words, `group_stride` words apart; the last group is padded
+    /// with zeros.
     ///
     /// # Panics
     ///
@@ -96,8 +96,8 @@ impl Bf16Convert {
         unsafe { self.call(row, to, &Bf16ConvertRows::one(row.len()), group_stride, self.lanes) };
     }
 
-    /// Converts rows to groups of as many words as a vector has lanes, without gaps; the last group of each row is
-    /// padded with zeros.
+    /// Converts rows to groups with a vector's lanes of words, without gaps; the last group of each row is padded with
+    /// zeros.
     ///
     /// # Panics
     ///
@@ -120,7 +120,7 @@ impl Bf16Convert {
 
     /// # Safety
     ///
-    /// All rows lie in `from` and all their groups in `to`; of a partial group, `last` words are written.
+    /// All rows lie in `from` and all their groups in `to`; `last` words of a partial group are written.
     unsafe fn call(&self, from: &[f32], to: &mut [f32], rows: &Bf16ConvertRows, group_stride: usize, last: usize) {
         let given = Given::new().read("rows", from).write("words", to);
         let rest = rows.length % (2 * self.lanes);

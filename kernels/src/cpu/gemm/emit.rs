@@ -1,12 +1,12 @@
 //! Assembles the micro-kernel.
 //!
-//! Each number of rows has code of its own, which does one tile after another. A tile's accumulators start from zero,
-//! bias or C, run over taps and elements ([`reduction`](super::reduction)), and are stored. Activations that take many
+//! Each number of rows has its own code, which computes one tile after another. A tile's accumulators start from zero,
+//! bias or C, run over taps and elements ([`reduction`](super::reduction)), and are stored. Activations of many
 //! instructions are then applied to the stored tile, vector by vector out of L1, and the pointers move to the next
-//! tile. Where C is `bf16` they are applied before sums are rounded, on a copy of the tile on the stack.
+//! tile. Where C is `bf16`, such activations are applied before sums are rounded, on a copy of the tile on the stack.
 //!
 //! A tile of few rows has too few accumulators to keep the multiply-adds busy (latency times throughput is 8). It has
-//! several sets of them, one for each element of the unrolled loop in turn, which are added up at the end.
+//! several sets of accumulators, which take the elements of the unrolled loop in turn and are added up at the end.
 
 use super::operands::Load;
 use super::reduction::{AT, END, Fields, Prefetch, Reduction, TABLE, fields};
@@ -29,7 +29,7 @@ const LDC: Gpr = Gpr::RBX;
 const OTHER: Gpr = Gpr::RSI;
 const COUNT: Gpr = Gpr::R8;
 
-/// What the reduction reads of the arguments.
+/// The arguments that the reduction reads.
 const FIELDS: Fields = fields!(TileArgs);
 
 impl TileCode {
@@ -85,7 +85,7 @@ struct Variant<'a> {
     memory: bool,
 }
 
-/// Registers that hold what a step of the reduction loads.
+/// Registers for the operands that a step of the reduction loads.
 fn loads(right: RightColumns, vectors: usize, rows: usize) -> usize {
     match rows {
         1 if right.operands().is_plain() => 0,
@@ -94,7 +94,7 @@ fn loads(right: RightColumns, vectors: usize, rows: usize) -> usize {
     }
 }
 
-/// How many sums an element of a tile has, which take its products by turns: more than one where a tile of few rows
+/// The number of sums of an element of a tile, which take its products by turns: more than one where a tile of few rows
 /// would wait for its own additions.
 pub(super) fn sets(registers: usize, vectors: usize, right: RightColumns, rows: usize) -> usize {
     let fits = |sets: usize| rows * vectors * sets + loads(right, vectors, rows) < registers;
@@ -217,7 +217,7 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// Emits `step` for every accumulator and its address in C, or where it would be in C of type `stored`: whole
+    /// Emits `step` for every accumulator and its address in C, or its address if C were of type `stored`: whole
     /// vectors, or masked ones if the tile is partial.
     fn each(&self, asm: &mut Asm, stored: Stored, step: impl Fn(&mut Asm, Mem, Vreg, Option<Mask>)) {
         let Reduction { rows, vectors, .. } = self.reduction;
@@ -258,7 +258,7 @@ impl<'a> Variant<'a> {
         );
     }
 
-    /// The reduction, over taps and over the elements of each; then all sets are one.
+    /// The reduction, over taps and over the elements of each tap; then all sets are added into one.
     fn reduce(&self, asm: &mut Asm) {
         let reduction = &self.reduction;
         reduction.begin(asm);
@@ -324,7 +324,7 @@ fn first_lanes(asm: &mut Asm) -> Mask {
 fn activate_stored(asm: &mut Asm, key: &TileCode, rows: usize) {
     let Some(op) = key.activation else { return };
     let (bytes, vector_bytes) = ((asm.lanes() * key.output.bytes()) as i32, asm.vector_bytes());
-    // In `f32` the tile is where it is to be.
+    // In `f32` the tile is already in place.
     let set_aside = key.output == Stored::Bf16;
     let temps: Vec<Vreg> = (1..asm.registers() - 1).map(Vreg).collect();
     let lanes = key.isa.lanes() as i32;

@@ -128,7 +128,7 @@ pub struct Matmul {
     packed_from: usize,
     /// Whether each task packs the panels that it alone needs, right before it multiplies them.
     pack_in_task: bool,
-    /// The kernel that widens parts of panels into scratch, where tasks do so before they multiply them
+    /// The kernel that widens parts of panels into scratch, where tasks widen parts before they multiply them
     /// ([`MatmulShape::widens`]).
     widen: Option<Widen>,
 }
@@ -147,7 +147,7 @@ impl MatmulBlocks {
         let positive =
             [self.row_block, self.panel_block, self.k_block, self.batch_tasks, self.row_tasks, self.panel_tasks];
         let tasks = self.batch_tasks.checked_mul(self.row_tasks).and_then(|tasks| tasks.checked_mul(self.panel_tasks));
-        // Each task has room of its own for what it widens.
+        // Each task has scratch of its own for widened panels.
         const MOST_WIDENED: usize = 1 << 26;
         let room = || self.tasks().saturating_mul(self.widened_block(shape, isa));
         // Each part of the reduction starts with a whole row of words.
@@ -200,7 +200,7 @@ impl Matmul {
     /// # Errors
     ///
     /// For blocks that do not fit, sizes that cannot be addressed, an activation that is not
-    /// [fusible](activation::is_fusible), and whatever keeps kernels from being made.
+    /// [fusible](activation::is_fusible), and where kernels cannot be made.
     pub fn new(
         isa: Isa,
         shape: MatmulShape,
@@ -316,7 +316,7 @@ impl Matmul {
         transposed + rounded
     }
 
-    /// Elements of the panels that the driver packs, or of the parts of them that tasks widen.
+    /// Elements of the panels that the driver packs, or of the parts of panels that tasks widen.
     fn right_scratch(&self) -> usize {
         if self.widen.is_some() {
             return self.blocks.tasks() * self.blocks.widened_block(&self.shape, self.isa);
@@ -336,8 +336,8 @@ impl Matmul {
     ///
     /// # Errors
     ///
-    /// Where an operand is shorter than its shape says, activations are not `f32`, or extras are not those that were
-    /// announced.
+    /// Where an operand is shorter than its shape says, activations are not `f32`, or extras are not the announced
+    /// ones.
     pub fn run(
         &self,
         left: &[f32],
@@ -390,7 +390,7 @@ impl Matmul {
         Ok(())
     }
 
-    /// All tasks, each by its number a part of one product: its batch, some tiles of rows, some panels.
+    /// Runs all tasks. A task's number says its part of a product: the batch, some tiles of rows, some panels.
     fn tasks(&self, parallel: &dyn Parallel, product: &(dyn Fn(usize, usize, Range<usize>, Range<usize>) + Sync)) {
         let blocks = &self.blocks;
         let (batch_tasks, row_tasks, panel_tasks) = (blocks.batch_tasks(), blocks.row_tasks(), blocks.panel_tasks());
@@ -612,7 +612,7 @@ impl Matmul {
         rows: Range<usize>,
     ) -> *const f32 {
         let (width, room) = (self.panels.width, self.blocks.widened_block(&self.shape, self.isa));
-        // SAFETY: scratch has as much for each task.
+        // SAFETY: scratch has a room for each task.
         let to = unsafe { buffers.packed.part(task * room..(task + 1) * room) };
         if let PackedWeights::F16(halves) = buffers.right {
             for (panel, to) in panels.zip(to.chunks_exact_mut((rows.len() * width).max(1))) {
@@ -623,10 +623,10 @@ impl Matmul {
         to.as_ptr()
     }
 
-    /// Element offset of what is multiplied after this part of a panel, if that is packed. Tiles prefetch it while they
-    /// multiply this part: the hardware prefetchers look ahead only where a panel is read for the first time, and
-    /// memory would be idle in all other tiles. Of panels that are widened first, it is the part that is widened in this
-    /// one's place after the block.
+    /// The offset, in elements, of the rows that are multiplied after this part of a panel, if they are packed. Tiles
+    /// prefetch these rows while they multiply this part: the hardware prefetchers look ahead only where a panel is
+    /// read for the first time, and memory would be idle in all other tiles. With panels that are widened first, it is
+    /// the part that is widened after the block, in place of this one.
     fn next(&self, panel: usize, k: usize, block: &Range<usize>, end: usize) -> Option<usize> {
         let packed = matches!(self.shape.right, Right::Packed { .. });
         let (panel, k) = match (panel + 1 < block.end, k + self.blocks.k_block()) {

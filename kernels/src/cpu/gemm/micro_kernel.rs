@@ -70,7 +70,7 @@ impl MicroKernel {
     }
 }
 
-/// The panic for a height that the driver did not ask for: it names all heights when it is built.
+/// The panic for a height that the driver did not request: it must name all heights when it is built.
 #[cold]
 #[inline(never)]
 fn unmade(rows: usize) -> ! {

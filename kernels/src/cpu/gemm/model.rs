@@ -13,7 +13,7 @@ use crate::cpu::machine::{Caches, Speeds};
 use crate::isa::Isa;
 use crate::problem::description::count;
 
-/// The most bytes of L2 that blocks are made for. On a processor with 2 MiB, blocks for all of them were no faster.
+/// The most bytes of L2 that blocks are made for. On a processor with 2 MiB, blocks for all 2 MiB were no faster.
 const MOST_OF_L2: usize = 1 << 20;
 
 /// Bytes of L2 that one thread may count on.
@@ -28,7 +28,7 @@ fn l1_bytes(isa: Isa) -> usize {
     fastest.min(Caches::of_machine().l1 / 4 * 3)
 }
 
-/// Number of tiles below each other up to which reading the weights decides the time; more tiles reuse them more often.
+/// The most tiles below each other for which reading the weights decides the time; more tiles reuse weights more often.
 const FEW_TILES: usize = 8;
 
 /// Microseconds of one core's work above which a task may be split in two, so that a delayed thread leaves work to the
@@ -102,8 +102,8 @@ impl MatmulBlocks {
             pack: false,
             row_block: count((l2_bytes() / row.max(1)).max(4)),
             panel_block: 1,
-            // Where several blocks read a panel, as much of it as stays in L1 beside the rows of a block: 1.3 times as
-            // fast on 128x768x768 as the whole reduction at once.
+            // Where several blocks read a panel, the part of it that stays in L1 beside the rows of a block: 1.3 times
+            // as fast on 128x768x768 as the whole reduction at once.
             k_block: if shape.m > TALLEST * TILE_ROWS { 256 } else { count(shape.k.max(1)) },
             batch_tasks: count(batch_tasks),
             row_tasks: count(row_tasks),
@@ -122,7 +122,8 @@ fn equal_parts(total: usize, most: usize) -> usize {
     total.div_ceil(total.div_ceil(most).max(1)).max(1)
 }
 
-/// Rows whose products take as long as widening panels of `f16` for them: 3.5 on a Zen 4 with panels in L2.
+/// Rows whose products take as long as widening the panels of `f16` that they multiply: 3.5 on a Zen 4 with panels in
+/// L2.
 const ROWS_OF_WIDENING: f64 = 4.0;
 
 /// Splits batch, rows and panels over threads.
@@ -144,8 +145,8 @@ fn split(isa: Isa, shape: &MatmulShape, vectors: usize, threads: usize) -> (usiz
     let tiles = shape.m.div_ceil(tile_rows(isa, shape, vectors)).max(1);
     let panels = shape.n.div_ceil(vectors * isa.lanes()).max(1);
     let parts = tasks.div_ceil(batches.max(1));
-    // Each part of the columns reads the left-hand side again, each part of the rows the right-hand side. Where that is
-    // widened first, each part of the rows does so again, beside which reading costs nothing.
+    // Each part of the columns reads the left-hand side again, each part of the rows the right-hand side. Where the
+    // right-hand side is widened first, each part of the rows widens it again; reading costs nothing beside that.
     let widens = shape.widens(isa, vectors);
     let cost = |rows: usize, columns: usize| {
         let busiest = tiles.div_ceil(rows) * panels.div_ceil(columns) * rows * columns;
@@ -200,7 +201,7 @@ mod tests {
         let [rows, panels] = pick(Elements::F32, [512, 384, 384]);
         assert!(rows > 1 && panels > 1, "{rows} by {panels}: this shows nothing");
         assert_eq!(pick(Elements::F16, [512, 384, 384]), [1, 6]);
-        // One panel is all that there is.
+        // There is only one panel.
         assert_eq!(pick(Elements::F16, [512, 64, 384]), [2, 1]);
     }
 }

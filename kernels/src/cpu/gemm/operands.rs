@@ -1,4 +1,4 @@
-//! The table of operand types: what a product multiplies, how the right-hand side gets from a packed panel into
+//! The table of operand types: the factors of a product, how the right-hand side gets from a packed panel into
 //! registers, and which instruction multiplies and adds. Packing and the micro-kernels read it: a new type of operands
 //! is a row here, and a name among the keys of its code ([`RightColumns`](super::tile::RightColumns),
 //! [`Form`](crate::cpu::quantized::Form) or [`Factors`](crate::cpu::amx::Factors)).
@@ -10,7 +10,7 @@ use crate::jit::{Asm, Mem, Src, Tile, Vreg};
 /// How a vector of columns gets from a packed panel into a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// As it is.
+    /// Unchanged.
     Whole,
     /// One element of each bf16 pair, the first in even steps, widened to `f32`.
     Bf16Pairs,
@@ -38,9 +38,9 @@ pub(crate) struct Operands {
     pub(crate) right: PackedElement,
     /// How the right-hand side is loaded.
     pub(crate) load: Load,
-    /// What multiplies and adds.
+    /// The instructions that multiply and add.
     pub(crate) multiply: MultiplyAdd,
-    /// What the processor has to have besides AVX2; with an extension, the level of that.
+    /// The extension that the processor needs; the level is that of the extension, or AVX2 without one.
     pub(crate) extension: Option<Extension>,
 }
 
@@ -53,10 +53,10 @@ pub(crate) const F32: Operands = Operands {
     extension: None,
 };
 
-/// `f32` by bf16 pairs that are widened.
+/// `f32` by bf16 pairs, which are widened.
 pub(crate) const BF16_WIDENED: Operands = Operands { right: PackedElement::Bf16, load: Load::Bf16Pairs, ..F32 };
 
-/// `f32` by `f16` that is widened.
+/// `f32` by `f16`, which is widened.
 pub(crate) const F16_WIDENED: Operands = Operands { right: PackedElement::F16, load: Load::Halves, ..F32 };
 
 /// bf16 pairs on both sides, multiplied as pairs (`vdpbf16ps`).
@@ -80,7 +80,7 @@ pub(crate) const INT16_PAIRS: Operands = Operands {
     extension: None,
 };
 
-/// Pairs of 16-bit integers by pairs of bytes that are widened.
+/// Pairs of 16-bit integers by pairs of bytes, which are widened.
 pub(crate) const INT8_WIDENED: Operands =
     Operands { right: PackedElement::Int8, load: Load::SignedBytes, ..INT16_PAIRS };
 
@@ -111,8 +111,8 @@ impl Operands {
         4 / self.group
     }
 
-    /// Bytes of a column of a packed panel over so many steps of the reduction. A bf16 pair that is widened takes two
-    /// steps: a last odd one takes the whole word.
+    /// Bytes of a column of a packed panel over `steps` steps of the reduction. A bf16 pair that is widened takes two
+    /// steps; a last odd step takes the whole word.
     pub(crate) const fn column_bytes(&self, steps: usize) -> usize {
         match self.load {
             Load::Bf16Pairs => steps.div_ceil(2) * 4,
@@ -120,12 +120,12 @@ impl Operands {
         }
     }
 
-    /// Whether a vector of columns is an operand as it lies in memory.
+    /// Whether a vector of columns in memory can be an operand of the instruction.
     pub(crate) fn is_plain(&self) -> bool {
         self.load == Load::Whole
     }
 
-    /// Whether kernels of that level can have these operands, on a processor that has what they need.
+    /// Whether kernels of that level can have these operands, on a processor with the extensions that they need.
     pub(crate) fn suits(&self, isa: Isa) -> bool {
         self.extension.is_none_or(|extension| extension.level() == isa)
     }
@@ -156,7 +156,7 @@ impl Operands {
 
     /// Emits sum += left * right on vectors; `scratch` may be overwritten.
     pub(crate) fn multiply(&self, asm: &mut Asm, sum: Vreg, left: Vreg, right: Src, scratch: Vreg) {
-        // Keys of kernels of vectors name no row of AMX.
+        // Keys of vector kernels name no row of AMX.
         if let MultiplyAdd::Vectors(emit) = self.multiply {
             emit(asm, sum, left, right, scratch);
         }

@@ -5,8 +5,8 @@
 //! depends only on the matrix and the panel width: no change of the left-hand side's shape repacks it.
 //!
 //! Where an instruction adds several elements of a column (KR), these follow each other: panels in `bf16` are panels of
-//! words, each of which holds two rows, the first in its lower half (VNNI layout); integers come in groups of two or
-//! four. Panels in `f16` have rows of half the bytes, two of which count as a row of words.
+//! words, and a word holds two rows, the first in its lower half (VNNI layout). Integers come in groups of two or four.
+//! Panels in `f16` have rows of half the bytes: two rows count as a row of words.
 
 use std::ops::Range;
 
@@ -119,7 +119,7 @@ impl Panels {
     ///
     /// # Errors
     ///
-    /// Theirs.
+    /// Those of these functions.
     pub fn pack_as(&self, source: &Source<'_>, scale: f32, out: PackedWeightsMut<'_>) -> Result<()> {
         match out {
             PackedWeightsMut::F32(out) => self.pack(source, scale, out),
@@ -129,8 +129,8 @@ impl Panels {
         }
     }
 
-    /// Packs the whole matrix in `f16`, row after row without a gap between groups of the source: rows of the panels are
-    /// words, and of an odd number of rows the last word is half zeros.
+    /// Packs the whole matrix in `f16`, row after row without a gap between groups of the source: rows of the panels
+    /// are words, and with an odd number of rows the last row of words is half zeros.
     ///
     /// # Errors
     ///
@@ -155,9 +155,9 @@ impl Panels {
         Ok(())
     }
 
-    /// Packs some rows of every panel, for a matrix that comes a few rows at a time, front to back. `rows` are those of
-    /// the panels, and `source` holds them alone. Of bf16 pairs and of `f16`, two rows of which take the room of one row
-    /// of words, rows are words, and the source has one group.
+    /// Packs some rows of every panel, for a matrix that comes a few rows at a time, front to back. `rows` are rows of
+    /// the panels, and `source` holds only these. For bf16 pairs and for `f16`, where two rows take the room of one row
+    /// of words, `rows` counts rows of words, and the source has one group.
     ///
     /// # Errors
     ///
@@ -248,9 +248,9 @@ impl Panels {
         }
     }
 
-    /// Packs the whole matrix in bf16 pairs, each element times `scale` before it is rounded. The panels are those of
-    /// *words*: `rows` counts the words of all groups, which have equally many each. A group's last row is followed by
-    /// zeros.
+    /// Packs the whole matrix in bf16 pairs, each element times `scale` before it is rounded. These are panels of
+    /// *words*: `rows` counts the words of all groups, and each group has the same number. A group's last row is
+    /// followed by zeros.
     ///
     /// # Errors
     ///
@@ -266,7 +266,7 @@ impl Panels {
         Ok(())
     }
 
-    /// Words of each of the source's groups; refuses a source that has other ones.
+    /// Words of each of the source's groups; refuses a source whose groups have other sizes.
     fn words(&self, source: &Source<'_>) -> Result<usize> {
         Panels { rows: source.outer.len() * source.inner, ..*self }.check(source)?;
         let groups = source.outer.len();
@@ -277,9 +277,10 @@ impl Panels {
         Ok(words)
     }
 
-    /// Packs panel `index` in groups of `KR` rows whose elements follow each other in each column; the panel's rows are
-    /// groups. Each group of the source, which [`Panels::check`] let pass, takes `groups` of them; rows and columns that
-    /// it lacks are zeros. `pack` makes an element of the panel of a column of it and an element of the source.
+    /// Packs panel `index` in groups of `KR` rows: the `KR` elements of a column follow each other, and the panel's
+    /// rows are groups. Each group of the source, which [`Panels::check`] let pass, takes `groups` groups of the panel;
+    /// missing rows and columns are zeros. `pack` makes an element of the panel from the column's number and an element
+    /// of the source.
     pub(crate) fn pack_groups<T: Copy + Default, E: Copy + Default, const KR: usize>(
         &self,
         source: &Source<'_, T>,
@@ -288,7 +289,7 @@ impl Panels {
         pack: impl Fn(usize, T) -> E,
         panel: &mut [[E; KR]],
     ) {
-        // One strip of rows after another is laid out, then packed, so that both ways of reading are shared.
+        // One strip of rows after another is copied, then packed, so that both ways of reading are shared.
         const STRIP: usize = 32;
         let (width, columns) = (self.width, self.columns_of(index));
         let mut rows = vec![T::default(); STRIP * width];
@@ -322,9 +323,9 @@ impl Panels {
     }
 
     /// Packs panel `index` in `f16`, row after row. Each group of the source, which [`Panels::check`] let pass, takes
-    /// `rows` of them; rows and columns that it lacks are zeros.
+    /// `rows` rows of the panel; missing rows and columns are zeros.
     fn narrow_panel(&self, source: &Source<'_>, rows: usize, index: usize, scale: f32, panel: &mut [u16]) {
-        // One strip of rows after another is laid out, then rounded.
+        // One strip of rows after another is copied, then rounded.
         const STRIP: usize = 32;
         let mut strip = vec![0.0; STRIP * self.width];
         for (panel, outer) in panel.chunks_exact_mut((rows * self.width).max(1)).zip(source.outer) {
@@ -340,8 +341,8 @@ impl Panels {
         }
     }
 
-    /// Packs rows whose columns are apart. Sixteen rows at a time: where rows are neighbours in memory, one cache line
-    /// of each column then serves sixteen of them before it is left.
+    /// Packs rows whose columns are apart, sixteen rows at a time: where rows are neighbours in memory, one cache line
+    /// of each column then serves sixteen rows before it is left.
     fn gather<T: Copy + Default>(&self, source: &Source<'_, T>, start: usize, columns: usize, group: &mut [T]) {
         const STRIP: usize = 16;
         for (strip, to) in group.chunks_mut(STRIP * self.width).enumerate() {
@@ -363,7 +364,7 @@ impl Panels {
     }
 }
 
-/// Why numbers are not packed in room for integers: those are made of bytes and zero points.
+/// Why numbers are not packed as integers: packed integers are made from bytes and zero points.
 fn for_integers() -> KernelError {
     KernelError::Unsupported { family: "pack", reason: "numbers in room for integers".to_owned() }
 }
@@ -441,7 +442,7 @@ mod tests {
     fn rows_that_come_a_few_at_a_time_land_where_all_would() {
         let (rows, columns, width) = (71, 50, 24);
         let data: Vec<f32> = (0..rows * columns).map(|i| i as f32 * 1.01).collect();
-        // Words: more than the matrix has, as AMX wants them.
+        // Words: more rows than the matrix has, as AMX needs.
         for (pairs, panels) in [(false, Panels { rows, columns, width }), (true, Panels { rows: 48, columns, width })] {
             let elements = if pairs { Elements::Bf16 } else { Elements::F32 };
             // All bits set are a NaN of either type.

@@ -2,8 +2,8 @@
 //! [`operands`](super::operands). Micro-kernels of floating-point and of integer products start sums before it and
 //! apply their epilogue behind it.
 //!
-//! Sums are registers `[set][row][vector]` from the first on. Registers behind them hold a step's right-hand columns,
-//! the broadcast left-hand element and a product.
+//! Sums are registers `[set][row][vector]`, starting with the first register. Registers behind them hold a step's
+//! right-hand columns, the broadcast left-hand element and a product.
 
 use super::operands::{Operands, UPPER};
 use super::tile_size::MOST_ROWS;
@@ -13,7 +13,8 @@ use crate::jit::{Asm, Cond, Gpr, Label, Mem, Src, Vreg};
 /// Steps of the reduction in one iteration of the unrolled loop.
 pub(crate) const UNROLL: usize = 4;
 
-/// Fewest tiles over which the prefetch of the next panel is spread: each prefetches at most half of what it reads.
+/// The fewest tiles over which the prefetch of the next panel is spread: each tile prefetches at most half the bytes
+/// that it reads.
 pub(crate) const PREFETCH_TILES: usize = 2;
 
 /// Left-hand row pointers.
@@ -36,7 +37,7 @@ const NEXT: Gpr = STRIDE;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Where the kernel's argument struct has what every reduction reads.
+/// Where the kernel's argument struct has the arguments that every reduction reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields {
     /// The first left-hand row, and the stride of rows.
@@ -53,7 +54,7 @@ pub(crate) struct Fields {
     pub(crate) b: Mem,
 }
 
-/// The [`Fields`] of an argument struct that names them so.
+/// The [`Fields`] of an argument struct whose fields have these names.
 macro_rules! fields {
     ($args:ident) => {
         $crate::cpu::gemm::reduction::Fields {
@@ -70,8 +71,8 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// Where the arguments have what the loop over groups prefetches: the address, which the loop leaves behind what it
-/// prefetched, and the bytes of each step.
+/// Where the arguments have the prefetch of the loop over groups: its address, which the loop advances past the
+/// prefetched bytes, and the bytes of each step.
 #[derive(Clone, Copy)]
 pub(crate) struct Prefetch {
     pub(crate) from: Mem,
@@ -90,10 +91,10 @@ pub(crate) struct Reduction {
     pub(crate) ldb: Option<Mem>,
     /// Byte offset at which whole pairs of steps end, where a word holds two.
     pub(crate) paired: Option<Mem>,
-    /// What is prefetched, if anything is.
+    /// The prefetch, if there is one.
     pub(crate) prefetch: Option<Prefetch>,
-    /// Whether right-hand vectors are operands of the multiply-add in memory: those of a single row are used once, and
-    /// need not pass through registers of their own.
+    /// Whether right-hand vectors are memory operands of the multiply-add: vectors of a single row are used once, and
+    /// need no registers of their own.
     pub(crate) from_memory: bool,
     /// The register that holds [`UPPER`], where one is free.
     pub(crate) upper: Option<Vreg>,
@@ -116,7 +117,7 @@ impl Reduction {
         Vreg((self.sets * self.rows * self.vectors + index) as u8)
     }
 
-    /// What comes first: the right-hand side's address, and masks.
+    /// The start: the right-hand side's address, and masks.
     pub(crate) fn begin(&self, asm: &mut Asm) {
         asm.load(B, self.fields.b);
         if let Some(upper) = self.upper {
@@ -174,7 +175,7 @@ impl Reduction {
         if let Some(prefetch) = &self.prefetch {
             self.prefetching(asm, prefetch, group, rest);
         }
-        // A loop aligned to a cache line is decoded and predicted from as few lines as possible.
+        // A loop aligned to a cache line is decoded and predicted from the fewest lines.
         asm.align(32);
         asm.bind(group);
         for step in 0..UNROLL {
@@ -192,7 +193,7 @@ impl Reduction {
                 self.forward(asm, 2);
             });
         }
-        // Single steps; of a last bf16 pair, its first element.
+        // Single steps; for a last bf16 pair, its first element.
         asm.load(END, self.fields.end);
         asm.while_less(AT, END, 1, |asm| {
             self.step(asm, 0, 0);
@@ -233,12 +234,12 @@ impl Reduction {
         (self.operands.column_bytes(1) * asm.lanes()) as i32
     }
 
-    /// Bytes of a packed panel over so many steps.
+    /// Bytes of a packed panel over `steps` steps.
     fn bytes_of(&self, asm: &Asm, steps: usize) -> i32 {
         (self.operands.column_bytes(steps) * asm.lanes() * self.vectors) as i32
     }
 
-    /// Advances by so many steps. Right-hand rows at a stride have been advanced one by one already.
+    /// Advances by `steps` steps. Right-hand rows at a stride have been advanced one by one already.
     fn forward(&self, asm: &mut Asm, steps: usize) {
         asm.add_imm(AT, steps as i32 * 4);
         if self.ldb.is_none() {
@@ -247,7 +248,7 @@ impl Reduction {
         }
     }
 
-    /// Multiplies step `step` from the current one into set `set`. The second of a word follows the first.
+    /// Multiplies step `step` from the current one into set `set`. The second step of a word follows the first.
     fn step(&self, asm: &mut Asm, step: usize, set: usize) {
         let (operands, bytes) = (&self.operands, self.vector_bytes(asm));
         let base = if self.ldb.is_some() { 0 } else { self.bytes_of(asm, step + 1) - self.bytes_of(asm, 1) };

@@ -1,14 +1,14 @@
 //! The product of one row: as fast as memory gives the right-hand side.
 //!
 //! A tile reads one panel front to back, and with one row nothing is read twice: the time is that of the reads. A core
-//! that reads a single stream waits, because its prefetchers look only so far ahead in each. On Zen 3 with weights in
-//! huge pages, one stream is read at 21 GB/s, two at 20, four at 25, eight at 25. So this kernel reads [`STREAMS`]
-//! panels side by side. Their columns are neighbours in C, so all else is that of one wide tile without padding; the
-//! panels that are left over are computed by the micro-kernel.
+//! that reads a single stream waits, because its prefetchers look only a limited way ahead in each stream. On Zen 3
+//! with weights in huge pages, one stream is read at 21 GB/s, two at 20, four at 25, eight at 25. So this kernel reads
+//! [`STREAMS`] panels side by side. Their columns are neighbours in C, so the rest works as for one wide tile without
+//! padding. The micro-kernel computes the remaining panels.
 //!
-//! Hardware prefetchers also stop at the end of a 4 KiB page, whatever the system's pages are. So lines [`AHEAD`] of
-//! those that are read are prefetched, at the level where that was measured: with AVX-512 a loop over 132 MiB took 6.0
-//! to 6.4 ms instead of 7.5 to 7.9, and no less at times when the machine's memory was slower.
+//! Hardware prefetchers also stop at the end of a 4 KiB page, whatever the system's pages are. So the kernel prefetches
+//! lines [`AHEAD`] of its reads, at the level where that was measured: with AVX-512 a loop over 132 MiB took 6.0 to 6.4
+//! ms instead of 7.5 to 7.9. At times when the machine's memory was slower, it took no less.
 //!
 //! It knows nothing of threads and batches: see [`matmul`](super::matmul).
 
@@ -33,7 +33,7 @@ use crate::jit::{Arguments, Asm, Cond, Extents, Given, Gpr, Mem, Vreg, arg};
 /// Panels that are read side by side. More are not faster, and fill the registers.
 pub(super) const STREAMS: usize = 4;
 
-/// Bytes from what is read to what is prefetched: from 1 to 4 KiB do as well.
+/// Bytes from a read to its prefetch: from 1 to 4 KiB do as well.
 const AHEAD: i32 = 2048;
 
 /// The name of the code.
@@ -46,7 +46,7 @@ pub struct RowCode {
     pub isa: Isa,
     /// Vectors that a panel is wide.
     pub vectors: u8,
-    /// What panels hold: `f32`, bf16 pairs that are widened, or `f16`.
+    /// The elements of panels: `f32`, bf16 pairs that are widened, or `f16`.
     pub right: RightColumns,
     /// Applied before the last store.
     pub activation: Option<UnaryOp>,
@@ -110,8 +110,9 @@ impl Row {
         Ok(Row { kernel: Emitted::new(key, CodeKey::Row, source)?, panels })
     }
 
-    /// Computes the columns of whole groups of [`STREAMS`] panels; returns the panels that are left. `args` holds what
-    /// does not depend on the panel; `left` and `c` are the whole rows, `right` is the first panel of the matrix.
+    /// Computes the columns of whole groups of [`STREAMS`] panels; returns the panels that are left. `args` holds the
+    /// arguments that do not depend on the panel; `left` and `c` are the whole rows, `right` is the first panel of the
+    /// matrix.
     ///
     /// # Safety
     ///
@@ -229,7 +230,7 @@ impl RowCode {
         }
     }
 
-    /// The reduction over so many elements, and the move to those behind them.
+    /// The reduction over `elements` elements, and the move to those behind them.
     fn elements(&self, asm: &mut Asm, elements: usize) {
         let rows = if self.pairs() { elements.div_ceil(2) } else { elements };
         for row in 0..rows {
@@ -262,7 +263,7 @@ impl RowCode {
         }
     }
 
-    /// Prefetches the lines [`AHEAD`] of row `row` of each panel: a vector is one line, of `f16` half of one.
+    /// Prefetches the lines [`AHEAD`] of row `row` of each panel: a vector is one line; of `f16`, half a line.
     fn prefetch(&self, asm: &mut Asm, row: i32) {
         const LINE: i32 = 64;
         for sum in 0..self.sums() {

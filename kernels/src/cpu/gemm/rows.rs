@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-/// `total` rows in as few tiles as possible of at most `most` rows, whose heights differ by one at most: taller first.
+/// `total` rows in as few tiles as possible. Tiles have at most `most` rows, and heights differ by at most one, taller
+/// tiles first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiles {
     total: usize,
@@ -28,8 +29,8 @@ impl Tiles {
         Tiles { total, count: total.div_ceil(most.max(1)) }
     }
 
-    /// The cut into tiles of at least `least` rows, higher than `most` where both cannot be had; `None` if all rows are
-    /// fewer than `least`.
+    /// The cut into tiles of at least `least` rows. Tiles are higher than `most` where both bounds cannot be met;
+    /// `None` if all rows are fewer than `least`.
     #[must_use]
     pub fn between(total: usize, most: usize, least: usize) -> Option<Tiles> {
         let count = total.div_ceil(most.max(1)).min(total / least.max(1));
@@ -42,14 +43,15 @@ impl Tiles {
         self.count
     }
 
-    /// The first row of a tile; of the one past the last, the number of rows.
+    /// The first row of a tile; for the tile past the last, the number of rows.
     #[must_use]
     pub fn start(&self, tile: usize) -> usize {
         let count = self.count.max(1);
         tile * (self.total / count) + tile.min(self.total % count)
     }
 
-    /// How many of the first tiles something holds of that holds of none behind the first of which it does not.
+    /// The number of leading tiles for which `holds` is true. It must be false for every tile behind the first for
+    /// which it is false.
     #[must_use]
     pub fn leading(&self, holds: impl Fn(usize) -> bool) -> usize {
         let (mut least, mut most) = (0, self.count);

@@ -1,4 +1,4 @@
-//! The contract of the micro-kernel: what shapes its instructions, and its arguments.
+//! The contract of the micro-kernel: the key that shapes its instructions, and its arguments.
 
 use std::cell::Cell;
 
@@ -45,14 +45,14 @@ impl RightColumns {
     pub(crate) fn packed(elements: Elements) -> RightColumns {
         match elements {
             Elements::F32 => RightColumns::Packed,
-            // Of products packed for AMX, only single rows are left for vectors.
+            // With products packed for AMX, vectors compute only single rows.
             Elements::Bf16 | Elements::Bf16Tiles => RightColumns::Pairs,
             Elements::Bf16Dot => RightColumns::Dots,
             Elements::F16 => RightColumns::Halves,
         }
     }
 
-    /// What is multiplied.
+    /// The operand types.
     pub(crate) const fn operands(self) -> Operands {
         match self {
             RightColumns::Packed | RightColumns::Plain => operands::F32,
@@ -81,14 +81,15 @@ pub struct TileCode {
     pub residual: Stored,
     /// Type of C, rounded once, when it is stored.
     pub output: Stored,
-    /// Whether terms are added in one order for every number of rows: that of the kernel of one row. So it is for the
-    /// last panels of that kernel's product, which this one computes (otherwise equal columns would have different
-    /// sums), and where all kernels are asked to ([`CodeSource::in_order`](crate::cpu::CodeSource::in_order)).
+    /// Whether terms are added in one order for every number of rows: the order of the kernel of one row. This is set
+    /// for the last panels of that kernel's product, which this kernel computes (otherwise equal columns would have
+    /// different sums), and where all kernels must add in one order
+    /// ([`CodeSource::in_order`](crate::cpu::CodeSource::in_order)).
     pub in_order: bool,
 }
 
 impl TileCode {
-    /// The micro-kernel that stores sums as they are, in `f32`.
+    /// The micro-kernel that stores plain sums, in `f32`.
     pub(crate) fn sums(isa: Isa, vectors: u8, left: LeftRows, right: RightColumns) -> TileCode {
         let (residual, output) = (Stored::F32, Stored::F32);
         TileCode { isa, vectors, left, right, activation: None, residual, output, in_order: false }
@@ -133,18 +134,18 @@ pub(crate) struct TileArgs {
     pub(crate) tap_stride: usize,
     /// Byte offset in each left-hand row at which the reduction starts.
     pub(crate) first: usize,
-    /// Byte offset at which its last whole group of [`UNROLL`] elements ends.
+    /// Byte offset at which the reduction's last whole group of [`UNROLL`] elements ends.
     pub(crate) unrolled: usize,
-    /// Byte offset at which its last whole pair of elements ends.
+    /// Byte offset at which the reduction's last whole pair of elements ends.
     pub(crate) paired: usize,
-    /// Byte offset at which it ends.
+    /// Byte offset at which the reduction ends.
     pub(crate) end: usize,
     /// The first right-hand column.
     pub(crate) b: *const u8,
     /// Address to prefetch from while multiplying, or null: the right-hand side of the next call. Unused where rows are
     /// [`LeftRows::Lines`] or columns are not packed.
     pub(crate) prefetched: Cell<*const u8>,
-    /// Bytes prefetched with each element of the reduction, at most half of what it reads.
+    /// Bytes prefetched with each element of the reduction: at most half the bytes that the element reads.
     pub(crate) prefetch_step: usize,
     /// From one right-hand row to the next, if they are [`RightColumns::Plain`] (leading dimension of B).
     pub(crate) ldb: usize,
@@ -168,8 +169,8 @@ pub(crate) struct TileArgs {
     pub(crate) unfinished: usize,
     /// Not 0 if a residual is added before the activation.
     pub(crate) residual: usize,
-    /// Byte offset from an element of C to that of the residual; where their types differ, from twice or half the
-    /// element's address ([`Stored::residual_offset`]).
+    /// Byte offset from an element of C to that of the residual. Where their types differ, it starts from twice or half
+    /// the element's address ([`Stored::residual_offset`]).
     pub(crate) residual_offset: isize,
     /// Not 0 if the last columns of the tile are padding.
     pub(crate) partial: usize,
@@ -290,9 +291,9 @@ impl TileArgs {
         }
     }
 
-    /// Spreads the prefetch of `next`, as many bytes as one tile reads, evenly over `tiles` tiles. As slow a prefetch
-    /// as suffices keeps memory busy throughout and leaves room for reads from the caches. A row of the right-hand side
-    /// has `row_bytes` bytes. Without `next`, or with too few tiles to hide it, nothing is prefetched.
+    /// Spreads the prefetch of `next`, as many bytes as one tile reads, evenly over `tiles` tiles. The slowest prefetch
+    /// that suffices keeps memory busy throughout and leaves room for reads from the caches. A row of the right-hand
+    /// side has `row_bytes` bytes. Without `next`, or with too few tiles to hide it, nothing is prefetched.
     pub(crate) fn prefetch(&mut self, next: Option<*const u8>, row_bytes: usize, tiles: usize) {
         let next = next.filter(|_| tiles >= PREFETCH_TILES);
         self.prefetched.set(next.unwrap_or(std::ptr::null()));
@@ -305,7 +306,7 @@ impl TileArgs {
     }
 }
 
-// Where calls are checked: elsewhere a call that is refused here would run.
+// Only where calls are checked: elsewhere a call that these tests expect to be refused would run.
 #[cfg(all(test, any(debug_assertions, fuzzing, feature = "extents")))]
 mod tests {
     use super::*;

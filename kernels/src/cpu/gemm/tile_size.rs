@@ -25,8 +25,8 @@ pub const fn most_rows(isa: Isa, vectors: usize) -> usize {
     }
 }
 
-/// The panel width, in vectors, for a right-hand matrix of `columns` columns: the one that wastes least of its last
-/// panel, and among equals the one whose tile computes most for what it loads.
+/// The panel width, in vectors, for a right-hand matrix of `columns` columns: the width that wastes least of its last
+/// panel and, among equal ones, the width whose tile computes most for its loads.
 #[must_use]
 pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
     // Share of the peak that the tallest tile of each width reaches with its operands in L1 and L2, in percent: a
@@ -38,8 +38,8 @@ pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
     least_waste(isa, columns, efficiency)
 }
 
-/// Of widths in vectors, each with the share of the peak that its tallest tile reaches in percent, the one that takes
-/// least time for so many columns, those that fill up its last panel among them.
+/// The width in vectors that takes the least time for `columns` columns, counting the columns that fill up the last
+/// panel. Each width comes with the share of the peak, in percent, that its tallest tile reaches.
 pub(crate) fn least_waste(isa: Isa, columns: usize, efficiency: &[(usize, usize)]) -> usize {
     let vectors = columns.div_ceil(isa.lanes()).max(1);
     let cost = |&(width, percent): &(usize, usize)| vectors.div_ceil(width) * width * 100_000 / percent;

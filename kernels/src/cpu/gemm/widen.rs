@@ -22,7 +22,7 @@ pub(crate) const FAMILY: &str = "widening";
 /// Vectors of an iteration.
 const UNROLL: usize = 4;
 
-/// Bytes from what is read to what is prefetched: panels come from memory.
+/// Bytes from a read to its prefetch: panels come from memory.
 const AHEAD: i32 = 2048;
 
 /// The arguments of one call.
@@ -59,11 +59,11 @@ impl Widen {
         Ok(Widen { code: code.transpose()?, lanes: isa.lanes() })
     }
 
-    /// Widens all of `from`, which are whole vectors.
+    /// Widens all of `from`, which must be whole vectors.
     ///
     /// # Panics
     ///
-    /// Where there are not as many on both sides, or no whole vectors.
+    /// Where the two sides differ in length, or are not whole vectors.
     pub(crate) fn run(&self, from: &[u16], to: &mut [f32]) {
         assert_eq!(from.len(), to.len(), "as many elements on both sides");
         let Some(code) = &self.code else {

@@ -1,40 +1,40 @@
-//! Sizes of the first core's caches, as Linux tells them.
+//! Sizes of the first core's caches, as Linux reports them.
 
 use std::fs::read_to_string;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Bytes of data caches; 0 where a level is not there.
+/// Bytes of data caches; 0 for a level that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caches {
-    /// Of a core's L1.
+    /// A core's L1.
     pub l1: usize,
-    /// Of a core's L2.
+    /// A core's L2.
     pub l2: usize,
-    /// Of the L3 that it shares.
+    /// The L3 that the core shares.
     pub l3: usize,
 }
 
-/// Where the system does not tell: the smallest of processors with AVX2.
+/// Where the system reports none: the smallest caches of processors with AVX2.
 const UNKNOWN: Caches = Caches { l1: 32 << 10, l2: 256 << 10, l3: 4 << 20 };
 
-/// No cache is larger: what a file says beyond that is no size.
+/// No cache is larger: a file that says more is wrong.
 const MOST: usize = 4 << 30;
 
 impl Caches {
-    /// Those of this machine, read once a process.
+    /// The caches of this machine, read once a process.
     #[must_use]
     pub fn of_machine() -> Caches {
         static READ: OnceLock<Caches> = OnceLock::new();
         *READ.get_or_init(Caches::of_system)
     }
 
-    /// Those of this machine, as the system tells them now.
+    /// The caches of this machine, as the system reports them now.
     fn of_system() -> Caches {
         Caches::told(|file| read_to_string(Path::new("/sys/devices/system/cpu/cpu0/cache").join(file)).ok())
     }
 
-    /// Those that files of that folder tell.
+    /// The caches that the files of a folder report.
     fn told(read: impl Fn(&str) -> Option<String>) -> Caches {
         let mut told = Caches { l1: 0, l2: 0, l3: 0 };
         for index in 0..16 {
@@ -50,7 +50,7 @@ impl Caches {
                 *to = of("size").and_then(|size| bytes(&size)).unwrap_or(*to);
             }
         }
-        // A processor without L3 is one of which L1 and L2 are known.
+        // Without L3, a processor's L1 and L2 must still be known.
         if told.l1 == 0 || told.l2 == 0 { UNKNOWN } else { told }
     }
 }

@@ -1,8 +1,8 @@
-//! Reads of memory that lies in L1, L2, L3 or in none of them.
+//! Reads of memory that lies in L1, in L2, in L3, or in no cache.
 //!
-//! Each thread reads a part of its own over and over, which L1 or L2 holds; all of them one part that only L3 holds,
-//! each from another place on; or a part whose lines were flushed before, which is read from memory however large L3
-//! is.
+//! Each thread reads one of three kinds of memory over and over: a part of its own that L1 or L2 holds; one part for
+//! all threads, which only L3 holds, each thread starting at another place; or a part whose lines were flushed before,
+//! which is read from memory however large L3 is.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ const VECTORS: usize = 16;
 /// All parts are multiples of this: four chunks of the widest vectors.
 const UNIT: usize = 4096;
 
-/// Bytes that a thread reads in a run, at least: long beside what starting and joining threads takes.
+/// Least bytes that a thread reads in a run: this takes long beside starting and joining threads.
 const RUN: usize = 8 << 20;
 
 /// Bytes of a cache line.
@@ -31,7 +31,7 @@ const LINE: usize = 64;
 /// Bytes that a thread flushes and reads from memory.
 const FLUSHED: usize = 1 << 20;
 
-/// A loop of nothing but loads.
+/// A loop with only loads.
 struct ReadLoop {
     code: Code,
     /// Bytes of an iteration.
@@ -42,9 +42,9 @@ struct ReadLoop {
 #[repr(C)]
 struct ReadArgs {
     from: *const u8,
-    /// Iterations from there on, at least 1.
+    /// Iterations from that address on, at least 1.
     chunks: usize,
-    /// How often they are read, at least once.
+    /// How often these iterations are repeated, at least once.
     rounds: usize,
 }
 
@@ -78,36 +78,37 @@ impl ReadLoop {
         Ok(ReadLoop { code, chunk: VECTORS * vector })
     }
 
-    /// Reads all whole chunks of `part` so often.
+    /// Reads all whole chunks of `part`, `rounds` times.
     fn run(&self, part: &[u8], rounds: usize) {
         let (from, chunks) = (part.as_ptr(), part.len() / self.chunk);
         if chunks > 0 && rounds > 0 {
             let given = Given::new().read("memory", part);
-            // SAFETY: so many chunks are inside of the slice, and the code writes nothing.
+            // SAFETY: this many chunks are inside of the slice, and the code writes nothing.
             unsafe { self.code.call(&ReadArgs { from, chunks, rounds }, &self.chunk, &given) };
         }
     }
 }
 
-/// The loop, what it reads, and by whom.
+/// The loop, the memory that it reads, and the threads that read.
 pub(super) struct Reads<'a> {
     read: ReadLoop,
     parallel: &'a dyn Parallel,
-    /// The parts of all threads, each as long as the largest that one has to itself, or else what all read together.
+    /// The parts of all threads. A part is as long as the largest memory that one thread has to itself, or else the
+    /// part that all threads read together.
     memory: Extent,
     /// Bytes of a thread's part.
     part: usize,
-    /// Bytes that L1, L2 and L3 are read with.
+    /// Bytes of the parts with which L1, L2 and L3 are read.
     of_levels: [usize; 3],
 }
 
 impl<'a> Reads<'a> {
-    /// Prepares memory, at most so many bytes. `None` where there is no room or no code.
+    /// Prepares memory, at most `most` bytes. `None` where there is no memory or no code.
     pub(super) fn new(isa: Isa, parallel: &'a dyn Parallel, caches: &Caches, most: usize) -> Option<Reads<'a>> {
         let read = ReadLoop::new(isa).ok()?;
         let whole = |bytes: usize| bytes.next_multiple_of(UNIT);
         let l1 = whole(caches.l1 / 2);
-        // Larger than the level before, whose lines are then all replaced before they are read again.
+        // Larger than the level before, so that all its lines are replaced before they are read again.
         let l2 = whole((caches.l2 / 4).max(2 * caches.l1));
         let l3 = if caches.l3 == 0 { 0 } else { whole((caches.l3 / 2).min(4 * caches.l2)) };
         let (threads, part) = (parallel.threads(), l1.max(l2).max(FLUSHED));
@@ -116,7 +117,7 @@ impl<'a> Reads<'a> {
             return None;
         }
         let mut memory = Extent::reserve(bytes).ok()?;
-        // Pages that nothing was written to would all be one page of zeros.
+        // Write to all pages: pages without a write would all be one page of zeros.
         for_each_chunk(parallel, &mut memory.bytes_mut()[..bytes], part, &|_, chunk| chunk.fill(1));
         Some(Reads { read, parallel, memory, part, of_levels: [l1, l2, l3] })
     }
@@ -126,12 +127,12 @@ impl<'a> Reads<'a> {
         self.of_own(self.of_levels[0], budget)
     }
 
-    /// From L2.
+    /// Bytes a second from L2.
     pub(super) fn of_l2(&self, budget: Duration) -> f64 {
         self.of_own(self.of_levels[1], budget)
     }
 
-    /// From L3; 0 where there is none.
+    /// Bytes a second from L3; 0 where there is none.
     pub(super) fn of_l3(&self, budget: Duration) -> f64 {
         let (threads, bytes) = (self.parallel.threads(), self.of_levels[2]);
         if bytes == 0 {
@@ -145,7 +146,7 @@ impl<'a> Reads<'a> {
         })
     }
 
-    /// From memory.
+    /// Bytes a second from memory.
     pub(super) fn of_memory(&self, budget: Duration) -> f64 {
         let own = |thread: usize| self.own(thread, FLUSHED);
         let threads = self.parallel.threads();
@@ -161,7 +162,7 @@ impl<'a> Reads<'a> {
         self.rate(bytes * rounds, budget, &|thread| self.read.run(self.own(thread, bytes), rounds))
     }
 
-    /// Bytes a second of all threads, each of which reads so many in a run.
+    /// Bytes a second of all threads, where each thread reads `bytes` bytes in a run.
     fn rate(&self, bytes: usize, budget: Duration, run: &(dyn Fn(usize) + Sync)) -> f64 {
         (self.parallel.threads() * bytes) as f64 / least_seconds(budget, || self.time(run))
     }
@@ -178,11 +179,11 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// Has no cache hold these lines.
+/// Flushes these lines from all caches.
 fn flush(part: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in part.chunks(LINE) {
-        // SAFETY: the line is in the slice, and keeps what it holds.
+        // SAFETY: the line is in the slice, and a flush does not change it.
         unsafe { std::arch::x86_64::_mm_clflush(line.as_ptr().cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,7 +1,7 @@
 //! Speeds of one thread of this machine, for cost models: [`Figures`] converted to the units that models compare.
 //!
-//! A process uses one set at each level, from the first question on: figures that were [recalled](Speeds::recall)
-//! before it, or else the defaults. So equal keys give equal executors. What is measured later is for the next process.
+//! A process uses one set at each level, from its first use on: figures that were [recalled](Speeds::recall) before, or
+//! else the defaults. So equal keys give equal executors. Later measurements serve the next process.
 
 use std::sync::OnceLock;
 
@@ -11,16 +11,16 @@ use crate::isa::Isa;
 /// Rates and ratios of one thread. The defaults are those of a Zen 4, and of a machine that was not measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speeds {
-    /// Multiply-adds of `f32` in a microsecond, which is what waking another thread takes at best: work below it stays
-    /// on one thread.
+    /// Multiply-adds of `f32` in a microsecond, the least time that waking another thread takes: smaller work stays on
+    /// one thread.
     pub worth_a_thread: usize,
-    /// The same of bf16 pairs.
+    /// Multiply-adds of bf16 pairs in a microsecond.
     pub pairs_worth_a_thread: usize,
-    /// What reading a vector of packed weights from memory costs, in multiply-adds of one vector of `f32`.
+    /// The cost of reading a vector of packed weights from memory, in multiply-adds of one vector of `f32`.
     pub weight_from_memory: f64,
-    /// What multiplying a vector of bf16 pairs costs, in multiply-adds of one vector of `f32`.
+    /// The cost of multiplying a vector of bf16 pairs, in multiply-adds of one vector of `f32`.
     pub vector_of_pairs: f64,
-    /// Bytes that an operator reads and writes in a microsecond where they come from beyond a core's own caches.
+    /// Bytes that an operator reads and writes in a microsecond where its operands are beyond a core's own caches.
     pub moved: u64,
 }
 
@@ -36,18 +36,19 @@ impl Default for Speeds {
     }
 }
 
-/// How far a speed may be from its default: no processor with AVX2 is beyond that, and a file may say anything.
+/// How far a speed may be from its default: no processor with AVX2 differs more, and a file may say anything.
 const MOST_APART: f64 = 8.0;
 
-/// The time of weights that a network reads from memory over that of a loop of nothing but loads: on a Zen 4 a vector
-/// of them costs 8 multiply-adds, where the loop loads one in 5.6.
+/// The time in which a network reads weights from memory, over that of a loop with only loads. On a Zen 4 a vector of
+/// weights costs 8 multiply-adds, and the loop loads one in 5.6.
 const WEIGHTS_OVER_LOADS: f64 = 1.42;
 
-/// Bytes that the loop loads from memory in the time in which an operator moves one: 41 GB/s and ten on a Zen 4.
+/// Bytes that the loop loads from memory while an operator moves one byte: 41 GB/s against ten on a Zen 4.
 const LOADED_OVER_MOVED: f64 = 4.0;
 
 impl Speeds {
-    /// Those of figures of one thread. What was not measured, or not on a real processor, is near the default.
+    /// Speeds from the figures of one thread. A figure that was not measured, or not on a real processor, gives a speed
+    /// near the default.
     #[must_use]
     pub fn of(figures: &Figures) -> Speeds {
         let [f32, pairs, memory] = [figures.f32, figures.bf16_pairs, figures.memory].map(f64::from);
@@ -68,7 +69,7 @@ impl Speeds {
         }
     }
 
-    /// Those that this process goes by at that level.
+    /// The speeds that this process uses at that level.
     #[must_use]
     pub fn of_process(isa: Isa) -> Speeds {
         let cell = &OF_PROCESS[isa as usize];
@@ -76,22 +77,22 @@ impl Speeds {
         cell.get().copied().unwrap_or_else(|| *cell.get_or_init(Speeds::default))
     }
 
-    /// Has this process go by figures of one thread at that level, which were measured on this machine before, unless
-    /// it goes by others already; returns what it goes by.
+    /// Makes this process use figures of one thread at that level, which were measured on this machine before, unless
+    /// it already uses others. Returns the speeds in use.
     pub fn recall(isa: Isa, known: &Figures) -> Speeds {
         let known = Speeds::of(known);
         *OF_PROCESS[isa as usize].get_or_init(|| known)
     }
 }
 
-/// One for each level.
+/// The speeds of each level.
 static OF_PROCESS: [OnceLock<Speeds>; 3] = [const { OnceLock::new() }; 3];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// One thread of a Zen 4 (EPYC 9004), which the defaults were found on.
+    /// One thread of a Zen 4 (EPYC 9004), on which the defaults were found.
     const ZEN_4: Figures = Figures {
         f32: 58_800,
         bf16_pairs: 117_650,
@@ -142,7 +143,8 @@ mod tests {
                     assert!((usual / MOST_APART..=usual * MOST_APART).contains(&value), "{figures:?}: {value}");
                 }
             }
-            // Faster products make memory dearer, and another thread needs more of them. 0 says nothing.
+            // Faster products make memory relatively dearer, and another thread needs more products. A figure of 0 says
+            // nothing.
             let speeds = Speeds::of(&Figures { f32, ..ZEN_4 });
             if let Some(before) = before.filter(|_| f32 > 1) {
                 assert!(before.worth_a_thread <= speeds.worth_a_thread);
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_process_goes_by_what_it_went_by_first() {
-        // Nothing is emitted at this level, and no model's pick at it is held to anything here.
+        // Nothing is emitted at this level, and no test here checks a model's pick at it.
         let first = Speeds::of_process(Isa::Portable);
         assert_eq!(Speeds::recall(Isa::Portable, &Figures { f32: 1, memory: 1, ..ZEN_4 }), first);
         assert_eq!(Speeds::of_process(Isa::Portable), first);

@@ -83,13 +83,13 @@ const BLOCK: usize = 256;
 
 /// Elements of a contiguous row that are added up in `f32`, in several lanes.
 const ROW: usize = 16 * BLOCK;
-/// Channels from which on rows of a block are read from end to end: four vectors of AVX-512. With fewer channels,
+/// The least channels for which rows of a block are read from end to end: four vectors of AVX-512. With fewer channels,
 /// columns are added up one vector at a time.
 const STREAMED: usize = 64;
 /// The least elements of a task.
 const TASK: usize = 1 << 14;
 
-/// What a normalisation by groups reads besides its input.
+/// The operands of a normalisation by groups besides its input.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupOperands<'a> {
     /// Factors, one a channel.
@@ -256,7 +256,7 @@ impl Groups {
             let args = ReduceArgs { src, dst, rows, length, stride: length * 4, scale: 1.0, centre: &raw const centre };
             let given = Given::new().read("values", values).read("centre", std::slice::from_ref(&centre));
             let given = given.write("sums", &mut sums);
-            // SAFETY: the rows lie inside of the values and have as many sums; the code takes `ReduceArgs`.
+            // SAFETY: the rows lie inside of the values, and each has a sum; the code takes `ReduceArgs`.
             unsafe { code.call(&args, &kernel, &given) };
             total += sums[..rows].iter().map(|&sum| f64::from(sum)).sum::<f64>();
             if !left.is_empty() {
@@ -329,8 +329,8 @@ impl Groups {
         (means, factors)
     }
 
-    /// Adds up the positions of a block for each channel, or the squares of their deviations from `means`, where there
-    /// are any.
+    /// Adds up the positions of a block for each channel or, where there are `means`, the squares of their deviations
+    /// from these.
     fn add_block(&self, places: &[f32], means: &[f32], sums: &mut [f32]) {
         let channels = sums.len();
         if let Some(code) = &self.sums {

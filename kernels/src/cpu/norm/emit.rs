@@ -1,14 +1,14 @@
 //! Instructions of layer and RMS normalisation: the mean, the mean square around it, then the result. A row stays in L1
 //! between the passes. Lengths are arguments.
 //!
-//! Between two passes, a sum across lanes, a root and a division take some 100 cycles a row in which nothing else runs:
-//! as long as the passes over a few hundred elements. Rows therefore go in pairs: one such wait serves both, sums have
-//! twice as many accumulators, and factors and summands are read once for two rows.
+//! Between two passes, a sum across lanes, a root and a division take some 100 cycles a row in which nothing else runs.
+//! That is as long as the passes over a few hundred elements. Rows therefore go in pairs: one wait serves both rows,
+//! sums have twice as many accumulators, and factors and summands are read once for two rows.
 //!
 //! Memory would be idle while a row is computed. Before the last pass the cache lines of the results are prefetched,
 //! because stores wait for their lines as loads do; during the last pass, the second row of the next pair (hardware
 //! prefetchers follow the first one, which begins where this pair ends). On AVX-512, rows of 1024 from memory took 0.55
-//! of their time with it.
+//! of their time with these prefetches.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};

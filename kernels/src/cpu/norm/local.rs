@@ -34,7 +34,7 @@ impl LocalNorm {
     pub fn run(&self, input: &[f32], output: &mut [f32], parallel: &dyn Parallel) -> Result<()> {
         bounds("input", input.len(), self.elements)?;
         bounds("output", output.len(), self.elements)?;
-        // Where a dimension is zero, lines may still be many.
+        // Where one dimension is zero, the number of lines may still be large.
         if self.elements == 0 {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Layer and RMS normalisation: each row by its own moments, then scaled and shifted element by element.
 //!
-//! Which operands there are determines the code, so it is a part of the [form](RowForm) that an executor is built for;
-//! their addresses are given to each run.
+//! The code depends on which operands there are, so they are a part of the [form](RowForm) that an executor is built
+//! for; their addresses are given to each run.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::parallel::{Disjoint, InPlaceInput, Parallel, part};
 use crate::problem::description::sizes;
 use crate::reference;
 
-/// Rows, and what is done to each.
+/// Rows, and the operations on each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct RowForm {
     /// Rows, each normalised by itself.
@@ -32,7 +32,7 @@ pub struct RowForm {
     pub scale: bool,
     /// Whether there are summands.
     pub bias: bool,
-    /// Whether each row's moments are wanted.
+    /// Whether each row's moments are written.
     pub moments: bool,
     /// Element type of the results; anything but `f32` with AVX-512 only.
     pub output: Stored,
@@ -40,8 +40,8 @@ pub struct RowForm {
 
 sizes!(RowForm { rows: usize, length: usize });
 
-/// What a row normalisation reads besides its input. A scale or bias has the length of a row, which all rows then
-/// share, or that of the input.
+/// The operands of a row normalisation besides its input. A scale or bias has either the length of a row, which all
+/// rows then share, or the length of the input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowOperands<'a> {
     /// Factors, where the form has them.
@@ -206,8 +206,8 @@ impl RowNorm {
             reciprocal: 1.0 / length as f32,
             epsilon: work.operands.epsilon,
         };
-        // SAFETY: `start` checked that all buffers hold these rows, which belong to this task alone; what is null is
-        // not touched by the code of this form, which takes `RowNormArgs`.
+        // SAFETY: `start` checked that all buffers hold these rows, which belong to this task alone. The code of this
+        // form, which takes `RowNormArgs`, does not touch null operands.
         unsafe { code.call(&args, &self.kernel, &work.given) };
     }
 

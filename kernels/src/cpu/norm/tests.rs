@@ -211,7 +211,7 @@ fn groups_are_normalised_in_either_layout() {
 
 #[test]
 fn blocks_of_an_image_may_have_means_far_apart() {
-    // Three blocks of positions, and as many channels as are read from end to end.
+    // Three blocks of positions, and the least channels that are read from end to end.
     let (channels, spatial) = (64, 700);
     for (last, isa) in [false, true].into_iter().flat_map(|last| levels().into_iter().map(move |isa| (last, isa))) {
         let shape = Channels { batch: 1, channels: channels as u64, spatial: spatial as u64, last };

@@ -11,7 +11,7 @@ use crate::cpu::Stored;
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Src, Vreg, arg, counted_down};
 
-/// What is done with each tap.
+/// The operation on each tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Collect {
     /// Keeps the largest.
@@ -29,7 +29,7 @@ pub enum Collect {
 pub struct PoolCode {
     /// Instruction-set level.
     pub isa: Isa,
-    /// What is done with taps.
+    /// The operation on taps.
     pub collect: Collect,
     /// Element type of input and output.
     pub stored: Stored,
@@ -55,7 +55,7 @@ pub struct PoolArgs {
     pub taps: [usize; 3],
     /// From one tap to the next along each axis.
     pub steps: [usize; 3],
-    /// What a sum is multiplied by.
+    /// The factor of a sum.
     pub scale: f32,
 }
 
@@ -78,7 +78,7 @@ const SRC: Gpr = Gpr::RSI;
 const DST: Gpr = Gpr::RDX;
 const LEFT: Gpr = Gpr::RCX;
 const PIXELS: Gpr = Gpr::R14;
-/// For each axis, the address of the current tap and the taps that are left; for two of them, the strides.
+/// For each axis, the address of the current tap and the number of taps left; for two axes also the strides.
 const AT: [Gpr; 3] = [Gpr::R8, Gpr::R9, Gpr::RAX];
 const COUNT: [Gpr; 3] = [Gpr::R10, Gpr::R11, Gpr::RBX];
 const STEP_H: Gpr = Gpr::R13;

@@ -1,8 +1,8 @@
 //! Pooling of images with channels first, in plain Rust that compilers vectorise.
 //!
 //! A window is separable: its rows of taps are folded into one row as wide as the image, then the columns of that row.
-//! The first, larger part runs over contiguous elements. Rows are short, so what all rows share is computed once a
-//! task: [`RowWindows`].
+//! The first, larger part runs over contiguous elements. Rows are short, so the numbers that all rows share are
+//! computed once a task: [`RowWindows`].
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::memory::{self, Collect};
 use crate::parallel::{Parallel, for_each_chunk};
 use crate::problem::pool::{PoolKind, PoolShape, Taps, Window};
 
-/// Most taps of a row that are folded without a check whether they are used: the check costs as much as a few of them.
+/// Most taps of a row that are folded without checking whether they are used: the check costs as much as a few taps.
 const LONG: usize = 16;
 
 /// Pools every plane.
@@ -72,14 +72,14 @@ planes!(squares, |value| value * value, |a, b| a + b);
 struct RowWindows {
     kind: PoolKind,
     width: Window,
-    /// The taps of each window along depth and height: those on the input, and their number with padding. Computed once
-    /// because it takes divisions.
+    /// The taps of each window along depth and height: those on the input, and their number with padding. Computed
+    /// once, because this takes divisions.
     taps: [Vec<(Taps, usize)>; 2],
     interior: Range<usize>,
     /// Windows that reach beyond the input, and their taps.
     edges: Vec<(usize, Taps)>,
     row: Vec<f32>,
-    /// The factors of sums, for rows whose windows have as many taps (and with padding as many) as `counts` says.
+    /// The factors of sums, for rows whose windows have the numbers of taps in `counts`: without padding, and with it.
     scales: Vec<f32>,
     counts: [usize; 2],
 }
@@ -96,7 +96,7 @@ impl RowWindows {
         RowWindows { kind, width, taps, interior, edges, row, scales: Vec::new(), counts: [0; 2] }
     }
 
-    /// Computes `scales` for rows of so many taps.
+    /// Computes `scales` for rows with `counts` taps.
     fn update_scales(&mut self, counts: [usize; 2]) {
         if self.counts == counts && !self.scales.is_empty() {
             return;
@@ -186,7 +186,7 @@ fn rows(
 }
 
 /// Replaces each value. A plain loop, because closures of iterators may be compiled on their own, for every processor:
-/// an iterator in its place took twice as long.
+/// with an iterator instead, this took twice as long.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "iterators take longer")]
 fn each(values: &mut [f32], new: impl Fn(usize, f32) -> f32) {
@@ -212,7 +212,7 @@ fn columns(windows: &RowWindows, out: &mut [f32], parallel: &dyn Parallel, fold:
         *one = whole(*kind, &row[width.taps(interior.start).first..][..kernel], fold);
         return;
     }
-    // Where there is no interior window, nothing is folded, so any address will do.
+    // Where there is no interior window, nothing is folded, so any address is fine.
     let first = |tap: usize| {
         let first = (interior.start * stride + tap * dilation).saturating_sub(width.before as usize);
         &row[first.min(row.len())..]

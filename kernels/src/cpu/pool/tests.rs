@@ -152,7 +152,7 @@ fn wrong_sizes_are_refused() {
     }
 }
 
-/// bf16 is widened, pooled as `f32`, and rounded once.
+/// `bf16` is widened, pooled as `f32`, and rounded once.
 #[test]
 fn halves_are_pooled_as_what_they_stand_for() {
     let isa = Isa::Avx512;

@@ -1,12 +1,12 @@
 //! Quantised products and convolutions on [AMX](crate::cpu::amx).
 //!
-//! Left-hand bytes keep their zero point, which is subtracted in the start values of sums; signed and unsigned ones
-//! have micro-kernels of their own. Windows of one position without stride read the input in place. For others a run
-//! goes through *bands* of output lines and copies what a band reads into scratch with its padding ([`im2col`];
+//! Left-hand bytes keep their zero point, which is subtracted in the start values of sums; signed and unsigned bytes
+//! have micro-kernels of their own. Windows of one position without stride read the input in place. For other windows a
+//! run goes through *bands* of output lines and copies a band's input into scratch with its padding ([`im2col`];
 //! [`Grid`] says where positions lie), so that AMX reads neighbouring positions as the rows of a tile.
 //!
-//! A step of a row is 64 bytes, whatever the channels: the bytes behind them are multiplied by weights of zero. Only
-//! behind the last position there is nothing to read, so tile rows that reach there are copied.
+//! A step of a row is 64 bytes, whatever the channels: the bytes behind them are multiplied by weights of zero. Behind
+//! the last position there is nothing to read, so tile rows that reach beyond it are copied.
 //!
 //! With few channels a line of the window is one tap, over lines copied with their padding.
 
@@ -130,8 +130,8 @@ pub(super) fn fits(shape: &ConvShape) -> bool {
     all.is_some_and(|bytes| bytes <= isize::MAX as u128 / 64)
 }
 
-/// Output lines of a band on `threads` threads: as many as make the copy take a quarter of a thread's L2, so that it is
-/// still there when it is read. Weights that do not stay in L2 are read again for each band, so bands are then longer.
+/// Output lines of a band on `threads` threads: the copy takes a quarter of a thread's L2, so that it is still there
+/// when it is read. Weights that do not stay in L2 are read again for each band, so bands are then longer.
 pub(super) fn band(shape: &ConvShape, panelling: &Panelling, lines: bool, threads: usize) -> usize {
     let (grid, _) = plan(shape, lines);
     let line = grid.regions() * grid.line() * Im2col::new(shape, lines).position();
@@ -182,12 +182,12 @@ impl Amx {
         })
     }
 
-    /// Bytes that a tap reads of a row, from the group's first channel on.
+    /// Bytes of a row that a tap reads, from the group's first channel on.
     fn reach(&self) -> usize {
         self.steps * STEP_BYTES
     }
 
-    /// Positions at which a tile row can start that is read in place.
+    /// Positions at which a tile row can start and be read in place.
     fn in_place_starts(&self) -> usize {
         let channels = self.shape.channels();
         // Bytes that the last row of a tile reads behind its own channels.
@@ -239,7 +239,7 @@ impl Amx {
         }
     }
 
-    /// Copies what the lines of a band read, in `tasks` tasks.
+    /// Copies the input that the lines of a band read, in `tasks` tasks.
     fn copy(&self, buffers: &Buffers<'_>, lines: &Range<usize>, tasks: usize, parallel: &dyn Parallel) {
         let position = self.im2col.position();
         let Operands { x, left_zero, .. } = *buffers.operands;
@@ -295,8 +295,8 @@ impl Amx {
         }
     }
 
-    /// Sets the prefetch streams of the next call, for `tiles` tile rows by the panels of `cut`: its share of as
-    /// many panels behind those.
+    /// Sets the prefetch streams of the next call, for `tiles` tile rows by the panels of `cut`: the call's share of
+    /// the same number of panels behind these.
     fn prefetch(&self, buffers: &Buffers<'_>, part: &mut Part<'_>, tiles: usize, cut: &Range<usize>, share: Share) {
         let (next, panels) = (cut.end, cut.len());
         let all = self.panelling.groups * self.panelling.panels;
@@ -335,8 +335,8 @@ impl Amx {
             (args.blocks, args.rows) = (count, chunk.rows[from..].as_ptr());
             args.out = sums.wrapping_add(from * TILE_ROWS * width).cast();
             // SAFETY: all positions that tile rows of this band read were counted into scratch, or lie in the input;
-            // there is room for the sums of a chunk, of which a block writes its own. The list of taps lives as long as
-            // the part.
+            // there is room for the sums of a chunk, and a block writes only its own sums. The list of taps lives as
+            // long as the part.
             unsafe { part.held.call(height, args, &given) };
             args.prefetch_nothing();
         }
@@ -365,8 +365,8 @@ impl Amx {
         buffers.bytes.at(at * self.im2col.position()).cast_const()
     }
 
-    /// Applies the epilogue to the sums of tile rows from a column on, and writes those that are outputs. `args` are
-    /// those of all rows.
+    /// Applies the epilogue to the sums of tile rows from a column on, and writes the rows that are outputs. `args`
+    /// serve all rows.
     fn epilogue(
         &self,
         buffers: &Buffers<'_>,

@@ -1,9 +1,9 @@
 //! Means of bytes over windows, and over whole images: exact sums of integers, scaled and rounded once.
 //!
 //! A window's sum less its zero points, times the operand's scale over the result's, over the number of elements, is
-//! computed in `f64` and rounded to `f32`, which makes ties of what lies between two bytes but for the last bits of
-//! `f64`; then to the nearest byte. Padding is the zero point. Loops over channels that the compiler turns into vector
-//! code; where the level allows, into that of AVX2. Every level makes the same bits.
+//! computed in `f64`, rounded to `f32`, and then to the nearest byte. Rounding to `f32` turns values that are ties but
+//! for the last bits of `f64` into ties. Padding is the zero point. Loops over channels that the compiler turns into
+//! vector code; where the level allows, into that of AVX2. Every level makes the same bits.
 
 use std::ops::Range;
 
@@ -14,16 +14,16 @@ use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::parallel::{Parallel, for_each_chunk};
 
-/// Channels whose sums are in registers at once, where there are as many.
+/// Channels whose sums are in registers at once, where there are enough channels.
 const BLOCK: usize = 64;
 
-/// Channels whose sums are in registers at once, of those that fill no block.
+/// Channels whose sums are in registers at once, for channels that fill no block.
 const PART: usize = 16;
 
 /// Bytes whose sum always fits 16 bits.
 const SHORT: usize = 257;
 
-/// Bytes that a task reads at most, but for windows that are larger: some tenths of a millisecond.
+/// Most bytes that a task reads, unless a single window is larger: some tenths of a millisecond.
 const TASK: usize = 1 << 20;
 
 /// An average pooling of bytes that is ready to run.
@@ -38,7 +38,7 @@ pub struct Averages {
     chunk: usize,
 }
 
-/// What becomes of sums of bytes taken as unsigned.
+/// How sums of bytes, taken as unsigned, become results.
 #[derive(Clone, Copy)]
 struct Finish {
     flip: u8,
@@ -50,7 +50,8 @@ struct Finish {
 }
 
 impl Finish {
-    /// The bytes of the sums of as many windows as `y` has. Two loops, because the compiler makes vector code of each.
+    /// Writes a byte for each of the sums, as many as `y` has. Two loops, because the compiler makes vector code of
+    /// each.
     #[inline(always)]
     fn bytes<const N: usize>(&self, sums: &[f64; N], means: &Means, y: &mut [u8]) {
         let mut values = [0f32; N];
@@ -65,7 +66,7 @@ impl Finish {
     }
 }
 
-/// Adds bytes to sums of them. Here and below, every profile makes vector code of plain loops over arrays.
+/// Adds bytes to sums of bytes. Here and below, every profile makes vector code of plain loops over arrays.
 #[inline(always)]
 fn add_bytes<const N: usize>(short: &mut [u16; N], bytes: &[u8], flip: u8) {
     let Some(bytes) = bytes.first_chunk::<N>() else { return };
@@ -74,7 +75,7 @@ fn add_bytes<const N: usize>(short: &mut [u16; N], bytes: &[u8], flip: u8) {
     }
 }
 
-/// Adds such sums to longer ones.
+/// Adds short sums to longer ones.
 #[inline(always)]
 fn add_sums<const N: usize>(sums: &mut [f64; N], short: &[u16; N]) {
     for at in 0..N {
@@ -82,7 +83,7 @@ fn add_sums<const N: usize>(sums: &mut [f64; N], short: &[u16; N]) {
     }
 }
 
-/// What is the same for all channels of a window.
+/// The numbers that all channels of a window share.
 struct Means {
     /// The zero points of all its elements.
     zeros: f64,
@@ -100,7 +101,7 @@ struct Places {
 /// A window along one axis.
 struct Along {
     taps: Taps,
-    /// Its elements that count.
+    /// Elements that count in the mean.
     all: usize,
 }
 
@@ -113,7 +114,7 @@ impl Places {
 }
 
 impl Averages {
-    /// Prepares means over windows of that shape, split into at least `tasks` tasks where there are as many blocks.
+    /// Prepares means over windows of that shape, split into at least `tasks` tasks where there are enough blocks.
     ///
     /// # Errors
     ///
@@ -130,7 +131,7 @@ impl Averages {
         Ok(Averages { shape, include_pad, isa, interior, chunk })
     }
 
-    /// Averages the bytes of `x`, whose scale is over the result's, into `y`.
+    /// Averages the bytes of `x` into `y`; the scale in `x` is the operand's over the result's.
     ///
     /// # Errors
     ///
@@ -195,7 +196,7 @@ multiversion! {
     }
 }
 
-/// Over images of `[positions, channels]`.
+/// Means over images of `[positions, channels]`.
 #[inline(always)]
 fn channels_last(own: &Averages, x: &[u8], first: usize, finish: &Finish, y: &mut [u8]) {
     let (channels, pixels) = (own.shape.channels(), own.shape.output_pixels());
@@ -225,7 +226,7 @@ fn channels_last(own: &Averages, x: &[u8], first: usize, finish: &Finish, y: &mu
     }
 }
 
-/// The means of a window in `N` channels, the first of which is at `from`.
+/// The means of a window in `N` channels. The first channel's byte is at `from`.
 #[inline(always)]
 fn block<const N: usize>(
     x: &[u8],
@@ -261,7 +262,7 @@ fn block<const N: usize>(
     finish.bytes(&sums, means, &mut y[..N]);
 }
 
-/// Over images of `[channels, positions]`.
+/// Means over images of `[channels, positions]`.
 #[inline(always)]
 fn channels_first(own: &Averages, x: &[u8], first: usize, finish: &Finish, y: &mut [u8]) {
     let (pixels, plane) = (own.shape.output_pixels(), own.shape.input_pixels());
@@ -297,7 +298,7 @@ fn plane_sum(x: &[u8], places: &Places, flip: u8) -> f64 {
     sum as f64
 }
 
-/// The sum of `count` bytes, the first of which is at `at`.
+/// The sum of `count` bytes, `step` apart. The first byte is at `at`.
 #[inline(always)]
 fn row(x: &[u8], at: usize, count: usize, step: usize, flip: u8) -> u64 {
     let (mut sum, mut done) = (0, 0);
@@ -364,7 +365,7 @@ mod tests {
                         let mut y = vec![0; shape.outputs()];
                         averages.run(addend, rounding, &mut y, &Serial).unwrap();
                         for ((&mean, &y), &expected) in exact.iter().zip(&y).zip(&expected) {
-                            // Both neighbours of what is a tie in `f32`.
+                            // Both neighbours are right where the mean is a tie in `f32`.
                             let tie = (mean.fract().abs() - 0.5).abs() < 1e-5 && scale.fract() != 0.0;
                             let fits = y == expected || tie && y.abs_diff(expected) == 1;
                             assert!(fits, "{isa} {shape:?} {signed} {include_pad}: {y} for {mean}");
@@ -382,13 +383,13 @@ mod tests {
             [axis(4, 3, 2, 1, 1, 0), axis(7, 3, 3, 1, 2, 0), axis(5, 5, 1, 1, 1, 0)],
             [Window::NONE, Window::NONE, axis(40, 2, 30, 10, 1, 0)],
             [Window::NONE, axis(20, 1, 20, 1, 1, 0), axis(30, 1, 30, 1, 1, 0)],
-            // Windows on padding alone.
+            // Some windows on padding alone.
             [Window::NONE, Window::NONE, axis(3, 5, 2, 2, 1, 4)],
         ];
         for axes in windows {
             for channels in [1, 3, 16, 19, 83, 130] {
                 for channels_last in [false, true] {
-                    // A power of two, one, and what is no fraction of two.
+                    // A power of two, one, and a number that is no binary fraction.
                     for scale in [2.0, 1.0, 0.7] {
                         check(PoolShape { batch: 2, channels, axes, channels_last }, scale);
                     }

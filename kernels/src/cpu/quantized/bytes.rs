@@ -31,8 +31,8 @@ pub struct Addend<'a> {
     pub scale: f64,
 }
 
-/// Whether a residual of bytes is added to a product's rounded result, and which operand of the sum it is: sums of
-/// numbers are rounded, so that the order of operands shows in their last bits.
+/// Whether a residual of bytes is added to a product's rounded result, and which operand of the sum it is. Sums are
+/// rounded, so that the order of operands shows in the last bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Added {
     /// Nothing is added.
@@ -53,7 +53,7 @@ impl<'a> Plus<'a> {
         Addend { data: self.data, signed: self.rounding.signed, zero: self.zero, scale: self.scale }
     }
 
-    /// The sum as kernels compute it: factors of both operands' bytes, taken as unsigned, and the addend; `zero` is the
+    /// The sum as kernels compute it: factors of both operands' bytes, taken as unsigned, and the addend. `zero` is the
     /// product's own zero point.
     pub(super) fn terms(&self, zero: i32) -> PlusTerms {
         let Factors { scales, shift, .. } = Factors::of(self.own(&[], zero), self.other());
@@ -153,7 +153,7 @@ pub fn add_to(isa: Isa, to: &mut [u8], zero: i32, plus: Plus<'_>, added: Added, 
     });
 }
 
-/// The larger of each two bytes.
+/// The larger of two bytes at each index.
 #[inline(always)]
 fn raise(to: &mut [u8], from: &[u8], signed: bool) {
     let pairs = to.iter_mut().zip(from);
@@ -171,7 +171,8 @@ multiversion! {
 }
 
 multiversion! {
-    /// The largest bytes of windows along a channels-last line, from window `first` on, and of what `to` held before.
+    /// The largest bytes of windows along a channels-last line, from window `first` on, compared also with the bytes in
+    /// `to`.
     fn largest_along(line: &[u8], channels: usize, window: &Window, first: usize, signed: bool, to: &mut [u8]) {
         for (index, to) in (first..).zip(to.chunks_exact_mut(channels)) {
             places(window, index).for_each(|place| raise(to, &line[place * channels..][..channels], signed));
@@ -188,7 +189,7 @@ pub fn largest(isa: Isa, shape: &PoolShape, signed: bool, x: &[u8], y: &mut [u8]
     // Windows between two checks of whether the request has been cancelled.
     let channels = shape.channels().max(1);
     let together = (CHUNK / channels / (width.kernel.min(width.input) as usize).max(1)).max(1);
-    // The window goes down first, over whole lines, and then along what is left.
+    // The windows go down first, over whole lines, and then along the remaining line.
     for_each_chunk(parallel, y, width.output as usize * shape.channels(), &|index, y| {
         let [image, d, h] = [index / heights / depths, index / heights % depths, index % heights];
         let mut down = memory::filled(least, line);

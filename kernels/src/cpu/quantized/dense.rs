@@ -1,9 +1,9 @@
 //! Dense products: tiles of left-hand rows by packed panels of filters.
 //!
-//! The left-hand side is converted in scratch to what micro-kernels multiply: 16-bit integers less their zero point, or
-//! unsigned bytes. If the window is one position, each block of rows is converted right before its tiles, so that it
-//! stays in L2. Otherwise the whole input is converted first, and lines get their padding if a run is a line of the
-//! window. Then a task computes some tiles of rows by some panels.
+//! The left-hand side is converted in scratch to the elements that micro-kernels multiply: 16-bit integers less their
+//! zero point, or unsigned bytes. If the window is one position, each block of rows is converted right before its
+//! tiles, so that it stays in L2. Otherwise the whole input is converted first, and lines get their padding if a run is
+//! a line of the window. Then a task computes some tiles of rows by some panels.
 
 use std::ops::Range;
 
@@ -130,7 +130,7 @@ impl Dense {
         });
     }
 
-    /// Converts bytes to what micro-kernels multiply.
+    /// Converts bytes to the elements that micro-kernels multiply.
     fn convert(&self, operands: &Operands<'_>, from: &[u8], to: &mut [u8]) {
         let Operands { signed, left_zero, .. } = *operands;
         match self.panelling.form.left_bytes() {
@@ -142,14 +142,14 @@ impl Dense {
     /// Converts the whole left-hand side, and a row of padding.
     fn prepare(&self, operands: &Operands<'_>, to: &mut [i32], padding: &mut [i32], parallel: &dyn Parallel) {
         let (x, bytes) = (operands.x, self.panelling.form.left_bytes());
-        // In unsigned bytes the zero point is still in, so padding has its value.
+        // Unsigned bytes still include the zero point, so padding has its value.
         let zero = (operands.left_zero + if operands.signed { 128 } else { 0 }) as u8;
         let blank = if bytes == 2 { 0 } else { zero };
         bytemuck::cast_slice_mut::<i32, u8>(padding).fill(blank);
         let to: &mut [u8] = bytemuck::cast_slice_mut(to);
         let (to, slack) = to.split_at_mut(self.prepared_len() * bytes);
         slack.fill(0);
-        // Rows of a task: enough to be worth a task.
+        // Rows of a task: enough to pay for a task.
         const PART: usize = 1 << 15;
         let Some(line) = self.line else {
             crate::parallel::for_each_chunk(parallel, to, PART * bytes, &|index, to| {
@@ -308,7 +308,7 @@ impl Edge {
     ///
     /// # Safety
     ///
-    /// That of [`MicroKernel::call`], but for the output: the strip's own columns are no other task's.
+    /// That of [`MicroKernel::call`], except for the output: the strip's own columns are no other task's.
     pub(super) unsafe fn write(&mut self, to: &Strip, args: &mut QuantizedArgs, tile: &MicroKernel, given: &Given) {
         let whole = to.columns == to.width;
         if !whole {

@@ -1,9 +1,9 @@
 //! Depthwise convolution of quantised tensors: each channel has a filter of its own.
 //!
 //! Vectors hold channels. Two positions of the window below each other are multiplied at once, or four where bytes are
-//! multiplied by bytes. For that, each line of the input is interleaved with those below it, element by element, into
-//! *groups* of 16-bit integers or bytes, with its padding. A task keeps the lines of groups that its next output lines
-//! read, so that each is written once. Below the last line of a window weights are zero.
+//! multiplied by bytes. For that, each line of the input is interleaved with the lines below it, element by element,
+//! into *groups* of 16-bit integers or bytes, with its padding. A task keeps the lines of groups that its next output
+//! lines read, so that each line is written once. Below the last line of a window weights are zero.
 
 use super::blocks::QuantizedBlocks;
 use super::dense::{Edge, Strip};
@@ -51,8 +51,8 @@ impl Channels {
         let code = QuantizedCode { isa, form, vectors: vectors as u8, left: LeftRows::Own, output };
         let panels = ChannelPanels::new(isa, &shape.weights(), form, vectors);
         let [depth, height, width] = shape.kernel();
-        // From the first line that a window reads to its last, and one more for the next window to start with; a window
-        // of one group shares none.
+        // From the first line that a window reads to its last, and one more for the next window to start with; windows
+        // of one group share no line.
         let all = ((height - 1) * shape.dilations()[1] + 2).min(shape.input()[1] + 2 * height).max(height);
         let kept = depth * if height <= form.group() { 1 } else { all };
         Ok(Channels {
@@ -161,7 +161,7 @@ impl Channels {
         }
     }
 
-    /// Writes the groups of a line: its elements with those of the lines below it that a window reads.
+    /// Writes the groups of a line: its elements with those of the lines below it in the window.
     fn group(&self, operands: &Operands<'_>, blank: &[u8], at: [isize; 3], to: &mut [i32]) {
         let shape = &self.shape;
         let length = shape.input()[2] * shape.channels();
@@ -181,7 +181,7 @@ impl Channels {
         to[..before].fill(padding);
         to[before + kept..].fill(padding);
         let to = &mut to[before..before + kept];
-        // Lines below the window are multiplied by zero: the last line will do.
+        // Lines below the window are multiplied by zero: the last line serves for them.
         let last = shape.kernel()[1] - 1;
         let below = |lines: usize| &row(at[2] + (lines.min(last) * shape.dilations()[1]) as isize)[..kept];
         match quads {
@@ -206,8 +206,8 @@ struct Ring<'a> {
 }
 
 impl Ring<'_> {
-    /// The index of a line of groups. If it is not kept, `write` writes it over the least recently used line, which is
-    /// none of the current stamp as long as more are kept than a window reads.
+    /// The index of a line of groups. If it is not kept, `write` writes it over the least recently used line. That line
+    /// does not have the current stamp as long as more lines are kept than a window reads.
     fn slot(&mut self, at: [isize; 3], write: impl FnOnce(&mut [i32]), words: usize) -> usize {
         let found = self.seen.iter().position(|seen| seen.is_some_and(|(place, _)| place == at));
         let slot = found.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! A quantised product or convolution that is ready to run: what all ways to compute one share.
+//! A quantised product or convolution that is ready to run: the parts that all ways of computing share.
 //!
 //! The start values, factors and addends of all columns are laid out as panels are; then [`dense`](super::dense) or
 //! [`depthwise`](super::depthwise) computes.
@@ -43,7 +43,7 @@ enum Way {
     Channels(Channels),
 }
 
-/// Layout of columns: groups, panels of each, and their width.
+/// Layout of columns: groups, panels of a group, and their width.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     groups: usize,
@@ -63,7 +63,7 @@ impl Quantized {
     ///
     /// # Errors
     ///
-    /// For sizes that make no sense, blocks that do not fit, and whatever keeps kernels from being made.
+    /// For sizes that make no sense, blocks that do not fit, and where kernels cannot be made.
     pub fn new(
         isa: Isa,
         shape: ConvShape,
@@ -277,7 +277,7 @@ impl Quantized {
                 shift[to].copy_from_slice(&all[own]);
             }
         }
-        // Vectors multiply signed bytes plus 128, AMX multiplies them as they are.
+        // Vectors multiply signed bytes plus 128, AMX multiplies signed bytes directly.
         let moved = terms.signed && !matches!(self.way, Way::Amx(_));
         let zero = terms.left_zero + if moved { 128 } else { 0 };
         for (start, sum) in start.iter_mut().zip(sums) {

@@ -1,8 +1,8 @@
 //! Assembles the quantised micro-kernel.
 //!
 //! One code holds a variant for every number of rows. A variant starts its sums from each column's start value, runs
-//! over taps and groups ([`reduction`](crate::cpu::gemm::reduction)), and applies the epilogue, all in registers. What
-//! leads from tile to tile is common.
+//! over taps and groups ([`reduction`](crate::cpu::gemm::reduction)), and applies the epilogue, all in registers.
+//! Variants share the code that moves to the next tile.
 
 use super::epilogue::{Rounding, scaled};
 use super::tile::{FAMILY, Form, LeftRows, QuantizedArgs, QuantizedCode, most_rows};
@@ -19,7 +19,7 @@ const LDC: Gpr = Gpr::RBX;
 const SCALE: Gpr = Gpr::RSI;
 const SHIFT: Gpr = Gpr::R8;
 
-/// What the reduction reads of the arguments.
+/// The arguments that the reduction reads.
 const FIELDS: Fields = fields!(QuantizedArgs);
 
 impl QuantizedCode {
@@ -142,7 +142,7 @@ impl<'a> Variant<'a> {
         });
     }
 
-    /// One tap of them.
+    /// One tap of such columns.
     fn own_tap(&self, asm: &mut Asm) {
         let (bytes, vectors) = (asm.vector_bytes(), self.reduction.vectors);
         asm.load(AT, Mem::at(TABLE, 0));
@@ -173,7 +173,7 @@ impl<'a> Variant<'a> {
         Rounding { low, high, zero }
     }
 
-    /// What becomes of each vector of sums.
+    /// The stages of each vector of sums.
     fn stages(&self) -> Vec<Stage<'static>> {
         let scaled = scaled(Operand::Memory(Mem::at(SCALE, 0)), Operand::Memory(Mem::at(SHIFT, 0)));
         let rounding = self.rounding();

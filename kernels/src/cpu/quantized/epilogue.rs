@@ -6,8 +6,8 @@ use crate::jit::{Asm, Mask, Mem, Vreg};
 use crate::problem::quantized::Output;
 
 impl Output {
-    /// Emits the store of a vector of results; with a mask its lanes alone (AVX-512 only for bytes). `scratch` may be
-    /// destroyed; on AVX2 it is another register than `value`, which is destroyed too.
+    /// Emits the store of a vector of results; with a mask, of its lanes only (for bytes, AVX-512 only). `scratch` may
+    /// be destroyed; on AVX2 it is another register than `value`, which is destroyed too.
     pub(crate) fn store(self, asm: &mut Asm, to: Mem, mask: Option<Mask>, value: Vreg, scratch: Vreg) {
         match (self.bytes(), mask) {
             (1, Some(mask)) => asm.vstore_u8_masked(to, mask, value),
@@ -17,7 +17,7 @@ impl Output {
     }
 }
 
-/// The stages after which sums are the numbers that they stand for: a factor and an addend for each column.
+/// The stages that turn sums into the numbers that they stand for: a factor and an addend for each column.
 pub(crate) const fn scaled(factors: Operand, addends: Operand) -> [Stage<'static>; 3] {
     [Stage::Convert, Stage::Scale(factors), Stage::Add(addends)]
 }
@@ -51,7 +51,7 @@ pub(crate) struct Epilogue<'a> {
     /// Each column's factor and addend; empty where sums are stored.
     pub(crate) scale: &'a [f32],
     pub(crate) shift: &'a [f32],
-    /// Bounds before rounding, and what is added after it.
+    /// Bounds before rounding, and the zero point, which is added after it.
     pub(crate) low: f32,
     pub(crate) high: f32,
     pub(crate) zero: i32,
@@ -86,10 +86,10 @@ impl Epilogue<'_> {
     }
 }
 
-/// The nearest integer, the even one of two, of a number of at most 22 bits.
+/// The nearest integer, ties to even, of a number of at most 22 bits.
 ///
 /// 3 * 2^22 has its last bit worth 1, so that the addition itself rounds, in the processor's own mode, and leaves the
-/// integer in the low bits: no call where SSE2 is all there is, and loops stay vector code.
+/// integer in the low bits: so there is no call on processors with only SSE2, and loops stay vector code.
 #[inline(always)]
 pub(crate) fn nearest_even(value: f32) -> i32 {
     const ONES: f32 = 12_582_912.0;

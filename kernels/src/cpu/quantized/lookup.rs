@@ -1,15 +1,17 @@
 //! Functions of bytes as tables of their 256 values.
 //!
 //! Where the level has AVX512_VBMI, emitted code keeps the table in four registers and looks up 64 bytes at once: a
-//! permutation finds each byte in either half of the table, and its highest bit says which half it is.
+//! permutation looks each byte up in both halves of the table, and the byte's highest bit says which half counts.
 //!
-//! Elsewhere it looks bytes up in pieces of sixteen, which is what a shuffle within 128 bits reaches. A shuffle gives zero
-//! where an index is negative, and heeds its lowest four bits where it is not. From step to step of a half of the table 16
-//! is taken off the index, so that a byte of piece p gives something in steps 0 to p, and zeros afterwards. What the steps
-//! give is joined by `xor`: a step's piece is the table's, `xor` the one before it, so that all but piece p cancel out.
-//! The index of the upper half is the byte with its highest bit flipped: a byte is negative in one of both halves.
+//! Elsewhere it looks bytes up in pieces of sixteen, the reach of a shuffle within 128 bits. A shuffle gives zero where
+//! an index is negative, and otherwise reads the index's lowest four bits. From step to step through a half of the
+//! table, 16 is subtracted from the index, so that a byte of piece p gives something in steps 0 to p, and zeros
+//! afterwards. The results of the steps are joined by `xor`. The piece of a step is the table's piece `xor` the one
+//! before it, so that all pieces but p cancel out. The index for the upper half is the byte with its highest bit
+//! flipped: a byte's index is negative in one half.
 //!
-//! Bytes that fill no step, and all bytes without emitted code, are looked up one by one. All ways give the same bytes.
+//! Bytes that fill no step, and all bytes without emitted code, are looked up one by one. Both ways give the same
+//! bytes.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -30,13 +32,13 @@ const VECTOR: usize = 64;
 const PIECE: usize = 16;
 const PIECES: usize = VALUES / PIECE / 2;
 
-/// Bytes that are looked up in pieces at a time: a piece is loaded once for all of them.
+/// Bytes that are looked up in pieces at a time: a piece is loaded once for all these bytes.
 const SHUFFLED: usize = 128;
 
 /// Most bytes of a task: some hundred microseconds byte by byte.
 const TASK: usize = 1 << 18;
 
-/// Look-ups between two tests whether a loop is over.
+/// Look-ups between two checks whether a loop has ended.
 const TOGETHER: usize = 16;
 
 /// The name of the code.
@@ -45,19 +47,19 @@ pub(crate) const FAMILY: &str = "lookup";
 /// How bytes are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum LookupForm {
-    /// In halves of the table (`vpermi2b`). AVX-512 alone.
+    /// In halves of the table (`vpermi2b`). Only on AVX-512.
     Halves,
     /// In pieces of sixteen (`vpshufb`).
     Pieces,
 }
 
 impl LookupForm {
-    /// What the processor has to have besides the level.
+    /// The extension that the processor needs besides the level.
     pub(crate) fn extension(self) -> Option<Extension> {
         (self == LookupForm::Halves).then_some(Extension::Vbmi)
     }
 
-    /// The fastest of code of that level with these extensions.
+    /// The fastest form of code of that level with these extensions.
     fn pick(isa: Isa, extensions: Extensions) -> Option<LookupForm> {
         match isa {
             Isa::Portable => None,
@@ -74,7 +76,7 @@ impl LookupForm {
         }
     }
 
-    /// The table as the code reads it.
+    /// The table in the layout that the code reads.
     fn laid_out(self, table: &[u8; VALUES]) -> [u8; VALUES] {
         match self {
             LookupForm::Halves => *table,
@@ -102,7 +104,7 @@ struct LookupArgs {
     to: *mut u8,
     /// Laid out for the form.
     table: *const u8,
-    /// Steps of as many bytes as the form looks up at a time, at least 1.
+    /// Steps, at least 1. The form says how many bytes a step looks up.
     steps: usize,
 }
 
@@ -128,8 +130,8 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Prepares look-ups of `bytes` bytes for a level with those extensions, split into at least `tasks` tasks where there
-    /// are as many steps.
+    /// Prepares look-ups of `bytes` bytes for a level with those extensions, split into at least `tasks` tasks where
+    /// there are enough steps.
     ///
     /// # Errors
     ///
@@ -152,7 +154,7 @@ impl Lookup {
     ///
     /// # Errors
     ///
-    /// Where one of both has fewer bytes than the look-ups were prepared for.
+    /// Where either side has fewer bytes than the look-ups were prepared for.
     pub fn run(&self, table: &[u8; VALUES], from: &[u8], to: &mut [u8], parallel: &dyn Parallel) -> Result<()> {
         let need = self.bytes;
         for (operand, have) in [("input", from.len()), ("output", to.len())] {
@@ -170,7 +172,7 @@ impl Lookup {
     }
 }
 
-/// Looks up whole steps in a table that is laid out for them, and says how many bytes those were.
+/// Looks up whole steps in a table that is laid out for them. Returns the number of bytes looked up.
 fn many(code: &Emitted<LookupCode>, table: &[u8; VALUES], from: &[u8], to: &mut [u8]) -> usize {
     let step = code.key().form.step();
     let steps = from.len().min(to.len()) / step;
@@ -229,7 +231,8 @@ fn halves(asm: &mut Asm) {
         asm.vlookup_bytes(low, quarters[0], quarters[1]);
         asm.vmov(high, byte);
         asm.vlookup_bytes(high, quarters[2], quarters[3]);
-        // The highest bit of each byte becomes all its bits: 256 b - b, the carries of which are the next byte's own.
+        // The highest bit of each byte is copied to all its bits: 256 b - b, where the bit shifted into the next byte
+        // pays the borrow.
         asm.vishr(byte, byte, 7);
         asm.vand(byte, byte, ones);
         asm.vishl(shifted, byte, 8);
@@ -243,7 +246,7 @@ fn halves(asm: &mut Asm) {
     });
 }
 
-/// The loop of [`LookupForm::Pieces`] with vectors of so many bytes.
+/// The loop of [`LookupForm::Pieces`] with vectors of `vector` bytes.
 fn pieces(asm: &mut Asm, vector: usize) {
     let count = SHUFFLED / vector;
     let index = |at: usize| Vreg(at as u8);
@@ -261,7 +264,7 @@ fn pieces(asm: &mut Asm, vector: usize) {
                 match at {
                     0 => asm.vload(index(vector), place(FROM, vector)),
                     PIECES => asm.vxor(index(vector), top, place(FROM, vector)),
-                    // Saturated: what is negative stays so.
+                    // Saturated: negative indices stay negative.
                     _ => asm.vadd_bytes_saturated(index(vector), index(vector), less),
                 }
                 let to = if at == 0 { found(vector) } else { part(vector) };

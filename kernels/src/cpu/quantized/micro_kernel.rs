@@ -30,9 +30,9 @@ impl MicroKernel {
     ///
     /// # Safety
     ///
-    /// `given` holds: every left-hand row over the reduction, the whole panel, as many elements of `start`, `scale` and
-    /// `shift` as the tile is wide, and all columns of every row of the output, which no other task touches. `rows` is
-    /// at most [`most_rows`](super::tile::most_rows) of the key.
+    /// `given` holds: every left-hand row over the reduction, the whole panel, an element of `start`, `scale` and
+    /// `shift` for each column of the tile, and all columns of every row of the output, which no other task touches.
+    /// `rows` is at most [`most_rows`](super::tile::most_rows) of the key.
     pub(crate) unsafe fn call(&self, args: &QuantizedArgs, given: &Given) {
         match self {
             // SAFETY: the caller vouches for the pointers; the struct is the one that the emitter reads.

@@ -1,4 +1,4 @@
-//! What a run of a quantised product hands to the way in which it is computed.
+//! The operands that a run of a quantised product hands to the way of computing it.
 
 use super::bytes::Plus;
 use super::epilogue::Epilogue;
@@ -14,7 +14,7 @@ pub(super) struct Operands<'a> {
     pub(super) weights: PackedWeights<'a>,
     pub(super) signed: bool,
     pub(super) left_zero: i32,
-    /// Start value of each column's sum, in the order of panels, as the factors of `epilogue` are.
+    /// Start value of each column's sum, in the order of panels, like the factors of `epilogue`.
     pub(super) start: &'a [i32],
     pub(super) epilogue: Epilogue<'a>,
     /// The residual, where AMX computes.

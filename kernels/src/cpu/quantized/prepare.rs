@@ -6,7 +6,7 @@ use crate::isa::Isa;
 use crate::memory;
 use crate::parallel::{Parallel, for_each_chunk};
 
-/// Elements of a task: a task is worth a wake-up from some tens of thousands on.
+/// Elements of a task: some tens of thousands pay for a wake-up.
 const CHUNK: usize = 1 << 16;
 
 multiversion! {
@@ -92,8 +92,8 @@ multiversion! {
     }
 }
 
-/// Numbers divided by `scale`, rounded to even, plus `zero`, clamped to signed or unsigned bytes. Both slices have one
-/// length; the rest of a longer one is left. NaN becomes the least byte.
+/// Numbers divided by `scale`, rounded to even, plus `zero`, clamped to signed or unsigned bytes. Where the slices
+/// differ in length, the rest of the longer one is left. NaN becomes the least byte.
 pub fn quantize(isa: Isa, from: &[f32], scale: f32, signed: bool, zero: i32, to: &mut [u8], parallel: &dyn Parallel) {
     let (least, greatest) = if signed { (-128, 127) } else { (0, 255) };
     let (low, high) = ((least - zero) as f32, (greatest - zero) as f32);
@@ -110,7 +110,7 @@ pub fn dequantize(isa: Isa, from: &[u8], signed: bool, zero: i32, scale: f32, to
     });
 }
 
-/// The least and the greatest of zero and all numbers; a NaN counts as nothing.
+/// The least and the greatest of zero and all numbers; NaN is skipped.
 #[must_use]
 pub fn extremes(isa: Isa, from: &[f32], parallel: &dyn Parallel) -> [f32; 2] {
     let mut all = memory::zeroed::<[f32; 2]>(from.len().div_ceil(CHUNK));

@@ -1,4 +1,5 @@
-//! Every form and level against the oracle, bit by bit: extremes, odd sizes, all outputs; nothing is written beside.
+//! Every form and level against the oracle, bit by bit: extremes, odd sizes, all outputs; nothing is written outside
+//! the result.
 
 use proptest::prelude::*;
 
@@ -67,7 +68,7 @@ fn image(batch: u64, [height, width]: [u64; 2], [channels, filters, groups]: [u6
     }
 }
 
-/// What is multiplied.
+/// A product or convolution with its operands.
 struct Case {
     shape: ConvShape,
     x: Vec<u8>,
@@ -104,7 +105,7 @@ impl Case {
         }
     }
 
-    /// The same with weights that are signed bytes and no zero points, which every form takes.
+    /// The same case with signed bytes as weights and without zero points, which every form takes.
     fn symmetric(shape: ConvShape, signed: bool, seed: u64) -> Case {
         Case { zeros: vec![0], ..Case::new(shape, [signed, true], seed) }
     }
@@ -119,7 +120,7 @@ impl Case {
         let filters = self.shape.filters();
         let bias: Vec<i32> =
             bytes(4 * filters, 5).chunks_exact(4).map(|b| i32::from_ne_bytes([b[0], b[1], 0, 0])).collect();
-        // Factors that lead sums of all sizes into the range of a byte, and halves that have to be rounded to even.
+        // Factors that bring sums of all sizes into the range of a byte, and halves that have to be rounded to even.
         let reach = (self.shape.group_channels() * self.shape.taps()) as f32;
         let scale: Vec<f32> =
             (0..filters).map(|filter| 1.0 / 64.0 / reach.sqrt().ceil() * (1 + filter % 3) as f32).collect();
@@ -156,7 +157,7 @@ impl Case {
         }
     }
 
-    /// Compares the sum of the result and another tensor with one that is made of both.
+    /// Compares the sum of the result and another tensor with a sum computed from both.
     fn check_sum(&self, isa: Isa, form: Form, output: Output, terms: &Terms<'_>, own: &[u8], threads: usize) {
         let signed = output == Output::Signed;
         let other = bytes(own.len(), 77);
@@ -198,7 +199,7 @@ impl Case {
 #[test]
 fn extremes_over_long_reductions_do_not_saturate() {
     for isa in levels() {
-        // Longer than any 16-bit sum, and than 32 bits hold: those wrap.
+        // Longer than any 16-bit sum, and longer than 32 bits hold: such sums wrap.
         for k in [1, 2, 3, 4, 5, 300, 4611, 70_000] {
             for (a, w, signed) in [
                 (255u8, 0x80u8, [false, true]),
@@ -301,7 +302,7 @@ fn transformed_windows_give_the_same_bits() {
             Case::new(shape, [number == 1, false], seed).check(isa, Form::Words, 1 + number);
             Case::symmetric(shape, number == 2, seed).check(isa, Form::Widened, 2);
         }
-        // All at their extremes, with the most channels.
+        // All factors at their extremes, with the most channels.
         for (a, left_zero, w, zero) in [(255u8, 0, 255u8, 0), (0, 255, 255, 0), (255, 0, 0, 255)] {
             let shape = image(1, [4, 4], [384, 16, 1], window);
             let (x, weights) = (vec![a; shape.input_len()], vec![w; shape.weights().len()]);

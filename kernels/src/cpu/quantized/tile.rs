@@ -1,4 +1,4 @@
-//! The contract of the quantised micro-kernel: what shapes its instructions, and its arguments.
+//! The contract of the quantised micro-kernel: the key that shapes its instructions, and its arguments.
 
 use std::cell::Cell;
 
@@ -35,13 +35,13 @@ pub enum Form {
     /// Signed or unsigned bytes by signed ones on AMX, sixteen rows at a time. Only with
     /// [`Extension::Amx`](crate::Extension::Amx), and where weights are bytes as for [`Form::Widened`].
     Tiles,
-    /// Weights packed as [`Form::Tiles`], multiplied as [`Form::Bytes`]: for so few products that configuring AMX would
-    /// take longer.
+    /// Weights packed as for [`Form::Tiles`], multiplied as in [`Form::Bytes`]: for products so small that configuring
+    /// AMX would take longer.
     Few,
 }
 
 impl Form {
-    /// What is multiplied.
+    /// The operand types.
     pub(crate) const fn operands(self) -> Operands {
         match self {
             Form::Words => operands::INT16_PAIRS,
@@ -72,7 +72,7 @@ impl Form {
     /// Whether kernels of this form can be made at that level on this machine.
     #[must_use]
     pub fn usable(self, isa: Isa) -> bool {
-        // Weights that are packed for AMX may have to be multiplied there.
+        // Other shapes may multiply the same weights, packed for AMX, on AMX.
         self.operands().usable(isa) && (self != Form::Few || Form::Tiles.usable(isa))
     }
 }
@@ -89,7 +89,7 @@ impl Form {
         matches!(self, Form::Tiles | Form::Few)
     }
 
-    /// The form in which weights packed in this one are multiplied for that shape.
+    /// The form in which weights packed in this form are multiplied for that shape.
     #[must_use]
     pub fn of_shape(self, isa: Isa, shape: &ConvShape) -> Form {
         let few = shape.work() < if shape.output_len() == shape.filters() { FEW_OF_ONE_ROW } else { FEW };
@@ -106,7 +106,7 @@ impl Form {
     }
 }
 
-/// Columns, and elements of a line of the window, from which on AMX pays for its padding.
+/// The least columns, and elements of a line of the window, for which AMX pays for its padding.
 const LEAST_COLUMNS: usize = 8;
 const LEAST_ELEMENTS: usize = 16;
 
@@ -122,8 +122,8 @@ pub enum LeftRows {
     Strided,
     /// Behind an indirection table: a pointer for each tap and row of the tile.
     Table,
-    /// At a constant stride, with elements of its own for each column: a group of them, as wide as the column's sum.
-    /// The table holds one pointer for each tap, to which rows are relative.
+    /// At a constant stride, with its own elements for each column: a group as wide as the column's sum. The table
+    /// holds one pointer for each tap, to which rows are relative.
     Own,
 }
 
@@ -153,7 +153,7 @@ impl QuantizedCode {
 /// Most rows of a tile that is `vectors` wide; 0 where no such tile is emitted.
 ///
 /// Sums, a register for each vector of weights, one for the broadcast group of the left-hand side and one for products
-/// must fit. The sums' own addition takes one cycle, so that few of them keep the multipliers busy.
+/// must fit. The sums' own addition takes one cycle, so that few sums keep the multipliers busy.
 #[must_use]
 pub const fn most_rows(isa: Isa, vectors: usize) -> usize {
     match (isa, vectors) {
@@ -163,10 +163,10 @@ pub const fn most_rows(isa: Isa, vectors: usize) -> usize {
     }
 }
 
-/// The panel width, in vectors, for that many columns: the one that wastes least of its last panel.
+/// The panel width, in vectors, for that many columns: the width that wastes least of its last panel.
 #[must_use]
 pub fn panel_vectors(isa: Isa, columns: usize) -> usize {
-    // Percent of the peak that the tallest tile of each width can reach by the instructions that it takes.
+    // Percent of the peak that the tallest tile of each width can reach, by the instructions that it takes.
     let efficiency: &[(usize, usize)] = match isa {
         Isa::Avx512 => &[(4, 98), (3, 97), (2, 96), (1, 85)],
         Isa::Portable | Isa::Avx2 => &[(2, 98), (1, 90)],
@@ -196,9 +196,9 @@ pub(crate) struct QuantizedArgs {
     pub(crate) taps: usize,
     /// Byte offset in each row at which the reduction starts.
     pub(crate) first: usize,
-    /// Byte offset at which its last whole [`UNROLL`] groups end.
+    /// Byte offset at which the reduction's last whole [`UNROLL`] groups end.
     pub(crate) unrolled: usize,
-    /// Byte offset at which it ends: a whole number of groups behind `first`.
+    /// Byte offset at which the reduction ends: a whole number of groups behind `first`.
     pub(crate) end: usize,
     /// The packed panel.
     pub(crate) b: *const u8,

@@ -1,17 +1,17 @@
-//! Packed weights of quantised products. The layout depends on the weights and on dilations: on nothing that changes
-//! with the shape of the input.
+//! Packed weights of quantised products. The layout depends on the weights and on dilations, but not on the shape of
+//! the input.
 //!
 //! A packed panel holds `width` columns (filters). Its weights follow each other as the micro-kernel reads them: *run*
-//! after run (a run is what one tap reads: the channels of one position of the window, or with few channels a whole
-//! line of the window), in each run group after group, in each group column by column. The last group of a run is
-//! padded with zeros, so that what lies behind the run in the left-hand row does not count; a run of [`Form::Tiles`] is
-//! padded to whole AMX steps.
+//! after run, in each run group after group, in each group column by column. A run is the part of a left-hand row that
+//! one tap reads: the channels of one position of the window or, with few channels, a whole line of the window. The
+//! last group of a run is padded with zeros, so that elements behind the run in the left-hand row do not count; a run
+//! of [`Form::Tiles`] is padded to whole AMX steps.
 //!
 //! Filters of one channel (depthwise) make panels of channels: two positions of the window below each other, or four,
 //! side by side for each channel.
 //!
-//! Behind all panels of [`Form::Bytes`] and [`Form::Tiles`] and of filters of one channel stand the columns' sums,
-//! which the left-hand zero point is multiplied with. Sizes are in 32-bit words, which whole rows of a panel fill.
+//! Behind all panels of [`Form::Bytes`], of [`Form::Tiles`] and of filters of one channel stand the columns' sums,
+//! which are multiplied by the left-hand zero point. Sizes are in 32-bit words, which whole rows of a panel fill.
 
 use super::tile::{FAMILY, Form, panel_vectors};
 use crate::cpu::amx::{PANEL, STEP_BYTES};
@@ -27,14 +27,14 @@ use crate::problem::quantized::WeightSource;
 /// pointers.
 const FEW_CHANNELS: usize = 16;
 
-/// Channels and filters up to which 3x3 windows are transformed. The transform itself is exact up to 917: the quarter
-/// of a sum that 32 bits have to hold four times is at most 9 * 255 * 255 a channel.
+/// Most channels and filters for which 3x3 windows are transformed. The transform itself is exact up to 917: a sum is
+/// at most 9 * 255 * 255 a channel, and 32 bits have to hold it four times.
 const MOST_TRANSFORMED: usize = 384;
 
 /// Frequencies of the transform of 3x3 windows.
 pub(crate) const TRANSFORMED: usize = 16;
 
-/// Channels that are transformed at a time; layers have a multiple of them.
+/// Channels that are transformed at a time; layers that are transformed have a multiple of this number.
 pub(super) const CHANNELS: usize = 16;
 
 /// Strides and dilations of a window: all that decides on a layout besides the weights' sizes.
@@ -92,8 +92,8 @@ impl Layout {
         }
         let vectors = panel_vectors(isa, sizes.filters / sizes.groups.max(1));
         let plain = sizes.kernel == [1, 3, 3] && steps == Steps::ONE && sizes.groups == 1;
-        // Four times the bytes a window: larger layers would wait for their weights, and few channels for the
-        // transforms.
+        // Transformed windows have four times the bytes: larger layers would wait for their weights, and layers of few
+        // channels for the transforms.
         let fits =
             (32..=MOST_TRANSFORMED).contains(&sizes.channels) && (16..=MOST_TRANSFORMED).contains(&sizes.filters);
         // Where bytes are multiplied four at a time, half as many products at half the speed gain nothing.
@@ -124,7 +124,7 @@ impl<'a> WeightSource<'a> {
         let byte = self.data[filter * self.filter + channel * self.channel + tap * self.tap];
         let value = if self.signed { i16::from(byte as i8) } else { i16::from(byte) };
         let zero = self.zeros[if self.zeros.len() == 1 { 0 } else { filter }];
-        // Checked to be a byte's, signed or not.
+        // Checked to fit a byte, signed or not.
         value - zero as i16
     }
 
@@ -187,7 +187,7 @@ pub(crate) struct Panelling {
     pub(crate) panels: usize,
     /// Groups of filters.
     pub(crate) groups: usize,
-    /// Runs, their elements, and the groups of elements that each takes.
+    /// Runs, the elements of a run, and the groups of elements in a run.
     pub(crate) runs: usize,
     pub(crate) run: usize,
     pub(crate) run_groups: usize,
@@ -249,7 +249,7 @@ pub(crate) struct ChannelPanels {
     pub(crate) panels: usize,
     /// Heights that are multiplied at a time.
     pub(crate) group: usize,
-    /// Lines of the window: one for each depth and group of heights; and positions in each.
+    /// Lines of the window, one for each depth and group of heights; and positions of a line.
     pub(crate) lines: usize,
     pub(crate) line: usize,
 }
@@ -337,7 +337,7 @@ impl<'a> PackedIntegers<'a> {
     ///
     /// # Errors
     ///
-    /// Where that is not as long.
+    /// Where the memory has another length.
     pub fn new(sizes: IntegerSizes, words: &'a [u32]) -> Result<PackedIntegers<'a>> {
         sizes.check(words.len())?;
         let (panels, sums) = words.split_at(sizes.panels);
@@ -360,11 +360,11 @@ pub struct PackedIntegersMut<'a> {
 }
 
 impl<'a> PackedIntegersMut<'a> {
-    /// Room for weights of these sizes, cleared: what padding leaves is zero.
+    /// Memory for weights of these sizes, cleared, so that padding is zero.
     ///
     /// # Errors
     ///
-    /// Where the memory is not as long.
+    /// Where the memory has another length.
     pub fn new(sizes: IntegerSizes, words: &'a mut [u32]) -> Result<PackedIntegersMut<'a>> {
         sizes.check(words.len())?;
         words.fill(0);
@@ -390,8 +390,8 @@ impl Layout {
 ///
 /// # Errors
 ///
-/// Where the sizes make no sense, the source does not fit them, weights do not fit the layout's form, or `out` is not
-/// of its sizes.
+/// Where the sizes make no sense, the source does not fit them, weights do not fit the layout's form, or `out` does not
+/// have the layout's sizes.
 pub fn pack(
     isa: Isa,
     sizes: &Weights,
@@ -442,7 +442,7 @@ pub fn pack(
     }
 }
 
-/// Why weights are not packed in room that was made for another layout.
+/// Why weights are not packed in memory that was made for another layout.
 fn other_room(layout: Layout) -> KernelError {
     KernelError::Unsupported { family: FAMILY, reason: format!("{layout:?} in room for other weights") }
 }
@@ -484,7 +484,7 @@ fn pack_channels<E>(
 /// Packs transformed windows: the matrix of each frequency, in pairs of channels.
 fn pack_transformed(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSource<'_>, out: &mut [i16]) {
     let WinogradPanels { width, panels, channels } = WinogradPanels::new(isa, sizes, vectors);
-    // Twice the rows of the transform, of which two are halves.
+    // Twice the rows of the transform, because two rows have halves.
     let line = |[a, b, c]: [i16; 3]| [2 * a, a + b + c, a - b + c, 2 * c];
     let all = sizes.filters * channels;
     let mut transformed = memory::zeroed(TRANSFORMED * all);
@@ -509,7 +509,7 @@ fn pack_transformed(isa: Isa, sizes: &Weights, vectors: usize, source: &WeightSo
     }
 }
 
-/// What is packed in panels.
+/// Weights to be packed in panels.
 struct Packing<'a> {
     sizes: &'a Weights,
     source: &'a WeightSource<'a>,
@@ -517,7 +517,7 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
-    /// Packs the panels of all groups, and sums up their columns. `narrow` makes an element of a weight, `KR` of which
+    /// Packs the panels of all groups, and sums up their columns. `narrow` makes an element of a weight; `KR` elements
     /// follow each other.
     fn pack<E: Copy + Default + Into<i32>, const KR: usize>(
         &self,

@@ -3,8 +3,8 @@
 //! A tile of 2x2 outputs sees 4x4 inputs. Transformed inputs, of 10 bits and a sign, and transformed weights, scaled by
 //! four so that they are integers, of 12, are multiplied as 16-bit pairs: 16 products of matrices instead of 36
 //! products for each tile. Their sums, transformed back, are four times the convolution's, modulo 2^32: with at most
-//! [`MOST_CHANNELS`] channels that is a number of 32 bits, and its quarter is exact. So this way gives the same bits as
-//! the others.
+//! [`MOST_CHANNELS`] channels 32 bits hold the sum, and its quarter is exact. So this way gives the same bits as the
+//! others.
 //!
 //! A task goes through its tiles block by block: it transforms the inputs of a block, which then stay in L2, and for
 //! each panel of filters multiplies and transforms back.
@@ -145,7 +145,7 @@ impl Winograd {
             let [plane, h, w] = self.place(tile);
             let (image, d) = (plane / shape.output()[0], (plane % shape.output()[0]).wrapping_sub(shape.pads()[0]));
             let rows: [&[u8]; TRANSFORMED] = std::array::from_fn(|at| {
-                // Positions before the first wrap to ones beyond any size.
+                // Positions before the first wrap to positions beyond any size.
                 let (h, w) = ((h + at / 4).wrapping_sub(shape.pads()[1]), (w + at % 4).wrapping_sub(shape.pads()[2]));
                 if d >= depth || h >= height || w >= width {
                     return blank;

@@ -1,4 +1,4 @@
-//! Instructions of a cell's gates: everything of a step but its products, one vector of units at a time.
+//! Instructions of a cell's gates: all parts of a step except its products, one vector of units at a time.
 //!
 //! One call computes one step of one sequence. The input's products and the recurrent products are stored gate after
 //! gate; the code adds them, applies the activations and writes the new output twice: as the state of the next step and
@@ -25,7 +25,7 @@ pub enum Gates {
         input_forget: bool,
         /// Whether gates i, o and f also see the state.
         peepholes: bool,
-        /// Whether the clip bounds the new state on its way to h too, as the standard has it.
+        /// Whether the clip also bounds the new state on its way to h, as the standard says.
         clip_state: bool,
     },
     /// A whole step of a GRU whose reset gate acts on the recurrent product: gates z, r, h.
@@ -94,7 +94,8 @@ impl Arguments for GateArgs {
     fn extents(&self, gates: &Gates, extents: &mut Extents<'_>) {
         let units = self.hidden.saturating_mul(4);
         let rows = |count: usize| units.saturating_mul(count);
-        // The first gate of the input's product that is read, how many are, and how many of the recurrent product.
+        // The first gate of the input's product that is read, the number of gates read, and the number of gates of the
+        // recurrent product.
         let (first, input, product) = match gates {
             Gates::Lstm { .. } => (0, 4, 4),
             Gates::GruLinear { .. } => (0, 3, 3),

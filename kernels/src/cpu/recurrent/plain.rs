@@ -4,12 +4,12 @@ use super::emit::{GateArgs, GateCode, Gates};
 use crate::problem::recurrent::Activation;
 use crate::reference::recurrent::activate;
 
-/// Does what the code of `code` does.
+/// Does the work of the code of `code`.
 ///
 /// # Safety
 ///
-/// As calling that code: every pointer that the form uses leads to as many rows of `hidden` elements as it reads or
-/// writes.
+/// As for calling that code: every pointer that the form uses leads to all rows of `hidden` elements that the form
+/// reads or writes there.
 pub(super) unsafe fn step(code: &GateCode, args: &GateArgs) {
     let hidden = args.hidden;
     let clip = code.clip.map(|clip| clip.get());

@@ -1,5 +1,5 @@
 //! The gates of one step of one sequence: emitted code, or the same in Rust. Layers of this family call them behind
-//! their own products; [`LstmStep`] serves layers whose products are made elsewhere, as those of bytes are.
+//! their own products; [`LstmStep`] serves layers whose products are computed elsewhere, such as products of bytes.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ impl Step {
     ///
     /// # Safety
     ///
-    /// Every pointer that the form uses leads to as many rows of `hidden` elements as it reads or writes, and nothing
-    /// else reads or writes those that it writes.
+    /// Every pointer that the form uses leads to all rows of `hidden` elements that the form reads or writes there, and
+    /// nothing else reads or writes the rows that it writes.
     pub(super) unsafe fn run(&self, args: &GateArgs, given: &Given) {
         // SAFETY: the caller vouches for the rows, and the code takes `GateArgs`.
         unsafe {
@@ -66,11 +66,11 @@ pub struct LstmForm {
     pub input_forget: bool,
     /// Whether gates i, o and f also see the state.
     pub peepholes: bool,
-    /// Bound of the gates' sums; the state on its way to the output has none.
+    /// Bound of the gates' sums; the state on its way to the output is not bounded.
     pub clip: Option<f32>,
 }
 
-/// What a step reads. Gates are in the order i, o, f, c.
+/// The operands of a step. Gates are in the order i, o, f, c.
 #[derive(Clone, Copy, Debug)]
 pub struct LstmSums<'a> {
     /// The input's product with the bias, `[gates, hidden]`.
@@ -86,7 +86,7 @@ impl LstmStep {
     ///
     /// # Errors
     ///
-    /// A clip that is no bound, and what emitting code meets.
+    /// For a clip that is no bound, and where code cannot be emitted.
     pub fn new(isa: Isa, form: LstmForm, source: &dyn CodeSource) -> Result<LstmStep> {
         let LstmForm { hidden, input_forget, peepholes, clip } = form;
         if clip.is_some_and(|clip| clip.is_nan() || clip < 0.0) || hidden.checked_mul(16).is_none() {
@@ -131,8 +131,7 @@ impl LstmStep {
             y: y.as_mut_ptr(),
             hidden,
         };
-        // SAFETY: the rows that an LSTM reads and writes were checked above, and those that it writes are borrowed
-        // exclusively.
+        // SAFETY: the rows that an LSTM reads and writes were checked above, and written rows are borrowed exclusively.
         unsafe { self.step.run(&args, &given) };
         Ok(())
     }

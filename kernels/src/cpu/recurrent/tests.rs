@@ -174,7 +174,7 @@ fn weights_of_f16_give_the_bits_of_the_same_numbers_in_f32() {
     let bits = |numbers: Vec<f32>| numbers.into_iter().map(f32::to_bits).collect::<Vec<u32>>();
     for isa in levels() {
         for cell in CELLS {
-            // Products of few rows widen in registers, those of many into scratch.
+            // Products of few rows widen in registers, products of many rows into scratch.
             for (steps, batch, input, hidden) in [(3, 1, 5, 9), (2, 3, 33, 17), (6, 1, 40, 300), (4, 40, 31, 70)] {
                 let shape = layer(cell, steps, batch, input, hidden);
                 let halves = RecurrentShape { elements: Elements::F16, ..shape.clone() };

@@ -17,7 +17,7 @@ use crate::isa::Isa;
 use crate::jit::asm::Predicate;
 use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
 
-/// All that shapes the code of a pass.
+/// The key of a pass's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ReduceCode {
     /// Instruction-set level.
@@ -37,7 +37,7 @@ pub enum Order {
     Rows,
     /// Each column into one element, eight vectors of columns from top to bottom: their results stay in registers.
     Columns,
-    /// Each column into one element, four rows at a time from end to end: the results lie in L1, and rows are read from
+    /// Each column into one element, four rows at a time from end to end: results stay in L1, and rows are read from
     /// memory in their order.
     Streams,
 }
@@ -56,13 +56,13 @@ pub struct ReduceArgs {
     pub length: usize,
     /// Bytes from row to row.
     pub stride: usize,
-    /// What each result is multiplied by.
+    /// The factor of each result.
     pub scale: f32,
-    /// What is subtracted where the code is centred: one element for all rows, or one for each column.
+    /// The centre that centred code subtracts: one element for all rows, or one for each column.
     pub centre: *const f32,
 }
 
-/// What of the code determines the memory that a call touches.
+/// The part of the code's key that determines the memory that a call touches.
 #[derive(Clone, Copy, Debug)]
 pub struct ReduceKernel {
     /// The order in which the code folds.
@@ -91,9 +91,9 @@ const DST: Gpr = Gpr::RDX;
 const ROWS: Gpr = Gpr::RCX;
 const STRIDE: Gpr = Gpr::R11;
 
-/// How far ahead a row is prefetched, in bytes: a page, because hardware prefetchers stop at the end of one. The
-/// maximum of rows of 2048 took 0.83 of its time with it (AVX-512); at 2 KiB, sums of such rows took longer than
-/// without.
+/// How far ahead a row is prefetched, in bytes: a page, because hardware prefetchers stop at the end of a page. The
+/// maximum of rows of 2048 took 0.83 of its time with it (AVX-512). With 2 KiB, sums of such rows took longer than
+/// without any prefetch.
 const AHEAD: i32 = 4096;
 
 const CENTRE: Gpr = Gpr::RBX;
@@ -170,7 +170,7 @@ fn columns(code: &ReduceCode, asm: &mut Asm) {
     });
 }
 
-/// Rows that are folded together, so that results are loaded and stored once for all of them.
+/// Rows that are folded together: results are loaded and stored once for all these rows.
 const TOGETHER: usize = 4;
 const STREAMS: [Gpr; TOGETHER] = [SRC, Gpr::R12, Gpr::R13, Gpr::R14];
 
@@ -291,7 +291,7 @@ fn across(fold: Fold, asm: &mut Asm) {
 }
 
 fn apply(post_op: PostOp, asm: &mut Asm, value: Vreg) {
-    // The scale is 1 where there is none, which changes nothing.
+    // Without a scale this is 1, which changes nothing.
     asm.vmul(value, value, SCALE);
     match post_op {
         PostOp::None => {}

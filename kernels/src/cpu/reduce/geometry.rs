@@ -1,8 +1,9 @@
-//! The shape of a reduction, without axes that do not matter, and the passes that compute it.
+//! The shape of a reduction, reduced to the axes that matter, and the passes that compute it.
 //!
 //! Neighbouring axes that are both kept, or both reduced, become one axis; axes of one element are dropped. The rest
 //! alternate between kept and reduced. Reduced axes are folded innermost first, one pass each. A pass that adds up long
-//! columns is split into sums of parts and the sum of those, which is more accurate and gives several threads work.
+//! columns is split into sums of parts and the sum of these sums, which is more accurate and gives work to several
+//! threads.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use crate::parallel::part;
 pub struct Collapsed {
     /// Dimensions, outermost first.
     pub dims: SmallVec<[u64; 4]>,
-    /// Whether the first of them is reduced.
+    /// Whether the first dimension is reduced.
     pub reduced_first: bool,
 }
 
@@ -63,7 +64,7 @@ impl Collapsed {
         self.product(|index| !self.is_reduced(index))
     }
 
-    /// Elements that each element of the output is folded from.
+    /// Elements of the input that one element of the output is folded from.
     #[must_use]
     pub fn reduced_len(&self) -> usize {
         self.product(|index| self.is_reduced(index))
@@ -77,7 +78,7 @@ impl Collapsed {
     }
 }
 
-/// One pass over an array `[outer, reduce, inner]`. Its middle axis is divided into `parts` parts, each of which is
+/// One pass over an array `[outer, reduce, inner]`. Its middle axis is divided into `parts` parts, and each part is
 /// folded into one element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
@@ -91,7 +92,7 @@ pub(super) struct Step {
 
 /// Elements of a row that are added up before a sum of sums begins: 64 to 128 additions in each lane.
 const ROW: usize = 1 << 12;
-/// The same for columns, in rows: each column is one chain of additions.
+/// Rows of a column that are added up before a sum of sums begins: each column is one chain of additions.
 const COLUMN: usize = 1 << 8;
 /// Bytes of a row from which on rows are read from end to end ([`Order::Streams`]).
 const STREAM: usize = 512;
@@ -107,7 +108,7 @@ impl Step {
     }
 
     /// The order in which elements are folded. Rows that are further apart than hardware prefetchers follow are read
-    /// from end to end, unless they are so few that L2 holds all of them.
+    /// from end to end, unless L2 holds all rows.
     pub(super) fn order(&self) -> Order {
         let row = self.inner * size_of::<f32>();
         match self.inner {
@@ -122,11 +123,11 @@ impl Step {
         part(self.reduce, self.parts, index)
     }
 
-    /// Parts of the middle axis for accuracy, and for `tasks` tasks where `outer` gives less than one part a task; `in
-    /// order`, for accuracy alone.
+    /// Parts of the middle axis, for accuracy and, where `outer` gives less than one part a task, for `tasks` tasks.
+    /// With `in_order`, for accuracy alone.
     fn split(&self, tasks: usize, in_order: bool) -> usize {
         let accurate = match self.pass.fold {
-            // Long rows are shared between tasks whole, as those of sums are: memory delivers a third less when tasks
+            // Long rows are shared between tasks whole, as rows of sums are: memory delivers a third less when tasks
             // read halves of rows.
             Fold::Max | Fold::Min if self.order() != Order::Streams => 1,
             _ => self.reduce.div_ceil(if self.inner == 1 { ROW } else { COLUMN }),
@@ -166,7 +167,7 @@ pub(super) fn steps(reduction: Reduction, collapsed: &Collapsed, tasks: usize, i
         }
     }
     if steps.is_empty() {
-        // Nothing is reduced, but elements are squared or their logarithm is taken.
+        // No axis is reduced, but elements are squared or their logarithm is taken.
         let pass = Pass { map, fold, post_op: PostOp::None };
         steps.push(Step { outer: 1, reduce: 1, inner: collapsed.output_len(), parts: 1, pass, scale: 1.0 });
     }

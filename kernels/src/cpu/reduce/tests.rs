@@ -5,7 +5,7 @@ use super::*;
 use crate::cpu::EmitEach;
 use crate::cpu::canaries::{Canaried, Poisoned, Scoped, integers, levels};
 
-/// The definition: `values` are the elements that one element of the output is made of.
+/// The definition: `values` are the elements that one element of the output is folded from.
 fn defined(reduction: Reduction, values: &[f64]) -> f64 {
     let sum = |term: fn(f64) -> f64| values.iter().map(|&x| term(x)).sum::<f64>();
     let extreme = |better: fn(f64, f64) -> bool, first: f64| {
@@ -63,7 +63,7 @@ fn check(reduction: Reduction, shape: &[usize], axes: &[usize], input: &[f32], i
     let found = run(reduction, shape, axes, input, isa, tasks);
     for (at, (&found, values)) in found.iter().zip(gathered(shape, axes, input)).enumerate() {
         let want = defined(reduction, &values);
-        // Sums are as accurate as their largest terms allow; the logarithm stretches that near zero.
+        // Sums are as accurate as their largest terms allow; the logarithm magnifies their error near zero.
         let scale = values.iter().map(|x| x.abs()).fold(want.abs(), f64::max).max(1e-6);
         let near = (f64::from(found) - want).abs() <= 4e-6 * scale * (values.len() as f64).sqrt().max(1.0);
         let same = f64::from(found) == want || found.is_nan() && want.is_nan();
@@ -136,7 +136,7 @@ fn long_sums_stay_accurate() {
     for isa in levels().into_iter().filter(|&isa| isa <= Isa::detect()) {
         for (shape, axes) in [([1, count], [1]), ([count / 3, 3], [0])] {
             for sum in run(Reduction::Mean, &shape, &axes, &input, isa, 2) {
-                // A single chain of additions would be off by a hundredth.
+                // A single chain of additions would be off by one part in a hundred.
                 assert!((f64::from(sum) - f64::from(0.1f32)).abs() < 3e-7, "{shape:?} at {isa}: {sum}");
             }
         }

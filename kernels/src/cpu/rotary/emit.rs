@@ -1,9 +1,9 @@
 //! Instructions of rotations of rows of heads.
 //!
-//! Pairs whose elements lie apart are two vectors, x and y, and two of angles. Of pairs of neighbours a vector has half
-//! as many as lanes: their angles are loaded under a mask and spread to both elements of each pair, the two of a pair
-//! change places in a copy, and of the copy's products those for the first of each pair change their sign. A sum of
-//! `-(s y)` is the difference of `s y` to the bit.
+//! Pairs whose elements lie apart are two vectors, x and y, and two vectors of angles. A vector of neighbouring pairs
+//! has half as many pairs as lanes. Their angles are loaded under a mask and spread to both elements of each pair. In a
+//! copy, the elements of each pair change places, and the copy's products for first elements change their sign. Adding
+//! `-(s y)` gives the same bits as subtracting `s y`.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg, counted_dow
 pub struct RotaryCode {
     /// Instruction-set level.
     pub isa: Isa,
-    /// Whether the two of a pair are neighbours, instead of as far apart as there are pairs.
+    /// Whether the elements of a pair are neighbours, instead of as far apart as there are pairs.
     pub interleaved: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct RotaryCode {
 pub struct RotaryArgs {
     /// First element of the first row.
     pub src: *const f32,
-    /// First element of the result, which may be the same one.
+    /// First element of the result, which may be the same element.
     pub dst: *mut f32,
     /// First line of cosines.
     pub cosines: *const f32,
@@ -35,11 +35,11 @@ pub struct RotaryArgs {
     pub sines: *const f32,
     /// The number of the first row's line.
     pub lines: *const usize,
-    /// Bytes from there to the number of the next row's line; 0 where all rows have the same one.
+    /// Bytes to the number of the next row's line; 0 where all rows have the same line.
     pub step: usize,
     /// Rows, at least 1.
     pub rows: usize,
-    /// Pairs of a row, which are as many as angles of a line.
+    /// Pairs of a row, equal to the angles of a line.
     pub pairs: usize,
     /// Elements behind the pairs that are copied.
     pub rest: usize,
@@ -82,7 +82,7 @@ const COSINE: Vreg = Vreg(2);
 const SINE: Vreg = Vreg(3);
 const SUM: Vreg = Vreg(4);
 const PRODUCT: Vreg = Vreg(5);
-/// Of pairs of neighbours: the signs, and for each lane the angle that it takes.
+/// For pairs of neighbours: the signs, and for each lane the angle that it takes.
 const SIGNS: Vreg = Vreg(10);
 const SPREAD: Vreg = Vreg(11);
 
@@ -94,7 +94,7 @@ const NEXT_ANGLES: [u32; 8] = [4, 4, 5, 5, 6, 6, 7, 7];
 /// Selectors of four elements, two bits each: neighbours change places.
 const SWAP: u8 = 0b10_11_00_01;
 
-/// The mask of the angles of a whole vector of neighbours, and that of the last ones.
+/// The mask of the angles of a whole vector of neighbours, and the mask of the last angles.
 fn angle_masks(asm: &Asm) -> [Mask; 2] {
     [asm.mask(1, Vreg(12)), asm.mask(2, Vreg(13))]
 }
@@ -139,7 +139,7 @@ pub fn emit(code: &RotaryCode, asm: &mut Asm) {
     asm.epilogue();
 }
 
-/// What is the same for all rows of neighbours.
+/// Loads the registers that all rows of neighbours share.
 fn prepare_neighbours(asm: &mut Asm) {
     let [whole, _] = angle_masks(asm);
     asm.vload_table(SIGNS, &FIRST_NEGATIVE);
@@ -179,7 +179,7 @@ fn angles(asm: &mut Asm) {
     asm.add_mem(LINES, arg!(RotaryArgs.step));
 }
 
-/// [`OTHER`], which lie as many bytes behind the row's first element as [`TEMP`] says.
+/// Computes [`OTHER`], which is [`TEMP`] bytes behind the row's first element.
 fn others(asm: &mut Asm) {
     for (other, first) in OTHER.into_iter().zip([SRC, DST]) {
         asm.mov(other, first);

@@ -1,5 +1,5 @@
-//! Rotations at every level against the definition, to the bit, with canaries around the output and NaN around what is
-//! read.
+//! Rotations at every level against the definition, to the bit, with canaries around the output and NaN around the
+//! input.
 
 use super::*;
 use crate::cpu::EmitEach;

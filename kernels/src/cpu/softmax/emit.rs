@@ -3,13 +3,13 @@
 //! Three passes: the largest element; the sum of exponentials, which softmax stores; the division. A row stays in L1
 //! between them. Exponents are never positive, so the short form of the exponential is enough.
 //!
-//! The middle pass is bound by computation: ten of a vector's instructions are multiplications of some kind, of which
-//! Zen 3 starts two a cycle, so a vector of 8 takes at least 5 cycles, where the other two passes take about 1.5
-//! together. Several vectors are interleaved ([`vecmath::Interleaved`]) to come near that.
+//! The middle pass is bound by computation: ten of a vector's instructions are multiplications of some kind. Zen 3
+//! starts two a cycle, so a vector of 8 takes at least 5 cycles; the other two passes take about 1.5 together. Several
+//! vectors are interleaved ([`vecmath::Interleaved`]) to come near that.
 //!
 //! Memory would be idle while a row is computed, so the middle pass prefetches the next row, and the cache lines of
 //! this row's results: stores wait for their lines as loads do. On AVX-512, rows of 512 from memory took 0.68 of their
-//! time with it. Columns gain nothing by it.
+//! time with these prefetches. Columns gain nothing by prefetching.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use crate::isa::Isa;
 use crate::jit::asm::{Predicate, Src};
 use crate::jit::{Arguments, Asm, Extents, Gpr, Mask, Mem, Vreg, arg, counted_down};
 
-/// What is computed of a row or a column.
+/// The result of a row or a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Form {
     /// Exponentials that sum to one.
@@ -37,7 +37,7 @@ pub enum Form {
 pub struct SoftmaxCode {
     /// Instruction-set level.
     pub isa: Isa,
-    /// What is computed.
+    /// The result.
     pub form: Form,
     /// Whether it is computed for each column, not for each row.
     pub columns: bool,
@@ -59,10 +59,10 @@ pub struct SoftmaxArgs {
     pub stride: usize,
 }
 
-/// What of the code determines the memory that a call touches.
+/// The part of the code's key that determines the memory that a call touches.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftmaxKernel {
-    /// What is computed.
+    /// The result.
     pub form: Form,
     /// Whether it is computed for each column, not for each row.
     pub columns: bool,
@@ -90,11 +90,11 @@ const ROWS: Gpr = Gpr::RCX;
 const STRIDE: Gpr = Gpr::R11;
 /// The next row of the input and of the output; rows only.
 const NEXT: [Gpr; 2] = [Gpr::R12, Gpr::R13];
-/// Bytes from an element of the input to the same one of the output; columns only.
+/// Bytes from an element of the input to the same element of the output; columns only.
 const OTHER: Gpr = Gpr::RBX;
 
-/// Vectors of columns that are computed together: four cache lines, so that rows far apart are worth prefetching. Their
-/// largest elements and their sums are on the stack.
+/// Vectors of columns that are computed together: four cache lines, so that rows that are far apart are worth
+/// prefetching. The largest elements and the sums of columns are on the stack.
 const COLUMNS: u8 = 8;
 
 /// Registers of each vector in flight: its value, and two temporaries of the exponential. Four vectors
@@ -200,7 +200,7 @@ fn most_of(asm: &Asm, vector: u8) -> Mem {
     asm.slot(vector)
 }
 
-/// The stack slot of its sums, later of what the last pass applies.
+/// The stack slot of its sums, later of the factors that the last pass applies.
 fn sum_of(asm: &Asm, vector: u8) -> Mem {
     asm.slot(COLUMNS + vector)
 }
@@ -277,7 +277,7 @@ fn prefetch(form: Form, asm: &mut Asm, places: &[Place]) {
     }
 }
 
-/// Updates the maximum in `most`. It may lose a NaN, which the exponential brings back.
+/// Updates the maximum in `most`. A NaN may be lost here; the exponential brings it back.
 fn update_maximum(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, temp]: [Vreg; 2]) {
     if place.tail.is_none() {
         return asm.vmax(most, most, place.address(base));
@@ -286,7 +286,7 @@ fn update_maximum(asm: &mut Asm, place: Place, base: Gpr, most: Vreg, [at_hand, 
     place.fold(asm, most, temp, |asm, to, most| asm.vmax(to, most, at_hand));
 }
 
-/// What is subtracted for the logarithm of the sum: the largest element, or zero where that is infinite.
+/// Sets the number that the logarithm of the sum subtracts: the largest element, or zero where that is infinite.
 fn subtrahend(asm: &mut Asm, most: Vreg) {
     let (infinite, magnitude, nothing) = (asm.mask(1, Vreg(8)), Vreg(9), Vreg(10));
     asm.vand(magnitude, most, MAGNITUDE);
@@ -315,7 +315,7 @@ fn exponentials(form: Form, asm: &mut Asm, places: &[Place], base: Gpr, most: im
     places.iter().for_each(|place| place.clear_unused(asm, value(place.vector), temps[0]));
 }
 
-/// Replaces the sum of a row by what the last pass applies: its reciprocal (Softmax) or its logarithm (LogSoftmax).
+/// Replaces the sum of a row by the operand of the last pass: its reciprocal (Softmax) or its logarithm (LogSoftmax).
 fn row_factor(form: Form, asm: &mut Asm, sum: Vreg) {
     if form == Form::Softmax {
         asm.vload(value(0), 1.0);

@@ -32,7 +32,7 @@ fn check(shape: Around, logarithm: bool, input: &[f32], isa: Isa, tasks: usize) 
         reference::softmax::softmax(logarithm, input, shape.inner(), shape.length(), shape.inner(), want);
     }
     for (at, (&found, &want)) in found.iter().zip(&want).enumerate() {
-        // A logarithm is a difference of two numbers, and as accurate as the larger.
+        // A logarithm is a difference of two numbers, and its error is that of the larger number.
         let bound = if logarithm { 3e-6 + 3e-7 * want.abs() } else { 2e-6 * want.abs() + 1e-37 };
         let same = found == want || found.is_nan() && want.is_nan();
         let place = format!("{shape:?} at {isa}, logarithm {logarithm}, element {at}");

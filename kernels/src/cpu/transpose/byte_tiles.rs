@@ -1,9 +1,9 @@
 //! Square tiles of elements of 1 and 2 bytes, transposed by interleaving their rows.
 //!
-//! A tile has rows of 16 bytes, and as many rows as a row has elements. Interleaving row `i` with row `i + side / 2`,
-//! element by element, moves one bit of the row's number into the column's: after as many rounds as a side has bits,
-//! rows are columns. Each round takes one instruction a row that every x86-64 processor has, so this is compiled and
-//! not emitted; other processors go element by element.
+//! A tile has rows of 16 bytes, and is square. Interleaving row `i` with row `i + side / 2`, element by element, moves
+//! one bit of the row's number into the column's: after as many rounds as a side has bits, rows are columns. Each round
+//! takes one instruction a row that every x86-64 processor has, so this is compiled and not emitted; other processors
+//! go element by element.
 
 use std::mem::MaybeUninit;
 use std::ptr::copy_nonoverlapping;
@@ -20,7 +20,7 @@ pub(super) const fn side(element: usize) -> usize {
 
 /// Transposes the tiles that `args` describes, of elements of 1 or 2 bytes. With `ahead`, as
 /// [`Stores::Ahead`](super::emit::Stores::Ahead): the inner loop runs along the rows of the output, at most [`ROW`]
-/// bytes of each.
+/// bytes of each row.
 ///
 /// # Safety
 ///
@@ -86,12 +86,12 @@ unsafe fn lines<const SIDE: usize>(args: &TransposeArgs) {
         }
         for row in 0..count * SIDE {
             let (from, to) = (block.wrapping_add(row * ROW), dst.wrapping_add(row * args.dst_stride));
-            // Prefetches where the next tiles are stored.
+            // Prefetches the addresses to which the next tiles are stored.
             let next = to.wrapping_add(count * SIDE * args.dst_stride);
             prefetch(next);
             prefetch(next.wrapping_add(ROW / 2));
-            // SAFETY: rows of the tiles that have just been transposed. A length known when compiling makes a few moves
-            // of a call.
+            // SAFETY: rows of the tiles that have just been transposed. A length known at compile time turns the call
+            // into a few moves.
             unsafe {
                 match bytes {
                     ROW => copy_nonoverlapping(from, to, ROW),

@@ -1,12 +1,12 @@
 //! Instructions that transpose tiles of 4-byte and 8-byte elements. Strides and counts are arguments; no shape is known
 //! here.
 //!
-//! A tile is square, as many rows as a vector has lanes (`L`). Its rows are loaded whole, interleaved within 128-bit
-//! groups in two rounds (pairs, then pairs of pairs), and the groups are then exchanged between registers. No step
-//! needs a mask: the driver lets the last tile overlap the one before it.
+//! A tile is square, with as many rows as a vector has lanes (`L`). Its rows are loaded whole, interleaved within
+//! 128-bit groups in two rounds (pairs, then pairs of pairs), and the groups are then exchanged between registers. No
+//! step needs a mask: the driver lets the last tile overlap the one before it.
 //!
 //! Images with two to four channels have planes too narrow for a square tile, and two forms of their own. These move
-//! whole vectors of which only the first few lanes matter: the next row overwrites the others, or they are ignored.
+//! whole vectors, but only the first few lanes matter: the next row overwrites the others, or they are ignored.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -20,24 +20,24 @@ use crate::jit::{Arguments, Asm, Extents, Gpr, Mem, Vreg, arg, counted_down};
 pub enum Stores {
     /// Ordinary stores.
     Near,
-    /// Ordinary stores to rows that are far apart, each on its own pages, which hardware prefetchers do not follow:
-    /// with each tile the rows below it, which the next round of the outer loop writes, are prefetched.
+    /// Ordinary stores to rows that are far apart, each on its own pages, where hardware prefetchers do not follow.
+    /// With each tile the code prefetches the rows below it, which the next round of the outer loop writes.
     Ahead,
     /// Streaming stores of whole cache lines. Every row of a tile is an aligned vector, and the driver ends with a
     /// fence.
     Stream,
 }
 
-/// What one piece of transposition code does.
+/// The operation of a piece of transposition code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Form {
     /// Square tiles, in a loop within a loop.
     Tile(Stores),
     /// Square tiles of 8-byte elements, in the same loops.
     WideTile(Stores),
-    /// A matrix of that many rows (2 to 4) becomes one of as many columns, dense.
+    /// A matrix of that many rows (2 to 4) becomes a dense matrix of that many columns.
     Interleave(u8),
-    /// A dense matrix of that many columns (2 to 4) becomes one of as many rows.
+    /// A dense matrix of that many columns (2 to 4) becomes a matrix of that many rows.
     Deinterleave(u8),
 }
 
@@ -46,7 +46,7 @@ pub enum Form {
 pub struct TransposeCode {
     /// Instruction-set level.
     pub isa: Isa,
-    /// What it does.
+    /// The operation.
     pub form: Form,
 }
 
@@ -64,25 +64,25 @@ pub struct TransposeArgs {
     pub dst_stride: usize,
     /// Tiles of the inner loop, at least 1.
     pub inner: usize,
-    /// From one tile of the inner loop to the next in the input (square tiles only; in the narrow forms it follows from
-    /// the width).
+    /// From one tile of the inner loop to the next in the input (square tiles only; for narrow forms the width
+    /// determines it).
     pub inner_src: usize,
     /// The same in the output.
     pub inner_dst: usize,
     /// Rounds of the outer loop, at least 1 (square tiles only).
     pub outer: usize,
-    /// From where the inner loop ends in the input to where its next round begins.
+    /// From the end of the inner loop in the input to the start of its next round.
     pub outer_src: isize,
     /// The same in the output.
     pub outer_dst: isize,
 }
 
-/// What of the code determines the memory that a call touches.
+/// The part of the code's key that determines the memory that a call touches.
 #[derive(Clone, Copy, Debug)]
 pub struct TransposeKernel {
     /// The level, whose vectors give a tile its side.
     pub isa: Isa,
-    /// What the code does.
+    /// The operation.
     pub form: Form,
 }
 
@@ -151,7 +151,7 @@ pub fn emit(code: &TransposeCode, asm: &mut Asm) -> Result<()> {
     Ok(())
 }
 
-/// The address of row `row` of a matrix; `base` is that of row `row & !3`.
+/// The address of row `row` of a matrix; `base` is the address of row `row & !3`.
 fn row_of_four(base: Gpr, stride: Gpr, stride3: Gpr, row: u8) -> Mem {
     match row % 4 {
         0 => Mem::at(base, 0),
@@ -224,7 +224,7 @@ fn transpose_wide(asm: &mut Asm) -> u8 {
     0
 }
 
-/// A transposition of 4 x 4 groups of 128 bits: even groups by 0x88, odd ones by 0xdd, twice.
+/// A transposition of 4 x 4 groups of 128 bits: even groups by 0x88, odd groups by 0xdd, twice.
 fn transpose_groups(asm: &mut Asm, from: [Vreg; 4], to: [Vreg; 4]) {
     let (even0, odd0, even1, odd1) = (Vreg(16), Vreg(17), Vreg(18), Vreg(19));
     asm.vshuffle_128(even0, from[0], from[1], 0x88);
@@ -266,7 +266,7 @@ fn transpose(asm: &mut Asm) -> u8 {
     0
 }
 
-/// A loop over blocks of as many elements of a row as a vector has lanes.
+/// A loop over blocks of a row, each with as many elements as a vector has lanes.
 fn narrow(asm: &mut Asm, block: impl FnOnce(&mut Asm)) {
     asm.load(INNER, arg!(TransposeArgs.inner));
     asm.align(16);

@@ -1,8 +1,8 @@
-//! The shape of a permutation once everything that does not matter is dropped. Depends on no code and no threads.
+//! The shape of a permutation without the parts that do not matter. Depends on no code and no threads.
 //!
 //! Axes of length 1 vanish, and axes that stay neighbours become one. What remains is either nothing to do, runs of
-//! contiguous bytes that move as they are, or a stack of planes: the input's contiguous axis (*columns*) against the
-//! axis that is contiguous in the output (*rows*).
+//! contiguous bytes that move unchanged, or a stack of planes: the input's contiguous axis (*columns*) against the axis
+//! that is contiguous in the output (*rows*).
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -44,8 +44,8 @@ impl Collapsed {
         Collapsed { shape: order.iter().map(|&run| runs[run].1 as u64).collect(), perm }
     }
 
-    /// Whether this is a permutation of at most [`MAX_RANK`] axes whose bytes can be counted: what keys from a record
-    /// are checked for before anything is built from them.
+    /// Whether this is a permutation of at most [`MAX_RANK`] axes whose bytes can be counted. Keys from a record are
+    /// checked for this before anything is built from them.
     #[must_use]
     pub fn is_valid(&self, element: usize) -> bool {
         let rank = self.shape.len();
@@ -131,7 +131,7 @@ impl Planes {
     }
 }
 
-/// The offsets in input and output of position `index` of a traversal of `axes`, the last of which moves fastest.
+/// The offsets in input and output of position `index` of a traversal of `axes`. The last axis moves fastest.
 #[must_use]
 pub fn offsets(axes: &[Axis], mut index: usize) -> (usize, usize) {
     let (mut input, mut output) = (0, 0);

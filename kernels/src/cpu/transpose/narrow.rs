@@ -1,5 +1,5 @@
 //! Planes with a narrow side, of elements of 1 and 2 bytes: two to four rows are interleaved into one, or one row is
-//! deinterleaved, as happens to the channels of images at the input and the output of a network.
+//! deinterleaved, as for the channels of images at the input and the output of a network.
 //!
 //! Plain loops of constant widths, which the compiler vectorises with shuffles where the level is AVX2.
 
@@ -33,8 +33,8 @@ fn deinterleave<T: Copy, const WIDTH: usize>(from: &[T], rows: [&mut &mut [T]; W
 
 /// Elements that have such loops.
 pub(super) trait NarrowElement: Copy {
-    /// Writes the elements of the rows interleaved. There are as many rows as [`WIDTHS`] allows, each at least as long
-    /// as `to` takes of it.
+    /// Writes the elements of the rows interleaved. [`WIDTHS`] has the number of rows, and each row has all elements
+    /// that `to` takes from it.
     fn interleave(isa: Isa, rows: &[&[Self]], to: &mut [Self]);
 
     /// Writes every n-th element of `from` to each of n rows.

@@ -98,7 +98,8 @@ fn every_element_size_moves() {
 #[test]
 fn long_rows_of_the_output_are_written_a_line_at_a_time() {
     for isa in Isa::ALL {
-        // Around the length at which rows of the output count as far apart, and around the ends of blocks of columns.
+        // Around the length from which on rows of the output count as far apart, and around the ends of blocks of
+        // columns.
         for (shape, element) in [
             ([255, 257], 4),
             ([257, 265], 4),
@@ -117,7 +118,7 @@ fn long_rows_of_the_output_are_written_a_line_at_a_time() {
 #[test]
 fn lines_that_begin_anywhere_are_written_whole_and_streamed() {
     for isa in Isa::ALL {
-        // Rows that are whole cache lines and others, with heads and tails, or shorter than a tile after the head.
+        // Rows that are whole cache lines, rows with heads and tails, and rows shorter than a tile after the head.
         for (shape, element) in [
             ([272, 259], 4),
             ([288, 256], 4),

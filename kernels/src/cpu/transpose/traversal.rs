@@ -1,4 +1,4 @@
-//! The traversal of a transposition: which task moves what, in blocks that stay in L1.
+//! The traversal of a transposition: the blocks of each task, which stay in L1.
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
@@ -12,7 +12,7 @@ use crate::isa::Isa;
 use crate::jit::{Code, Given};
 use crate::parallel::{Disjoint, Parallel, copy_runs, for_each_chunk, part};
 
-/// One copy in as many pieces as there are tasks.
+/// One copy in a piece for each task.
 pub(super) fn copy(input: &[u8], output: &mut [u8], tasks: usize, parallel: &dyn Parallel) {
     // Whole cache lines, so that no two tasks write the same one.
     let length = input.len().div_ceil(tasks).next_multiple_of(64);
@@ -71,7 +71,7 @@ struct Buffers<'a> {
     given: Given,
 }
 
-/// How planes are transposed: by code, or without any by loops.
+/// How planes are transposed: by code, or by loops where there is no code.
 pub(super) struct Transposer<'a> {
     pub(super) isa: Isa,
     pub(super) code: Option<(Form, &'a Code)>,
@@ -130,7 +130,7 @@ pub(super) fn planes(
     });
 }
 
-/// Orders streaming stores before what follows: they are not ordered with the store that says that a task is done.
+/// Orders streaming stores before later stores: they are not ordered with the store that says that a task is done.
 fn fence() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has it.
@@ -139,9 +139,9 @@ fn fence() {
     }
 }
 
-/// The tiles along one side: those before the position where alignment begins, `head` elements from the start; then
-/// groups of consecutive tiles up to a block long; a tile that overlaps its neighbour where either part is no multiple
-/// of a tile. Yields the first element and the number of tiles of each group.
+/// The tiles along one side, in groups: the tiles before the position where alignment begins, `head` elements from the
+/// start; groups of consecutive tiles up to a block long; and, where either part is no multiple of a tile, a tile that
+/// overlaps its neighbour. Yields the first element and the number of tiles of each group.
 fn segments(start: usize, end: usize, head: usize, tile: usize, block: usize) -> impl Iterator<Item = (usize, usize)> {
     // A short side has no room for a tile behind the head.
     let head = if end - start < head + tile { 0 } else { head };
@@ -167,20 +167,21 @@ const FAR_COLUMNS: usize = 256;
 const FAR_BYTES: usize = 2 * LINE;
 const _: () = assert!(FAR_BYTES <= byte_tiles::ROW);
 
-/// Whether rows of the output are far apart. Then they are written in whole lines, because a half-written line may be
-/// evicted before its other half is written, and prefetched, because no hardware prefetcher follows so many pages.
+/// Whether rows of the output are far apart. Far rows are written in whole lines, because a half-written line may be
+/// evicted before its other half is written. They are also prefetched, because no hardware prefetcher follows that many
+/// pages.
 ///
-/// Measured for 768 x 3072 floats with AVX-512, of what a copy reaches: 67 % in lines, 82 % in pairs of them that are
-/// prefetched; of 2048 x 2048, where all rows fall into the same sets of the caches, 54 and 80 %. Rows of 1 KiB gain
-/// as much.
+/// Measured for 768 x 3072 floats with AVX-512, as a share of the speed of a copy: 67 % in lines, 82 % in prefetched
+/// pairs of lines. For 2048 x 2048, where all rows fall into the same sets of the caches, 54 and 80 %. Rows of 1 KiB
+/// gain as much.
 pub(super) fn is_far(planes: &Planes, element: usize) -> bool {
     planes.columns.output * element >= FAR && planes.columns.extent >= FAR_COLUMNS
 }
 
 /// # Safety
 ///
-/// The region lies inside the planes, both its sides are at least a tile long, and no other task writes it. `turn` does
-/// what its arguments say to tiles of `tile` elements a side.
+/// The region lies inside the planes, both its sides are at least a tile long, and no other task writes it. `turn`
+/// transposes the tiles that its arguments describe, `tile` elements a side.
 unsafe fn tiles(
     planes: &Planes,
     tile: usize,
@@ -191,8 +192,8 @@ unsafe fn tiles(
 ) {
     let (rows, columns) = (planes.rows, planes.columns);
     let far = is_far(planes, element);
-    // The side whose other axis has the larger stride is the inner loop: it reads (or writes) whole cache lines at
-    // once.
+    // The inner loop runs along the side whose other axis has the larger stride: it reads (or writes) whole cache lines
+    // at once.
     let along_columns = !far && rows.input >= columns.output;
     let (row_block, column_block) = if far { (FAR_BYTES / element, FAR_COLUMNS) } else { (BLOCK, BLOCK) };
     // Tiles begin where cache lines of the output do, if these begin at the same position of every row.
@@ -255,13 +256,13 @@ unsafe fn narrow(planes: &Planes, form: Form, code: &Code, region: &Region, buff
             outer_src: 0,
             outer_dst: 0,
         };
-        // SAFETY: `reach` keeps the last vector of the last tile inside the region on its dense side, and its other
-        // side moves only what counts; the code takes `TransposeArgs`.
+        // SAFETY: `reach` keeps the last vector of the last tile inside the region on its dense side, and on its other
+        // side only elements of the region are moved; the code takes `TransposeArgs`.
         unsafe { code.call(&args, &TransposeKernel { isa: code.isa(), form }, &buffers.given) };
     }
     let mut left = *region;
     *(if interleave { &mut left.columns } else { &mut left.rows }) = (start + vectors * lanes, end);
-    // SAFETY: what is left is a part of the region.
+    // SAFETY: the rest is a part of the region.
     unsafe { blocks(planes, code.isa(), 4, &left, buffers) }
 }
 
@@ -309,7 +310,7 @@ unsafe fn narrow_side<T: NarrowElement>(planes: &Planes, isa: Isa, region: &Regi
     let output = buffers.output.at(0).cast::<T>().wrapping_add(region.output);
     if narrow::WIDTHS.contains(&rows.extent) && region.rows == (0, rows.extent) && columns.output == rows.extent {
         let (start, width, length) = (region.columns.0, rows.extent, region.columns.1 - region.columns.0);
-        // SAFETY: the region's part of each row, and of as many output rows without gaps.
+        // SAFETY: the region's part of each row, and of all output rows, which have no gaps.
         let (from, to) = unsafe {
             let row = |row: usize| from_raw_parts(input.wrapping_add(row * rows.input + start), length);
             let from: SmallVec<[&[T]; 4]> = (0..width).map(row).collect();

@@ -1,5 +1,5 @@
 //! Functions of two vectors and the selection between two, emitted in three-operand form. Knows registers, never memory
-//! layouts; the [parent](super) says what NaN and masks do.
+//! layouts; the [parent](super) describes NaN and masks.
 
 use super::mask;
 use crate::cpu::chain::BinaryOp;
@@ -64,8 +64,8 @@ pub fn emit_select(asm: &mut Asm, dst: Vreg, condition: Vreg, on: Vreg, off: Vre
     asm.select(dst, mask, on, off);
 }
 
-/// Max or min in which NaN wins from either side. The instruction gives its second operand when one is NaN, so only
-/// a NaN in `a` has to be put back; where `b` is a number known now, changing sides is enough.
+/// Max or min in which NaN wins from either side. The instruction gives its second operand when one is NaN, so only a
+/// NaN in `a` has to be put back; where `b` is a known number, exchanging the operands is enough.
 fn extreme(asm: &mut Asm, op: BinaryOp, dst: Vreg, a: Vreg, b: Src, temps: &[Vreg]) {
     let pick = |asm: &mut Asm, dst, a, b: Src| match op {
         BinaryOp::Max => asm.vmax(dst, a, b),

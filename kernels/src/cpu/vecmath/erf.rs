@@ -1,15 +1,15 @@
 //! The error function and GELU as rationals of the square.
 //!
-//! erf(x) = x P(x^2) / Q(x^2) up to a clamp, chosen so that the rounded quotient there is exactly 1 and nowhere more:
-//! then 1 + erf(x) is exactly 0 for very negative x, however large the factor before it. The numbers are scaled by a
-//! free common factor, the one of several dozen whose roundings happened to hurt least. GELU has its own pair, with the
-//! 1/sqrt 2 and the 1/2 of its definition folded in.
+//! erf(x) = x P(x^2) / Q(x^2) up to a clamp, chosen so that the rounded quotient is exactly 1 at the clamp and never
+//! more: then 1 + erf(x) is exactly 0 for very negative x, however large the factor before it. The coefficients have a
+//! free common factor; of several dozen factors, the one with the smallest rounding errors was taken. GELU has its own
+//! pair, with the 1/sqrt 2 and the 1/2 of its definition folded in.
 
 use super::interleaved::Interleaved;
 use super::{clamp, horner};
 use crate::jit::Vreg;
 
-/// Relative error of the fit 2.1e-8; of the whole in `f32` 2.8e-7 absolute and 4.7 ulp.
+/// Relative error of the fit 2.1e-8; of the whole function in `f32` 2.8e-7 absolute and 4.7 ulp.
 const ERF_P: [f32; 6] = [0.828_653_45, 0.142_135_75, 0.038_996_726, 0.002_851_874_3, 0.000_208_978_47, 1.459_027_1e-6];
 const ERF_Q: [f32; 6] = [0.734_375, 0.370_755_64, 0.084_710_6, 0.011_167_913, 0.000_870_663_27, 2.748_029_3e-5];
 /// The first argument at which the quotient is 1.

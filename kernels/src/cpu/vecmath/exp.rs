@@ -1,4 +1,4 @@
-//! The exponential and everything made of it: sigmoid, SiLU, tanh, Mish, the Elu family.
+//! The exponential and the functions made from it: sigmoid, SiLU, tanh, Mish, the Elu family.
 //!
 //! x = n ln 2 + r with an integer n and |r| <= ln 2 / 2, so exp(x) = 2^n exp(r), and exp(r) = 1 + r + r^2 q(r). The
 //! same q gives expm1(r) = r + r^2 q(r) without cancellation, which tanh and Elu need near zero. ln 2 is split in two:
@@ -53,7 +53,8 @@ pub const EXP_NONPOSITIVE_TEMPS: usize = 2;
 /// whole range. NaN stays.
 pub(super) fn exp_nonpositive(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let (n, p) = (temps[0], temps[1]);
-    // n >= -127: the exponent field of 2^n is then zero or more, and zero is 0.0, which flushes what lies below.
+    // n >= -127: the exponent field of 2^n is then zero or more, and a field of zero is 0.0, which flushes smaller
+    // results.
     let least = asm.held(n, -88.0);
     asm.vmax(v, least, v);
     let scale = reduce(asm, v, n, p, 1.0);

@@ -2,9 +2,9 @@
 //! [`problem::functions`](crate::problem::functions), which has their definitions.
 //!
 //! The emitters, the cost models and the kernels of devices are derived from the rows. A row has
-//! - `code`: what is emitted, in place on register `v`, with `temps` temporaries, and the approximate number of
-//!   instructions (a division counts as four); `none` where there is no code and programs are interpreted. A condition
-//!   after `if` limits it to some parameters;
+//! - `code`: the emitted instructions, in place on register `v`, with `temps` temporaries, and the approximate number
+//!   of instructions (a division counts as four); `none` where there is no code and programs are interpreted. A
+//!   condition after `if` limits it to some parameters;
 //! - `cuda`: the function of a variable in CUDA C, in single precision. Where a formula would lose NaN or digits, it
 //!   calls a function from the sources of devices.
 

@@ -6,7 +6,7 @@
 //! would otherwise take as many load slots as the arithmetic takes execution slots.
 //!
 //! The registers of a vector are one block, and blocks follow each other, so that a function is written once, for the
-//! registers of the first. Independent of what functions compute.
+//! registers of the first vector. Independent of what functions compute.
 
 use crate::isa::Isa;
 use crate::jit::asm::{Predicate, Rounding, Src};
@@ -29,7 +29,7 @@ impl Copies {
     /// One vector, in any registers.
     pub(crate) const ONE: Copies = Copies { count: 1, first: 0, each: u8::MAX, constant: None };
 
-    /// The register of copy `copy` that corresponds to `reg` of the first.
+    /// The register of copy `copy` that corresponds to `reg` of the first copy.
     pub(crate) fn register(&self, reg: Vreg, copy: u8) -> Vreg {
         let block = self.first..self.first.saturating_add(self.each);
         if block.contains(&reg.0) { Vreg(reg.0 + copy * self.each) } else { reg }
@@ -176,7 +176,7 @@ impl<'a> Interleaved<'a> {
         });
     }
 
-    /// `body` for each copy whose mask has a lane that is set, on the copy's own registers.
+    /// Emits `body` for each copy whose mask has a set lane, on the copy's own registers.
     pub(super) fn where_any<const N: usize>(
         &mut self,
         mask: Mask,
@@ -194,7 +194,7 @@ impl<'a> Interleaved<'a> {
     }
 }
 
-/// The mask register of a copy: they count downwards from the first copy's.
+/// The mask register of a copy: numbers count downwards from the first copy's.
 fn mask_of(copies: &Copies, mask: Mask, copy: u8) -> Mask {
     match mask {
         Mask::Vector(vector) => Mask::Vector(copies.register(vector, copy)),

@@ -29,7 +29,7 @@ const ROOT_HALF: u32 = 0x3f35_04f3;
 /// 1.0 minus sqrt 1/2 in bits: added to a float, it moves the exponent at sqrt 1/2 instead of at 1.
 const TO_ROOT_HALF: u32 = 0x3f80_0000 - ROOT_HALF;
 
-/// v = log(v): -inf of zero, NaN of what is below it.
+/// v = log(v): -inf for zero, NaN below zero.
 pub(super) fn log(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     let (a, b, c, d) = (temps[0], temps[1], temps[2], temps[3]);
     // Denormals are scaled by 2^23 into the normal range; c corrects the exponent.
@@ -56,7 +56,7 @@ pub(super) fn log(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     asm.vfma231(c, b, LN2_LO);
     asm.vadd(c, c, a);
     asm.vfma231(c, b, LN2_HI);
-    // Infinity and NaN give themselves, zero -inf, negatives NaN.
+    // Infinity and NaN stay, zero gives -inf, negative numbers give NaN.
     let special = asm.mask(a);
     asm.compare(special, Predicate::Less, v, f32::INFINITY);
     asm.select(c, special, c, v);

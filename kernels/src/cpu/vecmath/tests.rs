@@ -183,8 +183,8 @@ fn corners_are_as_exact_as_the_rest() {
     }
 }
 
-/// Arguments of sines: multiples of a quarter of pi and their neighbours, random ones below 2^18, where n has all its
-/// bits, and random ones of all exponents above.
+/// Arguments of sines: multiples of a quarter of pi and their neighbours, random arguments below 2^18, where n has all
+/// its bits, and random arguments of all exponents above.
 fn angles() -> (Vec<f32>, Vec<f32>) {
     let mut small = Vec::new();
     for quarter in (0..2000).chain((2000..300_000).step_by(911)) {
@@ -221,7 +221,7 @@ fn sines_are_exact_to_two_units_and_those_of_large_arguments_to_some_millionths_
             }
         }
         for op in [UnaryOp::Sin, UnaryOp::Cos, UnaryOp::Tan] {
-            // Zero keeps its sign, where it is a zero.
+            // The sign of a zero stays, where the result is zero.
             let got = run(isa, op, &[0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
             assert_eq!(got[..2].iter().map(|x| x.is_sign_negative()).collect::<Vec<_>>(), [false, op != UnaryOp::Cos]);
             assert!(got[2..].iter().all(|x| x.is_nan()), "{op:?} {got:?}");

@@ -1,12 +1,12 @@
 //! Sine, cosine and tangent.
 //!
-//! v = n pi/2 + r with an integer n and |r| <= pi/4 and a little, by Cody and Waite: pi/2 is split into three parts of 24
-//! bits, and a fused product of n and the first one leaves no rounding. Of r there are the sine r + r^3 S(r^2) and the
-//! cosine 1 - r^2/2 + r^4 C(r^2); n says which of them is meant, and its sign.
+//! v = n pi/2 + r with an integer n and |r| <= pi/4 and a little, by Cody and Waite: pi/2 is split into three parts of
+//! 24 bits, and a fused product of n and the first part leaves no rounding. The sine of r is r + r^3 S(r^2) and its
+//! cosine 1 - r^2/2 + r^4 C(r^2); n says which one is the result, and its sign.
 //!
-//! From 2^18 on n has too many bits for that. What is so large is brought into +-pi first, by a product with the bits of
-//! 1 / (2 pi) that matter for its exponent (Payne and Hanek): exponents go by 16, and a table has 72 of these bits for
-//! each group. Code of this part is passed over where no lane needs it.
+//! From 2^18 on n has too many bits for that. Such arguments are first brought into +-pi, by a product with the bits of
+//! 1 / (2 pi) that matter for their exponent (Payne and Hanek): exponents are grouped by 16, and a table has 72 of
+//! these bits for each group. The code of this part is skipped where no lane needs it.
 
 use super::interleaved::Interleaved;
 use super::{MAGNITUDE, SIGN, horner};
@@ -18,7 +18,7 @@ const S: [f32; 3] = [-0.166_666_52, 0.008_332_008_5, -0.000_194_943_98];
 /// C for |r| <= 0.81: relative error of the cosine 1.6e-10.
 const C: [f32; 3] = [0.041_666_64, -0.001_388_712_6, 2.441_122_2e-5];
 
-/// pi/2 in three parts, none of them negative: n times a negative one would take the sign from -0.0.
+/// pi/2 in three parts, all positive: n times a negative part would take the sign from -0.0.
 const HALF_PI: [u32; 3] = [0x3fc9_0fda, 0x33a2_2168, 0x27c2_34c4];
 
 /// 1.5 * 2^23: added to a small number, it leaves the nearest integer in the low bits.
@@ -77,8 +77,8 @@ pub(super) fn tan(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) {
     asm.vdiv(v, v, divisor);
 }
 
-/// Leaves n in the low bits of `temps[0]`, the sine of r in the register that is returned, and its cosine in `temps[3]`;
-/// `temps[1]` and those from the fifth on are free.
+/// Leaves n in the low bits of `temps[0]`, the sine of r in the register that is returned, and its cosine in
+/// `temps[3]`; `temps[1]` and the temporaries from the fifth on are free.
 fn sine_and_cosine(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) -> Vreg {
     let (n, square, sine, cosine) = (temps[0], temps[1], temps[2], temps[3]);
     let large = is_large(asm, v, temps);
@@ -93,7 +93,7 @@ fn sine_and_cosine(asm: &mut Interleaved<'_>, v: Vreg, temps: &[Vreg]) -> Vreg {
     }
     asm.vmul(square, v, v);
     horner(asm, sine, square, &S);
-    // The sum makes 0.0 of -0.0, so that -0.0 has the sine -0.0.
+    // The sum turns -0.0 into 0.0, so that -0.0 has the sine -0.0.
     asm.vfma213(sine, square, 0.0);
     asm.vfma213(sine, v, v);
     horner(asm, cosine, square, &C);
@@ -131,8 +131,8 @@ fn into_one_turn(asm: &mut Asm, large: Mask, registers: [Vreg; 6]) {
         asm.visub(q, q, Src::Const(LARGE_EXPONENT));
         asm.vishr(q, q, 4);
     };
-    // The high part of v times a part of the table, and what its rounding has lost. `scaled` is v / 2^(16 q), by its
-    // exponent: at least 2^18 and less than 2^34.
+    // The high part of v times a part of the table, and the part that its rounding has lost. `scaled` is v / 2^(16 q),
+    // by its exponent: at least 2^18 and less than 2^34.
     let product = |asm: &mut Asm, table, high: Vreg, low: Vreg, temp: Vreg| {
         group(asm, scaled);
         asm.vload_table(low, table);
@@ -143,7 +143,7 @@ fn into_one_turn(asm: &mut Asm, large: Mask, registers: [Vreg; 6]) {
         asm.vxor(temp, high, SIGN);
         asm.vfma213(low, scaled, temp);
     };
-    // Whole turns go.
+    // Drops whole turns.
     let fraction = |asm: &mut Asm, x: Vreg, temp: Vreg| {
         asm.vround(temp, x, Rounding::NearestEven);
         asm.vsub(x, x, temp);
@@ -161,7 +161,7 @@ fn into_one_turn(asm: &mut Asm, large: Mask, registers: [Vreg; 6]) {
     asm.vfma213(temp, scaled, low);
     fraction(asm, turns, high);
     asm.vadd(turns, turns, temp);
-    // NaN of infinity.
+    // Turns infinity into NaN.
     asm.vmul(temp, v, 0.0);
     asm.vadd(turns, turns, temp);
     asm.vmul(turns, turns, std::f32::consts::TAU);

@@ -21,7 +21,8 @@ fn floats(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| ((at * 7919 + seed * 104_729) % 2003) as f32 / 1001.5 - 1.0).collect()
 }
 
-/// Steps of batches with these keys. Where they are single and see all keys, the heads that share keys are queries.
+/// Steps of batches with these keys. Where a step is a single position that sees all keys, the heads that share keys
+/// are queries.
 fn shape(keys: &[usize], queries: usize, range: KeyRange, cap: Option<f32>) -> AttentionShape {
     let step = queries == 1;
     let (heads, shared, rows) = if step { (HEADS / SHARED, 1, SHARED) } else { (HEADS, SHARED, queries) };
@@ -107,7 +108,7 @@ fn batches_read_the_places_of_the_cache_that_the_run_says() {
     let (key, value) = (floats(3 * per_batch, 1), floats(3 * per_batch, 2));
     let shape = shape(&keys, 1, KeyRange::Cache, None);
     let query = floats(keys.len() * HEADS * SIZE, 3);
-    // The same with a copy of a place for each batch.
+    // The same rows with a copy of a place for each batch.
     let copied = |rows: &[f32]| -> Vec<f32> {
         places.iter().flat_map(|place| rows[place * per_batch..][..per_batch].to_vec()).collect()
     };
@@ -250,7 +251,7 @@ fn codes_give_what_their_numbers_give_with_sinks_and_biases_and_padded_queries()
         [true, false].into_iter().flat_map(move |one| [1usize, 9].into_iter().map(move |queries| (held, one, queries)))
     }) {
         let scales = if is_one { &scales[..1] } else { &scales[..] };
-        // What is held, and the numbers that it stands for.
+        // The bytes that the cache holds, and the numbers that they stand for.
         let row = held.row_bytes(SIZE);
         let mut bytes = vec![0u8; numbers.len() / SIZE * row];
         for (at, (to, from)) in bytes.chunks_exact_mut(row).zip(numbers.chunks_exact(SIZE)).enumerate() {

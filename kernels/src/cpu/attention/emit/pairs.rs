@@ -1,7 +1,7 @@
 //! Operands of AMX as bf16 pairs: queries and keys as pairs of neighbouring features, values as pairs of neighbouring
 //! rows, and weights as pairs of neighbouring keys, padded with zeros to whole AMX steps of 32.
 //!
-//! Sums and largest scores of rows stay in `f32`, and so do the weights that are summed: only what AMX reads is
+//! Sums and largest scores of rows stay in `f32`, and so do the weights that are summed: only the operands of AMX are
 //! rounded.
 
 use super::{KEYS, MOST, ROW, SEEN, VALUE, sum};
@@ -27,7 +27,7 @@ pub struct RoundArgs {
     pub steps: usize,
     /// Elements of the first and the second half of the partial step behind them; nothing is written where both are 0.
     pub rest: [usize; 2],
-    /// What elements are multiplied by.
+    /// The factor of elements.
     pub scale: f32,
 }
 
@@ -99,7 +99,7 @@ pub static INTERLEAVED: [u16; 32] = {
 const STEP_BYTES: i32 = 128;
 const STEP_WORD_BYTES: i32 = 64;
 
-/// Bytes from the start of a row of scores to the current ones, and to the weights of these, which never overtake them.
+/// Bytes from the start of a row of scores to the current scores, and to their weights, which never overtake them.
 const SCORES_AT: Gpr = Gpr::RAX;
 pub(super) const WEIGHTS_AT: Gpr = Gpr::R11;
 const END: Gpr = Gpr::R8;
@@ -223,7 +223,7 @@ fn powers(asm: &mut Asm) {
     each(|asm, x, sum, power| asm.vmul(x, sum, power));
 }
 
-/// Writes zeros from the first step of which the row sees no key to the last step of which some row sees one.
+/// Writes zeros from the first step without a key that the row sees to the last step with a key that some row sees.
 pub(super) fn clear_unseen(asm: &mut Asm) {
     asm.lea(END, Mem::at(KEYS, 31));
     asm.and_imm(END, -32);
@@ -248,7 +248,7 @@ const FACTOR: Vreg = Vreg(2);
 const ORDER: Vreg = Vreg(3);
 const ZERO: Vreg = Vreg(4);
 
-/// Masks of as many lanes as the two integers at an argument say.
+/// Masks with as many lanes as the two integers at an argument say.
 fn load_masks(asm: &mut Asm, lengths: Mem) -> [Mask; 2] {
     let masks = step_masks(asm);
     for (half, &mask) in masks.iter().enumerate() {
@@ -285,7 +285,7 @@ fn half_step(stored: Stored) -> i32 {
     (16 * stored.bytes()) as i32
 }
 
-/// An AMX step of a row; zeros in the lanes that the masks leave out.
+/// An AMX step of a row, with zeros in the lanes outside the masks.
 fn round_step(asm: &mut Asm, stored: Stored, masks: Option<[Mask; 2]>) {
     for (half, value) in [LOW, HIGH].into_iter().enumerate() {
         let mask = masks.map(|masks| masks[half]);

@@ -31,8 +31,8 @@ pub struct StreamArgs {
     pub resume: usize,
     /// Factor of the scores ([`Form::Dots`]).
     pub scale: f32,
-    /// Lines that are brought to L2 meanwhile, [`AHEAD_LINES`] in each step of the inner loop: those of the block that
-    /// follows. Any address will do.
+    /// Lines that a call brings to L2 for the next block, [`AHEAD_LINES`] in each step of the inner loop. Any address
+    /// will do.
     pub ahead: *const u8,
 }
 

@@ -21,7 +21,7 @@ fn floats(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| ((at * 7919 + seed * 104_729) % 2003) as f32 / 1001.5 - 1.0).collect()
 }
 
-/// What a step computes beside products.
+/// The parts of a step beside products.
 #[derive(Clone, Copy, Debug, Default)]
 struct Beside {
     window: Option<usize>,
@@ -31,7 +31,7 @@ struct Beside {
     held: Held,
 }
 
-/// A cache, what looks at it, and the numbers that it stands for.
+/// A cache, the queries that read it, and the numbers that it stands for.
 struct Given {
     own: usize,
     size: usize,
@@ -125,7 +125,7 @@ impl Given {
         }
     }
 
-    /// The results of these sequences, in this order, by blocks for so many threads.
+    /// The results of these sequences, in this order, by blocks for `threads` threads.
     fn run(&self, isa: Isa, places: &[usize], room: usize, threads: usize, parallel: &dyn Parallel) -> Vec<f32> {
         let shape = self.shape(places.len(), room);
         let blocks = AttentionBlocks::pick(isa, &shape, threads);

@@ -1,9 +1,9 @@
 //! The micro-kernel: tile rows by a vector of columns. A tile is the integer sum of one block; it is stored, and added
 //! to sums of `f32` in registers in the order of [`dots`](crate::cpu::blockwise::dots).
 //!
-//! Integers are those of codes less their middle, so that blocks without zero points need nothing else. Where there are
-//! zero points, the middle times the sum of the row's bytes is put back first: sums over a block are exact as `f32`, so
-//! that both ways have the same bits.
+//! Integers are codes less their middle, so that blocks without zero points need nothing else. Where there are zero
+//! points, the middle times the sum of the row's bytes is put back first: sums over a block are exact as `f32`, so that
+//! both ways have the same bits.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub struct BlockTileCode {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct TileArgs {
-    /// Of steps of as many words as a step has.
+    /// The configuration for the words of a step.
     pub(super) config: *const TileConfig,
     /// Tile rows, at least 1, and from one to the next: of heads and of bytes.
     pub(super) tiles: usize,
@@ -60,7 +60,7 @@ pub(super) struct TileArgs {
     pub(super) sums: *mut i32,
     pub(super) c: *mut f32,
     pub(super) ldc: usize,
-    /// What sums begin with, or null; and from row to row: none where all rows begin with the bias.
+    /// The sums to begin with, or null; and bytes from row to row, 0 where all rows begin with the bias.
     pub(super) from: *const f32,
     pub(super) from_stride: usize,
     /// The middle of the codes.
@@ -68,7 +68,7 @@ pub(super) struct TileArgs {
 }
 
 impl TileArgs {
-    /// Arguments for blocks of so many elements, a multiple of four up to 64, or of 64; without operands.
+    /// Arguments without operands, for blocks of `block` elements: a multiple of four up to 64, or a multiple of 64.
     pub(super) fn of_blocks(block: usize) -> TileArgs {
         let step = block.min(LINE_BYTES);
         let (words, steps) = (step / 4, block / step.max(1));
@@ -154,7 +154,7 @@ const fn total(row: usize) -> Vreg {
 const SCALE: Vreg = Vreg(16);
 const ZERO: Vreg = Vreg(17);
 const MIDDLE: Vreg = Vreg(18);
-/// Of a row: its part of the sum, and what its block has. Rows take turns, so that none waits for another.
+/// A row's part of the sum, and its head of the block. Rows take turns, so that none waits for another.
 const fn part(row: usize) -> Vreg {
     Vreg((20 + row % 4) as u8)
 }

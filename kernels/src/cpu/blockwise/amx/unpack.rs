@@ -72,13 +72,13 @@ impl Unpack {
         Ok(Unpack { panels, kernel: Emitted::new(code, CodeKey::BlockUnpack, source)? })
     }
 
-    /// Bytes of so many blocks of a vector of columns.
+    /// Bytes of `blocks` blocks of a vector of columns.
     pub(super) fn len(&self, blocks: usize) -> usize {
         blocks * self.panels.format.block() * LANES
     }
 
-    /// Unpacks `blocks` blocks of `panel` from block `first` on: for each vector of columns [`Unpack::len`] bytes. What
-    /// the last block of a column lacks is zeros.
+    /// Unpacks `blocks` blocks of `panel` from block `first` on: for each vector of columns [`Unpack::len`] bytes. The
+    /// last block of a column is filled up with zeros.
     pub(super) fn run(&self, panel: &[u8], first: usize, blocks: usize, to: &mut [u8], given: &Given) {
         let each = self.panels.block_words();
         let words = self.panels.words().min((first + blocks) * each) - first * each;
@@ -94,8 +94,8 @@ impl Unpack {
             last: words % each,
         };
         assert!(panel.len() >= self.panels.panel_bytes());
-        // SAFETY: the struct is the one that the emitter reads. The panel holds all of its words, of which no more are
-        // read, and `to` holds the lines of those words for each vector.
+        // SAFETY: the struct is the one that the emitter reads. The panel holds every word that is read, and `to` holds
+        // the lines of those words for each vector.
         unsafe { self.kernel.call(&args, given) }
     }
 }
@@ -118,7 +118,7 @@ impl BlockUnpackCode {
         usize::from(self.vectors) * LANES * (4 + self.zeros.bytes())
     }
 
-    /// Lines that a line of words becomes.
+    /// Lines that one line of words unpacks to.
     fn parts(&self) -> usize {
         Products::Tiles.parts(self.codes)
     }

@@ -2,8 +2,8 @@
 //!
 //! GELU, its tanh form, SiLU, HardSwish and Mish are all x times a function T of x that goes from 0 to 1: exporters
 //! write 0.5 x (1 + erf(x / sqrt 2)), x (0.5 + 0.5 erf(0.7071 x)), (x 0.5) (erf(x / 1.4142) + 1) and a dozen more. So
-//! no list of forms is kept. A product is taken apart into its factors; one of them must be affine in a T (a T + b),
-//! and T's argument must be a polynomial of at most third degree in some value x; what is left of the product must be
+//! no list of forms is kept. A product is taken apart into its factors. One factor must be affine in a T (a T + b), T's
+//! argument must be a polynomial of at most third degree in some value x, and the product of the other factors must be
 //! x. The numbers then say which activation it is.
 
 use smallvec::SmallVec;

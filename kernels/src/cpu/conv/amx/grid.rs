@@ -2,7 +2,7 @@
 //!
 //! Tile rows are sixteen neighbouring positions, and lines are seldom a multiple of sixteen long. So lines are laid end
 //! to end with their padding between them, and tile rows run on across the ends of lines: a tap is one offset for all
-//! of them. Sums of positions that are no outputs are dropped. Where two lines meet, the padding behind one is the
+//! positions. Sums of positions that are no outputs are dropped. Where two lines meet, the padding behind one is the
 //! padding before the other. Planes and images follow each other in the same way.
 //!
 //! With a stride, the positions of each remainder modulo the stride form a *region*. In a region neighbouring outputs
@@ -89,7 +89,7 @@ pub(crate) struct Grid {
 pub(crate) struct Stretch {
     /// Places in the line.
     pub(crate) places: Range<usize>,
-    /// The input's position for the first of them, counted over all dimensions.
+    /// The input's position for the first place, counted over all dimensions.
     pub(crate) from: usize,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct CopiedLine {
     pub(crate) places: Range<usize>,
 }
 
-/// Positions that the copy of a whole batch has at most; nothing where they cannot be counted.
+/// Positions that the copy of a whole batch has at most; `None` where they cannot be counted.
 pub(crate) fn most_positions(shape: &ConvShape) -> Option<u128> {
     let along = |dim: usize| {
         let reach = (shape.kernel()[dim] - 1) * shape.dilations()[dim];
@@ -174,7 +174,7 @@ impl Grid {
         (lines + self.halo()) * self.line() + self.overhang() + TILE_ROWS - 1
     }
 
-    /// Lines of the copy of what the output lines `lines` read: those that task `task` of `tasks` makes. Regions have
+    /// The copied lines that the output lines `lines` read, as far as task `task` of `tasks` copies them. Regions have
     /// room for bands of up to `most` lines.
     pub(crate) fn copied_lines(
         &self,
@@ -260,9 +260,9 @@ impl Grid {
         }
     }
 
-    /// Passes on which rows of the tile rows at `starts`, of a band of these lines, are outputs: for each run of them its
-    /// first row, counted over all tile rows, the position of its first output in the whole output, and its number of
-    /// rows. Outputs of a run are the phase's stride apart.
+    /// Passes on which rows of the tile rows at `starts`, in a band of these lines, are outputs. For each run of
+    /// outputs: its first row, counted over all tile rows, the position of its first output in the whole output, and
+    /// its number of rows. Outputs of a run are the phase's stride apart.
     pub(crate) fn outputs(
         &self,
         phase: &Phase,
@@ -293,8 +293,8 @@ impl Grid {
         }
     }
 
-    /// Output lines of a band whose copy is to take so many bytes, where a line of it takes `line`; `weights_in_l2`
-    /// says whether weights stay in L2 meanwhile.
+    /// Output lines of a band whose copy takes about `bytes` bytes, where a line of the copy takes `line`;
+    /// `weights_in_l2` says whether weights stay in L2 meanwhile.
     pub(crate) fn band(&self, line: usize, bytes: usize, weights_in_l2: bool) -> usize {
         // Input lines that two bands read are copied twice.
         let band = (bytes / line.max(1)).saturating_sub(self.halo()).max(2 * self.halo());

@@ -22,7 +22,7 @@ pub(super) struct Im2col {
     gathered: Option<Gathered>,
 }
 
-/// A copy in which each position holds what a line of the window reads (im2col).
+/// A copy in which each position holds the elements that a line of the window reads (im2col).
 #[derive(Clone, Copy, Debug)]
 struct Gathered {
     kernel: usize,
@@ -31,7 +31,7 @@ struct Gathered {
     width: usize,
 }
 
-/// A line of the input with its padding, which a task writes again for each line that it gathers.
+/// A line of the input with its padding. A task writes it again for each line that it gathers.
 #[derive(Debug, Default)]
 pub(super) struct PaddedLine {
     f32: Vec<f32>,
@@ -62,7 +62,7 @@ impl Im2col {
         self.groups * self.steps * STEP_WORDS
     }
 
-    /// Words of a step that are multiplied: of a single step, those that are not padding.
+    /// Words of a step that are multiplied; with a single step, those that are not padding.
     pub(super) fn words(&self) -> usize {
         let seen = self.gathered.map_or(self.channels / self.groups, |windows| windows.kernel * self.channels);
         if self.steps == 1 { seen.div_ceil(2) } else { STEP_WORDS }

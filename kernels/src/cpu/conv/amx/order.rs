@@ -11,9 +11,9 @@ pub(crate) struct Step {
     pub(crate) panels: Range<usize>,
 }
 
-/// All chunks by all of `group_panels`, up to `most` at a time and each within one group of `count`. Weights that stay
-/// in L2 are all multiplied with one chunk before the next, which is read once; others come from memory once, and are
-/// multiplied with all chunks before the next panels.
+/// All chunks by all of `group_panels`, up to `most` panels at a time, each time within one group of `count`. Weights
+/// that stay in L2 are all multiplied with one chunk before the next chunk, so that chunks are read once. Other weights
+/// come from memory once: some panels are multiplied with all chunks before the next panels.
 pub(crate) fn steps(
     weights_in_l2: bool,
     chunks: usize,

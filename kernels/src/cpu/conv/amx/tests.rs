@@ -25,7 +25,7 @@ fn shape(input: [u64; 3], kernel: [u64; 3], strides: [u64; 3], pads: [u64; 3]) -
 fn lines_share_the_padding_between_them() {
     let padded = shape([1, 7, 7], [1, 3, 3], [1; 3], [0, 1, 1]);
     let grid = Grid::new(&padded, &padded.phases(), false);
-    // A line of padding between images, a place of it between lines, and one behind the last.
+    // A line of padding between images, a place of padding between lines, and one behind the last line.
     assert_eq!((grid.line(), grid.lines(), grid.halo(), grid.overhang(), grid.regions()), (8, 16, 2, 1, 1));
     let strided = shape([1, 8, 8], [1, 3, 3], [1, 2, 2], [0, 1, 1]);
     let grid = Grid::new(&strided, &strided.phases(), false);
@@ -50,7 +50,7 @@ fn every_tap_of_every_output_reads_its_position() {
         let (phase, lines) = (&shape.phases()[0], 0..shape.batch() * input.iter().product::<usize>() * 40);
         let grid = Grid::new(&shape, std::slice::from_ref(phase), false);
         let region = grid.region(grid.lines());
-        // What lies at each place, by the stretches of all lines.
+        // The input position at each place, by the stretches of all lines.
         let mut places = vec![None; grid.regions() * region];
         for (index, place) in
             (0..grid.regions()).flat_map(|index| (0..grid.lines() + grid.halo()).map(move |l| (index, l)))

@@ -13,7 +13,7 @@ use crate::reference;
 fn shapes(isa: Isa) -> impl Strategy<Value = ConvShape> {
     let (widest, largest) = if isa > Isa::detect() { (36u64, 6u64) } else { (70, 13) };
     let sizes = (1..=2u64, 1..=widest, 1..=widest, 2..=largest, 2..=largest);
-    // One group and taps next to each other more often than not: that is where most candidates are.
+    // Mostly one group and neighbouring taps: most candidates are there.
     let kind = (0..10u32, 1..=2u64, 1..=3u64, 0..=1u64);
     (sizes, kind).prop_map(|((batch, channels, filters, height, width), (kind, stride, side, pad))| {
         let (kernel, stride, pad) = if kind < 5 { (3, 1, 1) } else { (side, stride, pad) };

@@ -1,4 +1,4 @@
-//! How a reduction is cut into parts, each of which all tiles of a block go through before the next.
+//! How a reduction is cut into parts. All tiles of a block go through one part before the next part.
 //!
 //! A tile reads its whole panel, and meanwhile the next panel is prefetched. If both do not fit L2, each tile finds
 //! that the one before has evicted the panel's first rows, and reads them from memory again. A part is small enough to
@@ -34,14 +34,14 @@ pub(super) struct Part {
     pub(super) rows: Range<usize>,
 }
 
-/// Bytes of a panel up to which it is not cut: two of them fill the L2 that a thread may count on. On 2 MiB of L2,
+/// Bytes of a panel up to which it is not cut: two such panels fill the L2 that a thread may count on. On 2 MiB of L2,
 /// panels of 290 and 512 KiB were 3 to 5 % slower in parts, one of 590 KiB was as fast.
 fn whole() -> usize {
     l2_bytes() / 2
 }
 
-/// Bytes of the parts of a larger one: 128 KiB were the fastest of 24 to 256 on panels of 0.6 to 1.2 MB, whose weights
-/// come from memory.
+/// Bytes of the parts of a larger panel: 128 KiB were the fastest of 24 to 256 on panels of 0.6 to 1.2 MB, whose
+/// weights come from memory.
 fn part() -> usize {
     l2_bytes() / 8
 }
@@ -56,7 +56,7 @@ impl Cut {
     pub(super) fn new(isa: Isa, [taps, channels]: [usize; 2], width: usize) -> Cut {
         let uncut = Cut::none([taps, channels]);
         let row = width * 4;
-        // Two panels fit even the smaller L2 of processors without AVX-512: nothing was measured there.
+        // Two panels fit even the smaller L2 of processors without AVX-512; no cut was measured there.
         if isa != Isa::Avx512 || taps * channels * row <= whole() {
             return uncut;
         }

@@ -13,7 +13,7 @@ const ARGS: Gpr = Gpr::RDI;
 /// The next tap, and one past the last.
 const TAP: Gpr = Gpr::RAX;
 const TAPS_END: Gpr = Gpr::RCX;
-/// What the tap points at.
+/// The input that the tap points at.
 const X: Gpr = Gpr::RDX;
 const WEIGHTS: Gpr = Gpr::RBX;
 /// Byte of the channels.
@@ -207,7 +207,7 @@ impl Variant<'_> {
         self.asm.jump_if(Cond::Greater, position);
     }
 
-    /// How many times as far apart channels of weights and bias are as those of the input.
+    /// The stride of channels in weights and bias, in strides of the input's channels.
     fn of_f32(&self) -> u8 {
         (Stored::F32.bytes() / self.key.stored.bytes()) as u8
     }

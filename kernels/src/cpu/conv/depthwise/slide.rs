@@ -1,12 +1,12 @@
-//! Depthwise convolution by sliding along lines: what a call is given, and how lines are cut into calls.
+//! Depthwise convolution by sliding along lines: the arguments of a call, and how lines are cut into calls.
 //!
 //! A call computes a block of positions of one to four output lines, one vector of channels after the other. Every
-//! input element of the block is loaded once and multiplied with all the weights that want it, in width and in height;
+//! input element of the block is loaded once and multiplied with all weights that read it, in width and in height;
 //! weights stay in registers as far as they fit. The first and last positions of a line see fewer columns, the first
 //! and last lines fewer lines: such columns and lines are left out, so there is neither padding nor a copy.
 //!
-//! What this form cannot do (dilation, fewer channels than a vector has, lines shorter than the kernel, a tensor to
-//! add) is done tap by tap ([`super::emit`]).
+//! Cases that this form does not cover (dilation, fewer channels than a vector has, lines shorter than the kernel, a
+//! tensor to add) are done tap by tap ([`super::emit`]).
 
 mod emit;
 
@@ -29,19 +29,20 @@ use crate::error::{KernelError, Result};
 use crate::isa::Isa;
 use crate::jit::{Arguments, Asm, Code, Extents, Given};
 
-/// Input lines that a call can see: their addresses stay in registers.
+/// Most input lines that a call can see: their addresses stay in registers.
 const MOST_LINES: usize = 8;
-/// Output lines of a call: each more reads fewer input lines twice, and has sums that need not wait for each other.
+/// Most output lines of a call. Each further line saves reading some input lines twice, and has sums that need not wait
+/// for each other.
 pub(in crate::cpu::conv) const fn most_rows(isa: Isa) -> usize {
     match isa {
         Isa::Avx512 => 4,
-        // Of sixteen registers two lines and their weights fill all.
+        // With sixteen registers, two lines and their weights fill all.
         Isa::Portable | Isa::Avx2 => 2,
     }
 }
 
-/// Most weights with which two output lines are computed together: of more so few fit registers that a pair gains
-/// nothing.
+/// Most weights with which two output lines are computed together: with more weights, the registers hold a share so
+/// small that a pair gains nothing.
 const PAIRED_TAPS: usize = 25;
 /// Weights that a call has room for.
 const MOST_TAPS: usize = 49;
@@ -49,7 +50,7 @@ const MOST_TAPS: usize = 49;
 const MOST_LANES: usize = 16;
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Bounds of a block's positions, where no more are needed ([`SlideCode::least`]).
+/// Bounds of a block's positions, unless [`SlideCode::least`] asks for more.
 const BLOCK_POSITIONS: RangeInclusive<usize> = 6..=32;
 
 /// What shapes the instructions of a sliding kernel. Sizes are run-time arguments.
@@ -87,8 +88,8 @@ impl SlideCode {
         }
         let most = if self.taps() <= PAIRED_TAPS { most_rows(self.isa) } else { 1 };
         let fits = |&rows: &usize| {
-            // A fourth line takes the register of an input line, and more than a pair is worth it with all weights at
-            // hand.
+            // A fourth line takes the register of an input line. More than a pair is worth it where registers hold all
+            // weights.
             let lines = if rows > 3 { MOST_LINES - 1 } else { MOST_LINES };
             let kept = if rows > 2 { self.taps() } else { 0 };
             self.lines(rows) <= lines && rows * self.flight() + kept < self.isa.registers().into()
@@ -96,7 +97,7 @@ impl SlideCode {
         (1..=most).rev().find(fits).unwrap_or(0)
     }
 
-    /// Input lines that so many output lines see.
+    /// Input lines that `rows` output lines see.
     fn lines(&self, rows: usize) -> usize {
         usize::from(self.strides[0]) * (rows - 1) + usize::from(self.kernel[0])
     }
@@ -110,7 +111,7 @@ impl SlideCode {
         usize::from(self.kernel[1]).div_ceil(self.strides[1].into())
     }
 
-    /// Positions that a block has at least: its first steps start so many unconditionally.
+    /// The least positions of a block: its first steps start this many unconditionally.
     fn least(&self) -> usize {
         (self.flight() - 1).max(1)
     }
@@ -135,7 +136,7 @@ impl SlideCode {
     }
 }
 
-/// A vector at most, where an aligned load finds it.
+/// Up to one vector, aligned for aligned loads.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Lanes([f32; MOST_LANES]);
@@ -154,7 +155,7 @@ struct SlideArgs {
     step: usize,
     /// Columns that are missing at the start of the block.
     missing: usize,
-    /// Columns beyond those that start a position that are there.
+    /// Columns in the input beyond those that start a position.
     ending: usize,
     /// Positions that start when all sums in flight are in use.
     steady: usize,
@@ -168,9 +169,9 @@ struct SlideArgs {
     weights: *const f32,
     /// Added to every position, or null.
     bias: *const f32,
-    /// The vector of channels at hand.
+    /// The current vector of channels.
     channel: Cell<usize>,
-    /// The last one, which may overlap with the one before.
+    /// The last vector, which may overlap with the one before.
     last: usize,
     /// Start values of sums.
     first: Cell<Lanes>,
@@ -186,10 +187,11 @@ impl Arguments for SlideArgs {
         let times = Stored::F32.bytes() / key.stored.bytes();
         let [width, along] = [key.kernel[1], key.strides[1]].map(usize::from);
         let head = key.flight() - 1;
-        // The last vector starts where `last` says, however many are before it.
+        // The last vector starts where `last` says, however many vectors come before it.
         let (first, vector) = (self.channel.get(), key.isa.lanes() * key.stored.bytes());
         let channels = self.last.max(first) - first + vector;
-        // Head and tail load what is not missing, the steps between them all that a position sees.
+        // Head and tail load the columns inside the input; the steps between them load all columns that a position
+        // sees.
         let started = self.steady.checked_add(head);
         let (skipped, ending) = (self.missing.min(key.head()), self.ending.min(key.tail()));
         let unseen = if ending == 0 { along.saturating_sub(width) } else { 0 };
@@ -201,7 +203,7 @@ impl Arguments for SlideArgs {
                 extents.read("input", line.wrapping_add(first).wrapping_add(skipped * self.step)).from(self.start);
             line.over(columns, self.step).bytes(channels);
         }
-        // What is stored, and what an activation goes through again.
+        // Outputs that are stored, and that an activation reads and writes again.
         let positions = started.unwrap_or(usize::MAX).max(self.positions);
         let output = extents.write("output", self.y.wrapping_add(first)).over(self.rows, self.y_row);
         output.over(positions, self.step).bytes(channels);
@@ -223,11 +225,11 @@ pub(super) struct Group<'a> {
     pub(super) bias: Option<&'a [f32]>,
     /// The first output line.
     pub(super) y: *mut u8,
-    /// Its number among all output lines.
+    /// The first line's number among all output lines.
     pub(super) line: usize,
     /// Output lines, of one image and depth.
     pub(super) rows: usize,
-    /// Channels, at least a vector of them.
+    /// Channels, at least a vector.
     pub(super) channels: Range<usize>,
     /// All buffers.
     pub(super) given: &'a Given,
@@ -238,7 +240,7 @@ pub(super) struct Group<'a> {
 pub(super) struct Slide {
     code: Arc<Code>,
     key: SlideCode,
-    /// How the positions are cut into blocks, none of which is shorter than [`SlideCode::least`].
+    /// How the positions are cut into blocks, each with at least [`SlideCode::least`] positions.
     blocks: Tiles,
     /// Output positions of a line that blocks cover.
     positions: Range<usize>,
@@ -262,17 +264,17 @@ impl Slide {
             return Ok(None);
         }
         let (stride, pad) = (shape.strides()[2], shape.pads()[2]);
-        // A block starts where the columns that are missing are all in its head, and ends where each of its positions
-        // starts inside the input.
+        // The first block starts where all missing columns are in its head. The last block ends where each of its
+        // positions starts inside the input.
         let start = pad.saturating_sub(key.head()).div_ceil(stride).min(shape.output()[2]);
         let own = stride.min(shape.kernel()[2]);
         let end = (shape.input()[2] + pad).checked_sub(own).map_or(0, |last| last / stride + 1);
         let positions = start..end.clamp(start, shape.output()[2]);
-        // What a position of the output touches.
+        // Bytes that a position of the output touches.
         let lines = key.lines(key.rows()) * stride + key.rows();
         let touched = shape.input_len().saturating_add(shape.output_len()).saturating_mul(stored.bytes());
         let most = match isa {
-            // What comes from memory comes in its order: all channels of a few positions.
+            // Data from memory is read in its order: all channels of a few positions.
             Isa::Avx512 if touched > l2_bytes() * 3 / 2 => 0,
             // No vector shares a cache line with the next one.
             Isa::Avx512 if isa.lanes() * stored.bytes() == LINE && shape.channels().is_multiple_of(isa.lanes()) => {
@@ -288,12 +290,12 @@ impl Slide {
         Ok(Some(Slide { code, key, blocks, positions }))
     }
 
-    /// Output lines that are best done together.
+    /// Output lines that are best computed together.
     pub(super) fn rows(&self) -> usize {
         self.key.rows()
     }
 
-    /// Positions of a line that [`Slide::run`] computes; the others see less than a block can leave out.
+    /// Positions of a line that [`Slide::run`] computes; the others see fewer columns than a block allows.
     pub(super) fn positions(&self) -> Range<usize> {
         self.positions.clone()
     }
@@ -335,7 +337,8 @@ impl Slide {
             args.missing = pad.saturating_sub(column);
             args.ending = (shape.input()[2] + pad).saturating_sub(positions.end * stride).min(self.key.tail());
             args.positions = positions.len();
-            // `new` has cut no block shorter, and what wrapped here would let the kernel run on: asked in every build.
+            // `new` cuts no shorter block. A shorter one would wrap below zero here and let the kernel run on: checked
+            // in every build.
             assert!(positions.len() >= self.key.least(), "a block of {positions:?} for {:?}", self.key);
             args.steady = positions.len() - (self.key.flight() - 1);
             args.y = group.y.wrapping_add(positions.start * pixel);
@@ -373,6 +376,6 @@ fn cached(pixel: usize) -> usize {
     SETS / shared * WAYS * 3 / 4
 }
 
-// Where calls are checked: elsewhere a call that is refused here would run.
+// Only where calls are checked: elsewhere a call that these tests expect to be refused would run.
 #[cfg(all(test, any(debug_assertions, fuzzing, feature = "extents")))]
 mod tests;

@@ -67,8 +67,8 @@ impl Plane {
     }
 }
 
-/// Runs a shape with some blocks, bias, residual and Relu, and compares: in `f32`, with weights of `f16`, in `bf16` by AMX and by pairs where
-/// they take it, and with activations stored as either type.
+/// Runs a shape with some blocks, bias, residual and Relu, and compares: in `f32`, with weights of `f16`, in `bf16` by
+/// AMX and by pairs where they take the shape, and with activations stored as either type.
 fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
     check_in(isa, Elements::F32, shape, change);
     if !shape.weights().is_depthwise() {
@@ -91,7 +91,8 @@ fn check(isa: Isa, shape: ConvShape, change: fn(&mut ConvBlocks)) {
     }
 }
 
-/// The blocks for these elements with a change: where it asks for a strategy that they do not suit, of `f32`.
+/// The blocks for these elements with a change; those of `f32` where the change asks for a strategy that the elements
+/// do not suit.
 fn changed(isa: Isa, elements: Elements, shape: &ConvShape, change: fn(&mut ConvBlocks)) -> ConvBlocks {
     let mut blocks = ConvBlocks::pick(isa, shape, elements, Numerics::Strict, 2);
     change(&mut blocks);
@@ -121,7 +122,7 @@ impl Both {
     }
 }
 
-/// Runs a shape on activations that are stored so, and compares: what is written as `bf16` is rounded once, at the end.
+/// Runs a shape on activations of these types, and compares: results in `bf16` are rounded once, at the end.
 fn check_stored(isa: Isa, elements: Elements, stored: ConvStored, shape: ConvShape, change: fn(&mut ConvBlocks)) {
     let blocks = changed(isa, elements, &shape, change);
     if !stored.suits(blocks.strategy, blocks.elements, isa) {
@@ -287,7 +288,7 @@ fn lines_without_padding_are_read_where_they_are() {
         |blocks| (blocks.strategy, blocks.row_tasks, blocks.unit_tasks) = (Strategy::Lines, 7, 2),
     ];
     for isa in levels() {
-        // Tiles on either border, between them, and none between.
+        // Tiles on either border and between the borders, and widths with none between.
         let widths: &[u64] = if emulated(isa) { &[40] } else { &[9, 17, 26, 40, 61] };
         for (&width, change) in widths.iter().flat_map(|width| lines.map(|change| (width, change))) {
             let wide = Plane { batch: 2, channels: 3, filters: 20, input: (9, width), ..PLANE };
@@ -413,7 +414,7 @@ fn depthwise_slides_over_blocks_borders_and_odd_lines() {
 
 #[test]
 fn sliding_code_of_the_largest_kernel_stays_small() {
-    // Each number of output lines has code of its own: up to two of them with AVX2, up to four with AVX-512.
+    // Each number of output lines has its own code: up to two lines with AVX2, up to four with AVX-512.
     for (isa, of_three) in [(Isa::Avx2, 4 << 10), (Isa::Avx512, 8 << 10)] {
         for (kernel, most) in [(3, of_three), (5, 12 << 10), (7, 12 << 10)] {
             let key = SlideCode {
@@ -463,7 +464,7 @@ fn transposed_is_the_adjoint_of_the_plain_one() {
                 let plane = Plane { transposed: true, kernel, stride, dilation, pad, ..PLANE };
                 check(isa, plane.shape(), |_| ());
                 let mut longer = Plane { batch: 2, channels: 18, ..plane }.shape();
-                // What ONNX calls output padding: positions at the end that few or no inputs reach.
+                // ONNX's output padding: positions at the end that few or no inputs reach.
                 longer.output[2] += stride - 1;
                 check(isa, longer, |_| ());
             }

@@ -1,4 +1,4 @@
-//! The arguments of the transforms, and what calls with them touch.
+//! The arguments of the transforms, and the memory that their calls touch.
 
 use super::matrices::WinogradTile;
 use crate::cpu::conv::blocks::ConvStored;
@@ -40,11 +40,11 @@ pub(super) struct FilterArgs {
     pub(super) to: *mut f32,
     /// Stride of points.
     pub(super) point_stride: usize,
-    /// Bytes of a tap, whole vectors; of pairs, whole rows of the panel.
+    /// Bytes of a tap in whole vectors; for pairs, in whole rows of the panel.
     pub(super) bytes: usize,
     /// Bytes of a row of the panel: a row of pairs becomes two of points.
     pub(super) row_bytes: usize,
-    /// Which row of points.
+    /// The row of points to make.
     pub(super) row: usize,
 }
 
@@ -66,8 +66,8 @@ pub(super) struct OutputArgs {
     pub(super) column: usize,
     /// Not 0 where a tensor is added before the activation.
     pub(super) residual: usize,
-    /// Byte offset from an element of the output to that of the residual; where their types differ, from twice or half
-    /// the element's address.
+    /// Byte offset from an element of the output to that of the residual. Where their types differ, it starts from
+    /// twice or half the element's address.
     pub(super) residual_offset: isize,
     /// Bytes of products of the filters that fill whole vectors.
     pub(super) whole: usize,
@@ -75,7 +75,7 @@ pub(super) struct OutputArgs {
     pub(super) rest: usize,
 }
 
-/// What the extents of a transform depend on besides its arguments.
+/// The parts of a transform's code that, besides its arguments, decide the extents of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transform {
     /// Level.

@@ -25,7 +25,7 @@ pub struct WinogradCode {
     pub isa: Isa,
     /// Size of the tiles.
     pub tile: WinogradTile,
-    /// Which of the two it is.
+    /// The transform.
     pub side: WinogradSide,
 }
 
@@ -43,9 +43,9 @@ pub enum WinogradSide {
     Output {
         /// Applied before the store.
         activation: Option<UnaryOp>,
-        /// Type of what is added before it.
+        /// Type of the residual, which is added before it.
         residual: Stored,
-        /// Type of what is stored.
+        /// Type of the output.
         output: Stored,
     },
 }
@@ -62,7 +62,7 @@ impl WinogradCode {
         }
     }
 
-    /// Assembles one of them.
+    /// Assembles one part.
     pub(crate) fn emit(&self, part: usize, asm: &mut Asm) -> Result<()> {
         let rest = part == ANY;
         match self.side {

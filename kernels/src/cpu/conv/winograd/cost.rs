@@ -13,7 +13,7 @@ use crate::isa::Isa;
 use crate::problem::conv::ConvShape;
 use crate::problem::description::count;
 
-/// Fewest tiles of a group that are worth reading all weights for.
+/// The least tiles of a group for which reading all weights pays.
 const FEW_TILES: usize = 24;
 
 /// Bytes of a group's points where weights are transformed along the way: a quarter of L3.
@@ -47,12 +47,12 @@ pub(in crate::cpu::conv) fn blocks(
     let row_bytes = tile.points() * shape.channels().next_multiple_of(isa.lanes()).max(1) * 4;
     let (ahead, units) = (few(tile, &panels), panels.count().max(1));
     let tiles = if ahead {
-        // The points of a group are read for each block of filters: they should stay in half of L2, as small as that
-        // may be. Transformed weights are read for each group, from L3 or memory: groups must not be small.
+        // The points of a group are read for each block of filters: they should stay in half of L2, however small L2
+        // is. Transformed weights are read for each group, from L3 or memory: groups must not be small.
         let near = if isa == Isa::Avx512 { l2_bytes() } else { l2_bytes() / 2 };
         (near / row_bytes).clamp(FEW_TILES, 16 * most)
     } else {
-        // A panel's weights are transformed for each group, and are then what stays in L2.
+        // A panel's weights are transformed for each group, and then stay in L2.
         (POINTS / row_bytes).clamp(FEW_TILES, MOST_TILES)
     };
     let tiles = tiles / most * most;
@@ -81,7 +81,8 @@ pub(in crate::cpu::conv) fn blocks(
     }
 }
 
-/// The size of tiles that is faster than the direct convolution of that shape, if any that `numerics` allows is.
+/// The size of tiles that `numerics` allows and that is faster than the direct convolution of that shape, if there is
+/// one.
 pub(in crate::cpu::conv) fn pick(
     isa: Isa,
     shape: &ConvShape,
@@ -101,9 +102,10 @@ pub(in crate::cpu::conv) fn pick(
     (cost < direct(isa, shape, elements, speeds)).then_some(blocks)
 }
 
-/// What transforming weights costs for each point of a vector of them, in multiply-adds of one vector: three are, the
-/// rest is storing and reading it again, of twice as many bytes with AVX-512. Measured where there are few tiles, of
-/// either size, on one and two threads; with AVX-512 on one, where 256 channels of 14x14 and 512 of 7x7 say 16 to 18.
+/// The cost of transforming weights, for each point of a vector of weights, in multiply-adds of one vector: the
+/// transform is three, the rest is storing and reading twice as many bytes with AVX-512. Measured with few tiles of
+/// either size, on one and two threads; with AVX-512 on one thread, where 256 channels of 14x14 and 512 of 7x7 say 16
+/// to 18.
 const fn transformed_weight(isa: Isa, elements: Elements) -> f64 {
     match (isa, elements) {
         // Half as many bytes are read: 256 channels of 16x16 take 0.75 of the direct time, of 14x14 as long.
@@ -113,15 +115,16 @@ const fn transformed_weight(isa: Isa, elements: Elements) -> f64 {
     }
 }
 
-/// What a tap costs a row of a tile that multiplies pairs, in multiply-adds of one vector: loading its pointer, and
-/// ends of a loop of half as many steps. 16 channels and filters of 256x256 take 1.2 times as long as on tiles.
+/// The cost of a tap for a row of a tile that multiplies pairs, in multiply-adds of one vector: loading the tap's
+/// pointer, and the ends of a loop of half as many steps. 16 channels and filters of 256x256 take 1.2 times as long as
+/// on tiles.
 const TAP_OF_PAIRS: f64 = 3.5;
 
-/// What a transform costs for each point of a vector of channels, in multiply-adds of one vector. Measured where there
-/// are few channels.
+/// The cost of a transform for each point of a vector of channels, in multiply-adds of one vector. Measured with few
+/// channels.
 const TRANSFORMED_POINT: f64 = 12.0;
 
-/// The time of a direct convolution, in multiply-adds of one vector of `f32`. Of pairs, half as many bytes of weights
+/// The time of a direct convolution, in multiply-adds of one vector of `f32`. With pairs, half as many bytes of weights
 /// come from memory.
 fn direct(isa: Isa, shape: &ConvShape, elements: Elements, speeds: &Speeds) -> f64 {
     let lanes = isa.lanes();
@@ -135,7 +138,7 @@ fn direct(isa: Isa, shape: &ConvShape, elements: Elements, speeds: &Speeds) -> f
     products + shape.taps() as f64 * positions * panels * pointers
 }
 
-/// The time of the same on tiles.
+/// The time of the same convolution on tiles.
 fn on_tiles(isa: Isa, shape: &ConvShape, blocks: &ConvBlocks, speeds: &Speeds) -> f64 {
     let Strategy::Winograd(tile) = blocks.strategy else { return f64::INFINITY };
     let grid = Grid::new(shape, tile, blocks.row_block());

@@ -1,10 +1,10 @@
 //! Assembles the transforms: a small matrix applied to the rows and then to the columns of a tile, for a vector of
 //! channels at a time.
 //!
-//! A tile's vectors are more than there are registers, so what the first pass gives waits on the stack. Both passes
-//! are written from the matrices: a row is a sum of its columns, ones first, because adding is cheaper than
-//! multiplying and has ports of its own. A pass is a loop over the rows or columns of a tile: written out it would take
-//! six times as long to emit and be no faster.
+//! A tile's vectors are more than there are registers, so the results of the first pass wait on the stack. Both passes
+//! are written from the matrices: a row is a sum of its columns, ones first, because adding is cheaper than multiplying
+//! and has ports of its own. A pass is a loop over the rows or columns of a tile: written out it would take six times
+//! as long to emit and be no faster.
 
 use std::mem::offset_of;
 
@@ -28,7 +28,7 @@ const POINTS: Gpr = Gpr::RCX;
 const CHANNEL: Gpr = Gpr::RDX;
 /// Where whole vectors of channels end.
 const WHOLE: Gpr = Gpr::RBX;
-/// What a pointer of the table points at.
+/// The address in an entry of the table.
 const PLACE: Gpr = Gpr::RSI;
 /// Stride of points.
 const STEP: Gpr = Gpr::R8;
@@ -74,8 +74,7 @@ impl Factors {
 
     /// `out` = the sum of the first registers, times the factors of `row`.
     fn sum(&self, asm: &mut Asm, row: &[f32], out: Vreg) {
-        // Every row has a column that is taken as it is. Those that are only subtracted come before those that are
-        // multiplied.
+        // Every row has a column with factor 1. Columns that are only subtracted come before those that are multiplied.
         let rank = |factor: f32| if factor == 1.0 { 0 } else { 1 + u8::from(factor != -1.0) };
         let columns = || row.iter().zip(0u8..).filter(|(factor, _)| **factor != 0.0);
         let ranked = (0..3).flat_map(|wanted| columns().filter(move |(factor, _)| rank(**factor) == wanted));
@@ -101,8 +100,8 @@ impl Factors {
     }
 }
 
-/// Emits `vector` for the whole vectors of channels, and where there may be a `rest`, once more under a mask for the
-/// channels beyond. Their number is at that address.
+/// Emits `vector` for the whole vectors of channels and, where there may be a `rest`, once more under a mask for the
+/// channels beyond. `rest` is the address of their number.
 fn channels(asm: &mut Asm, whole: Mem, rest: Option<Mem>, mut vector: impl FnMut(&mut Asm, Option<Mask>)) {
     let (next, last, done) = (asm.label(), asm.label(), asm.label());
     let bytes = asm.vector_bytes();
@@ -127,8 +126,8 @@ fn channels(asm: &mut Asm, whole: Mem, rest: Option<Mem>, mut vector: impl FnMut
     asm.bind(done);
 }
 
-/// Repeats `step` for so many rows or columns of the tile, which are `stride` places apart: [`place`] and [`slot`] are
-/// those of the first.
+/// Repeats `step` for `count` rows or columns of the tile, `stride` places apart. [`place`] and [`slot`] are those of
+/// the first row or column.
 fn repeat(asm: &mut Asm, count: usize, stride: usize, step: impl FnOnce(&mut Asm)) {
     let next = asm.label();
     asm.mov_imm(PLACE_AT, 0);
@@ -149,24 +148,24 @@ fn slot(asm: &Asm, index: usize) -> Mem {
     Mem { index: Some((PLACE_AT, (asm.vector_bytes() / POINTER) as u8)), ..asm.slot(index as u8) }
 }
 
-/// What is done to outputs, in this order.
+/// The steps that end outputs, in this order.
 #[derive(Clone, Copy)]
 pub(super) struct Epilogue {
     /// Type of the residual, where there is one.
     pub(super) residual: Stored,
-    /// What is applied.
+    /// The activation.
     pub(super) activation: Option<UnaryOp>,
-    /// Type of what is stored, rounded once.
+    /// Type of the output, rounded once.
     pub(super) output: Stored,
 }
 
 impl Epilogue {
-    /// Where the activation is applied, with so many free registers.
+    /// Where the activation is applied, with `free` free registers.
     fn place(&self, free: usize) -> Option<Place> {
         self.activation.map(|op| activation::place(op, free))
     }
 
-    /// Whether outputs wait on the stack for a long activation: what is stored has been rounded.
+    /// Whether outputs wait on the stack for a long activation, because stored outputs are rounded.
     fn sets_aside(&self, free: usize) -> bool {
         self.output == Stored::Bf16 && self.place(free) == Some(Place::Memory)
     }
@@ -250,7 +249,7 @@ pub(super) fn output(asm: &mut Asm, tile: WinogradTile, epilogue: Epilogue, rest
     asm.load(OTHER, arg!(residual_offset));
     let first = (side + outputs) as u8;
     let factors = Factors::load(asm, rows, first..asm.registers() - 1);
-    // Once a column of outputs is summed up, what it was summed from is free.
+    // Once a column of outputs is summed up, the registers of its terms are free.
     let temps: Vec<Vreg> = (0..side as u8).map(Vreg).collect();
     asm.bind(next);
     channels(asm, arg!(whole), rest.then_some(arg!(rest)), |asm, mask| {
@@ -327,7 +326,7 @@ fn finish(
     }
 }
 
-/// Loads an output's pointer; the label is where to go on, and is jumped to if the output does not exist.
+/// Loads an output's pointer. The code jumps to the returned label if the output does not exist.
 fn aim(asm: &mut Asm, index: usize) -> Label {
     let outside = asm.label();
     asm.load(PLACE, place(index));
@@ -336,8 +335,8 @@ fn aim(asm: &mut Asm, index: usize) -> Label {
     outside
 }
 
-/// Applies a long activation to what was just stored, or waits on the stack, output by output; it may use any register
-/// below the factors.
+/// Applies a long activation, output by output, to outputs that were just stored or that wait on the stack. It may use
+/// any register below the factors.
 fn again(asm: &mut Asm, op: UnaryOp, epilogue: &Epilogue, tile: WinogradTile, mask: Option<Mask>) {
     let (side, outputs) = (tile.side(), tile.outputs());
     let temps: Vec<Vreg> = (1..(side + outputs) as u8).map(Vreg).collect();

@@ -1,10 +1,10 @@
 //! The transform of weights: one row of a panel's points from its nine taps, emitted, and in Rust.
 //!
 //! A tap of a packed panel is a run of numbers, channel by channel, and so is a point: the transform is the same small
-//! sum at every place of nine runs. It costs about as much as multiplying three tiles of four by four outputs, and
-//! saves reading four times as many weights, from memory in networks whose weights no cache holds. So weights are never
-//! kept transformed. A call makes one row of points: the sums of a row of the first matrix then stay in registers, and
-//! the taps in L2 for the rows after it.
+//! sum at every place of nine runs. It costs about as much as multiplying three tiles of four by four outputs. It saves
+//! reading four times as many weights, from memory where no cache holds a network's weights. So weights are never kept
+//! transformed. A call makes one row of points: the sums of a row of the first matrix then stay in registers, and the
+//! taps in L2 for the rows after it.
 //!
 //! A row of bf16 pairs holds two neighbouring channels: it is widened to two rows of each point.
 
@@ -28,15 +28,15 @@ const POINT_STEP: Gpr = Gpr::R9;
 /// Bytes left.
 const LEFT: Gpr = Gpr::R10;
 const T0: Gpr = Gpr::R11;
-/// Bytes of a row of the panel, and how many of them are left.
+/// Bytes of a row of the panel, and bytes left of it.
 const ROW: Gpr = Gpr::R12;
 const ROW_LEFT: Gpr = Gpr::R13;
 
-/// Bytes of a cache line. Strides of runs are mostly powers of two, so that their lines map to the same sets of L1: a
-/// line is used whole before the next.
+/// Bytes of a cache line. Strides of runs are mostly powers of two, so that their lines map to the same sets of L1.
+/// Therefore a line is used whole before the next.
 const LINE: i32 = 64;
 
-/// Elements of a line. Runs of whole lines need no code for what is beyond.
+/// Elements of a line. Runs of whole lines need no code for a rest.
 pub(super) const LINE_ELEMENTS: usize = LINE as usize / 4;
 
 /// The address of the `index`th of three runs at that stride.
@@ -65,7 +65,7 @@ impl Registers {
         Registers { results: [6, 7, 8, 9].map(Vreg), factors }
     }
 
-    /// The sum of `operands`, times the factors of a row that has one above zero, in `out`.
+    /// The sum of `operands` times the factors of a row, in `out`. The row has a factor above zero.
     fn sum(&self, asm: &mut Asm, row: &[f64; 3], out: Vreg, operands: [Src; 3]) {
         let terms =
             |above: bool| row.iter().copied().zip(operands).filter(move |&(f, _)| f != 0.0 && (f > 0.0) == above);
@@ -81,8 +81,8 @@ impl Registers {
     }
 }
 
-/// Emits the transform to a row of points: a loop for each row, of which a call runs one. Where there is no `rest`,
-/// runs are whole lines; of `pairs` they are whole rows of the panel.
+/// Emits the transform to a row of points: a loop for each row; a call runs one loop. Without `rest`, runs are whole
+/// lines; with `pairs` they are whole rows of the panel.
 pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, pairs: bool, rest: bool) {
     macro_rules! arg {
         ($field:ident) => {
@@ -121,7 +121,7 @@ pub(super) fn emit(asm: &mut Asm, tile: WinogradTile, pairs: bool, rest: bool) {
     asm.epilogue();
 }
 
-/// Transforms all that is left to a row of points.
+/// Transforms the rest of the run to a row of points.
 fn runs(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize, rest: bool) {
     let (vector, line, last, done) = (asm.vector_bytes(), asm.label(), asm.label(), asm.label());
     asm.cmp_imm(LEFT, LINE);
@@ -140,7 +140,7 @@ fn runs(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize, re
     asm.bind(done);
 }
 
-/// Transforms rows of pairs, all that are left, to a row of points.
+/// Transforms all remaining rows of pairs to a row of points.
 fn rows_of_pairs(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize) {
     let (next_row, next) = (asm.label(), asm.label());
     let bytes = asm.vector_bytes();
@@ -205,7 +205,7 @@ fn vectors(asm: &mut Asm, registers: &Registers, tile: WinogradTile, row: usize,
 ///
 /// # Safety
 ///
-/// Nine taps are readable over `bytes`, and the row's points writable and no other task's.
+/// Nine taps are readable over `bytes`; the row's points are writable, and no other task touches them.
 pub(super) unsafe fn portable(tile: WinogradTile, args: &FilterArgs) {
     let (factors, row) = (tile.filter(), args.row);
     for element in 0..args.bytes / 4 {

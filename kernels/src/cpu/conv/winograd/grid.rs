@@ -1,4 +1,4 @@
-//! How the output is cut into tiles and groups of them, and where points lie in scratch. Knows no pointers.
+//! How the output is cut into tiles and groups of tiles, and where points lie in scratch. Knows no pointers.
 
 use std::ops::Range;
 
@@ -62,14 +62,13 @@ impl Grid {
 /// When weights are transformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filters {
-    /// All of them, once a run, before groups are multiplied.
+    /// All weights, once a run, before groups are multiplied.
     Ahead,
     /// A panel's points at a time, by the task that multiplies with them.
     Along,
 }
 
-/// Bytes of transformed weights that are worth keeping from group to group: with the groups' points beside them they
-/// stay in L3, or most of them in a second one.
+/// Bytes of transformed weights that are worth keeping from group to group: they stay in L3 beside the groups' points.
 const KEPT: usize = 3 << 20;
 
 /// Whether all transformed weights together are few enough to be [`KEPT`].
@@ -78,15 +77,16 @@ pub(super) fn few(tile: WinogradTile, panels: &Panels) -> bool {
 }
 
 impl Filters {
-    /// Which way a run transforms its weights: ahead, where several groups would do it again and the points are few.
+    /// When a run transforms its weights: ahead, where several groups would transform them again and the points are
+    /// few.
     fn of(blocks: &ConvBlocks, grid: &Grid, tile: WinogradTile, panels: &Panels) -> Filters {
         let again = blocks.unit_tasks() == 1 && grid.groups() > 1;
         if again && few(tile, panels) { Filters::Ahead } else { Filters::Along }
     }
 }
 
-/// The layout of points in scratch, in elements: first the weights' points that are made ahead, then the parts of each
-/// task, then what tasks share.
+/// The layout of points in scratch, in elements: first the weights' points that are made ahead, then the part of each
+/// task, then the points that tasks share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     /// A tile's row of channels at a point.
@@ -113,8 +113,8 @@ pub(super) struct Layout {
     pub(super) widened_tap: usize,
 }
 
-/// Elements of a tap that are transformed to all rows of points before the next: nine such runs stay in L1 meanwhile.
-/// A whole number of vectors; of pairs, whole rows of the panel are.
+/// Elements of a tap that are transformed to all rows of points before the next elements: nine such runs stay in L1
+/// meanwhile. A whole number of vectors; for pairs, a whole number of the panel's rows.
 pub(super) const RUN: usize = 1024;
 
 /// Taps of a window.
@@ -170,12 +170,12 @@ impl Layout {
         self.inputs(blocks, blocks.row_tasks())
     }
 
-    /// Where a task's own weights start; its products follow them, and then what it widens.
+    /// Where a task's own weights start; its products follow them, and then the weights that it widens.
     pub(super) fn task(&self, task: usize) -> usize {
         self.ahead + task * (self.along + self.product_group + self.widened)
     }
 
-    /// Where the points of inputs start that tasks of that row have.
+    /// The start of the points of inputs that tasks of this row share.
     pub(super) fn inputs(&self, blocks: &ConvBlocks, row: usize) -> usize {
         self.task(blocks.row_tasks() * blocks.unit_tasks()) + row * self.input_group
     }
@@ -194,7 +194,7 @@ pub(in crate::cpu::conv) fn fits(blocks: &ConvBlocks, shape: &ConvShape, isa: Is
     let panels = panels(shape, blocks.vectors() * isa.lanes());
     let points = tile.points();
     // Points are at most 36 times as many as channels and filters, rounded up to whole vectors, panels and lines; a
-    // task has a panel's besides, and a run that it widens.
+    // task also has the points of a panel, and a run that it widens.
     let rows = grid.total().checked_add(grid.groups() + blocks.row_tasks() * blocks.unit_tasks());
     let row = (shape.channels() + shape.filters()).checked_add(8 * LINE);
     let filters = (panels.panel_len() + LINE + TAPS * apart(RUN)).checked_mul(blocks.row_tasks() * blocks.unit_tasks());

@@ -12,8 +12,8 @@
 //! - Column `j` of `A` are the powers of `a_j`; the last column is that of infinity, where only the last power counts.
 //!
 //! In two dimensions the same is done to rows and then to columns. Points are small and close to 1 in magnitude,
-//! because powers of them multiply rounding errors: 0, 1 and -1, and for four outputs 1/2 and -2, whose error is half
-//! of that of 2 and -2. Everything but `G` is a multiple of a power of two. The signs of a row of `G` and of `B` may be
+//! because their powers multiply rounding errors: 0, 1 and -1, and for four outputs also 1/2 and -2, with half the
+//! error of 2 and -2. Everything but `G` is a multiple of a power of two. The signs of a row of `G` and of `B` may be
 //! turned together: every row of `G` has a factor above zero here, with which a sum can start.
 
 use kiln_key::Mutate;
@@ -28,7 +28,7 @@ pub enum WinogradTile {
     Four,
 }
 
-/// Rows of a matrix, of as many columns as the tile has inputs along a dimension.
+/// Rows of a matrix; a row has as many columns as the tile has inputs along a dimension.
 pub(super) type Rows = &'static [&'static [f32]];
 
 /// Most inputs of a tile along a dimension.
@@ -59,12 +59,12 @@ impl WinogradTile {
         self.side() * self.side()
     }
 
-    /// The point whose product reaches all outputs with factor 1, where a bias may be added for all of them.
+    /// The point whose product reaches all outputs with factor 1: a bias is added there once, for all outputs.
     pub(super) const fn bias_point(self) -> usize {
         self.side() + 1
     }
 
-    /// `B`: of inputs.
+    /// `B`, for inputs.
     #[rustfmt::skip]
     pub(super) const fn input(self) -> Rows {
         match self {
@@ -85,7 +85,7 @@ impl WinogradTile {
         }
     }
 
-    /// `A`: of products.
+    /// `A`, for products.
     #[rustfmt::skip]
     pub(super) const fn output(self) -> Rows {
         match self {
@@ -102,7 +102,7 @@ impl WinogradTile {
         }
     }
 
-    /// `G`: of weights.
+    /// `G`, for weights.
     #[rustfmt::skip]
     pub(super) const fn filter(self) -> &'static [[f64; 3]] {
         match self {

@@ -50,8 +50,8 @@ fn parts(whole: usize, rest: usize) -> impl Iterator<Item = (usize, usize)> {
 ///
 /// # Safety
 ///
-/// The table's pointers are readable over the channels; rows of points are writable over whole vectors and no other
-/// task's.
+/// The table's pointers are readable over the channels. Rows of points are writable over whole vectors, and no other
+/// task touches them.
 pub(super) unsafe fn input(tile: WinogradTile, args: &InputArgs) {
     let side = tile.side();
     for index in 0..args.tiles {
@@ -82,8 +82,8 @@ pub(super) unsafe fn input(tile: WinogradTile, args: &InputArgs) {
 ///
 /// # Safety
 ///
-/// Rows of points are readable over whole vectors; outputs that exist are writable over the channels and no other
-/// task's, and the residual is readable there.
+/// Rows of points are readable over whole vectors. Outputs that exist are writable over the channels, no other task
+/// touches them, and the residual is readable there.
 pub(super) unsafe fn output(tile: WinogradTile, activation: Option<UnaryOp>, args: &OutputArgs) {
     let (side, outputs) = (tile.side(), tile.outputs());
     for index in 0..args.tiles {

@@ -15,13 +15,13 @@ use crate::cpu::{Elements, PackedWeights};
 use crate::isa::Isa;
 use crate::memory;
 
-/// Where a run of each of the nine taps of a panel is, and their stride in bytes.
+/// Where the runs of a panel's nine taps start, and their stride in bytes.
 struct Taps {
     from: *const u8,
     stride: usize,
 }
 
-/// What one task multiplies: some panels of filters with the points of a group.
+/// The part of a product that one task computes: some panels of filters with the points of a group.
 pub(super) struct Part {
     /// The group's tiles.
     pub(super) tiles: Range<usize>,
@@ -61,9 +61,9 @@ impl Winograd {
                     rest: part.channels - whole,
                 };
                 let given = buffers.extras.given.clone().read("table", &table);
-                // SAFETY: pointers of the table lie inside a part of the input or point at zeros, of which there are as
-                // many as channels; the channels of all parts fill the rows of a group's points, and no other task has
-                // these tiles.
+                // SAFETY: pointers of the table lie inside a part of the input or point at zeros, as many as there are
+                // channels; the channels of all parts fill the rows of a group's points, and no other task has these
+                // tiles.
                 unsafe {
                     match &self.input {
                         Kernel::Emitted(code) => code.call(&args, &self.kernel(), &given),
@@ -78,7 +78,7 @@ impl Winograd {
         }
     }
 
-    /// Appends pointers to the inputs of a tile in a part of them.
+    /// Appends pointers to the inputs of a tile in one part of the input.
     fn inputs(&self, part: &ConvPart<'_>, tile: usize, table: &mut Vec<*const u8>) {
         let ([_, height, width], side) = (self.shape.input(), self.tile.side());
         let (x, position) = (part.x.as_ptr(), part.channels * self.stored.input.bytes());
@@ -122,8 +122,8 @@ impl Winograd {
         }
     }
 
-    /// Transforms the weights of a panel to some rows of points, each of which starts in scratch where `to` says: one run
-    /// of all taps after the other. What the task widens is in its `own` part of scratch.
+    /// Transforms the weights of a panel to some rows of points, one run of all taps after another. Each row starts in
+    /// scratch where `to` says. Widened weights are in the task's `own` part of scratch.
     pub(super) fn panel_filters(
         &self,
         buffers: &Buffers<'_>,
@@ -153,7 +153,7 @@ impl Winograd {
         };
         let Layout { along, product_group, widened, widened_tap, .. } = self.layout;
         let start = own + along + product_group;
-        // SAFETY: each task has as much in its own part of scratch.
+        // SAFETY: each task has this much in its own part of scratch.
         let to = unsafe { buffers.scratch.part(start..start + widened) };
         let first = panel * 2 * Elements::F16.words(TAPS * self.panels.rows) * self.panels.width + run.start;
         for (index, to) in to.chunks_exact_mut(widened_tap).enumerate() {
@@ -175,7 +175,8 @@ impl Winograd {
             row,
         };
         let given = buffers.extras.given;
-        // SAFETY: weights were checked to be packed panels of nine taps; no other task makes this panel's points there.
+        // SAFETY: weights were checked to be packed panels of nine taps; no other task writes this panel's points
+        // there.
         unsafe {
             match &self.filters {
                 Kernel::Emitted(code) => code.call(&args, &self.kernel(), given),
@@ -258,7 +259,7 @@ impl Winograd {
     }
 }
 
-/// How the tiles of a group, which are rows to a product, are cut into tiles of the kernel.
+/// How the tiles of a group, which are rows of a product, are cut into tiles of the kernel.
 fn cut(isa: Isa, blocks: &ConvBlocks, group: usize) -> Tiles {
     Tiles::new(group, most_rows(isa, blocks.vectors()))
 }
@@ -283,8 +284,8 @@ impl<'a> Products<'a> {
         Products { winograd, buffers, part, rows }
     }
 
-    /// Multiplies the rows of a point with a panel, the `place`th of its block, whose weights are there in scratch;
-    /// those of the next product are as far on as `next` says.
+    /// Multiplies the rows of a point with panel `panel`, number `place` of its block. The panel's weights start at
+    /// `weights` in scratch, and those of the next product `next` further on.
     fn multiply(&self, point: usize, panel: usize, place: usize, weights: usize, next: usize) {
         let Winograd { layout, panels, isa, .. } = self.winograd;
         let (width, scratch) = (panels.width, &self.buffers.scratch);

@@ -7,11 +7,11 @@ use crate::cpu::precision::{from_bf16, to_bf16};
 use crate::cpu::{Activations, ActivationsMut, Elements, EmitEach, Numerics, PackedWeights, PackedWeightsMut, Stored};
 use crate::reference;
 
-/// A multiple of 1/15: what every product of the three matrices is, times a power of two.
+/// The value in fifteenths: every product of the three matrices is a multiple of 1/15, times a power of two.
 fn fifteenths(value: f64) -> i64 {
     let scaled = value * 15.0 * 65536.0;
     let whole = scaled.round();
-    // Products of `G` are rounded, so its thirds and fifteenths are near what they stand for, not on it.
+    // Products of `G` are rounded, so its thirds and fifteenths are near the true values, not equal to them.
     assert!((scaled - whole).abs() < 1e-6, "{value} is no multiple of a power of two over 15");
     whole as i64
 }
@@ -56,7 +56,7 @@ struct Images {
     /// Height and width.
     input: [u64; 2],
     pad: u64,
-    /// Outputs beyond what padding on both sides gives.
+    /// Outputs beyond those that padding on both sides gives.
     beyond: u64,
 }
 
@@ -97,8 +97,8 @@ fn numbers(count: usize, seed: u64) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Runs a shape on tiles and compares: no output may be further from the exact one than the tile's bound, in units of
-/// the outputs' root mean square.
+/// Runs a shape on tiles and compares: every output must be within the tile's bound of the exact one, in units of the
+/// outputs' root mean square.
 fn check(isa: Isa, tile: WinogradTile, shape: ConvShape, activation: Option<UnaryOp>, change: fn(&mut ConvBlocks)) {
     let mut blocks = ConvBlocks::winograd(isa, &shape, Elements::F32, tile, 2).unwrap();
     change(&mut blocks);
@@ -178,8 +178,8 @@ fn random_shapes_are_near_the_exact_sums() {
     }
 }
 
-/// Runs a shape with weights of these elements and activations of these types, and compares: what is stored as `bf16`
-/// may be a rounding further off.
+/// Runs a shape with weights of these elements and activations of these types, and compares: outputs in `bf16` may be
+/// one rounding further off.
 fn check_stored(elements: Elements, stored: ConvStored, tile: WinogradTile, shape: ConvShape, op: Option<UnaryOp>) {
     let isa = Isa::Avx512;
     let blocks = ConvBlocks::winograd(isa, &shape, elements, tile, 2).unwrap();
@@ -238,7 +238,7 @@ fn weights_in_pairs_and_activations_in_bf16_are_widened() {
     for [input, residual, output] in types.into_iter().take(few) {
         let stored = ConvStored { input, residual, output };
         for tile in WinogradTile::ALL {
-            // Silu takes more instructions than registers allow, and waits for what is rounded.
+            // Silu needs more registers than are free, so outputs that are to be rounded wait on the stack.
             for op in [None, Some(UnaryOp::Relu), Some(UnaryOp::Silu)] {
                 check_stored(Elements::F32, stored, tile, shape(1, 5, 19, [5, 6]), op);
                 check_stored(Elements::Bf16Dot, stored, tile, shape(1, 6, 19, [5, 6]), op);

@@ -46,7 +46,7 @@ fn check(isa: Isa, product: &Product) {
     let batch = smallvec![BatchDim { size: batches, left: m * k, right: 0 }];
     let packed = matches!(right, Right::Packed { .. });
     let shape = MatmulShape { m, n, k, batch, left: Left::Rows { stride: k }, right };
-    // A factor besides a bias asks for a right-hand side that is packed on the way.
+    // A factor beside a bias asks for a right-hand side that is packed in the run.
     let epilogue = Epilogue { scale: if factor && !packed { 2.0 } else { 1.0 }, bias: factor, activation: None };
     let bias = integers(n, 3);
     let expected: Vec<f32> = (0..batches)

@@ -56,7 +56,7 @@ pub(super) struct AmxBuffers<'a> {
 pub(super) struct LeftRows<'a> {
     /// The matrices that are read in place; empty if all are in scratch.
     in_place: &'a [u8],
-    /// All matrices in scratch; or, of matrices read in place, the last rows of each that do not fill a tile row.
+    /// All matrices in scratch; for matrices read in place, the last rows of each that do not fill a tile row.
     scratch: &'a [u8],
     /// Strides of the rows of a tile row and of the steps of a row.
     row_stride: usize,
@@ -142,7 +142,7 @@ impl Matmul {
         }
     }
 
-    /// Converts left-hand matrices, or what was transposed of them, into tile rows; the rows that a last tile row lacks
+    /// Converts left-hand matrices, or their transposed copies, into tile rows; the missing rows of a last tile row
     /// keep what scratch held.
     fn round_left(
         &self,
@@ -289,7 +289,7 @@ fn spread_bf16(row: &[u16], words: &mut [f32]) {
     }
 }
 
-/// Most bytes that a step prefetches: a quarter of what it reads.
+/// The most bytes that a step prefetches: a quarter of the bytes that it reads.
 const AHEAD: usize = 512;
 
 /// Whether AMX can take these blocks.

@@ -1,4 +1,4 @@
-//! What a product asks of its operands before anything is read.
+//! Checks of a product's operands before anything is read.
 
 use super::{Extras, FAMILY, Matmul, MatmulStored};
 use crate::cpu::{Activations, ActivationsMut, PackedWeights};

@@ -10,15 +10,15 @@ use crate::cpu::gemm::tile_size::most_rows;
 use crate::isa::Isa;
 
 impl MatmulShape {
-    /// Whether it is one row of several panels, which the kernel for a single row reads side by side.
+    /// Whether the product is one row by several panels, which the kernel for a single row reads side by side.
     pub(super) fn is_lone_row(&self, isa: Isa, vectors: usize) -> bool {
         let is_read_whole = self.right_is_packed() && self.elements() != Elements::Bf16Dot;
         self.m == 1 && is_read_whole && isa.is_jit() && self.n / (vectors * isa.lanes()).max(1) >= STREAMS
     }
 
-    /// Whether each element of a product by packed `f32` or `f16` is one sum, to which its products are added from first
-    /// to last. A row has the same bits in all products that add in order, whatever their numbers of rows: in tiles of
-    /// few rows an element has several sums. `false` where it is not known.
+    /// Whether each element of a product by packed `f32` or `f16` is one sum, to which its products are added from
+    /// first to last. A row then has the same bits in all products that add in order, whatever their numbers of rows.
+    /// Tiles of few rows have several sums for an element. `false` where the order is not known.
     #[must_use]
     pub fn adds_in_order(&self, isa: Isa) -> bool {
         let Right::Packed { vectors, elements } = self.right else { return false };

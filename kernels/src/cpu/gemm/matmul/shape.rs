@@ -1,4 +1,4 @@
-//! What a matrix product multiplies: sizes, batches, and how its operands lie. Knows no kernel and no data.
+//! The operands of a matrix product: sizes, batches, and their layout. Knows no kernel and no data.
 
 use smallvec::SmallVec;
 
@@ -28,7 +28,7 @@ pub enum Right {
     Packed {
         /// Vectors of a panel.
         vectors: usize,
-        /// What they consist of.
+        /// The elements of the panels.
         elements: Elements,
     },
     /// Row-major: rows `stride` apart.
@@ -54,7 +54,7 @@ pub struct BatchDim {
     pub right: usize,
 }
 
-/// What is multiplied. C is row-major without gaps, batch by batch.
+/// The operands and their sizes. C is row-major without gaps, batch by batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct MatmulShape {
     /// Rows of C.
@@ -72,7 +72,7 @@ pub struct MatmulShape {
 }
 
 impl MatmulShape {
-    /// Whether all that is computed from these sizes can be counted: sizes may come from a file.
+    /// Whether all sizes computed from these can be counted: sizes may come from a file.
     #[must_use]
     pub fn is_addressable(&self) -> bool {
         const MOST: usize = isize::MAX as usize / 8;
@@ -108,7 +108,7 @@ impl MatmulShape {
         largest().is_some_and(|largest| largest <= MOST)
     }
 
-    /// What the right-hand side consists of when it is multiplied: what is not packed beforehand stays in `f32`.
+    /// The elements of the right-hand side when it is multiplied: where it is not packed beforehand, `f32`.
     #[must_use]
     pub fn elements(&self) -> Elements {
         match self.right {
@@ -117,8 +117,9 @@ impl MatmulShape {
         }
     }
 
-    /// Whether panels of `f16` are widened in parts that all rows then read. Tiles of few rows widen them in registers: a
-    /// conversion takes both ports of multiply-adds, once for each tile, and a store once.
+    /// Whether panels of `f16` are widened in parts, which all rows then read. Where rows have few tiles, registers
+    /// widen them instead: a conversion takes both ports of multiply-adds once for each tile, and widening takes a
+    /// store once.
     #[must_use]
     pub fn widens(&self, isa: Isa, vectors: usize) -> bool {
         /// Most tiles below each other that read `f16`.
@@ -168,7 +169,7 @@ impl MatmulShape {
         place
     }
 
-    /// Where the left-hand matrix of that number among those that differ starts.
+    /// The start of left-hand matrix number `index`, counted over the matrices that differ.
     pub(super) fn left_start(&self, mut index: usize) -> usize {
         let mut start = 0;
         for dim in self.batch.iter().rev().filter(|dim| dim.left > 0) {
@@ -178,7 +179,7 @@ impl MatmulShape {
         start
     }
 
-    /// Where the right-hand matrix of that number among those that differ starts.
+    /// The start of right-hand matrix number `index`, counted over the matrices that differ.
     pub(super) fn right_start(&self, mut index: usize) -> usize {
         let mut start = 0;
         for dim in self.batch.iter().rev().filter(|dim| dim.right > 0) {
@@ -211,7 +212,7 @@ impl MatmulShape {
 pub(super) struct Place {
     pub(super) left: usize,
     pub(super) right: usize,
-    /// Among the matrices that differ.
+    /// Its number among the matrices that differ.
     pub(super) left_index: usize,
     pub(super) right_index: usize,
 }

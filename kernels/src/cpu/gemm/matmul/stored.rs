@@ -1,6 +1,6 @@
-//! Products whose activations are stored as `bf16`. AMX's driver reads and writes them as they are; what is computed on
-//! vectors is widened before and rounded after. That is for single rows, which AMX does not compute: of so few elements
-//! it costs next to nothing.
+//! Products whose activations are stored as `bf16`. AMX's driver reads and writes `bf16` directly; products on vectors
+//! widen it before and round after. Only single rows, which AMX does not compute, go that way: for so few elements it
+//! costs next to nothing.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct MatmulStored {
 }
 
 impl MatmulStored {
-    /// Whether a product can have them: a left-hand side that is transposed is `f32`.
+    /// Whether a product can have these types: a transposed left-hand side must be `f32`.
     #[must_use]
     pub fn suits(&self, shape: &MatmulShape) -> bool {
         self.left == Stored::F32 || matches!(shape.left, Left::Rows { .. })
@@ -29,7 +29,7 @@ impl MatmulStored {
 }
 
 impl Matmul {
-    /// Elements of activations in `f32` that are made on the way: of the left-hand side, the residual and the result.
+    /// Elements of the `f32` copies of activations: of the left-hand side, the residual and the result.
     fn widened(&self) -> [usize; 3] {
         if self.amx.is_some() {
             return [0; 3];
@@ -40,12 +40,12 @@ impl Matmul {
         sizes.map(|(stored, size)| if stored == Stored::F32 { 0 } else { size })
     }
 
-    /// All of them.
+    /// The elements of all three copies.
     pub(super) fn widened_len(&self) -> usize {
         self.widened().iter().sum()
     }
 
-    /// Multiplies what vectors compute in `f32`. Buffers have been checked.
+    /// Multiplies on vectors in `f32`, between conversions. Buffers have been checked.
     pub(super) fn run_widened(
         &self,
         left: Activations<'_>,

@@ -12,7 +12,7 @@ use crate::cpu::precision::{from_bf16, to_bf16};
 use crate::parallel::Serial;
 use crate::reference::gemm::matmul;
 
-/// One product: sizes, how operands lie, what is done besides.
+/// One product: sizes, the layout of operands, and the epilogue.
 #[derive(Clone, Debug)]
 struct Case {
     isa: Isa,
@@ -28,7 +28,7 @@ struct Case {
     residual: bool,
     activation: Option<UnaryOp>,
     blocks: Option<fn(&mut MatmulBlocks)>,
-    /// Of packed right-hand sides.
+    /// The elements of packed right-hand sides.
     elements: Elements,
 }
 
@@ -111,7 +111,7 @@ fn pack(isa: Isa, elements: Elements, b: &[f32], k: usize, n: usize) -> Vec<f32>
     right
 }
 
-/// Every level with everything that its kernels multiply.
+/// Every level with every operand type that its kernels multiply.
 fn forms() -> impl Iterator<Item = (Isa, Elements)> {
     let all = [Elements::F32, Elements::Bf16, Elements::Bf16Dot, Elements::Bf16Tiles, Elements::F16];
     levels().into_iter().flat_map(move |isa| all.into_iter().filter(move |it| it.suit(isa)).map(move |it| (isa, it)))
@@ -128,7 +128,8 @@ fn lay_out(rows: usize, columns: usize, stride: usize, value: impl Fn(usize, usi
     data
 }
 
-/// Sizes around vector, tile and panel widths and the kernel's unrolling; fewer where every instruction is interpreted.
+/// Sizes around vector, tile and panel widths and the kernel's unrolling; fewer sizes where every instruction is
+/// interpreted.
 fn sizes(isa: Isa) -> (&'static [usize], &'static [usize], &'static [usize]) {
     if isa <= Isa::detect() {
         (
@@ -143,7 +144,7 @@ fn sizes(isa: Isa) -> (&'static [usize], &'static [usize], &'static [usize]) {
 
 #[test]
 fn packed_products_of_all_sizes_are_exact() {
-    // Small integers are numbers of eight bits too, so that lower precision is exact on them.
+    // Eight bits hold these small integers, so that lower precision is exact too.
     for (isa, elements) in forms() {
         let (m, n, k) = sizes(isa);
         for &m in m {
@@ -201,7 +202,7 @@ fn factor_bias_residual_and_activation_come_in_that_order() {
 
 #[test]
 fn a_single_row_takes_activations_of_any_length() {
-    // Short ones are applied in registers, long ones to what was stored.
+    // Short activations are applied in registers, long ones to stored results.
     for (isa, elements) in forms() {
         for activation in [UnaryOp::HardSwish, UnaryOp::Gelu] {
             let (n, k) = (5 * 64 + 3, 7);
@@ -228,7 +229,8 @@ fn a_single_row_takes_activations_of_any_length() {
 
 #[test]
 fn equal_columns_of_a_single_row_are_equal_to_the_last_bit() {
-    // Softmax of large sums makes much of the least difference: which kernel a column falls to must not show.
+    // Softmax of large sums amplifies the least difference: results must not depend on the kernel that computes a
+    // column.
     for (isa, elements) in forms() {
         let (n, k) = if isa <= Isa::detect() { (1000, 530) } else { (5 * 64 + 3, 21) };
         let vectors = elements.panel_vectors(isa, n);
@@ -317,7 +319,7 @@ fn blocks_that_would_widen_panels_into_too_much_memory_are_refused() {
 
 #[test]
 fn lower_precision_rounds_what_it_says_and_nothing_else() {
-    // Numbers that bf16 does not hold, of sizes that differ by up to 2^12.
+    // Numbers that bf16 does not hold exactly, of sizes that differ by up to 2^12.
     let numbers = |count: usize, seed: u32| -> Vec<f32> {
         let (mantissas, exponents) = (integers(count, seed), integers(count, seed + 100));
         let index = 0..count;
@@ -345,8 +347,8 @@ fn lower_precision_rounds_what_it_says_and_nothing_else() {
                 let (row, column) = (index / n, index % n);
                 let terms = (0..k).map(|at| round(a[row * k + at], both) * weight(b[at * n + column]));
                 let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
-                // Each of k additions, and each product that is not fused into one, is off by 2^-24 of at most all
-                // terms.
+                // Each of k additions, and each product that is not fused with one, is off by at most 2^-24 of the sum
+                // of all terms.
                 let allowed = 2.0 * k as f64 * size * 2f64.powi(-24);
                 let error = (f64::from(found) - sum).abs();
                 assert!(error <= allowed, "{isa} {elements:?} {m}x{n}x{k} at {index}: {found} for {sum}");
@@ -497,7 +499,7 @@ fn a_thousand_shapes_are_served_by_at_most_eight_blobs() {
 
     use crate::cpu::{CodeKey, CodeParts, CodeSource, PartSet};
 
-    /// Notes the keys that are asked for; nothing is called, so nothing need be sealed twice.
+    /// Notes the keys that are requested. Nothing is called, so that no code has to be sealed twice.
     struct Count(RefCell<HashSet<CodeKey>>);
     impl CodeSource for Count {
         fn parts(&self, key: &CodeKey, wanted: PartSet) -> Result<std::sync::Arc<CodeParts>> {

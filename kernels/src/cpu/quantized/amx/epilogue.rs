@@ -1,8 +1,8 @@
 //! The epilogue kernel for integer sums of AMX: it converts them to the output's type and stores the output's columns.
 //!
-//! Up to four vectors of columns at a time go down all rows, so that their factors and addends stay in registers. The
-//! result is bit by bit that of [`Epilogue`]: where four vectors of bytes are packed at once, the lower bound is that
-//! of the rounded number, which is the rounded bound.
+//! Up to four vectors of columns at a time go down all rows, so that their factors and addends stay in registers.
+//! Results have the same bits as those of [`Epilogue`]. Where four vectors of bytes are packed at once, the lower bound
+//! is applied after rounding, as the rounded bound.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub struct QuantizedEpilogueCode {
     pub isa: Isa,
     /// Type and rounding of the output.
     pub output: Output,
-    /// Whether a tensor of the same bytes is added to it ([`Plus`]).
+    /// Whether a residual of bytes is added to the output ([`Plus`]).
     pub added: Added,
 }
 
@@ -33,7 +33,7 @@ pub(crate) const FAMILY: &str = "quantized epilogue";
 /// Vectors whose bytes are stored together.
 const TOGETHER: usize = 4;
 
-/// Which 16-bit elements of packed bytes make them follow each other: packing works within groups of 128 bits.
+/// The 16-bit elements of packed bytes in the order of columns: packing works within groups of 128 bits.
 static ORDER: [u16; 32] = {
     let mut order = [0; 32];
     let mut at = 0;
@@ -45,7 +45,7 @@ static ORDER: [u16; 32] = {
     order
 };
 
-/// The arguments of one call. What is added has the strides of the result.
+/// The arguments of one call. The residual has the strides of the result.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct EpilogueArgs {
@@ -57,16 +57,16 @@ pub(crate) struct EpilogueArgs {
     low: f32,
     high: f32,
     zero: i32,
-    /// The zero point twice, and the lower bound four times, as what is packed needs them.
+    /// The zero point twice, and the lower bound four times, as packing needs them.
     zeros: u32,
     lows: u32,
     /// The first element of the tensor that is added.
     pub(crate) other: *const u8,
-    /// Factors of the result and of that tensor's bytes, seen as unsigned, and what is added to both.
+    /// Factors of the result's and the residual's bytes, seen as unsigned, and the addend of the sum.
     own_scale: f32,
     other_scale: f32,
     plus: f32,
-    /// Bounds and zero point of what is rounded first.
+    /// Bounds and zero point of the first rounding.
     first_low: f32,
     first_high: f32,
     first_zero: i32,
@@ -168,7 +168,7 @@ const ORDERS: Vreg = Vreg(17);
 const OWN_SCALE: Vreg = Vreg(18);
 const OTHER_SCALE: Vreg = Vreg(19);
 const PLUS: Vreg = Vreg(20);
-/// Of what is rounded before the residual is added.
+/// The rounding before the residual is added.
 const FIRST: Rounding = Rounding { low: Vreg(21), high: Vreg(22), zero: Vreg(23) };
 const fn other(vector: usize) -> Vreg {
     Vreg((24 + vector) as u8)
@@ -236,7 +236,8 @@ impl QuantizedEpilogueCode {
         Ok(())
     }
 
-    /// Some vectors of columns, or the first lanes of one, in all rows; then the pointers are at the next.
+    /// Some vectors of columns, or the first lanes of one vector, in all rows; then the pointers move to the next
+    /// columns.
     fn columns(&self, asm: &mut Asm, count: usize, mask: Option<Mask>) {
         if self.output != Output::Sums {
             for vector in 0..count {
@@ -307,7 +308,7 @@ impl QuantizedEpilogueCode {
         }
     }
 
-    /// The stages after which numbers are stored: as integers that are not packed yet, or as numbers still.
+    /// The stages before numbers are stored: the results are integers that are not packed yet, or still numbers.
     fn last_stages(&self, packed: bool) -> Vec<Stage<'static>> {
         match self.output {
             Output::Sums => Vec::new(),

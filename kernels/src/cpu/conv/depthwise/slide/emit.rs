@@ -5,7 +5,7 @@
 //! `t`, with the first weights of a line, the oldest with the last ones. Then the oldest is stored and the others move
 //! up by a register. Moves cost no execution slot; an unrolled loop would need an ending for every rotation.
 //!
-//! The first steps of a block have fewer positions in flight, and so have those after its last position.
+//! The first steps of a block have fewer positions in flight, and so have the steps after its last position.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::jit::{Asm, Cond, Gpr, Label, Mem, Src, Vreg};
 const ARGS: Gpr = Gpr::RDI;
 /// Input lines.
 const LINES: [Gpr; super::MOST_LINES] = [Gpr::R8, Gpr::R9, Gpr::R10, Gpr::R11, Gpr::R12, Gpr::R13, Gpr::R14, Gpr::R15];
-/// How far the column at hand is from where lines point, with channels.
+/// The offset of the current column from the addresses of lines, with channels.
 const COLUMN: Gpr = Gpr::RSI;
 /// Stride of columns and of output positions.
 const STEP: Gpr = Gpr::RDX;
@@ -70,7 +70,7 @@ enum Stage {
     /// One of the first steps.
     Head(usize),
     Steady,
-    /// One of those after the last position.
+    /// One of the steps after the last position.
     Tail(usize),
 }
 
@@ -144,7 +144,7 @@ impl<'a> Variant<'a> {
     fn start(&mut self) {
         let (zero, ready) = (self.asm.label(), self.asm.label());
         let x = self.x();
-        // Weights and bias are `f32`, of which channels and taps are so many times as far apart.
+        // Weights and bias are `f32`: their channels and taps are `times` times as far apart as the input's.
         let times = Stored::F32.bytes() / self.key.stored.bytes();
         self.asm.load(COLUMN, arg!(channel));
         self.asm.load(Y, arg!(weights));
@@ -200,7 +200,7 @@ impl<'a> Variant<'a> {
         }
     }
 
-    /// One column of all lines: into every sum that sees it.
+    /// One column of all lines: multiplied into every sum that sees it.
     fn column(&mut self, stage: Stage, ages: &Range<usize>, column: usize) {
         let taps: Vec<(usize, usize)> =
             ages.clone().map(|age| (age, self.along * age + column)).filter(|&(_, along)| along < self.width).collect();
@@ -222,7 +222,7 @@ impl<'a> Variant<'a> {
             }
         }
         for (line, &address) in LINES.iter().enumerate().take(self.key.lines(self.rows)) {
-            // Which line of the kernel it is to each output line.
+            // The kernel's line with which each output line sees it.
             let down: Vec<(usize, usize)> = (0..self.rows)
                 .filter_map(|row| Some((row, line.checked_sub(self.down * row)?)))
                 .filter(|&(_, down)| down < self.height)
@@ -260,7 +260,7 @@ impl<'a> Variant<'a> {
         self.asm.add(Y, STEP);
     }
 
-    /// Applies an activation to all that was stored.
+    /// Applies an activation to all stored outputs.
     fn again(&mut self, op: UnaryOp) {
         let position = self.asm.label();
         let temps: Vec<Vreg> = (1..self.asm.registers()).map(Vreg).collect();
@@ -287,7 +287,7 @@ impl<'a> Variant<'a> {
         }
     }
 
-    // Registers from the bottom: sums, the input element, kept weights, and what an activation needs besides.
+    // Registers from the bottom: sums, the input element, kept weights, and the other registers of an activation.
 
     /// The sum of the position that started `age` steps ago.
     fn sum(&self, row: usize, age: usize) -> Vreg {

@@ -1,4 +1,4 @@
-//! What a call says that it touches, by hand-made arguments of a window of seven columns.
+//! The memory that a call declares to touch, by hand-made arguments of a window of seven columns.
 
 use super::*;
 use crate::cpu::EmitEach;
@@ -9,7 +9,7 @@ const CHANNELS: usize = 8;
 const KEY: SlideCode =
     SlideCode { isa: Isa::Avx2, kernel: [1, 7], strides: [1, 1], activation: None, stored: Stored::F32 };
 
-/// Runs a block of `positions` over a line of `columns`, of which `outputs` positions were lent.
+/// Runs a block of `positions` over a line of `columns`; the call is lent `outputs` output positions.
 fn run(columns: usize, positions: usize, outputs: usize) -> Vec<f32> {
     let (x, weights) = (vec![1.0f32; columns * CHANNELS], vec![1.0f32; 7 * CHANNELS]);
     let mut y = vec![0.0f32; outputs * CHANNELS];
@@ -35,7 +35,7 @@ fn run(columns: usize, positions: usize, outputs: usize) -> Vec<f32> {
         table: Cell::new(MaybeUninit::uninit()),
     };
     let code = EmitEach.code(&CodeKey::Slide(KEY)).unwrap();
-    // SAFETY: what is listed are the buffers above; a call that touches anything else does not begin.
+    // SAFETY: the buffers above are listed as given; a call that touches anything else does not begin.
     interpreted(|| unsafe { code.call(&args, &KEY, &given) });
     y
 }

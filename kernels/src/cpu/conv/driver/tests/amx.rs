@@ -1,4 +1,4 @@
-//! What convolutions on AMX do that others do not: read activations where they lie, copy lines task by task.
+//! Paths that only convolutions on AMX have: activations read in place, lines copied task by task.
 
 use super::*;
 

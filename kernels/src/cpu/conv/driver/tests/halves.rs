@@ -5,7 +5,7 @@ use half::f16;
 use super::*;
 use crate::cpu::conv::WinogradTile;
 
-/// Numbers of `f16` that no order of additions leaves alone.
+/// Numbers of `f16` whose sums depend on the order of additions.
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     integers(count, seed).iter().enumerate().map(|(at, &n)| f16::from_f32(n / 7.0 + at as f32 / 1e5).to_f32()).collect()
 }
@@ -43,7 +43,7 @@ fn direct_convolutions_and_products_widen_in_registers_and_into_scratch() {
         Plane { channels: 24, filters: 20, input: (2, 2), ..PLANE },
         Plane { channels: 36, filters: 40, groups: 2, stride: 2, ..PLANE },
         Plane { channels: 19, filters: 18, stride: 2, transposed: true, ..PLANE },
-        // A reduction that goes in parts.
+        // A reduction in parts.
         Plane { channels: 300, filters: 64, input: (9, 9), ..PLANE },
     ];
     for isa in levels() {

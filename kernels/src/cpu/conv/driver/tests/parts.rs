@@ -1,9 +1,9 @@
-//! Inputs in parts give the bits that their channels give side by side, where a strategy takes them.
+//! Inputs in parts give the same bits as their channels side by side, where a strategy takes parts.
 
 use super::*;
 use crate::cpu::conv::WinogradTile;
 
-/// Those of every position's channels that belong to each part.
+/// Each part's channels of every position.
 fn cut<T: Copy>(x: &[T], channels: &[usize]) -> Vec<Vec<T>> {
     let all: usize = channels.iter().sum();
     let starts = channels.iter().scan(0, |next, &count| {

@@ -1,12 +1,12 @@
-//! Products of activations that are stored as `bf16`: those of `f32` of what was stored, rounded once where they are
-//! stored so.
+//! Products of activations stored as `bf16`: equal to products of the same numbers in `f32`, rounded once where results
+//! are stored as `bf16`.
 
 use super::*;
 use crate::cpu::Stored;
 
 const TYPES: [Stored; 2] = [Stored::F32, Stored::Bf16];
 
-/// Every choice of what the left-hand side, the residual and the result are stored as.
+/// Every combination of types of the left-hand side, the residual and the result.
 fn all() -> impl Iterator<Item = MatmulStored> {
     (0..8).map(|at| MatmulStored { left: TYPES[at & 1], residual: TYPES[at >> 1 & 1], output: TYPES[at >> 2] })
 }
@@ -15,7 +15,7 @@ fn halves(values: &[f32]) -> Vec<u16> {
     values.iter().map(|&value| if value.is_nan() { 0x7FC0 } else { to_bf16(value) }).collect()
 }
 
-/// Two products with rows `slack` apart, whose left-hand matrices both lie in one buffer and whose weights are one.
+/// Two products with rows `slack` apart. Their left-hand matrices lie in one buffer, and they share the weights.
 fn check(isa: Isa, elements: Elements, [m, n, k]: [usize; 3], slack: usize, cut: impl Fn(&mut MatmulBlocks)) {
     let stride = k + slack;
     let (a, b) = (integers(2 * m * k, 1), integers(k * n, 2));
