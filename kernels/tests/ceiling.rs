@@ -7,7 +7,7 @@ use kiln_kernels::memory::ceiling::{
     Claim, Held, Holder, Keeps, Spare, ask, bytes, check, held, keep, limit, most, room,
 };
 
-/// Keeps memory of one kind, and lets go of it in pieces.
+/// Keeps memory of one kind, and frees it in pieces.
 struct Hoard {
     spare: Spare,
     used: u64,

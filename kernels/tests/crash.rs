@@ -1,4 +1,4 @@
-//! What a process says when it dies of a signal. Each test starts this program again, to die in its place.
+//! The last words of a process that dies of a signal. Each test starts this program again, to die in its place.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ const SIGILL: i32 = 4;
 const SIGABRT: i32 = 6;
 const SIGSEGV: i32 = 11;
 
-/// What came of a test of this file that is ignored because it dies.
+/// The output of an ignored test of this file, which dies.
 fn die(test: &str) -> Output {
     let program = std::env::current_exe().unwrap();
     Command::new(program).args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"]).output().unwrap()
@@ -23,9 +23,9 @@ fn last_line(output: &Output, signal: i32) -> String {
     text.lines().find_map(|line| line.strip_prefix("kiln: crashed: ")).unwrap_or_else(|| panic!("{text}")).to_owned()
 }
 
-/// Reads where nothing is.
+/// Reads an address where no memory is.
 fn fault(address: usize) {
-    // SAFETY: none: it ends the process, which is what it is for.
+    // SAFETY: none: the read ends the process on purpose.
     unsafe { std::ptr::without_provenance::<u8>(address).read_volatile() };
 }
 
@@ -74,7 +74,7 @@ fn an_instruction_that_is_none_is_named_without_marks_too() {
 #[ignore = "dies; an_instruction_that_is_none_is_named_without_marks_too starts it"]
 fn traps() {
     watch().unwrap();
-    // SAFETY: none: it ends the process, which is what it is for.
+    // SAFETY: none: the instruction ends the process on purpose.
     unsafe { std::arch::asm!("ud2") };
 }
 

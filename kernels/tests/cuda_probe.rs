@@ -1,5 +1,5 @@
-//! Looking for NVIDIA's libraries has no effect but its result, whatever lies in the folders: in a process of its own,
-//! because what was loaded once stays.
+//! Looking for NVIDIA's libraries has no effect but its result, whatever is in the folders. In a process of its own,
+//! because a loaded library stays.
 #![cfg(feature = "cuda")]
 
 use std::fs;
@@ -21,7 +21,7 @@ fn folder(name: &str, content: &[u8]) -> PathBuf {
 
 #[test]
 fn garbage_is_named_and_never_called() {
-    // A library of the system's, which loads and has none of the functions.
+    // A library of the system, which loads and has none of the functions.
     let other = fs::read("/proc/self/maps").map(|maps| String::from_utf8_lossy(&maps).into_owned()).unwrap_or_default();
     let other =
         other.lines().find_map(|line| line.find('/').map(|at| &line[at..]).filter(|path| path.contains("libgcc_s")));
@@ -39,7 +39,7 @@ fn garbage_is_named_and_never_called() {
     assert_eq!(inventory.libraries.len(), 4);
     for library in &inventory.libraries {
         match &library.found {
-            // A machine that has NVIDIA's libraries where the loader looks.
+            // The machine has NVIDIA's libraries where the loader looks.
             Ok(found) => assert!(found.version > 1000, "{library:?}"),
             Err(reason) if library.name == "cuDNN" => assert!(!reason.is_empty()),
             Err(reason) => {

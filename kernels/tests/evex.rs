@@ -8,7 +8,7 @@ use iced_x86::{Code, Encoder, Instruction, MemoryOperand, Register};
 use kiln_kernels::jit::evex::{self, FORMS, Form, Layout, Operands, Rm};
 use kiln_kernels::jit::{Gpr, Mem};
 
-/// What a form may carry besides its operands.
+/// The masking that a form may have besides its operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Masking {
     None,
@@ -23,7 +23,8 @@ struct Twin {
     masking: Masking,
     /// Whether the destination is a mask register.
     to_mask: bool,
-    /// The first register of the length that the vector operands are named by: the destination, the register source.
+    /// The first register of each length that names the vector operands: for the destination, and for a register
+    /// source.
     vectors: (Register, Register),
     /// Whether the rm operand may be a register, and whether it may be memory.
     rm: (bool, bool),
@@ -239,7 +240,7 @@ enum Operand {
 
 fn memory(mem: Mem, broadcast: bool) -> MemoryOperand {
     let (index, scale) = mem.index.map_or((Register::None, 1), |(index, scale)| (gpr(index.0), u32::from(scale)));
-    // The smallest size that says "there is one"; the encoder finds the shortest form itself.
+    // The smallest size that means a displacement; the encoder finds the shortest form itself.
     let size = u32::from(mem.disp != 0);
     MemoryOperand::new(gpr(mem.base.0), index, scale, i64::from(mem.disp), size, broadcast, Register::None)
 }

@@ -1,4 +1,4 @@
-//! What the main kernels look like, instruction by instruction: an unintended change of code shows up here.
+//! The code of the main kernels, instruction by instruction: an unintended change of code shows up here.
 //!
 //! The listings are in `kernels/tests/golden`. `cargo test --release -p kiln-kernels --test golden -- --ignored` writes
 //! them anew; the difference is then read before it is committed.
@@ -31,7 +31,7 @@ use kiln_kernels::cpu::transpose::{self, TransposeCode};
 use kiln_kernels::cpu::{Elements, Stored};
 use kiln_kernels::{CodeKey, CodeParts, CodeSource, EmitEach, Isa, PartSet, Result};
 
-/// Notes which code a driver asks for, part by part.
+/// Notes the code that a driver requests, part by part.
 #[derive(Default)]
 struct Noting(Mutex<Vec<(CodeKey, usize)>>);
 
@@ -54,7 +54,7 @@ fn products(isa: Isa) -> Vec<(CodeKey, usize)> {
     noting.0.into_inner().unwrap()
 }
 
-/// The instructions of a kernel, and the offset of its constants, which follow the last one.
+/// The instructions of a kernel, and the offset of its constants, which follow the last instruction.
 fn decoded(bytes: &[u8]) -> (Vec<Instruction>, usize) {
     let mut table = bytes.len() as u64;
     let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
@@ -98,9 +98,9 @@ fn listing(key: &CodeKey, part: usize) -> String {
     abridged(key, part, |_| 0..0)
 }
 
-/// A kernel that has a variant for each number of rows or positions of a block, the largest first, to which it jumps
-/// after a comparison each. Those of more than two are left out: they repeat what the variant for two does for its
-/// second one.
+/// A kernel with a variant for each number of rows or positions of a block, the largest first; it jumps to a variant
+/// after a comparison for each. Variants of more than two rows are left out: they repeat the code that the variant for
+/// two has for its second row.
 fn of_two_rows(key: &CodeKey) -> String {
     abridged(key, 0, |instructions| {
         let dispatch = instructions.iter().position(|instruction| instruction.mnemonic() == Mnemonic::Jmp).unwrap();
@@ -111,7 +111,7 @@ fn of_two_rows(key: &CodeKey) -> String {
     })
 }
 
-/// The smallest kernel of each other family that has all that its kernels have: loops, tails, masks and constants.
+/// The smallest kernel of each other family with all parts of its kernels: loops, tails, masks and constants.
 fn others(isa: Isa) -> [(&'static str, CodeKey); 17] {
     let program = Program {
         inputs: [Storage::F32].into_iter().collect(),
@@ -122,7 +122,7 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 17] {
     let pass = Pass { map: Map::Square, fold: Fold::Add, post_op: PostOp::Sqrt };
     let norm = RowNormCode { isa, centred: true, scale: true, bias: true, moments: false, output: Default::default() };
     let winograd = WinogradCode { isa, tile: WinogradTile::Two, side: WinogradSide::Input(Stored::F32) };
-    // An affine activation has no more than the loops need.
+    // An affine activation needs no registers or code beyond the loops.
     let affine = Activation::Affine { alpha: 0.2.into(), beta: 0.5.into() };
     let gates = GateCode { isa, gates: Gates::GruReset { activation: affine }, clip: None };
     let extreme = |wanted, columns| CodeKey::Extreme(ExtremeCode { isa, wanted, last: columns, columns });
@@ -152,8 +152,8 @@ fn others(isa: Isa) -> [(&'static str, CodeKey); 17] {
     ]
 }
 
-/// Rows of bytes by block-quantised weights: four products at a time of a few rows on two panels, and of more on one;
-/// pairs in 16 bits, and widened pairs.
+/// Rows of bytes by block-quantised weights: products in fours, of a few rows on two panels and of more rows on one;
+/// pairs in 16 bits; and widened pairs.
 fn rows_of_bytes(isa: Isa) -> [(&'static str, CodeKey); 4] {
     [
         ("block-fours", Products::Fours, 2, 2, Codes::Int4, ZeroPoints::Bytes),
@@ -166,7 +166,7 @@ fn rows_of_bytes(isa: Isa) -> [(&'static str, CodeKey); 4] {
     })
 }
 
-/// Where each listing is, and what it would be now.
+/// The file of each listing, and its present text.
 fn places() -> Vec<(PathBuf, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut places = Vec::new();
@@ -175,7 +175,7 @@ fn places() -> Vec<(PathBuf, String)> {
         assert!(!keys.is_empty(), "a product asks for no code");
         let text = keys.iter().map(|(key, part)| listing(key, *part) + "\n").collect();
         places.push((folder.join(format!("matmul-{isa}.asm")), text));
-        // The last part does all that the others do.
+        // The last part has the code of all others.
         let others = others(isa).into_iter().chain(rows_of_bytes(isa));
         let others = others.map(|(name, key)| (format!("{name}-{isa}.asm"), listing(&key, key.parts() - 1)));
         places.extend(others.map(|(name, text)| (folder.join(name), text)));
@@ -189,7 +189,7 @@ fn places() -> Vec<(PathBuf, String)> {
             places.push((folder.join(format!("{name}-{isa}.asm")), of_two_rows(&key)));
         }
     }
-    // A convolution of bf16 pairs whose activation follows the store: of a copy of the tile, before it is rounded.
+    // A convolution of bf16 pairs whose activation follows the store: on a copy of the tile, before it is rounded.
     for (name, activation) in [("pairs", None), ("pairs-activation", Some(UnaryOp::Sigmoid))] {
         let code = CodeKey::Tile(TileCode {
             isa: Isa::Avx512,

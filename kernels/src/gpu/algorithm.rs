@@ -1,5 +1,5 @@
 //! How a library solves a problem, as parameters that another process can use: the engine with its knobs, the scratch
-//! memory it needs, and facts about its arithmetic; and the policy that says which of them a caller allows.
+//! memory it needs, and facts about its arithmetic. Also the policy that says which algorithms a caller allows.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub enum Engine {
     },
     /// cuDNN's older calls.
     Legacy {
-        /// `cudnnConvolutionFwdAlgo_t`, or of a transposed convolution `cudnnConvolutionBwdDataAlgo_t`
+        /// `cudnnConvolutionFwdAlgo_t`, or for a transposed convolution `cudnnConvolutionBwdDataAlgo_t`
         algo: i32,
         /// `cudnnMathType_t`
         math: i32,
@@ -44,7 +44,7 @@ pub enum Engine {
 pub struct Notes(pub u32);
 
 impl Notes {
-    /// It computes on tensor cores: of `f32`, with TF32's ten bits.
+    /// It computes on tensor cores: `f32` with TF32's ten bits.
     pub const TENSOR_CORE: Notes = Notes(1 << 0);
     /// It rounds its inputs to fewer bits than `f32` has.
     pub const DOWN_CONVERT: Notes = Notes(1 << 1);
@@ -81,8 +81,8 @@ pub enum Heuristic {
     Fallback,
 }
 
-/// What a caller allows. It is not a part of the problem: after a change of policy, known algorithms are ranked again,
-/// without a new search.
+/// The limits that a caller sets on algorithms. They are not a part of the problem: after a change of policy, known
+/// algorithms are ranked again, without a new search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Policy {
     /// Whether two runs must give the same bits.

@@ -1,9 +1,9 @@
 //! Suballocation of a device's memory: few large pieces of the driver, cut into regions.
 //!
-//! An allocation by a driver takes longer than most kernels, and freeing waits for all of them. An [`Arena`] allocates
+//! An allocation by a driver takes longer than most kernels, and freeing waits for all kernels. An [`Arena`] allocates
 //! pieces that grow with the demand, allocates [`Region`]s in them (best fit), and joins neighbours that are freed. A
-//! device's work runs in the order of its calls, so a region may be allocated again as soon as it is freed: what writes
-//! to it next runs after what read it. Requests of known shapes allocate in the same order each time, and get the same
+//! device's work runs in the order of its calls, so a region may be allocated again as soon as it is freed: the next
+//! writer runs after the last reader. Requests of known shapes allocate in the same order each time, and get the same
 //! addresses.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::error::{KernelError, Result};
 /// Bytes of the first piece.
 const FIRST: u64 = 32 << 20;
 
-/// What an arena holds.
+/// The contents of an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArenaStats {
     /// Bytes of pieces.
@@ -51,7 +51,7 @@ struct State {
 pub struct Region {
     arena: Arc<Arena>,
     address: u64,
-    /// Bytes asked for.
+    /// Requested bytes.
     bytes: u64,
 }
 
@@ -68,7 +68,7 @@ impl Region {
         self.bytes
     }
 
-    /// Whether it holds that many elements of so many bytes.
+    /// Checks that it holds that many elements of `size` bytes.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ fn rounded(bytes: u64) -> u64 {
 }
 
 impl Arena {
-    /// An arena of at most so many bytes of a device's memory.
+    /// An arena of at most `most` bytes of a device's memory.
     #[must_use]
     pub fn new(device: Arc<dyn Device>, most: u64) -> Arc<Arena> {
         Arc::new(Arena { device, most, state: Mutex::default() })
@@ -106,7 +106,7 @@ impl Arena {
         &self.device
     }
 
-    /// What it holds.
+    /// Its pieces and regions.
     #[must_use]
     pub fn stats(&self) -> ArenaStats {
         self.state().stats
@@ -220,7 +220,7 @@ mod tests {
         let regions: Vec<Region> = (0..8).map(|_| arena.take(1000).unwrap()).collect();
         let first = regions[0].address();
         assert_eq!(arena.stats().lent, 8 * 1024);
-        // In no order at all.
+        // Freed in random order.
         let mut regions: Vec<Option<Region>> = regions.into_iter().map(Some).collect();
         for index in [3, 0, 7, 1, 5, 2, 6, 4] {
             regions[index] = None;

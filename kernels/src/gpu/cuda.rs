@@ -1,4 +1,4 @@
-//! NVIDIA GPUs: the driver, NVRTC, cuBLASLt and cuDNN, all of them loaded at run time.
+//! NVIDIA GPUs: the driver, NVRTC, cuBLASLt and cuDNN, all loaded at run time.
 //!
 //! One binary runs with and without these libraries. [`probe`](fn@probe) looks for them without side effects: for each
 //! library it says which file was found or why none is used, and it lists devices with their facts. [`open`] makes a
@@ -7,7 +7,7 @@
 //! [`legacy`] (convolutions, by cuDNN's two interfaces).
 //!
 //! Raw handles and addresses stay in this folder. Nothing here depends on nodes or plans, keeps files, or reads
-//! environment variables: what the environment says arrives in [`OpenOptions`].
+//! environment variables: their values arrive in [`OpenOptions`].
 
 mod compiler;
 mod context;
@@ -34,11 +34,12 @@ pub use probe::{Inventory, LibraryReport, probe};
 
 pub use self::library::Found;
 
-/// Where NVIDIA's libraries are looked for, and the environment that they run in.
+/// The folders to search for NVIDIA's libraries, and the environment that the libraries run in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Folders that are searched before those of the dynamic loader.
     pub library_dirs: Vec<PathBuf>,
-    /// Environment variables that change what the libraries do, with their values (where they name files, digests).
+    /// Environment variables that change the behaviour of the libraries, with their values (for variables that name
+    /// files, digests).
     pub environment: Vec<(String, String)>,
 }

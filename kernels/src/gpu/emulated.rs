@@ -1,11 +1,11 @@
-//! The processor in place of a GPU, for tests: device memory is the processor's, kernels are compiled for it, and a
-//! [`Script`] stands for the libraries: what they propose, how long it takes, and what fails.
+//! The processor in place of a GPU, for tests. Device memory is the processor's, kernels are compiled for it, and a
+//! [`Script`] stands for the libraries: their proposals, how long each takes, and which fail.
 //!
-//! Results are computed, so that whole networks can be tested; times are those of the script, so that choices and
-//! searches can be. Calls are counted ([`Counts`]).
+//! Results are computed, so that whole networks can be tested. Times are the script's, so that choices and searches can
+//! be tested too. Calls are counted ([`Counts`]).
 //!
 //! [`memory`] is the device's memory, [`compiler`] compiles and runs kernels, [`library`] solves problems, [`script`]
-//! has what a test states.
+//! has a test's statements.
 
 pub mod compiler;
 mod library;
@@ -32,7 +32,7 @@ pub struct Emulated {
     shared: Arc<Shared>,
 }
 
-/// State that the device shares with everything that was made on it.
+/// State that the device shares with all objects that it made.
 #[derive(Debug)]
 struct Shared {
     script: Script,
@@ -72,11 +72,11 @@ fn count(counter: &AtomicU64) {
 }
 
 thread_local! {
-    /// Scripted nanoseconds of everything that this thread has run.
+    /// Scripted nanoseconds of all work that this thread has run.
     static SPENT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Advances the device's clock of the calling thread by so many nanoseconds.
+/// Advances the device's clock of the calling thread by `nanos` nanoseconds.
 fn spend(nanos: u64) {
     SPENT.set(SPENT.get().saturating_add(nanos));
 }

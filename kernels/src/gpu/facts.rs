@@ -1,4 +1,4 @@
-//! Facts about a device that decide whether a choice made on one holds on another.
+//! Facts about a device that decide whether a choice made on one device holds on another.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub struct DeviceFacts {
     pub ordinal: u32,
     /// Compute capability: major, minor.
     pub compute: [u32; 2],
-    /// Multiprocessors, as many as this process may use.
+    /// Multiprocessors that this process may use.
     pub multiprocessors: u32,
     /// Bytes of its L2.
     pub l2_bytes: u64,
@@ -31,16 +31,17 @@ pub struct DeviceFacts {
     pub cudnn_cudart: u64,
     /// cuBLASLt's version.
     pub cublaslt: u64,
-    /// Environment variables that change what the libraries do, with their values (where they name files, digests).
+    /// Environment variables that change the behaviour of the libraries, with their values (for variables that name
+    /// files, digests).
     pub environment: Vec<(String, String)>,
 }
 
-/// The library that a choice belongs to: it depends on that library's version and on no other's.
+/// The library that a choice belongs to: the choice depends on that library's version only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Scope {
-    /// cuDNN's.
+    /// cuDNN.
     Cudnn,
-    /// cuBLASLt's.
+    /// cuBLASLt.
     CublasLt,
     /// Kiln's own kernels, which NVRTC compiles.
     Nvrtc,

@@ -29,17 +29,17 @@ pub struct Epilogue {
 }
 
 impl Epilogue {
-    /// Nothing.
+    /// An empty epilogue.
     pub const NONE: Epilogue = Epilogue { bias: false, residual: false, activation: None };
 
-    /// Whether nothing is done.
+    /// Whether the epilogue is empty.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Epilogue::NONE
     }
 }
 
-/// A convolution over one to three spatial dimensions; the ones that are missing come first, and are of size 1.
+/// A convolution over one to three spatial dimensions; missing dimensions come first, with size 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ConvProblem {
     /// Images.
@@ -58,11 +58,12 @@ pub struct ConvProblem {
     pub strides: [u32; 3],
     /// Dilations of the kernel.
     pub dilations: [u32; 3],
-    /// Zeros around the input, as many before as behind (of a transposed one: what is cut off its output).
+    /// Zeros around the input, the same number before and behind (for a transposed convolution: positions cut off its
+    /// output).
     pub pads: [u32; 3],
     /// Size of the output.
     pub output: [u32; 3],
-    /// Whether it is a transposed convolution: the gradient of the one from output to input by its input.
+    /// Whether it is a transposed convolution: the gradient, by its input, of the convolution from output to input.
     pub transposed: bool,
     /// The epilogue.
     pub epilogue: Epilogue,

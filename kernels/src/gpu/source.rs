@@ -2,8 +2,8 @@
 //!
 //! A [`Kernel`] has sizes; its [`KernelCode`] is everything that shapes its instructions, from which a family writes
 //! the source. Sizes, strides and counts are arguments, so that a new shape needs no new code. The source is CUDA C
-//! that includes nothing and uses the macros of [`PRELUDE`]. Where `KILN_HOST` is defined, these have been defined
-//! before it, and the same source is C for the processor: so tests run it without a device.
+//! that includes nothing and uses the macros of [`PRELUDE`]. Where `KILN_HOST` is defined, the macros have been defined
+//! before, and the same source is C for the processor: so tests run it without a device.
 //!
 //! [`space`] iterates over strided operands and [`fold`] reduces over warps and blocks, for all families. Depends on no
 //! device, compiler or memory: this is text and numbers.
@@ -46,13 +46,13 @@ pub use resize::{Mix, ResizeCode, ResizeKernel, Resized};
 pub use softmax::{SoftmaxCode, SoftmaxKernel};
 pub use transpose::{TransposeCode, TransposeKernel};
 
-/// Threads of a block, but for kernels that say otherwise: eight warps, so that a multiprocessor runs several blocks.
+/// Threads of a block, unless a kernel says otherwise: eight warps, so that a multiprocessor runs several blocks.
 const THREADS: u32 = 256;
 
 /// Threads of a warp, on every device so far.
 const WARP: u32 = 32;
 
-/// Most blocks of a launch; each thread strides over the grid where there is more to do.
+/// Most blocks of a launch; with more work, each thread strides over the grid.
 const BLOCKS: u64 = 1 << 21;
 
 /// Macros and types that all kernels use.
@@ -120,7 +120,7 @@ impl KernelCode {
     ///
     /// # Errors
     ///
-    /// [`KernelError::Unsupported`] for codes that no kernel has, as records may hold them.
+    /// [`KernelError::Unsupported`] for codes that no kernel has; records may hold such codes.
     pub fn source(&self) -> Result<Source> {
         match self {
             KernelCode::Chain(code) => code.source(),
@@ -143,7 +143,7 @@ pub trait Kernel: Send + Sync + Debug {
     /// What determines its instructions.
     fn code(&self) -> KernelCode;
 
-    /// Launches it; operands in the family's order, optional ones that are absent are `None`.
+    /// Launches it. Operands are in the family's order; absent optional operands are `None`.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ fn operand<'a>(
     Ok(region)
 }
 
-/// The product of sizes; an error where memory could not hold as many elements.
+/// The product of sizes; an error where memory could not hold that many elements.
 fn product(family: &'static str, sizes: &[u64]) -> Result<u64> {
     if sizes.contains(&0) {
         return Ok(0);
@@ -189,12 +189,12 @@ fn index_type(wide: bool) -> &'static str {
     if wide { "typedef u64 Index;\n" } else { "typedef u32 Index;\n" }
 }
 
-/// Launches one thread for each of `count` elements, or as many as a launch may have.
+/// Launches one thread for each of `count` elements, up to the most that a launch may have.
 fn launch_each(module: &dyn Module, count: u64, args: &[Arg<'_>]) -> Result<()> {
     launch_blocks(module, count.div_ceil(u64::from(THREADS)), [THREADS, 1, 1], args)
 }
 
-/// Launches so many blocks, or as many as a launch may have.
+/// Launches `blocks` blocks, up to the most that a launch may have.
 fn launch_blocks(module: &dyn Module, blocks: u64, block: [u32; 3], args: &[Arg<'_>]) -> Result<()> {
     module.launch(&Launch { grid: [blocks.clamp(1, BLOCKS) as u32, 1, 1], block, args })
 }
@@ -207,7 +207,7 @@ fn source(entry: &str, helpers: &str, parameters: &[(String, String)], body: &st
     Source { entry: entry.to_owned(), text, parameters }
 }
 
-/// Parameters of types and names.
+/// Parameters from types and names.
 fn parameters(list: &[(&str, &str)]) -> Vec<(String, String)> {
     list.iter().map(|&(kind, name)| (kind.to_owned(), name.to_owned())).collect()
 }

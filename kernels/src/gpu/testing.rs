@@ -1,4 +1,4 @@
-//! A device that has nothing but addresses, for tests of what needs no more.
+//! A device that has nothing but addresses, for tests that need no more.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::{ALIGNMENT, Algorithm, Device, DeviceFacts, Heuristic, Module, Policy, Problem, Region, Solver, Source};
 use crate::error::{KernelError, Result};
 
-/// So many bytes of memory, and nothing that could be in it.
+/// `room` bytes of memory, without contents.
 #[derive(Debug)]
 pub(super) struct Blank {
     facts: DeviceFacts,
@@ -36,7 +36,7 @@ impl Device for Blank {
             return Err(KernelError::DeviceMemory { need: bytes, room });
         }
         let mut taken = self.taken.lock().unwrap();
-        // Neighbours, as a driver may well give them.
+        // Neighbours, as a driver may well return.
         let address = taken.last_key_value().map_or(ALIGNMENT, |(address, bytes)| address + bytes);
         taken.insert(address, bytes);
         Ok(address)

@@ -11,13 +11,13 @@
 //! Memory of a dropped kernel goes back to a free list. A core that ran the old bytes may still have them in its
 //! pipeline, and x86 guarantees that a core sees the change only after a serialising instruction. So before a freed
 //! range is reused, `membarrier` makes every core of this process execute one. On kernels of Linux without it, freed
-//! ranges stay unused until their whole chunk is free, which is unmapped then.
+//! ranges stay unused until their whole chunk is free; then the chunk is unmapped.
 //!
 //! # Forking
 //!
 //! A forked child shares the memory files with its parent and may run the kernels in them, however long it lives. So
-//! neither writes there: the child starts new chunks for new kernels, and in the parent the memory of kernels that
-//! existed at the fork is not reused until their whole chunk is free, which is unmapped then.
+//! neither writes there. The child starts new chunks for new kernels. In the parent, the memory of kernels that existed
+//! at the fork is not reused; when their whole chunk is free, it is unmapped.
 //!
 //! Handles bytes and addresses; [`code`](super::code) gives the bytes their meaning.
 
@@ -32,7 +32,7 @@ pub(super) use chunk::Schemes;
 
 use crate::fork::{self, Mutex, MutexGuard, Origin};
 
-/// Bytes of a chunk: a hundred kernels of typical size, so that mapping one is rare, and two hundred chunks are far
+/// Bytes of a chunk: a hundred kernels of typical size, so that mapping a chunk is rare, and two hundred chunks are far
 /// from the limit on mappings.
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -96,7 +96,7 @@ impl Arena {
         &GLOBAL
     }
 
-    /// Maps the first chunk, if there is none. Where that is refused, the first kernel says so.
+    /// Maps the first chunk, if there is none. Where the system refuses, the first kernel reports it.
     pub(super) fn make_ready(&self) {
         let mut state = self.lock();
         state.notice_fork();
@@ -132,7 +132,7 @@ impl Arena {
         Ok(Block { arena: Arc::clone(self), chunk: *id, offset, size, address, children })
     }
 
-    /// What is in use now.
+    /// The memory in use now.
     pub(super) fn usage(&self) -> CodeMemory {
         let state = self.lock();
         CodeMemory {

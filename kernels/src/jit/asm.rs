@@ -163,13 +163,13 @@ impl Asm {
         self.refused.get_or_insert(reason);
     }
 
-    /// Notes vector registers that are in use; numbers may be or-ed together.
+    /// Notes vector registers that are in use; numbers may be or-ed.
     #[inline(always)]
     fn check_vectors(&mut self, numbers: u8) {
         self.named.vectors |= numbers;
     }
 
-    /// Notes general-purpose registers that are in use; numbers may be or-ed together.
+    /// Notes general-purpose registers that are in use; numbers may be or-ed.
     #[inline(always)]
     fn check_gprs(&mut self, numbers: u8) {
         self.named.gprs |= numbers;
@@ -201,7 +201,7 @@ impl Asm {
         let lanes = self.lanes();
         for (constant, label) in std::mem::take(&mut self.constants) {
             self.ops.dynamic_label(label);
-            // AVX-512 broadcasts what all lanes have.
+            // AVX-512 broadcasts a value that all lanes share.
             let copies = if self.wide() && matches!(constant, Constant::Splat(_)) { 1 } else { lanes };
             for lane in 0..copies {
                 self.ops.push_u32(match constant {
@@ -223,8 +223,8 @@ impl Asm {
         }
     }
 
-    /// With a register. This and its neighbours are not inlined: code that encodes is cold when a kernel is emitted,
-    /// and fetching many copies of it takes longer than running one.
+    /// With a register. This function and its neighbours are not inlined: encoding code is cold when a kernel is
+    /// emitted, and fetching many copies of it takes longer than running one copy.
     #[inline(never)]
     fn evex_register(&mut self, form: &evex::Form, operands: evex::Operands, reg: Vreg) {
         self.check_vectors(reg.0);
@@ -232,7 +232,7 @@ impl Asm {
         self.ops.append(word as u64, len);
     }
 
-    /// With memory.
+    /// The same with memory.
     #[inline(never)]
     fn evex_memory(&mut self, form: &evex::Form, operands: evex::Operands, mem: Mem) {
         self.check_address(mem);
@@ -240,7 +240,7 @@ impl Asm {
         self.ops.append_long(word, len);
     }
 
-    /// With an entry of the constant table.
+    /// The same with an entry of the constant table.
     #[inline(never)]
     fn evex_relative(&mut self, form: &evex::Form, operands: evex::Operands, constant: Constant) {
         let (word, len) = evex::encode(form, operands, evex::Rm::Constant);
@@ -310,7 +310,7 @@ impl Asm {
         self.ops.append(word, len);
     }
 
-    /// Appends an instruction on two 64-bit registers, `rm` being the one that is written.
+    /// Appends an instruction on two 64-bit registers; it writes `rm`.
     #[inline(never)]
     fn integers(&mut self, opcode: u8, rm: Gpr, reg: Gpr) {
         self.check_gprs(rm.0 | reg.0);

@@ -1,4 +1,4 @@
-//! Sealed machine code and how it is called: the only place where emitted bytes become callable.
+//! Sealed machine code and its calls: the only place where emitted bytes become callable.
 //!
 //! [`arena`](super::arena) manages the executable memory.
 
@@ -80,30 +80,31 @@ impl Code {
         unsafe { std::slice::from_raw_parts(self.block.address().as_ptr(), self.len) }
     }
 
-    /// Bytes of executable memory that it occupies: what a cache charges for it.
+    /// Bytes of executable memory that it occupies; a cache charges these.
     #[must_use]
     pub fn size(&self) -> usize {
         self.block.size()
     }
 
-    /// Calls the kernel with a pointer to its argument struct. Where [extents](super::extents) are checked, first
-    /// checks what the call will touch against the operands that its driver has `given`.
+    /// Calls the kernel with a pointer to its argument struct. Where [extents](super::extents) are checked, it first
+    /// checks the memory that the call will touch against the operands that its driver has `given`.
     ///
     /// # Safety
     ///
-    /// `args` is the struct that this kernel's emitter was written for, and `kernel` what determined its instructions.
-    /// What is `given` may be read, and written where it says so, and other threads do not touch what the call writes.
+    /// `args` is the struct that this kernel's emitter was written for, and `kernel` is the key that determined its
+    /// instructions. The operands in `given` may be read, and written where they say so, and other threads do not touch
+    /// memory that the call writes.
     #[inline]
     pub(crate) unsafe fn call<A: Arguments>(&self, args: &A, kernel: &A::Kernel, given: &Given) {
         #[cfg(feature = "emulator")]
         if !self.native || super::emulator::is_forced() {
-            // SAFETY: the caller vouches for what is given.
+            // SAFETY: the caller vouches for the operands in `given`.
             let touched = unsafe { given.touched(args, kernel) };
             // SAFETY: the caller vouches for the arguments.
             unsafe { self.interpret(args, touched.as_deref()) };
             return;
         }
-        // SAFETY: the caller vouches for what is given, and for the arguments.
+        // SAFETY: the caller vouches for the operands in `given`, and for the arguments.
         unsafe {
             given.check(args, kernel);
             self.enter(std::ptr::from_ref(args).cast::<u8>());
@@ -127,7 +128,8 @@ impl Code {
         unsafe { self.enter(std::ptr::from_ref(args).cast::<u8>()) }
     }
 
-    /// Calls the kernel in the emulator, whatever this processor has, and returns how many instructions that took.
+    /// Calls the kernel in the emulator, whatever this processor supports, and returns the number of instructions
+    /// executed.
     ///
     /// # Safety
     ///

@@ -12,8 +12,7 @@ pub(super) struct Decoded {
     pub(super) table: usize,
 }
 
-/// Decodes a kernel as if it were at `address`. The text of an error has the offset of the bytes that are no
-/// instruction.
+/// Decodes a kernel as if it were at `address`. The text of an error has the offset of bytes that are no instruction.
 pub(super) fn decode(bytes: &[u8], address: u64) -> Result<Decoded, String> {
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
     let mut decoded = Decoded { instructions: Vec::new(), table: bytes.len() };

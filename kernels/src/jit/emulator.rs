@@ -4,9 +4,9 @@
 //! decoded and lowered to compact operations once, then interpreted on the memory of this process, as the real code
 //! would run. Masked-off lanes of a load or store are not touched, so guard pages work here too.
 //!
-//! It is stricter than a processor where that finds mistakes: registers start as signalling NaNs and addresses that
-//! fault; a jump on flags that the manual leaves undefined is a panic, and so is a kernel that does not restore the
-//! registers of its caller, or that touches memory outside of the [extents](super::extents) of its call.
+//! It is stricter than a processor where that finds mistakes. Registers start as signalling NaNs and addresses that
+//! fault. It panics on a jump on flags that the manual leaves undefined, and on a kernel that does not restore the
+//! registers of its caller or touches memory outside of the [extents](super::extents) of its call.
 //!
 //! [`lower`] turns instructions into operations, [`execute`] runs them on the registers of [`machine`], on [`tiles`]
 //! and on [`memory`].
@@ -44,7 +44,7 @@ thread_local! {
     static FORCED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work` with every kernel that this thread calls interpreted, also those that the processor could run.
+/// Does `work` with every kernel that this thread calls interpreted, including kernels that the processor could run.
 pub fn interpreted<T>(work: impl FnOnce() -> T) -> T {
     /// Restores the previous value, after a panic too.
     struct Restore(bool);
@@ -67,13 +67,13 @@ impl Program {
     ///
     /// # Panics
     ///
-    /// Where the kernel has an instruction that the emulator has not.
+    /// Where the kernel has an instruction that the emulator does not have.
     pub(super) fn new(bytes: &[u8], address: u64) -> Program {
         let decoded = super::decode::decode(bytes, address).unwrap_or_else(|error| panic!("emulator: {error}"));
         Program { operations: lower::lower(&decoded.instructions) }
     }
 
-    /// Calls the kernel and returns how many instructions that took.
+    /// Calls the kernel and returns the number of instructions executed.
     ///
     /// # Safety
     ///
@@ -90,7 +90,8 @@ impl Program {
             let top = (stack.as_mut_ptr_range().end as u64 & !15) - 8;
             machine.gpr[RSP] = top;
             let before = machine.gpr;
-            // SAFETY: the caller vouches for what the kernel reaches through its arguments; the stack is ours.
+            // SAFETY: the caller vouches for the memory that the kernel reaches through its arguments; the stack is
+            // ours.
             let memory = unsafe { Memory::vouched_for(described, stack.as_ptr_range()) };
             let executed = execute::run(&self.operations, &mut machine, &memory);
             assert_eq!(machine.gpr[RSP], top + 8, "the kernel leaves the stack pointer elsewhere");

@@ -2,8 +2,7 @@
 //!
 //! A form is a row of data; one function turns a row and its operands into bytes. Registers are 512 bits wide, except
 //! for a store of the lower half (scalar moves ignore the length). `tests/evex.rs` proves every form byte-identical to
-//! iced-x86's encoder over every register, mask and relevant displacement; a form that is missing in that test fails
-//! it.
+//! iced-x86's encoder over every register, mask and relevant displacement; a form that the test lacks makes it fail.
 //!
 //! An instruction is laid out as
 //!
@@ -18,7 +17,7 @@ use dynasmrt::DynasmApi;
 
 use super::asm::{Gpr, Mem};
 
-/// Which field of the instruction has which operand.
+/// The assignment of operands to the fields of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// reg = destination, vvvv = first source, rm = second.
@@ -39,7 +38,7 @@ pub struct Form {
     /// The four bytes before the opcode for operands that are all zero.
     prefix: u32,
     opcode: u8,
-    /// Which field has which operand.
+    /// The assignment of operands to fields.
     pub layout: Layout,
     /// Bytes that a memory operand without broadcast covers: the N of disp8*N.
     pub memory: u8,
@@ -57,8 +56,8 @@ pub struct Operands {
 }
 
 impl Operands {
-    /// No mask. `reg` and `vvvv` are 0 where the form has no such operand. Numbers beyond the register file are
-    /// truncated; [`Asm`](super::Asm) refuses them before.
+    /// Operands without a mask. `reg` and `vvvv` are 0 where the form has no such operand. Numbers beyond the register
+    /// file are truncated; [`Asm`](super::Asm) refuses them before.
     #[must_use]
     #[inline(always)]
     pub const fn of(reg: u8, vvvv: u8) -> Operands {
@@ -244,7 +243,7 @@ pub fn encode(form: &Form, operands: Operands, rm: Rm) -> (u128, usize) {
         Rm::Broadcast(mem) => Place::memory(mem, LANE),
         Rm::Constant => Place::RELATIVE,
     };
-    // The register bits are stored inverted, so they are flipped in a prefix that has all of them set.
+    // The register bits are stored inverted, so they are flipped in a prefix where all are set.
     let prefix = form.prefix ^ operands.flip ^ place.flip | if broadcast { BROADCAST } else { 0 };
     let body = u64::from(form.opcode) | (place.word | u64::from(operands.reg)) << 8;
     (u128::from(prefix) | u128::from(body) << 32, 5 + place.len)
@@ -258,7 +257,7 @@ pub fn encode_immediate(form: &Form, operands: Operands, rm: Rm, imm: u8) -> (u1
     (word & ((1 << (8 * len)) - 1) | u128::from(imm) << (8 * len), len + 1)
 }
 
-/// ModRM and what follows it, with the bits of the prefix that are to be flipped.
+/// ModRM and the bytes that follow it, with the bits of the prefix that are to be flipped.
 #[derive(Clone, Copy)]
 struct Place {
     word: u64,
@@ -286,7 +285,7 @@ impl Place {
         const NEEDS_DISP: u8 = 0b101;
         let base = mem.base.0;
         let (index, scale) = mem.index.unwrap_or((Gpr(SIB), 1));
-        // The logarithm of 1, 2, 4 or 8, without counting zeros.
+        // The logarithm of 1, 2, 4 or 8, without an instruction that counts zeros.
         let scale = ((scale >> 1) - (scale >> 3)) & 3;
         let units = mem.disp >> unit.trailing_zeros();
         let some = (mem.disp != 0) | (base & 7 == NEEDS_DISP);
@@ -304,13 +303,13 @@ impl Place {
     }
 }
 
-/// `kortestw k, k`: the zero flag is set where no bit of the mask is. VEX-encoded, as [`kmovw`].
+/// `kortestw k, k`: sets the zero flag where no bit of the mask is set. VEX-encoded, as [`kmovw`].
 pub fn kortestw(out: &mut impl DynasmApi, k: u8) {
     out.push_u16(u16::from_le_bytes([0xC5, 0xF8]));
     push_pair(out, 0x98, 0b11 << 6 | (k & 7) << 3 | (k & 7));
 }
 
-/// `kmovw k, r32`. It is VEX-encoded, as all instructions on masks are, but dynasm has no mask registers.
+/// `kmovw k, r32`. It is VEX-encoded, like all instructions on masks, but dynasm has no mask registers.
 pub fn kmovw(out: &mut impl DynasmApi, k: u8, src: u8) {
     // After the register bits: W 0, an unused vvvv (all ones), 128 bits and no prefix.
     if src < 8 {

@@ -3,13 +3,13 @@
 //!
 //! A driver lists its operands once for each run ([`Given`]), from slices whose lengths it has checked. Each argument
 //! struct describes its calls ([`Arguments`]): loops over counts and strides around a number of bytes. Nothing wraps on
-//! the way: a count beyond `isize::MAX` is a negative number that a driver got by subtracting, and is a violation, as
-//! is a range outside of every operand. A violation is a panic before the first instruction runs, with the kernel, the
-//! operand and the range.
+//! the way. A count beyond `isize::MAX` is a negative number that a driver got by subtracting. Such a count is a
+//! violation, and so is a range outside of every operand. A violation is a panic before the first instruction runs,
+//! with the kernel, the operand and the range.
 //!
 //! Calls are checked where [`CHECKED`] says so; elsewhere the list of operands is empty, and descriptions are not
-//! computed. The emulator checks each access against the description of its call, so descriptions match what is
-//! emitted.
+//! computed. The emulator checks each access against the description of its call, so descriptions match the emitted
+//! code.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Operand {
     }
 }
 
-/// The operands of a run: their addresses, lengths, and which of them may be written. Empty where calls are not
+/// The operands of a run: their addresses and lengths, and whether each may be written. Empty where calls are not
 /// [`CHECKED`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given(#[cfg(any(debug_assertions, fuzzing, feature = "extents"))] SmallVec<[Operand; 12]>);
@@ -66,7 +66,7 @@ impl Given {
         self.with(name, operand.as_mut_ptr().cast(), size_of_val(operand), true)
     }
 
-    /// Adds an operand of so many bytes.
+    /// Adds an operand of `bytes` bytes.
     #[cfg_attr(
         not(any(debug_assertions, fuzzing, feature = "extents")),
         allow(unused_mut, unused_variables, reason = "nothing is listed")
@@ -119,11 +119,12 @@ impl Given {
     }
 }
 
-/// The arguments of a kernel, which describe what a call with them touches.
+/// The arguments of a kernel, which describe the memory that a call with them touches.
 pub(crate) trait Arguments {
     /// The family of the kernel, for messages.
     const FAMILY: &'static str;
-    /// What determines the extents besides the arguments: mostly what determined the instructions.
+    /// The part of the key that, besides the arguments, determines the extents; mostly the part that determined the
+    /// instructions.
     type Kernel: ?Sized;
 
     /// Describes a call. Fields that the kernel advances count with their current values.
@@ -155,13 +156,13 @@ impl<'a> Extents<'a> {
         Extents { family, given, constants: SmallVec::new(), touched: Vec::new(), keeps }
     }
 
-    /// Adds a constant of the program to what the kernel may read.
+    /// Adds a constant of the program to the memory that the kernel may read.
     pub(crate) fn constant<T>(&mut self, name: &'static str, constant: &'static [T]) {
         let (start, bytes) = (constant.as_ptr().addr(), size_of_val(constant));
         self.constants.push(Operand { name, start, bytes, writable: false });
     }
 
-    /// Describes a read from `first` on: [`Span::bytes`] says of how many bytes.
+    /// Describes a read from `first` on; [`Span::bytes`] gives the number of bytes.
     pub(crate) fn read<T>(&mut self, name: &'static str, first: *const T) -> Span<'_, 'a> {
         self.span(name, first.addr(), false)
     }
@@ -177,7 +178,7 @@ impl<'a> Extents<'a> {
         if count == 0 {
             return &[];
         }
-        // SAFETY: the list was just found inside an operand, and the caller of the check vouches for all of them.
+        // SAFETY: the list was just found inside an operand, and the caller of the check vouches for all operands.
         unsafe { std::slice::from_raw_parts(first, count) }
     }
 
@@ -221,14 +222,14 @@ pub(crate) struct Span<'e, 'a> {
 }
 
 impl Span<'_, '_> {
-    /// Moves it by `offset` bytes.
+    /// Moves the range by `offset` bytes.
     pub(crate) fn from(mut self, offset: isize) -> Self {
         self.low = self.low.saturating_add(offset as i128);
         self.high = self.high.saturating_add(offset as i128);
         self
     }
 
-    /// Repeats it in a loop of `count` iterations, `step` bytes apart; a step beyond `isize::MAX` is negative.
+    /// Repeats the range in a loop of `count` iterations, `step` bytes apart; a step beyond `isize::MAX` is negative.
     pub(crate) fn over(mut self, count: usize, step: usize) -> Self {
         if count > isize::MAX as usize {
             self.extents.refuse(self.name, self.writes, format_args!("{} times", count as isize));
@@ -240,7 +241,7 @@ impl Span<'_, '_> {
         self
     }
 
-    /// Each innermost iteration touches so many bytes.
+    /// Ends the description: each innermost iteration touches `bytes` bytes.
     pub(crate) fn bytes(self, bytes: usize) {
         if bytes > isize::MAX as usize {
             self.extents.refuse(self.name, self.writes, format_args!("in {} bytes", bytes as isize));
@@ -263,6 +264,6 @@ pub(crate) const fn counted_down(count: usize) -> usize {
     if count == 0 { usize::MAX } else { count }
 }
 
-// Where calls are checked: elsewhere a call that is refused here would run.
+// Only where calls are checked: elsewhere a call that these tests expect to be refused would run.
 #[cfg(all(test, any(debug_assertions, fuzzing, feature = "extents")))]
 mod tests;

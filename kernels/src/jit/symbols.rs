@@ -1,7 +1,7 @@
 //! Names of sealed code for profilers: `/tmp/perf-PID.map`, and `jit-PID.dump` for `perf inject --jit`.
 //!
-//! Both are formats of Linux's `perf`. The map has names of addresses; the dump also has the bytes, so that
-//! instructions can be shown, and times, so that reused memory is told apart. Off until [`name_code_for`] turns it on;
+//! Both are formats of Linux's `perf`. The map has names of addresses. The dump also has the bytes, so that perf can
+//! show instructions, and times, so that it can tell apart reuses of memory. Off until [`name_code_for`] turns it on;
 //! then sealing writes one line or one record more. An error of a file turns naming off: it never fails a build.
 //!
 //! Handles bytes, addresses and names only.
@@ -19,7 +19,7 @@ use crate::isa::Isa;
 /// Which files are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProfilerFiles {
-    /// `/tmp/perf-PID.map`: the one path at which perf looks.
+    /// `/tmp/perf-PID.map`: the one path that perf looks at.
     pub map: bool,
     /// `/tmp/jit-PID.dump`.
     pub dump: bool,
@@ -31,7 +31,7 @@ struct Open {
     dump: Option<Dump>,
     /// Kernels so far.
     count: u64,
-    /// The process whose files they are: a forked child names nothing there.
+    /// The process that owns the files: a forked child names nothing there.
     origin: Origin,
 }
 
@@ -50,8 +50,8 @@ pub(super) fn on() -> bool {
     OPEN.get().is_some()
 }
 
-/// Names every kernel that is sealed from now on. Only the first call of a process counts, because code that is sealed
-/// already has no name.
+/// Names every kernel that is sealed from now on. Only the first call of a process counts, because code that was sealed
+/// before has no name.
 ///
 /// # Errors
 ///
@@ -124,7 +124,7 @@ fn timestamp() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// The file's first 40 bytes, as tools/perf/Documentation/jitdump-specification.txt of Linux has them.
+/// The file's first 40 bytes, as in tools/perf/Documentation/jitdump-specification.txt of Linux.
 fn header() -> Vec<u8> {
     let mut out = Vec::with_capacity(40);
     // "JiTD", version 1, length, EM_X86_64, padding, process.

@@ -1,4 +1,4 @@
-//! Checks a finished kernel by decoding it: which instructions and operands it may have. For tests.
+//! Checks a finished kernel by decoding it, for tests: which instructions and operands it may have.
 
 use std::collections::HashSet;
 
@@ -22,14 +22,14 @@ const AVX2: &[CpuidFeature] = &[
     CpuidFeature::F16C,
 ];
 
-/// What [`Isa::Avx512`] has on top.
+/// The features that [`Isa::Avx512`] has on top.
 const AVX512: &[CpuidFeature] =
     &[CpuidFeature::AVX512F, CpuidFeature::AVX512BW, CpuidFeature::AVX512DQ, CpuidFeature::AVX512VL];
 
 /// Checks a kernel and counts its instructions. The text of an error names the instruction.
 ///
 /// Every byte up to the constant table decodes; branches target instructions of the kernel; the only exit is `ret`; no
-/// instruction needs more than the level has; constants are read and never written.
+/// instruction needs a feature beyond the level; constants are read and never written.
 pub fn verify(isa: Isa, bytes: &[u8]) -> Result<usize, String> {
     verify_extended(isa, None, bytes)
 }

@@ -24,19 +24,19 @@ impl Form {
         Form(u32::from_le_bytes([0xC4, 0xE0 | map, 0x7C | prefix, opcode]))
     }
 
-    /// The VEX instruction of an AVX-512 form, for those with the same map, prefix and opcode in both.
+    /// The VEX instruction of an AVX-512 form, where both have the same map, prefix and opcode.
     pub(super) const fn twin(form: &evex::Form) -> Form {
         let (map, prefix, opcode) = form.numbers();
         Form::new(map, prefix, opcode)
     }
 
-    /// On 128 bits.
+    /// The same on 128 bits.
     pub(super) const fn half(self) -> Form {
         Form(self.0 & !(0x04 << 16))
     }
 }
 
-/// ModRM and what follows it, with the bits of the registers' numbers that the prefix holds.
+/// ModRM and the bytes that follow it, with the bits of the registers' numbers that the prefix holds.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     word: u64,
@@ -79,7 +79,7 @@ impl Place {
     /// Four bytes relative to the end of the instruction, zero for now.
     pub(super) const RELATIVE: Place = Place { word: 0b101, len: 5, high: 0 };
 
-    /// With the number of the other operand. Bytes after the end are arbitrary.
+    /// The bytes with the number of the other operand. Bytes after the end are arbitrary.
     #[inline(always)]
     fn with(self, reg: u8) -> u64 {
         self.word | u64::from(reg & 7) << 3
@@ -119,7 +119,7 @@ mod tests {
         word.to_le_bytes()[..len].to_vec()
     }
 
-    /// What dynasm encodes.
+    /// dynasm's encoding.
     macro_rules! theirs {
         ($($code:tt)*) => {{
             let mut ops = SimpleAssembler::new();
@@ -161,7 +161,7 @@ mod tests {
         for disp in [0, 8, -128, 127, 128, -70_000] {
             for (base, index, scale) in (0..16).flat_map(|a| (0..16).flat_map(move |b| [1, 8].map(|s| (a, b, s)))) {
                 let (mem, expected) = match index {
-                    // rsp cannot be an index: here it stands for none.
+                    // rsp cannot be an index: here it stands for no index.
                     4 => (Mem::at(Gpr(base), disp), (register(base), Register::None, 1)),
                     _ => (
                         Mem::indexed(Gpr(base), Gpr(index), scale, disp),

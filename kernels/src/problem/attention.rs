@@ -1,7 +1,7 @@
 //! The description of attention: sizes, strides and options, and the operands of a run.
 //!
-//! Each operand has a stride of batches, of heads and of rows, so that heads that are side by side within a position
-//! are read, and written, in place.
+//! Each operand has a stride of batches, of heads and of rows, so that heads side by side within a position are read,
+//! and written, in place.
 
 use kiln_key::{F32Bits, Mutate};
 use serde::{Deserialize, Serialize};
@@ -20,15 +20,15 @@ pub struct Strides {
     pub row: u64,
 }
 
-/// Where a run learns which keys its batches have.
+/// How a run learns which keys its batches have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum KeyRange {
     /// From the shape: all batches have its keys.
     #[default]
     Shape,
-    /// From each run: batches have their own numbers of keys, of which the shape has the most.
+    /// From each run: each batch has its own number of keys, at most the shape's.
     Cache,
-    /// As `Cache`, and queries see the last of their keys only.
+    /// As `Cache`, and queries see only the last of their keys.
     Window,
 }
 
@@ -40,15 +40,15 @@ pub enum Held {
     F32,
     /// As codes of 8 bits with a sign, times a scale.
     Bytes,
-    /// As codes of 4 bits, 8 more than the number, the first of two in the low half of a byte, times a scale. A row
-    /// starts with a byte.
+    /// As codes of 4 bits, times a scale. A code is the number plus 8; the first of two is in the low half of a byte. A
+    /// row starts with a byte.
     Nibbles,
     /// As `f16`, read in place by single queries and widened a block at a time for several.
     F16,
 }
 
 impl Held {
-    /// Bytes of a row of so many numbers.
+    /// Bytes of a row of `size` numbers.
     #[must_use]
     pub fn row_bytes(self, size: usize) -> usize {
         match self {
@@ -65,7 +65,7 @@ impl Held {
         matches!(self, Held::Bytes | Held::Nibbles)
     }
 
-    /// Bytes of an element that is read in place; `None` where there is none.
+    /// Bytes of an element that is read in place; `None` where elements are not read in place.
     pub(crate) fn element_bytes(self) -> Option<usize> {
         match self {
             Held::F32 => Some(4),
@@ -92,24 +92,24 @@ pub struct AttentionShape {
     pub size: u64,
     /// Features of a value.
     pub value_size: u64,
-    /// Strides of queries; the features of one are contiguous.
+    /// Strides of queries; the features of a query are contiguous.
     pub query: Strides,
-    /// Strides of keys; `head` is that of heads of keys.
+    /// Strides of keys; `head` is the stride of heads of keys.
     pub key: Strides,
     /// Whether the keys of one feature are contiguous, instead of the features of one key.
     pub key_columns: bool,
-    /// Strides of values; `head` is that of heads of values.
+    /// Strides of values; `head` is the stride of heads of values.
     pub value: Strides,
     /// Strides of results.
     pub output: Strides,
-    /// Strides of the mask, which is added to scores; its rows are those of queries and have an element for each key. Over
-    /// a cache they are 0, and the run says them.
+    /// Strides of the mask, which is added to scores; its rows are those of queries and have an element for each key.
+    /// Over a cache they are 0, and each run gives its own.
     pub mask: Option<Strides>,
     /// Strides of the condition that keeps scores, with such rows.
     pub keep: Option<Strides>,
     /// Whether a nonzero condition drops a score instead.
     pub inverted: bool,
-    /// What replaces scores that are not kept.
+    /// The replacement for scores that are not kept.
     pub fill: F32Bits,
     /// Factor of the products.
     pub scale: F32Bits,
@@ -118,8 +118,8 @@ pub struct AttentionShape {
     /// For causal attention, the keys before the first query's own: query i sees keys 0 to i + that number. `None`: all
     /// keys.
     pub causal: Option<u64>,
-    /// Where a run learns which keys its batches have. From a cache, the number in `causal` means nothing: the run says it
-    /// of each batch.
+    /// How a run learns which keys its batches have. With a cache, the number in `causal` means nothing: the run gives
+    /// it for each batch.
     pub range: KeyRange,
     /// How a cache holds keys and values.
     pub held: Held,
@@ -129,8 +129,8 @@ pub struct AttentionShape {
     pub stored: Stored,
     /// Element type of results.
     pub written: Stored,
-    /// Operand type of the products: `f32`, or [`Elements::Bf16Dot`] or [`Elements::Bf16Tiles`] where those of several
-    /// queries may be products of pairs.
+    /// Operand type of the products: `f32`, or [`Elements::Bf16Dot`] or [`Elements::Bf16Tiles`] where products of
+    /// several queries may be products of pairs.
     pub elements: Elements,
 }
 
@@ -177,7 +177,7 @@ impl AttentionShape {
     }
 
     /// The elements that each operand must have: query, key, value, output, mask, condition. `None` where a count
-    /// overflows. Of keys and values in a cache, the run says it.
+    /// overflows. For keys and values in a cache, the run gives the numbers.
     #[must_use]
     pub fn needs(&self) -> Option<[usize; 6]> {
         let shared = self.heads() / self.shared().max(1);

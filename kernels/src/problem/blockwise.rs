@@ -1,4 +1,4 @@
-//! Block-quantised weights: what their codes mean, and where they are before they are packed.
+//! Block-quantised weights: the meaning of their codes, and where they are before they are packed.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -9,10 +9,10 @@ pub(crate) const ENTRIES: usize = 16;
 /// Bits of a word, which holds neighbours in the reduction, the first in its lowest bits.
 pub(crate) const WORD: usize = u32::BITS as usize;
 
-/// What the bits of a weight mean.
+/// The meaning of the bits of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Codes {
-    /// An integer of two bits, packed as a signed one: the stored one less 2.
+    /// An integer of two bits, packed as a signed integer: the stored integer less 2.
     Int2,
     /// An integer of four bits, packed less 8.
     Int4,
@@ -27,8 +27,8 @@ pub enum Codes {
 /// Where the zero points of blocks come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum ZeroPoints {
-    /// All are the middle of the codes (2, 8 or 128), which is a zero of signed integers. Codes that are no integers
-    /// have no others.
+    /// All are the middle of the codes (2, 8 or 128), which is the zero of signed integers. Codes that are no integers
+    /// have no other zero points.
     Middle,
     /// A byte each.
     Bytes,
@@ -39,7 +39,7 @@ pub enum ZeroPoints {
 /// How weights are quantised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct BlockFormat {
-    /// What codes mean.
+    /// The meaning of codes.
     pub codes: Codes,
     /// Where zero points come from.
     pub zeros: ZeroPoints,
@@ -86,7 +86,7 @@ impl Codes {
         WORD / self.bits()
     }
 
-    /// Whether they are integers, which alone have zero points.
+    /// Whether codes are integers; only integers have zero points.
     #[must_use]
     pub const fn are_integers(self) -> bool {
         matches!(self, Codes::Int2 | Codes::Int4 | Codes::Int8)
@@ -119,7 +119,7 @@ impl Codes {
 }
 
 impl ZeroPoints {
-    /// Bytes of one in a packed panel.
+    /// Bytes of a zero point in a packed panel.
     pub(crate) const fn bytes(self) -> usize {
         match self {
             ZeroPoints::Middle => 0,
@@ -133,7 +133,7 @@ impl BlockFormat {
     /// The longest block.
     pub const LONGEST: u32 = 1 << 16;
 
-    /// Whether kernels take it.
+    /// Whether kernels take the format.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let zeros = self.codes.are_integers() || self.zeros == ZeroPoints::Middle;
@@ -155,7 +155,7 @@ impl BlockFormat {
 /// The codes of weights before they are packed.
 #[derive(Clone, Copy, Debug)]
 pub enum CodeBytes<'a> {
-    /// Column after column, each `stride` bytes, several codes a byte, the first of the reduction in the lowest bits.
+    /// Column after column of `stride` bytes, several codes a byte, the first code of the reduction in the lowest bits.
     Packed {
         /// The bytes.
         bytes: &'a [u8],
@@ -166,7 +166,7 @@ pub enum CodeBytes<'a> {
     Apart {
         /// The bytes.
         bytes: &'a [u8],
-        /// Where they are.
+        /// The places of the bytes.
         at: Offsets,
     },
 }
@@ -189,10 +189,10 @@ pub struct BlockSource<'a> {
     pub signed: bool,
     /// A scale for each block.
     pub scales: &'a [f32],
-    /// A zero point for each block, as a byte, where the format has these: of signed integers, plus the middle.
+    /// A zero point for each block, as a byte, where the format has these; for signed integers, plus the middle.
     pub zero_bytes: &'a [u8],
     /// A zero point for each block, where the format has them in `f32`.
     pub zeros: &'a [f32],
-    /// Where scales and zero points are.
+    /// The places of scales and zero points.
     pub at: Offsets,
 }

@@ -1,4 +1,4 @@
-//! The description of an element-wise chain: what is computed for every element, without shapes.
+//! The description of an element-wise chain: the computation for every element, without shapes.
 //!
 //! A [`Program`] is in single-assignment form: value numbers `0..inputs` are the operands, number `inputs + i` is the
 //! result of step `i`, and the result of the last step is the chain's. Scalars that are known when the program is made
@@ -24,7 +24,7 @@ pub enum BinaryOp {
     Max,
     Min,
     Pow,
-    /// The remainder of C's `fmod`, with the sign of the first.
+    /// The remainder of C's `fmod`, with the sign of the first operand.
     Fmod,
     /// x where x >= 0, else slope * x.
     PRelu,
@@ -66,7 +66,7 @@ impl Step {
         list.into_iter()
     }
 
-    /// The same step with every value number replaced by `number` of it.
+    /// The same step with every value number replaced by what `number` returns for it.
     #[must_use]
     pub fn renumbered(&self, number: impl Fn(u8) -> u8) -> Step {
         match *self {
@@ -80,7 +80,7 @@ impl Step {
     }
 }
 
-/// The storage of an operand or of the result; arithmetic is in `f32` always.
+/// The storage of an operand or of the result; arithmetic is always in `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Storage {
     /// 4-byte float.

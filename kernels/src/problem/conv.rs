@@ -1,5 +1,5 @@
-//! The description of a convolution, plain or transposed, of up to three spatial dimensions; those that a tensor lacks
-//! have size 1.
+//! The description of a convolution, plain or transposed, of up to three spatial dimensions; missing dimensions have
+//! size 1.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub struct ConvShape {
     pub strides: [u64; 3],
     /// Dilations: input positions from one tap to the next.
     pub dilations: [u64; 3],
-    /// Padding before the first position. What is needed after the last follows from the output's size.
+    /// Padding before the first position. The padding after the last follows from the output's size.
     pub pads: [u64; 3],
     /// Whether it is the transposed operation.
     pub transposed: bool,

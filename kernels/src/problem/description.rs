@@ -1,9 +1,9 @@
-//! Descriptions of what kernels compute and of their blocks, as keys and records hold them.
+//! Descriptions of problems and of their blocks, as keys and records hold them.
 //!
 //! A description is plain data of a fixed width, because a key means the same on every machine. Memory is counted in
-//! `usize`: [`sizes`] gives a description a method for each of its sizes, of the field's name, that counts so.
+//! `usize`: [`sizes`] gives a description a method for each of its sizes, with the field's name, that returns `usize`.
 
-/// Something of a fixed width that can be counted in `T`.
+/// A value of a fixed width that can be counted in `T`.
 pub(crate) trait Counted<T> {
     fn counted(self) -> T;
 }
@@ -35,7 +35,7 @@ impl<T: Counted<U>, U> Counted<Option<U>> for Option<T> {
     }
 }
 
-/// Methods that give fields of a description as memory is counted.
+/// Methods that return fields of a description in the type in which memory is counted.
 macro_rules! sizes {
     ($type:ty { $($field:ident: $counted:ty),* $(,)? }) => {
         impl $type {
@@ -53,7 +53,8 @@ macro_rules! sizes {
 
 pub(crate) use sizes;
 
-/// A number of tasks or of tiles as a choice holds it. Cost models choose small ones; a larger one means the largest.
+/// A number of tasks or of tiles in the form that a choice holds. Cost models choose small numbers; a larger number
+/// becomes the largest.
 #[must_use]
 pub(crate) fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)

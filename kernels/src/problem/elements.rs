@@ -11,16 +11,16 @@ pub enum Elements {
     F32,
     /// As bf16 pairs that are widened to `f32` in registers: products and sums are those of `f32`.
     Bf16,
-    /// As bf16 pairs. The other operand is rounded to `bf16` too, and pairs are multiplied and added as
-    /// [`Extension::Bf16`](crate::isa::Extension::Bf16) does: the second product of a pair first, denormals as zeros.
+    /// As bf16 pairs. The other operand is rounded to `bf16` too, and pairs are multiplied and added by the rules of
+    /// [`Extension::Bf16`](crate::isa::Extension::Bf16): the second product of a pair first, denormals as zeros.
     /// AVX-512 only.
     Bf16Dot,
     /// As bf16 pairs, padded with zeros to whole AMX steps, in panels of its width. The other operand is rounded to
-    /// `bf16` too, except in products of one row, which are those of `Bf16`. AVX-512 with
+    /// `bf16` too, except in products of one row, which are computed as for `Bf16`. AVX-512 with
     /// [`Extension::Amx`](crate::isa::Extension::Amx) only.
     Bf16Tiles,
     /// As `f16`, row after row, widened to `f32` in registers: products and sums are those of `f32`. For weights that a
-    /// model stores so, which lose nothing.
+    /// model stores as `f16`, which lose nothing.
     F16,
 }
 
@@ -44,8 +44,8 @@ impl Elements {
         }
     }
 
-    /// The elements of a product of two computed matrices where a product by weights has these. Rounding both operands
-    /// pays where pairs are multiplied as they are.
+    /// The elements of a product of two computed matrices, where a product by weights has these elements. Rounding both
+    /// operands pays where pairs are multiplied without widening.
     #[must_use]
     pub const fn of_computed(self) -> Elements {
         match self {

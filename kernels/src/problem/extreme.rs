@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 
 use super::description::sizes;
 
-/// Which element of a line is looked for.
+/// The wanted element of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Wanted {
-    /// One that no other is greater than.
+    /// The element that no other is greater than.
     Greatest,
-    /// One that no other is less than.
+    /// The element that no other is less than.
     Least,
 }
 
-/// An array `[outer, length, inner]`, in each of whose `outer * inner` lines an element is looked for, by comparison
-/// from the front: the first element is found, until a later one is greater (or less) than what was found. NaN is found
+/// An array `[outer, length, inner]`, with an element to find in each of its `outer * inner` lines. Comparison runs
+/// from the front: the first element is taken, and replaced by each later one that is greater (or less). NaN is found
 /// where it comes first, and never replaces a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Extreme {
@@ -25,7 +25,7 @@ pub struct Extreme {
     pub length: u64,
     /// Lines of a block, which lie side by side.
     pub inner: u64,
-    /// Which element is looked for.
+    /// The wanted element.
     pub wanted: Wanted,
     /// Whether the last of equal elements is found, instead of the first.
     pub last: bool,
@@ -34,8 +34,8 @@ pub struct Extreme {
 sizes!(Extreme { outer: usize, length: usize, inner: usize });
 
 impl Extreme {
-    /// Lines, each of which has a result; `None` where there cannot be as many, or where a line has no elements, or
-    /// more than 32 bits count.
+    /// Lines, each with a result. `None` where memory could not hold that many, where a line has no elements, or where
+    /// places in a line need more than 32 bits.
     #[must_use]
     pub fn lines(&self) -> Option<usize> {
         let sizes = [self.outer, self.length, self.inner];

@@ -1,8 +1,8 @@
 //! The functions of one element, a row each: its name, its parameters and its definition in plain Rust.
 //!
-//! A definition after `f64` is computed in `f64` and rounded once. NaN and infinities give what the formula gives. A new
-//! function is a row here, and one in `cpu/vecmath/functions.rs`, which does not compile without it; its bounds stand in
-//! the tests there.
+//! A definition after `f64` is computed in `f64` and rounded once. For NaN and infinities the formula decides. A new
+//! function is a row here, and a row in `cpu/vecmath/functions.rs`, which does not compile without it; its bounds stand
+//! in the tests there.
 
 mod erf;
 

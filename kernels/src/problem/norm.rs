@@ -30,7 +30,7 @@ pub struct Channels {
 sizes!(Channels { batch: usize, channels: usize, spatial: usize });
 
 impl Channels {
-    /// Images, channels and positions, as memory is counted.
+    /// Images, channels and positions, in the type in which memory is counted.
     #[must_use]
     pub fn sizes(&self) -> [usize; 3] {
         [self.batch(), self.channels(), self.spatial()]
@@ -47,7 +47,8 @@ impl Channels {
     }
 }
 
-/// Local response normalisation: `x / (bias + alpha / size * sum of squares)^beta`, over `size` channels around each.
+/// Local response normalisation: `x / (bias + alpha / size * sum of squares)^beta`, over the `size` channels around
+/// each channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Local {
     /// Channels in the window, at least 1.

@@ -1,15 +1,15 @@
-//! Pooling: what is computed of a window, where windows start, and which of their taps lie on the input.
+//! Pooling: the operation on a window, where windows start, and which of their taps lie on the input.
 
 use std::ops::Range;
 
 use super::description::sizes;
 
-/// What is computed of a window.
+/// The operation on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, kiln_key::Mutate)]
 pub enum PoolKind {
-    /// The largest element; NaN is passed over. Minus infinity where there is none.
+    /// The largest element; NaN is passed over. Minus infinity where the window has no element.
     Max,
-    /// The mean. Padding counts as zeros if `include_pad`, else not at all.
+    /// The mean. Padding counts as zeros if `include_pad`, and otherwise does not count.
     Average {
         /// Whether padding counts.
         include_pad: bool,
@@ -43,20 +43,20 @@ pub struct Window {
 /// The taps of a window that lie on the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taps {
-    /// The position of the first one.
+    /// The position of the first tap.
     pub first: usize,
     /// Their number.
     pub count: usize,
 }
 
-/// Bound of every field: products of two stay far below an overflow.
+/// Bound of every field: the product of two fields is far from an overflow.
 const LIMIT: u64 = 1 << 31;
 
 impl Window {
     /// An axis that the image does not have.
     pub const NONE: Window = Window { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0 };
 
-    /// Whether arithmetic on the fields cannot overflow: what keys from a record must be checked for.
+    /// Whether arithmetic on the fields cannot overflow. Keys from a record must be checked for this.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let steps = [self.kernel, self.stride, self.dilation];
@@ -90,7 +90,7 @@ impl Window {
         self.reach(start, (self.input + self.after) as i64).max(0) as usize
     }
 
-    /// How many taps of a window that starts at `start` lie before `end`.
+    /// The number of taps, of a window that starts at `start`, that lie before `end`.
     fn reach(&self, start: i64, end: i64) -> i64 {
         ((end - start + self.dilation as i64 - 1) / self.dilation as i64).min(self.kernel as i64)
     }

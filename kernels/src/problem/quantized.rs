@@ -1,12 +1,12 @@
-//! Operands of quantised products and convolutions beside their shape, and what becomes of their sums.
+//! Operands of quantised products and convolutions beside their shape, and the types of their results.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-/// What the epilogue makes of a sum.
+/// The result of the epilogue for a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Output {
-    /// None: 32-bit integers.
+    /// The sum itself: 32-bit integers.
     Sums,
     /// Scaled, shifted, clamped: `f32`.
     Floats,
@@ -64,11 +64,11 @@ pub struct Terms<'a> {
     pub left_zero: i32,
     /// Added to the sums of each filter.
     pub bias: Option<&'a [i32]>,
-    /// Factor of the sums: one for all or one for each filter. Sums that are stored have none.
+    /// Factor of the sums: one for all or one for each filter. Stored sums have none.
     pub scale: &'a [f32],
     /// Added to the scaled sums of each filter.
     pub shift: Option<&'a [f32]>,
-    /// Lower bound of the result; of bytes, before they are rounded and the zero point is added.
+    /// Lower bound of the result; for bytes, before they are rounded and the zero point is added.
     pub low: f32,
     /// Upper bound.
     pub high: f32,
@@ -81,7 +81,7 @@ pub struct Terms<'a> {
 /// A tensor of bytes that is added to a product's rounded result. Both, and their sum, are of one type.
 #[derive(Clone, Copy, Debug)]
 pub struct Plus<'a> {
-    /// Its bytes, as many as the result's.
+    /// Its bytes, one for each of the result's.
     pub data: &'a [u8],
     /// Its zero point, and its scale over the sum's.
     pub zero: i32,

@@ -94,15 +94,15 @@ pub struct RecurrentShape {
     pub hidden: u64,
     /// Whether the batch is the outermost axis of every operand (ONNX's layout 1).
     pub batch_first: bool,
-    /// How weights are packed. Gates, states and sums of products are `f32`; AMX and bf16 pairs round the left operand
-    /// of a product of several rows as well.
+    /// How weights are packed. Gates, states and sums of products are `f32`. AMX and bf16 pairs also round the left
+    /// operand of a product of several rows.
     pub elements: Elements,
 }
 
 sizes!(RecurrentShape { steps: usize, batch: usize, input: usize, hidden: usize });
 
 impl RecurrentShape {
-    /// Whether no product of sizes can overflow: what keys from a record must be checked for.
+    /// Whether no product of sizes can overflow. Keys from a record must be checked for this.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let directions = self.directions.len();
@@ -125,7 +125,7 @@ impl RecurrentShape {
         self.cell.gates() * self.hidden()
     }
 
-    /// The row of `x`, and of products of it, for a step of a sequence.
+    /// The row of `x`, and of its products, for a step of a sequence.
     #[must_use]
     pub fn row(&self, step: usize, sequence: usize) -> usize {
         if self.batch_first { sequence * self.steps() + step } else { step * self.batch() + sequence }
@@ -173,7 +173,7 @@ impl RecurrentShape {
     }
 }
 
-/// The outputs. All are written, whether the model uses them or not.
+/// The outputs. All outputs are written, whether the model uses them or not.
 #[derive(Debug)]
 pub struct Outputs<'a> {
     /// The output of each step.

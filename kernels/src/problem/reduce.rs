@@ -1,9 +1,9 @@
-//! Reductions as passes over data: what is done to an element, how elements are folded, what is done to the result.
+//! Reductions as passes over data: the map of an element, the fold of elements, the operation on the result.
 
 use kiln_key::Mutate;
 use serde::{Deserialize, Serialize};
 
-/// What is computed of the elements that are reduced.
+/// The result of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 #[allow(missing_docs, reason = "the names are ONNX's")]
 pub enum Reduction {
@@ -19,7 +19,7 @@ pub enum Reduction {
     LogSumExp,
 }
 
-/// What is done to an element before it is folded.
+/// The operation on an element before it is folded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Map {
@@ -43,7 +43,7 @@ pub enum Fold {
     LogAddExp,
 }
 
-/// What is done to a fold's result, after the scaling.
+/// The operation on a fold's result, after the scaling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum PostOp {
@@ -52,14 +52,14 @@ pub enum PostOp {
     Log,
 }
 
-/// What one pass over data computes.
+/// One pass over data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct Pass {
-    /// What is done to each element first.
+    /// The operation on each element first.
     pub map: Map,
     /// How elements are folded.
     pub fold: Fold,
-    /// What is done to the result, after the scaling.
+    /// The operation on the result, after the scaling.
     pub post_op: PostOp,
 }
 
@@ -78,7 +78,7 @@ impl Reduction {
         Reduction::LogSumExp,
     ];
 
-    /// The reduction as one pass. Of several passes, all fold, the first maps and the last applies the post-op.
+    /// The reduction as one pass. Of several passes, every pass folds, the first maps and the last applies the post-op.
     #[must_use]
     pub const fn pass(self) -> Pass {
         let (map, fold, post_op) = match self {

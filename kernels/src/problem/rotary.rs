@@ -18,16 +18,16 @@ pub struct Rotation {
     pub size: u64,
     /// Elements of a head that are rotated, from the first on: an even number.
     pub rotated: u64,
-    /// Whether the two of a pair are neighbours, instead of half of the rotated elements apart.
+    /// Whether the elements of a pair are neighbours, instead of half of the rotated elements apart.
     pub interleaved: bool,
-    /// Whether the positions of a head follow each other in memory; else the heads of a position do.
+    /// Whether the positions of a head follow each other in memory; otherwise the heads of a position do.
     pub heads_first: bool,
 }
 
 sizes!(Rotation { batch: usize, positions: usize, heads: usize, size: usize, rotated: usize });
 
 impl Rotation {
-    /// Elements of all heads; `None` where there cannot be as many, or where no pairs fit a head.
+    /// Elements of all heads; `None` where memory could not hold that many, or where no pairs fit a head.
     #[must_use]
     pub fn elements(&self) -> Option<usize> {
         let sizes = [self.batch, self.positions, self.heads, self.size];
@@ -42,7 +42,7 @@ impl Rotation {
         self.rotated() / 2
     }
 
-    /// Positions of all sequences, each of which has a line of angles.
+    /// Positions of all sequences; each has a line of angles.
     #[must_use]
     pub fn lines(&self) -> usize {
         self.batch() * self.positions()

@@ -16,7 +16,7 @@ pub fn weights(k: usize, n: usize, format: BlockFormat, source: &BlockSource<'_>
         let at = inner / format.block() * source.at.inner + column * source.at.column;
         let code = code(inner, column);
         let number = match format.codes.are_integers() {
-            // Signed integers plus the middle, as zero points are.
+            // Signed integers plus the middle, as for zero points.
             true => f32::from(if source.signed { code ^ middle } else { code }),
             false => return format.codes.number(code) * source.scales[at],
         };

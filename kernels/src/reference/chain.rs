@@ -1,9 +1,9 @@
-//! Element-wise chains in plain Rust: each function by its definition, which for functions of one element is in their
-//! row ([`functions`](crate::problem::functions)); programs run block by block.
+//! Element-wise chains in plain Rust: each function by its definition; programs run block by block. Functions of one
+//! element have their definition in their row ([`functions`](crate::problem::functions)).
 //!
 //! Transcendental functions are computed in `f64` and rounded once, so that a result is within half an ulp of the true
-//! one (except for `erf`, see [`functions`](crate::problem::functions)), and emitted functions are compared with it. NaN and
-//! infinities give what the formulas give.
+//! one (except for `erf`, see [`functions`](crate::problem::functions)), and emitted functions are compared with it.
+//! NaN and infinities give what the formulas give.
 
 #[cfg(test)]
 mod tests;

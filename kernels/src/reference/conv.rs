@@ -8,7 +8,7 @@ use crate::problem::conv::ConvShape;
 pub fn conv(shape: &ConvShape, x: &[f32], weights: &[f32]) -> Vec<f32> {
     let mut sums = vec![0.0f64; shape.output_len()];
     let (channels, filters, taps) = (shape.group_channels(), shape.group_filters(), shape.taps());
-    // One loop for both: `far` is the side whose positions are `near * stride + tap * dilation - pad`.
+    // One loop for both: positions on the side `far` are `near * stride + tap * dilation - pad`.
     let (near, far) = if shape.transposed { (shape.input(), shape.output()) } else { (shape.output(), shape.input()) };
     each(near, |position| {
         each(shape.kernel(), |tap| {

@@ -5,8 +5,8 @@ use crate::problem::extreme::Wanted;
 /// Lines that are searched at once.
 const LANES: usize = 16;
 
-/// The places of the elements that are wanted in lines side by side. Each line has `length` elements, at least one, and
-/// each of its elements lies `stride` elements behind the one before.
+/// The places of the wanted elements in lines side by side. A line has `length` elements, at least one, and its
+/// elements are `stride` apart.
 pub fn find(wanted: Wanted, last: bool, input: &[f32], length: usize, stride: usize, found: &mut [i64]) {
     match (wanted, last) {
         (Wanted::Greatest, false) => replace(input, length, stride, found, |new, old| new > old),

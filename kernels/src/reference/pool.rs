@@ -59,8 +59,9 @@ pub fn pool_by<T: PoolElement>(
     });
 }
 
-/// For every window the largest element and its index in the input as if that were `[N, C, D, H, W]`; the spatial axes
-/// count from the last one (`column_major`: from the first one). The first of equal elements is taken.
+/// For every window the largest element and its index in the input, counted as if the input were `[N, C, D, H, W]`.
+/// Indices count the spatial axes from the last one (`column_major`: from the first one). The first of equal elements
+/// is taken.
 pub fn max_with_indices<T: PoolElement>(
     parallel: &dyn Parallel,
     shape: &PoolShape,

@@ -15,7 +15,7 @@ pub struct Inputs<'a> {
     pub w: &'a [f32],
     /// `[directions, gates x hidden, hidden]`
     pub r: &'a [f32],
-    /// `[directions, 2 x gates x hidden]`: that of the input's product, then that of the recurrent product.
+    /// `[directions, 2 x gates x hidden]`: the bias of the input's product, then that of the recurrent product.
     pub b: Option<&'a [f32]>,
     /// `[directions, 3 x hidden]`
     pub peepholes: Option<&'a [f32]>,

@@ -20,7 +20,7 @@ pub fn reduce(pass: Pass, scale: f32, input: &[f32], stride: usize, count: usize
                     let row = &input[row * stride..][..width];
                     largest.iter_mut().zip(row).for_each(|(to, &x)| *to = to.max(f64::from(x)));
                 });
-                // Infinite maxima are subtracted as zero: their exp is right without it.
+                // Infinite maxima are subtracted as zero: their exponential is right without subtraction.
                 largest.iter_mut().filter(|max| max.is_infinite()).for_each(|max| *max = 0.0);
             }
             Fold::Add => {}

@@ -1,7 +1,7 @@
 //! The plain form of a rotation: one head by the angles of its position. Each product is rounded, and then their sum.
 
-/// Rotates pairs of elements by angles, of which there is one a pair. The two of a pair are neighbours, or as far apart
-/// as there are pairs.
+/// Rotates pairs of elements by angles, one angle a pair. The elements of a pair are neighbours, or as far apart as
+/// there are pairs.
 pub fn rotate(head: &mut [f32], cosines: &[f32], sines: &[f32], interleaved: bool) {
     let half = cosines.len();
     for (pair, (cosine, sine)) in cosines.iter().zip(sines).enumerate() {

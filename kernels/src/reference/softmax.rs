@@ -1,7 +1,7 @@
 //! The plain form of softmax and its logarithm: one column at a time, in `f64`, rounded once.
 
-/// Writes to `output` the softmax, or its logarithm, of `input` along `count` elements that are `stride` apart, for
-/// each of `columns` neighbouring columns. A contiguous row is one column with a stride of one.
+/// Writes to `output` the softmax, or its logarithm, of `input` in each of `columns` neighbouring columns, along
+/// `count` elements that are `stride` apart. A contiguous row is one column with a stride of one.
 pub fn softmax(logarithm: bool, input: &[f32], stride: usize, count: usize, columns: usize, output: &mut [f32]) {
     for column in 0..columns {
         let positions = || (0..count).map(|position| column + position * stride);

@@ -1,10 +1,10 @@
-//! Choices drawn from bytes, one after another; where they have run out every choice is the first one.
+//! Choices drawn from bytes, one after another; when the bytes have run out, every choice is the first one.
 
-/// Where the next choice comes from.
+/// The source of choices.
 #[derive(Debug)]
 pub(crate) struct Draw<'a> {
     bytes: &'a [u8],
-    /// No size is larger: where instructions are interpreted, few are enough.
+    /// The largest size; where instructions are interpreted, small sizes are enough.
     most: usize,
 }
 
@@ -29,18 +29,19 @@ impl<'a> Draw<'a> {
         1 + self.below(most.min(self.most))
     }
 
-    /// From 1 to `most`, which two bytes reach; of what is interpreted, as [`Draw::size`].
+    /// From 1 to `most`, drawn from two bytes; where instructions are interpreted, as [`Draw::size`].
     pub(crate) fn wide(&mut self, most: usize) -> usize {
         let number = usize::from(self.byte()) << 8 | usize::from(self.byte());
         1 + number % most.min(if self.is_interpreted() { self.most } else { most }).max(1)
     }
 
-    /// From 1 to `usual` mostly, and one time in four to `most`: what is cut into blocks has to be longer than a block.
+    /// From 1 to `usual` mostly, and one time in four to `most`: operands that are cut into blocks have to be longer
+    /// than a block.
     pub(crate) fn reach(&mut self, usual: usize, most: usize) -> usize {
         if self.below(4) == 3 { self.wide(most) } else { self.size(usual) }
     }
 
-    /// Elements of a problem at most: a few, natively, are more than caches near a core hold.
+    /// Most elements of a problem: natively, a few problems have more than the caches near a core hold.
     pub(crate) fn room(&mut self) -> usize {
         match self.below(64) {
             63 if !self.is_interpreted() => 1 << 22,
@@ -48,7 +49,7 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// Whether instructions are interpreted, so that small problems have to do.
+    /// Whether instructions are interpreted, so that problems have to be small.
     pub(crate) fn is_interpreted(&self) -> bool {
         self.most < 256
     }
@@ -84,7 +85,7 @@ impl<'a> Draw<'a> {
         (0..count).map(|_| (bits() >> 8) as f32 / (1 << 23) as f32 - 1.0).collect()
     }
 
-    /// Bytes, every fourth of them an extreme.
+    /// Bytes; every fourth is an extreme.
     pub(crate) fn raw(&mut self, count: usize) -> Vec<u8> {
         let mut bits = self.bits();
         let mut next = || {

@@ -23,7 +23,7 @@ use draw::Draw;
 /// Draws a problem and checks it.
 pub(crate) type Family = fn(&mut Draw<'_>, Isa);
 
-/// All of them.
+/// All families.
 pub(crate) const FAMILIES: [Family; 17] = [
     attention, chain, conv, groups, local, matmul, pool, quantized, recurrent, reduce, rows, softmax, transpose,
     blockwise, cached, rotary, extreme,
@@ -39,21 +39,21 @@ pub(crate) struct Machine {
     pub(crate) interpreted: bool,
 }
 
-/// The levels that can run here, and those of emitted code once more in the emulator.
+/// The levels that can run here, and the levels of emitted code once more in the emulator.
 pub(crate) fn machines() -> Vec<Machine> {
     let all = Isa::ALL.into_iter().flat_map(|isa| [false, true].map(|interpreted| Machine { isa, interpreted }));
     all.filter(|machine| if machine.interpreted { machine.isa.is_jit() } else { machine.isa <= Isa::detect() })
         .collect()
 }
 
-/// The problem that the bytes say, of a family and on a machine.
+/// Checks the problem that the bytes describe, for a family and on a machine.
 pub(crate) fn check(family: Family, bytes: &[u8], machine: Machine) {
     let most = if machine.interpreted { INTERPRETED } else { 256 };
     let mut draw = Draw::new(bytes, most);
     if machine.interpreted { interpreted(|| family(&mut draw, machine.isa)) } else { family(&mut draw, machine.isa) }
 }
 
-/// The problem that the bytes say: the first is the family, the second the machine.
+/// Checks the problem that the bytes describe: the first byte is the family, the second the machine.
 pub(crate) fn run(bytes: &[u8]) {
     let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let (second, rest) = rest.split_first().unwrap_or((&0, &[]));
@@ -61,7 +61,7 @@ pub(crate) fn run(bytes: &[u8]) {
     check(FAMILIES[usize::from(*first) % FAMILIES.len()], rest, machines[usize::from(*second) % machines.len()]);
 }
 
-/// Tasks in turn, said to be on several threads, so that work is split as it is among them.
+/// Runs tasks in turn but claims several threads, so that work is split as among threads.
 #[derive(Debug)]
 struct InTurn(usize);
 
@@ -71,12 +71,12 @@ impl Parallel for InTurn {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        // The last first: no task may count on another one's being done.
+        // The last task first: no task may rely on another task being done.
         (0..tasks).rev().for_each(task);
     }
 }
 
-/// Compares element by element; `bound` says how far one may be from what is wanted of it.
+/// Compares element by element; `bound` says how far a result may be from the wanted element.
 fn close(found: &[f32], want: &[f32], bound: impl Fn(f32) -> f32, place: &dyn Fn() -> String) {
     assert_eq!(found.len(), want.len(), "{}", place());
     for (at, (&found, &want)) in found.iter().zip(want).enumerate() {

@@ -1,7 +1,7 @@
 //! Kernels of every family against their references where every operand ends, or begins, at a page that faults.
 //!
-//! What bytes say is drawn by `draw`, laid out by `page` and computed by `families`, which the fuzz target `kernels`
-//! shares: what it finds is a line of bytes that can be tried here.
+//! `draw` draws choices from bytes, `page` lays out buffers, and `families` computes problems. The fuzz target
+//! `kernels` shares these files: a failure that it finds is a line of bytes that can be tried here.
 
 #[path = "families.rs"]
 mod families;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use families::{FAMILIES, Family, machines};
 
-/// Bytes that say all about the largest problem.
+/// Bytes that describe the largest problem.
 const BYTES: usize = 80;
 
 fn at_every_level(family: Family) {
@@ -23,8 +23,8 @@ fn at_every_level(family: Family) {
     }
 }
 
-/// So many problems of a family on each kind of machine, drawn from the round's number.
-/// A wrong result or a panic is told with its bytes; a fault ends the process.
+/// Checks this many problems of each family on each kind of machine, drawn from the round's number. A wrong result or a
+/// panic is reported with its bytes; a fault ends the process.
 fn at_length(families: &[Family], natively: u64, interpreted: u64) {
     let machines = machines();
     for kind in [false, true] {
@@ -46,14 +46,15 @@ fn at_length(families: &[Family], natively: u64, interpreted: u64) {
     }
 }
 
-/// `cargo test --release -p kiln-kernels --test guarded -- --ignored`: minutes, and what docs/reliability.md reports.
+/// `cargo test --release -p kiln-kernels --test guarded -- --ignored`: takes minutes; docs/reliability.md reports the
+/// result.
 #[test]
 #[ignore = "takes minutes"]
 fn a_hundred_thousand_convolutions() {
     at_length(&[families::conv], 100_000, 10_000);
 }
 
-/// Likewise.
+/// As above.
 #[test]
 #[ignore = "takes minutes"]
 fn a_hundred_thousand_problems_of_all_families() {

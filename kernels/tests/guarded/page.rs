@@ -11,10 +11,10 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 
 const PAGE: usize = 4096;
 
-/// What unused bytes hold: NaN as floats.
+/// The value of unused bytes: NaN as floats.
 const REST: u8 = 0xFF;
 
-/// Numbers of which all bits are a value.
+/// Numbers for which every pattern of bits is a value.
 ///
 /// # Safety
 ///
@@ -55,7 +55,7 @@ impl<T: Plain> Guarded<T> {
     pub(crate) fn blank(len: usize, at_end: bool) -> Guarded<T> {
         let bytes = len * size_of::<T>();
         let inside = bytes.next_multiple_of(PAGE).max(PAGE);
-        // SAFETY: fresh memory of our own, of which all that is written lies between the first page and the last.
+        // SAFETY: fresh memory of our own; all writes lie between the first page and the last.
         unsafe {
             let map = mmap_anonymous(null_mut(), inside + 2 * PAGE, ProtFlags::empty(), MapFlags::PRIVATE)
                 .expect("there is memory for small buffers")
@@ -68,7 +68,7 @@ impl<T: Plain> Guarded<T> {
         }
     }
 
-    /// The values, likewise.
+    /// These values, in a buffer like that of [`Guarded::blank`].
     pub(crate) fn of(values: &[T], at_end: bool) -> Guarded<T> {
         let mut guarded = Guarded::blank(values.len(), at_end);
         guarded.copy_from_slice(values);
@@ -79,7 +79,7 @@ impl<T: Plain> Guarded<T> {
     pub(crate) fn open(&self) -> &[T] {
         let before = self.data as usize - (self.map as usize + PAGE);
         let after = self.inside - before - self.len * size_of::<T>();
-        // SAFETY: both lie in the pages of `blank`, all of whose bytes were written there.
+        // SAFETY: both lie in the pages of `blank`, which wrote all their bytes.
         let around = unsafe {
             let start = self.map.add(PAGE);
             let before = std::slice::from_raw_parts(start, before);
@@ -108,7 +108,7 @@ impl<T: Plain> DerefMut for Guarded<T> {
 
 impl<T: Plain> Drop for Guarded<T> {
     fn drop(&mut self) {
-        // SAFETY: all the pages of `blank`, which nothing refers to any more.
+        // SAFETY: all pages of `blank`, which nothing refers to any more.
         unsafe { munmap(self.map.cast(), self.inside + 2 * PAGE).expect("the pages are ours") };
     }
 }

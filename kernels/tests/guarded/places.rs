@@ -9,7 +9,7 @@ use super::draw::Draw;
 use super::page::Guarded;
 use super::{InTurn, close};
 
-/// Functions that stay finite and continuous on what small programs reach, so that results can be compared.
+/// Functions that stay finite and continuous on the values that small programs reach, so that results can be compared.
 const UNARY: [UnaryOp; 12] = [
     UnaryOp::Abs,
     UnaryOp::Neg,
@@ -75,7 +75,7 @@ fn element(output: &[usize], shape: &[usize], place: usize) -> usize {
     index
 }
 
-/// What an operand of a chain lies in.
+/// The buffer of a chain's operand.
 enum Held {
     F32(Guarded<f32>),
     Bool(Guarded<u8>),
@@ -128,7 +128,7 @@ pub(crate) fn chain(draw: &mut Draw<'_>, isa: Isa) {
         .collect();
     let mut result = Guarded::blank(elements, at_end);
     chain.run(&operands, &mut Target::F32(&mut result), &InTurn(tasks)).unwrap();
-    // Steps multiply what those before them are off by.
+    // Steps multiply the errors of earlier steps.
     let place = || format!("{program:?} of {shapes:?} to {output:?}, {unroll} in flight, {isa}");
     close(result.open(), &want, |want| 2e-4 * want.abs().max(1.0), &place);
 }

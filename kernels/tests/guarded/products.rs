@@ -33,7 +33,7 @@ fn lay_out([count, rows, columns]: [usize; 3], stride: usize, value: impl Fn(usi
     data
 }
 
-/// Weights as panels of what they consist of.
+/// Weights as panels of these elements.
 fn panels(
     isa: Isa,
     elements: Elements,
@@ -50,7 +50,7 @@ fn panels(
     packed
 }
 
-/// What weights may consist of at that level.
+/// The elements that weights may have at that level.
 fn suiting(isa: Isa) -> Vec<Elements> {
     let all = [Elements::F32, Elements::Bf16, Elements::Bf16Dot, Elements::Bf16Tiles, Elements::F16];
     all.into_iter().filter(|elements| elements.suit(isa)).collect()
@@ -58,7 +58,7 @@ fn suiting(isa: Isa) -> Vec<Elements> {
 
 pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
     let (batches, m, n, k) = (draw.size(3), draw.reach(40, 600), draw.reach(130, 1600), draw.reach(100, 4200));
-    // The reference takes as long as its products say.
+    // The reference takes time in proportion to its products.
     let k = k.min((1 << 21) / (batches * m * n)).max(1);
     let (slack, threads, at_end) = (draw.below(4), draw.of(&[1, 2, 3, 4, 64]), draw.flag());
     let (a, b) = (draw.integers(batches * m * k), draw.integers(k * n));
@@ -91,7 +91,7 @@ pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
     let packed = matches!(right, Right::Packed { .. });
     let (bias, residual) = (draw.integers(n), draw.integers(batches * m * n));
     let (with_bias, with_residual, relu) = (draw.flag(), draw.flag(), draw.flag());
-    // A factor besides a bias asks for a right-hand side that is packed on the way.
+    // A factor beside a bias asks for a right-hand side that is packed in the run.
     let scale = if draw.flag() && !(packed && with_bias) { 2.0 } else { 1.0 };
     let epilogue = Epilogue { scale, bias: with_bias, activation: relu.then_some(UnaryOp::Relu) };
     let blocks = draw.byte();
@@ -133,13 +133,13 @@ pub(crate) fn matmul(draw: &mut Draw<'_>, isa: Isa) {
 
 pub(crate) fn attention(draw: &mut Draw<'_>, isa: Isa) {
     let (batch, queries) = (draw.size(2), draw.reach(20, 200));
-    // Keys may be none: every output is zero then.
+    // There may be no keys: every output is then zero.
     let keys = if draw.below(16) == 0 { 0 } else { draw.reach(50, 1100) };
     let (size, value_size) = (draw.reach(40, 160), draw.reach(40, 160));
     let queries = queries.min((1 << 19) / (keys.max(1) * size.max(value_size))).max(1);
     let (shared, own) = (draw.size(2), draw.size(2));
     let heads = shared * own;
-    // Heads before positions, or beside each other behind their positions.
+    // Heads before positions, or heads side by side within positions.
     let joined = draw.flag();
     let steps = |heads: usize, rows: usize, size: usize| {
         let [heads, rows, size] = [heads, rows, size].map(|count| count as u64);
@@ -379,7 +379,7 @@ const CELLS: [Cell; 6] = [
     Cell::Rnn,
 ];
 
-/// What a caller makes of ONNX's weights for one direction.
+/// ONNX's weights for one direction, as a caller packs them.
 struct Packed {
     input: Guarded<f32>,
     recurrent: Guarded<f32>,
@@ -396,7 +396,7 @@ fn prepare(shape: &RecurrentShape, isa: Isa, inputs: &plain::Inputs<'_>, directi
     };
     let w = &inputs.w[direction * columns * input..][..columns * input];
     let r = &inputs.r[direction * columns * hidden..][..columns * hidden];
-    // The state that a reset gate fades is multiplied apart.
+    // The state that a reset gate scales is multiplied by itself.
     let fades = matches!(shape.cell, Cell::Gru { linear_before_reset: false });
     let kept = if fades { 2 * hidden } else { columns };
     let b = inputs.b.map_or(vec![0.0; 2 * columns], |b| b[direction * 2 * columns..][..2 * columns].to_vec());

@@ -35,9 +35,9 @@ pub(crate) fn softmax(draw: &mut Draw<'_>, isa: Isa) {
     softmax.run(&input, &mut output, &InTurn(tasks)).unwrap();
     let mut place = Guarded::of(&input, at_end);
     softmax.run_in_place(&mut place, &InTurn(tasks)).unwrap();
-    // A sum that is added up in order is rounded as often as it has terms.
+    // A sum that is added up in order is rounded once for each term.
     let sum = around.length as f32 * (f32::EPSILON / 2.0);
-    // A logarithm is a difference of two numbers, and as accurate as the larger.
+    // A logarithm is a difference of two numbers, and its error is that of the larger number.
     let bound = |want: f32| if logarithm { 3e-6 + sum + 3e-7 * want.abs() } else { (2e-6 + sum) * want.abs() + 1e-37 };
     for output in [output.open(), place.open()] {
         close(output, &want, bound, &|| format!("{around:?}, logarithm {logarithm}, {isa}"));
@@ -54,7 +54,7 @@ pub(crate) fn reduce(draw: &mut Draw<'_>, isa: Isa) {
         return;
     }
     let (tasks, at_end) = (draw.of(&[1, 2, 3, 4, 5, 64]), draw.flag());
-    // Positive and around one, so that products and logarithms stay where they can be compared.
+    // Positive and around one, so that products and logarithms stay comparable.
     let input: Vec<f32> = draw.floats(count).iter().map(|x| 1.0 + x / 16.0).collect();
     let collapsed = Collapsed::new(&shape, |axis| axes >> axis & 1 == 1);
     let mut groups = vec![vec![]; collapsed.output_len()];
@@ -92,7 +92,7 @@ pub(crate) fn extreme(draw: &mut Draw<'_>, isa: Isa) {
     }
     let (wanted, last) = (draw.of(&[Wanted::Greatest, Wanted::Least]), draw.flag());
     let (tasks, at_end, every) = (draw.size(4), draw.flag(), draw.of(&[usize::MAX, 97, 5, 2]));
-    // Few numbers, so that many are equal, and some that are none.
+    // Few different numbers, so that many are equal, and some NaNs.
     let mut input = draw.integers(outer * length * inner);
     input.iter_mut().skip(1).step_by(every).for_each(|value| *value = f32::NAN);
     let mut want = vec![0; outer * inner];
@@ -180,7 +180,8 @@ pub(crate) fn rows(draw: &mut Draw<'_>, isa: Isa) {
         let mut want = vec![0.0; length];
         let moments = Moments { centred: form.centred, epsilon: 1e-3 };
         let found = reference::norm::row(&input[here.clone()], operands.scale, operands.bias, moments, &mut want);
-        // A row of one element, or of equal ones, has a deviation near the epsilon that divides its rounding.
+        // The deviation of a row of one element, or of equal elements, is near the epsilon, and divides the row's
+        // rounding errors.
         let bound = |want: f32| bound(want) * found.1.max(1.0);
         close(&output.open()[here], &want, bound, &place);
         if form.moments {
@@ -210,7 +211,7 @@ pub(crate) fn groups(draw: &mut Draw<'_>, isa: Isa) {
     let operands = GroupOperands { scale: &scale, bias: &bias, epsilon: 1e-3 };
     norm.run(&input, operands, &mut output, &mut scratch, &InTurn(tasks)).unwrap();
     scratch.open();
-    // The deviation is at most one over the root of the epsilon, and rounding is multiplied by it.
+    // The reciprocal deviation is at most one over the root of the epsilon, and multiplies rounding errors.
     close(output.open(), &want, |want| 2e-5 * want.abs().max(1.0), &|| format!("{shape:?} in {groups}, {isa}"));
 }
 

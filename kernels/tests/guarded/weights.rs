@@ -10,13 +10,15 @@ use super::draw::Draw;
 use super::page::Guarded;
 use super::{InTurn, close};
 
-/// Codes are whole numbers, and scales powers of two: sums are exact. FP4 and NF4 are not, and have a bound.
+/// Codes are whole numbers, and scales powers of two: sums are exact. Sums with FP4 and NF4 are not exact, and have a
+/// bound.
 pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     let codes = draw.of(&[Codes::Int4, Codes::Int8, Codes::Int2, Codes::Nf4, Codes::Fp4]);
     let zeros = draw.of(&[ZeroPoints::Middle, ZeroPoints::Bytes, ZeroPoints::F32]);
     let zeros = if codes.are_integers() { zeros } else { ZeroPoints::Middle };
     let format = BlockFormat { codes, zeros, block: draw.of(&[16, 32, 64, 128, 256]) };
-    // Few rows and many, several panels side by side, and reductions longer than what is dequantised at a time.
+    // Few rows and many, several panels side by side, and reductions longer than the part that is dequantised at a
+    // time.
     let (m, n, k) = (draw.of(&[1, 1, 2, 3, 4, 5, 13, 32, 40]), draw.reach(130, 1600), draw.reach(100, 4200));
     let k = k.min((1 << 21) / (m * n)).max(1);
     let (threads, at_end, signed) = (draw.of(&[1, 2, 3, 64]), draw.flag(), draw.flag());
@@ -54,8 +56,8 @@ pub(crate) fn blockwise(draw: &mut Draw<'_>, isa: Isa) {
     let (mut scratch, mut c) = (Guarded::blank(product.scratch_len(), at_end), Guarded::blank(m * n, at_end));
     product.run(&left, &weights, shape.bias.then_some(&*bias), &mut c, &mut scratch, &InTurn(threads)).unwrap();
     scratch.open();
-    // What terms of at most 4 times 256 times 16 may be off by, were every sum rounded.
-    // Rows of bytes are off by half a step of 127 each.
+    // The error of terms of at most 4 times 256 times 16, if every sum were rounded. Rows of bytes are off by half a
+    // step of 127 each.
     let off = k as f32 * 16384.0 * if cut.dots.is_some() { 1.0 / 254.0 } else { f32::EPSILON };
     close(c.open(), &want, |_| off, &|| format!("{isa} {cut:?} {shape:?}"));
 }

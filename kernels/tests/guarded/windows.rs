@@ -48,7 +48,7 @@ fn window(draw: &mut Draw<'_>) -> [usize; 3] {
 fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
     let [most, smaller] = if draw.is_interpreted() { [36, 40] } else { [2048; 2] };
     let (channels, filters) = (channels(draw).min(most), channels(draw).min(smaller));
-    // As many groups as channels more often than other numbers: a family of its own.
+    // As many groups as channels, more often than other numbers: that is a family of kernels of its own.
     let (groups, channels, filters) = match draw.below(8) {
         0..3 => (channels, channels, channels * draw.of(&[1, 1, 1, 2, 3])),
         3 => {
@@ -86,7 +86,7 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
             _ => reach + draw.below(4 * stride),
         };
         let (before, after) = match draw.below(4) {
-            // What exporters call the same size.
+            // Padding that exporters call "same".
             0 | 1 => (reach / 2, (reach - 1) / 2),
             2 => (0, 0),
             _ => (draw.below(reach), draw.below(reach)),
@@ -99,12 +99,12 @@ fn shape(draw: &mut Draw<'_>, transposed: bool) -> Option<ConvShape> {
         (shape.input[dim], shape.output[dim], shape.kernel[dim]) = (input as u64, output as u64, kernel as u64);
         (shape.strides[dim], shape.dilations[dim], shape.pads[dim]) = (stride as u64, dilation as u64, before as u64);
     }
-    // A few are as large as those of networks; the reference takes long for them.
+    // A few are as large as those of networks; the reference takes long for these.
     let most = if draw.is_interpreted() { 1 << 18 } else { draw.of(&[1 << 20, 1 << 20, 1 << 20, 1 << 22, 1 << 24]) };
     if shape.work() > most {
         shape.batch = 1;
     }
-    // Fewer channels rather than no problem.
+    // Reduces channels instead of giving up the problem.
     while shape.work() > most && shape.channels() > shape.groups().min(64) {
         let fewer = |count: u64| (count / shape.groups).div_ceil(2) * shape.groups;
         if shape.groups == shape.channels {
@@ -134,7 +134,7 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let transposed = draw.below(5) == 4;
     let Some(shape) = shape(draw, transposed) else { return };
     let numerics = draw.of(&[Numerics::Default, Numerics::Strict]);
-    // More than there are rows, too.
+    // Some numbers of threads exceed the number of rows.
     let threads = draw.of(&[1, 2, 3, 4, 8, 64]);
     let wanted = draw.of(&[Elements::F32, Elements::F16, Elements::Bf16Dot, Elements::Bf16Tiles]);
     let elements = if wanted.suit(isa) { shape.weights().elements(wanted) } else { Elements::F32 };
@@ -159,7 +159,7 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     let [input, added, output] = [draw.of(&types), draw.of(&types), draw.of(&types)];
     let residual_type = if with_residual { added } else { Stored::F32 };
     let wanted = ConvStored { input, residual: residual_type, output };
-    // Depthwise kernels add nothing to what they keep as bf16.
+    // Depthwise kernels add no residual to outputs in bf16.
     let suits = wanted.suits(blocks.strategy, blocks.elements, isa)
         && !(with_residual && blocks.strategy == Strategy::Depthwise);
     let stored = if suits { wanted } else { ConvStored::default() };
@@ -198,10 +198,11 @@ pub(crate) fn conv(draw: &mut Draw<'_>, isa: Isa) {
     }
     scratch.open();
     packed.open();
-    // Sums of small whole numbers are exact; a transform is as far off as its policy says.
+    // Sums of small whole numbers are exact; a transform is as far off as its policy allows.
     let most = if matches!(blocks.strategy, Strategy::Winograd(_)) { 1e-4 * rms.max(1.0) } else { 0.0 };
     if stored.output == Stored::Bf16 {
-        // What is off a little may be rounded the other way, to a neighbour that is up to 1/128 away: 274 for 275, not 276.
+        // A result that is slightly off may be rounded the other way, to a neighbour that is up to 1/128 away: 274 for
+        // 275, not 276.
         let step = if most > 0.0 { 1.0 / 128.0 } else { 0.0 };
         let found: Vec<f32> = halves.open().iter().copied().map(from_bf16).collect();
         let want: Vec<f32> = want.into_iter().map(|value| from_bf16(to_bf16(value))).collect();
@@ -233,7 +234,7 @@ pub(crate) fn quantized(draw: &mut Draw<'_>, isa: Isa) {
         forms.into_iter().filter(|form| form.usable(isa) && (narrow || *form == Form::Words)).collect();
     let form = draw.of(&forms);
     let bias: Vec<i32> = draw.integers(shape.filters()).iter().map(|&x| x as i32 * 1000).collect();
-    // Factors that lead sums of all sizes into the range of a byte.
+    // Factors that bring sums of all sizes into the range of a byte.
     let reach = (shape.group_channels() * shape.taps()) as f32;
     let scale: Vec<f32> =
         (0..shape.filters()).map(|filter| (1 + filter % 3) as f32 / 64.0 / reach.sqrt().ceil()).collect();

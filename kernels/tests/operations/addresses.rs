@@ -1,4 +1,4 @@
-//! Every form of an address, in general-purpose, VEX and EVEX instructions, and where prefetching may point.
+//! Every form of an address, in general-purpose, VEX and EVEX instructions, and the addresses that a prefetch may have.
 
 use kiln_kernels::Isa;
 use kiln_kernels::jit::{Asm, Gpr, Mem, Predicate, Vreg, verify};
@@ -40,12 +40,12 @@ fn every_base_index_scale_and_displacement() {
     }
 }
 
-/// Each instruction with an address that takes it another way through the encoder.
+/// Instructions with an address, each of which takes another path through the encoder.
 type Access = fn(&mut Asm, Mem);
 
 #[test]
 fn vectors_are_addressed_as_integers_are() {
-    // Each loads the third vector of the input into register 1, from the address given.
+    // Each instruction loads the third vector of the input into register 1, from the given address.
     let loads: [(&str, Access); 4] = [
         ("vload", |asm, mem| asm.vload(Vreg(1), mem)),
         ("vadd", |asm, mem| {

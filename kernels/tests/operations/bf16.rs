@@ -30,7 +30,7 @@ fn nearest(x: f32) -> u32 {
     if x.is_infinite() {
         return truncated;
     }
-    // One past the largest bf16 is infinity's pattern, whose distance counts as that of 2^128.
+    // One past the largest bf16 is infinity's pattern; it counts as 2^128 in distances.
     let widened = |half: u32| match f64::from(f32::from_bits(half << 16)) {
         infinite if infinite.is_infinite() => 128f64.exp2().copysign(infinite),
         finite => finite,
@@ -51,7 +51,7 @@ fn rounding_is_to_nearest_even_with_denormals_to_zero() {
     let mut inputs: Vec<Vector> = (0..400).map(|_| random.vector()).collect();
     let corners: Vec<u32> = corners().into_iter().map(f32::to_bits).collect();
     inputs.extend(corners.chunks_exact(16).map(|chunk| Vector::try_from(chunk).unwrap()));
-    // Ties, both ways, and what rounds to infinity.
+    // Ties, both ways, and numbers that round to infinity.
     let ties = [0x3F80_8000, 0x3F81_8000, 0x3F80_7FFF, 0x3F80_8001, 0x7F7F_8000, 0x7F7F_7FFF, 0xFF7F_FFFF, 0x8080_8000];
     inputs.push(std::array::from_fn(|lane| ties[lane % 8]));
     inputs.push(random.vector());

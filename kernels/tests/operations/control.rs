@@ -1,4 +1,4 @@
-//! The ABI, alignment, and that equal calls give equal bytes.
+//! The ABI, alignment, and equal bytes from equal calls.
 
 use kiln_kernels::Isa;
 use kiln_kernels::jit::{Asm, Code, Gpr, Mem, Src, Vreg, code_memory};
@@ -72,14 +72,14 @@ fn the_emulator_notices_a_broken_abi() {
     asm.mov_imm(Gpr::RAX, 0);
     asm.prologue();
     asm.mov_imm(Gpr::R12, 1);
-    // Pops what the prologue pushed, in the wrong order: a frame that forgot one register.
+    // Pops the registers that the prologue pushed, in the wrong order: a frame that forgot one register.
     asm.epilogue();
     let mut bytes = asm.finish("test").unwrap();
     // push r12 (41 54) becomes push rbx twice over: two one-byte pushes and nops keep the length.
     let at = bytes.windows(2).position(|pair| pair == [0x41, 0x54]).unwrap();
     bytes[at..at + 2].copy_from_slice(&[0x53, 0x90]);
     let code = Code::seal(Isa::Avx2, "test", &bytes).unwrap();
-    // SAFETY: the kernel touches its stack alone.
+    // SAFETY: the kernel touches its stack only.
     unsafe { code.emulate(&0u64) };
 }
 
@@ -133,7 +133,7 @@ fn sealed_code_keeps_its_bytes_and_its_size_is_charged() {
     assert!(code_memory().used >= code.size() && code_memory().mapped >= code_memory().used);
 }
 
-/// The words that a kernel leaves, whose first counts for it.
+/// The words that a kernel leaves when the first word is its count.
 fn counted(isa: Isa, words: [u64; 3], emit: impl FnOnce(&mut Asm)) -> Vec<u64> {
     run(isa, &[], 0, &words, |asm| {
         asm.load(Gpr::RAX, Mem::at(WORDS, 0));

@@ -26,7 +26,7 @@ struct Args {
     words: *mut u64,
 }
 
-/// What a kernel of the harness leaves behind.
+/// The memory after a kernel of the harness.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) vectors: Vec<Vector>,
@@ -50,7 +50,7 @@ pub(crate) fn kernel(isa: Isa, emit: impl FnOnce(&mut Asm)) -> Code {
     Code::seal(isa, "test", &bytes).unwrap()
 }
 
-/// Calls a kernel, natively where the processor can and always in the emulator, and holds the two against each other.
+/// Calls a kernel, natively where the processor can and always in the emulator, and compares the two.
 pub(crate) fn call(code: &Code, input: &[Vector], vectors: usize, words: &[u64]) -> Outcome {
     #[repr(align(64))]
     struct Aligned([Vector; 40]);
@@ -84,7 +84,7 @@ pub(crate) fn run(isa: Isa, input: &[Vector], vectors: usize, words: &[u64], emi
     call(&kernel(isa, emit), input, vectors, words)
 }
 
-/// The same bits, or NaN both: which NaN an operation returns is not part of any promise.
+/// The same bits, or both NaN: no promise says which NaN an operation returns.
 pub(crate) fn agree(a: &[u32], b: &[u32]) -> bool {
     let nan = |x: u32| f32::from_bits(x).is_nan();
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b || nan(*a) && nan(*b))
@@ -128,7 +128,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Any bit pattern, every second time a number of ordinary size.
+    /// Any bit pattern; every second time a number of ordinary size.
     pub(crate) fn lane(&mut self) -> u32 {
         let bits = self.next();
         if bits & 1 == 0 {

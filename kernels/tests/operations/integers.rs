@@ -110,7 +110,7 @@ fn jumps_after_comparisons_and_tests() {
                 assert_eq!(taken(&compared), holds(x, y), "{cond:?} {x} {y}");
                 assert_eq!(taken(&with_imm), holds(x, 64), "{cond:?} {x} 64");
                 assert_eq!(taken(&tested), holds(x, 0), "{cond:?} {x}");
-                // Counting down is how loops end: the flags are those of comparing with 1.
+                // Loops end by counting down: the flags are those of comparing with 1.
                 assert_eq!(taken(&subtracted), holds(x, 1), "{cond:?} {x} - 1");
             }
         }

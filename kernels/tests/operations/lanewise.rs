@@ -1,4 +1,4 @@
-//! Operations that work on each lane alone, as a table of what they do to one lane.
+//! Operations that work on each lane alone, as a table of their effect on one lane.
 
 use kiln_kernels::Isa;
 use kiln_kernels::jit::{Asm, Predicate, Rounding, Src, Vreg};
@@ -16,7 +16,7 @@ fn bits(a: f32, b: f32, f: fn(u32, u32) -> u32) -> f32 {
     f32::from_bits(f(a.to_bits(), b.to_bits()))
 }
 
-/// Operations on two or three operands, the last of which may be a register, memory or a constant.
+/// Operations on two or three operands; the last may be a register, memory or a constant.
 #[rustfmt::skip]
 const WITH_SOURCE: &[Row] = &[
     Row { name: "vadd", emit: |asm, d, a, b| asm.vadd(d, a, b), lane: |_, a, b| a + b },
@@ -76,7 +76,7 @@ const WITH_REGISTER: &[Row] = &[
     Row { name: "visar 77", emit: |asm, d, a, _| asm.visar(d, a, 77), lane: |_, a, _| bits(a, a, |a, _| (a as i32 >> 31) as u32) },
 ];
 
-/// Registers for (dst, a, b): low, high, and with each pair and all of them the same.
+/// Registers for (dst, a, b): low ones, high ones, each pair the same, and all three the same.
 fn registers(isa: Isa) -> Vec<[u8; 3]> {
     let mut all = vec![[0, 1, 2], [15, 8, 9], [3, 3, 4], [3, 4, 3], [5, 6, 6], [7, 7, 7], [12, 13, 5]];
     if isa == Isa::Avx512 {
@@ -95,7 +95,7 @@ fn operands() -> Vec<[Vector; 3]> {
         let mut three = [random.vector(), random.vector(), random.vector()];
         let mut filled = 0;
         for (lane, (a, b)) in pairs.by_ref().take(16).enumerate() {
-            // Half of the time what is added is a corner, too.
+            // Half of the time the addend is a corner, too.
             if lane % 2 == 0 {
                 three[0][lane] = corners[(lane * 7 + all.len()) % corners.len()].to_bits();
             }
@@ -110,8 +110,8 @@ fn operands() -> Vec<[Vector; 3]> {
     }
 }
 
-/// Runs one row with the given last operand over vectors whose second half is not seen by narrow levels: AVX2 gets the
-/// two halves in two calls.
+/// Runs one row with the given last operand over vectors. Narrow levels do not see the second half of a vector: AVX2
+/// gets the two halves in two calls.
 fn check(isa: Isa, row: &Row, [d, a, b]: [u8; 3], source: Option<Src>, data: &[[Vector; 3]]) {
     let (vd, va, vb) = (Vreg(d), Vreg(a), Vreg(b));
     let code = kernel(isa, |asm| {
@@ -128,7 +128,7 @@ fn check(isa: Isa, row: &Row, [d, a, b]: [u8; 3], source: Option<Src>, data: &[[
             let mut input = *three;
             input.iter_mut().for_each(|vector| vector.rotate_left(start));
             let output = call(&code, &input, 1, &[]).vectors[0];
-            // A register that plays two roles holds what was loaded last.
+            // A register with two roles holds the value that was loaded last.
             let [mut dst, mut a_lanes, mut b_lanes] = input;
             match source {
                 None => {
@@ -206,7 +206,7 @@ fn operations_on_constants() {
 
 #[test]
 fn scaling_by_powers_of_two_rounds_once() {
-    // From where rounding once is promised, up to the largest.
+    // From the numbers for which rounding once is promised, up to the largest.
     let xs = [1.0, 1.999_999_9, 0.75, -1.1, 1.234_567e-15, 3.4e38, 1e20, -7.7, 0.0, -0.0, f32::INFINITY, f32::NAN];
     for isa in LEVELS {
         for [d, x, n] in [[0, 1, 2], [1, 1, 2], [2, 1, 2], [9, 4, 4]] {

@@ -43,7 +43,7 @@ fn mistakes_are_errors() {
         for (index, (reason, mistake)) in MISTAKES.iter().enumerate() {
             let mut asm = Asm::new(isa).unwrap();
             mistake(&mut asm);
-            // What follows changes nothing about it.
+            // Later instructions do not change the error.
             asm.vadd(Vreg(0), Vreg(1), 2.0);
             match asm.finish("family") {
                 Err(KernelError::Assembly { family: "family", reason: said }) => {

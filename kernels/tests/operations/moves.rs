@@ -1,4 +1,4 @@
-//! Moving vectors: what is read and written, and above all what is not.
+//! Moving vectors: the memory that is read and written, and above all the memory that is not.
 
 use kiln_kernels::Isa;
 use kiln_kernels::jit::{Asm, Gpr, Mem, Vreg};
@@ -85,7 +85,7 @@ fn bytes_are_zero_extended() {
     }
 }
 
-/// Emits `mask_first` on the count in the first word.
+/// Emits `mask_first` with the count in the first word.
 fn mask_by_count(asm: &mut Asm, index: u8, vector: Vreg) -> kiln_kernels::jit::Mask {
     let mask = asm.mask(index, vector);
     asm.load(Gpr::R11, Mem::at(WORDS, 0));
@@ -159,7 +159,7 @@ fn masked_off_lanes_touch_no_memory() {
             asm.vstore_masked(Mem::at(Gpr::RCX, 0), mask, Vreg(1));
         });
         for count in 0..=isa.lanes() {
-            // SAFETY: the last `count` floats of the page, which only the kernel uses besides.
+            // SAFETY: the last `count` floats of the page; only the kernel uses them besides.
             let last = unsafe { std::slice::from_raw_parts_mut(guarded.0.add(PAGE - 4 * count).cast::<f32>(), count) };
             last.iter_mut().enumerate().for_each(|(lane, value)| *value = lane as f32);
             let rounds = if isa <= Isa::detect() { 2.0 } else { 1.0 };

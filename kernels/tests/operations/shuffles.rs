@@ -69,7 +69,7 @@ fn extremes_of_nan_and_zeros_are_the_same_in_every_lane() {
 
 type Permute = fn(&mut Asm, Vreg, Vreg, Vreg);
 
-/// Where each element of a 128-bit group comes from: 0-3 of a, 4-7 of b.
+/// The source of each element of a 128-bit group: 0-3 of a, 4-7 of b.
 const UNPACKS: [(Permute, [usize; 4]); 4] = [
     (Asm::vunpack_lo_32, [0, 4, 1, 5]),
     (Asm::vunpack_hi_32, [2, 6, 3, 7]),

@@ -59,7 +59,7 @@ fn spread(words: &Words) -> Vec<u32> {
     words.iter().flat_map(|row| row.iter().copied().chain([0x5555_5555; DISTANCE - 16])).collect()
 }
 
-/// What the kernel makes of it: natively where the processor can, and in the emulator, which must agree.
+/// The kernel's sum: natively where the processor can, and in the emulator, which must agree.
 fn run(code: &Code, config: &[u8; 64], [left, right, sum]: [&Words; 3]) -> Vec<u32> {
     let (left, right) = (spread(left), spread(right));
     let once = |enter: &dyn Fn(&Args)| {

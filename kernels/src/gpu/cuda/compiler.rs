@@ -1,6 +1,6 @@
 //! NVRTC: CUDA C to machine code of one architecture.
 //!
-//! A CUBIN of the device's real architecture is loaded as it is; PTX would be compiled once more by the driver, at
+//! A CUBIN of the device's real architecture is loaded directly; PTX would be compiled once more by the driver, at
 //! every load. Where NVRTC is older than the device's architecture, it compiles PTX of the newest architecture that it
 //! knows. Compiling needs no device and no driver.
 
@@ -31,7 +31,7 @@ pub(super) fn compile(source: &Source, compute: [u32; 2]) -> Result<Vec<u8>> {
     // Contraction to fused multiply-adds is what the processor's kernels do too; approximations of functions are not.
     let options = [target.option().as_str(), "--std=c++17", "--fmad=true"].map(terminated);
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-    // SAFETY: the program is held, and there are three texts, which outlive the call.
+    // SAFETY: the program is held, and the three texts outlive the call.
     let status = unsafe { sys::nvrtcCompileProgram(program.0, pointers.len() as i32, pointers.as_ptr()) };
     if status != nvrtcResult::NVRTC_SUCCESS {
         let log = program.log().unwrap_or_default();
@@ -58,7 +58,7 @@ enum Target {
 }
 
 impl Target {
-    /// The best target for a device, of a compiler that knows these architectures.
+    /// The best target for a device, for a compiler that knows these architectures.
     fn for_device([major, minor]: [u32; 2], known: &[u32]) -> Result<Target> {
         let own = major.saturating_mul(10).saturating_add(minor);
         if known.contains(&own) {
@@ -85,12 +85,12 @@ fn architectures() -> Result<Vec<u32>> {
     // SAFETY: the library is there and writes one int.
     check("nvrtcGetNumSupportedArchs", unsafe { sys::nvrtcGetNumSupportedArchs(&raw mut count) })?;
     let mut numbers = vec![0; usize::try_from(count).unwrap_or(0)];
-    // SAFETY: the library writes as many ints as it said.
+    // SAFETY: the library writes the number of ints that it reported.
     check("nvrtcGetSupportedArchs", unsafe { sys::nvrtcGetSupportedArchs(numbers.as_mut_ptr()) })?;
     Ok(numbers.into_iter().filter_map(|number| u32::try_from(number).ok()).collect())
 }
 
-/// The text up to its first zero, as C wants it.
+/// The text up to its first zero, as a C string.
 fn terminated(text: &str) -> CString {
     let text = text.split('\0').next().unwrap_or_default();
     CString::new(text).unwrap_or_default()
@@ -119,7 +119,7 @@ impl Program {
         Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
     }
 
-    /// A result that the library gives in two calls: its size, then its bytes.
+    /// A result that takes two calls: its size, then its bytes.
     fn bytes(
         &self,
         names: [&'static str; 2],
@@ -130,7 +130,7 @@ impl Program {
         // SAFETY: the program is held, and one size is written.
         check(names[0], unsafe { size(self.0, &raw mut count) })?;
         let mut bytes = vec![0u8; count];
-        // SAFETY: the library writes as many bytes as it said.
+        // SAFETY: the library writes the number of bytes that it reported.
         check(names[1], unsafe { write(self.0, bytes.as_mut_ptr().cast()) })?;
         Ok(bytes)
     }

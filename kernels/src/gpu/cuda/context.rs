@@ -1,4 +1,4 @@
-//! A device's context and its one stream. Everything else of the device holds it, so it is dropped last.
+//! A device's context and its one stream. All other parts of the device hold it, so it is dropped last.
 //!
 //! The context is the device's primary one, so that other libraries in the process share it. The stream does not wait
 //! for the legacy one, on which others may work. A thread binds the context before it calls the driver: calls come from
@@ -58,7 +58,7 @@ impl Context {
         check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(stream) })
     }
 
-    /// Nanoseconds between the work before and the work after what `work` starts.
+    /// Nanoseconds of the work that `work` starts, between the work before it and the work after it.
     pub(super) fn time(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
         let stream = self.stream()?;
         let [start, end] = [Event::new()?, Event::new()?];
@@ -107,8 +107,8 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: it was made by `new`, and this is its only owner. One that has not passed is kept by the driver until
-        // then.
+        // SAFETY: it was made by `new`, and this is its only owner. The driver keeps an event that has not passed until
+        // it passes.
         let _ = unsafe { sys::cuEventDestroy_v2(self.0) };
     }
 }

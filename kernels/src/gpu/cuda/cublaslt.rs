@@ -19,7 +19,7 @@ use crate::cpu::chain::UnaryOp;
 use crate::error::{KernelError, Result};
 use crate::gpu::{Algorithm, Engine, Epilogue, MatMulProblem, Notes, Operands, Policy, Problem, Region, Solver};
 
-/// Proposals that are asked for, of each compute type.
+/// Proposals that are requested for each compute type.
 const PROPOSALS: usize = 8;
 
 /// cuBLASLt on one device.
@@ -43,7 +43,7 @@ impl Lt {
         Ok(Arc::new(Lt { handle, context: context.clone() }))
     }
 
-    /// What the library proposes, best first; TF32 before the rest, where it is allowed.
+    /// The library's proposals, best first. TF32 comes before the rest, where it is allowed.
     pub(super) fn heuristics(&self, problem: &MatMulProblem, policy: &Policy) -> Result<Vec<Algorithm>> {
         self.context.bind()?;
         let kinds: &[Notes] = if policy.tf32 { &[Notes::TENSOR_CORE, Notes(0)] } else { &[Notes(0)] };
@@ -71,7 +71,7 @@ impl Lt {
         let mut results = [NOTHING; PROPOSALS];
         let mut count = 0;
         let [left, right, residual, output] = work.layouts();
-        // SAFETY: handle and descriptors are held; the library writes at most as many results as it is told there are.
+        // SAFETY: handle and descriptors are held; the library writes at most the number of results that it is told.
         let status = unsafe {
             let most = PROPOSALS as i32;
             let (handle, wish) = (self.handle.raw(), wish.raw());
@@ -95,7 +95,7 @@ impl Lt {
             .collect())
     }
 
-    /// Makes a solver of an algorithm, which may come from a record: the library checks it.
+    /// Makes a solver from an algorithm, which may come from a record: the library checks it.
     pub(super) fn solver(self: &Arc<Lt>, problem: &MatMulProblem, data: [u64; 8], notes: Notes) -> Result<Product> {
         self.context.bind()?;
         let work = Work::new(problem, notes)?;
@@ -177,7 +177,7 @@ struct Work {
     product: Owned<sys::cublasLtMatmulDesc_t, cublasStatus_t>,
     left: Layout,
     right: Layout,
-    /// Of the residual and the output.
+    /// The layout of the residual and the output.
     output: Layout,
 }
 
@@ -217,7 +217,7 @@ impl Work {
             };
             check("cublasLtMatmulDescSetAttribute", status)?;
         }
-        // A row-major matrix is in column-major order one with as many rows as it has columns.
+        // A row-major matrix is, in column-major order, a matrix whose rows are its columns.
         let left_is = if trans_left { [m, k] } else { [k, m] };
         let right_is = if trans_right { [k, n] } else { [n, k] };
         Ok(Work {
@@ -273,7 +273,7 @@ pub(super) struct Product {
     work: Mutex<Work>,
     algo: sys::cublasLtMatmulAlgo_t,
     workspace: u64,
-    /// The notes that decide what is computed: they choose the compute type.
+    /// The notes that decide the arithmetic: they choose the compute type.
     notes: Notes,
     lt: Arc<Lt>,
 }
@@ -302,12 +302,12 @@ impl Solver for Product {
             check("cublasLtMatmulDescSetAttribute", status)?;
         }
         let (alpha, beta) = (f32::from_bits(problem.scale), if problem.epilogue.residual { 1f32 } else { 0f32 });
-        // With a factor of zero it is not read, but the address must be valid.
+        // With a factor of zero the residual is not read, but its address must be valid.
         let residual = if problem.epilogue.residual { at.residual } else { at.output };
         let pointer = |address: u64| address as *mut std::ffi::c_void;
-        // SAFETY: handle and descriptors are held. The operands hold what the layouts say (`addresses`), and so does
-        // the scratch memory. The factors are read before the call returns. The stream is the context's, which is
-        // bound.
+        // SAFETY: handle and descriptors are held. The operands hold the elements that the layouts describe
+        // (`addresses`), and so does the scratch memory. The factors are read before the call returns. The stream is
+        // the context's, which is bound.
         let status = unsafe {
             let [left, right, middle, output] = work.layouts();
             sys::cublasLtMatmul(
@@ -333,7 +333,7 @@ impl Solver for Product {
     }
 
     fn size(&self) -> usize {
-        // Four descriptors of at most 256 bytes beside this.
+        // Four descriptors of at most 256 bytes beside the product itself.
         size_of::<Product>() + 1024
     }
 }

@@ -1,7 +1,7 @@
 //! cuDNN on one device: its one handle, which a lock gives to one thread at a time.
 //!
 //! Plans are bound to the handle that they were made with, and some must not run concurrently with themselves. So a
-//! caller of cuDNN holds the handle's lock: to make a plan, and for the microseconds that it takes to launch one.
+//! caller of cuDNN holds the handle's lock: to make a plan, and for the microseconds that launching a plan takes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,7 +25,7 @@ pub(super) struct Cudnn {
 #[derive(Debug)]
 struct Raw(Owned<cudnnHandle_t, cudnnStatus_t>);
 
-// SAFETY: the handle may be used by any thread, by one at a time: it is behind a lock.
+// SAFETY: any thread may use the handle, one at a time: it is behind a lock.
 unsafe impl Send for Raw {}
 
 impl Cudnn {
@@ -48,7 +48,7 @@ impl Cudnn {
 }
 
 impl Cudnn {
-    /// Waits for all work, so that what it uses can be freed; binds the context.
+    /// Waits for all work, so that the memory that it uses can be freed; binds the context.
     pub(super) fn settle(&self) {
         // After an error, no work runs any more.
         let _ = self.context.synchronise();
@@ -62,7 +62,7 @@ impl Drop for Cudnn {
     }
 }
 
-/// Bytes of scratch memory; `None` beyond what a device could have.
+/// Bytes of scratch memory; an error beyond the memory that a device could have.
 pub(super) fn believable(workspace: i64) -> Result<u64> {
     u64::try_from(workspace).ok().filter(|&bytes| bytes <= ABSURD).ok_or_else(|| KernelError::Unsupported {
         family: "cuDNN",

@@ -33,7 +33,7 @@ pub fn open(ordinal: u32, options: &OpenOptions) -> Result<Arc<dyn Device>> {
     Ok(Arc::new(CudaDevice { facts, libraries, lt: OnceLock::new(), cudnn: OnceLock::new(), context }))
 }
 
-/// A library's handle, created at its first use, or why it could not be.
+/// A library's handle, created at its first use, or the reason why it could not be.
 type Started<T> = OnceLock<std::result::Result<Arc<T>, String>>;
 
 /// A GPU with its context, which is dropped last.
@@ -63,7 +63,7 @@ impl CudaDevice {
         started.map_err(|reason| KernelError::Device { call: "cuDNN", reason: reason.clone() })
     }
 
-    /// Proposals for a convolution: those of the graph interface, then the numbered algorithms, of which some always
+    /// Proposals for a convolution: those of the graph interface, then the numbered algorithms, some of which always
     /// compute in strict `f32`. It is an error only if neither interface has any.
     fn convolutions(&self, conv: &ConvProblem, policy: &Policy, heuristic: Heuristic) -> Result<Vec<Algorithm>> {
         let cudnn = self.cudnn()?;
@@ -116,7 +116,7 @@ impl Device for CudaDevice {
     fn release(&self, address: u64) {
         // Where the driver is unloaded or earlier work has failed, all memory is lost with the context.
         if self.context.synchronise().is_ok() {
-            // SAFETY: the address is one that `reserve` gave, and nothing that was started runs any more.
+            // SAFETY: the address is one that `reserve` gave, and no started work runs any more.
             let _ = unsafe { sys::cuMemFree_v2(address) };
         }
     }
@@ -135,8 +135,9 @@ impl Device for CudaDevice {
             return Ok(());
         }
         let stream = self.context.stream()?;
-        // SAFETY: the region holds as many bytes, and is lent to the caller. It comes after all work that was started,
-        // and the bytes are borrowed until it was waited for: pinned memory is read later than the call.
+        // SAFETY: the region holds this many bytes, and is lent to the caller. The copy comes after all started work.
+        // The bytes are borrowed until the copy has been waited for, because pinned memory is read after the call
+        // returns.
         let status = unsafe { sys::cuMemcpyHtoDAsync_v2(to.address(), bytes.as_ptr().cast(), bytes.len(), stream) };
         let copied = check("cuMemcpyHtoDAsync", status);
         self.context.synchronise()?;
@@ -149,7 +150,7 @@ impl Device for CudaDevice {
             return self.context.synchronise();
         }
         let stream = self.context.stream()?;
-        // SAFETY: the region holds as many bytes; ours are borrowed until it was waited for.
+        // SAFETY: the region holds this many bytes; ours are borrowed until the copy has been waited for.
         let status =
             unsafe { sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), from.address(), bytes.len(), stream) };
         let copied = check("cuMemcpyDtoHAsync", status);

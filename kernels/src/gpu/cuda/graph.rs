@@ -3,7 +3,7 @@
 //!
 //! A choice is the engine's number and its knobs, as the library's raw numbers: from these, another process makes the
 //! plan again ([`plan`]). [`descriptor`] is the interface's one kind of object, [`operations`] describes a problem with
-//! them, [`engines`] asks for proposals. A device is needed for plans only.
+//! descriptors, [`engines`] asks for proposals. Only plans need a device.
 
 mod descriptor;
 mod engines;

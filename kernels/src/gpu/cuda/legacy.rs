@@ -112,7 +112,7 @@ struct Perf {
     math: Math,
 }
 
-/// What the library proposes, best first; TF32 before the rest, where it is allowed.
+/// The library's proposals, best first. TF32 comes before the rest, where it is allowed.
 pub(super) fn heuristics(cudnn: &Cudnn, conv: &ConvProblem, policy: &Policy) -> Result<Vec<Algorithm>> {
     let call = Call::of(conv)?;
     let kinds: &[Math] =
@@ -123,7 +123,7 @@ pub(super) fn heuristics(cudnn: &Cudnn, conv: &ConvProblem, policy: &Policy) -> 
         for perf in cudnn.with(|handle| proposals(handle, &descriptors, call))? {
             let usable = perf.status == cudnnStatus_t::CUDNN_STATUS_SUCCESS && call.takes(perf.algo);
             let Some(workspace) = believable(perf.memory as i64).ok().filter(|_| usable) else { continue };
-            // Where plain multiply-adds were asked for, proposals keep that math type, whatever the answer says.
+            // Where plain multiply-adds were requested, proposals keep that math type, whatever the answer says.
             let strict = math == Math::CUDNN_FMA_MATH || perf.math == Math::CUDNN_FMA_MATH;
             let mut notes = call.notes(perf.algo);
             if !strict {
@@ -142,14 +142,14 @@ pub(super) fn heuristics(cudnn: &Cudnn, conv: &ConvProblem, policy: &Policy) -> 
     Ok(found)
 }
 
-/// All proposals of the library for a problem, without running any.
+/// All proposals of the library for a problem; none is run.
 fn proposals(handle: sys::cudnnHandle_t, descriptors: &Descriptors, call: Call) -> Result<Vec<Perf>> {
     let (x, w, conv, y) = descriptors.raw();
     let mut count = 0;
     if call == Call::Gradient {
-        // SAFETY: all-zero bytes are a value: zero is a number of each of the enumerations.
+        // SAFETY: all-zero bytes are a valid value: each of the enumerations has the number zero.
         let mut perfs: [sys::cudnnConvolutionBwdDataAlgoPerf_t; 16] = unsafe { std::mem::zeroed() };
-        // SAFETY: handle and descriptors are held, and at most as many results are written as there are.
+        // SAFETY: handle and descriptors are held, and at most `perfs.len()` results are written.
         let status = unsafe {
             let (count, perfs) = (&raw mut count, perfs.as_mut_ptr());
             sys::cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, w, x, conv, y, 16, count, perfs)
@@ -166,9 +166,9 @@ fn proposals(handle: sys::cudnnHandle_t, descriptors: &Descriptors, call: Call) 
             })
             .collect());
     }
-    // SAFETY: all-zero bytes are a value: zero is a number of each of the enumerations.
+    // SAFETY: all-zero bytes are a valid value: each of the enumerations has the number zero.
     let mut perfs: [sys::cudnnConvolutionFwdAlgoPerf_t; 16] = unsafe { std::mem::zeroed() };
-    // SAFETY: handle and descriptors are held, and at most as many results are written as there are.
+    // SAFETY: handle and descriptors are held, and at most `perfs.len()` results are written.
     let status = unsafe {
         let (count, perfs) = (&raw mut count, perfs.as_mut_ptr());
         sys::cudnnGetConvolutionForwardAlgorithm_v7(handle, x, w, conv, y, 16, count, perfs)
@@ -236,8 +236,9 @@ impl Numbered {
         let bytes = usize::try_from(self.workspace).unwrap_or(0);
         let (one, zero) = (1f32, 0f32);
         let [one, zero]: [*const c_void; 2] = [(&raw const one).cast(), (&raw const zero).cast()];
-        // SAFETY: the handle is ours alone, and descriptors are held. The operands hold what the descriptors say, which
-        // say what the problem does (`Shape::of`, `addresses`); so does the scratch memory. Factors are read at once.
+        // SAFETY: the handle is ours alone, and descriptors are held. The operands have the sizes of the descriptors,
+        // which are those of the problem (`Shape::of`, `addresses`); so has the scratch memory. Factors are read at
+        // once.
         unsafe {
             match self.call {
                 Call::Plain => {
@@ -248,7 +249,7 @@ impl Numbered {
                 }
                 Call::Fused { .. } => {
                     let algo = FORWARD[self.algo];
-                    // With a factor of zero it is not read, but the address must be valid.
+                    // With a factor of zero the residual is not read, but its address must be valid.
                     let (second, residual) =
                         if at.residual == 0 { (zero, output) } else { (one, pointer(at.residual)) };
                     let (b, function) = descriptors.fused();
@@ -299,7 +300,7 @@ impl Solver for Numbered {
     }
 
     fn size(&self) -> usize {
-        // Six descriptors of some hundred bytes beside this.
+        // Six descriptors of some hundred bytes beside the solver itself.
         size_of::<Numbered>() + 2048
     }
 }

@@ -34,7 +34,7 @@ pub(super) enum Library {
 pub struct Found {
     /// Its own version number: 13000 is CUDA 13.0, 91900 is cuDNN 9.19.0.
     pub version: u64,
-    /// The file that it was loaded from, where the loader tells.
+    /// The file that it was loaded from, where the loader reports it.
     pub path: Option<PathBuf>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Libraries {
     pub(super) cudnn_cudart: u64,
 }
 
-/// Parts of cuDNN that it loads by itself, and without which it aborts.
+/// Parts of cuDNN that it loads by itself, and aborts without.
 const CUDNN_PARTS: [&str; 6] = ["graph", "ops", "cnn", "heuristic", "engines_precompiled", "engines_runtime_compiled"];
 
 impl Library {
@@ -63,7 +63,7 @@ impl Library {
         }
     }
 
-    /// Every function of it that this folder calls; a test compares.
+    /// Every function of the library that this folder calls; a test compares the list.
     pub(super) fn functions(self) -> &'static [&'static str] {
         match self {
             Library::Driver => &[
@@ -202,10 +202,10 @@ impl Library {
         Err(if refused.is_empty() { nowhere } else { refused.join("; ") })
     }
 
-    /// The library, with its version; cuDNN is only asked for through [`Libraries::find`].
+    /// The library, with its version; cuDNN is only requested through [`Libraries::find`].
     fn find(self, dirs: &[PathBuf]) -> Result<Found, String> {
         let (loaded, path) = self.load(dirs)?;
-        // cudarc keeps pointers into it, and work of it may run at any time.
+        // cudarc keeps pointers into the library, and its work may run at any time.
         std::mem::forget(loaded);
         // SAFETY: loading runs the initialisers of a library that was just loaded, which do nothing a second time.
         let present = unsafe {
@@ -241,14 +241,14 @@ impl Library {
             }
             // SAFETY: the function is there, and takes nothing.
             Library::CublasLt => Some(unsafe { cublaslt::sys::cublasLtGetVersion() } as u64),
-            // SAFETY: the function is there, and takes nothing; the parts of the library that it asks were loaded.
+            // SAFETY: the function is there, and takes nothing; the parts of the library that it calls were loaded.
             Library::Cudnn => Some(unsafe { cudnn::sys::cudnnGetVersion() } as u64),
         }
     }
 }
 
 impl Libraries {
-    /// Looks for all of them.
+    /// Looks for all libraries.
     pub(super) fn find(options: &OpenOptions) -> Libraries {
         let dirs = &options.library_dirs;
         let [driver, nvrtc, cublaslt] =
@@ -270,12 +270,12 @@ fn find_cudnn(dirs: &[PathBuf], with_cublaslt: bool) -> Result<(Found, u64), Str
     std::mem::forget(loaded);
     for part in CUDNN_PARTS {
         let name = format!("libcudnn_{part}.so.9");
-        // Beside the file itself, as its own list of folders says, and otherwise where the loader looks.
+        // Beside the file itself, as its own search path says, and otherwise where the loader looks.
         let beside = path.as_deref().and_then(Path::parent).map(|dir| dir.join(&name)).filter(|path| path.is_file());
         let part = load(&beside.unwrap_or_else(|| name.clone().into()));
         std::mem::forget(part.map_err(|reason| format!("not used, for want of a part: {reason}"))?);
     }
-    // SAFETY: both functions are there and take nothing, and what they may call was loaded.
+    // SAFETY: both functions are there and take nothing, and the libraries that they may call were loaded.
     let [own, of_cublaslt] = unsafe {
         [cudnn::sys::cudnnGetCudartVersion() as u64 / 1000, cublaslt::sys::cublasLtGetCudartVersion() as u64 / 1000]
     };
@@ -289,10 +289,10 @@ fn find_cudnn(dirs: &[PathBuf], with_cublaslt: bool) -> Result<(Found, u64), Str
     Ok((found, unsafe { cudnn::sys::cudnnGetCudartVersion() } as u64))
 }
 
-/// Loads a file by its path or its name; the loader's message where it cannot.
+/// Loads a file by its path or its name; the error is the loader's message.
 fn load(file: &Path) -> Result<Loaded, String> {
-    // SAFETY: initialisers of a library run. These are NVIDIA's, or whatever stands in their place in a folder that the
-    // process's user or its loader's configuration names: as far trusted as the program itself.
+    // SAFETY: a library's initialisers run. The library is NVIDIA's, or stands in its place in a folder that the
+    // process's user or its loader's configuration names: it is trusted as far as the program itself.
     unsafe { Loaded::new(file) }.map_err(|error| {
         let source = std::error::Error::source(&error).map(ToString::to_string);
         source.unwrap_or_else(|| format!("{}: {error}", file.display()))
@@ -304,7 +304,7 @@ fn has(library: &Loaded, function: &str) -> bool {
     unsafe { library.get::<*const c_void>(function) }.is_ok()
 }
 
-/// What `dladdr` returns for an address.
+/// The result of `dladdr` for an address.
 #[repr(C)]
 struct DlInfo {
     file: *const c_char,
@@ -314,7 +314,7 @@ struct DlInfo {
 }
 
 unsafe extern "C" {
-    // Of the C library, which every program on this system is linked with.
+    // A function of the C library, which every program on this system is linked with.
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
 }
 

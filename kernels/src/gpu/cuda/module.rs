@@ -1,8 +1,8 @@
 //! Kiln's own kernels on a device: loaded machine code, and the check of its arguments at launches.
 //!
-//! The driver copies as many bytes of each argument as the compiled kernel's parameter has, without a check. So the
-//! sizes of parameters are read from the loaded kernel once and compared with the declared types, and arguments are
-//! compared with them at each launch.
+//! For each argument, the driver copies the bytes of the compiled kernel's parameter, without a check. So the sizes of
+//! parameters are read from the loaded kernel once and compared with the declared types, and arguments are compared
+//! with them at each launch.
 
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     I32,
     I64,
     F32,
-    /// A structure; its bytes are known of a compiled kernel alone.
+    /// A structure; only a compiled kernel knows its bytes.
     Bytes(usize),
 }
 
@@ -87,18 +87,17 @@ pub(super) struct CudaModule {
     context: Arc<Context>,
 }
 
-// SAFETY: the handles are numbers to us; the driver takes them from any thread that the context is bound to.
+// SAFETY: the handles are numbers to us; the driver takes them from any thread that has bound the context.
 unsafe impl Send for CudaModule {}
-// SAFETY: as above; nothing here is changed after it was made.
+// SAFETY: as above; nothing here changes after construction.
 unsafe impl Sync for CudaModule {}
 
 impl CudaModule {
-    /// Loads an image that the compiler made of a source.
+    /// Loads an image that the compiler made from a source.
     pub(super) fn load(context: &Arc<Context>, source: &Source, image: &[u8]) -> Result<CudaModule> {
         context.bind()?;
         let mut module = std::ptr::null_mut();
-        // SAFETY: the image is a whole CUBIN, or PTX with the zero that the compiler ends it with; one handle is
-        // written.
+        // SAFETY: the image is a whole CUBIN, or PTX that the compiler ends with a zero; one handle is written.
         check("cuModuleLoadData", unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) })?;
         let kinds = source.parameters.iter().map(|declared| Kind::of(declared)).collect();
         let mut loaded = CudaModule {
@@ -117,7 +116,7 @@ impl CudaModule {
         Ok(loaded)
     }
 
-    /// Compares the declared parameters with those of the compiled kernel, which know sizes of structures.
+    /// Compares the declared parameters with those of the compiled kernel, which has the sizes of structures.
     fn measure(&mut self) -> Result<()> {
         for at in 0..=self.kinds.len() {
             let (mut offset, mut size) = (0, 0);
@@ -147,7 +146,7 @@ impl Module for CudaModule {
             .iter()
             .map(|arg| match *arg {
                 Arg::Memory(region) => region.map_or(0, Region::address),
-                // x86 keeps the low bytes first, which is where a narrower parameter is read.
+                // x86 keeps the low bytes first, and a narrower parameter is read from there.
                 Arg::I32(value) => u64::from(value as u32),
                 Arg::I64(value) => value as u64,
                 Arg::F32(value) => u64::from(value.to_bits()),
@@ -164,10 +163,9 @@ impl Module for CudaModule {
             .collect();
         let stream = self.context.stream()?;
         let ([gx, gy, gz], [bx, by, bz]) = (launch.grid, launch.block);
-        // SAFETY: the function is held and its context bound. There are as many pointers as it has parameters, each to
-        // as many bytes as its parameter has (`check_args` against `measure`), which are only read, and before this
-        // returns. Addresses are of regions, which the caller holds; what the kernel does with them is its source's
-        // promise.
+        // SAFETY: the function is held and its context bound. There is a pointer for each parameter, to the bytes of
+        // that parameter (`check_args` against `measure`), which are only read, and before this returns. Addresses are
+        // of regions, which the caller holds; the kernel's accesses to them are its source's promise.
         let status = unsafe {
             let extra = std::ptr::null_mut();
             sys::cuLaunchKernel(self.function, gx, gy, gz, bx, by, bz, 0, stream, pointers.as_mut_ptr(), extra)
@@ -182,7 +180,7 @@ impl Module for CudaModule {
 
 impl Drop for CudaModule {
     fn drop(&mut self) {
-        // Work that was started may still run the code.
+        // Started work may still run the code.
         if self.context.synchronise().is_ok() {
             // SAFETY: it was loaded by `load`, this is its only owner, and nothing of it runs.
             let _ = unsafe { sys::cuModuleUnload(self.module) };

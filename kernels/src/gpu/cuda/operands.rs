@@ -1,4 +1,5 @@
-//! Addresses of a problem's operands, after a check that their regions hold what a library reads and writes.
+//! Addresses of a problem's operands, after a check that their regions hold all elements that a library reads and
+//! writes.
 
 use crate::error::{KernelError, Result};
 use crate::gpu::{Operands, Problem, Region};
@@ -14,11 +15,12 @@ pub(super) struct Addresses {
     pub(super) workspace: u64,
 }
 
-/// The addresses of operands that hold a problem, and of as much scratch memory as is needed.
+/// The addresses of operands that hold a problem, and of the scratch memory that is needed.
 ///
 /// # Errors
 ///
-/// [`KernelError::Bounds`] for what is too small, [`KernelError::Unsupported`] for operands that the problem has not.
+/// [`KernelError::Bounds`] for regions that are too small, [`KernelError::Unsupported`] for operands that the problem
+/// does not have.
 pub(super) fn addresses(
     family: &'static str,
     problem: &Problem,

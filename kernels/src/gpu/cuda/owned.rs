@@ -12,11 +12,11 @@ pub(super) struct Owned<T: Copy, S: Status> {
 }
 
 impl<T, S: Status> Owned<*mut T, S> {
-    /// What `create` writes.
+    /// The handle that `create` writes.
     ///
     /// # Safety
     ///
-    /// `create` writes a handle where it says that it succeeded, which `destroy` gives back.
+    /// `create` writes a handle where it reports success, and `destroy` gives that handle back.
     pub(super) unsafe fn new(
         call: &'static str,
         create: impl FnOnce(*mut *mut T) -> S,

@@ -1,6 +1,7 @@
-//! What is there: every library with its file, or why it is not used; every device, or why there is none.
+//! The inventory of NVIDIA's software and devices: every library with its file, or why it is not used; every device, or
+//! why there is none.
 //!
-//! It may be asked anywhere, of any folders; it never panics or aborts.
+//! It may run anywhere, with any folders; it never panics or aborts.
 
 use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute};
 
@@ -10,7 +11,7 @@ use super::status::check;
 use crate::error::{KernelError, Result};
 use crate::gpu::DeviceFacts;
 
-/// What was found of NVIDIA's.
+/// NVIDIA's libraries and devices that were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
     /// The driver, NVRTC, cuBLASLt and cuDNN, in that order.
@@ -24,9 +25,9 @@ pub struct Inventory {
 pub struct LibraryReport {
     /// Its name.
     pub name: &'static str,
-    /// What Kiln uses it for.
+    /// Its purpose in Kiln.
     pub used_for: &'static str,
-    /// Which one was found, or why none is used.
+    /// The library that was found, or why none is used.
     pub found: std::result::Result<Found, String>,
 }
 
@@ -57,7 +58,7 @@ fn devices(libraries: &Libraries, options: &OpenOptions) -> Result<Vec<DeviceFac
         .collect()
 }
 
-/// Starts the driver, without which nothing else of it may be called.
+/// Starts the driver; no other function of it may be called before.
 pub(super) fn initialise(libraries: &Libraries) -> Result<()> {
     if let Err(reason) = &libraries.driver {
         return Err(KernelError::Device { call: "CUDA driver", reason: reason.clone() });
@@ -66,7 +67,7 @@ pub(super) fn initialise(libraries: &Libraries) -> Result<()> {
     check("cuInit", unsafe { sys::cuInit(0) })
 }
 
-/// A device and what is known of it. The driver is initialised.
+/// A device and its facts. The driver is initialised.
 pub(super) fn facts(ordinal: u32, libraries: &Libraries, options: &OpenOptions) -> Result<(CUdevice, DeviceFacts)> {
     let mut device = 0;
     let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
@@ -108,7 +109,8 @@ pub(super) fn facts(ordinal: u32, libraries: &Libraries, options: &OpenOptions) 
 fn name(device: CUdevice) -> Result<String> {
     // Names are far shorter; the driver cuts them off and ends them with a zero.
     let mut bytes = [0u8; 256];
-    // SAFETY: `device` is the driver's, which writes at most as many bytes as it is told, one fewer than there are.
+    // SAFETY: `device` is the driver's, which writes at most the number of bytes that it is told, one fewer than there
+    // are.
     check("cuDeviceGetName", unsafe { sys::cuDeviceGetName(bytes.as_mut_ptr().cast(), 255, device) })?;
     let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(0);
     Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())

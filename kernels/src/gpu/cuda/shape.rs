@@ -1,6 +1,6 @@
-//! A convolution's sizes as cuDNN wants them: four dimensions, or five where there is a depth.
+//! A convolution's sizes as cuDNN takes them: four dimensions, or five where there is a depth.
 //!
-//! What is not consistent is refused here, before a library reads beyond an operand.
+//! Inconsistent sizes are refused here, before a library reads beyond an operand.
 
 use crate::error::{KernelError, Result};
 use crate::gpu::ConvProblem;
@@ -8,15 +8,15 @@ use crate::gpu::ConvProblem;
 /// Sizes of a convolution, as `i64`, outermost first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Of the problem's input.
+    /// The problem's input.
     pub(super) input: Vec<i64>,
-    /// Of the weights.
+    /// The weights.
     pub(super) filter: Vec<i64>,
-    /// Of the problem's output.
+    /// The problem's output.
     pub(super) output: Vec<i64>,
     /// An element for each channel of the output.
     pub(super) bias: Vec<i64>,
-    /// For each spatial dimension, as are the next two.
+    /// One for each spatial dimension, as in the next two.
     pub(super) pads: Vec<i64>,
     pub(super) strides: Vec<i64>,
     pub(super) dilations: Vec<i64>,
@@ -32,8 +32,8 @@ impl Shape {
     ///
     /// # Errors
     ///
-    /// [`KernelError::Unsupported`] for sizes of zero, groups that do not divide the channels, and an output that is
-    /// not what comes of the input.
+    /// [`KernelError::Unsupported`] for sizes of zero, groups that do not divide the channels, and an output that does
+    /// not follow from the input.
     pub(super) fn of(conv: &ConvProblem) -> Result<Shape> {
         let (outer, inner) =
             if conv.transposed { (conv.channels, conv.filters) } else { (conv.filters, conv.channels) };
@@ -46,7 +46,7 @@ impl Shape {
             return Err(refused("a size of zero"));
         }
         for axis in 0..3 {
-            // A transposed convolution is the gradient of the one from its output to its input.
+            // A transposed convolution is the gradient of the convolution from its output to its input.
             let (large, small) = if conv.transposed { (conv.output, conv.input) } else { (conv.input, conv.output) };
             let [large, small, kernel, stride, dilation, pad] =
                 [large, small, conv.kernel, conv.strides, conv.dilations, conv.pads]
@@ -56,11 +56,11 @@ impl Shape {
                 return Err(refused("an output that is not what comes of the input"));
             }
         }
-        // Anything that counts its bytes in 63 bits.
+        // The bound keeps the number of bytes within 63 bits.
         if conv.extents().is_none_or(|extents| extents.iter().any(|&count| count > 1 << 60)) {
             return Err(refused("more elements than any device holds"));
         }
-        // One-dimensional convolutions have a height of 1: cuDNN knows none of them.
+        // One-dimensional convolutions have a height of 1: cuDNN has no convolutions in one dimension.
         let flat = [conv.input[0], conv.kernel[0], conv.output[0]] == [1; 3] && conv.pads[0] == 0;
         let own =
             |sizes: [u32; 3]| sizes[usize::from(flat)..].iter().map(|&size| i64::from(size)).collect::<Vec<i64>>();

@@ -14,7 +14,7 @@ pub(super) trait Status: Copy + Debug + PartialEq {
     /// Success.
     const SUCCESS: Self;
 
-    /// The library's name, where the status says that the call is not supported, as opposed to a failure.
+    /// The library's name, if the status says that the call is not supported, as opposed to a failure.
     fn refuses(self) -> Option<&'static str>;
 }
 
@@ -57,7 +57,7 @@ impl Status for cudnnStatus_t {
 ///
 /// # Errors
 ///
-/// [`KernelError::Unsupported`] where the library cannot do what was asked, and otherwise [`KernelError::Device`].
+/// [`KernelError::Unsupported`] where the library cannot do the call, and otherwise [`KernelError::Device`].
 pub(super) fn check<S: Status>(call: &'static str, status: S) -> Result<()> {
     if status == S::SUCCESS {
         return Ok(());

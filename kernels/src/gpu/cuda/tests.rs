@@ -1,4 +1,4 @@
-//! What can be shown of this back end on machines without a GPU.
+//! Tests of this back end on machines without a GPU.
 //!
 //! Tests that need libraries take their folders from `KILN_TEST_CUDA_LIB_DIRS`, separated by colons, and say when they
 //! are skipped. Nothing here needs a device.
@@ -16,7 +16,7 @@ pub(super) fn options() -> OpenOptions {
     OpenOptions { library_dirs: std::env::split_paths(&dirs).collect(), environment: Vec::new() }
 }
 
-/// The folders, where a library is found that a test needs; otherwise says that the test is skipped.
+/// The folders, where a library that a test needs is found; otherwise says that the test is skipped.
 pub(super) fn options_with(
     test: &str,
     library: impl Fn(&Libraries) -> &Result<super::Found, String>,
@@ -57,7 +57,7 @@ fn every_function_that_is_called_is_looked_for_first() {
             }
         }
     }
-    // Types of NVRTC's that are named like its functions.
+    // NVRTC's types that are named like its functions.
     called.retain(|name| !["nvrtcProgram", "nvrtcResult"].contains(&name.as_str()));
     let known: std::collections::BTreeSet<String> =
         [Library::Driver, Library::Nvrtc, Library::CublasLt, Library::Cudnn]

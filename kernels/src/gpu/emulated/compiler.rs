@@ -1,9 +1,9 @@
 //! Kernels of [`source`](crate::gpu::source) on the processor: compiled by gcc, loaded, and run thread by thread.
 //!
 //! The source is put between two files: `before.c` defines its macros, and threads as fibers, which barriers and
-//! shuffles switch between; `behind.c` loops over grid and block. What CUDA leaves undefined (barriers that only some
-//! threads reach, shuffles in which only a part of a warp takes part) is an error of the launch here. Kernels get
-//! addresses of this process; as on a device, nothing checks that they stay inside of their regions.
+//! shuffles switch between; `behind.c` loops over grid and block. Behaviour that CUDA leaves undefined (barriers that
+//! only some threads reach, shuffles in which only a part of a warp takes part) is an error of the launch here. Kernels
+//! get addresses of this process; as on a device, nothing checks that they stay inside of their regions.
 //!
 //! Compiled libraries are kept by their source while the process lives, up to a bound.
 
@@ -21,7 +21,7 @@ use crate::gpu::{Arg, Launch, Module, Source};
 /// Libraries kept: a test run has a few hundred sources.
 const KEPT: usize = 1024;
 
-/// Most threads of a block and most blocks along an axis, as every device has them.
+/// Most threads of a block and most blocks along an axis, the same as on every device.
 const MOST_THREADS: u64 = 1024;
 const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, u16::MAX as u32, u16::MAX as u32];
 
@@ -44,7 +44,7 @@ struct Library {
     bytes: usize,
     /// Held during a launch, because indices, shared memory and fibers are variables of the library.
     running: Mutex<()>,
-    /// What `entry` is code of.
+    /// The library that holds `entry`'s code.
     _loaded: libloading::Library,
 }
 
@@ -101,7 +101,7 @@ fn build(text: &str, parameters: usize) -> Result<Library> {
     let folder = tempfile::tempdir().map_err(|error| failed("a folder for gcc", error))?;
     let (from, to) = (folder.path().join("kernel.c"), folder.path().join("kernel.so"));
     std::fs::write(&from, text).map_err(|error| failed("a file for gcc", error))?;
-    // No contraction, so that results are those of the formulas; no strict aliasing, because addresses are cast.
+    // No contraction, so that results follow the formulas; no strict aliasing, because addresses are cast.
     let flags = ["-std=gnu11", "-O2", "-shared", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off"];
     let flags = flags.iter().chain(&["-U_FORTIFY_SOURCE", "-fcf-protection=none", "-w", "-o"]);
     let output = Command::new("gcc").args(flags).arg(&to).arg(&from).arg("-lm").output();
@@ -121,11 +121,10 @@ fn load(path: &Path, parameters: usize) -> Result<Library> {
     let loaded = unsafe { libloading::Library::new(path) }.map_err(|error| failed("loading a kernel", error))?;
     // SAFETY: `behind.c` defines the function with this signature.
     let entry = *unsafe { loaded.get::<Entry>(b"kiln_launch") }.map_err(|error| failed("loading a kernel", error))?;
-    // SAFETY: `whole` defines an array of at least one such number; its address is what a symbol's pointer is.
+    // SAFETY: `whole` defines an array with at least one such number; a symbol's pointer is its address.
     let sizes = unsafe { loaded.get::<*const u64>(b"kiln_sizes") };
     let sizes = *sizes.map_err(|error| failed("loading a kernel", error))?;
-    // SAFETY: the array has one number more than there are parameters, and lives as long as the library, which is
-    // loaded.
+    // SAFETY: the array has one number more than there are parameters, and lives as long as the loaded library.
     let sizes = unsafe { std::slice::from_raw_parts(sizes, parameters) }.to_vec();
     Ok(Library { entry, sizes, bytes, running: Mutex::new(()), _loaded: loaded })
 }
@@ -174,9 +173,9 @@ impl Module for Compiled {
         let mut arguments = arguments.collect::<Result<Vec<Vec<u64>>>>()?;
         let mut pointers: Vec<*mut c_void> = arguments.iter_mut().map(|words| words.as_mut_ptr().cast()).collect();
         let _running = self.library.running.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: there is a pointer for each parameter, to as many bytes as it has, aligned for all of C's types that
-        // parameters have; grid and block have three numbers each; the lock keeps other launches out. The kernel's
-        // accesses stay within the regions that its launcher measured.
+        // SAFETY: there is a pointer for each parameter, to the bytes of that parameter, aligned for every C type of a
+        // parameter; grid and block have three numbers each; the lock keeps other launches out. The kernel's accesses
+        // stay within the regions that its launcher measured.
         let status =
             unsafe { (self.library.entry)(pointers.as_mut_ptr(), launch.grid.as_ptr(), launch.block.as_ptr()) };
         let reason = match status {

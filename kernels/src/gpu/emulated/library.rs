@@ -11,7 +11,7 @@ use super::{Shared, count, spend};
 use crate::error::{KernelError, Result};
 use crate::reference::chain::unary;
 
-/// Multiply-adds from which on several threads are faster than one.
+/// The least multiply-adds for which several threads are faster than one.
 const WORTH_THREADS: u64 = 1 << 21;
 
 /// A problem and the way of solving it.
@@ -19,7 +19,7 @@ const WORTH_THREADS: u64 = 1 << 21;
 pub(super) struct Prepared {
     problem: Problem,
     proposal: Proposal,
-    /// Elements of the left, the right and the output.
+    /// Elements of the left operand, the right operand and the output.
     extents: [u64; 3],
     shared: Arc<Shared>,
 }
@@ -93,7 +93,7 @@ impl Solver for Prepared {
     }
 
     fn size(&self) -> usize {
-        // As for plans of cuDNN.
+        // The same as for plans of cuDNN.
         200 << 10
     }
 }
@@ -106,7 +106,7 @@ struct EpilogueOperands<'a> {
 }
 
 impl EpilogueOperands<'_> {
-    /// Applies it to elements that begin at `first` in the output; `column` gives the index of the bias of each.
+    /// Applies it to elements that begin at `first` in the output; `column` gives the index of each element's bias.
     fn apply(&self, first: usize, column: impl Fn(usize) -> usize, elements: &mut [f32]) {
         if self.epilogue.is_none() {
             return;
@@ -143,7 +143,7 @@ fn split(output: &mut [f32], length: usize, products: u64, each: &(dyn Fn(usize,
     });
 }
 
-/// Positions `low..high` of the dense side whose partner on the strided side, `position * stride + offset`, is one of
+/// Positions `low..high` of the dense side whose partner on the strided side, `position * stride + offset`, is below
 /// `size`.
 fn partners(dense: usize, size: usize, stride: i64, offset: i64) -> std::ops::Range<usize> {
     let reach = |distance: i64| (distance.max(0) as u64).div_ceil(stride as u64).min(dense as u64) as usize;
@@ -158,7 +158,7 @@ fn convolve(conv: &ConvProblem, input: &[f32], weights: &[f32], epilogue: &Epilo
     let [in_plane, out_plane, taps] = [from, to, kernel].map(|sizes| sizes.iter().product::<usize>());
     let [channels, filters, groups] = [conv.channels, conv.filters, conv.groups].map(|count| count as usize);
     let (group_in, group_out) = (channels / groups, filters / groups);
-    // The dense side, and the strided one.
+    // The dense side and the strided side.
     let (dense, strided) = if conv.transposed { (from, to) } else { (to, from) };
     let products = (output.len() * group_in * taps) as u64;
     split(output, out_plane, products, &|number, plane| {

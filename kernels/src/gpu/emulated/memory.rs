@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::super::{ALIGNMENT, Region};
 use crate::error::{KernelError, Result};
 
-/// The device's memory, of so many bytes.
+/// The device's memory, with a bound in bytes.
 #[derive(Debug)]
 pub(super) struct Memory {
     most: u64,
@@ -69,7 +69,7 @@ impl Drop for Memory {
 
 /// Frees an allocation that has just been taken out of the table.
 fn free(address: u64, layout: Layout) {
-    // SAFETY: the stretch was allocated with this layout and exposed by `reserve`, it is in the table no more, and
+    // SAFETY: the stretch was allocated with this layout and exposed by `reserve`, it is no longer in the table, and
     // views of it live no longer than the lock under which it was taken out.
     unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address as usize), layout) }
 }
@@ -79,7 +79,7 @@ impl Held<'_> {
         most.saturating_sub(self.0.values().map(|layout| layout.size() as u64).sum())
     }
 
-    /// Checks that a region is of this memory and holds that many bytes; where they are.
+    /// Checks that a region is of this memory and holds that many bytes; returns their address.
     fn locate(&self, region: &Region, operand: &'static str, bytes: u64) -> Result<*mut u8> {
         region.holds("emulated", operand, bytes, 1)?;
         let block = self.0.range(..=region.address()).next_back();
@@ -99,8 +99,9 @@ impl Held<'_> {
     /// The first bytes of a region.
     pub(super) fn bytes(&self, region: &Region, operand: &'static str, bytes: u64) -> Result<&[u8]> {
         let start = self.locate(region, operand, bytes)?;
-        // SAFETY: that many initialised bytes are there, in one stretch that is in the table. It leaves the table, and
-        // its bytes change, only through an exclusive borrow of this value, of which there is one at a time.
+        // SAFETY: that many initialised bytes are there, in one stretch that is in the table. The stretch leaves the
+        // table, and its bytes change, only through an exclusive borrow of this value, and there is one such borrow at
+        // a time.
         Ok(unsafe { std::slice::from_raw_parts(start, bytes as usize) })
     }
 
@@ -114,8 +115,8 @@ impl Held<'_> {
     /// Writes the first bytes of a region.
     pub(super) fn write(&mut self, region: &Region, operand: &'static str, bytes: &[u8]) -> Result<()> {
         let start = self.locate(region, operand, bytes.len() as u64)?;
-        // SAFETY: that many bytes are there, in a stretch that is in the table; no view of them lives, because this
-        // value is borrowed exclusively, and the source is not among them for the same reason.
+        // SAFETY: that many bytes are there, in a stretch that is in the table. This value is borrowed exclusively, so
+        // that no view of the bytes lives and the source is not among them.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! What the libraries of an emulated device propose, as plain data; independent of the solvers.
+//! The proposals of an emulated device's libraries, as plain data; independent of the solvers.
 
 use std::time::Duration;
 
 use super::super::{Algorithm, DeviceFacts, Engine, Epilogue, Heuristic, Notes, Problem};
 use crate::cpu::chain::UnaryOp;
 
-/// What a test states about a device.
+/// A test's statements about a device.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// The device's facts. `memory_bytes` bounds allocations; `cudnn` and `cublaslt` decide which proposals
@@ -30,34 +30,34 @@ pub struct Proposal {
     pub workspace: u64,
     /// Facts about its arithmetic.
     pub notes: Notes,
-    /// How long it takes.
+    /// Its time.
     pub nanos: u64,
-    /// Who proposes it.
+    /// The heuristics that propose it.
     pub listed: Listed,
     /// Whether it supports epilogues.
     pub fused: bool,
     /// The first version of the library that has it.
     pub since: u64,
-    /// The first version of the library that has it no more.
+    /// The first version of the library without it.
     pub until: u64,
     /// Its failure, if it fails.
     pub failure: Option<Failure>,
 }
 
-/// Which heuristics propose it.
+/// The heuristics that propose an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed {
-    /// Those for requests and those for searches.
+    /// The heuristics for requests and for searches.
     Quick,
-    /// Those for searches alone.
+    /// The heuristic for searches alone.
     Thorough,
     /// The fallback.
     Fallback,
-    /// None, though the library has it.
+    /// No heuristic, though the library has it.
     Nowhere,
 }
 
-/// How an algorithm fails that was proposed.
+/// How a proposed algorithm fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// Making the solver fails.
@@ -123,8 +123,8 @@ impl Default for Script {
 }
 
 impl Proposal {
-    /// An algorithm of every version without notes, which all heuristics but the fallback propose for problems without
-    /// epilogue.
+    /// An algorithm that every version has, without notes. All heuristics but the fallback propose it for problems
+    /// without epilogue.
     #[must_use]
     pub fn new(engine: Engine, workspace: u64, nanos: u64) -> Proposal {
         Proposal {
@@ -152,7 +152,7 @@ impl Proposal {
 }
 
 impl Script {
-    /// Algorithms for a problem, of the libraries' present versions.
+    /// Algorithms for a problem, in the libraries' present versions.
     fn known(&self, problem: &Problem) -> impl Iterator<Item = &Proposal> {
         let (list, version) = match problem {
             Problem::Conv(_) => (&self.convolutions, self.facts.cudnn),
@@ -162,7 +162,7 @@ impl Script {
         list.iter().filter(move |one| (one.since..one.until).contains(&version) && one.serves(&epilogue))
     }
 
-    /// What a heuristic proposes.
+    /// The proposals of a heuristic.
     pub(super) fn proposed(&self, problem: &Problem, heuristic: Heuristic) -> impl Iterator<Item = &Proposal> {
         self.known(problem).filter(move |one| match heuristic {
             Heuristic::Quick => one.listed == Listed::Quick,
@@ -171,7 +171,7 @@ impl Script {
         })
     }
 
-    /// The algorithm of that name, proposed or not.
+    /// The algorithm with that name, proposed or not.
     pub(super) fn engine(&self, problem: &Problem, engine: &Engine) -> Option<&Proposal> {
         self.known(problem).find(|one| one.engine == *engine)
     }

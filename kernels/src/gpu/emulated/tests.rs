@@ -1,5 +1,4 @@
-//! The emulated device against sums written down as their definitions say, and its memory and script against their
-//! word.
+//! The emulated device against sums written as in their definitions, and its memory and script against their contracts.
 
 use super::*;
 use crate::cpu::chain::UnaryOp;
@@ -20,7 +19,7 @@ fn put(device: &dyn Device, arena: &Arc<Arena>, values: &[f32]) -> Region {
     region
 }
 
-/// What the device computes, and the operands that it was given.
+/// The device's result, and the operands that it was given.
 fn solve(problem: &Problem) -> (Vec<f32>, [Vec<f32>; 4]) {
     let (device, arena) = device();
     let [left, right, output] = problem.extents().unwrap();
@@ -56,7 +55,7 @@ fn finished(sum: f64, epilogue: &Epilogue, bias: f32, residual: f32) -> f64 {
     if epilogue.activation.is_some() { sum.max(0.0) } else { sum }
 }
 
-/// The definition: every pair of positions that a tap joins, in no clever order.
+/// The definition: every pair of positions that a tap joins, in plain order.
 fn convolved(conv: &ConvProblem, host: &[Vec<f32>; 4]) -> Vec<f64> {
     let count = |sizes: [u32; 3]| sizes.iter().map(|&size| size as usize).product::<usize>();
     let split = |index: usize, sizes: [u32; 3]| {
@@ -128,7 +127,7 @@ fn convolutions_are_what_their_definition_says() {
         ConvProblem { groups: 2, strides: [1, 2, 3], output: [1, 4, 3], ..PLAIN },
         ConvProblem { channels: 6, groups: 6, dilations: [1, 2, 2], output: [1, 5, 7], epilogue: ALL, ..PLAIN },
         ConvProblem { input: [4, 5, 6], kernel: [2, 3, 1], pads: [1, 1, 0], output: [5, 5, 6], ..PLAIN },
-        // Another output than the window asks for reads nothing beyond its operands.
+        // An output that differs from the window's reads nothing beyond its operands.
         ConvProblem { output: [1, 12, 20], ..PLAIN },
         ConvProblem { kernel: [1, 5, 5], input: [1, 2, 2], pads: [0, 4, 4], output: [1, 6, 6], ..PLAIN },
         ConvProblem { transposed: true, ..PLAIN },

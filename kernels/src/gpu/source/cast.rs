@@ -1,6 +1,6 @@
 //! Conversion of elements from one type to another.
 //!
-//! Floats outside of an integer type saturate and NaN becomes zero; integers wrap, by way of 64 bits; what is not
+//! Floats outside of an integer type saturate, and NaN becomes zero. Integers wrap, by way of 64 bits. Any value but
 //! zero is true. C leaves the first two undefined and processors differ, so the source spells them out.
 
 use serde::{Deserialize, Serialize};
@@ -26,9 +26,9 @@ pub enum Scalar {
 /// What shapes the instructions of a cast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CastCode {
-    /// What is read.
+    /// The type that is read.
     pub from: Scalar,
-    /// What is written.
+    /// The type that is written.
     pub to: Scalar,
     /// Whether indices have 64 bits.
     pub wide: bool,
@@ -42,7 +42,7 @@ pub struct CastKernel {
 }
 
 impl Scalar {
-    /// All of them.
+    /// All types.
     pub const ALL: [Scalar; 6] = [Scalar::F32, Scalar::F64, Scalar::I64, Scalar::I32, Scalar::U8, Scalar::Bool];
 
     /// Bytes of an element.
@@ -65,7 +65,7 @@ impl Scalar {
         }
     }
 
-    /// Of integer types that floats are converted to: the least and the greatest value, and the first float above.
+    /// For integer types that floats are converted to: the least and the greatest value, and the first float above.
     fn limits(self) -> Option<(&'static str, &'static str, &'static str)> {
         match self {
             Scalar::I64 => Some(("(-9223372036854775807ll - 1)", "9223372036854775807ll", "9223372036854775808.0")),

@@ -1,7 +1,8 @@
 //! Element-wise chains: a whole [`Program`] for each element, with operands broadcast by their strides.
 //!
-//! Where the inner dimension allows, a thread computes four neighbours, each operand of which is one load. What a chain
-//! computes is said by [`reference::chain`](crate::reference::chain), in single precision ([`functions`]).
+//! Where the inner dimension allows, a thread computes four neighbours, and each operand takes one load for the four.
+//! [`reference::chain`](crate::reference::chain) defines the computation, which is in single precision here
+//! ([`functions`]).
 
 use std::fmt::Write;
 
@@ -23,7 +24,7 @@ const TOGETHER: u64 = 4;
 /// What shapes the instructions of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChainCode {
-    /// What is computed.
+    /// The computation.
     pub program: Program,
     /// Dimensions and operands.
     pub space: SpaceCode,
@@ -72,8 +73,8 @@ impl ChainKernel {
     }
 }
 
-/// Makes four elements of the inner dimension one position where every operand allows; says which operands vary along
-/// it.
+/// Makes four elements of the inner dimension one position where every operand allows. Returns which operands vary
+/// along it.
 fn together(space: &mut IterationSpace) -> SmallVec<[Lane; 4]> {
     let last = space.counts.len() - 1;
     let fits = |count: u64| count.is_multiple_of(TOGETHER);
@@ -120,7 +121,7 @@ fn size(storage: Storage) -> u64 {
     }
 }
 
-/// A stored value as the float that is computed with.
+/// A stored value as a float to compute with.
 fn loaded(storage: Storage, value: &str) -> String {
     match storage {
         Storage::F32 => value.to_owned(),
@@ -128,7 +129,7 @@ fn loaded(storage: Storage, value: &str) -> String {
     }
 }
 
-/// A computed float as it is stored.
+/// A computed float in its stored form.
 fn stored(storage: Storage, value: &str) -> String {
     match storage {
         Storage::F32 => value.to_owned(),
@@ -219,7 +220,7 @@ impl ChainCode {
         }
         let _ = writeln!(text, "        (({four}*)out)[at] = y;\n    }}");
         if last == 0 {
-            // The elements of a single row that are left.
+            // The last elements of a single row.
             let one = self.call(|index| match self.lanes[index] {
                 Lane::Vector => format!("in{index}[left]"),
                 Lane::Scalar => format!("in{index}[0]"),

@@ -56,7 +56,7 @@ pub struct Strided<'a> {
 }
 
 impl<'a> Strided<'a> {
-    /// Those of a start and strides.
+    /// A view with this start and these strides.
     #[must_use]
     pub const fn new(start: i64, strides: &'a [i64]) -> Strided<'a> {
         Strided { start, strides }
@@ -64,8 +64,8 @@ impl<'a> Strided<'a> {
 }
 
 impl CopyKernel {
-    /// Copies elements of `width` bytes, `counts` along each dimension, from one view to another, which must not have
-    /// two elements at one offset. Inputs: what is copied.
+    /// Copies elements of `width` bytes, `counts` along each dimension, from one view to another. The other must not
+    /// have two elements at one offset. Inputs: the elements.
     ///
     /// # Errors
     ///

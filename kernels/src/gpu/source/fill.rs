@@ -1,6 +1,6 @@
 //! One value in all elements.
 //!
-//! Eight bytes, in which the element is repeated, are written throughout: one kernel for all widths.
+//! Writes always have eight bytes, which repeat the element: one kernel for all widths.
 
 use super::{Kernel, KernelCode, index_type, launch_each, parameters, refuse};
 use crate::error::Result;

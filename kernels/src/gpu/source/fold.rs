@@ -1,4 +1,4 @@
-//! Reductions over the threads of a warp or of a block, each of which gets the result.
+//! Reductions over the threads of a warp or of a block, where each thread gets the result.
 
 /// The threads that reduce a row together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -9,7 +9,7 @@ pub enum Team {
     Block,
 }
 
-/// Elements of a row from which on a block reduces it: 32 for each lane of a warp. With shorter rows, a block's threads
+/// The least elements of a row that a block reduces: 32 for each lane of a warp. With shorter rows, a block's threads
 /// mostly wait at its barriers.
 const LONG: u64 = 1024;
 
@@ -22,7 +22,7 @@ impl Team {
         if length > LONG { Team::Block } else { Team::Warp }
     }
 
-    /// Blocks for so many rows.
+    /// Blocks for `rows` rows.
     pub(super) fn blocks(self, rows: u64) -> u64 {
         match self {
             Team::Warp => rows.div_ceil(ROWS),
@@ -62,7 +62,7 @@ impl Team {
 "
             );
             if self == Team::Block {
-                // The first barrier is for the previous result, which threads may still have to read.
+                // The first barrier is for the previous result, which some threads may not have read yet.
                 text += &format!(
                     "KILN_DEVICE float fold_{name}(float value)
 {{

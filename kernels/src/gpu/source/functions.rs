@@ -2,8 +2,8 @@
 //! [`functions`](crate::cpu::vecmath::functions). They compute what [`reference::chain`](crate::reference::chain)
 //! defines, in single precision.
 //!
-//! They call the plain functions of the math library, whose errors are a few units in the last place, and none of the
-//! fast ones. Where a formula would lose NaN or digits, it is written as the reference writes it.
+//! They call the plain functions of the math library, whose errors are a few units in the last place, and none of its
+//! fast functions. Where a formula would lose NaN or digits, it is written as in the reference.
 
 use crate::cpu::chain::{BinaryOp, Step};
 
@@ -41,7 +41,7 @@ fn binary(op: BinaryOp, a: &str, b: &str) -> String {
         BinaryOp::Sub => format!("{a} - {b}"),
         BinaryOp::Mul => format!("{a} * {b}"),
         BinaryOp::Div => format!("{a} / {b}"),
-        // A comparison with NaN is false: NaN in the second operand is chosen by that.
+        // A comparison with NaN is false, which chooses a NaN in the second operand.
         BinaryOp::Max => format!("{a} != {a} || {a} > {b} ? {a} : {b}"),
         BinaryOp::Min => format!("{a} != {a} || {a} < {b} ? {a} : {b}"),
         BinaryOp::Pow => format!("powf({a}, {b})"),

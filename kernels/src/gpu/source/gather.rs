@@ -1,7 +1,7 @@
 //! Gathering along one axis: `output[o, c, i] = data[o, indices[c], i]`.
 //!
-//! Indices are known on the device alone. For one that is out of range nothing is read or written, and a flag in device
-//! memory is set, which the launcher's caller reads when it waits for the results.
+//! Only the device knows the indices. For an index that is out of range, nothing is read or written, and a flag in
+//! device memory is set. The launcher's caller reads the flag when it waits for the results.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub(super) const FAMILY: &str = "device gather";
 /// What shapes the instructions of a gather.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GatherCode {
-    /// Bytes of an element as it is copied: 1, 2, 4, 8 or 16.
+    /// Bytes of an element as copied: 1, 2, 4, 8 or 16.
     pub width: u8,
     /// Bytes of an index: 4 or 8.
     pub index_width: u8,

@@ -2,7 +2,7 @@
 //!
 //! Each row is brought to mean zero (where it is centred) and deviation one, then scaled and shifted by elements that
 //! [`Scaling`] finds. The variance is the mean of squared deviations from the mean, in a pass of its own: the mean of
-//! squares less the square of the mean would cancel.
+//! squares less the square of the mean would lose its digits.
 
 use serde::{Deserialize, Serialize};
 

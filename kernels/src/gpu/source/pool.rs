@@ -1,5 +1,5 @@
-//! Pooling of `[N, C, D, H, W]`, with up to two of the axes in front missing: the largest element or the mean of
-//! windows.
+//! Pooling of `[N, C, D, H, W]`, where up to two of the first spatial axes may be missing: the largest element or the
+//! mean of windows.
 //!
 //! One thread computes one window, whose geometry is a [`Window`] for each axis. For a window as large as the image, a
 //! reduction is faster.
@@ -19,7 +19,7 @@ pub(super) const FAMILY: &str = "device pool";
 /// What shapes the instructions of a pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PoolCode {
-    /// What is computed of a window.
+    /// The result of a window.
     pub kind: PoolKind,
     /// Dimensions of the output: images, then 1 to 3 axes.
     pub space: SpaceCode,
@@ -52,7 +52,8 @@ impl PoolKernel {
         let planes = product(FAMILY, &[shape.batch, shape.channels])?;
         let (inputs, outputs) = (shape.inputs() as u64, shape.outputs() as u64);
         let counts: Vec<u64> = [planes].into_iter().chain(axes.iter().map(|axis| axis.output)).collect();
-        // The operand's offset counts lines along the first axis; those of further axes follow from it in the kernel.
+        // The operand's offset counts lines along the first axis; offsets along further axes follow from it in the
+        // kernel.
         let steps: Vec<i64> = [axes[0].input as i64].into_iter().chain(axes.iter().map(|_| 0)).collect();
         let space = IterationSpace { counts, operands: vec![(0, steps)], tail: 0 };
         let mut code = space.code(FAMILY)?;

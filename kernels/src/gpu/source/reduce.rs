@@ -21,7 +21,7 @@ pub(super) const FAMILY: &str = "device reduce";
 const COLUMNS: u64 = 32;
 const SLICES: u64 = 8;
 
-/// Elements from which on a column is long: four for each of its threads.
+/// The least elements of a long column: four for each of its threads.
 const LONG: u64 = 4 * SLICES;
 
 /// The threads that reduce to an element of the output.
@@ -90,7 +90,7 @@ impl ReduceKernel {
         Ok(if reduction == Reduction::Mean { kernel.scaled(1.0 / length as f32) } else { kernel })
     }
 
-    /// The same, with folds multiplied by `scale` before the post-op; logarithms of sums are not multiplied.
+    /// The same reduction, with folds multiplied by `scale` before the post-op; logarithms of sums are not multiplied.
     #[must_use]
     pub fn scaled(self, scale: f32) -> ReduceKernel {
         ReduceKernel { scale, ..self }
@@ -105,7 +105,7 @@ fn combination(fold: Fold) -> (&'static str, &'static str, f32) {
         // A comparison with NaN is false, so NaN wins on either side.
         Fold::Max => ("max", "value != value || value > other ? value : other", f32::NEG_INFINITY),
         Fold::Min => ("min", "value != value || value < other ? value : other", f32::INFINITY),
-        // The maximum, which is subtracted first; a NaN that it loses shows in the sum.
+        // The maximum, which is subtracted first; a NaN that the maximum loses shows in the sum.
         Fold::LogAddExp => ("most", "fmaxf(value, other)", f32::NEG_INFINITY),
     }
 }
@@ -164,7 +164,7 @@ impl ReduceCode {
         let mut folding = each(&identity, &format!("float other = {map};\n            value = {combine};"));
         folding += &format!("        value = fold_{name}(value);\n");
         if self.fold == Fold::LogAddExp {
-            // Infinite maxima are subtracted as zero: exp of them is right by itself.
+            // Infinite maxima are subtracted as zero: their exponential is right by itself.
             folding += "        float most = fabsf(value) == KILN_BITS(0x7f800000u) ? 0.0f : value;\n";
             folding += &each("0.0f", &format!("value += expf({map} - most);"));
             folding += "        value = logf(fold_add(value)) + most;\n";

@@ -25,7 +25,7 @@ pub enum Mix {
         /// 1, 2, 4 or 8.
         width: u8,
     },
-    /// The weighted sum of all neighbours, which are `f32`. Those of weight zero are not read.
+    /// The weighted sum of all neighbours, which are `f32`. Neighbours of weight zero are not read.
     Blend,
 }
 
@@ -43,7 +43,7 @@ pub struct Resized {
 /// What shapes the instructions of a resize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ResizeCode {
-    /// What is computed.
+    /// The result.
     pub mix: Mix,
     /// Dimensions of the output: outer, 1 to 3 axes, inner.
     pub space: SpaceCode,
@@ -62,8 +62,8 @@ pub struct ResizeKernel {
 impl ResizeKernel {
     /// Resizes one to three neighbouring axes of `[outer, axes, inner]`.
     ///
-    /// Inputs: the tensor, then for each axis its neighbours, `u32 [output, taps]`, all of which must be below `input`,
-    /// and, where they are blended, their weights, `f32 [output, taps]`.
+    /// Inputs: the tensor, then for each axis its neighbours, `u32 [output, taps]`, which must all be below `input`,
+    /// and, where neighbours are blended, their weights, `f32 [output, taps]`.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Iteration over strided operands: a space of a few dimensions, and the offset of each operand's element at each of
-//! its positions.
+//! Iteration over strided operands: a space of a few dimensions, and the offset of each operand's element at each
+//! position.
 //!
 //! An [`IterationSpace`] is passed to a kernel by value; [`SpaceCode`] writes its C structure and the lines that turn
 //! the number of a position into offsets. Dimensions are divided off from the innermost one outwards. Indices below
@@ -17,7 +17,7 @@ use crate::error::Result;
 /// Most dimensions of a space.
 pub(super) const MAX_RANK: usize = 8;
 
-/// What of an iteration space shapes the instructions.
+/// The part of an iteration space that shapes the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SpaceCode {
     /// Dimensions, 1 to 8.
@@ -35,12 +35,13 @@ pub(super) struct IterationSpace {
     pub(super) counts: Vec<u64>,
     /// Each operand's first element and its strides.
     pub(super) operands: Vec<(i64, Vec<i64>)>,
-    /// Elements behind the space, where its positions are groups of several, which the kernel takes one by one.
+    /// Elements behind the space, where its positions are groups of several elements. The kernel takes them one by one.
     pub(super) tail: u64,
 }
 
 impl IterationSpace {
-    /// The space without dimensions of size one, and with neighbouring dimensions joined that are one to every operand.
+    /// The space without dimensions of size one. Neighbouring dimensions that are one dimension to every operand are
+    /// joined.
     pub(super) fn new(family: &'static str, counts: &[u64], operands: &[(i64, &[i64])]) -> Result<IterationSpace> {
         if operands.iter().any(|(_, strides)| strides.len() != counts.len()) {
             return Err(refuse(family, "an operand has another rank"));
@@ -101,7 +102,7 @@ impl IterationSpace {
         Ok(last as u64 + 1)
     }
 
-    /// What of the space shapes the instructions.
+    /// The part of the space that shapes the instructions.
     pub(super) fn code(&self, family: &'static str) -> Result<SpaceCode> {
         let mut most = self.total(family)?;
         for operand in 0..self.operands.len() {
@@ -125,7 +126,7 @@ impl IterationSpace {
             .chain(vec![0; pad * self.counts.len()]);
         let mut bytes = vec![];
         for index in indices {
-            // Negative strides wrap in 32 bits as in 64; the sums that they are parts of are offsets in the operand.
+            // Negative strides wrap in 32 bits as in 64; their sums are offsets in the operand.
             if code.wide {
                 bytes.extend(index.to_ne_bytes());
             } else {
@@ -139,7 +140,7 @@ impl IterationSpace {
     }
 }
 
-/// Multiplier and shift of a division by `count`, which has at most 31 bits: larger ones are divided by an instruction.
+/// Multiplier and shift of a division by `count`, which has at most 31 bits: an instruction divides larger numbers.
 pub(super) fn divisor(count: u64) -> (u32, u32) {
     let count = count.clamp(1, 1 << 31);
     let shift = count.next_power_of_two().trailing_zeros();

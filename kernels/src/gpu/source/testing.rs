@@ -5,15 +5,15 @@ use crate::error::Result;
 use crate::gpu::emulated::{Emulated, Script};
 use crate::gpu::{ALIGNMENT, Arena, Device, Region};
 
-/// Bytes that were not written: NaN as floats, and nothing that a kernel writes by chance.
+/// Bytes that were not written: NaN as floats, and no value that a kernel writes by chance.
 const POISON: u8 = 0xff;
 
-/// Runs a kernel; what it wrote.
+/// Runs a kernel; returns its output.
 pub(super) fn run(kernel: &dyn Kernel, inputs: &[Option<&[u8]>], output_bytes: usize) -> Result<Vec<u8>> {
     run_marking(kernel, inputs, output_bytes, usize::MAX).map(|(written, _)| written)
 }
 
-/// Runs a kernel that may write to one of its inputs too; what it wrote, and that input afterwards.
+/// Runs a kernel that may write to one of its inputs too; returns its output, and that input afterwards.
 pub(super) fn run_marking(
     kernel: &dyn Kernel,
     inputs: &[Option<&[u8]>],
@@ -42,7 +42,7 @@ pub(super) fn run_marking(
     let given: Vec<Option<&Region>> = regions.iter().map(Option::as_ref).collect();
     kernel.launch(&*device.compile(&kernel.code().source()?)?, &given, &output)?;
 
-    // All of the memory, when all regions are freed.
+    // All memory must be free when all regions are freed.
     drop((regions, output));
     let all = arena.take(most)?;
     device.download(&all, &mut memory)?;
@@ -68,7 +68,7 @@ pub(super) fn run_f32(kernel: &dyn Kernel, inputs: &[Option<&[f32]>], outputs: u
     bytes.chunks_exact(4).map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap())).collect()
 }
 
-/// Numbers of both signs without overflow, some of them equal.
+/// Numbers of both signs without overflow; some are equal.
 pub(super) fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed | 1;
     let next = || {
@@ -83,7 +83,7 @@ pub(super) fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|index| (index * 37 % 251) as u8).collect()
 }
 
-/// Whether results are those wanted, within so many `units` in the last place of the wanted ones or of a number,
+/// Whether results are the wanted ones, within `units` units in the last place of the wanted number or of `of`,
 /// whichever is more.
 pub(super) fn near(given: &[f32], wanted: &[f32], units: f32, of: f32, what: &dyn std::fmt::Debug) {
     assert_eq!(given.len(), wanted.len(), "{what:?}");

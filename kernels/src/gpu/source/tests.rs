@@ -1,4 +1,4 @@
-//! Every family on the processor, against the references and plain loops, and what all texts have in common.
+//! Every family on the processor, against the references and plain loops, and properties that all texts share.
 
 mod chain;
 mod elements;
@@ -13,7 +13,7 @@ use crate::cpu::chain::{BinaryOp, Bits, Geometry, Program, Step, Storage, UnaryO
 use crate::cpu::pool::PoolKind;
 use crate::cpu::reduce::Reduction;
 
-/// All functions of one element, with parameters that show.
+/// All functions of one element, with parameters that affect results.
 pub(super) fn unary_ops() -> Vec<UnaryOp> {
     use UnaryOp::*;
     let bits = |value: f32| Bits::from(value);
@@ -58,7 +58,7 @@ pub(super) fn binary_ops() -> Vec<BinaryOp> {
     ]
 }
 
-/// A program of one step over so many float operands.
+/// A program of one step over `inputs` float operands.
 pub(super) fn single(inputs: usize, step: Step) -> Program {
     Program { inputs: (0..inputs).map(|_| Storage::F32).collect(), steps: vec![step], output: Storage::F32 }
 }

@@ -1,5 +1,5 @@
-//! Transpositions. Where the innermost axis stays innermost, a transposition is a strided copy. Else tiles of 32 by 32
-//! elements are transposed in shared memory, so that loads and stores coalesce.
+//! Transpositions. Where the innermost axis stays innermost, a transposition is a strided copy. Otherwise tiles of 32
+//! by 32 elements are transposed in shared memory, so that loads and stores coalesce.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,12 @@ use crate::gpu::{Arg, Module, Region, Source};
 
 pub(super) const FAMILY: &str = "device transpose";
 
-/// Elements of a side of a tile, and rows of it that a block copies at once.
+/// Elements of a side of a tile, and rows of a tile that a block copies at once.
 const SIDE: u64 = 32;
 const ROWS: u32 = 8;
 
-/// Shortest side of a matrix that is transposed by tiles: in shorter ones most of a tile is empty, and a strided copy
-/// is left to the caches.
+/// Shortest side of a matrix that is transposed by tiles: with shorter sides, most of a tile is empty, and caches serve
+/// a strided copy.
 const SHORTEST: u64 = 8;
 
 /// What shapes the instructions of a transposition by tiles.

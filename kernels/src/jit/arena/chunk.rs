@@ -13,7 +13,7 @@ use rustix::thread::{MembarrierCommand, membarrier};
 const LINE: usize = 64;
 /// The smallest page of x86-64, the unit of protection.
 const PAGE: usize = 4096;
-/// `int3`: what a stray jump into freed memory meets.
+/// `int3`: a stray jump into freed memory traps.
 const TRAP: u8 = 0xCC;
 
 /// Ways of getting executable memory that may be tried, in this order.
@@ -26,7 +26,7 @@ pub(in crate::jit) struct Schemes {
 }
 
 impl Schemes {
-    /// Both.
+    /// Both schemes.
     pub(in crate::jit) const ALL: Schemes = Schemes { dual: true, flip: true };
 }
 
@@ -63,14 +63,14 @@ struct Free {
 #[derive(Debug)]
 pub(super) struct Chunk {
     exec: Mapping,
-    /// The alias that is written; none where pages are flipped.
+    /// The alias for writing; none where pages are flipped.
     write: Option<Mapping>,
-    /// By offset, neighbours merged.
+    /// Free ranges by offset, neighbours merged.
     free: Vec<Free>,
     used: usize,
     /// Bytes from here on have never held code.
     fresh: usize,
-    /// Whether some of it is never used again.
+    /// Whether a part of the chunk is never used again.
     retired: bool,
 }
 
@@ -95,7 +95,7 @@ impl Chunk {
 
     fn map_dual(len: usize) -> io::Result<Chunk> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        // Linux before 6.3 does not know the flag that asks for an executable file, and needs none.
+        // Linux before 6.3 does not know the flag for an executable file, and does not need it.
         let file = memfd_create(c"kiln-code", flags | MemfdFlags::EXEC)
             .or_else(|_| memfd_create(c"kiln-code", flags))
             .map_err(io::Error::from)?;
@@ -117,8 +117,8 @@ impl Chunk {
         // SAFETY: as for the other scheme.
         let start = unsafe { mmap_anonymous(null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE) }?;
         let exec = Mapping::new(start, len)?;
-        // Asking now, not at the first kernel, keeps a refusal where the next scheme can be tried.
-        // SAFETY: nothing uses the range yet.
+        // Changing the protection now, not at the first kernel, detects a refusal while the next scheme can still be
+        // tried.
         unsafe { mprotect(start, PAGE, MprotectFlags::READ | MprotectFlags::EXEC) }?;
         Ok(Chunk::over(exec, None, len))
     }
@@ -135,12 +135,12 @@ impl Chunk {
         self.used
     }
 
-    /// Whether nothing will ever be placed in some of it again.
+    /// Whether a part of the chunk will never hold code again.
     pub(super) fn exhausted(&self) -> bool {
         self.retired || self.free.is_empty()
     }
 
-    /// Takes room for `bytes` out of the free ranges: offset and size.
+    /// Takes memory for `bytes` out of the free ranges: offset and size.
     pub(super) fn reserve(&mut self, bytes: usize) -> Option<(usize, usize)> {
         let size = bytes.checked_next_multiple_of(if self.write.is_some() { LINE } else { PAGE })?;
         let fits = |free: &Free| free.len >= size;
@@ -188,8 +188,8 @@ impl Chunk {
         Ok(exec)
     }
 
-    /// Takes what has held code out of the free ranges, where only an unmapped range is safe to use again. What has never
-    /// held any stays available.
+    /// Takes ranges that have held code out of the free ranges, where they are only safe to use again after unmapping.
+    /// Ranges that have never held code stay available.
     fn forget_released(&mut self) {
         for free in &mut self.free {
             let held = self.fresh.saturating_sub(free.offset).min(free.len);
@@ -199,7 +199,7 @@ impl Chunk {
         self.free.retain(|free| free.len > 0);
     }
 
-    /// Gives back a range that a forked child may still run: where it shares the memory, nothing is ever placed there
+    /// Gives back a range that a forked child may still run: where the memory is shared, nothing is ever placed there
     /// again.
     pub(super) fn retire(&mut self, offset: usize, size: usize) {
         if self.write.is_none() {
@@ -227,15 +227,15 @@ impl Chunk {
     }
 }
 
-/// Whether this process may ask every core that runs it for a serialising instruction; asked once, when a range is first
-/// used again. In a process with threads the question takes the system up to 20 ms, which one that only frees code does
-/// not need.
+/// Whether this process may ask for a serialising instruction on every core that runs it. Checked once, when a range is
+/// first used again: in a process with threads the check takes the system up to 20 ms, which a process that only frees
+/// code does not need.
 fn can_synchronise_cores() -> bool {
     static REGISTERED: LazyLock<bool> = LazyLock::new(announce_process);
     *REGISTERED
 }
 
-/// Says that this process will ask for that; a forked child says it anew. Whether it may.
+/// Registers this process for such requests; a forked child registers again. Returns whether that succeeded.
 pub(super) fn announce_process() -> bool {
     membarrier(MembarrierCommand::RegisterPrivateExpeditedSyncCore).is_ok()
 }

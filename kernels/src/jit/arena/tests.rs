@@ -1,4 +1,4 @@
-//! What the arena promises: no address writable and executable, memory given back, neighbours untouched.
+//! The arena's guarantees: no address is writable and executable, memory is given back, neighbours are untouched.
 
 use super::*;
 

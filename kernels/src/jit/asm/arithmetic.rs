@@ -12,7 +12,7 @@ macro_rules! three_operands {
         impl Asm {
             $($(#[$doc])*
             pub fn $name(&mut self, dst: Vreg, a: Vreg, b: impl Into<Src>) {
-                // A function that is not generic, so that its body is compiled once and not for each type of source.
+                // A function without generics, so that its body is compiled once, not for each type of source.
                 fn encode(asm: &mut Asm, dst: Vreg, a: Vreg, b: Src) {
                     asm.check_vectors(dst.0 | a.0);
                     if asm.wide() {
@@ -125,7 +125,7 @@ impl Asm {
         self.bf16(&evex::VDPBF16PS, dst, a, b.into());
     }
 
-    /// The lower half of dst = `low` rounded to `bf16`, the upper half `high`. Needs
+    /// dst = a bf16 pair in each 32-bit lane: the lower half is `low` rounded, the upper half `high`. Needs
     /// [`Extension::Bf16`](crate::isa::Extension).
     pub fn vround_bf16(&mut self, dst: Vreg, high: Vreg, low: impl Into<Src>) {
         self.bf16(&evex::VCVTNE2PS2BF16, dst, high, low.into());

@@ -36,7 +36,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer for so many bytes, and for as many labels as references; it grows.
+    /// A buffer for `bytes` bytes, and for `labels` labels and references; it grows.
     pub(super) fn new(bytes: usize, labels: usize) -> Buffer {
         Buffer {
             bytes: vec![0; bytes + WORD],
@@ -66,7 +66,7 @@ impl Buffer {
             *place = word.to_le_bytes();
         }
         self.end += count;
-        // After the write, for the next one: no register has to be saved over this call then.
+        // After the write, for the next one: then no register has to be saved over this call.
         if self.bytes.len().wrapping_sub(self.end) < WORD {
             self.grow();
         }
@@ -172,7 +172,7 @@ impl DynasmApi for Buffer {
     }
 }
 
-/// Of dynasm's labels only dynamic ones are in use, and of its references relative ones of four bytes.
+/// Kernels use only dynasm's dynamic labels, and only relative references of four bytes.
 impl DynasmLabelApi for Buffer {
     type Relocation = X64Relocation;
 

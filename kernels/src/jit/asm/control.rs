@@ -7,7 +7,7 @@ use dynasmrt::{DynasmApi, DynasmLabelApi};
 use super::encode::RSP;
 use super::{Asm, Cond, Gpr, Label, Mem};
 
-/// The recommended NOP of each length, 1 to 9 bytes: one instruction decodes faster than several of `90`.
+/// The recommended NOP of each length, 1 to 9 bytes: one instruction decodes faster than several bytes `90`.
 const NOPS: [&[u8]; 9] = [
     &[0x90],
     &[0x66, 0x90],
@@ -26,8 +26,8 @@ impl Asm {
         x64!(self; push rbx; push rbp; push r12; push r13; push r14; push r15);
     }
 
-    /// Restores what [`Asm::prologue`] saved and returns. The upper halves are cleared, because SSE code in the
-    /// caller would otherwise pay for merging into them.
+    /// Restores the registers that [`Asm::prologue`] saved and returns. The upper halves are cleared, because SSE code
+    /// in the caller would otherwise pay for merging into them.
     pub fn epilogue(&mut self) {
         if self.slots != 0 {
             self.refuse("an epilogue while spill slots are reserved");
@@ -40,7 +40,7 @@ impl Asm {
         Label(self.ops.label())
     }
 
-    /// Binds a label to this position. Binding one twice is an error of [`Asm::finish`].
+    /// Binds a label to this position. Binding a label twice is an error of [`Asm::finish`].
     pub fn bind(&mut self, label: Label) {
         self.ops.dynamic_label(label.0);
     }
@@ -100,7 +100,7 @@ impl Asm {
         x64!(self; mov rbp, rsp; sub rsp, DWORD bytes; and rsp, DWORD align);
     }
 
-    /// The address of a spill slot; an address of one that is not reserved cannot be encoded.
+    /// The address of a spill slot; the address of a slot that is not reserved cannot be encoded.
     #[must_use]
     pub fn slot(&self, index: u8) -> Mem {
         let base = if index < self.slots { Gpr(RSP) } else { Gpr(u8::MAX) };

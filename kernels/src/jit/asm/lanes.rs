@@ -34,7 +34,7 @@ permutations! {
     vunpack_hi_64 = vunpckhpd, VUNPCKHPD;
 }
 
-/// Selectors of four elements, two bits each: the two halves swapped, and the two of each half swapped.
+/// Selectors of four elements, two bits each: one swaps the two halves, the other swaps within each half.
 const SWAP_HALVES: u8 = 0b01_00_11_10;
 const SWAP_PAIRS: u8 = 0b10_11_00_01;
 
@@ -52,8 +52,8 @@ impl Asm {
         self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vmul(dst, a, b));
     }
 
-    /// The largest lane, in every lane of dst; `scratch` is destroyed. With NaN or zeros of both signs it is not
-    /// specified which of them results, but it is the same in every lane.
+    /// The largest lane, in every lane of dst; `scratch` is destroyed. With NaN or zeros of both signs the result is
+    /// unspecified, but it is the same in every lane.
     pub fn vreduce_max(&mut self, dst: Vreg, src: Vreg, scratch: Vreg) {
         self.reduce(dst, src, scratch, |asm, dst, a, b| asm.vmax(dst, a, b));
         self.vbroadcast_lane0(dst, dst);
@@ -116,8 +116,9 @@ impl Asm {
         }
     }
 
-    /// Each byte of dst becomes the byte of `low` and `high`, 64 bytes each, whose number is in its lowest seven bits. Needs
-    /// [`Extension::Vbmi`](crate::isa::Extension), which the kernel names when it is sealed.
+    /// Each byte of dst holds an index in its lowest seven bits, and becomes the byte with that index of `low` followed
+    /// by `high`, 64 bytes each. Needs [`Extension::Vbmi`](crate::isa::Extension), which the kernel names when it is
+    /// sealed.
     pub fn vlookup_bytes(&mut self, dst: Vreg, low: Vreg, high: Vreg) {
         self.check_vectors(dst.0 | low.0 | high.0);
         if self.wide() {
@@ -127,8 +128,8 @@ impl Asm {
         }
     }
 
-    /// Each byte of dst is the byte of `table` in its 128-bit group whose number is in the lowest four bits of the byte
-    /// of `index`, or 0 where the highest bit of that is set. The bits between do not count.
+    /// Each byte of dst is a byte of `table` in the same 128-bit group. The lowest four bits of the byte of `index` are
+    /// its number. Where the highest bit of that byte is set, the result is 0; the bits between do not count.
     pub fn vshuffle_bytes(&mut self, dst: Vreg, table: Vreg, index: Vreg) {
         self.check_vectors(dst.0 | table.0 | index.0);
         if self.wide() {

@@ -57,7 +57,7 @@ impl Asm {
         }
     }
 
-    /// dst = the vector at the address; with a mask its lanes alone, and zero in the others.
+    /// dst = the vector at the address; with a mask only its lanes, and zero in the others.
     pub fn vload_lanes(&mut self, dst: Vreg, mask: Option<Mask>, src: Mem) {
         match mask {
             Some(mask) => self.vload_masked(dst, mask, src),
@@ -65,7 +65,7 @@ impl Asm {
         }
     }
 
-    /// The vector at the address = src; with a mask its lanes alone.
+    /// The vector at the address = src; with a mask only its lanes.
     pub fn vstore_lanes(&mut self, dst: Mem, mask: Option<Mask>, src: Vreg) {
         match mask {
             Some(mask) => self.vstore_masked(dst, mask, src),
@@ -144,7 +144,7 @@ impl Asm {
         }
     }
 
-    /// The number of the vector register that is a mask.
+    /// The number of the vector register that holds a mask.
     pub(super) fn vector_mask(&mut self, mask: Mask) -> u8 {
         match mask {
             Mask::Vector(vector) => {

@@ -58,7 +58,7 @@ impl Asm {
         }
     }
 
-    /// dst = the table's values, twice over on AVX-512: what [`Asm::vlookup`] reads with an index below eight.
+    /// dst = the table's values, twice over on AVX-512, for [`Asm::vlookup`] with an index below eight.
     pub fn vload_table(&mut self, dst: Vreg, table: &'static [u32; 8]) {
         self.check_vectors(dst.0);
         if self.wide() {

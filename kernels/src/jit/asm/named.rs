@@ -1,5 +1,5 @@
-//! The registers and addresses that the instructions of a kernel name, or-ed together, so that they are checked once at
-//! the kernel's end, without a branch for each instruction. The limits are powers of two, so a number beyond one shows
+//! The registers and addresses that the instructions of a kernel name, or-ed together. They are checked once at the
+//! kernel's end, without a branch for each instruction. The limits are powers of two, so a number beyond a limit shows
 //! after or-ing.
 
 use super::Mem;

@@ -29,14 +29,14 @@ impl Gpr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vreg(pub u8);
 
-/// A tile register, 0 to 7: as many rows of as many bytes as it was configured for.
+/// A tile register, 0 to 7. Its configuration sets its rows and the bytes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile(pub u8);
 
 /// A lane mask: a vector register of all-ones/all-zeros lanes on AVX2, a mask register k1-k7 on AVX-512.
 ///
-/// Emitters get one from [`Asm::mask`](super::Asm::mask), which maps a small index to `k(index + 1)` on AVX-512, and on
-/// AVX2 to the vector register that the emitter passes.
+/// Emitters get a mask from [`Asm::mask`](super::Asm::mask), which maps a small index to `k(index + 1)` on AVX-512, and
+/// on AVX2 to the vector register that the emitter passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
     /// AVX2.
@@ -69,7 +69,7 @@ impl Mem {
         Mem { base, index: Some((index, scale)), disp }
     }
 
-    /// The same address, `bytes` further.
+    /// The address `bytes` further on.
     #[must_use]
     pub const fn plus(self, bytes: i32) -> Mem {
         Mem { base: self.base, index: self.index, disp: self.disp + bytes }
@@ -93,7 +93,7 @@ pub enum Cond {
     GreaterEqual,
 }
 
-/// Predicates of [`Asm::compare`](super::Asm::compare). Ordered ones are false where an operand is NaN.
+/// Predicates of [`Asm::compare`](super::Asm::compare). Ordered predicates are false where an operand is NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Predicate {

@@ -9,7 +9,7 @@ use super::{Asm, Mask, Mem, Src, Vreg};
 use crate::jit::evex::{self, Operands};
 use crate::jit::vex;
 
-/// A row of sixteen lanes in two vectors of AVX2, and where its sixteen bytes go.
+/// A row of sixteen lanes in two vectors of AVX2, and the address of its sixteen bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinedRow {
     /// The address of the first byte.
@@ -177,8 +177,8 @@ impl Asm {
             x64!(self; vpackssdw Ry(c.0), Ry(c.0), Ry(d.0));
             other = c;
         }
-        // Packing works within groups of 128 bits: now the lower group has bytes 0 to 3 and 8 to 11 of each row, the
-        // upper group the others, which belong between them.
+        // Packing works within groups of 128 bits: now the lower group has bytes 0 to 3 and 8 to 11 of each row. The
+        // upper group has the others, which belong between these.
         x64!(self; vpackuswb Ry(a.0), Ry(a.0), Ry(other.0));
         self.vshuffle_128(scratch, a, a, 1);
         if let Some(JoinedRow { to, lanes: [c, _] }) = second {

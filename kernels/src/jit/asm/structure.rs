@@ -1,8 +1,8 @@
-//! Structured control: conditions and loops around what an emitter states as a body. Labels and jumps are made here, so
+//! Structured control: conditions and loops around a body that an emitter gives. Labels and jumps are made here, so
 //! that every loop of a form has the same instructions.
 //!
-//! Flags are not kept: each form compares what it is given. A body may use its counter, and leaves it as it was, but
-//! for the forms that say that it advances one. All comparisons are signed.
+//! Flags are not kept: each form compares its own operands. A body may use its counter, but must leave it unchanged,
+//! except in forms whose body advances it. All comparisons are signed.
 
 use super::{Asm, Cond, Gpr, Mask, Mem};
 
@@ -85,7 +85,7 @@ impl Asm {
         self.bind(done);
     }
 
-    /// dst = the smaller of both.
+    /// dst = the smaller of the two registers.
     pub fn min(&mut self, dst: Gpr, src: Gpr) {
         let less = self.label();
         self.cmp(dst, src);
@@ -94,8 +94,8 @@ impl Asm {
         self.bind(less);
     }
 
-    /// `body` as many times as the register counts, down to zero. The count is compared after the body, so it is at
-    /// least one.
+    /// Runs `body` as many times as the register counts, down to zero. The count is compared after the body, so it must
+    /// be at least one.
     pub fn repeat(&mut self, count: Gpr, body: impl FnOnce(&mut Asm)) {
         let again = self.label();
         self.bind(again);
@@ -105,7 +105,7 @@ impl Asm {
         self.jump_if(Cond::NotEqual, again);
     }
 
-    /// As [`Asm::repeat`], of a count that may be zero. The loop is aligned to so many bytes; to 1 where it is not.
+    /// As [`Asm::repeat`], for a count that may be zero. The loop is aligned to `align` bytes; 1 does not align it.
     pub fn for_each(&mut self, count: Gpr, align: usize, body: impl FnOnce(&mut Asm)) {
         self.unless_zero(count, |asm| {
             asm.align(align);
@@ -125,8 +125,8 @@ impl Asm {
         self.jump_if(Cond::NotEqual, again);
     }
 
-    /// `body` as often as the register counts whole groups: it then holds what is left less a group, which is negative.
-    /// The loop is aligned to so many bytes; to 1 where it is not.
+    /// Runs `body` once for each whole group in the count. The register then holds the rest less a group, which is
+    /// negative. The loop is aligned to `align` bytes; 1 does not align it.
     pub fn for_each_group(&mut self, count: Gpr, group: i32, align: usize, body: impl FnOnce(&mut Asm)) {
         let (again, done) = (self.label(), self.label());
         self.sub_imm(count, group);
@@ -141,7 +141,7 @@ impl Asm {
         self.bind(done);
     }
 
-    /// `body` as often as the register counts whole groups: it then holds what is left.
+    /// Runs `body` once for each whole group in the count. The register then holds the rest.
     pub fn while_at_least(&mut self, count: Gpr, group: i32, body: impl FnOnce(&mut Asm)) {
         let (again, done) = (self.label(), self.label());
         self.bind(again);
@@ -153,8 +153,8 @@ impl Asm {
         self.bind(done);
     }
 
-    /// `body`, which advances `at`, while `at` is less than `end`. The loop is aligned to so many bytes; to 1 where it
-    /// is not.
+    /// Runs `body`, which advances `at`, while `at` is less than `end`. The loop is aligned to `align` bytes; 1 does
+    /// not align it.
     pub fn while_less(&mut self, at: Gpr, end: Gpr, align: usize, body: impl FnOnce(&mut Asm)) {
         let done = self.label();
         self.cmp(at, end);
@@ -164,7 +164,7 @@ impl Asm {
         self.bind(done);
     }
 
-    /// As [`Asm::while_less`], with a single comparison, before the body: less code for a jump more each time, where
+    /// As [`Asm::while_less`], with a single comparison, before the body: less code, but one more jump each time, where
     /// the body rarely runs.
     pub fn while_less_compact(&mut self, at: Gpr, end: Gpr, body: impl FnOnce(&mut Asm)) {
         let (again, done) = (self.label(), self.label());
@@ -189,7 +189,7 @@ impl Asm {
         self.bind(done);
     }
 
-    /// `body`, which advances `at`, once and then while `at` is less than `end`.
+    /// Runs `body`, which advances `at`, once and then while `at` is less than `end`.
     pub fn repeat_while_less(&mut self, at: Gpr, end: Gpr, body: impl FnOnce(&mut Asm)) {
         let again = self.label();
         self.bind(again);

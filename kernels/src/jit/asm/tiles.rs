@@ -30,30 +30,30 @@ impl Asm {
         self.tile_registers(PF2, 0x49, tile.0, 0, 0);
     }
 
-    /// Loads a tile. The address's index is the bytes from row to row: `[base + row * index + disp]`.
+    /// Loads a tile. The index register of the address holds the bytes from row to row: `[base + row * index + disp]`.
     pub fn tile_load(&mut self, tile: Tile, from: Mem) {
         self.tile_rows(PF2, tile, from);
     }
 
-    /// Stores a tile to such an address.
+    /// Stores a tile to an address of that form.
     pub fn tile_store(&mut self, to: Mem, tile: Tile) {
         self.tile_rows(PF3, tile, to);
     }
 
-    /// sum += left x right, of bf16 pairs: a row of `left` is 32 elements of the reduction, a row of `right` two of
-    /// each of 16 columns. For each column, even and odd products are summed separately, then both sums, then this and
-    /// `sum`; denormals count as zeros.
+    /// sum += left x right, for bf16 pairs: a row of `left` has 32 elements of the reduction, a row of `right` two
+    /// elements of each of 16 columns. For each column, even and odd products are summed separately, then both sums are
+    /// added, then the result and `sum`. Denormals count as zeros.
     pub fn tile_dot_bf16(&mut self, sum: Tile, left: Tile, right: Tile) {
         self.tile_registers(PF3, 0x5C, sum.0, left.0, right.0);
     }
 
-    /// sum += left x right, of unsigned by signed bytes: a row of `left` is 64 elements of the reduction, a row of
-    /// `right` four of each of 16 columns. Exact, modulo 2^32.
+    /// sum += left x right, for unsigned by signed bytes: a row of `left` has 64 elements of the reduction, a row of
+    /// `right` four elements of each of 16 columns. Exact, modulo 2^32.
     pub fn tile_dot_bytes(&mut self, sum: Tile, left: Tile, right: Tile) {
         self.tile_registers(P66, 0x5E, sum.0, left.0, right.0);
     }
 
-    /// As [`Asm::tile_dot_bytes`], of signed by signed bytes.
+    /// As [`Asm::tile_dot_bytes`], for signed by signed bytes.
     pub fn tile_dot_signed_bytes(&mut self, sum: Tile, left: Tile, right: Tile) {
         self.tile_registers(PF2, 0x5E, sum.0, left.0, right.0);
     }

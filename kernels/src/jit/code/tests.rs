@@ -1,4 +1,4 @@
-//! Sealed code runs the same from every kind of executable memory, and from memory that other code was dropped from.
+//! Sealed code runs the same from every kind of executable memory, and from memory that dropped code occupied before.
 
 use super::super::arena::Schemes;
 use super::*;

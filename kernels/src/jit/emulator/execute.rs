@@ -247,7 +247,7 @@ impl Machine {
         }
     }
 
-    /// Instructions on tiles, whose memory operands have a base, and as the index the bytes from row to row.
+    /// Instructions on tiles. Their memory operands have a base, and an index with the bytes from row to row.
     fn tile(&mut self, op: &Operation, memory: &Memory<'_>) {
         let first = match op.kind {
             Kind::TileConfig => self.address(op),

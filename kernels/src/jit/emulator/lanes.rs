@@ -15,7 +15,7 @@ pub(super) fn min(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
 
-/// `vcvtps2dq`: to nearest even, `i32::MIN` for what is out of the range of `i32`.
+/// `vcvtps2dq`: to nearest even, `i32::MIN` outside the range of `i32`.
 #[inline(always)]
 pub(super) fn to_i32(x: f32) -> u32 {
     let rounded = x.round_ties_even();
@@ -34,8 +34,8 @@ pub(super) fn round(x: f32, imm: i64) -> f32 {
     }
 }
 
-/// `vscalefps`: x * 2^floor(n), rounded once. An f64 holds every intermediate value: beyond n = 600 the result does not
-/// depend on x.
+/// `vscalefps`: x * 2^floor(n), rounded once. An f64 holds every intermediate value, since beyond n = 600 the result
+/// does not depend on x.
 pub(super) fn scale(x: f32, n: f32) -> f32 {
     let power = if n.is_finite() { n.floor().clamp(-600.0, 600.0) } else { n };
     (f64::from(x) * f64::from(power).exp2()) as f32
@@ -80,8 +80,8 @@ pub(super) fn flushed(x: f32) -> f32 {
     f32::from_bits(if bits & 0x7F80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
-/// `vdpbf16ps`: d + the product of the upper elements, then + that of the lower ones, each a fused multiply-add that
-/// rounds to nearest even and flushes denormals.
+/// `vdpbf16ps`: d plus the product of the upper elements, then plus the product of the lower ones, each a fused
+/// multiply-add that rounds to nearest even and flushes denormals.
 #[inline(always)]
 pub(super) fn dot_bf16(d: u32, a: u32, b: u32) -> u32 {
     let upper = |bits: u32| flushed(f32::from_bits(bits & 0xFFFF_0000));
@@ -176,7 +176,7 @@ pub(super) fn add_bytes_saturated(a: u32, b: u32) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|at| (a[at] as i8).saturating_add(b[at] as i8) as u8))
 }
 
-/// `vpmaxub` of a lane; `vpmaxsb` where 128 is added to each byte first.
+/// `vpmaxub` of a lane; `vpmaxsb` where `flip` adds 128 to each byte first.
 pub(super) fn larger_bytes(a: u32, b: u32, flip: u8) -> u32 {
     let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
     u32::from_le_bytes(std::array::from_fn(|at| (a[at] ^ flip).max(b[at] ^ flip) ^ flip))
@@ -235,7 +235,7 @@ pub(super) fn permute_bytes(at: &Vector, a: &Vector, b: &Vector) -> Vector {
     at.map(|indices| (0..4).fold(0, |all, place| all | byte((indices >> (8 * place) & 127) as usize) << (8 * place)))
 }
 
-/// `vpshufb`: the bytes of a's group at the lowest four bits of the bytes of b, 0 where the highest is set.
+/// `vpshufb`: the bytes of a's group at the lowest four bits of the bytes of b, or 0 where the highest bit is set.
 pub(super) fn shuffle_bytes(a: &Vector, b: &Vector) -> Vector {
     std::array::from_fn(|lane| {
         let byte = |index: u8| a[lane & !3 | usize::from(index >> 2 & 3)].to_le_bytes()[usize::from(index & 3)];
@@ -243,7 +243,7 @@ pub(super) fn shuffle_bytes(a: &Vector, b: &Vector) -> Vector {
     })
 }
 
-/// `vpermps` of vectors of so many lanes: the elements of b at the indices in a.
+/// `vpermps` of vectors of `lanes` lanes: the elements of b at the indices in a.
 pub(super) fn permute_lanes(a: &Vector, b: &Vector, lanes: usize) -> Vector {
     std::array::from_fn(|lane| b[a[lane] as usize % lanes])
 }

@@ -8,7 +8,7 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 /// The number of a register that always holds zero, so that an address without base or index needs no branch.
 pub(super) const ZERO: u8 = 16;
 
-/// What an operation does. Vector kinds are named after their instruction.
+/// The kind of an operation. Vector kinds are named after their instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[rustfmt::skip]
 pub(super) enum Kind {
@@ -85,7 +85,7 @@ pub(super) enum Condition {
 ///
 /// # Panics
 ///
-/// On an instruction that the emulator has not.
+/// On an instruction that the emulator does not have.
 pub(super) fn lower(instructions: &[Instruction]) -> Vec<Operation> {
     instructions
         .iter()

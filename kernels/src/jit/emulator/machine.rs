@@ -16,7 +16,7 @@ pub(super) struct Flags {
     pub(super) zero: bool,
     /// SF != OF
     pub(super) less: bool,
-    /// Whether the last instruction that changed them defines them.
+    /// Whether the last instruction that changed the flags defines them.
     pub(super) defined: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Registers with values that show when a kernel uses them: signalling NaNs and addresses that fault.
+    /// Registers with values that reveal a kernel that uses them: signalling NaNs and addresses that fault.
     pub(super) fn new() -> Machine {
         // Not an address of x86-64; a different one in each register.
         let mut gpr: [u64; 17] = std::array::from_fn(|register| 0xDEAD_BEEF_0000_0000 + register as u64);

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use crate::jit::extents::Touched;
 
-/// The memory of a described call: its extents, and what every kernel has: arguments, constants and a stack.
+/// The memory of a described call: its extents, and the memory of every kernel: arguments, constants and a stack.
 pub(crate) struct Described {
-    /// Disjoint and rising.
+    /// Disjoint and rising ranges.
     read: Vec<Range<u64>>,
     written: Vec<Range<u64>>,
 }
@@ -45,8 +45,8 @@ pub(super) struct Memory<'a> {
 impl<'a> Memory<'a> {
     /// # Safety
     ///
-    /// Every address that is given to the methods may be read, or written, as the method says, if it is in `described`;
-    /// without a description, every address.
+    /// Every address that is given to the methods and lies in `described` may be read, or written, as the method says.
+    /// Without a description this holds for every address.
     pub(super) unsafe fn vouched_for(described: Option<&'a Described>, stack: Range<*const u64>) -> Memory<'a> {
         Memory { described, stack: stack.start.addr() as u64..stack.end.addr() as u64 }
     }

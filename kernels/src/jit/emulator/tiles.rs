@@ -70,7 +70,7 @@ impl Configured {
 
 impl Tiles {
     /// Instructions on tiles. `first` is the address of a configuration or of a tile's first row, `stride` the bytes
-    /// from row to row. Inlined for the instructions that the loop is compiled with ([`super::execute`]).
+    /// from row to row. Inlined, so that it is compiled with the same instructions as the loop ([`super::execute`]).
     #[inline(always)]
     pub(super) fn run(&mut self, op: &Operation, memory: &Memory<'_>, first: u64, stride: u64) {
         match op.kind {
@@ -120,8 +120,8 @@ impl Configured {
         }
     }
 
-    /// `tdpbf16ps`: adds to each word of the sum the products of a row on the left and a column on the right, those of
-    /// even elements and those of odd ones apart. The words of a row are computed side by side.
+    /// `tdpbf16ps`: adds to each word of the sum the products of a row on the left and a column on the right, even and
+    /// odd elements apart. The words of a row are computed side by side.
     #[inline(always)]
     fn multiply_bf16(&mut self, op: &Operation) {
         let (rows, columns, steps) = self.product(op);
@@ -147,7 +147,7 @@ impl Configured {
         }
     }
 
-    /// `tdpbusd` and `tdpbssd`: the same with four bytes a word; what a byte on the left means differs.
+    /// `tdpbusd` and `tdpbssd`: the same with four bytes a word; they differ in the value of a byte on the left.
     #[inline(always)]
     fn multiply_bytes(&mut self, op: &Operation, value: impl Fn(u8) -> i32) {
         let (rows, columns, steps) = self.product(op);

@@ -1,4 +1,4 @@
-//! What a description refuses, and that the emulator finds one that is too short.
+//! Descriptions that are refused, and descriptions that are too short, which the emulator finds.
 
 use super::*;
 use crate::isa::Isa;
@@ -22,7 +22,7 @@ struct CopyArgs {
     to: *mut f32,
 }
 
-/// How many elements a description says.
+/// `Kernel` is the number of elements that a description declares.
 impl Arguments for CopyArgs {
     const FAMILY: &'static str = "copy";
     type Kernel = usize;
@@ -33,12 +33,12 @@ impl Arguments for CopyArgs {
     }
 }
 
-/// Copies eight elements of arrays of that many, by that description, in the emulator.
+/// Copies eight elements between arrays of these lengths in the emulator, with a description of `elements` elements.
 fn run(source: usize, destination: usize, elements: usize) {
     let (from, mut to) = (vec![1.0f32; source.max(8)], vec![0.0f32; destination.max(8)]);
     let given = Given::new().read("source", &from[..source]).write("destination", &mut to[..destination]);
     let args = CopyArgs { from: from.as_ptr(), to: to.as_mut_ptr() };
-    // SAFETY: there are eight elements on both sides, whatever is listed.
+    // SAFETY: there are eight elements on both sides, whatever the lists say.
     crate::jit::interpreted(|| unsafe { copy().call(&args, &elements, &given) });
     assert_eq!(to[..8], [1.0; 8]);
 }

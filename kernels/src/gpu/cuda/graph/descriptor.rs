@@ -31,7 +31,7 @@ pub(super) unsafe trait Written: Copy {
 ///
 /// # Safety
 ///
-/// Any bytes that the library writes for `TYPE` are a valid value: it is no enumeration, of which a newer library has
+/// Any bytes that the library writes for `TYPE` are a valid value. It is no enumeration, because a newer library has
 /// more variants.
 pub(super) unsafe trait Attribute: Written {}
 
@@ -45,12 +45,12 @@ macro_rules! written {
 macro_rules! attributes {
     ($($kind:ty = $name:ident;)+) => {
         written! { $($kind = $name;)+ }
-        // SAFETY: these are numbers and pointers, of which all bytes are one.
+        // SAFETY: these are numbers and pointers; any bytes are a valid value.
         $(unsafe impl Attribute for $kind {})+
     };
 }
 
-/// A kind of knob, or a note: a plain number, because a newer library has more of them.
+/// A kind of knob, or a note: a plain number, because a newer library has more kinds.
 macro_rules! numbers {
     ($($(#[$doc:meta])+ $kind:ident = $name:ident;)+) => {
         $($(#[$doc])+ #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(super) struct Address(pub(super) *mut c_void);
 #[repr(transparent)]
 pub(super) struct Handle(pub(super) cudnnHandle_t);
 
-/// A descriptor as a value of another's attribute.
+/// A descriptor as a value of another descriptor's attribute.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 struct Raw(cudnnBackendDescriptor_t);
@@ -99,7 +99,7 @@ written! {
     cudnnPointwiseMode_t = CUDNN_TYPE_POINTWISE_MODE;
 }
 
-/// An object of the graph interface, with those that it was made of: the library keeps pointers to them.
+/// An object of the graph interface, with the objects that it was made from: the library keeps pointers to them.
 #[derive(Debug)]
 pub(super) struct Descriptor {
     kind: cudnnBackendDescriptorType_t,
@@ -109,11 +109,11 @@ pub(super) struct Descriptor {
 
 // SAFETY: descriptors are plain memory of the library, bound to no thread.
 unsafe impl Send for Descriptor {}
-// SAFETY: a finished one is not changed any more, and an unfinished one is changed through `&mut` alone.
+// SAFETY: a finished descriptor is not changed any more, and an unfinished one is changed through `&mut` alone.
 unsafe impl Sync for Descriptor {}
 
 impl Descriptor {
-    /// An empty one.
+    /// An empty descriptor.
     pub(super) fn new(kind: cudnnBackendDescriptorType_t) -> Result<Descriptor> {
         // SAFETY: the library is there, and the calls belong together.
         let raw = unsafe {
@@ -125,7 +125,7 @@ impl Descriptor {
 
     /// Sets an attribute.
     pub(super) fn set<T: Written>(&mut self, name: Name, values: &[T]) -> Result<()> {
-        // SAFETY: the descriptor is held, and there are as many values of the type as is said, which are copied.
+        // SAFETY: the descriptor is held, and the number of values of this type is as given; they are copied.
         let status = unsafe {
             let count = values.len() as i64;
             sys::cudnnBackendSetAttribute(self.raw.raw(), name, T::TYPE, count, values.as_ptr().cast())
@@ -133,7 +133,7 @@ impl Descriptor {
         check("cudnnBackendSetAttribute", status)
     }
 
-    /// Sets an attribute to other descriptors, which are kept as long as this.
+    /// Sets an attribute to other descriptors, which are kept as long as this one.
     pub(super) fn set_parts(&mut self, name: Name, parts: &[Arc<Descriptor>]) -> Result<()> {
         let values: Vec<Raw> = parts.iter().map(|part| Raw(part.raw.raw())).collect();
         self.parts.extend_from_slice(parts);
@@ -152,10 +152,11 @@ impl Descriptor {
         Ok(self)
     }
 
-    /// Reads the values of an attribute, at most as many as given; returns how many there are.
+    /// Reads the values of an attribute, at most as many as `values` holds. Returns the number of values that the
+    /// attribute has.
     pub(super) fn get<T: Attribute>(&self, name: Name, values: &mut [T]) -> Result<usize> {
         let mut count = 0;
-        // SAFETY: the descriptor is held, and at most as many values of the type are written as there are.
+        // SAFETY: the descriptor is held, and the library writes at most `values.len()` values of this type.
         let status = unsafe {
             let (most, values) = (values.len() as i64, values.as_mut_ptr().cast());
             sys::cudnnBackendGetAttribute(self.raw.raw(), name, T::TYPE, most, &raw mut count, values)
@@ -171,7 +172,7 @@ impl Descriptor {
         Ok(value[0])
     }
 
-    /// Descriptors that an attribute holds, at most so many; the library fills in new ones.
+    /// Up to `most` descriptors that an attribute holds; the library fills in new ones.
     pub(super) fn get_parts(
         &self,
         name: Name,
@@ -188,13 +189,13 @@ impl Descriptor {
     /// All descriptors that an attribute holds.
     pub(super) fn all_parts(&self, name: Name, kind: cudnnBackendDescriptorType_t) -> Result<Vec<Descriptor>> {
         let mut count = 0;
-        // SAFETY: the descriptor is held; no values are asked for, so none are written.
+        // SAFETY: the descriptor is held; no values are requested, so none are written.
         let status = unsafe {
             let nowhere = std::ptr::null_mut();
             sys::cudnnBackendGetAttribute(self.raw.raw(), name, Raw::TYPE, 0, &raw mut count, nowhere)
         };
         check("cudnnBackendGetAttribute", status)?;
-        // More proposals than a search tries.
+        // The bound is more proposals than a search tries.
         self.get_parts(name, kind, usize::try_from(count).unwrap_or(0).min(1 << 10))
     }
 
@@ -202,8 +203,8 @@ impl Descriptor {
     ///
     /// # Safety
     ///
-    /// This is a finished plan and `pack` a finished pack of variants, whose addresses hold what the plan's graph says.
-    /// The handle is held by the calling thread, and its context bound.
+    /// This is a finished plan and `pack` a finished pack of variants, whose addresses hold the operands of the plan's
+    /// graph. The calling thread holds the handle, and its context is bound.
     pub(super) unsafe fn execute(&self, handle: cudnnHandle_t, pack: &Descriptor) -> Result<()> {
         // SAFETY: as promised by the caller.
         let status = unsafe { sys::cudnnBackendExecute(handle, self.raw.raw(), pack.raw.raw()) };

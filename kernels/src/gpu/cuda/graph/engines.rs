@@ -1,4 +1,5 @@
-//! Engines: what the library proposes for a graph, as numbers that another process can use, and back from these.
+//! Engines: the library's proposals for a graph, as numbers that another process can use, and engines from these
+//! numbers.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ const MOST_KNOBS: usize = 64;
 /// Notes that an engine may have; there are 10 kinds.
 const MOST_NOTES: usize = 32;
 
-/// What the library proposes for a problem, best first, in one mode.
+/// The library's proposals for a problem, best first, in one mode.
 pub(in super::super) fn heuristics(cudnn: &Cudnn, conv: &ConvProblem, heuristic: Heuristic) -> Result<Vec<Algorithm>> {
     let mode = match heuristic {
         Heuristic::Quick => Mode::CUDNN_HEUR_MODE_A,
@@ -53,7 +54,7 @@ fn read(config: Descriptor, handle: cudarc::cudnn::sys::cudnnHandle_t) -> Result
         choice.get(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, &mut kind)?;
         knobs.push((kind[0].0, choice.get_one(Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)?));
     }
-    // Older libraries give it for plans alone.
+    // Older libraries report it for plans only.
     let workspace = match config.get_one(Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) {
         Ok(bytes) => bytes,
         Err(_) => finished(Arc::new(config), handle)?.get_one(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?,
@@ -69,7 +70,7 @@ pub(super) fn finished(config: Arc<Descriptor>, handle: cudarc::cudnn::sys::cudn
     plan.finish()
 }
 
-/// What an engine says of its arithmetic.
+/// An engine's notes on its arithmetic.
 pub(super) fn notes(engine: &Descriptor) -> Result<Notes> {
     let mut found = [NumericalNote::default(); MOST_NOTES];
     let count = engine.get(Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, &mut found)?;
@@ -83,7 +84,7 @@ pub(super) fn engine_count(graph: &Descriptor) -> Result<i64> {
     graph.get_one(Name::CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT)
 }
 
-/// The engine of a number.
+/// The engine with that number.
 pub(super) fn engine(graph: &Arc<Descriptor>, index: i64) -> Result<Descriptor> {
     let count = engine_count(graph)?;
     if !(0..count).contains(&index) {

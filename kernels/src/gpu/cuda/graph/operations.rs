@@ -20,9 +20,9 @@ pub(super) mod name {
     pub(in super::super) const INPUT: i64 = 1;
     /// The weights.
     pub(in super::super) const WEIGHTS: i64 = 2;
-    /// What is added to each channel.
+    /// The bias, added to each channel.
     pub(in super::super) const BIAS: i64 = 3;
-    /// What is added to each element.
+    /// The residual, added to each element.
     pub(in super::super) const RESIDUAL: i64 = 4;
     /// The problem's output.
     pub(in super::super) const OUTPUT: i64 = 5;
@@ -66,7 +66,7 @@ pub(super) fn graph(conv: &ConvProblem, handle: Option<cudnnHandle_t>) -> Result
 
 /// An operation of the epilogue.
 enum Step {
-    /// A tensor is added, which is repeated where its sizes are 1.
+    /// A tensor is added; it is repeated where its sizes are 1.
     Add(Arc<Descriptor>),
     /// A function is applied.
     Function(Vec<(Name, Value)>),
@@ -121,7 +121,7 @@ fn tensor(name: i64, sizes: &[i64], is_virtual: bool) -> Result<Arc<Descriptor>>
     Ok(Arc::new(tensor.finish()?))
 }
 
-/// Alignment of operands: the most that engines ask for, a vector of 16 bytes, which regions always have.
+/// Alignment of operands: the largest that engines ask for, a vector of 16 bytes. Regions always have it.
 const ALIGNED: i64 = 16;
 const _: () = assert!(ALIGNMENT.is_multiple_of(ALIGNED as u64));
 

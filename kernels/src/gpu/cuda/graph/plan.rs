@@ -25,7 +25,7 @@ pub(in super::super) struct Planned {
 
 impl Drop for Planned {
     fn drop(&mut self) {
-        // Work that was started may still run the plan's code.
+        // Started work may still run the plan's code.
         self.cudnn.settle();
     }
 }
@@ -44,8 +44,7 @@ pub(in super::super) fn solver(
     let (plan, workspace, notes) = cudnn.with(|handle| {
         let graph = graph(conv, Some(handle))?;
         let config = configured(&graph, index, knobs).map_err(no_way)?;
-        // Where the library gives it for a configuration, one with absurd scratch memory is refused before it is
-        // planned.
+        // Where the library reports scratch memory for a configuration, an absurd amount is refused before planning.
         if let Ok(bytes) = config.get_one(Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) {
             believable(bytes)?;
         }
@@ -57,14 +56,14 @@ pub(in super::super) fn solver(
     Ok(Planned { plan, problem: Problem::Conv(*conv), workspace, notes, cudnn: cudnn.clone() })
 }
 
-/// What the engine of a configuration says of its arithmetic; nothing where the library does not say.
+/// The notes of a configuration's engine on its arithmetic; empty where the library does not report any.
 fn notes_of(config: &Descriptor) -> Notes {
     let engines = config.get_parts(Name::CUDNN_ATTR_ENGINECFG_ENGINE, Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
     let engine = engines.ok().and_then(|engines| engines.into_iter().next());
     engine.and_then(|engine| notes(&engine).ok()).unwrap_or_default()
 }
 
-/// A bad parameter of an engine or a knob is a choice of another version.
+/// A bad parameter of an engine or a knob means that the choice is of another version.
 fn no_way(error: KernelError) -> KernelError {
     match error {
         KernelError::Device { call, reason } if reason.contains("BAD_PARAM") || reason.contains("INVALID_VALUE") => {
@@ -102,15 +101,15 @@ impl Solver for Planned {
         pack.set(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[Address(at.workspace as *mut c_void)])?;
         let pack = pack.finish()?;
         self.cudnn.with(|handle| {
-            // SAFETY: the plan was finished by `solver` and the pack just now. The regions hold what the problem says
-            // (`addresses`), from whose sizes the graph was made, and as much scratch memory as the plan wants. `with`
+            // SAFETY: the plan was finished by `solver` and the pack just now. The regions hold the problem's operands
+            // (`addresses`), from whose sizes the graph was made, and the scratch memory that the plan needs. `with`
             // gives the handle to this thread alone, with its context bound.
             unsafe { self.plan.execute(handle, &pack) }
         })
     }
 
     fn size(&self) -> usize {
-        // The library does not say what a plan keeps; PyTorch assumes 200 KiB.
+        // The library does not report the memory of a plan; PyTorch assumes 200 KiB.
         200 << 10
     }
 }

@@ -1,4 +1,4 @@
-//! What the library says of graphs where there is no device: it needs none to check them, and to count engines.
+//! The library's answers about graphs without a device: it needs none to check graphs and to count engines.
 
 use super::super::tests::options_with;
 use super::descriptor::{Descriptor, KnobKind};
@@ -9,7 +9,7 @@ use crate::error::KernelError;
 use crate::gpu::{ConvProblem, Epilogue, Notes};
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 
-/// A convolution of 3x3 over 56x56, of 64 channels.
+/// A convolution of 3x3 over 56x56, with 64 channels.
 fn conv(activation: Option<UnaryOp>) -> ConvProblem {
     ConvProblem {
         batch: 2,
@@ -80,7 +80,7 @@ fn choices_of_another_version_are_errors() {
     for index in [-1, count, i64::MAX, i64::MIN] {
         assert!(matches!(engine(&graph, index), Err(KernelError::Unsupported { .. })), "engine {index}");
     }
-    // Engine 0 is one of plain multiply-adds, which needs nothing of a device to be described.
+    // Engine 0 uses plain multiply-adds; describing it needs no device.
     let notes = notes(&engine(&graph, 0).unwrap()).unwrap();
     assert!(!notes.has(Notes::TENSOR_CORE), "{notes:?}");
     let reason = |knobs: &[(i32, i64)]| configured(&graph, 0, knobs).unwrap_err().to_string();

@@ -62,7 +62,7 @@ fn tensor(sizes: &[i64]) -> Result<Tensor> {
         let create = |raw| sys::cudnnCreateTensorDescriptor(raw);
         Owned::new("cudnnCreateTensorDescriptor", create, sys::cudnnDestroyTensorDescriptor)?
     };
-    // SAFETY: the descriptor is held, and there are as many sizes and strides as is said.
+    // SAFETY: the descriptor is held, and the number of sizes and strides is as given.
     let status = unsafe {
         let (kind, rank) = (cudnnDataType_t::CUDNN_DATA_FLOAT, sizes.len() as i32);
         sys::cudnnSetTensorNdDescriptor(tensor.raw(), kind, rank, sizes.as_ptr(), strides.as_ptr())
@@ -78,7 +78,7 @@ fn filter(sizes: &[i64]) -> Result<Owned<cudnnFilterDescriptor_t, cudnnStatus_t>
         let create = |raw| sys::cudnnCreateFilterDescriptor(raw);
         Owned::new("cudnnCreateFilterDescriptor", create, sys::cudnnDestroyFilterDescriptor)?
     };
-    // SAFETY: the descriptor is held, and there are as many sizes as is said.
+    // SAFETY: the descriptor is held, and the number of sizes is as given.
     let status = unsafe {
         let (kind, order) = (cudnnDataType_t::CUDNN_DATA_FLOAT, cudnnTensorFormat_t::CUDNN_TENSOR_NCHW);
         sys::cudnnSetFilterNdDescriptor(filter.raw(), kind, order, sizes.len() as i32, sizes.as_ptr())
@@ -96,7 +96,7 @@ fn convolution(shape: &Shape, math: cudnnMathType_t) -> Result<Owned<cudnnConvol
     let [pads, strides, dilations, groups] =
         [&shape.pads[..], &shape.strides, &shape.dilations, &[shape.groups]].map(narrow);
     let (pads, strides, dilations, groups) = (pads?, strides?, dilations?, groups?);
-    // SAFETY: the descriptor is held, and there are as many numbers in each list as is said.
+    // SAFETY: the descriptor is held, and each list has the given number of numbers.
     let statuses = unsafe {
         let (mode, kind) = (cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION, cudnnDataType_t::CUDNN_DATA_FLOAT);
         let (rank, raw) = (pads.len() as i32, conv.raw());

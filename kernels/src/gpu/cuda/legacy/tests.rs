@@ -1,4 +1,4 @@
-//! Which call does what, and descriptors with the library where it is installed.
+//! The choice of calls, and descriptors with the library where it is installed.
 
 use super::super::tests::options_with;
 use super::*;

@@ -1,4 +1,4 @@
-//! What the emulated device makes of kernels that do more than those of the families, and of wrong ones.
+//! The emulated device with kernels that do more than those of the families, and with wrong kernels.
 
 use super::*;
 use crate::gpu::source::PRELUDE;
@@ -8,7 +8,7 @@ fn source(parameters: &[&str], list: &str, body: &str) -> Source {
     Source { entry: "test".to_owned(), text, parameters: parameters.iter().map(|&kind| kind.to_owned()).collect() }
 }
 
-/// Runs a body that sees `out`, an array of so many floats, and returns it.
+/// Runs a body that sees `out`, an array of `outputs` floats, and returns the array.
 fn run(body: &str, outputs: usize, grid: [u32; 3], block: [u32; 3]) -> Result<Vec<f32>> {
     let module = compile(&source(&["long long"], "i64 address", &format!("float* out = (float*)address;\n{body}")))?;
     let cells: Vec<std::cell::UnsafeCell<f32>> = (0..outputs).map(|_| 0.0.into()).collect();

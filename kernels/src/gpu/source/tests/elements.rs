@@ -55,7 +55,7 @@ fn an_index_out_of_range_is_told_and_reads_nothing() {
     assert!(GatherKernel::new(4, 1, 5, 1, 2, 2).is_err());
 }
 
-/// The elements of one type as those of another, by Rust's conversions.
+/// The elements of one type converted to another, by Rust's conversions.
 fn cast(from: Scalar, to: Scalar, input: &[u8]) -> Vec<u8> {
     let size = from.size() as usize;
     let each = input.chunks_exact(size).flat_map(|element| {
@@ -134,7 +134,7 @@ fn casts_are_those_of_rust() {
         let wanted = cast(from, to, &input);
         let kernel = CastKernel::new(from, to, input.len() as u64 / from.size()).unwrap();
         let given = run(&kernel, &[Some(&input)], wanted.len()).unwrap();
-        // One NaN is as good as another.
+        // All NaNs count as equal.
         let quiet = |bytes: &[u8]| -> Vec<u8> {
             let each = bytes.chunks(to.size() as usize);
             let is_nan = |bytes: &[u8]| match to {
@@ -149,7 +149,7 @@ fn casts_are_those_of_rust() {
     assert!(run(&CastKernel::new(Scalar::F32, Scalar::U8, 0).unwrap(), &[Some(&[])], 0).unwrap().is_empty());
 }
 
-/// Neighbours and weights that differ from place to place, some of which are nothing.
+/// Neighbours and weights that differ from place to place; some weights are zero.
 fn table(axis: Resized, seed: u32) -> (Vec<u32>, Vec<f32>) {
     let count = (axis.output * axis.taps) as usize;
     let places = (0..count).map(|at| ((at as u64 * 7 + u64::from(seed)) % axis.input) as u32).collect();
@@ -178,7 +178,7 @@ fn resizes_mix_what_their_tables_name() {
         let outputs = outer * to.iter().product::<usize>() * inner;
         let mut x = numbers(inputs, 51);
         let tables: Vec<_> = axes.iter().zip(52..).map(|(&axis, seed)| table(axis, seed)).collect();
-        // An axis after the other, each in all of its places.
+        // One axis after another, each at all its places.
         let along = |weighed: bool| {
             let mut values: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
             let mut before = outer;
@@ -219,7 +219,7 @@ fn resizes_mix_what_their_tables_name() {
             run_f32(&kernel, &operands, outputs)
         };
         near(&blend(&x), &blended, 64.0, 8.0, &kernel);
-        // What weighs nothing does not count, whatever it is.
+        // A neighbour of weight zero does not count, whatever its value is.
         if let ([axis], false) = (axes, x.is_empty()) {
             let (places, weights) = &tables[0];
             let idle =

@@ -6,7 +6,7 @@ use crate::cpu::pool::{PoolShape, Window};
 use crate::cpu::reduce::{Fold, Map, PostOp};
 use crate::reference;
 
-/// Two images of three channels with that many axes, all alike but for the last, which is one longer.
+/// Two images of three channels with that many axes, all alike except the last, which is one longer.
 pub(super) fn images(axes: usize, size: u64, kernel: u64, stride: u64, dilation: u64, pad: u64) -> PoolShape {
     let axis = |input: u64| {
         let window = Window { input, output: 0, kernel, stride, dilation, before: pad, after: pad };
@@ -85,7 +85,7 @@ fn reductions_are_those_of_the_reference() {
     ];
     for &(outer, length, inner) in cases {
         let [rows, count, columns] = [outer, length, inner].map(|size| size as usize);
-        // Products stay near one, and logarithms have something to be taken of.
+        // Products stay near one, and logarithms have positive arguments.
         let x: Vec<f32> = numbers(rows * count * columns, 41).iter().map(|x| 1.0 + x.abs() / 4096.0).collect();
         for reduction in Reduction::ALL {
             let mut wanted = vec![reduction.of_nothing(); rows * columns];

@@ -10,7 +10,7 @@ const fn steps(start: i64, strides: &[i64]) -> Strided<'_> {
     Strided::new(start, strides)
 }
 
-/// The copy that the arguments describe, one element at a time, over bytes that nobody wrote.
+/// The copy that the arguments describe, one element at a time, over bytes that were never written.
 fn plainly(width: usize, counts: &[u64], from: Strided<'_>, to: Strided<'_>, input: &[u8], output: &mut [u8]) {
     for index in 0..counts.iter().product() {
         let (mut rest, mut ends) = (index, [from.start, to.start]);
@@ -38,7 +38,7 @@ fn copies_follow_their_strides() {
         (&[3, 5], steps(2, &[14, 1]), steps(0, &[5, 1])),
         (&[3, 4], steps(1, &[20, 3]), steps(0, &[4, 1])),
         (&[6, 7], steps(41, &[-7, -1]), steps(0, &[7, 1])),
-        // A part of a concatenation, at a place that four elements do not divide and at one that they do.
+        // A part of a concatenation, at a place that is no multiple of four elements and at one that is.
         (&[5, 3], steps(0, &[3, 1]), steps(7, &[11, 1])),
         (&[5, 8], steps(0, &[8, 1]), steps(16, &[32, 1])),
         // Repetition, of rows and of elements.
@@ -82,7 +82,7 @@ fn places_beyond_31_bits_are_reached() {
     script.facts.memory_bytes = 1 << 33;
     let device = Emulated::open(script);
     let arena = Arena::new(device.clone(), 1 << 33);
-    // Memory of which the emulated device gets no more than is written.
+    // The emulated device backs only the part of this memory that is written.
     let far = arena.take((1 << 32) + 8).unwrap();
     let [near, back, picked] = [(); 3].map(|()| arena.take(4).unwrap());
     device.upload(&[7, 8, 9, 10], &near).unwrap();
@@ -110,7 +110,7 @@ fn places_beyond_31_bits_are_reached() {
 #[test]
 fn more_elements_than_a_launch_has_threads_are_moved_in_rounds() {
     let count = BLOCKS * u64::from(THREADS) / 64 + 3;
-    // Few blocks stand for many: what a kernel does with a grid is the same for every grid.
+    // A few blocks stand for all: a kernel works the same way for every grid.
     let kernel = CopyKernel::new(1, &[count], steps(0, &[1]), steps(0, &[1])).unwrap();
     let input = bytes(count as usize);
     assert_eq!(run(&kernel, &[Some(&input)], input.len()).unwrap(), input);

@@ -22,7 +22,7 @@ fn softmaxes_are_those_of_the_reference() {
     for &(outer, length, inner) in cases {
         let [rows, count, columns] = [outer, length, inner].map(|size| size as usize);
         let mut x = numbers(rows * count * columns, 11);
-        // A row far away from zero would overflow where its largest element stayed.
+        // A row far away from zero would overflow if its largest element were not subtracted.
         x.iter_mut().take(count * columns).for_each(|x| *x += 500.0);
         for logarithm in [false, true] {
             let mut wanted = vec![0.0; x.len()];
@@ -89,7 +89,7 @@ fn normalisations_are_those_of_the_formula() {
             let scaling = scaled.then_some(Scaling { period, step });
             let kernel = RowNormKernel::new(rows, length, 1e-5, centred, scaling, biased).unwrap();
             let given = run_f32(&kernel, &[Some(&x), scaled.then_some(&scale), biased.then_some(&bias)], x.len());
-            // What is left of numbers near 100 after their mean is subtracted, which is about 2, has their last digit.
+            // Numbers near 100 less their mean are about 2, and have the last digit of numbers near 100.
             near(&given, &wanted, 512.0, 1.0, &kernel);
         }
     }
