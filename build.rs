@@ -1,9 +1,10 @@
-//! A digest of the sources that decide what a record means: what kernels are emitted and chosen by, and how that is
-//! kept. Builds from other sources have another one, and share no records by accident. It is of contents and relative
-//! paths alone: the same tree gives the same digest wherever it lies, from a package as from a repository.
+//! A digest of the sources that decide the meaning of a record: the sources that emit and choose kernels, and those
+//! that store records. Builds from other sources have another digest, and share no records by accident. It depends on
+//! contents and relative paths only: the same tree gives the same digest in any place, from a package as from a
+//! repository.
 //!
-//! One file for the package, its kernels, keys and records, each for its own sources: beside their manifests stand
-//! links to it, in place of which `cargo package` puts the file.
+//! One file for the package, its kernels, keys and records, each for its own sources: beside their manifests are links
+//! to it, which `cargo package` replaces by the file.
 
 #![allow(
     clippy::disallowed_methods,
@@ -14,7 +15,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// FNV-1a in 128 bits. It tells accidents apart. It need not withstand forgery: records are not trusted anyway.
+/// FNV-1a in 128 bits. It detects accidents. It need not withstand forgery: records are not trusted anyway.
 struct Digest(u128);
 
 impl Digest {
@@ -24,7 +25,7 @@ impl Digest {
         }
     }
 
-    /// A text behind its length, so that no two lists of texts are one row of bytes.
+    /// A text behind its length, so that different lists of texts never give the same bytes.
     fn add_text(&mut self, text: &[u8]) {
         self.add(&(text.len() as u64).to_le_bytes());
         self.add(text);
@@ -52,7 +53,7 @@ fn main() -> io::Result<()> {
             "cargo:rustc-env=KILN_SOURCES={}",
             digest(&["src/exec", "src/exec.rs", "src/record", "src/record.rs"])?
         );
-        // What packed models follow from beside that.
+        // Further sources on which packed models depend.
         println!("cargo:rustc-env=KILN_GRAPH_SOURCES={}", digest(&["src/graph", "src/ops", "src/packed"])?);
     } else {
         println!("cargo:rustc-env=KILN_SOURCES={}", digest(&["src"])?);
@@ -71,7 +72,7 @@ fn digest(folders: &[&str]) -> io::Result<String> {
         }
     }
     found.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
-    // By their parts, so that separators of paths make no difference.
+    // Sorted by components, so that separators of paths make no difference.
     found.sort_by(|a, b| a.components().cmp(b.components()));
     let mut digest = Digest(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
     for path in &found {
@@ -80,7 +81,8 @@ fn digest(folders: &[&str]) -> io::Result<String> {
         }
         digest.add_text(&fs::read(path)?);
     }
-    // What the compiler makes of the same sources: plain kernels, and times that were measured with them.
+    // Settings that change the compiled code of the same sources: plain kernels, and times that were measured with
+    // them.
     for name in ["CARGO_CFG_TARGET_FEATURE", "OPT_LEVEL"] {
         digest.add_text(variable(name).as_bytes());
     }

@@ -2,8 +2,8 @@
 //! `--bits N` and `--isa LEVEL`.
 //!
 //! For each matrix and number of rows: rows as `f32`, and rows as bytes in each way that the processor has. Weights are
-//! copies that no cache holds, as those of a language model are, and bytes a second stand beside what reading takes: the
-//! best of a plain sum over memory, in the same run. A row is the best of its repetitions.
+//! copies that no cache holds, as for a language model. Bytes a second stand beside the speed of reading: the best of a
+//! plain sum over memory, in the same run. A row is the best of its repetitions.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -40,7 +40,7 @@ fn fastest(mut call: impl FnMut(usize)) -> f64 {
     best
 }
 
-/// Bytes a second that threads read, each its part of as much memory as is cold.
+/// Bytes a second that threads read; each reads its part of [`COLD`] bytes.
 fn reading(threads: &Threads) -> f64 {
     let memory = Floats::numbers(COLD / 4);
     let count = threads.threads();
@@ -94,7 +94,7 @@ fn main() {
     }
 }
 
-/// What multiplies rows as bytes; none where they are `f32`.
+/// The instructions that multiply rows as bytes; none where rows are `f32`.
 const WAYS: [(&str, Option<Products>); 4] = [
     ("f32", None),
     ("fours", Some(Products::Fours)),
@@ -102,7 +102,7 @@ const WAYS: [(&str, Option<Products>); 4] = [
     ("tiles", Some(Products::Tiles)),
 ];
 
-/// One line of the table. `of_one` has what one row took, in each way.
+/// One line of the table. `of_one` has the times of one row, for each way.
 fn measure(
     [m, k, n]: [usize; 3],
     format: BlockFormat,

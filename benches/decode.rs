@@ -2,10 +2,11 @@
 //! [--prompt T,T,...] [--chunk N] [--steps N] [--sequences N] [--alias "OUTPUT -> INPUT"]`.
 //!
 //! Loads the model as a [`Decoder`], appends a prompt, by default in steps of up to 256 tokens as a
-//! [`Generator`](kiln::Generator) does, and then one token after the other, the likeliest each time. Prints when the
-//! first token was there, the median time of the others, how long the step behind the prompt took over the last one,
-//! plans and executors that were made after the first step, and the tokens. A second prompt of as many other tokens is
-//! what a warm process takes. The model is one of `onnxruntime-genai`'s builder; without one nothing is measured.
+//! [`Generator`](kiln::Generator) does, and then one token after the other, the likeliest each time. Prints the time to
+//! the first token, the median time of the others, the time of the step behind the prompt over that of the last step,
+//! the plans and executors that were made after the first step, and the tokens. A second prompt with the same number of
+//! other tokens gives the times of a warm process. The model is one of `onnxruntime-genai`'s builder; without one
+//! nothing is measured.
 
 #![allow(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -46,7 +47,7 @@ fn arguments() -> Result<Option<Arguments>, Box<dyn std::error::Error>> {
     Ok(model.map(|model| Arguments { model, threads, prompt, chunk, steps, sequences, alias }))
 }
 
-/// So many tokens that look random.
+/// `count` tokens that look random.
 fn numbered(count: usize, seed: usize) -> Vec<i64> {
     (0..count).map(|at| ((at + seed) * 7919 % 31_000 + 5) as i64).collect()
 }

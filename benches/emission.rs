@@ -1,4 +1,4 @@
-//! What a new shape costs below a node: emission, executors on known and on new code, executors from records. `cargo
+//! The cost of a new shape below a node: emission, executors on known and on new code, executors from records. `cargo
 //! bench --bench emission`. Figures are medians and 99th percentiles over thousands of single operations. The targets
 //! are 3 us (10 at the 99th) for emission and sealing, 3 us for a new shape on known code and 15 us on new code.
 
@@ -50,7 +50,7 @@ fn product(m: u64) -> MatMulKey {
     MatMulKey::new(Target::new(Isa::detect(), THREADS), problem)
 }
 
-/// Images of so many pixels a line.
+/// Images of `number` pixels a line.
 fn convolution(number: u64) -> ConvKey {
     let (height, width) = (8 + number / 100, 8 + number % 100);
     let shape = ConvShape {
@@ -86,7 +86,7 @@ fn timed<T>(operation: impl FnOnce() -> T) -> u128 {
     nanos
 }
 
-/// What an executor asks for, part by part.
+/// Emits the code that an executor requests, part by part.
 fn emission<K: Family>(name: &str, key: &K) {
     let cx = context(Arc::new(Store::off()));
     let _ = cx.executor(key);
@@ -118,7 +118,7 @@ fn new_shapes<K: Family>(name: &str, key: fn(u64) -> K) {
     println!("{:52} {rate:9.0} a second", format!("{name}: executors from records, known code"));
 }
 
-/// A thousand records in a file, to executors.
+/// From a thousand records in a file to executors.
 fn start(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     let fingerprint = Fingerprint::from_facts([("bench", "emission")]);
     let open = || Arc::new(Store::open(folder, &fingerprint, CacheMode::ReadWrite));

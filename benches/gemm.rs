@@ -1,8 +1,9 @@
 //! Throughput of matrix products and convolutions, beside the multiply-add limit of this machine.
 //!
-//! `cargo bench --bench gemm` takes a few seconds; `-- --long` measures ten times as long; other words choose rows whose
-//! name contains one of them. `--cold` takes a copy of the weights that no cache holds for each call, as a large network
-//! does. Convolutions of three by three taps are done in every way, the cost model's pick marked. A row is the best of its repetitions: on a shared machine only the minimum repeats.
+//! `cargo bench --bench gemm` takes a few seconds; `-- --long` measures ten times as long; other words choose rows
+//! whose name contains one of the words. `--cold` takes, for each call, a copy of the weights that no cache holds, as
+//! in a large network. Convolutions of three by three taps are done in every way, the cost model's pick marked. A row
+//! is the best of its repetitions: on a shared machine only the minimum repeats.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -38,7 +39,7 @@ const PRODUCTS: [(usize, usize, usize, bool); 14] = [
     (512, 512, 512, false),
 ];
 
-/// Rows, and reductions by columns, of products whose weights are in lower precision, beside the same in `f32`.
+/// Rows, and reductions by columns, of products with weights in lower precision, beside the same products in `f32`.
 const HALVED_ROWS: [usize; 7] = [1, 2, 3, 16, 32, 128, 384];
 const HALVED: [(usize, usize); 3] = [(768, 768), (768, 3072), (3072, 768)];
 
@@ -188,7 +189,7 @@ fn best(budget: Duration, mut call: impl FnMut()) -> f64 {
     best
 }
 
-/// The best time of a product, its right-hand side packed in such elements or as it is.
+/// The best time of a product, with its right-hand side packed in these elements or not packed.
 #[allow(clippy::too_many_arguments, reason = "a row of the table and how it is measured")]
 fn product(
     isa: Isa,
@@ -245,7 +246,7 @@ fn shape(channels: u64, filters: u64, size: u64, kernel: u64, stride: u64, group
     }
 }
 
-/// A convolution in every way that there is for it, the cost model's pick marked.
+/// A convolution in every possible way, the cost model's pick marked.
 fn convolutions(isa: Isa, name: &str, shape: &ConvShape, pool: &Threads, budget: Duration, cold: bool, peak: f64) {
     let threads = kiln_kernels::Parallel::threads(pool);
     let pick = ConvBlocks::pick(isa, shape, Elements::F32, Numerics::Default, threads);

@@ -1,12 +1,12 @@
-//! Short requests whose rows are computed together, over the same requests side by side and over one batch of all of
-//! them: `cargo bench --bench joined -- MODEL.onnx [--threads N] [--requests N]`.
+//! Short requests whose rows are computed together, over the same requests side by side and over one batch of all
+//! requests: `cargo bench --bench joined -- MODEL.onnx [--threads N] [--requests N]`.
 //!
 //! The model is a text encoder: its integer inputs of two dimensions, batch and length, are given numbers; inputs whose
-//! names have `mask` in them are ones, others with `type` zeros. Runs lists of requests of one length each, then of 4 to
-//! 16 words and of the lengths that sentences have, the three ways in turn. The batch is padded to the longest request.
-//! Prints the median times of a list and how many times as fast joined rows are, and fails where a joined request has
-//! other bits than alone. Last, for how long the rows of a request are computed that has left its group, which is a
-//! stage of the group at the most. Without a model nothing is measured.
+//! names have `mask` in them are ones, others with `type` zeros. Runs lists of requests, the three ways in turn: lists
+//! of one length each, then of 4 to 16 words, and then of the lengths of sentences. The batch is padded to the longest
+//! request. Prints the median times of a list and how many times as fast joined rows are, and fails where a joined
+//! request has other bits than alone. Last, for how long rows are still computed after their request has left its
+//! group: at most for a stage of the group. Without a model nothing is measured.
 
 #![allow(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -21,7 +21,7 @@ use kiln::{RunOptions, Session, SessionOptions, Tensor, Value};
 /// Turns of each list.
 const TURNS: usize = 11;
 
-/// Lengths of sentences: half of them have up to twelve words, one in sixteen more than sixty.
+/// Lengths of sentences: half have up to twelve words, one in sixteen more than sixty.
 const SENTENCES: [usize; 32] = [
     4, 5, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 14, 15, 16, 17, 18, 19, 21, 23, 25, 28, 31, 35, 40, 48, 60,
     90,
@@ -119,7 +119,7 @@ fn stages(session: &Session, names: &[String]) -> Result<(f64, f64), Box<dyn Err
     let requests: Vec<Vec<(&str, Value)>> = requests.iter().map(|request| values(request)).collect();
     let options = RunOptions { width: Width::Narrow, ..RunOptions::default() };
     let begun = RefCell::new(Vec::new());
-    // Asked of each request before each stage.
+    // Called for each request before each stage.
     let note = |request: usize| {
         if request == 0 {
             begun.borrow_mut().push(Instant::now());

@@ -1,14 +1,14 @@
-//! Every convolution of ResNet-50, every kind of layer of MobileNet v2 and a list of matrix products, one by one, beside
-//! oneDNN: the lists of its own bench, `f32`, with bias, one and two threads, weights and inputs as near as the layer
-//! before left them. The products of libxsmm's bench beside libxsmm as well.
+//! Every convolution of ResNet-50, every kind of layer of MobileNet v2 and a list of matrix products, one by one,
+//! beside oneDNN: the lists of its own bench, `f32`, with bias, one and two threads, weights and inputs in the caches
+//! as the layer before left them. Also the products of libxsmm's bench beside libxsmm.
 //!
 //! `cargo bench --bench layers -- --onednn FILE` prints the ratio to the figures in a file that oneDNN's bench wrote.
-//! `--against PROGRAM` runs that bench in turn with Kiln, `--rounds N` times, and compares the least of each: on a shared
-//! machine only the minimum repeats. `--bf16` measures convolutions under that precision, between layers that hand on
-//! `bf16`; oneDNN's figures are of `f32`. `--matmul` measures products in place of convolutions, `--libxsmm PROGRAM`
-//! those that libxsmm's bench prints, on one thread as it does; other words choose rows whose name contains one of them.
-//! The words are given to oneDNN's bench too: a build of it that heeds them measures these rows alone, any other ignores
-//! them.
+//! `--against PROGRAM` runs that bench in turn with Kiln, `--rounds N` times, and compares the least of each: on a
+//! shared machine only the minimum repeats. `--bf16` measures convolutions under that precision, between layers that
+//! pass on `bf16`; oneDNN's figures are for `f32`. `--matmul` measures products in place of convolutions, `--libxsmm
+//! PROGRAM` the products that libxsmm's bench prints, on one thread as it does. Other words choose rows whose name
+//! contains one of the words. They are given to oneDNN's bench too: a build that reads them measures these rows only,
+//! any other build ignores them.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -94,7 +94,7 @@ fn layers() -> Vec<Layer> {
     layers
 }
 
-/// The products of oneDNN's bench: squares, and those of transformers.
+/// The products of oneDNN's bench: squares, and the products of transformers.
 fn products() -> Vec<Product> {
     let mut products: Vec<Product> = [128, 256, 384, 512, 768, 1024, 1536, 2048].map(|n| [n, n, n]).to_vec();
     products.extend([1, 2, 4, 8, 16, 32, 64, 100, 128, 256, 384, 512].map(|m| [m, 768, 768]));
@@ -105,10 +105,10 @@ fn products() -> Vec<Product> {
     products
 }
 
-/// Per cent of the multiply-add limit that large products are to reach.
+/// Per cent of the multiply-add limit that large products should reach.
 const NEAR: f64 = 92.0;
 
-/// What is measured, and what is known of it.
+/// A measured layer or product.
 enum Row {
     Layer(Layer),
     Product(Product),
@@ -137,7 +137,7 @@ impl Row {
         (flop as f64, (elements * 4) as f64)
     }
 
-    /// Seconds of a call, and how it is done.
+    /// Seconds of a call, and the way that computes it.
     fn measure(&self, isa: Isa, precision: Precision, pool: &Threads) -> (f64, String) {
         match *self {
             Row::Layer(layer) => convolution(isa, &shape(layer), precision, pool),
@@ -280,7 +280,7 @@ fn shape([channels, filters, size, kernel, stride, groups]: Layer) -> ConvShape 
     }
 }
 
-/// The convolution as the cost model picks it; in lower precision, between layers that hand on what it takes.
+/// The convolution as the cost model picks it; in lower precision, between layers that pass on the type that it takes.
 fn convolution(isa: Isa, shape: &ConvShape, precision: Precision, pool: &Threads) -> (f64, String) {
     let weights = shape.weights();
     let elements = weights.elements(precision.elements(isa));

@@ -1,9 +1,9 @@
-//! Kernels that memory bounds, beside what a plain copy of as many bytes reaches in the same moments:
-//! `cargo bench --bench memory_bound [-- WORD...]`; words choose the rows whose name contains one of them.
+//! Kernels that memory bounds, beside the speed of a plain copy of the same number of bytes in the same moments: `cargo
+//! bench --bench memory_bound [-- WORD...]`; words choose the rows whose name contains one of the words.
 //!
-//! A row alternates between the kernel and the copy until its time is up, and the fastest repeat of each counts. "Moved" is
-//! every operand once and the result once; what a store fetches before it overwrites is not counted, neither here nor in the
-//! copy. The share is the kernel's bytes a second over the copy's.
+//! A row alternates between the kernel and the copy until its time is up, and the fastest repeat of each counts.
+//! "Moved" is every operand once and the result once; lines that a store fetches before it overwrites them are not
+//! counted, neither here nor in the copy. The share is the kernel's bytes a second over the copy's.
 
 #![allow(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -23,7 +23,7 @@ use kiln_kernels::Result;
 use table::Table;
 
 fn main() -> Result<()> {
-    // `cargo test --benches` passes arguments of its own; a quick look is enough for it then.
+    // `cargo test --benches` passes arguments of its own; it then gets a quick look.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let quick = arguments.iter().any(|argument| argument == "--test");
     let words: Vec<String> = arguments.into_iter().filter(|argument| !argument.starts_with('-')).collect();

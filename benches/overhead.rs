@@ -1,11 +1,11 @@
-//! What a request costs beyond its kernels: `cargo bench --bench overhead [-- NODES] [-- --write FILE]`.
+//! The cost of a request beyond its kernels: `cargo bench --bench overhead [-- NODES] [-- --write FILE]`.
 //!
-//! A graph of many tiny nodes, each read by two others so that no pass can fuse them into one, at known shapes. Beside the
-//! request stands what the same executors cost when they are called one after the other with their operands at hand; the
-//! difference is what the graph around them costs. `--write` writes the model instead, for other programs.
+//! A graph of many tiny nodes, each read by two others so that no pass can fuse them into one, at known shapes. Beside
+//! the request stands the time of the same executors, called one after the other with their operands at hand; the
+//! difference is the cost of the graph. `--write` writes the model instead, for other programs.
 //!
-//! Then requests of two nodes to many sessions in turn, on one thread: what a session costs that is not the one of the request
-//! before.
+//! Then requests of two nodes to many sessions in turn, on one thread: the cost of a request to another session than
+//! the request before.
 
 #![allow(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -35,7 +35,7 @@ fn tiny(nodes: usize) -> Graph {
     graph.finish()
 }
 
-/// The fastest of many repeats, in nanoseconds: what is measured is far shorter than any disturbance.
+/// The fastest of many repeats, in nanoseconds: a repeat is far shorter than any disturbance.
 fn fastest(budget: Duration, mut run: impl FnMut()) -> f64 {
     let start = Instant::now();
     let mut best = f64::INFINITY;
@@ -111,7 +111,7 @@ fn in_turn(budget: Duration) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The executors of such nodes, called with everything at hand.
+/// The executors of such nodes, called with their operands at hand.
 fn kernels(session: &Session, rows: usize, nodes: usize, budget: Duration) -> Result<f64, Box<dyn std::error::Error>> {
     let cx = session.build_cx();
     let shape = [rows, WIDTH];

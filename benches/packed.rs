@@ -1,13 +1,13 @@
-//! Packed models from their load to their end: `cargo bench --bench packed -- MODEL[:NAME=SIZE,...]... [--threads N]
-//! [--rounds N] [--loads N] [--unprepared]`.
+//! Packed models from load to end: `cargo bench --bench packed -- MODEL[:NAME=SIZE,...]... [--threads N] [--rounds N]
+//! [--loads N] [--unprepared]`.
 //!
-//! A model is an ONNX file, which is packed first, or a packed one; its named dimensions have the sizes behind the
-//! colon, all others are 1. Each round gives each model a process of its own, in turn: the load of the packed model,
+//! A model is an ONNX file, which is packed first, or a packed file. Its named dimensions have the sizes behind the
+//! colon; all others are 1. Each round gives each model a process of its own, in turn: the load of the packed model,
 //! with records of an earlier process, its first request, the median of the repeats, and a second session beside the
-//! first one, with what that adds to the process' proportional memory (`Pss`, Linux alone) when it is loaded and when
-//! it has answered. Medians of the rounds. With several models, one more process loads them in turn, asks each once and
-//! drops it, 100 times in all, and says what its memory has grown by after a rest. With `--unprepared` nothing is made
-//! ready for requests at load: neither plans nor memory.
+//! first, with the proportional memory (`Pss`, Linux only) that the second adds to the process when it is loaded and
+//! when it has answered. Figures are medians of the rounds. With several models, one more process loads them in turn,
+//! runs each once and drops it, 100 times in all, and prints the growth of its memory after a rest. With `--unprepared`
+//! nothing is made ready for requests at load: neither plans nor memory.
 //!
 //! Files are in the page cache, because they have just been written or read. Without a model nothing is measured.
 
@@ -24,13 +24,13 @@ use kiln::tensor::{DType, Tensor};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Requests behind the first one, whose median it is compared with.
+/// Requests behind the first one; the first is compared with their median.
 const REPEATS: usize = 7;
 
-/// What a child is started with: behind it come its task, the folder of records, the threads and the models.
+/// The first argument of a child; its task, the folder of records, the threads and the models follow.
 const CHILD: &str = "--child";
 
-/// Longer than sessions rest before memory goes back to the system.
+/// Longer than the rest after which memory goes back to the system.
 const REST: Duration = Duration::from_secs(7);
 
 /// Figures of one process, in the order in which a child prints them.
@@ -96,7 +96,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Loads the packed model; also how long that took.
+    /// Loads the packed model; also returns the time of the load.
     fn load(model: &Model, options: &SessionOptions) -> Outcome<(Asked, f64)> {
         let begun = Instant::now();
         let session = Session::load(&model.path, options)?;
@@ -109,7 +109,7 @@ impl Asked {
         Ok((Asked { session, inputs }, took))
     }
 
-    /// Answers the request; how long it took.
+    /// Runs the request; returns its time.
     fn ask(&self) -> Outcome<f64> {
         let inputs: Vec<(&str, Tensor)> =
             self.inputs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
@@ -147,7 +147,7 @@ fn options(folder: &Path, given: &Arguments) -> SessionOptions {
     }
 }
 
-/// What a process of one model measures, as [`FIGURES`] names it.
+/// The measurements of a process with one model, as [`FIGURES`] names them.
 fn start(model: &Model, options: &SessionOptions) -> Outcome<Vec<f64>> {
     let (first, load) = Asked::load(model, options)?;
     let answered = first.ask()?;
@@ -160,7 +160,7 @@ fn start(model: &Model, options: &SessionOptions) -> Outcome<Vec<f64>> {
     Ok(vec![load, answered, median(repeats), beside, loaded - before, asked - before])
 }
 
-/// What a process grows by that loads, asks and drops the models in turn: since before the first load, and since each
+/// The growth of a process that loads, runs and drops the models in turn: since before the first load, and since each
 /// model was loaded once, both after a rest.
 fn churn(models: &[Model], options: &SessionOptions, loads: usize) -> Outcome<Vec<f64>> {
     let before = proportional()?;
@@ -177,7 +177,7 @@ fn churn(models: &[Model], options: &SessionOptions, loads: usize) -> Outcome<Ve
     Ok(vec![after - before, after - turned])
 }
 
-/// What is measured, by the parent and in its children.
+/// The settings of a measurement, for the parent and its children.
 struct Arguments {
     models: Vec<Model>,
     threads: usize,
@@ -268,7 +268,7 @@ fn main() -> Outcome<()> {
     let models =
         given.models.iter().map(|model| packed(model, folder.path(), &own)).collect::<Outcome<Vec<Model>>>()?;
     for model in &models {
-        // Leaves records of its requests, and checks the file.
+        // This run leaves records of its requests, and checks the file.
         child("start", std::slice::from_ref(model), &records, &given)?;
     }
     let mut measured: Vec<[Vec<f64>; FIGURES.len()]> = models.iter().map(|_| Default::default()).collect();

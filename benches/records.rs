@@ -1,11 +1,12 @@
-//! What records cost: `cargo bench --bench records`.
+//! The cost of records: `cargo bench --bench records`.
 //!
-//! A small model's load beside 100,000 records: executors of other models, their requests and its own, each as files are
-//! written, in no order, in shards and of schema 2 (`-- beside` measures this alone). Loading 100,000, saving 10,000, looking one up, and
-//! inserting one; with keys as large as a convolution's. Then executors of products rebuilt from their records, by one
-//! thread as fast as it can, and the whole way of a process from a file of 1,000 to executors that are ready. Each
-//! figure but the first ones, which are medians, is the least of several rounds. The targets are 5 ms more for the
-//! model, 100 ms for loading, 50 ms for saving, 50,000 executors a second, and 20 ms.
+//! A small model's load beside 100,000 records: executors of other models, their requests and its own. Each kind lies
+//! in the order of writing, in no order, in shards and in schema 2 (`-- beside` measures this alone). Then loading
+//! 100,000, saving 10,000, looking one up, and inserting one, with keys as large as a convolution's. Then executors of
+//! products rebuilt from their records, by one thread as fast as it can, and the whole way of a process from a file of
+//! 1,000 to executors that are ready. Each figure is the least of several rounds, except the first ones, which are
+//! medians. The targets are 5 ms more for the model, 100 ms for loading, 50 ms for saving, 50,000 executors a second,
+//! and 20 ms.
 
 #![allow(clippy::print_stdout, reason = "a bench prints")]
 
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 const ROUNDS: usize = 5;
 
-/// A key with as many fields of such kinds as a convolution's.
+/// A key with the same number and kinds of fields as a convolution's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
 #[key(family = "problem", value = ())]
 struct Problem {
@@ -84,7 +85,7 @@ fn open(folder: &Path) -> Store {
     Store::open(folder, &Fingerprint::from_facts([("machine", "of the bench")]), CacheMode::ReadWrite)
 }
 
-/// What builders of one thread need, with nothing built yet.
+/// The context of one thread's builders, with nothing built yet.
 fn context(records: Store) -> BuildCx {
     let options = SessionOptions::default();
     BuildCx {
@@ -99,7 +100,7 @@ fn context(records: Store) -> BuildCx {
     }
 }
 
-/// A product of weights and so many columns.
+/// A product of weights with `columns` columns.
 fn product(cx: &BuildCx, columns: u64) -> MatMulKey {
     let problem = MatMulProblem {
         m: 1 + columns,
@@ -117,7 +118,8 @@ fn product(cx: &BuildCx, columns: u64) -> MatMulKey {
     MatMulKey::new(Target::new(cx.isa, 1), problem)
 }
 
-/// Executors of so many products from a file of their records: how long the whole takes, and the building alone.
+/// Builds the executors of `count` products from a file of their records: the time of the whole, and of the building
+/// alone.
 fn rebuild(folder: &Path, count: u64) -> (Duration, Duration) {
     let prepared = open(folder);
     let cx = context(Store::in_memory());
@@ -139,7 +141,7 @@ fn rebuild(folder: &Path, count: u64) -> (Duration, Duration) {
     (whole, building)
 }
 
-/// What lies in the file beside a small model's own records.
+/// The records in the file beside a small model's own.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
     /// Executors of other models.
@@ -159,7 +161,7 @@ fn small(options: &SessionOptions) -> Result<Session, SessionError> {
     Session::from_graph(builder.finish(), options)
 }
 
-/// A folder with a small model's own records and so many of others.
+/// A folder with a small model's own records and `foreign` others.
 fn folder_with(beside: Beside, foreign: u64) -> Result<tempfile::TempDir, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let options = SessionOptions { threads: 1, cache_dir: Some(folder.path().into()), ..SessionOptions::default() };
@@ -174,7 +176,7 @@ fn folder_with(beside: Beside, foreign: u64) -> Result<tempfile::TempDir, Box<dy
     for number in 0..foreign {
         match beside {
             Beside::Executors => fill(&records, number..number + 1),
-            // As digests are: no small numbers.
+            // Like digests: no small numbers.
             Beside::Requests => {
                 let model = (1 + number / 64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 request(model, vec![1 + number % 64, 3, 224]);
@@ -193,13 +195,13 @@ enum Layout {
     InOrder,
     /// In a file, in no order.
     InNoOrder,
-    /// In three shards, which are as long as they may be.
+    /// In three shards of the largest allowed size.
     InShards,
     /// In a file of schema 2.
     OfSchema2,
 }
 
-/// A file of that header and those payloads.
+/// A file with that header and these payloads.
 fn laid_out<'a>(header: &[u8], payloads: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let (mut file, mut count) = (header.to_vec(), 0_u32);
     for payload in payloads {
@@ -213,7 +215,7 @@ fn laid_out<'a>(header: &[u8], payloads: impl Iterator<Item = &'a [u8]>) -> Vec<
     file
 }
 
-/// Lays the records of the folder's file out anew; all checksums are right.
+/// Rewrites the folder's file with its records in another layout; all checksums are right.
 fn lay_out(folder: &Path, layout: Layout) -> Result<(), Box<dyn std::error::Error>> {
     const HEADER: usize = 64;
     const FOOTER: usize = 12;
@@ -265,15 +267,15 @@ fn lay_out(folder: &Path, layout: Layout) -> Result<(), Box<dyn std::error::Erro
     Ok(())
 }
 
-/// How much longer a small model loads beside so many records, in milliseconds: the difference of the least times and of
-/// the medians of loads in turn with and without them. The medians have in them what else the machine does.
+/// How much longer a small model loads beside that many records, in milliseconds: the difference of the least times and
+/// of the medians, over loads in turn with and without these records. Other work on the machine shows in the medians.
 fn beside(what: Beside, layout: Layout, foreign: u64) -> Result<[f64; 2], Box<dyn std::error::Error>> {
     let (alone, shared) = (folder_with(what, 0)?, folder_with(what, foreign)?);
     lay_out(shared.path(), layout)?;
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..101 {
         for (folder, times) in [&alone, &shared].into_iter().zip(&mut times) {
-            // Nothing is written, so that what is in no order stays so.
+            // Nothing is written, so that records in no order stay so.
             let options = SessionOptions {
                 threads: 1,
                 cache_dir: Some(folder.path().into()),

@@ -1,14 +1,14 @@
-//! What the benches of other libraries print, as rows and seconds. It knows their formats, and nothing of how Kiln is measured.
+//! The output of other libraries' benches, as rows and seconds. Knows their formats, but not how Kiln is measured.
 
 use std::collections::HashMap;
 use std::process::Command;
 
 use super::Row;
 
-/// Seconds of a call by row and threads: the least of what was measured.
+/// Seconds of a call by row and threads: the least of all measurements.
 pub(crate) type Times = HashMap<(String, usize), f64>;
 
-/// What a peer's bench prints, given those words.
+/// The output of a peer's bench for these words.
 pub(crate) fn run(program: &str, words: &[String]) -> String {
     let mut command = Command::new(program);
     command.args(words).env("OMP_PROC_BIND", "true").env("OMP_WAIT_POLICY", "active");
@@ -16,7 +16,7 @@ pub(crate) fn run(program: &str, words: &[String]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Takes the least of what is known and what a peer's bench printed, and tells which rows it printed.
+/// Merges the times that a peer's bench printed into `times`, keeping the least, and returns the rows that it printed.
 pub(crate) fn read(printed: &str, times: &mut Times) -> Vec<Row> {
     let list: serde_json::Value = serde_json::from_str(printed).expect("what a peer's bench prints");
     let mut rows = vec![];
@@ -35,7 +35,7 @@ pub(crate) fn keep(times: &mut Times, row: String, threads: usize, seconds: f64)
     *least = least.min(seconds);
 }
 
-/// The row that an object of a list is about, and the seconds of a call.
+/// The row that an object of a list describes, and the seconds of a call.
 fn row(object: &serde_json::Value) -> Option<(Row, f64)> {
     let get = |name: &str| Some(object[name].as_u64()? as usize);
     let bench = object["bench"].as_str()?;

@@ -4,10 +4,10 @@ use std::ops::{Deref, DerefMut};
 
 use kiln::tensor::Buffer;
 
-/// A buffer as tensors and packed weights have it: at a cache line, large ones in huge pages.
+/// A buffer like those of tensors and packed weights: at a cache line, large ones in huge pages.
 pub(crate) struct Floats {
     buffer: Buffer,
-    /// Elements asked for: the buffer is as long as whole cache lines.
+    /// Requested elements: the buffer is whole cache lines long.
     count: usize,
 }
 
@@ -25,7 +25,7 @@ impl Floats {
         floats
     }
 
-    /// These, and as many copies of them as are missing to that many in all.
+    /// This buffer and copies of it, `count` in all.
     #[allow(dead_code, reason = "not every bench measures what no cache holds")]
     pub(crate) fn copies(self, count: usize) -> Vec<Floats> {
         let copy = |_| {

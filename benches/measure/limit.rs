@@ -1,12 +1,12 @@
-//! The multiply-add limit of one core, as benches compare with it. It knows nothing of what is measured.
+//! The multiply-add limit of one core, for benches to compare with. Knows nothing of the measured code.
 
 use std::time::Duration;
 
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::peak::{Multiplied, PeakLoop};
 
-/// Multiply-adds a second of that many threads, in GFLOP/s: each while the others do the same, because cores that share
-/// power or are shared themselves are slower together than one is alone.
+/// Multiply-adds a second of that many threads, in GFLOP/s. All threads run at once, because cores that share power, or
+/// are shared themselves, are slower together than alone.
 pub(crate) fn multiply_adds(isa: Isa, threads: usize, budget: Duration) -> f64 {
     std::thread::scope(|scope| {
         let each: Vec<_> = (0..threads).map(|_| scope.spawn(|| of_one(isa, budget))).collect();

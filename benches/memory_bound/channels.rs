@@ -1,4 +1,4 @@
-//! What works by channel: batch, instance and group normalisation, LRN, pooling.
+//! Operators by channel: batch, instance and group normalisation, LRN, pooling.
 
 use std::hint::black_box;
 

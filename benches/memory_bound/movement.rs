@@ -1,4 +1,5 @@
-//! What only moves: transposition of elements of every width, tensors joined and divided, and images that become twice as large.
+//! Operators that only move: transposition of elements of every width, tensors joined and divided, and images that
+//! become twice as large.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -74,8 +75,8 @@ fn resize(table: &Table<'_>, name: &str, mode: Mode, last: bool) -> Result<()> {
     })
 }
 
-/// Two tensors of that shape one behind the other along an axis, or one of that shape divided in two; as a session runs it,
-/// with some microseconds of the request's own.
+/// Two tensors of that shape joined along an axis, or one divided in two, as a session runs it, with some microseconds
+/// for the request itself.
 fn join_or_split(table: &Table<'_>, op: &str, shape: &[usize], axis: usize) -> Result<()> {
     let joins = op == "Concat";
     let sources = if joins { 2 } else { 1 };

@@ -1,4 +1,4 @@
-//! What takes rows or columns: softmax, layer and RMS normalisation, reductions, rotations of heads.
+//! Operators on rows or columns: softmax, layer and RMS normalisation, reductions, rotations of heads.
 
 use std::hint::black_box;
 

@@ -1,5 +1,5 @@
-//! One row of the table: how long the fastest repeat takes, and what a copy of as many bytes takes meanwhile.
-//! What is measured is not known here.
+//! One row of the table: the time of the fastest repeat, and the time of a copy of the same number of bytes. Knows
+//! nothing of the measured kernels.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use kiln_kernels::{Isa, Parallel, Result};
 
 /// How long one row may take.
 const BUDGET: Duration = Duration::from_millis(60);
-/// A repeat is as many calls as take about this long, so that reading the clock does not count.
+/// A repeat is so many calls that it takes about this long, so that reading the clock does not count.
 const REPEAT: Duration = Duration::from_micros(20);
 
 /// Elements of half a page.
 const HALF_PAGE: usize = 512;
 
-/// Where rows are printed, and what all of them need.
+/// Where rows are printed, and the resources of all rows.
 pub(crate) struct Table<'a> {
     pub(crate) threads: &'a Threads,
     words: &'a [String],
@@ -67,8 +67,8 @@ impl<'a> Table<'a> {
             return Ok(());
         }
         let mut work = make()?;
-        // Half a page apart: where both ends lie at nearly the same place of a page, the C library's copy falls to a
-        // tenth of its speed on Zen 3 (`rep movsb`), which would be no measure of memory.
+        // Half a page apart: where source and destination lie at nearly the same place of a page, the C library's copy
+        // falls to a tenth of its speed on Zen 3 (`rep movsb`), which would be no measure of memory.
         let (from, mut to) = (values(elements / 2), vec![0.0f32; elements / 2 + 2 * HALF_PAGE]);
         let apart = (to.as_ptr() as usize / 4).wrapping_sub(from.as_ptr() as usize / 4) % (2 * HALF_PAGE);
         let to = &mut to[(3 * HALF_PAGE - apart) % (2 * HALF_PAGE)..][..from.len()];
@@ -83,7 +83,7 @@ impl<'a> Table<'a> {
         let (work_calls, copy_calls) = (calls(&mut work)?, calls(&mut copy)?);
         let (mut best, mut copied) = (f64::MAX, f64::MAX);
         let started = Instant::now();
-        // A few repeats of each in turn: caches then hold what the kernel works on, not what the other one left.
+        // A few repeats of each in turn: caches then hold the kernel's own operands, not those that the other one left.
         while started.elapsed() < BUDGET {
             for _ in 0..4 {
                 best = best.min(once(&mut work, work_calls)?);

@@ -1,10 +1,10 @@
-//! What a hit costs: `cargo bench --bench cache [-- ROW...]`.
+//! The cost of a hit: `cargo bench --bench cache [-- ROW...]`.
 //!
-//! 512 keys of 100 bytes, asked for in a fixed random order, by one thread and by two that contend; beside it what a
-//! key costs that has not changed since its user asked last, what the parts cost alone (hashing the key) and what the
-//! plainest cache would cost (one mutex around one `lru`). Rounds are about a millisecond and each figure is their
-//! first decile, so that a busy machine spoils rounds and not the figure. Threads that take turns on one processor do
-//! not contend: of rounds of two threads those count that ran side by side.
+//! 512 keys of 100 bytes are looked up in a fixed random order, by one thread and by two that contend. Beside that
+//! stand the cost of a key that is the same as at its user's last look-up, the cost of the parts alone (hashing the
+//! key), and the cost of the plainest cache (one mutex around one `lru`). Rounds are about a millisecond, and each
+//! figure is their first decile, so that a busy machine spoils rounds and not the figure. Threads that take turns on
+//! one processor do not contend: with two threads, only rounds that ran side by side count.
 
 #![allow(clippy::print_stdout, reason = "a bench prints")]
 
@@ -21,7 +21,7 @@ use kiln_cache::{Built, Cache, Key, Limits, Memo};
 const KEYS: usize = 512;
 const LOOKUPS: usize = 1 << 15;
 const ROUNDS: usize = 200;
-/// Fewer rounds than this, over all threads, say nothing.
+/// With fewer rounds than this, over all threads, there is no figure.
 const FEWEST: usize = 20;
 
 /// A key of 100 bytes, written as keys of executors are: a field for each size.
@@ -77,7 +77,7 @@ fn build(key: &Problem, (): &()) -> Result<Built<u64>, std::convert::Infallible>
     Ok(Built { value: u64::from(key.height), bytes: 1000, from_record: false })
 }
 
-/// Keys to ask for, in a random order that is the same each time, from a place that differs between threads.
+/// Keys to look up, in a random order that is the same each time; each thread starts at another place.
 fn order(thread: usize) -> Vec<Problem> {
     let mut random = 0x9E37_79B9_u32 ^ (thread as u32) << 7;
     let next = |_| {
@@ -89,10 +89,10 @@ fn order(thread: usize) -> Vec<Problem> {
     (0..4 * KEYS).map(next).collect()
 }
 
-/// What one thread did in one round: when it began and ended, in nanoseconds.
+/// A round of one thread: its start and end, in nanoseconds.
 type Span = (f64, f64);
 
-/// Whether all spans are for the most part the same time.
+/// Whether all spans overlap for the most part.
 fn side_by_side(spans: &[Span]) -> bool {
     let bounds = |pick: fn(&Span) -> f64| {
         spans.iter().map(pick).fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| (low.min(at), high.max(at)))
@@ -106,10 +106,10 @@ fn measure(threads: usize, look_up: impl Fn(&Problem) -> u64 + Sync) -> Option<f
     measure_with(threads, |(), key| look_up(key))
 }
 
-/// The same of look-ups that change what belongs to their thread.
+/// As [`measure`], for look-ups that change state of their thread.
 fn measure_with<T: Default>(threads: usize, look_up: impl Fn(&mut T, &Problem) -> u64 + Sync) -> Option<f64> {
     let base = Instant::now();
-    // Threads that sleep at a barrier wake one after the other and would not meet; these wait awake.
+    // Threads that sleep at a barrier wake one after the other and would not overlap; these wait awake.
     let arrived = AtomicUsize::new(0);
     let spans: Vec<Vec<Span>> = std::thread::scope(|scope| {
         let run = |thread| {
@@ -161,7 +161,7 @@ fn main() {
     let unchanged = |memo: &mut Memo<Problem>, _: &Problem| {
         memo.get_or_create(&cache, black_box(&same), &(), build).map_or(0, |(value, _)| **value)
     };
-    // What no cache that hands out shared values can be without: the count of each value's owners goes up and down.
+    // The least cost of any cache that hands out shared values: the count of each value's owners goes up and down.
     let values: Vec<Arc<u64>> = (0..KEYS as u32).filter_map(|number| cache.get(&problem(number))).collect();
     let counted = |key: &Problem| values.get(key.height as usize).map_or(0, |value| *Arc::clone(value));
     let mutex = |key: &Problem| {

@@ -1,26 +1,27 @@
-//! One account of bytes, over caches that share it and over what has left them and is still in use.
+//! One account of bytes, for caches that share it and for evicted values that are still in use.
 //!
 //! # Problem
 //!
-//! What a cache evicts is freed when its last user lets go of it. A bound on what is *stored* therefore bounds nothing
-//! where users keep what they got: a second cache whose values hold values of the first one, or a list of the last few.
+//! An evicted value is freed when its last user drops it. A bound on *stored* values therefore bounds nothing where
+//! users keep the values that they got: a second cache whose values hold values of the first, or a list of the last
+//! few.
 //!
 //! # Idea
 //!
 //! A value is charged while it is alive. Caches that share an account share its limit, its time (`clock`) and the
-//! search for what was used longest ago, so that a value and what holds it, which were last asked for together, go
-//! together. What is evicted or could not be stored, and is still in use, *lingers*: it stays charged until its last
-//! user has let go. Users whose own memory is worth counting take a [`Charge`], and let go of what they can when the
-//! account [is over](Account::is_over) its limit.
+//! search for the least recently used entry, so that a value and the value that holds it, which were last looked up
+//! together, go together. A value that is evicted or could not be stored, and is still in use, *lingers*: it stays
+//! charged until its last user has dropped it. Users whose own memory is worth counting take a [`Charge`], and drop
+//! values that they can spare when the account [is over](Account::is_over) its limit.
 //!
 //! # Consequences
 //!
-//! - Less is stored while more lingers; where what lingers alone is more than the limit, nothing is stored, and the
-//!   account is over until users let go.
-//! - That the last user of something has let go is noticed when room is wanted.
+//! - Less is stored while more lingers. Where lingering values alone exceed the limit, nothing is stored, and the
+//!   account is over until users drop values.
+//! - The account notices that a value's last user has dropped it when room is wanted.
 //! - Where an account is a part of a [`Whole`], each of its bytes is counted there too, and room is wanted in both.
 //!
-//! Nothing here knows keys or what the values are.
+//! Nothing here knows keys or the types of values.
 
 use std::any::Any;
 
@@ -31,20 +32,20 @@ use super::table::Table;
 
 /// An account that several accounts, and other memory beside them, are a part of.
 pub trait Whole: Send + Sync {
-    /// Takes room for bytes, if there is any now. Called while a lock is held: it only counts.
+    /// Takes room for bytes, if there is room now. Called while a lock is held: it only counts.
     fn take(&self, bytes: usize) -> bool;
 
-    /// Counts bytes that cannot be refused. Only counts, too.
+    /// Counts bytes that cannot be refused. It only counts, too.
     fn add(&self, bytes: usize);
 
-    /// Gives back room. Only counts, too.
+    /// Gives back room. It only counts, too.
     fn give_back(&self, bytes: usize);
 
-    /// Has others let go of what they can do without, until there is room for that many bytes. No lock is held.
+    /// Makes others drop what they can spare, until there is room for that many bytes. No lock is held.
     fn make_room(&self, bytes: usize);
 }
 
-/// What is not stored any more, or never was, and may still be in use.
+/// A value that is not stored any more, or never was, and may still be in use.
 struct Lingering {
     value: Weak<dyn Any + Send + Sync>,
     bytes: usize,
@@ -52,20 +53,20 @@ struct Lingering {
 
 #[derive(Default)]
 struct Sums {
-    /// Bytes of entries, from the moment on that room was taken for them.
+    /// Bytes of entries, counted from the moment when room was taken for them.
     stored: usize,
-    /// Bytes of what users have charged.
+    /// Bytes that users have charged.
     charged: usize,
     lingering: Vec<Lingering>,
-    /// Bytes of what lingers.
+    /// Bytes of lingering values.
     lingers: usize,
-    /// As many of these may linger before it is looked which of them are gone.
+    /// The most values that may linger before the account checks which are gone.
     patience: usize,
-    /// What these bytes are a part of.
+    /// The whole that these bytes are a part of.
     whole: Option<&'static dyn Whole>,
 }
 
-/// So many values linger at least before it is looked which of them are gone, though no room is wanted.
+/// The least values that linger before the account checks which are gone, while no room is wanted.
 const PATIENCE: usize = 64;
 
 impl Sums {
@@ -81,17 +82,17 @@ impl Sums {
         }
     }
 
-    /// Counts bytes more in what they are a part of.
+    /// Adds bytes to the whole that they are a part of.
     fn add(&self, bytes: usize) {
         self.whole.iter().for_each(|whole| whole.add(bytes));
     }
 
-    /// Counts bytes less there.
+    /// Takes bytes off that whole.
     fn give_back(&self, bytes: usize) {
         self.whole.iter().for_each(|whole| whole.give_back(bytes));
     }
 
-    /// Forgets what is gone; whether anything was.
+    /// Forgets values that are gone; returns whether any was.
     fn sweep(&mut self) -> bool {
         let before = self.lingers;
         self.lingering.retain(|one| {
@@ -112,7 +113,7 @@ pub struct Account {
     sums: Mutex<Sums>,
     /// The time of all caches that share the account.
     pub(super) clock: Clock,
-    /// How often there was no room though nothing was left to evict.
+    /// How often there was no room and nothing left to evict.
     refusals: AtomicU64,
     tables: Mutex<Vec<Weak<Table>>>,
 }
@@ -125,7 +126,7 @@ pub struct Charge {
 }
 
 impl Account {
-    /// An account of at most so many bytes.
+    /// An account of at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Arc<Account> {
         let (sums, tables) = (Mutex::new(Sums { patience: PATIENCE, ..Sums::default() }), Mutex::default());
@@ -146,7 +147,8 @@ impl Account {
         sums.used()
     }
 
-    /// Whether more is in use than there may be, though all that is stored were evicted: then users have to let go.
+    /// Whether more would be in use than allowed even if all stored entries were evicted: then users have to drop
+    /// values.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let mut sums = self.sums();
@@ -157,15 +159,16 @@ impl Account {
         sums.used() > self.limit
     }
 
-    /// A number that changes when there was no room though nothing was left to evict: users who keep more than they
-    /// need are to let go of it then. Reading it costs nothing.
+    /// A number that changes when there was no room and nothing left to evict: users who keep more than they need
+    /// should then drop it. Reading it costs nothing.
     #[inline]
     #[must_use]
     pub fn refusals(&self) -> u64 {
         self.refusals.load(Ordering::Relaxed)
     }
 
-    /// A number that rises as entries are stored, where there are many by about a 512th of them. Reading it costs nothing.
+    /// A number that rises as entries are stored; with many entries, once for about a 512th of them. Reading it costs
+    /// nothing.
     #[inline]
     #[must_use]
     pub fn time(&self) -> u64 {
@@ -182,7 +185,8 @@ impl Account {
         Charge { account: Arc::clone(self), bytes }
     }
 
-    /// Counts its bytes, those in use now among them, as a part of a whole from now on; the first one that is named stays.
+    /// Counts its bytes, including those in use now, as a part of a whole from now on; the first whole that is named
+    /// stays.
     pub fn join_whole(&self, whole: &'static dyn Whole) {
         let mut sums = self.sums();
         if sums.whole.is_none() {
@@ -191,8 +195,7 @@ impl Account {
         }
     }
 
-    /// Has others let go of what they can do without, if it is the whole that has no room for these bytes. Whether it
-    /// was.
+    /// Makes others drop what they can spare, if the whole has no room for these bytes. Returns whether that was so.
     pub(super) fn press_whole(&self, bytes: usize) -> bool {
         let sums = self.sums();
         let fits = sums.used().saturating_add(bytes) <= self.limit;
@@ -206,7 +209,7 @@ impl Account {
         lock(&self.sums)
     }
 
-    /// Has the entries of another cache evicted for this account, too.
+    /// Lets this account evict the entries of another cache, too.
     pub(super) fn join(&self, table: &Arc<Table>) {
         let mut tables = lock(&self.tables);
         tables.retain(|table| table.strong_count() > 0);
@@ -218,7 +221,7 @@ impl Account {
         self.refusals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes room for bytes that are going to be stored, if there is any now.
+    /// Takes room for bytes that are going to be stored, if there is room now.
     pub(super) fn take(&self, bytes: usize) -> bool {
         let mut sums = self.sums();
         let own = sums.used().saturating_add(bytes) <= self.limit;
@@ -243,13 +246,13 @@ impl Account {
         sums.linger(value, bytes);
     }
 
-    /// Forgets what has lingered and is gone; whether that made room.
+    /// Forgets lingering values that are gone; returns whether that made room.
     pub(super) fn sweep(&self) -> bool {
         self.sums().sweep()
     }
 
-    /// Lets go of entries that have left. What is still in use lingers. Called while no lock is held, for their `Drop`
-    /// is foreign code.
+    /// Drops entries that have left. Values still in use linger. Called while no lock is held, because their `Drop` is
+    /// foreign code.
     pub(super) fn settle(&self, victims: &mut Vec<Victim>) {
         for (key, entry) in victims.drain(..) {
             let (bytes, value) = (entry.bytes, Arc::downgrade(&entry.value));
@@ -268,7 +271,7 @@ impl Account {
     pub(super) fn evict_oldest(&self) -> Option<Victim> {
         let tables: Vec<Arc<Table>> = lock(&self.tables).iter().filter_map(Weak::upgrade).collect();
         let mut left: Vec<&Arc<Table>> = tables.iter().collect();
-        // One that turns out to be empty is not asked again.
+        // A cache that turns out to be empty is not asked again.
         while let Some(place) = (0..left.len()).min_by_key(|place| left[*place].oldest()) {
             if let Some(victim) = left.swap_remove(place).evict_oldest() {
                 return Some(victim);
@@ -287,7 +290,7 @@ impl Drop for Charge {
 }
 
 impl Drop for Account {
-    /// What is still in use then is its users' alone.
+    /// Values still in use then belong to their users alone.
     fn drop(&mut self) {
         let sums = self.sums();
         sums.give_back(sums.used());

@@ -1,22 +1,22 @@
-//! What a caller gives a cache beside its keys, and gets from it: builders, built values, outcomes, errors.
+//! The types that a caller exchanges with a cache beside its keys: builders, built values, outcomes, errors.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::Key;
 
-/// What a builder hands back.
+/// The result of a builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Built<V> {
     /// The value.
     pub value: V,
-    /// What the value keeps alive in memory, charged to the cache's bound: itself, its tables, its code.
+    /// Bytes that the value keeps alive in memory, charged to the cache's bound: itself, its tables, its code.
     pub bytes: usize,
     /// Whether the choices behind it came from a record instead of being made now.
     pub from_record: bool,
 }
 
-/// How a look-up was answered, in rising order of what it cost.
+/// How a look-up was answered, in rising order of its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     /// It was there.
@@ -51,7 +51,7 @@ impl fmt::Display for Outcome {
 /// How a value is made: a plain function, not a closure, so that it can see its key and its context and nothing else.
 pub type Builder<K, C, E> = fn(&K, &C) -> Result<Built<<K as Key>::Value>, E>;
 
-/// What a look-up gives: the shared value and how it was come by.
+/// The result of a look-up: the shared value and how it was obtained.
 pub type Answer<V, E> = Result<(Arc<V>, Outcome), CacheError<E>>;
 
 /// Why a look-up gave no value.
@@ -61,7 +61,7 @@ pub enum CacheError<E> {
     /// The builder failed. Nothing was stored; the next look-up of the key builds again.
     #[error("{0}")]
     Build(E),
-    /// The key is needed to build itself: its builder asked for it again, on its own thread or through others.
+    /// The key is needed to build itself: its builder asked for it again, on its own thread or through other threads.
     #[error("building a {family} needs the same {family}")]
     Reentrant {
         /// The family of the key.

@@ -5,7 +5,7 @@
 
 use super::shim::{Mutex, lock};
 
-/// What a cache may keep, over all key types together.
+/// The most that a cache may keep, over all key types together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Entries; 0 turns storing off: everything is built and handed out, nothing is kept.
@@ -14,14 +14,14 @@ pub struct Limits {
     pub bytes: usize,
 }
 
-/// What is in use.
+/// Entries and bytes in use.
 #[derive(Clone, Copy, Default)]
 struct Used {
     entries: usize,
     bytes: usize,
 }
 
-/// The bound and what is in use of it.
+/// The bound and the part of it that is in use.
 pub(super) struct Budget {
     limits: Limits,
     used: Mutex<Used>,
@@ -41,7 +41,7 @@ impl Budget {
         self.limits.entries > 0 && bytes <= self.limits.bytes
     }
 
-    /// Takes room for one entry of that size, if there is room now, and says how many entries there are then.
+    /// Takes room for one entry of that size, if there is room now. Returns the number of entries with it.
     pub(super) fn take(&self, bytes: usize) -> Option<usize> {
         let mut used = lock(&self.used);
         // `used.bytes` never exceeds the limit, so the difference cannot wrap.

@@ -1,4 +1,4 @@
-//! The cache's time: what "recently used" is measured by.
+//! The cache's time, which measures "recently used".
 //!
 //! The clock advances when a value is stored, so that hits change nothing and write nothing. In a cache of many entries
 //! it advances once in several insertions: the order of use is then exact up to a 512th of the entries, and an entry
@@ -8,7 +8,7 @@
 
 use super::shim::{AtomicU64, Ordering};
 
-/// Steps of time that it takes to store as many entries as there are.
+/// Steps of time while as many entries are stored as the cache holds.
 const STEPS: u64 = 512;
 
 /// The time, on cache lines of its own: every hit reads it.
@@ -23,18 +23,18 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// The stamp of whatever is used now.
+    /// The stamp of an entry that is used now.
     #[inline]
     pub(super) fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// Says how many entries there are.
+    /// Sets the number of entries.
     pub(super) fn hold(&self, entries: usize) {
         self.step.store(entries as u64 / STEPS, Ordering::Relaxed);
     }
 
-    /// Counts an insertion: the stamp of what is inserted.
+    /// Counts an insertion; returns the stamp of the inserted entry.
     pub(super) fn tick(&self) -> u64 {
         if self.since.fetch_add(1, Ordering::Relaxed) + 1 < self.step.load(Ordering::Relaxed) {
             return self.now();

@@ -3,9 +3,9 @@
 //! A look-up must not allocate, so the table's owned keys ([`Erased`]) and a borrowed key ([`Query`]) meet in one
 //! unsized view, [`Probe`]: `lru` and `hashbrown` ask an owned key to lend itself as a `dyn Probe` and compare that
 //! with the query. Two probes are equal when their hashes are, and their types are, and the keys themselves are; the
-//! hash comes first only because it is the cheapest to refuse by. An owned key also carries the stamp of its entry's
-//! last use and a weak reference to its value, for threads that remember it (`front`). This file knows nothing of locks
-//! or order.
+//! hash comes first only because it is the cheapest test. An owned key also carries the stamp of its entry's last use
+//! and a weak reference to its value, for threads that remember it (`front`). This file knows nothing of locks or
+//! order.
 
 use std::any::{Any, TypeId};
 use std::borrow::Borrow;
@@ -41,7 +41,7 @@ impl PartialEq for dyn Probe + '_ {
 
 impl Eq for dyn Probe + '_ {}
 
-/// A borrowed key on its way through a look-up.
+/// A borrowed key during a look-up.
 pub(super) struct Query<'a, K> {
     hash: u64,
     key: &'a K,
@@ -80,15 +80,15 @@ impl<K: Key> Probe for Query<'_, K> {
     }
 }
 
-/// The stamp of what is not stored: never the time of a use.
+/// The stamp of an entry that is not stored: never the time of a use.
 pub(super) const GONE: u64 = u64::MAX;
 
-/// A key as the table keeps it, with what a thread may know of its entry without the shard's lock.
+/// A key as the table keeps it, with the facts of its entry that a thread may read without the shard's lock.
 ///
 /// Only the shard owns the value; here it is weak, so that a memory of the key does not keep the value alive.
 pub(super) struct Kept<K: Key> {
     key: K,
-    /// When the entry was used last, in the time of `store`; [`GONE`] while it is not stored. Written under the shard's
+    /// When the entry was last used, in the time of `store`; [`GONE`] while it is not stored. Written under the shard's
     /// lock.
     stamp: AtomicU64,
     family: FamilyId,
@@ -104,7 +104,7 @@ impl<K: Key> Kept<K> {
         Arc::new(Kept { key, stamp: AtomicU64::new(GONE), family, cache, value, lanes })
     }
 
-    /// Says which value the key has got, once, before it is stored.
+    /// Sets the key's value, once, before it is stored.
     pub(super) fn found(&self, value: &Arc<K::Value>) {
         self.value.get_or_init(|| Arc::downgrade(value));
     }
@@ -116,7 +116,7 @@ impl<K: Key> Kept<K> {
     /// Whether this is the key, it is stored in that cache, and it counts as used now.
     #[inline]
     pub(super) fn stands_for(&self, cache: u64, key: &K, now: u64) -> bool {
-        // Acquire: who sees the stamp of a stored entry sees its value.
+        // Acquire: a thread that sees the stamp of a stored entry sees its value.
         self.stamp.load(Ordering::Acquire) == now && self.cache == cache && self.key == *key
     }
 
@@ -132,7 +132,8 @@ impl<K: Key> Kept<K> {
         self.lanes.held(lane)
     }
 
-    /// Opens a lane to the value, if it was not open: the caller, who has the shard's lock, keeps it with the entry.
+    /// Opens a lane to the value, if it was not open. The caller, who has the shard's lock, keeps the lane with the
+    /// entry.
     pub(super) fn open(&self, lane: usize, value: &Arc<K::Value>) -> Option<Arc<Lane<K::Value>>> {
         self.lanes.open(lane, value)
     }
@@ -167,12 +168,12 @@ pub(super) struct Erased {
 }
 
 impl Erased {
-    /// The key, for those who remember it.
+    /// The key, for threads that remember it.
     pub(super) fn remembered(&self) -> &Arc<dyn Remembered> {
         &self.key
     }
 
-    /// When the entry was used last.
+    /// When the entry was last used.
     #[inline]
     pub(super) fn stamp(&self) -> u64 {
         self.key.stamp().load(Ordering::Relaxed)

@@ -1,11 +1,11 @@
-//! Single flight: one builder per missing key, and those who wait for it.
+//! Single flight: one builder per missing key, and the threads that wait for it.
 //!
-//! A [`Flight`] is the promise of one thread to build one key. Others who want the key wait for it to land. Two things
-//! could make them wait for ever, and both are found before waiting: the flight is this thread's own (a builder that
-//! asks for its own key), or its owner waits, directly or through further threads, for a flight of this thread's. The
-//! second needs the graph of waiting threads: every thread waits for at most one flight and every flight has one owner,
-//! so the graph is a set of chains, and the search follows one chain. The edge that would close a cycle is always the
-//! last one added, and edges are added under one lock, so no deadlock is missed.
+//! A [`Flight`] is the promise of one thread to build one key. Other threads that want the key wait for it to land. Two
+//! things could make them wait for ever, and both are found before waiting: the flight is this thread's own (a builder
+//! that asks for its own key), or its owner waits, directly or through further threads, for a flight of this thread.
+//! The second needs the graph of waiting threads: every thread waits for at most one flight and every flight has one
+//! owner, so the graph is a set of chains, and the search follows one chain. The edge that would close a cycle is
+//! always the last one added, and edges are added under one lock, so no deadlock is missed.
 //!
 //! Nothing here knows keys, tables or bounds.
 
@@ -27,7 +27,7 @@ enum State {
 /// One key being built by one thread.
 pub(super) struct Flight {
     owner: ThreadId,
-    /// The process of that thread. A child of it has no such thread, and takes no look at what follows.
+    /// The process of that thread. A forked child has no such thread, and does not read the fields below.
     origin: Origin,
     state: WaitMutex<State>,
     landed: Condvar,
@@ -45,7 +45,7 @@ impl Flight {
         self.origin.is_here()
     }
 
-    /// Tells those who wait: a value, or that they must try for themselves.
+    /// Wakes the waiting threads, with a value or to try for themselves.
     pub(super) fn land(&self, value: Option<Shared>) {
         *lock_to_wait(&self.state) = value.map_or(State::Failed, State::Ready);
         self.landed.notify_all();
@@ -71,7 +71,7 @@ impl Flight {
 /// Waiting would never end: this thread would wait for itself.
 pub(super) struct Deadlock;
 
-/// Who waits for what.
+/// Which thread waits for which flight.
 #[derive(Default)]
 pub(super) struct Waits(Mutex<HashMap<ThreadId, Arc<Flight>>>);
 
@@ -86,7 +86,7 @@ impl Waits {
                 if ahead.owner == me && ahead.is_building() {
                     return Err(Deadlock);
                 }
-                // A flight that has landed delays no other; its waiters only have not woken yet.
+                // A flight that has landed delays no other; its waiters have only not woken yet.
                 next = edges.get(&ahead.owner).filter(|further| ahead.is_building() && further.is_building());
             }
             edges.insert(me, Arc::clone(flight));

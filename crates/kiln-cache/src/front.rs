@@ -1,5 +1,4 @@
-//! What a thread remembers of the entries that it hit lately: a hit without a lock and without writing to shared
-//! memory.
+//! Each thread's memory of entries that it hit lately: a hit without a lock and without writing to shared memory.
 //!
 //! # Problem
 //!
@@ -9,20 +8,20 @@
 //! # Idea
 //!
 //! Each thread keeps a small table of entries that it found in their shards before, of all caches that it uses. It may
-//! answer from it where the answer changes nothing: the entry is still stored, and it counts as used now already. One
-//! number says both. An entry's [stamp](super::erased::Kept) is the time of its last use, and time goes on only when
-//! something is stored; an entry that has left has a stamp that is never now. So one load and one comparison decide,
-//! and whatever they refuse goes to the shard, which moves the entry to the front of its list and sets the stamp: once
+//! answer from the table where the answer changes nothing: the entry is still stored, and already counts as used now.
+//! One number says both. An entry's [stamp](super::erased::Kept) is the time of its last use, and time goes on only
+//! when an entry is stored; an entry that has left has a stamp that is never now. So one load and one comparison
+//! decide. All other look-ups go to the shard, which moves the entry to the front of its list and sets the stamp: once
 //! in a while for each entry.
 //!
 //! # Consequences
 //!
 //! - The order of eviction is the same with this table and without it.
 //! - The table has keys and weak references: a value is freed when it is evicted, though threads remember its key. What
-//!   stays is the keys of entries that have left since a thread last dropped such keys, 256 at most, and the bare
-//!   memory of as many values, without what they owned. A thread remembers 2,048 entries at most.
+//!   stays are the keys of entries that have left since a thread last dropped such keys, 256 at most, and the bare
+//!   memory of their values, without the memory that these owned. A thread remembers 2,048 entries at most.
 //! - A thread may use any number of caches: they share the table's 64 KiB, and each costs the thread its counters.
-//! - A value that is handed out counted is still written to by every hit: its count. [`held`](super::held) avoids that.
+//! - Every hit still writes to a value that is handed out as an `Arc`: its count. [`held`](super::held) avoids that.
 //! - Hits are counted by their thread, on cache lines of its own ([`Hits`]), and summed when statistics are read.
 //!
 //! Nothing here knows shards, bounds or flights.
@@ -36,46 +35,46 @@ use super::held::ThreadIndex;
 use super::shim::{Arc, AtomicU64, Mutex, Ordering, lock, thread_local};
 use super::stats::{FamilyId, Stats};
 
-/// Places of a set. One key's hash names one set. Of 512 keys, about ten do not find room in sets of four, and none in
-/// sets of eight.
+/// Places of a set. A key's hash names one set. With sets of four, about ten of 512 keys find no room; with sets of
+/// eight, none.
 const WAYS: usize = 8;
-/// Sets that a thread has: for four times as many entries as a large model has nodes that compute.
+/// Sets of a thread: enough for four times the computing nodes of a large model.
 const SETS: usize = 256;
-/// Entries that are remembered before those that have left are forgotten.
+/// Entries that are remembered before entries that have left are forgotten.
 const TIDY: u32 = 256;
-/// Families that are counted here; entries of any further ones are not remembered.
+/// Families that are counted here; entries of further families are not remembered.
 const FAMILIES: usize = 64;
 
 thread_local! {
     static FRONTS: RefCell<Front> = const { RefCell::new(Front::EMPTY) };
 }
 
-/// What one thread remembers.
+/// The memory of one thread.
 struct Front {
-    /// None before the first entry.
+    /// Empty before the first entry.
     sets: Vec<Set>,
-    /// Entries remembered since those that have left were forgotten.
+    /// Entries remembered since entries that have left were forgotten.
     since: u32,
-    /// Of the caches that the thread has used, its hits there. Places of caches that are gone are used again.
+    /// The thread's hits in each cache that it has used. Places of caches that are gone are used again.
     counted: Vec<Counted>,
-    /// Which lane the thread counts on, from the first entry that it remembers on.
+    /// The lane on which the thread counts, set with the first entry that it remembers.
     thread_index: Option<ThreadIndex>,
 }
 
-/// The hits of one thread in the cache of that name.
+/// The hits of one thread in the cache with that name.
 struct Counted {
     cache: u64,
     hits: Arc<Hits>,
 }
 
-/// Entries whose hashes fall together, those that came last first.
+/// Entries whose hashes name the same set, the latest first.
 #[derive(Default)]
 struct Set {
     tags: [u64; WAYS],
     entries: [Option<Known>; WAYS],
 }
 
-/// An entry, and the place of the hits that it is counted among.
+/// An entry, and the place of the hits that count it.
 struct Known {
     entry: Arc<dyn Remembered>,
     counted: u32,
@@ -122,7 +121,8 @@ impl HitCounts {
         let mut threads = lock(&self.0);
         let Threads { alive, ended } = &mut *threads;
         alive.retain_mut(|hits| {
-            // Whose thread has let go of them get no more hits; being the only owner synchronises with its last one.
+            // Counters that their thread has dropped get no more hits; being the only owner synchronises with that
+            // thread's last hit.
             let gone = Arc::get_mut(hits).is_some();
             if gone {
                 hits.add_to(ended);
@@ -145,7 +145,8 @@ impl HitCounts {
     }
 }
 
-/// What `take` gets of a key's entry on this thread's lane, if the thread remembers it and a hit changes nothing now.
+/// The result of `take` for a key's entry on this thread's lane, if the thread remembers it and a hit changes nothing
+/// now.
 #[inline]
 pub(super) fn hit<K: Key, T>(
     cache: u64,
@@ -168,7 +169,7 @@ pub(super) fn hit<K: Key, T>(
     FRONTS.try_with(answer).ok()?
 }
 
-/// The lane that this thread counts on.
+/// The lane on which this thread counts.
 pub(super) fn lane() -> usize {
     let lane = |front: &RefCell<Front>| {
         Some(front.try_borrow_mut().ok()?.thread_index.get_or_insert_with(ThreadIndex::take).lane())
@@ -181,7 +182,7 @@ pub(super) fn remember(cache: u64, counts: &HitCounts, hash: u64, entry: Arc<dyn
     if family >= FAMILIES {
         return;
     }
-    // What the place held is dropped after the borrow: a key's `Drop` is foreign code.
+    // The former entry of the place is dropped after the borrow: a key's `Drop` is foreign code.
     let _forgotten = FRONTS.try_with(|front| {
         let mut front = front.try_borrow_mut().ok()?;
         front.thread_index.get_or_insert_with(ThreadIndex::take);
@@ -197,7 +198,7 @@ pub(super) fn remember(cache: u64, counts: &HitCounts, hash: u64, entry: Arc<dyn
     });
 }
 
-/// What an entry is looked for by: caches may hash alike.
+/// The tag by which an entry is found: two caches may hash alike.
 #[inline]
 fn tag(cache: u64, hash: u64) -> u64 {
     hash ^ cache.wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -210,9 +211,9 @@ fn set(tag: u64) -> usize {
 }
 
 impl Set {
-    /// Puts an entry first; returns the one that had to go.
+    /// Puts an entry first; returns the entry that had to go.
     fn put(&mut self, tag: u64, entry: Known) -> Option<Known> {
-        // An older entry of the same tag, or an empty place, or the one that came first.
+        // An older entry with the same tag, or an empty place, or the entry that came first.
         let place = (0..WAYS).find(|place| self.entries[*place].is_none() || self.tags[*place] == tag);
         let place = place.unwrap_or(WAYS - 1);
         let gone = self.entries[place].replace(entry);
@@ -246,7 +247,7 @@ impl Front {
         let known = self.counted.iter().position(|counted| counted.cache == cache);
         let place = known.unwrap_or_else(|| {
             let fresh = Counted { cache, hits: counts.join() };
-            // A cache that is gone has let go of its counters, and no entry of its name is ever hit again.
+            // A cache that is gone has dropped its counters, and no entry with its name is ever hit again.
             match self.counted.iter_mut().position(|counted| Arc::strong_count(&counted.hits) == 1) {
                 Some(place) => {
                     self.counted[place] = fresh;

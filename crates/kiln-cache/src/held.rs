@@ -2,23 +2,23 @@
 //!
 //! # Problem
 //!
-//! A hit that hands out an `Arc` writes one number twice, once when it is made and once when it is dropped. Threads
-//! that want the same values at the same time pass the line with that number from core to core, and two of them
-//! together answer no more hits than one.
+//! A hit that hands out an `Arc` writes one number twice, when the `Arc` is made and when it is dropped. Threads that
+//! want the same values at the same time pass the line with that number from core to core, and two threads together
+//! answer no more hits than one.
 //!
 //! # Idea
 //!
 //! An entry has a few *lanes*. A lane is an owner of the value with a count of its own, and a thread counts on the lane
-//! of its *index*, a number that it keeps while it lives. The entry in the shard owns its lanes; threads remember them
-//! weakly, as they do the value.
+//! of its *index*, a number that it keeps while it lives. The entry in the shard owns its lanes; threads remember lanes
+//! weakly, as they remember the value.
 //!
 //! # Consequences
 //!
-//! - The value goes when its entry has left and the last [`Held`] of every lane is dropped: nothing is freed that is in
-//!   use, and nothing is kept that is not.
-//! - Threads with the same lane share a count, which is slower and no less right. Threads that live at the same time
-//!   have different lanes as far as there are any, because an index is the lowest that is free.
-//! - A lane takes 128 bytes of an entry, from the first time on that a thread of the lane finds the entry in its shard.
+//! - A value goes when its entry has left and the last [`Held`] of every lane is dropped: no value in use is freed, and
+//!   no other is kept.
+//! - Threads with the same lane share a count, which is slower but still right. Threads that live at the same time have
+//!   different lanes as far as possible, because an index is the lowest free number.
+//! - A lane takes 128 bytes of an entry, from when a thread of the lane first finds the entry in its shard.
 //!
 //! Nothing here knows shards, bounds or keys.
 
@@ -29,17 +29,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::shim::{Arc, Weak};
 
-/// Counts that an entry may have.
+/// Most counts of an entry.
 const LANES: usize = 8;
 
-/// A value of the cache in use, counted where the thread that asked counts. It stays whole while it is held, whatever
-/// is evicted or replaced; to keep it for long, or to hand it to others, take its [`Arc`](Held::into_arc).
+/// A value of the cache in use, counted on the lane of the thread that asked. It stays whole while it is held, whatever
+/// is evicted or replaced. To keep it for long, or to hand it to others, take its [`Arc`](Held::into_arc).
 pub struct Held<V>(Holding<V>);
 
 enum Holding<V> {
-    /// By its lane.
+    /// Through its lane.
     Lane(Arc<Lane<V>>),
-    /// By itself: built just now, or found where no thread remembers entries.
+    /// Directly: built just now, or found on a thread that does not remember entries.
     Whole(Arc<V>),
 }
 
@@ -56,7 +56,7 @@ impl<V> Held<V> {
         Held(Holding::Whole(value))
     }
 
-    /// The value with the count that all share.
+    /// The value with the count that all threads share.
     #[must_use]
     pub fn into_arc(self) -> Arc<V> {
         match self.0 {
@@ -84,7 +84,7 @@ impl<V: fmt::Debug> fmt::Debug for Held<V> {
     }
 }
 
-/// The lanes of one value, as those who remember its key see them. Most entries never have any.
+/// The lanes of one value, for threads that remember its key. Most entries never have any.
 pub(super) struct Lanes<V>(OnceLock<Box<[OnceLock<Weak<Lane<V>>>; LANES]>>);
 
 impl<V> Default for Lanes<V> {
@@ -100,7 +100,7 @@ impl<V> Lanes<V> {
         self.0.get()?.get(lane)?.get()?.upgrade().map(Held::lane)
     }
 
-    /// Opens a lane; `None` if it was open before. Those who call are kept apart by the shard's lock.
+    /// Opens a lane; `None` if it was open before. The shard's lock allows one caller at a time.
     pub(super) fn open(&self, lane: usize, value: &Arc<V>) -> Option<Arc<Lane<V>>> {
         let slot = self.0.get_or_init(Box::default).get(lane)?;
         if slot.get().is_some() {
@@ -111,14 +111,14 @@ impl<V> Lanes<V> {
     }
 }
 
-/// A number that no other living thread has, as long as there are no more than 64 of them.
+/// A number that no other living thread has, as long as there are at most 64 threads.
 pub(super) struct ThreadIndex(u32);
 
-/// The indices that are taken, by bit. It is no part of any cache, so no model of one has to know it.
+/// The indices in use, by bit. They are no part of any cache, so no model of a cache has to know them.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 impl ThreadIndex {
-    /// The lowest index that is free, or an index beside all, which several may have.
+    /// The lowest free index, or an index beyond all, which several threads may have.
     pub(super) fn take() -> ThreadIndex {
         let lowest = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
         let before = TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lowest);

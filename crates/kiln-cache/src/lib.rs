@@ -2,10 +2,10 @@
 //!
 //! # In this crate
 //!
-//! Read on in this order: `answer` (builders and what they give), `erased` (many key types in one table), `clock` (what
+//! Read on in this order: `answer` (builders and their results), `erased` (many key types in one table), `clock` (what
 //! "recently" means), `shard` (the policy, single-threaded), `front` (hits without a lock), `held` (values in use
 //! without a shared count), `flight` (one builder per key), `budget` (the bound of one cache), `table` (entries that an
-//! account may evict), `account` (bytes in use), `store` (how they are put together), `memo` (what one user remembers),
+//! account may evict), `account` (bytes in use), `store` (all these together), `memo` (one user's last answers),
 //! `stats`.
 
 #![deny(unsafe_code)]

@@ -1,7 +1,7 @@
-//! What one user of a cache remembers of its answers: the last few keys, compared and not hashed.
+//! The last answers of a cache that one user remembers: a few keys, compared and not hashed.
 //!
-//! A node whose shape has not changed asks no cache; one whose shapes take turns asks none either. What it compares is
-//! its own and not shared, so this takes a few nanoseconds where a look-up takes some tens.
+//! A node whose shape has not changed asks no cache, nor does a node whose shapes take turns. It compares keys of its
+//! own that it does not share, so this takes a few nanoseconds where a look-up takes some tens.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ struct Known<K: Key> {
     value: Arc<K::Value>,
 }
 
-/// The last six values that one user got from a [`Cache`], which live as long as they are remembered, whatever the
-/// cache evicts or [replaces](Cache::put) meanwhile.
+/// The last six values that one user got from a [`Cache`]. They live as long as they are remembered, whatever the cache
+/// evicts or [replaces](Cache::put) meanwhile.
 ///
 /// ```
 /// use kiln_cache::{Built, Cache, Limits, Memo, Outcome};
@@ -45,9 +45,9 @@ struct Known<K: Key> {
 /// # Ok::<(), kiln_cache::CacheError<std::convert::Infallible>>(())
 /// ```
 pub struct Memo<K: Key> {
-    /// The one that was wanted last.
+    /// The key that was wanted last.
     last: Option<Known<K>>,
-    /// The others, the longest unwanted first.
+    /// The others; the one unwanted for longest comes first.
     others: Vec<Known<K>>,
 }
 
@@ -58,12 +58,12 @@ impl<K: Key> Default for Memo<K> {
 }
 
 impl<K: Key> Memo<K> {
-    /// The value of `key`: what is remembered (then the outcome is `None`, for the cache was not asked and counts
-    /// nothing), or the cache's [answer](Cache::get_or_create).
+    /// The value of `key`: the remembered one, or the cache's [answer](Cache::get_or_create). For a remembered value
+    /// the outcome is `None`, because the cache was not asked and counts nothing.
     ///
     /// # Errors
     ///
-    /// As of [`Cache::get_or_create`]; nothing is forgotten then.
+    /// As for [`Cache::get_or_create`]; nothing is forgotten then.
     #[inline]
     pub fn get_or_create<S: BuildHasher, C: ?Sized, E>(
         &mut self,

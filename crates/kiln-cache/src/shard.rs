@@ -1,7 +1,7 @@
 //! One shard: the entries whose hashes fall into it, in order of use, and the keys being built.
 //!
 //! This is the policy, single-threaded; locks are put around it by `store`. It never calls a builder and never drops a
-//! value: what leaves is returned, so that the caller can let go of it after the lock.
+//! value: entries that leave are returned, so that the caller can drop them after the lock.
 //!
 //! Within a shard the order is exact (the `lru` crate's list). Between shards it is kept by *stamps*: an entry carries
 //! the time at which it was last used. A shard's stamps rise along its list, so the oldest entry of all is at the tail
@@ -23,7 +23,7 @@ pub(super) struct Entry {
     pub(super) value: Shared,
     pub(super) bytes: usize,
     pub(super) family: FamilyId,
-    /// Whether it was asked for again.
+    /// Whether it was looked up again.
     has_returned: bool,
     /// Further owners of the value, one for each lane that threads count on (`held`).
     pub(super) lanes: Vec<Shared>,
@@ -34,7 +34,7 @@ impl Entry {
         Entry { value, bytes, family, has_returned: false, lanes: Vec::new() }
     }
 
-    /// Whether it may go of which only that is spared.
+    /// Whether it may go while only `spared` entries are spared.
     fn may_go(&self, spared: Spared) -> bool {
         match spared {
             Spared::Returned => !self.has_returned,
@@ -46,10 +46,10 @@ impl Entry {
     }
 }
 
-/// What stays where room is made without need.
+/// Entries that stay where room is made without need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spared {
-    /// What was asked for again after it had been stored.
+    /// Entries that were looked up again after they had been stored.
     Returned,
     /// Entries with a user outside of the cache: evicting them frees no memory.
     Used,
@@ -73,7 +73,7 @@ pub(super) struct Shard {
 
 impl Shard {
     pub(super) fn new() -> Shard {
-        // Unbounded, because the bound is one over all shards; see `budget`.
+        // Unbounded, because there is one bound over all shards; see `budget`.
         let entries = LruCache::unbounded_with_hasher(GivenHash::default());
         Shard { entries, flights: HashMap::default(), counts: Vec::new() }
     }
@@ -114,7 +114,7 @@ impl Shard {
         self.flights.remove_entry(probe).map(|(key, _)| key)
     }
 
-    /// Stores an entry as used at that time; what it replaced, if anything, is returned.
+    /// Stores an entry as used at that time; returns the entry that it replaced, if any.
     pub(super) fn store(&mut self, key: Erased, entry: Entry, stamp: u64) -> Option<Victim> {
         let probe: &dyn Probe = &key;
         let replaced = self.entries.pop_entry(probe);
@@ -147,7 +147,7 @@ impl Shard {
         self.entries.iter().filter(move |(_, entry)| entry.may_go(spared)).map(spare)
     }
 
-    /// Takes the entries out that may go and were used at `last` or before. The others keep their order.
+    /// Takes out the entries that may go and were used at `last` or before. The others keep their order.
     pub(super) fn evict_spare(&mut self, spared: Spared, last: u64) -> Vec<Victim> {
         let mut victims = Vec::new();
         for _ in 0..self.entries.len() {

@@ -1,4 +1,4 @@
-//! What the cache counts, per family and in all.
+//! The cache's counters, per family and in all.
 //!
 //! Counters live inside the shards and are changed under the shard's lock that the look-up holds anyway, so that
 //! counting adds no atomic operation to a hit. Families are numbered in order of appearance; an entry remembers its
@@ -17,7 +17,7 @@ use super::shim::{Mutex, lock};
 pub struct Stats {
     /// Look-ups that have been answered.
     pub lookups: u64,
-    /// Look-ups answered by what was stored.
+    /// Look-ups answered by a stored value.
     pub hits: u64,
     /// Look-ups that found nothing: each led to a build, a failure, or (with [`get`](super::Cache::get)) to nothing.
     pub misses: u64,
@@ -83,7 +83,7 @@ pub(super) type FamilyId = usize;
 pub(super) struct Families(Mutex<Vec<(TypeId, &'static str)>>);
 
 impl Families {
-    /// The number of that key type. Looked up on misses alone, over a list of tens: a scan is the fastest map.
+    /// The number of that key type. Only misses look it up, in a list of tens, where a scan is the fastest map.
     pub(super) fn id<K: Key>(&self) -> FamilyId {
         let wanted = TypeId::of::<K>();
         let mut list = lock(&self.0);

@@ -1,9 +1,9 @@
 //! The cache itself: a table of entries, single flight around builders, one bound around everything.
 //!
-//! A hit is answered by what the thread remembers (`front`), where that changes nothing; else it takes one lock, of the
-//! shard that the key's hash names, and nothing else that is shared is written. A miss
-//! goes through a flight: noted under the shard's lock, built under no lock, landed under the shard's lock again.
-//! Lock order: a shard's lock and the account's are never held together, nor are two shards'.
+//! A hit is answered from the thread's memory (`front`), where that changes nothing. Otherwise it takes one lock, that
+//! of the shard that the key's hash names, and writes nothing else that is shared. A miss goes through a flight: noted
+//! under the shard's lock, built under no lock, landed under the shard's lock again. Lock order: a shard's lock and the
+//! account's are never held together, nor are two shards'.
 
 use std::any::Any;
 use std::fmt;
@@ -24,23 +24,25 @@ use super::stats::{Families, FamilyId, Stats};
 use super::table::{Locked, Table};
 use super::{Answer, Builder, Built, CacheError, Key, Outcome};
 
-/// Below this many entries one shard does: order is then exact, and a cache so small is not the hot one.
+/// Below this many entries one shard is enough: the order is then exact, and such a small cache is not a hot one.
 const SHARDED_FROM: usize = 256;
 /// Shards per thread of the machine: with 8, two threads meet in a shard for one look-up in sixteen.
 const SHARDS_PER_THREAD: usize = 8;
 /// More shards than this make the search for the oldest entry the cost of a miss.
 const MOST_SHARDS: usize = 64;
-/// The name of the next cache: never used twice, so that nothing of a cache that is gone is taken for another's.
+/// The name of the next cache: never used twice, so that an entry of a cache that is gone is not taken for another
+/// cache's.
 static NAMES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
-/// Many kinds of values, each determined by its key, within one bound. See the [module](super) for what it promises.
+/// Many kinds of values, each determined by its key, within one bound. The [module](super) lists the guarantees.
 pub struct Cache<S = DefaultHashBuilder> {
     hasher: S,
     table: Arc<Table>,
-    /// Whether threads remember entries. Where the order of use is exact, each hit has to change it.
+    /// Whether threads remember entries. Where the order of use is exact, they do not, because each hit has to change
+    /// it.
     is_remembered: bool,
     account: Arc<Account>,
-    /// What threads call this cache when they remember its entries.
+    /// The name of this cache where threads remember its entries.
     name: u64,
     hits: HitCounts,
     families: Families,
@@ -54,8 +56,8 @@ impl Cache {
         Cache::with_hasher(limits, DefaultHashBuilder::default())
     }
 
-    /// An empty cache whose entries are charged to an account beside those of other caches. Whichever of them wants
-    /// room, what was used longest ago goes first, over all of them.
+    /// An empty cache whose entries are charged to an account together with those of other caches. Whichever cache
+    /// wants room, the least recently used entry over all caches goes first.
     #[must_use]
     pub fn charged_to(account: &Arc<Account>, limits: Limits) -> Cache {
         let shards = usual_shards(limits);
@@ -63,7 +65,7 @@ impl Cache {
     }
 }
 
-/// Shards of a cache that says nothing else.
+/// Shards of a cache, by default.
 fn usual_shards(limits: Limits) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     if limits.entries < SHARDED_FROM { 1 } else { threads * SHARDS_PER_THREAD }
@@ -77,8 +79,8 @@ impl<S: BuildHasher> Cache<S> {
     }
 
     /// An empty cache of about `shards` shards: rounded up to a power of two, at most 64. One shard keeps the exact
-    /// order of use, at the price of a lock for every hit; more keep it up to entries that were used between the same
-    /// two insertions (from 1,024 entries on: between insertions of 1/512 of the entries).
+    /// order of use, at the price of a lock for every hit; more shards keep it except among entries that were used
+    /// between the same two insertions (from 1,024 entries on: between insertions of 1/512 of the entries).
     #[must_use]
     pub fn with_shards(limits: Limits, hasher: S, shards: usize) -> Cache<S> {
         Cache::over(limits, hasher, shards, Account::new(limits.bytes))
@@ -100,7 +102,8 @@ impl<S: BuildHasher> Cache<S> {
         }
     }
 
-    /// The value of `key`: what is stored, or what another thread is just building, or what `build` builds now.
+    /// The value of `key`: the stored one, or the one that another thread is just building, or the one that `build`
+    /// builds now.
     ///
     /// # Errors
     ///
@@ -115,12 +118,13 @@ impl<S: BuildHasher> Cache<S> {
         }
     }
 
-    /// The same for a caller that uses the value and lets it go: a hit that the thread remembers is counted where no
-    /// other thread counts, so that threads which want the same values do not slow each other down.
+    /// As [`get_or_create`](Cache::get_or_create), for a caller that uses the value and drops it. A hit that the thread
+    /// remembers is counted on the thread's own lane, so that threads that want the same values do not slow each other
+    /// down.
     ///
     /// # Errors
     ///
-    /// As of [`get_or_create`](Cache::get_or_create).
+    /// As for [`get_or_create`](Cache::get_or_create).
     #[inline]
     pub fn hold<K: Key, C: ?Sized, E>(
         &self,
@@ -153,8 +157,8 @@ impl<S: BuildHasher> Cache<S> {
         found
     }
 
-    /// Stores a value of `key`, in place of another if there is one: for a caller that has found a better one. Owners
-    /// of the old one keep it. A builder that is under way for the same key still stores its own.
+    /// Stores a value of `key`, in place of another if there is one, for a caller that has found a better value. Owners
+    /// of the old value keep it. A builder that is under way for the same key still stores its own.
     pub fn put<K: Key>(&self, key: &K, built: Built<K::Value>) {
         let Built { value, bytes, from_record: _ } = built;
         let query = Query::new(key, &self.hasher);
@@ -178,7 +182,7 @@ impl<S: BuildHasher> Cache<S> {
         total
     }
 
-    /// The counters of each family that was asked for, by name.
+    /// The counters of each family that was looked up, by name.
     pub fn family_stats(&self) -> Vec<(&'static str, Stats)> {
         let names = self.families.names();
         let mut families: Vec<(&'static str, Stats)> = Vec::new();
@@ -208,8 +212,8 @@ impl<S: BuildHasher> Cache<S> {
         keys
     }
 
-    /// Evicts what was used longest ago until its account has no more than `most` bytes in use, as far as that can be
-    /// had without what is spared. For when nothing is asked for: it looks at every entry.
+    /// Evicts the least recently used entries until the account has at most `most` bytes in use, as far as that is
+    /// possible without the spared ones. Meant for idle times: it looks at every entry.
     pub fn shed(&self, most: usize, spared: Spared) {
         let beyond = self.account.bytes().saturating_sub(most);
         if beyond > 0 {
@@ -217,7 +221,8 @@ impl<S: BuildHasher> Cache<S> {
         }
     }
 
-    /// Evicts what was used longest ago, of at least `bytes` bytes or all of it. Whether more is stored.
+    /// Evicts the least recently used entries, of at least `bytes` bytes in all, or all entries. Returns whether more
+    /// is stored.
     pub fn let_go(&self, bytes: usize) -> bool {
         let mut victims = Vec::new();
         let mut gone = 0;
@@ -231,7 +236,7 @@ impl<S: BuildHasher> Cache<S> {
         gone > 0 && !self.is_empty()
     }
 
-    /// Forgets everything that is stored. What is in use lives on; what is being built is stored when it is done.
+    /// Forgets all stored entries. Values in use live on; values being built are stored when they are done.
     pub fn clear(&self) {
         self.account.settle(&mut self.table.drain());
     }
@@ -246,12 +251,12 @@ impl<S: BuildHasher> Cache<S> {
         self.len() == 0
     }
 
-    /// Bytes of what is stored now.
+    /// Bytes of all entries stored now.
     pub fn bytes(&self) -> usize {
         self.table.budget.bytes()
     }
 
-    /// What its bytes are charged to, with those of what has left and is still in use.
+    /// The account that its bytes are charged to, together with those of entries that have left and are still in use.
     pub fn account(&self) -> &Arc<Account> {
         &self.account
     }
@@ -272,9 +277,9 @@ impl<S: BuildHasher> Cache<S> {
         self.find::<K>(query, false)
     }
 
-    /// Looks into the shard. The next time, the thread finds the value by itself; if `held`, on its lane.
+    /// Looks into the shard. The next time, the thread finds the value itself; if `held`, on its lane.
     fn find<K: Key>(&self, probe: &Query<'_, K>, held: bool) -> Option<Arc<K::Value>> {
-        // Before the lock: it asks for nothing but memory of the thread's own.
+        // Before the lock: this only needs memory of the thread's own.
         let lane = if held && self.is_remembered { Some(front::lane()) } else { None };
         let mut shard = lock(&self.table.locked(probe).shard);
         let (key, entry) = shard.hit(probe, &self.account.clock)?;
@@ -326,12 +331,13 @@ impl<S: BuildHasher> Cache<S> {
         let flight = Flight::new();
         loop {
             let mut shard = lock(&locked.shard);
-            // It may have been stored since the fast path looked, or while this thread waited for a failed build.
+            // Another thread may have stored it since the fast path looked, or while this thread waited for a failed
+            // build.
             if let Some((_, entry)) = shard.hit(probe, &self.account.clock) {
                 return Joined::Answered(Arc::clone(&entry.value), Outcome::Hit);
             }
             let Some(theirs) = shard.flight(probe).filter(|flight| flight.may_land()) else {
-                // One that a forked child has found is over.
+                // A flight that a forked child has found is over.
                 let _over = shard.end_flight(probe);
                 shard.take_off(key, Arc::clone(&flight));
                 return Joined::Builder(FlightGuard { cache: self, locked, probe, family, flight, landed: false });
@@ -374,12 +380,12 @@ impl<S: BuildHasher> Cache<S> {
         };
         let mut has_pressed = false;
         while !account.take(bytes) {
-            // What others can do without goes before what is stored here.
+            // Memory that others can spare goes before entries that are stored here.
             if !has_pressed && account.press_whole(bytes) {
                 has_pressed = true;
                 continue;
             }
-            // What has been evicted is let go before more is: it may be all that keeps other values alive.
+            // Evicted entries are dropped before more are evicted: they may be all that keeps other values alive.
             if !victims.is_empty() {
                 account.settle(victims);
             } else if !account.sweep() {
@@ -430,14 +436,14 @@ impl<S> fmt::Debug for Cache<S> {
     }
 }
 
-/// What became of a look-up that found nothing at first.
+/// The next step of a look-up that found nothing at first.
 enum Joined<'a, S: BuildHasher> {
     Answered(Shared, Outcome),
     Deadlock,
     Builder(FlightGuard<'a, S>),
 }
 
-/// The duty to end a flight: by a value, or by being dropped.
+/// The duty to end a flight, by a value or by being dropped.
 struct FlightGuard<'a, S: BuildHasher> {
     cache: &'a Cache<S>,
     locked: &'a Locked,
@@ -448,7 +454,7 @@ struct FlightGuard<'a, S: BuildHasher> {
 }
 
 impl<S: BuildHasher> FlightGuard<'_, S> {
-    /// Stores the value if the bound allows and hands it to those who wait.
+    /// Stores the value if the bound allows, and hands it to the waiting threads.
     fn land(mut self, value: Shared, bytes: usize, nanos: u64, from_record: bool) {
         let mut victims = Vec::new();
         let stored = self.cache.make_room(bytes, &mut victims);
@@ -459,7 +465,7 @@ impl<S: BuildHasher> FlightGuard<'_, S> {
         counts.builds += 1;
         counts.build_nanos += nanos;
         counts.record_hits += u64::from(from_record);
-        // The flight ends and the entry appears under one lock: no other thread can miss both and build again.
+        // The flight ends and the entry appears under one lock, so that no other thread can miss both and build again.
         let key = shard.end_flight(self.probe);
         if let (true, Some(key)) = (stored, key) {
             let entry = Entry::new(Arc::clone(&value), bytes, self.family);

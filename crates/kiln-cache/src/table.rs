@@ -1,6 +1,6 @@
-//! The entries of one cache: shards behind locks, their bound, and the search for the entry that was used longest ago.
+//! The entries of one cache: shards behind locks, their bound, and the search for the least recently used entry.
 //!
-//! It is apart from the cache that looks things up, because an account evicts from all caches that share it. Lock
+//! It is separate from the cache that looks up keys, because an account evicts from all caches that share it. Lock
 //! order: a shard's lock and any other are never held together.
 
 use super::budget::{Budget, Limits};
@@ -8,7 +8,7 @@ use super::erased::Probe;
 use super::shard::{Shard, Spare, Spared, Victim};
 use super::shim::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
-/// The hint of a shard that is empty.
+/// The hint of an empty shard.
 const EMPTY: u64 = u64::MAX;
 
 /// A shard behind its lock, on cache lines of its own (two, because the prefetcher pulls them in pairs).
@@ -20,7 +20,7 @@ pub(super) struct Locked {
 }
 
 impl Locked {
-    /// Corrects the hint to what the shard holds now.
+    /// Corrects the hint to the shard's present content.
     pub(super) fn note_oldest(&self, shard: &MutexGuard<'_, Shard>) -> u64 {
         let stamp = shard.oldest().unwrap_or(EMPTY);
         self.oldest.store(stamp, Ordering::Relaxed);
@@ -46,8 +46,8 @@ impl Table {
         &self.shards
     }
 
-    /// The shard of a hash. The table below uses the lowest bits to place and the top seven to compare, so the shard
-    /// is taken from between.
+    /// The shard of a hash. The hash table uses the lowest bits to place and the top seven to compare, so the bits for
+    /// the shard are taken from between.
     #[inline]
     pub(super) fn locked(&self, probe: &dyn Probe) -> &Locked {
         &self.shards[(probe.hash() >> 40) as usize & (self.shards.len() - 1)]
@@ -87,8 +87,8 @@ impl Table {
         }
     }
 
-    /// Takes out entries of at least so many bytes, but for what is spared: those that were used longest ago, and with
-    /// them others that were last used at the same time. Fewer where all others are spared.
+    /// Takes out entries of at least `bytes` bytes in all, except spared ones: the least recently used entries, and
+    /// with them others that were last used at the same time. Fewer where all others are spared.
     pub(super) fn evict_spare(&self, spared: Spared, bytes: usize) -> Vec<Victim> {
         let mut spare: Vec<Spare> = Vec::new();
         for locked in &self.shards {

@@ -1,5 +1,6 @@
-//! What `Run` costs beyond the Rust call, in a process with both: medians of rounds that alternate, for 1, 3 and 10 inputs
-//! of four numbers each. With the path of a `libonnxruntime.so` as argument, that library's `Run` stands beside them.
+//! The cost of `Run` beyond the Rust call, in a process with both: medians of rounds that alternate, for 1, 3 and 10
+//! inputs of four numbers each. With the path of a `libonnxruntime.so` as argument, that library's `Run` stands beside
+//! them.
 //!
 //! `cargo bench -p kiln-ort --features ort --bench overhead -- [LIBRARY]`
 
@@ -27,7 +28,7 @@ fn model(inputs: usize) -> Vec<u8> {
 
 fn expect(api: &OrtApi, status: OrtStatusPtr) {
     if !status.0.is_null() {
-        // SAFETY: the status is live, and its text lives as long.
+        // SAFETY: the status is live, and its text lives as long as the status.
         let message = unsafe { std::ffi::CStr::from_ptr((api.GetErrorMessage)(status.0)) };
         panic!("the library refused a call: {}", message.to_string_lossy());
     }
@@ -47,7 +48,7 @@ impl<'a> Case<'a> {
         let mut info: *mut OrtMemoryInfo = null_mut();
         let names = (0..data.len()).map(|number| CString::new(format!("x{number}")).expect("no zero")).collect();
         let mut values = Vec::new();
-        // SAFETY: the calls are made as the header says, with pointers that live as long as they.
+        // SAFETY: the calls follow the header, with pointers that outlive the calls.
         unsafe {
             expect(api, (api.CreateEnv)(OrtLoggingLevel::ORT_LOGGING_LEVEL_ERROR, c"bench".as_ptr(), &mut env));
             expect(api, (api.CreateSessionOptions)(&mut options));

@@ -12,7 +12,7 @@ use crate::seam::handle::kind;
 use crate::seam::{Allocator, Handle, List, Memory, Out, Text, entry};
 use crate::session::Model;
 
-/// Settings of an arena, which say nothing here: tensors have a pool that grows and gives back by itself.
+/// Settings of an arena, which have no effect here: tensors have a pool that grows and shrinks by itself.
 pub(crate) struct Arena;
 
 kind!(Arena = "OrtArenaCfg");

@@ -1,4 +1,4 @@
-//! Runs that return at once: threads of the crate's own run them and call the caller.
+//! Runs that return at once: threads of this crate run them and call the caller back.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::value::Value;
 /// A run that waits for a thread.
 struct Waiting {
     model: Arc<Model>,
-    /// The call, or why it cannot be made.
+    /// The call, or the reason why it cannot be made.
     call: Result<Call>,
     slots: Vec<Handle<Value>>,
     outputs: Out<Handle<Value>>,
@@ -29,7 +29,7 @@ struct Queue {
     waiting: VecDeque<Waiting>,
     threads: usize,
     idle: usize,
-    /// The process that the threads are of: a forked child has none of them.
+    /// The process of the threads: a forked child has none of these threads.
     process: u32,
 }
 
@@ -53,7 +53,7 @@ impl Waiting {
             Err(error) => (0, Failure::status(error)),
         };
         let outputs = if count == 0 { std::ptr::null_mut() } else { self.outputs.raw() };
-        // The callback may release the session: what the run held of it goes first.
+        // The callback may release the session, so everything that the run held of it goes first.
         let Waiting { model, call, ending, .. } = self;
         drop((model, call));
         ending.call(outputs, count, status);

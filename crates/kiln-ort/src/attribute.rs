@@ -19,7 +19,7 @@ const FLOATS: c_int = 4;
 const STRING: c_int = 5;
 const STRINGS: c_int = 6;
 
-/// What an attribute says.
+/// The name and value of an attribute.
 pub(crate) struct Said {
     pub(crate) name: CString,
     pub(crate) value: Attr,
@@ -50,12 +50,12 @@ impl Said {
             Attr::Floats(_) => FLOATS,
             Attr::Str(_) => STRING,
             Attr::Strs(_) => STRINGS,
-            // Not made by `CreateOpAttr`.
+            // `CreateOpAttr` does not make these.
             Attr::Tensor(_) | Attr::Graph(_) | Attr::Chain(_) => 0,
         }
     }
 
-    /// The value's bytes as C reads them: texts of a list end with a zero each, a single text does not.
+    /// The value's bytes as C reads them: each text of a list ends with a zero, a single text does not.
     fn bytes(&self) -> Vec<u8> {
         match &self.value {
             Attr::Int(value) => value.to_ne_bytes().to_vec(),
@@ -69,7 +69,7 @@ impl Said {
     }
 }
 
-/// The words of a kind in onnxruntime's errors.
+/// The words for a kind in onnxruntime's errors.
 fn words(kind: c_int) -> &'static str {
     match kind {
         INT => "int64 value",
@@ -82,7 +82,7 @@ fn words(kind: c_int) -> &'static str {
     }
 }
 
-/// The elements at an address, whose type another argument says.
+/// The elements at an address; another argument gives their type.
 fn list<T: Copy>(data: Memory) -> List<T> {
     List::from_raw(data.raw().cast_const().cast())
 }

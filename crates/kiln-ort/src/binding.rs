@@ -26,9 +26,9 @@ kind!(Binding = "OrtIoBinding");
 #[derive(Clone)]
 struct Output {
     name: String,
-    /// The value that it was bound to, or the one that the last run has made.
+    /// The value that it was bound to, or the value that the last run made.
     value: Option<Arc<Value>>,
-    /// Whether only the place was bound: a run may make another value.
+    /// Whether only the place was bound: then a run may make another value.
     is_open: bool,
 }
 
@@ -45,7 +45,7 @@ impl Binding {
         self.outputs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The bound inputs at their places in the model, which may be another session's than the one of the binding.
+    /// The bound inputs at their places in the model; the model may belong to another session than the binding.
     fn inputs_of(&self, model: &Model) -> Result<Vec<Given>> {
         let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if !std::ptr::eq(model, &raw const *self.model) {
@@ -57,7 +57,7 @@ impl Binding {
         Ok(inputs)
     }
 
-    /// Runs the model with what is bound.
+    /// Runs the model with the bound values.
     fn run(&self, model: &Model, options: Option<Arc<RunSettings>>) -> Result<()> {
         let inputs = self.inputs_of(model)?;
         let bound = self.outputs();
@@ -79,7 +79,7 @@ impl Binding {
         };
         let is_open = bound.iter().any(|output| output.is_open && output.value.is_some());
         let made = match call(true).run(model) {
-            // A result of another shape than the last run's is made anew where only its place was bound.
+            // A result of another shape than the last run's gets a new value where only its place was bound.
             Err(error) if is_open && error.code == Code::InvalidArgument as i32 => call(false).run(model)?,
             made => made?,
         };

@@ -1,4 +1,4 @@
-//! Models that programs build (`OrtModel`), and Kiln's graphs of them.
+//! Models that programs build (`OrtModel`), and Kiln's graphs made from them.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int};
@@ -32,11 +32,12 @@ pub(crate) struct Built {
 kind!(Built = "OrtModel");
 
 impl Built {
-    /// Kiln's graph of it, whose nodes are in the order of the program: what reads a file checks the rest.
+    /// The model as Kiln's graph, with nodes in the program's order; the code that reads files checks the rest.
     ///
     /// # Errors
     ///
-    /// For a model without a graph, for types that Kiln's values do not have, and for attributes of one name.
+    /// For a model without a graph, for types that Kiln's values do not have, and for two attributes with the same
+    /// name.
     pub(crate) fn graph(&self) -> Result<kiln::Graph> {
         let graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let graph = graph.ok_or_else(|| wrong("the model has no graph: AddGraphToModel was not called"))?;
@@ -82,7 +83,7 @@ impl Draft<'_> {
         Ok(self.graph)
     }
 
-    /// The value of a name.
+    /// The value with a name.
     fn value(&mut self, name: &CStr) -> ValueId {
         let name = name.to_string_lossy().into_owned();
         if let Some(id) = self.names.get(&name) {
@@ -113,7 +114,7 @@ impl Draft<'_> {
         let imported = self.opsets.iter().find(|opset| opset.domain == domain);
         let version = match imported {
             Some(opset) => i64::from(opset.version),
-            // An operator of a domain without an import is unknown; it is refused with the other unknown ones.
+            // An operator of a domain without an import is unknown; it is refused with the other unknown operators.
             None if !domain.is_empty() => 1,
             None => {
                 let reason = "is of ONNX's domain, for which the model imports no operator set";
@@ -136,7 +137,7 @@ impl Draft<'_> {
     }
 }
 
-/// What a type says of a value, without its name; `None` for types that Kiln's values do not have.
+/// The facts that a type states about a value, without its name; `None` for types that Kiln's values do not have.
 fn says(shape: &Shape) -> Option<Result<ValueInfo>> {
     let of = |kind, inside: &TensorType| {
         let elements = element(inside)?;
@@ -180,7 +181,7 @@ fn element(tensor: &TensorType) -> Result<Option<DType>> {
 }
 
 impl TensorType {
-    /// Its dimensions. None of them is declared for a rank of 0: onnxruntime takes tensors of any shape then, and
+    /// Its dimensions. For a rank of 0 no dimensions are declared: onnxruntime then takes tensors of any shape, and
     /// programs rely on it.
     fn declared_dims(&self) -> Vec<Dim> {
         let sizes = self.dims.iter().flatten().zip(self.names());
@@ -193,7 +194,7 @@ impl TensorType {
     }
 }
 
-/// The tensor of an initialiser: a copy, unless it lies in memory that the caller lends.
+/// The tensor of an initialiser: a copy, unless it is in memory that the caller lends.
 fn constant(initialiser: &Initialiser) -> Result<Tensor> {
     let name = || initialiser.name.to_string_lossy();
     let value = initialiser.value.to_kiln(&mut Vec::new())?;
@@ -224,7 +225,7 @@ entry! {
         Ok(())
     }
 
-    /// The model takes over the graph; an earlier one goes.
+    /// The model takes over the graph, and drops an earlier one.
     fn AddGraphToModel(model: Handle<Built>, graph: Handle<Graph>) {
         let model = model.get("model")?;
         let _ = graph.get("graph")?;

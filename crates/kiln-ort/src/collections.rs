@@ -9,7 +9,7 @@ use crate::error::{Code, Error, Result, failed};
 use crate::seam::{Allocator, Handle, List, Out, entry};
 use crate::value::Value;
 
-/// `ONNXType`'s numbers of what `CreateValue` makes.
+/// `ONNXType`'s numbers of the types that `CreateValue` makes.
 const SEQUENCE: c_int = 2;
 const MAP: c_int = 3;
 

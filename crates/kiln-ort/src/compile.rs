@@ -16,7 +16,7 @@ use crate::seam::{Allocator, Failure, Handle, Memory, Out, Status, Text, entry};
 use crate::source::{Loading, Source};
 use crate::sub_table::sub_table;
 
-/// What is to be compiled, and where to.
+/// The model to compile, and its destination.
 pub(crate) struct Compilation {
     settings: Option<Arc<Settings>>,
     says: Mutex<Wanted>,
@@ -48,7 +48,7 @@ struct Given {
 #[derive(Clone)]
 enum Output {
     Path(PathBuf),
-    /// The caller's allocator, and where to write what it gives and how much that is.
+    /// The caller's allocator, and where to write the address that it returns and the size.
     Memory {
         allocator: Allocator,
         start: Out<Memory>,
@@ -56,8 +56,8 @@ enum Output {
     },
 }
 
-/// The flag that a file which is there already is an error. The other one, of models in which nothing was compiled, means
-/// nothing: the whole of every model is.
+/// The flag that makes an existing file an error. The other flag, for models in which nothing was compiled, has no
+/// effect: every model is compiled as a whole.
 const KEEP_FILES: u32 = 1 << 1;
 
 impl Compilation {
@@ -130,7 +130,7 @@ sub_table! {
     CompileModel(Handle<Env>, Handle<Compilation>) -> Status = compile;
 }
 
-// Those that `ort-sys` does not name.
+// Entries that `ort-sys` does not name.
 sub_table! {
     Newer, NEWER;
     ModelCompilationOptions_SetFlags(Handle<Compilation>, u32) -> Status = compile;
@@ -144,7 +144,7 @@ sub_table! {
 struct CompileApi {
     known: Known,
     newer: Newer,
-    /// Places of entries of later headers, which only answer.
+    /// Places of entries of later headers, which only answer with an error.
     later: [extern "C" fn() -> Status; LATER],
 }
 
@@ -152,7 +152,7 @@ const LATER: usize = 8;
 
 static COMPILE: CompileApi = CompileApi { known: KNOWN, newer: NEWER, later: [later; LATER] };
 
-/// It takes nothing, whatever arguments it is called with.
+/// It takes no arguments, whatever it is called with.
 extern "C" fn later() -> Status {
     Failure::status(Error::not_implemented("an entry of OrtCompileApi behind those of version 31"))
 }
@@ -169,7 +169,7 @@ entry! {
     ) {
         let out = out.place("out")?;
         let _ = env.get("env")?;
-        // What the options say now: later changes are not the compilation's.
+        // The options as they are now: later changes do not affect the compilation.
         let settings = Some(Arc::new(settings.get("session_options")?.copy()));
         out.put(Handle::new(Compilation { settings, says: Mutex::default() })?);
         Ok(())
@@ -198,7 +198,7 @@ entry! {
         Ok(())
     }
 
-    /// Means nothing: a packed model has its weights in itself.
+    /// No effect: a packed model contains its weights.
     fn ModelCompilationOptions_SetOutputModelExternalInitializersFile(
         options: Handle<Compilation>,
         file: Text,
@@ -221,7 +221,7 @@ entry! {
         Ok(())
     }
 
-    /// Means nothing, as all that execution providers are told.
+    /// No effect, like all settings of execution providers.
     fn ModelCompilationOptions_SetEpContextEmbedMode(options: Handle<Compilation>, _embed: u8) {
         options.get("model_compile_options").map(drop)
     }
@@ -240,7 +240,7 @@ entry! {
         Ok(())
     }
 
-    /// Means nothing, as the level of sessions.
+    /// No effect, like the level of sessions.
     fn ModelCompilationOptions_SetGraphOptimizationLevel(options: Handle<Compilation>, level: c_int) {
         let _ = options.get("model_compile_options")?;
         crate::options::check_level(level)

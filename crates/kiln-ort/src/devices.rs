@@ -97,7 +97,7 @@ entry! {
 
     fn SessionOptionsSetEpSelectionPolicy(settings: Handle<Settings>, policy: c_int) {
         let _ = settings.get("session_options")?;
-        // All policies choose the processor, which is what there is.
+        // All policies choose the processor, the only device.
         if (0..=6).contains(&policy) { Ok(()) } else { Err(invalid!("policy {policy} is not known")) }
     }
 

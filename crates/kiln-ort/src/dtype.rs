@@ -6,7 +6,7 @@ use kiln::DType;
 
 use crate::error::{Code, Error, Result, failed};
 
-/// Kiln's types by C's numbers. ONNX's own numbers are others from 21 on.
+/// Kiln's types by C's numbers. From 21 on, ONNX's own numbers differ.
 const NUMBERS: [(c_int, DType); 24] = [
     (1, DType::F32),
     (2, DType::U8),
@@ -34,16 +34,16 @@ const NUMBERS: [(c_int, DType); 24] = [
     (26, DType::F8E8M0),
 ];
 
-/// C's number of a type; 0 where none is declared.
+/// C's number of a type; 0 where no type is declared.
 pub(crate) fn number(dtype: Option<DType>) -> c_int {
     NUMBERS.iter().find(|(_, known)| Some(*known) == dtype).map_or(0, |&(number, _)| number)
 }
 
-/// The type of C's number.
+/// The type with that number in C.
 ///
 /// # Errors
 ///
-/// For numbers that C's header does not have, for no type, and for complex ones.
+/// For numbers that C's header does not have, for the number of no type, and for complex types.
 pub(crate) fn of_number(number: c_int) -> Result<DType> {
     let known = NUMBERS.iter().find(|(known, _)| *known == number).map(|&(_, dtype)| dtype);
     known.ok_or_else(|| {
@@ -51,7 +51,7 @@ pub(crate) fn of_number(number: c_int) -> Result<DType> {
     })
 }
 
-/// onnxruntime's text of a tensor type, as its errors have it.
+/// onnxruntime's text of a tensor type, as in its errors.
 pub(crate) fn text(dtype: DType) -> String {
     let name = match dtype {
         DType::F32 => "float",
@@ -61,18 +61,19 @@ pub(crate) fn text(dtype: DType) -> String {
     format!("tensor({name})")
 }
 
-/// Bytes that `count` elements take in C: those of less than a byte share bytes.
+/// Bytes that `count` elements take in C, where elements of less than a byte share bytes.
 pub(crate) fn bytes_in_c(dtype: DType, count: usize) -> Result<usize> {
     let bits = count.checked_mul(dtype.packed_bits()).filter(|bits| *bits <= isize::MAX as usize);
     bits.map(|bits| bits.div_ceil(8)).ok_or_else(|| failed!("Integer overflow: {count} elements of {}", dtype.name()))
 }
 
-/// Whether C packs elements of this type into shared bytes, where Kiln has a byte each.
+/// Whether C packs elements of this type into shared bytes, where Kiln has a byte for each.
 pub(crate) fn is_packed(dtype: DType) -> bool {
     dtype != DType::String && dtype.packed_bits() < 8
 }
 
-/// A byte for each of `count` elements that C has packed, the first in the lowest bits; signed ones are extended.
+/// A byte for each of `count` elements that C has packed, the first in the lowest bits; signed elements are
+/// sign-extended.
 pub(crate) fn unpacked(dtype: DType, count: usize, packed: &[u8]) -> Vec<u8> {
     let bits = dtype.packed_bits();
     let a_byte = 8 / bits;

@@ -1,4 +1,4 @@
-//! The first function that programs ask for, which gives the table.
+//! The first function that programs ask for. It returns the table.
 
 use std::ffi::c_char;
 use std::io::Write;
@@ -13,7 +13,7 @@ pub struct ApiBase {
     version: extern "C" fn() -> *const c_char,
 }
 
-/// What `OrtGetApiBase` gives.
+/// The result of `OrtGetApiBase`.
 pub(crate) static BASE: ApiBase = ApiBase { api: get_api, version: get_version };
 
 /// The table, if the caller's version is one that it begins with; else null, and a line on standard error.

@@ -14,19 +14,19 @@ use crate::seam::handle::kind;
 use crate::seam::{Handle, LogFn, Memory, Out, Text, entry};
 use crate::threading::Threading;
 
-/// What sessions of an environment share.
+/// State that sessions of an environment share.
 pub(crate) struct Env {
     pub(crate) log: Log,
-    /// The pool that was asked for when it was made.
+    /// The pool that was requested when it was made.
     pub(crate) pool: Option<Threads>,
 }
 
 kind!(Env = "OrtEnv");
 
-/// The environment of the process, with how many callers hold it.
+/// The environment of the process, with the number of callers that hold it.
 static ENV: Mutex<Option<(Handle<Env>, usize)>> = Mutex::new(None);
 
-/// The environment, for those who log without a session.
+/// The environment, for code that logs without a session.
 static CURRENT: Mutex<Option<Arc<Env>>> = Mutex::new(None);
 
 /// The environment of the process, if there is one.
@@ -39,7 +39,7 @@ fn set_current(env: Option<Arc<Env>>) {
     drop(before);
 }
 
-/// What a new environment is made of.
+/// The arguments of a new environment.
 struct Wish {
     sink: Option<Sink>,
     severity: c_int,
@@ -48,7 +48,7 @@ struct Wish {
 }
 
 impl Wish {
-    /// The environment, made if there is none; else nothing of this is looked at, as in onnxruntime.
+    /// The environment, made if there is none. If there is one, these arguments are ignored, as in onnxruntime.
     fn grant(self) -> Result<Handle<Env>> {
         let mut env = ENV.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((handle, count)) = env.as_mut() {

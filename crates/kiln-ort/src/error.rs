@@ -35,7 +35,7 @@ impl Error {
         Error::new(Code::InvalidArgument, format!("{what} is null"))
     }
 
-    /// The entry `name` is known, and there is nothing behind it.
+    /// The entry `name` is known, but not implemented.
     pub(crate) fn not_implemented(name: &str) -> Error {
         Error::new(Code::NotImplemented, format!("{name} is not implemented by Kiln"))
     }
@@ -47,7 +47,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// An argument that is wrong, with a reason as `format!` takes it.
+/// An error for a wrong argument, with a reason as `format!` takes it.
 macro_rules! invalid {
     ($($reason:tt)*) => {
         $crate::error::Error::new($crate::error::Code::InvalidArgument, format!($($reason)*))
@@ -55,7 +55,7 @@ macro_rules! invalid {
 }
 pub(crate) use invalid;
 
-/// A failure, with a reason as `format!` takes it.
+/// An error for a failure, with a reason as `format!` takes it.
 macro_rules! failed {
     ($($reason:tt)*) => {
         $crate::error::Error::new($crate::error::Code::Fail, format!($($reason)*))

@@ -11,7 +11,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use crate::env;
 use crate::log::Severity;
 
-/// Has events of warnings and errors, and of what is made, go to the log. The first subscriber of a process stays.
+/// Sends events of warnings, of errors, and of made objects to the log. The first subscriber of a process stays.
 pub(crate) fn forward() {
     let _ = tracing::subscriber::set_global_default(Events);
 }

@@ -9,7 +9,7 @@ use crate::parts::{Declared, Graph, Initialiser, LEAST_BORROWED, Node, Parts, Va
 use crate::seam::{Handle, Out, Text, c_text, entry};
 use crate::value::Value;
 
-/// Takes over a caller's list of inputs or outputs; the earlier ones go.
+/// Takes over a caller's list of inputs or outputs, and drops the earlier one.
 fn set(
     graph: Handle<Graph>,
     list: Out<Handle<ValueInfo>>,
@@ -27,14 +27,14 @@ fn set(
     Ok(())
 }
 
-/// Writes a count of what a graph has.
+/// Writes a count of a graph's parts.
 fn count(graph: Handle<Graph>, out: Out<usize>, what: &str, count: impl FnOnce(&Parts) -> usize) -> Result<()> {
     let out = out.place(what)?;
     out.put(graph.get("graph")?.with(|parts| count(parts)));
     Ok(())
 }
 
-/// Lends the values of these names.
+/// Lends the values with these names.
 fn values(
     graph: Handle<Graph>,
     room: Out<Handle<ValueInfo>>,
@@ -74,8 +74,8 @@ entry! {
         set(graph, outputs, len, "outputs", |parts| &mut parts.outputs)
     }
 
-    /// The graph takes over the tensor. Where its data is external, sessions read the caller's memory, which outlives
-    /// them; else they read a copy.
+    /// The graph takes over the tensor. Where its data is external, sessions read the caller's memory, which must
+    /// outlive the sessions; otherwise they read a copy.
     fn AddInitializerToGraph(graph: Handle<Graph>, name: Text, tensor: Handle<Value>, is_external: u8) {
         let graph = graph.get("graph")?;
         let name = name.read("name")?;
@@ -121,7 +121,7 @@ entry! {
         Ok(())
     }
 
-    /// A graph that is built has no name.
+    /// A built graph has no name.
     fn Graph_GetName(graph: Handle<Graph>, out: Out<Text>) {
         let out = out.place("graph_name")?;
         let _ = graph.get("graph")?;
@@ -129,7 +129,7 @@ entry! {
         Ok(())
     }
 
-    /// None: operator sets are a model's, and a graph that was added to one is no longer the caller's.
+    /// None: operator sets belong to a model, and a graph that was added to a model is no longer the caller's.
     fn Graph_GetNumOperatorSets(graph: Handle<Graph>, out: Out<usize>) {
         count(graph, out, "num_operator_sets", |_| 0)
     }
@@ -176,7 +176,7 @@ entry! {
         ownership::lend(&handles?, nodes, len, "nodes")
     }
 
-    /// Null: a graph that is built is no node's body.
+    /// Null: a built graph is not the body of a node.
     fn Graph_GetParentNode(graph: Handle<Graph>, out: Out<Handle<Node>>) {
         let out = out.place("node")?;
         let _ = graph.get("graph")?;

@@ -10,15 +10,15 @@ use crate::seam::c_text;
 use crate::seam::handle::kind;
 use crate::seam::{Handle, List, Out, Text, entry};
 
-/// A map whose keys and values callers read where they are.
+/// A map whose keys and values callers read in place.
 #[derive(Default)]
 pub(crate) struct Pairs(Mutex<Inside>);
 
 #[derive(Default)]
 struct Inside {
     pairs: BTreeMap<CString, CString>,
-    /// Pointers to them in order; made anew after a change, so that earlier lists are no longer valid, as the header
-    /// says.
+    /// Pointers to the keys and to the values, in order. A change makes new lists, so that earlier lists are no longer
+    /// valid, as the header says.
     keys: Vec<Text>,
     values: Vec<Text>,
 }
@@ -26,7 +26,7 @@ struct Inside {
 kind!(Pairs = "OrtKeyValuePairs");
 
 impl Pairs {
-    /// Adds a pair, or replaces the value of its key. An empty key is no key.
+    /// Adds a pair, or replaces the value of its key. An empty key is ignored.
     pub(crate) fn add(&self, key: &str, value: &str) {
         if key.is_empty() {
             return;

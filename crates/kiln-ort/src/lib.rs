@@ -6,7 +6,7 @@
 //!
 //! `table` lists the entries with their C arguments. An entry is a safe function of its group's file; the types of its
 //! arguments are those of `seam`, which holds all `unsafe` of the crate. C programs hold *handles*: addresses of slots
-//! that are never freed, so that a handle that was released, or never was one, is found out and refused.
+//! that are never freed, so that an address that was released, or never was a handle, is detected and refused.
 
 #![allow(unreachable_pub, reason = "entries are reached through the table")]
 #![allow(non_snake_case, reason = "entries have C's names")]
@@ -53,8 +53,8 @@ mod version;
 
 pub use entrance::ApiBase;
 
-/// What `OrtGetApiBase` gives C programs: the address of a table that lives as long as the process. Kiln's events go to
-/// the environment's log from then on, unless the process has a subscriber of `tracing`'s already.
+/// The result of `OrtGetApiBase` for C programs: the address of a table that lives as long as the process. From then on
+/// Kiln's events go to the environment's log, unless the process already has a subscriber of `tracing`.
 #[must_use]
 pub fn base() -> *const ApiBase {
     events::forward();

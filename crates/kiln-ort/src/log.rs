@@ -1,4 +1,4 @@
-//! Where lines of the log go: to the caller's logger, or to standard error.
+//! The destination of log lines: the caller's logger, or standard error.
 
 use std::io::Write;
 use std::sync::PoisonError;
@@ -22,7 +22,7 @@ pub(crate) const SEVERITIES: std::ops::RangeInclusive<i32> = 0..=4;
 /// A logger of an environment or a session.
 pub(crate) struct Log {
     sink: Option<Sink>,
-    /// Of whom the lines are.
+    /// The name of the owner of the lines.
     id: String,
     /// The least severity that is logged.
     least: AtomicI32,
@@ -61,12 +61,12 @@ impl Log {
     }
 }
 
-/// Lines that are said once in a process, by their texts.
+/// The texts of lines that are logged once in a process.
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// More of them are not remembered, and not said.
+/// Further texts are neither remembered nor logged.
 const MOST: usize = 256;
 
-/// As [`Log::line`], once for each text.
+/// As [`Log::line`], but each text only once.
 pub(crate) fn once(log: &Log, severity: Severity, place: &str, message: &str) {
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     if said.len() < MOST && !said.iter().any(|line| line == message) {

@@ -1,4 +1,4 @@
-//! Where memory is: names and numbers of devices, which only describe.
+//! Where memory is: names and numbers of devices, for description only.
 
 use std::ffi::{CStr, CString, c_int};
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use crate::seam::c_text;
 use crate::seam::handle::kind;
 use crate::seam::{Handle, Out, Text, entry};
 
-/// What an `OrtMemoryInfo` says.
+/// The fields of an `OrtMemoryInfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryInfo {
     name: CString,
@@ -50,7 +50,7 @@ const DEVICES: &[(&str, c_int)] = &[
 ];
 
 impl MemoryInfo {
-    /// That of the processor, which is never released.
+    /// The info of the processor's memory, which is never released.
     pub(crate) fn cpu() -> Handle<MemoryInfo> {
         static CPU_MEMORY: OnceLock<Handle<MemoryInfo>> = OnceLock::new();
         *CPU_MEMORY.get_or_init(|| Handle::new(MemoryInfo::of_cpu(0, 0)).unwrap_or(Handle::NULL))
@@ -110,7 +110,7 @@ entry! {
         if ![0, READABLE].contains(&device_memory) {
             return Err(invalid!("device memory type {device_memory} is not known"));
         }
-        // What the processor reads is what a device puts out for it.
+        // Memory of a device that the processor reads holds the device's output.
         let kind = if device_memory == READABLE { -1 } else { 0 };
         out.put(Handle::new(MemoryInfo { name, allocator, id, kind, device, device_memory, vendor })?);
         Ok(())
@@ -167,7 +167,7 @@ entry! {
     }
 
     fn ReleaseMemoryInfo(info: Handle<MemoryInfo>) -> (), else () => {
-        // That of the processor stays as long as the process.
+        // The info of the processor's memory stays as long as the process.
         if info.address() != MemoryInfo::cpu().address() {
             drop(info.release());
         }

@@ -1,4 +1,4 @@
-//! What a model says of itself.
+//! A model's metadata.
 
 use kiln::Metadata;
 

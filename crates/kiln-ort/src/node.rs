@@ -13,7 +13,7 @@ fn names(list: List<Text>, len: usize, what: &str) -> Result<Vec<CString>> {
     list.read(len, what)?.iter().map(|name| Ok(c_text(&name.read(what)?))).collect()
 }
 
-/// Writes a count of what a node has.
+/// Writes a count of a node's parts.
 fn count(node: Handle<Node>, out: Out<usize>, what: &str, count: impl FnOnce(&Described) -> usize) -> Result<()> {
     let out = out.place(what)?;
     out.put(count(&node.get("node")?.says));
@@ -95,7 +95,7 @@ entry! {
         ownership::lend(&node.values(&node.says.outputs)?, outputs, len, "outputs")
     }
 
-    /// None: nodes that are built have no bodies.
+    /// None: built nodes have no bodies.
     fn Node_GetNumImplicitInputs(node: Handle<Node>, out: Out<usize>) {
         count(node, out, "num_implicit_inputs", |_| 0)
     }
@@ -113,7 +113,7 @@ entry! {
         ownership::lend(node.attributes()?, attributes, len, "attributes")
     }
 
-    /// The attribute of a name. Where there is none, that is an error that says so.
+    /// The attribute with that name. If there is none, the error says so.
     fn Node_GetAttributeByName(node: Handle<Node>, name: Text, out: Out<Handle<Attribute>>) {
         let out = out.place("attribute")?;
         let (node, name) = (node.get("node")?, c_text(&name.read("attribute_name")?));
@@ -130,7 +130,7 @@ entry! {
         count(node, out, "num_subgraphs", |_| 0)
     }
 
-    /// The graph that has the node, while its handle is live; null for a node of none.
+    /// The graph that has the node, while the graph's handle is live; null for a node without a graph.
     fn Node_GetGraph(node: Handle<Node>, out: Out<Handle<Graph>>) {
         let out = out.place("graph")?;
         out.put(node.get("node")?.graph().map_or(Handle::NULL, |graph| graph.own_handle()));

@@ -19,27 +19,27 @@ use crate::seam::{CreateThreadFn, Handle, JoinThreadFn, List, LogFn, Memory, Out
 use crate::threading::{count_of, no_threads_of_callers};
 use crate::value::Value;
 
-/// `OrtSessionOptions`: sessions copy what it says when they are made.
+/// `OrtSessionOptions`: sessions copy the options when they are made.
 #[derive(Default)]
 pub(crate) struct Settings {
     says: Mutex<Says>,
-    /// Whether loading with these options is to end. Shared by copies that sessions make.
+    /// Whether loading with these options should end. Copies that sessions make share this.
     cancelled: Arc<AtomicBool>,
 }
 
 kind!(Settings = "OrtSessionOptions");
 
-/// What options say.
+/// The contents of options.
 #[derive(Clone)]
 pub(crate) struct Says {
     pub(crate) intra: c_int,
-    /// Whether a session has threads of its own, and not those of the environment.
+    /// Whether a session has its own threads instead of the environment's.
     pub(crate) own_threads: bool,
     pub(crate) log_id: String,
     /// -1 is the environment's.
     pub(crate) severity: c_int,
     pub(crate) logger: Option<Sink>,
-    /// The beginning of the profile's path, if there is to be one.
+    /// The beginning of the profile's path, if a profile is wanted.
     pub(crate) profile: Option<PathBuf>,
     /// Configuration, by key.
     pub(crate) entries: BTreeMap<String, String>,
@@ -72,9 +72,9 @@ impl Default for Says {
     }
 }
 
-/// Keys that mean something to Kiln; others are kept and given back.
+/// Keys that have an effect in Kiln; others are kept and returned.
 const FOLDER: &str = "session.model_external_initializers_file_folder_path";
-/// Keys of Kiln's own settings begin so: `kiln.cache_dir` is `KILN_CACHE_DIR`.
+/// The prefix of keys of Kiln's own settings: `kiln.cache_dir` is `KILN_CACHE_DIR`.
 const OWN: &str = "kiln.";
 
 /// onnxruntime's bounds on keys and values of configurations, in bytes.
@@ -82,7 +82,7 @@ const LONGEST_KEY: usize = 1024;
 const LONGEST_VALUE: usize = 8192;
 
 impl Settings {
-    /// A copy of what is said.
+    /// A copy of the contents.
     pub(crate) fn says(&self) -> Says {
         self.with(|says| says.clone())
     }
@@ -91,13 +91,13 @@ impl Settings {
         what(&mut self.says.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends loading when the caller says so.
+    /// Ends loading when the caller cancels.
     pub(crate) fn cancel(&self) -> kiln::Cancel {
         let flag = self.cancelled.clone();
         kiln::Cancel::asking(move || flag.load(Ordering::Relaxed))
     }
 
-    /// Options that say the same, and are changed by themselves.
+    /// A copy of these options, which can be changed independently.
     pub(crate) fn copy(&self) -> Settings {
         let cancelled = Arc::new(AtomicBool::new(self.is_cancelled()));
         Settings { says: Mutex::new(self.says()), cancelled }
@@ -109,8 +109,8 @@ impl Settings {
 }
 
 impl Says {
-    /// Kiln's options, with a pool of the environment's where threads are shared. Keys that mean nothing are said to
-    /// the log, once.
+    /// Kiln's options, with a pool of the environment's where threads are shared. Keys without an effect are logged
+    /// once.
     pub(crate) fn kiln(&self, pool: Option<&kiln::Threads>, log: &Log) -> Result<kiln::SessionOptions> {
         let own = |name: &str| {
             let key = format!("{OWN}{}", name.strip_prefix("KILN_").unwrap_or(name).to_lowercase());
@@ -151,7 +151,7 @@ impl Says {
     }
 }
 
-/// Checks a level of optimisation. Passes change no results, so that no level means anything.
+/// Checks a level of optimisation. Passes change no results, so that levels have no effect.
 pub(crate) fn check_level(level: c_int) -> Result<()> {
     if [0, 1, 2, 3, 99].contains(&level) {
         Ok(())
@@ -178,7 +178,7 @@ pub(crate) fn config_entry(key: Text, value: Text) -> Result<(String, String)> {
     Ok((key, bounded(value, "config_value", LONGEST_VALUE)?))
 }
 
-/// Writes a text with its zero into a caller's room, or its size where there is no room: the pattern of two calls.
+/// Writes a text with its zero into a caller's buffer, or its size where there is no buffer: the pattern of two calls.
 pub(crate) fn two_calls(text: &[u8], room: Memory, size: Out<usize>) -> Result<()> {
     let size = size.place("size")?;
     let need = text.len() + 1;
@@ -314,7 +314,7 @@ entry! {
     }
 
     fn AddFreeDimensionOverride(options: Handle<Settings>, denotation: Text, _size: i64) {
-        // No model that Kiln reads keeps the denotations of its dimensions.
+        // No model that Kiln reads keeps the denotations of dimensions.
         let _ = (options.get("options")?, denotation.read("dim_denotation")?);
         Ok(())
     }

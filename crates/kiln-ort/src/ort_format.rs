@@ -1,8 +1,8 @@
 //! Models in onnxruntime's own format (`.ort`), a flat buffer: graphs whose weights and attributes are in the file.
 //!
-//! The crate `ort` copies tensors by running such a model of one Identity, and models for phones are shipped so. Those with
-//! bodies (If, Loop, Scan) and with weights in other files are refused by name. Fields are those of
-//! `onnxruntime/core/flatbuffers/schema/ort.fbs`. What is read becomes a graph that is checked as a file's is.
+//! The crate `ort` copies tensors by running a model of one Identity in this format, and models for phones are shipped
+//! in it. Models with bodies (If, Loop, Scan) and with weights in other files are refused by name. Fields are those of
+//! `onnxruntime/core/flatbuffers/schema/ort.fbs`. The result is a graph, which is checked like one from a file.
 
 mod flat;
 
@@ -15,7 +15,7 @@ use kiln::{Attr, DType, Dim, Graph, Tensor, TensorSpec, ValueId};
 use crate::error::{Code, Error, Result};
 use flat::Table;
 
-/// Where a flat buffer says what it is.
+/// The place of a flat buffer's identifier.
 const MARK: std::ops::Range<usize> = 4..8;
 
 /// Numbers of fields, by table.
@@ -132,7 +132,7 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// The value of a name, added where nothing declares it.
+    /// The value with a name, added where nothing declares it.
     fn id(&mut self, name: &'a str) -> ValueId {
         let graph = &mut self.graph;
         *self
@@ -142,12 +142,12 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A domain as graphs have it: ONNX's own has two names.
+/// A domain in the form that graphs use: ONNX's own has two names.
 fn domain(name: &str) -> &str {
     if name == "ai.onnx" { "" } else { name }
 }
 
-/// What the model declares of a value. Of what is no tensor, only the name.
+/// The model's declaration of a value. Only the name where the value is no tensor.
 fn declared(value: &Table<'_>) -> Result<ValueInfo> {
     let info = ValueInfo { name: value.text(field::VALUE_NAME)?.to_owned(), ..ValueInfo::default() };
     let Some(declared) = value.table(field::VALUE_TYPE)? else { return Ok(info) };

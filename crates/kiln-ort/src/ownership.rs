@@ -1,7 +1,8 @@
-//! What callers hand over, and what they are lent.
+//! Objects that callers hand over, and objects that are lent to callers.
 //!
-//! A caller owns what it makes until it hands it over: then its handle is dead, and a release of it does nothing. What
-//! it reads out of a graph is lent: the handle lives as long as the graph, and a release of it does nothing either.
+//! A caller owns an object that it makes until it hands it over: then the caller's handle is dead, and releasing it
+//! does nothing. An object that a caller reads out of a graph is lent: its handle lives as long as the graph, and
+//! releasing it does nothing either.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ pub(crate) trait Part: Kind {
 ///
 /// # Errors
 ///
-/// For what is no live handle, for what is lent, and for one that is there twice.
+/// For handles that are not live, for lent values, and for a value that is listed twice.
 pub(crate) fn take<T: Part>(handles: &[Handle<T>], what: &str) -> Result<Vec<Arc<T>>> {
     let mut seen = std::collections::HashSet::new();
     for handle in handles {
@@ -33,7 +34,7 @@ pub(crate) fn take<T: Part>(handles: &[Handle<T>], what: &str) -> Result<Vec<Arc
     taken.collect()
 }
 
-/// Takes over what a list has, and writes null in its place.
+/// Takes over the values of a list, and writes null in its place.
 pub(crate) fn take_list<T: Part>(list: Out<Handle<T>>, len: usize, what: &str) -> Result<Vec<Arc<T>>> {
     let handles = list.read(len, what)?;
     let taken = take(&handles, what)?;
@@ -41,18 +42,18 @@ pub(crate) fn take_list<T: Part>(list: Out<Handle<T>>, len: usize, what: &str) -
     Ok(taken)
 }
 
-/// Ends the handle of a value that the caller owns; others are left as they are.
+/// Ends the handle of a value that the caller owns; other handles stay as they are.
 pub(crate) fn release<T: Part>(handle: Handle<T>) {
     if handle.live().is_some_and(|value| !value.is_lent()) {
         drop(handle.release());
     }
 }
 
-/// Writes lent handles into a room for `room` of them.
+/// Writes lent handles into a buffer with room for `len` handles.
 ///
 /// # Errors
 ///
-/// Where they do not fit.
+/// Where the handles do not fit.
 pub(crate) fn lend<T>(handles: &[Handle<T>], room: Out<Handle<T>>, len: usize, what: &str) -> Result<()> {
     if len < handles.len() {
         return Err(invalid!("Not enough space: {what} has room for {len}, and there are {}", handles.len()));

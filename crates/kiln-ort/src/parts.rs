@@ -1,4 +1,4 @@
-//! Graphs that programs build, with their nodes and values, as callers hold them: each knows the others.
+//! Graphs that programs build, with their nodes and values, as callers hold these; each object knows the others.
 //!
 //! A graph lends handles of its nodes and values, which know their graph and end with it.
 
@@ -26,14 +26,14 @@ pub(crate) struct Graph {
 
 kind!(Graph = "OrtGraph");
 
-/// What a graph has.
+/// The contents of a graph.
 #[derive(Default)]
 pub(crate) struct Parts {
     pub(crate) inputs: Vec<Declared>,
     pub(crate) outputs: Vec<Declared>,
     pub(crate) initialisers: Vec<Initialiser>,
     pub(crate) nodes: Vec<Arc<Described>>,
-    /// Handles that live as long as the graph: those of the first nodes, and of values by name.
+    /// Handles that live as long as the graph: of the first nodes, and of values by name.
     lent_nodes: Vec<Handle<Node>>,
     lent_values: BTreeMap<CString, Handle<ValueInfo>>,
 }
@@ -44,11 +44,11 @@ pub(crate) struct Declared {
     pub(crate) shape: Option<Shape>,
 }
 
-/// A constant, or the default of an input of its name.
+/// A constant, or the default of an input with its name.
 pub(crate) struct Initialiser {
     pub(crate) name: CString,
     pub(crate) value: Arc<Value>,
-    /// Whether its memory is the caller's, which sessions read where it is.
+    /// Whether its memory is the caller's; sessions then read it in place.
     pub(crate) is_borrowed: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Reader {
     pub(crate) input: usize,
 }
 
-/// Bytes that a borrowed initialiser has at least: onnxruntime's bound.
+/// The least bytes of a borrowed initialiser: onnxruntime's bound.
 pub(crate) const LEAST_BORROWED: usize = 128;
 
 impl Parts {
@@ -70,7 +70,7 @@ impl Parts {
         self.initialisers.iter().find(|initialiser| *initialiser.name == *name)
     }
 
-    /// Where nodes read a value.
+    /// The places where nodes read a value.
     pub(crate) fn readers(&self, name: &CStr) -> Vec<Reader> {
         let of_node = |(node, described): (usize, &Arc<Described>)| {
             let reads = described.inputs.iter().enumerate().filter(|(_, input)| ***input == *name);
@@ -79,13 +79,13 @@ impl Parts {
         self.nodes.iter().enumerate().flat_map(of_node).collect()
     }
 
-    /// What is known of a value's type.
+    /// The known type of a value.
     fn shape(&self, name: &CStr) -> Option<Shape> {
         let declared = self.inputs.iter().chain(&self.outputs).find(|declared| *declared.name == *name);
         declared.and_then(|declared| declared.shape.clone()).or_else(|| Some(self.initialiser(name)?.value.shape()))
     }
 
-    /// Ends the handles of values, whose types are others now.
+    /// Ends the handles of values, because their types have changed.
     pub(crate) fn forget_values(&mut self) {
         std::mem::take(&mut self.lent_values).values().for_each(|handle| drop(handle.release()));
     }
@@ -99,12 +99,12 @@ impl Drop for Parts {
 }
 
 impl Graph {
-    /// Looks at its parts, or changes them.
+    /// Reads or changes its parts.
     pub(crate) fn with<T>(&self, what: impl FnOnce(&mut Parts) -> T) -> T {
         what(&mut self.parts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The handle that its maker got; dead after the graph was handed over.
+    /// The handle that its maker got; dead after the graph has been handed over.
     pub(crate) fn own_handle(&self) -> Handle<Graph> {
         self.own.get().copied().unwrap_or(Handle::NULL)
     }
@@ -133,12 +133,12 @@ impl Graph {
     }
 }
 
-/// What a node is.
+/// The description of a node.
 pub(crate) struct Described {
     pub(crate) name: CString,
     pub(crate) op: CString,
     pub(crate) domain: CString,
-    /// Names of values; empty where an optional one is left out.
+    /// Names of values; empty where an optional value is left out.
     pub(crate) inputs: Vec<CString>,
     pub(crate) outputs: Vec<CString>,
     pub(crate) attributes: Vec<Arc<Said>>,
@@ -147,9 +147,9 @@ pub(crate) struct Described {
 /// A node as callers hold it.
 pub(crate) struct Node {
     pub(crate) says: Arc<Described>,
-    /// The graph that has lent it; `None` while it is the caller's.
+    /// The graph that has lent the node; `None` while it is the caller's.
     pub(crate) place: Option<Place>,
-    /// Handles that live as long as this does.
+    /// Handles that live as long as this node.
     attributes: OnceLock<Vec<Handle<Attribute>>>,
 }
 
@@ -169,12 +169,12 @@ impl Part for Node {
 }
 
 impl Node {
-    /// One of the caller's.
+    /// A node of the caller's.
     pub(crate) fn of(says: Described) -> Node {
         Node { says: Arc::new(says), place: None, attributes: OnceLock::new() }
     }
 
-    /// One that a graph lends.
+    /// A node that a graph lends.
     pub(crate) fn lent(says: Arc<Described>, graph: &Arc<Graph>, number: usize) -> Node {
         Node { says, place: Some(Place { graph: Arc::downgrade(graph), number }), attributes: OnceLock::new() }
     }
@@ -198,7 +198,7 @@ impl Node {
         Ok(self.attributes.get().map_or(&[], Vec::as_slice))
     }
 
-    /// The handles of its values: null where one is left out.
+    /// The handles of its values: null where a value is left out.
     pub(crate) fn values(&self, names: &[CString]) -> Result<Vec<Handle<ValueInfo>>> {
         let graph = self.graph();
         let graph = graph.ok_or_else(|| invalid!("the node {} is of no graph", self.says.name.to_string_lossy()))?;
@@ -217,9 +217,9 @@ pub(crate) struct ValueInfo {
     pub(crate) name: CString,
     /// `None` where no type is declared.
     pub(crate) shape: Option<Shape>,
-    /// The graph that has lent it; `None` while it is the caller's.
+    /// The graph that has lent the value; `None` while it is the caller's.
     graph: Option<Weak<Graph>>,
-    /// Handles that live as long as this does.
+    /// Handles that live as long as this value.
     pub(crate) type_info: OnceLock<Handle<TypeInfo>>,
     pub(crate) initialiser: OnceLock<Handle<Value>>,
 }
@@ -237,12 +237,12 @@ impl ValueInfo {
         ValueInfo { name, shape, graph, type_info: OnceLock::new(), initialiser: OnceLock::new() }
     }
 
-    /// One that a graph lends.
+    /// A value that a graph lends.
     pub(crate) fn lent(name: CString, shape: Option<Shape>, graph: &Arc<Graph>) -> ValueInfo {
         ValueInfo::of(name, shape, Some(Arc::downgrade(graph)))
     }
 
-    /// Looks at the graph that has it.
+    /// Reads the graph that has the value.
     pub(crate) fn in_graph<T>(&self, look: impl FnOnce(&Arc<Graph>, &mut Parts) -> Result<T>) -> Result<T> {
         let graph = self.graph.as_ref().and_then(Weak::upgrade);
         let graph = graph.ok_or_else(|| invalid!("the value {} is of no graph", self.name.to_string_lossy()))?;

@@ -1,5 +1,5 @@
-//! Execution providers: there is the processor's, and a program that asks for another hears so by the words that it
-//! looks for.
+//! Execution providers. Only the processor's exists; a program that asks for another gets an error with the words that
+//! it looks for.
 
 use std::ffi::c_int;
 
@@ -28,7 +28,7 @@ const KNOWN: &[&str] = &[
     "MIGraphX",
 ];
 
-/// The error of a provider that is not there.
+/// The error for a provider that does not exist here.
 fn absent(name: &str) -> Error {
     let short = name.strip_suffix("ExecutionProvider").unwrap_or(name);
     if KNOWN.contains(&short) {
@@ -38,18 +38,18 @@ fn absent(name: &str) -> Error {
     invalid!("Unknown provider name '{name}'. Currently supported values are {}", known.join(", "))
 }
 
-/// The error of an entry of one provider's own.
+/// The error of an entry that belongs to one provider.
 fn not_enabled(provider: &str) -> Error {
     failed!("{provider} execution provider is not enabled in this build. ")
 }
 
-/// The error of a provider that would be a library of its own.
+/// The error for a provider that would be a separate library.
 fn no_library(entry: &str, settings: Handle<Settings>) -> Result<()> {
     let _ = settings.get("options")?;
     Err(failed!("{entry}: Failed to load shared library"))
 }
 
-/// Options of a provider that is not there, which no caller can have.
+/// Options of a provider that does not exist here; no caller can have such options.
 fn options(provider: &str) -> Result<()> {
     Err(not_enabled(provider))
 }
@@ -230,7 +230,7 @@ entry! {
     }
 }
 
-/// The error of a library of operators.
+/// The error for a library of operators.
 fn no_operators(path: Text) -> Result<()> {
     let path = path.path("library_path")?;
     if !path.exists() {

@@ -12,7 +12,7 @@ use crate::seam::{Handle, List, Out, Span, Text, entry};
 use crate::session::Model;
 use crate::value::{Elements, Value};
 
-/// An input that is given.
+/// A given input.
 #[derive(Clone)]
 pub(crate) struct Given {
     /// Its place among the session's inputs.
@@ -20,7 +20,7 @@ pub(crate) struct Given {
     pub(crate) value: Arc<Value>,
 }
 
-/// An output that is asked for.
+/// A requested output.
 pub(crate) struct Asked {
     /// Its place among the session's outputs.
     pub(crate) place: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Asked {
     pub(crate) into: Option<Arc<Value>>,
 }
 
-/// What a call of `Run` says.
+/// The arguments of a call of `Run`.
 pub(crate) struct Call {
     pub(crate) inputs: Vec<Given>,
     pub(crate) outputs: Vec<Asked>,
@@ -40,19 +40,19 @@ pub(crate) struct Call {
 enum Filled {
     /// The run writes to the value's own memory.
     InPlace,
-    /// It is copied there, or becomes a value of its own.
+    /// The result is copied there, or becomes a value of its own.
     After,
 }
 
-/// What a run is given of its caller's memory.
+/// The caller's memory that a run is given.
 struct Lent {
-    /// Memory that outputs are made in.
+    /// Memory in which outputs are made.
     bound: Vec<(usize, Tensor)>,
-    /// Where that memory is.
+    /// The addresses of that memory.
     taken: Vec<Span>,
     /// Outputs that are written over inputs.
     over: Vec<Over>,
-    /// For each output that was asked for.
+    /// One for each requested output.
     how: Vec<Filled>,
 }
 
@@ -90,7 +90,7 @@ impl Call {
         Ok(Call { inputs: given, outputs, options })
     }
 
-    /// Runs the model; the value of each output that was asked for. An error is a line of the log as well.
+    /// Runs the model; returns the value of each requested output. An error is also a line of the log.
     pub(crate) fn run(&self, model: &Model) -> Result<Vec<Arc<Value>>> {
         self.compute(model).inspect_err(|error| model.log.line(Severity::Error, "run", &error.message))
     }
@@ -121,8 +121,8 @@ impl Call {
         self.give(model, made.map_err(of_run)?, &spans, &lent.how)
     }
 
-    /// The outputs that the run can write where they are wanted. An input that lies where an output is wanted, under the
-    /// same type and shape, is written over.
+    /// The outputs that the run can write directly to their destination. An input at the destination of an output, with
+    /// the same type and shape, is written over.
     fn lend(&self, spans: &[Span], inputs: &mut Vec<(usize, kiln::Value)>) -> Result<Lent> {
         let mut lent = Lent {
             bound: Vec::new(),
@@ -152,7 +152,7 @@ impl Call {
         Ok(lent)
     }
 
-    /// The values of outputs, from what the run has made.
+    /// The values of outputs, from the results of the run.
     fn give(&self, model: &Model, made: Vec<kiln::Value>, spans: &[Span], how: &[Filled]) -> Result<Vec<Arc<Value>>> {
         let mut made: Vec<Option<kiln::Value>> = made.into_iter().map(Some).collect();
         let mut given: Vec<Arc<Value>> = Vec::with_capacity(self.outputs.len());
@@ -236,7 +236,7 @@ fn same_dims(dims: &[i64], shape: &[usize]) -> bool {
     dims.len() == shape.len() && dims.iter().zip(shape).all(|(dim, size)| usize::try_from(*dim) == Ok(*size))
 }
 
-/// Fails where a value is not what a model declares, in onnxruntime's words.
+/// Fails where a value does not fit the model's declaration, in onnxruntime's words.
 fn check(port: &Port, value: &Value, role: &str) -> Result<()> {
     let name = &port.name;
     let (dtype, given) = match value {
@@ -245,7 +245,7 @@ fn check(port: &Port, value: &Value, role: &str) -> Result<()> {
         other if port.kind == ValueKind::Tensor => {
             return Err(invalid!("{role} '{name}' expects a tensor and got {}", other.name()));
         }
-        // What is inside of others is checked by the session.
+        // The session checks the elements of other values.
         _ => return Ok(()),
     };
     if !matches!(port.kind, ValueKind::Tensor | ValueKind::Optional) {

@@ -18,7 +18,7 @@ use crate::seam::{Handle, Out, Text, entry};
 /// `OrtRunOptions`, which several runs may use at once.
 pub(crate) struct RunSettings {
     says: Mutex<Says>,
-    /// Whether its runs are to end, now and later, until the caller takes it back.
+    /// Whether its runs should end, now and later, until the caller resets it.
     terminated: Arc<AtomicBool>,
 }
 
@@ -31,7 +31,7 @@ struct Says {
     entries: BTreeMap<CString, CString>,
 }
 
-/// The key that asks for memory to be given back after a run.
+/// The key that asks for memory to be freed after a run.
 const SHRINK: &std::ffi::CStr = c"memory.enable_memory_arena_shrinkage";
 
 impl RunSettings {
@@ -46,7 +46,7 @@ impl RunSettings {
         kiln::RunOptions { cancel: Some(cancel), ..kiln::RunOptions::default() }
     }
 
-    /// Whether memory is to be given back after the run.
+    /// Whether memory should be freed after the run.
     pub(crate) fn shrinks(&self) -> bool {
         self.with(|says| says.entries.get(SHRINK).is_some_and(|value| !value.is_empty()))
     }

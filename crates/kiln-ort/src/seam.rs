@@ -1,9 +1,9 @@
 //! The seam between C callers and the rest of the crate: all `unsafe` of the crate is here.
 //!
-//! An entry of the table is a safe function whose arguments are the types of this module: each is one pointer or number
-//! as C passes it, and only this module makes them or looks behind them. What a caller of C promises of a pointer is
-//! what onnxruntime's header asks: that it is null, or points to what the parameter's type says, for as long as the call
-//! lasts or the header says. Handles promise nothing: any number is looked up and refused.
+//! An entry of the table is a safe function whose arguments are the types of this module. Each argument is one pointer
+//! or number as C passes it, and only this module makes or dereferences it. A C caller promises what onnxruntime's
+//! header asks: a pointer is null, or points to what the parameter's type says, for as long as the call lasts or the
+//! header says. Handles promise nothing: any number is looked up and refused.
 
 pub(crate) mod allocator;
 pub(crate) mod callback;

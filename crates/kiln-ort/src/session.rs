@@ -1,4 +1,4 @@
-//! Sessions: how models are loaded, and what they say of themselves.
+//! Sessions: loading models, and the models' descriptions of themselves.
 
 use std::ffi::c_int;
 use std::path::PathBuf;
@@ -28,11 +28,11 @@ pub(crate) struct Model {
     /// Inputs with a default.
     overridable: Vec<Port>,
     pub(crate) outputs: Vec<Port>,
-    /// The operator sets of a model that was built; `None` for others.
+    /// The operator sets of a built model; `None` for others.
     pub(crate) opsets: Option<Vec<Opset>>,
     pub(crate) log: Log,
     profile: Option<Profile>,
-    /// Kept while the session lives, as programs release environments early.
+    /// Kept while the session lives, because programs release environments early.
     _env: Arc<Env>,
 }
 
@@ -42,14 +42,14 @@ kind!(Model = "OrtSession");
 struct Profile {
     trace: Arc<Trace>,
     prefix: PathBuf,
-    /// Nanoseconds since 1970 when it began.
+    /// Its beginning, in nanoseconds since 1970.
     begun: u64,
     /// Whether it was written.
     ended: std::sync::atomic::AtomicBool,
 }
 
-/// What sessions share when they are made with one `OrtPrepackedWeightsContainer`: the cache of executors. Packed
-/// weights that are equal are one in a process as it is.
+/// The state that sessions share when they are made with one `OrtPrepackedWeightsContainer`: the cache of executors.
+/// Equal packed weights are shared in a process anyway.
 pub(crate) struct Prepacked(Arc<kiln::Cache>);
 
 kind!(Prepacked = "OrtPrepackedWeightsContainer");
@@ -91,7 +91,7 @@ impl Model {
 }
 
 impl Says {
-    /// A port, with the sizes that take the place of names.
+    /// A port, with sizes in place of names.
     fn sized(&self, port: &Port) -> Port {
         let mut port = port.clone();
         for dim in port.dims.iter_mut().flatten() {
@@ -112,7 +112,7 @@ impl Profile {
         Profile { trace: Arc::default(), prefix, begun, ended: std::sync::atomic::AtomicBool::new(false) }
     }
 
-    /// Writes the trace once; the path, or "" if it was written before.
+    /// Writes the trace once; returns the path, or "" if it was written before.
     fn end(&self) -> Result<String> {
         if self.ended.swap(true, std::sync::atomic::Ordering::Relaxed) {
             return Ok(String::new());
@@ -142,7 +142,7 @@ fn date(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}_{:02}-{:02}-{:02}", rest / 3600, rest / 60 % 60, rest % 60)
 }
 
-/// The port of a number.
+/// The port with that number.
 fn port(ports: &[Port], index: usize) -> Result<&Port> {
     ports.get(index).ok_or_else(|| failed!("index out of range: {index} of {}", ports.len()))
 }
@@ -206,7 +206,7 @@ entry! {
         Ok(())
     }
 
-    /// The model stays the caller's, who may make several sessions of it.
+    /// The model stays with the caller, who may make several sessions of it.
     fn CreateSessionFromModel(
         env: Handle<Env>,
         model: Handle<Built>,
@@ -218,7 +218,7 @@ entry! {
         Ok(())
     }
 
-    /// The version of a domain's operator set, of a session whose model was built.
+    /// The version of a domain's operator set, for a session whose model was built.
     fn SessionGetOpsetForDomain(session: Handle<Model>, domain: Text, out: Out<c_int>) {
         let out = out.place("opset")?;
         let (session, domain) = (session.get("session")?, domain.read("domain")?);
@@ -312,7 +312,7 @@ entry! {
     }
 
     fn SessionReleaseCapturedGraph(session: Handle<Model>, _number: c_int) {
-        // No graph of a device is captured.
+        // No device graph is captured.
         session.get("session").map(drop)
     }
 

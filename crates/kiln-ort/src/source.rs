@@ -1,4 +1,4 @@
-//! What sessions are made of, and compiled models: models at paths, in memory, and built by programs.
+//! The sources of sessions and compiled models: models at paths, in memory, and built by programs.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) enum Source {
     Built(Arc<Built>),
 }
 
-/// What a model is loaded with.
+/// The settings with which a model is loaded.
 pub(crate) struct Loading {
     pub(crate) env: Arc<Env>,
     pub(crate) says: Says,
@@ -42,7 +42,7 @@ impl Loading {
     }
 }
 
-/// What options say that a model is read with.
+/// The external data that options give for a model.
 fn beside(says: &Says) -> Result<ExternalData> {
     let mut beside = ExternalData::new();
     for (name, file) in &says.files {
@@ -64,13 +64,13 @@ fn beside_memory(says: &Says) -> Result<ExternalData> {
     Ok(beside)
 }
 
-/// Whether nothing of the model is replaced.
+/// Whether no part of the model is replaced.
 fn is_plain(says: &Says) -> bool {
     says.files.is_empty() && says.initialisers.is_empty()
 }
 
 impl Source {
-    /// The operator sets of a model that was built.
+    /// The operator sets of a built model.
     pub(crate) fn opsets(&self) -> Option<Vec<Opset>> {
         match self {
             Source::Built(built) => Some(built.opsets.clone()),
@@ -87,7 +87,8 @@ impl Source {
         }
     }
 
-    /// The same, with what is read as a whole in memory: a file in onnxruntime's own format.
+    /// The same source, with a file in onnxruntime's own format read into memory, because such files are read as a
+    /// whole.
     fn resolved(self) -> Result<Source> {
         match self {
             Source::Path(path) if ort_format::is_ort(&beginning(&path)) => {
@@ -157,7 +158,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// As loading it; for a model that is packed already, and where the file cannot be written.
+    /// Those of loading it; also for a model that is already packed, and where the file cannot be written.
     pub(crate) fn pack(self, to: &Path, says: &Says, options: &SessionOptions) -> Result<()> {
         if self.is_packed() {
             return Err(invalid!("the input model is compiled already"));
@@ -175,8 +176,8 @@ impl Source {
     }
 }
 
-/// A session of a packed model in memory. Such models are mapped, so it is written to a file, which has no name any more
-/// when the session is there.
+/// A session of a packed model in memory. Such models are mapped, so it is written to a file, whose name is removed by
+/// the time the session exists.
 fn load_packed(bytes: &[u8], options: &SessionOptions) -> Result<Session> {
     let write = || {
         let mut file = tempfile::NamedTempFile::new()?;
@@ -188,17 +189,17 @@ fn load_packed(bytes: &[u8], options: &SessionOptions) -> Result<Session> {
     Session::load(file.path(), options).map_err(|error| of_load(error, "Load model from memory failed:"))
 }
 
-/// The first bytes of a file, by which its format is known; fewer where there are fewer, or where it cannot be read.
+/// The first bytes of a file, which show its format; fewer where the file is shorter or cannot be read.
 fn beginning(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What cannot be read is an error of the load itself.
+    // If reading fails, the load itself reports the error.
     if let Ok(file) = std::fs::File::open(path) {
         let _ = std::io::Read::read_to_end(&mut std::io::Read::take(file, 8), &mut bytes);
     }
     bytes
 }
 
-/// The file that a model in memory names, of at most that many bytes.
+/// The file that a model in memory names, with at most that many bytes.
 fn read_beside(folder: &Path, location: &str, most: u64) -> std::io::Result<Option<Bytes>> {
     let path = folder.join(location);
     let found = match std::fs::metadata(&path) {
@@ -213,7 +214,7 @@ fn read_beside(folder: &Path, location: &str, most: u64) -> std::io::Result<Opti
     std::fs::read(path).map(|bytes| Some(Bytes::from(bytes)))
 }
 
-/// The error of a model that was to be loaded from a path.
+/// The error of a model that failed to load from a path.
 fn of_path(path: &Path, error: SessionError) -> Error {
     let path = path.display();
     match &error {

@@ -16,7 +16,7 @@ fn with<T>(value: Handle<Value>, what: impl FnOnce(&Strings) -> Result<T>) -> Re
     }
 }
 
-/// The text of a number.
+/// The text with that number.
 fn one<T>(value: Handle<Value>, index: usize, what: impl FnOnce(&mut Vec<u8>) -> Result<T>) -> Result<T> {
     with(value, |strings| {
         strings.with(|texts| {

@@ -1,8 +1,8 @@
-//! Tables that the table's getters give: what declares one.
+//! Tables that the table's getters return: the macro that declares one.
 
-/// Declares a table of functions as C has it, and the one value of it: the entries' C arguments in the header's order,
-/// and the module that has each. Entries without a module answer `ORT_NOT_IMPLEMENTED` with their name. With the name
-/// of a struct of `ort-sys` before the entries, the compiler compares the place of each.
+/// Declares a table of functions as C has it, and its one value: the entries' C arguments in the header's order, and
+/// the module of each entry. Entries without a module answer `ORT_NOT_IMPLEMENTED` with their name. If a struct of
+/// `ort-sys` is named before the entries, the compiler compares the place of each entry.
 macro_rules! sub_table {
     ($table:ident, $value:ident, $ort:ident; $($name:ident($($argument:ty),* $(,)?) $(-> $gives:ty)? $(= $module:ident)?;)+) => {
         $crate::sub_table::sub_table! { $table, $value; $($name($($argument),*) $(-> $gives)? $(= $module)?;)+ }

@@ -1,7 +1,7 @@
 //! The table of functions (`OrtApi`) at version 31: every entry with its C arguments, in the header's order, and the
-//! module that has it. Entries without a module answer `ORT_NOT_IMPLEMENTED` with their name, or, where they return no
-//! status, what the real library gives for nothing. Each version of the table is the beginning of the next one, so that
-//! one table serves all.
+//! module that has it. Entries without a module answer `ORT_NOT_IMPLEMENTED` with their name or, where they return no
+//! status, with the real library's value for nothing. Each version of the table is the beginning of the next one, so
+//! that one table serves all versions.
 //!
 //! Names and arguments are those of `ort-sys` 2.0.0-rc.15 and of onnxruntime's header. With the feature `ort` the compiler
 //! compares the place of every entry with `ort-sys`.
@@ -29,7 +29,7 @@ use crate::threading::Threading;
 use crate::type_info::{MapInfo, OptionalInfo, SequenceInfo, TensorInfo, TypeInfo};
 use crate::value::Value;
 
-/// What an entry answers that has nothing behind it.
+/// The answer of an entry that is not implemented.
 trait Nothing {
     fn nothing(name: &str) -> Self;
 }
@@ -53,7 +53,7 @@ macro_rules! nothing {
 
 nothing!(() = (), Text = Text::NULL, Memory = Memory::NULL, i64 = 0, usize = 0);
 
-/// Declares the table: a struct with a field for each entry, and the one value of it.
+/// Declares the table: a struct with a field for each entry, and its one value.
 macro_rules! table {
     ($($name:ident($($argument:ty),* $(,)?) $(-> $gives:ty)? $(= $module:ident)?;)+) => {
         /// The table as C has it.
@@ -68,7 +68,7 @@ macro_rules! table {
 
         $(table!(@order $name);)+
     };
-    // The crate `ort-sys` has another name for this one.
+    // The crate `ort-sys` has another name for this entry.
     (@order AddExternalInitializersFromFilesInMemory) => {};
     (@order $name:ident) => {
         #[cfg(feature = "ort")]

@@ -10,7 +10,7 @@ use crate::error::{Result, failed, invalid};
 use crate::seam::handle::kind;
 use crate::seam::{CreateThreadFn, Handle, JoinThreadFn, Memory, Out, Text, entry};
 
-/// What the pool of an environment is made of.
+/// The settings of an environment's pool.
 #[derive(Default)]
 pub(crate) struct Threading {
     intra: Mutex<c_int>,
@@ -26,8 +26,8 @@ impl Threading {
     }
 }
 
-/// Kiln's count of threads for onnxruntime's: 0 and negative ones are what the machine has, unless
-/// `ORT_INTRA_OP_NUM_THREADS` says another.
+/// Kiln's count of threads for onnxruntime's: 0 and negative counts mean the machine's, unless
+/// `ORT_INTRA_OP_NUM_THREADS` gives another.
 pub(crate) fn count_of(intra: c_int) -> usize {
     match usize::try_from(intra) {
         Ok(0) | Err(_) => of_environment().unwrap_or(0),
@@ -90,7 +90,7 @@ entry! {
     }
 }
 
-/// Refuses threads that a caller makes: a pool makes its own.
+/// Refuses threads that a caller would make: a pool makes its own.
 pub(crate) fn no_threads_of_callers(is_given: bool, name: &str) -> Result<()> {
     if is_given { Err(crate::error::Error::not_implemented(name)) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Types of inputs, outputs and values: element types, dimensions, what is inside of sequences and maps.
+//! Types of inputs, outputs and values: element types, dimensions, the contents of sequences and maps.
 
 use std::ffi::{CString, c_int};
 use std::sync::{OnceLock, PoisonError};
@@ -12,32 +12,32 @@ use crate::seam::c_text;
 use crate::seam::handle::kind;
 use crate::seam::{Handle, List, Out, Text, entry};
 
-/// Element type and dimensions, which a caller may change if it has made it.
+/// Element type and dimensions. A caller may change those that it has made.
 #[derive(Default)]
 pub(crate) struct TensorInfo(Mutex<TensorType>);
 
-/// What a `TensorInfo` says.
+/// The contents of a `TensorInfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TensorType {
-    /// C's number of the element type; 0 where none is declared.
+    /// C's number of the element type; 0 where no type is declared.
     pub(crate) element: c_int,
-    /// Sizes, -1 for unknown ones; `None` where not even the rank is known.
+    /// Sizes, -1 for unknown sizes; `None` where the rank is unknown too.
     pub(crate) dims: Option<Vec<i64>>,
-    /// Names of dimensions, empty for those without one: as many as there are dimensions.
+    /// Names of dimensions, one for each dimension; empty for dimensions without a name.
     names: Vec<CString>,
 }
 
 /// The type of an input, an output or a value.
 pub(crate) struct TypeInfo {
     shape: Shape,
-    /// Handles that live as long as this does.
+    /// Handles that live as long as this info.
     tensor: OnceLock<Handle<TensorInfo>>,
     map: OnceLock<Handle<MapInfo>>,
     sequence: OnceLock<Handle<SequenceInfo>>,
     optional: OnceLock<Handle<OptionalInfo>>,
 }
 
-/// What kind of value it is, with what is inside.
+/// The kind of a value, with its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Tensor(TensorType),
@@ -73,17 +73,17 @@ impl TensorType {
         }
     }
 
-    /// The same type of no known rank, for what is inside of sequences and maps.
+    /// The same type with unknown rank, for tensors inside of sequences and maps.
     pub(crate) fn without_shape(self) -> TensorType {
         TensorType { dims: None, names: Vec::new(), ..self }
     }
 
-    /// The names of its dimensions: empty where there is none.
+    /// The names of its dimensions, empty for dimensions without a name.
     pub(crate) fn names(&self) -> &[CString] {
         &self.names
     }
 
-    /// What a model declares.
+    /// The type that a model declares.
     pub(crate) fn declared(dtype: Option<DType>, dims: Option<&[Dim]>) -> TensorType {
         let size = |dim: &Dim| if let Dim::Fixed(size) = dim { *size as i64 } else { -1 };
         let name = |dim: &Dim| if let Dim::Named(name) = dim { c_text(name) } else { CString::default() };
@@ -100,7 +100,7 @@ impl TensorInfo {
         TensorInfo(Mutex::new(tensor))
     }
 
-    /// A copy of what it says.
+    /// A copy of its contents.
     pub(crate) fn says(&self) -> TensorType {
         self.with(|tensor| tensor.clone())
     }
@@ -127,7 +127,7 @@ impl Shape {
         }
     }
 
-    /// How many types are inside of each other.
+    /// How deep types are nested.
     fn depth(&self) -> usize {
         match self {
             Shape::Tensor(_) => 1,
@@ -176,7 +176,7 @@ impl Drop for TypeInfo {
     }
 }
 
-/// The handle in `of`, made at its first need.
+/// The handle in `of`, made when first needed.
 pub(crate) fn inner<T: crate::seam::Kind>(of: &OnceLock<Handle<T>>, value: T) -> Result<Handle<T>> {
     if let Some(handle) = of.get() {
         return Ok(*handle);
@@ -189,10 +189,10 @@ pub(crate) fn inner<T: crate::seam::Kind>(of: &OnceLock<Handle<T>>, value: T) ->
     Ok(kept)
 }
 
-/// Types inside of types that there may be: more than any value has, and few enough to be copied and dropped.
+/// The deepest nesting of types: deeper than any value's, and small enough to be copied and dropped.
 const DEEPEST: usize = 8;
 
-/// The type that is to be inside of another one.
+/// The type that goes inside of another type.
 fn inside(info: Handle<TypeInfo>, what: &str) -> Result<Box<Shape>> {
     let shape = info.get(what)?.shape.clone();
     if shape.depth() >= DEEPEST {
@@ -349,7 +349,7 @@ entry! {
     fn GetTensorShapeElementCount(info: Handle<TensorInfo>, out: Out<usize>) {
         let out = out.place("out")?;
         let says = info.get("info")?.says();
-        // A shape that is not known has none.
+        // An unknown shape has no dimensions.
         let Some(dims) = says.dims else {
             out.put(0);
             return Ok(());

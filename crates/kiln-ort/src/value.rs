@@ -13,7 +13,7 @@ use crate::seam::handle::kind;
 use crate::seam::{Allocator, Block, Handle, List, Memory, Out, Span, entry};
 use crate::type_info::{Shape, TensorInfo, TensorType, TypeInfo};
 
-/// What an `OrtValue` is.
+/// The kind of an `OrtValue`.
 pub(crate) enum Value {
     Tensor(Elements),
     Strings(Strings),
@@ -34,18 +34,19 @@ pub(crate) struct Elements {
     pub(crate) dtype: DType,
     /// Sizes; none is negative.
     dims: Vec<i64>,
-    /// The elements as C has them: those of less than a byte share bytes.
+    /// The elements as in C, where elements of less than a byte share bytes.
     block: Block,
-    /// Where the caller says that its memory is; null is the processor's.
+    /// The memory's place, as the caller states it; null is the processor's.
     info: Handle<MemoryInfo>,
-    /// The elements for runs that read them where they are, made for the first one.
+    /// The elements for runs that read them in place, made for the first run.
     tensor: OnceLock<Tensor>,
 }
 
 /// A tensor of texts, which are bytes in C.
 pub(crate) struct Strings {
     dims: Vec<i64>,
-    /// Each ends with a zero that is not part of it. What a pointer was given out of is not moved until it is changed.
+    /// Each text ends with a zero that is not part of it. A text that a pointer was given to is not moved until it is
+    /// changed.
     texts: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn sizes(dims: &[i64]) -> Result<Vec<usize>> {
 
 /// The number of elements of a shape.
 pub(crate) fn count(dims: &[usize]) -> Result<usize> {
-    // A size of 0 anywhere is no elements, whatever the others are.
+    // With a size of 0 there are no elements, whatever the other sizes are.
     if dims.contains(&0) {
         return Ok(0);
     }
@@ -76,7 +77,7 @@ impl Elements {
     }
 
     pub(crate) fn spec(&self) -> TensorSpec {
-        // Checked when it was made.
+        // Checked when the value was made.
         TensorSpec::new(self.dtype, self.dims.iter().map(|&size| size as usize))
     }
 
@@ -92,7 +93,7 @@ impl Elements {
         self.dims.iter().map(|&size| size as usize).product()
     }
 
-    /// Whether a run can read and write the elements where they are.
+    /// Whether a run can read and write the elements in place.
     pub(crate) fn is_plain(&self) -> bool {
         !dtype::is_packed(self.dtype) && self.block.is_aligned(self.dtype.size())
     }
@@ -116,7 +117,7 @@ impl Elements {
         Ok(self.tensor.get_or_init(|| tensor).clone())
     }
 
-    /// The tensor for a run that writes it where it is; only for a [plain](Elements::is_plain) one.
+    /// The tensor for a run that writes it in place; only for a [plain](Elements::is_plain) one.
     pub(crate) fn write(&self) -> Result<Tensor> {
         Tensor::from_foreign_mut(self.spec(), self.block.writing()).map_err(|error| invalid!("{error}"))
     }
@@ -139,7 +140,7 @@ impl Strings {
         &self.dims
     }
 
-    /// Looks at the texts, or changes them.
+    /// Reads or changes the texts.
     pub(crate) fn with<T>(&self, what: impl FnOnce(&mut Vec<Vec<u8>>) -> T) -> T {
         what(&mut self.texts.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -167,8 +168,8 @@ impl Value {
         Ok(Value::Tensor(Elements::over(dtype, dims, block)))
     }
 
-    /// What a run has made. `inputs` is where the values lie that the run has read: a result in one of these places is copied,
-    /// as is one that others have too.
+    /// The result of a run. `inputs` has the addresses of the values that the run has read: a result at one of these
+    /// addresses is copied, and so is a result that others hold too.
     pub(crate) fn of_kiln(value: kiln::Value, inputs: &[Span]) -> Result<Value> {
         Ok(match value {
             kiln::Value::Tensor(tensor) => Value::of_tensor(tensor, inputs)?,
@@ -211,7 +212,7 @@ impl Value {
         Ok(Value::Tensor(Elements::over(dtype, dims, block)))
     }
 
-    /// The value for a run that reads it. Where it lies is added to `spans`.
+    /// The value for a run that reads it. Its addresses are added to `spans`.
     pub(crate) fn to_kiln(&self, spans: &mut Vec<Span>) -> Result<kiln::Value> {
         Ok(match self {
             Value::Tensor(_) | Value::Strings(_) => kiln::Value::Tensor(self.to_tensor(spans)?),
@@ -244,7 +245,7 @@ impl Value {
         Map::new(keys.to_tensor(spans)?, values.to_tensor(spans)?).map_err(|error| invalid!("{error}"))
     }
 
-    /// What it is, for messages.
+    /// Its kind, for messages.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Value::Tensor(_) | Value::Strings(_) => "a tensor",
@@ -265,7 +266,7 @@ impl Value {
         }
     }
 
-    /// Its type with what is inside. The elements of a sequence have their shapes in C, too.
+    /// Its type with its contents. The elements of a sequence have their shapes in C, too.
     pub(crate) fn shape(&self) -> Shape {
         let undeclared = || Shape::Tensor(TensorType::default());
         match self {
@@ -305,13 +306,13 @@ fn made_of(dims: List<i64>, len: usize, element: c_int) -> Result<(DType, Vec<i6
     Ok((dtype::of_number(element)?, dims.read(len, "shape")?))
 }
 
-/// Memory of `len` bytes that a tensor is made over.
+/// Memory of `len` bytes under a tensor.
 struct Given {
     memory: Memory,
     len: usize,
 }
 
-/// A tensor of that element type and shape over memory; `block` makes the block of as many bytes as it takes.
+/// A tensor of that element type and shape over memory; `block` makes a block of the size that the tensor needs.
 fn over_memory(
     given: &Given,
     dtype: DType,

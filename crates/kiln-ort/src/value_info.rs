@@ -1,4 +1,4 @@
-//! Entries of values of graphs (`OrtValueInfo`): their names and types, and what a graph does with them.
+//! Entries of values of graphs (`OrtValueInfo`): their names and types, and their roles in a graph.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::seam::{Handle, Memory, Out, Text, c_text, entry};
 use crate::type_info::{Shape, TensorType, TypeInfo};
 use crate::value::Value;
 
-/// Says whether the graph that has the value does something with it.
+/// Whether the value has a role in the graph that has it.
 fn says(
     value: Handle<ValueInfo>,
     out: Out<bool>,
@@ -41,7 +41,7 @@ entry! {
         Ok(())
     }
 
-    /// The type belongs to the value; one that is not declared is a tensor's without an element type.
+    /// The type belongs to the value; an undeclared type is a tensor's without an element type.
     fn GetValueInfoTypeInfo(value: Handle<ValueInfo>, out: Out<Handle<TypeInfo>>) {
         let out = out.place("type_info")?;
         let value = value.get("value_info")?;
@@ -75,7 +75,8 @@ entry! {
         Ok(())
     }
 
-    /// The nodes that read the value, and the numbers of their inputs: a node as often as it reads it.
+    /// The nodes that read the value, and the numbers of their inputs. A node is listed once for each time it reads the
+    /// value.
     fn ValueInfo_GetValueConsumers(
         value: Handle<ValueInfo>,
         nodes: Out<Handle<Node>>,
@@ -93,7 +94,7 @@ entry! {
         inputs.fill(len, &numbers, "input_indices")
     }
 
-    /// The value of an initialiser, which the graph keeps; null for others.
+    /// The value of an initialiser, which the graph keeps; null for other values.
     fn ValueInfo_GetInitializerValue(value: Handle<ValueInfo>, out: Out<Handle<Value>>) {
         let out = out.place("initializer_value")?;
         let info = value.get("value_info")?;
@@ -143,7 +144,7 @@ entry! {
         })
     }
 
-    /// Never: a built graph is in no other one.
+    /// Never: a built graph is not inside of another one.
     fn ValueInfo_IsFromOuterScope(value: Handle<ValueInfo>, out: Out<bool>) {
         says(value, out, "is_from_outer_scope", |_, _| false)
     }

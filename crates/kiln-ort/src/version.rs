@@ -1,4 +1,4 @@
-//! Which onnxruntime the table is of.
+//! The version of onnxruntime's interface that the table has.
 
 use std::ffi::CStr;
 

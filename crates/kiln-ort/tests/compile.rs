@@ -23,7 +23,7 @@ fn builder() -> SessionBuilder {
     Session::builder(switch()).unwrap().with_intra_threads(1).unwrap()
 }
 
-/// `y = x w` over `[rows, 8]`, in which each row of `y` has the sum of a row of `x` everywhere.
+/// `y = x w` over `[rows, 8]`, where every element of a row of `y` is the sum of that row of `x`.
 fn model() -> Vec<u8> {
     let mut build = GraphBuilder::new("sums", 17);
     let x = build.input("x", DType::F32, [Dim::from("rows"), Dim::from(8)]);
@@ -62,7 +62,7 @@ fn a_model_is_compiled_to_a_file_and_runs_from_it() {
 fn a_model_in_memory_is_compiled_to_memory_and_runs_from_it() {
     let model = model();
     let compiler = ModelCompiler::new(builder()).unwrap().with_model_from_memory(&model).unwrap();
-    // What execution providers are told means nothing.
+    // Settings of execution providers have no effect.
     let compiler = compiler.with_embed_ep_context().unwrap().with_external_initializers(0, "weights.bin").unwrap();
     let compiled = compiler.compile_to_buffer().unwrap();
     assert!(compiled.starts_with(&kiln::packed::MAGIC));

@@ -1,4 +1,4 @@
-//! Models that programs build with the crate `ort`, and what is said of wrong ones.
+//! Models that programs build with the crate `ort`, and the errors of wrong ones.
 
 use std::sync::OnceLock;
 
@@ -106,7 +106,7 @@ fn attributes_reach_their_operator() {
     assert!(error.contains("softmax") && error.contains("axis"), "{error}");
 }
 
-/// What a run says that fails.
+/// The error of a run that fails.
 fn run_error(session: &mut Session) -> String {
     let input = Tensor::from_array(([2usize], vec![1f32, 2.0])).unwrap();
     session.run(ort::inputs!["x" => input]).map(drop).unwrap_err().to_string()

@@ -1,4 +1,4 @@
-//! The crate `ort` on Kiln: its two lines to switch, and what programs do with it.
+//! The crate `ort` on Kiln: the two lines to switch, and what programs do with it.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, Memory
 use ort::session::{RunOptions, Session};
 use ort::value::{Sequence, Tensor, TensorElementType, TensorRef, ValueType};
 
-/// The environment, behind everything that a program changes to run on Kiln.
+/// The environment, after the lines that a program changes to run on Kiln.
 fn switch() -> &'static Environment {
     static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| {

@@ -1,20 +1,20 @@
 //! Many records in little memory: their bytes one behind the other, in pieces of at most 64 KiB.
 //!
-//! An allocation for each record would cost more than a tiny record is long, and a file is bounded in bytes: what a
-//! hostile one makes us hold has to be bounded by its length.
+//! An allocation for each record would cost more than a tiny record is long, and a file is bounded in bytes: the memory
+//! that a hostile file makes us hold must be bounded by its length.
 
 use super::entry::{Kept, LONGEST, State};
 
-/// Bytes of a piece, but for the first ones, which begin smaller.
+/// Bytes of a piece; the first pieces are smaller.
 const PIECE: usize = 1 << 16;
 /// Bytes of the first piece: at least one record of any length.
 const FIRST: usize = 1 << 13;
-/// Before a record's bytes: their length and that of the name, two bytes each, and the state.
+/// Bytes before a record's own: the record's length and its name's, two bytes each, and the state.
 const HEAD: usize = 5;
 
 const _: () = assert!(HEAD + LONGEST <= FIRST);
 
-/// Where a record is: the piece in the upper half, the offset in it in the lower.
+/// Where a record is: the piece in the upper half, the offset in the piece in the lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Location(u32);
 
@@ -32,18 +32,18 @@ impl Location {
 #[derive(Default)]
 pub(super) struct Arena {
     pieces: Vec<Vec<u8>>,
-    /// Bytes of all records, and of those among them that are forgotten.
+    /// Bytes of all records, and bytes of the forgotten ones among them.
     held: usize,
     dead: usize,
 }
 
 impl Arena {
-    /// Keeps a copy. `None` if there is no room: 4 GiB are the most.
+    /// Keeps a copy. `None` if there is no room: 4 GiB is the most.
     pub(super) fn push(&mut self, record: Kept<&[u8]>) -> Option<Location> {
         let length = HEAD + record.bytes().len();
         if self.pieces.last().is_none_or(|piece| piece.capacity() - piece.len() < length) {
             let room = self.held.clamp(FIRST, PIECE);
-            // Records are no longer than the first piece, because no file's are.
+            // Records are no longer than the first piece, because no file has longer ones.
             if length > room || self.pieces.len() > usize::from(u16::MAX) {
                 return None;
             }
@@ -77,7 +77,7 @@ impl Arena {
         })
     }
 
-    /// Says that a record is in another state now.
+    /// Sets the state of a record.
     pub(super) fn set_state(&mut self, location: Location, state: State) {
         if let Some(byte) =
             self.pieces.get_mut(location.piece()).and_then(|piece| piece.get_mut(location.at() + HEAD - 1))
@@ -86,12 +86,12 @@ impl Arena {
         }
     }
 
-    /// Says that a record is not needed any more.
+    /// Marks a record as no longer needed.
     pub(super) fn forget(&mut self, location: Location) {
         self.dead += HEAD + self.get(location).bytes().len();
     }
 
-    /// Whether so much is forgotten that the rest should move to an arena of its own: half as much as is needed.
+    /// Whether so many bytes are forgotten, half as many as are needed, that the rest should move to a new arena.
     pub(super) fn is_wasteful(&self) -> bool {
         self.dead > PIECE + (self.held - self.dead) / 2
     }
@@ -102,7 +102,7 @@ impl Arena {
     }
 }
 
-/// The record that begins there.
+/// The record that begins at the start of `bytes`.
 fn read(bytes: &[u8]) -> Option<Kept<&[u8]>> {
     let (&[low, high, name_low, name_high, state], rest) = bytes.split_first_chunk()?;
     let bytes = rest.get(..usize::from(u16::from_le_bytes([low, high])))?;
@@ -153,7 +153,7 @@ mod tests {
             arena.forget(*location);
             arena.is_wasteful()
         });
-        // Dead is more than half of what is alive and a piece: (200 - n) / 2 + 60 < n.
+        // The dead bytes exceed half of the live bytes and a piece: (200 - n) / 2 + 60 < n.
         assert!(most.is_some_and(|most| (100..120).contains(&most)), "{most:?}");
     }
 }

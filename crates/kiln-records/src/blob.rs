@@ -1,5 +1,5 @@
-//! Records without a file, for callers with a storage of their own: the bytes are those of a record file, and as
-//! untrusted when they come back.
+//! Records without a file, for callers with their own storage: the bytes are those of a record file, and as untrusted
+//! when they come back.
 
 use super::codec::CodecError;
 use super::entry::{Kept, State, name_of};
@@ -7,7 +7,7 @@ use super::fingerprint::hex;
 use super::frame::{self, Header, ReadError, Rejected};
 use super::{Fingerprint, Record};
 
-/// What a record is called: the same for equal families, revisions and keys, on every machine.
+/// The id of a record: the same for equal families, revisions and keys, on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordId(pub [u8; 32]);
 
@@ -17,7 +17,7 @@ impl RecordId {
     pub fn of(record: &Record) -> RecordId {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&record.revision.to_le_bytes());
-        // What has no name in a file has one that no file can hold.
+        // A record that has no name in a file gets one that no file can hold.
         hasher.update(&name_of(&record.family, &record.key).unwrap_or_default());
         RecordId(*hasher.finalize().as_bytes())
     }
@@ -29,25 +29,25 @@ impl std::fmt::Display for RecordId {
     }
 }
 
-/// Why a blob gives no records.
+/// The reasons why a blob gives no records.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlobError {
-    /// It is not a blob, or one of another schema.
+    /// It is not a blob, or a blob of another schema.
     #[error("{0}")]
     Unreadable(&'static str),
     /// It is for another machine or another build.
     #[error("it is for another machine or another build of Kiln")]
     Foreign,
-    /// So many of its parts are damaged.
+    /// This many of its parts are damaged.
     #[error("{0} of its parts are damaged")]
     Damaged(u64),
-    /// It is sound, and not about what it was given for.
+    /// It is sound, but for another problem than the wanted one.
     #[error("it holds {found}, and {wanted} is wanted")]
     Other {
-        /// What it holds.
+        /// The problem in the blob.
         found: String,
-        /// What the caller wants.
+        /// The caller's problem.
         wanted: String,
     },
     /// Its choice does not fit its key.
@@ -69,7 +69,7 @@ pub fn write_blob(records: &[Record], fingerprint: &Fingerprint) -> Result<Vec<u
     Ok(frame::write(Header::new(fingerprint.digest()), kept.iter().map(Kept::bytes), room))
 }
 
-/// The records of those bytes, all of them sound and for that machine and build.
+/// The records of those bytes; all must be sound and for that machine and build.
 ///
 /// # Errors
 ///

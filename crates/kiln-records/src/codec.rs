@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 /// The codec's number in the header of a file.
 pub(super) const ID: u8 = 1;
 
-/// No value is longer than this: keys and choices are a few hundred bytes, and a reader must not be made to allocate.
+/// The longest value: keys and choices are a few hundred bytes, and bytes must not make a reader allocate more.
 pub(super) const LIMIT: usize = 4096;
 
-/// Why a value has no bytes, or bytes no value.
+/// Why a value has no bytes, or bytes have no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
@@ -26,7 +26,7 @@ pub enum CodecError {
     /// The bytes are not those of such a value.
     #[error("cannot be decoded: {0}")]
     Decode(String),
-    /// So many bytes were left over.
+    /// This many bytes were left over.
     #[error("{0} bytes left over")]
     Trailing(usize),
 }
@@ -46,7 +46,7 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecError> {
     if bytes.len() > LIMIT { Err(CodecError::TooLong(bytes.len())) } else { Ok(bytes) }
 }
 
-/// The value of those bytes, all of them.
+/// The value of those bytes; all bytes must belong to it.
 ///
 /// # Errors
 ///
@@ -65,8 +65,8 @@ pub fn encode_long<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecErr
         .map_err(|error| CodecError::Encode(error.to_string()))
 }
 
-/// The value of those bytes, all of them, up to 256 MiB. A length inside takes no more memory than four times the bytes,
-/// or 4 KiB, whatever it claims.
+/// The value of those bytes, up to 256 MiB; all bytes must belong to it. A length inside takes no more memory than four
+/// times the bytes, or 4 KiB, whatever it claims.
 ///
 /// # Errors
 ///

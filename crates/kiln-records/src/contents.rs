@@ -1,4 +1,4 @@
-//! What a store holds in memory: records by name, what was refused, and the counters. Knows no file.
+//! The contents of a store in memory: records by name, refused choices, and counters. Knows no file.
 
 use std::hash::BuildHasher;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::image::{self, Image};
 use super::older::Older;
 use crate::warning::warning;
 
-/// What a store counts.
+/// A store's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStats {
@@ -23,9 +23,9 @@ pub struct StoreStats {
     pub lookups: u64,
     /// Look-ups that found a choice.
     pub hits: u64,
-    /// Records that were decoded to answer them.
+    /// Records that were decoded to answer look-ups.
     pub decoded: u64,
-    /// Records loaded from files when the store was opened or told to.
+    /// Records loaded from files when the store was opened, or on request.
     pub loaded: u64,
     /// Records of other processes taken over while saving.
     pub merged: u64,
@@ -41,13 +41,13 @@ pub struct StoreStats {
     pub remote_puts: u64,
     /// Records of other machines taken over from there.
     pub remote_taken: u64,
-    /// Times that it was down, slow, or held what is not a record file.
+    /// Times that the remote store was down, slow, or held something other than a record file.
     pub remote_failures: u64,
     /// Files that are not record files.
     pub rejected_magic: u64,
     /// Files of an unknown schema or codec, and look-ups that found a record of another revision.
     pub rejected_version: u64,
-    /// Files for another machine or build, those in the folder under other names included.
+    /// Files for another machine or build, including those in the folder under other names.
     pub rejected_fingerprint: u64,
     /// Damaged headers, frames and footers.
     pub rejected_checksum: u64,
@@ -59,30 +59,31 @@ pub struct StoreStats {
     pub rejected_length: u64,
 }
 
-/// Bytes of records that a process adds to what it has loaded, some 60,000 of them: of shapes that never return there
-/// is no end. What is chosen for further keys is not kept; what is found to be better for known ones is.
+/// Bytes of records, some 60,000, that a process adds to those it has loaded: shapes that never return would add
+/// records without end. Beyond the bound, choices for new keys are not kept; better choices for known keys are.
 pub(super) const MOST_FOUND: usize = 16 << 20;
 
-/// Records under their names: those of the files as they were read, and those that are not there or that something
-/// better stands for here. What is still in a file of an older schema is brought here before it is asked for.
+/// Records under their names: the records of the files as they were read, and here the records that are not in these
+/// files or are better than those there. Records that are still in a file of an older schema are brought here before
+/// they are looked up.
 #[derive(Default)]
 pub(super) struct Contents {
     image: Image,
     older: Vec<Older>,
     arena: Arena,
-    /// Bytes of records of keys that were new when something was chosen for them.
+    /// Bytes of records whose keys were new when a choice was made.
     found: usize,
-    /// Where in it the record of each name is.
+    /// The place of each name's record in it.
     index: HashTable<Location>,
     hasher: DefaultHashBuilder,
     /// Choices that did not pass validation, by name, so that a merge does not bring them back.
     refused: HashMap<Box<[u8]>, Vec<u8>>,
-    /// Whether some record is [`State::New`].
+    /// Whether any record is [`State::New`].
     news: bool,
-    /// Whether the file should be written anew though no record is new: it is damaged, of an older schema, in no order,
-    /// holds what was refused, or has shards beside it.
+    /// Whether the file should be written anew although no record is new: it is damaged, of an older schema, in no
+    /// order, holds refused choices, or has shards beside it.
     pub(super) heal: bool,
-    /// When something was last worth saving, and when first since the last save.
+    /// When there was last a change worth saving, and when first since the last save.
     pub(super) changed: Option<(Instant, Instant)>,
     pub(super) stats: StoreStats,
 }
@@ -92,19 +93,19 @@ impl Contents {
         self.hasher.hash_one(name)
     }
 
-    /// Takes files as they were read, of a store that has nothing yet.
+    /// Takes over files as they were read, for a store that is still empty.
     pub(super) fn adopt(&mut self, image: Image, older: Vec<Older>) {
         self.image = image;
         self.older = older;
     }
 
-    /// Bytes of all records, as they lie in memory.
+    /// Bytes of all records in memory.
     pub(super) fn bytes(&self) -> usize {
         let older: usize = self.older.iter().map(Older::bytes).sum();
         self.image.bytes() + older + self.arena.held()
     }
 
-    /// Merges what files of older schemas have of that name.
+    /// Merges the records with that name from files of older schemas.
     fn bring(&mut self, name: &[u8]) {
         if self.older.is_empty() {
             return;
@@ -114,7 +115,7 @@ impl Contents {
         }
     }
 
-    /// Merges what `take` takes out of each file of an older schema.
+    /// Merges the records that `take` takes out of each file of an older schema.
     fn bring_those(&mut self, mut take: impl FnMut(&mut Older, &mut Vec<Kept>)) {
         let mut found = Vec::new();
         self.older.iter_mut().for_each(|older| take(older, &mut found));
@@ -144,8 +145,8 @@ impl Contents {
         self.image.iter().chain(self.own())
     }
 
-    /// The records of a family whose keys begin with those bytes, so many at most, those of this process first; among
-    /// those of the file may be some whose keys do not.
+    /// At most `most` records of a family whose keys begin with those bytes, the records of this process first. The
+    /// file's part may include records whose keys do not begin so.
     pub(super) fn of_family<'a>(
         &'a mut self,
         family: &str,
@@ -160,18 +161,18 @@ impl Contents {
         own.chain(self.image.of_family(family, key)).take(most)
     }
 
-    /// Those that are not in the file as it was read.
+    /// The records that are not in the file as it was read.
     fn own(&self) -> impl Iterator<Item = Kept<&[u8]>> {
         self.index.iter().map(|location| self.arena.get(*location))
     }
 
-    /// How many are no longer where they were read.
+    /// The number of records that are no longer where they were read.
     #[cfg(test)]
     pub(super) fn copied(&self) -> usize {
         self.index.len()
     }
 
-    /// Takes a record in place of the one of its name, if `better` says so of that.
+    /// Takes a record in place of the one with its name, if `better` allows it.
     fn put(
         &mut self,
         record: Kept<&[u8]>,
@@ -213,7 +214,7 @@ impl Contents {
         taken
     }
 
-    /// Moves what is needed together if much is not.
+    /// Moves the needed records together if many are no longer needed.
     fn tidy(&mut self) {
         if self.arena.is_wasteful() {
             let old = std::mem::take(&mut self.arena);
@@ -221,13 +222,13 @@ impl Contents {
         }
     }
 
-    /// Takes a record from a file if it is better than what is here. Whether it was.
+    /// Takes a record from a file if it is better than the one here. Returns whether it was.
     pub(super) fn merge(&mut self, record: Kept<&[u8]>) -> bool {
         if !self.refused.is_empty()
             && let (Some(choice), Some(claim)) = (self.refused.get(record.name()), record.claim())
             && *choice == claim.choice
         {
-            // It is still in a file.
+            // The refused record is still in a file.
             self.heal = true;
             return false;
         }
@@ -239,8 +240,7 @@ impl Contents {
         taken
     }
 
-    /// Keeps what was chosen now, unless what is kept already has better evidence or says the same. Whether it was
-    /// kept.
+    /// Keeps a choice made now, unless the kept one has better evidence or is the same. Returns whether it was kept.
     pub(super) fn insert(&mut self, record: Kept<&[u8]>) -> bool {
         let (before, has_room) = (self.len(), self.found + record.bytes().len() <= MOST_FOUND);
         let kept = self.put(record, has_room, |new, known| {
@@ -296,7 +296,7 @@ impl Contents {
         }
     }
 
-    /// Counts what is damaged in a file.
+    /// Counts the damaged parts of a file.
     pub(super) fn count_damaged(&mut self, path: &Path, Frames { sound, damaged }: Frames) {
         if damaged > 0 {
             warning!(path = %path.display(), damaged, kept = sound, "a record file is damaged");
@@ -304,19 +304,19 @@ impl Contents {
         }
     }
 
-    /// Whether a record is not in the file.
+    /// Whether any record is missing in the file.
     pub(super) fn has_news(&self) -> bool {
         self.news
     }
 
-    /// Begins to write: what is new is being written from now on, and what is new after this is new.
+    /// Begins a save: new records are being written from now on, and later ones are new.
     pub(super) fn begin(&mut self) {
         self.news = false;
         self.changed = None;
         self.set_states(State::New, State::Writing);
     }
 
-    /// Ends writing. What was not written is new again.
+    /// Ends a save. Records that were not written are new again.
     pub(super) fn end(&mut self, written: bool) {
         self.set_states(State::Writing, if written { State::Saved } else { State::New });
         if !written {

@@ -1,7 +1,7 @@
-//! What the records ask of the file system, one operation at a time, so that tests can make each of them fail.
+//! The file-system operations that records need, one at a time, so that tests can make each operation fail.
 //!
 //! [`System`] is the real one. Handles are always real files: a test's file system wraps the real one and lets chosen
-//! operations fail, fall short, or fail after they were done. Nothing here knows what is a record or who may write one.
+//! operations fail, fall short, or fail after they were done. Nothing here knows records or permissions.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -10,19 +10,19 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// More names of one folder than this are not looked at, so that a hostile folder costs bounded memory and time.
+/// The most names of one folder that are read, so that a hostile folder costs bounded memory and time.
 const MOST_NAMES: usize = 1 << 16;
 
-/// What a path is opened for. Nothing is followed and nothing is waited for, whatever it is.
+/// The purpose for which a path is opened. No link is followed and nothing blocks, whatever the path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Open {
     /// A folder, to examine it.
     Folder,
-    /// A file that is there.
+    /// An existing file.
     Read,
     /// A lock: made if it is not there.
     Lock,
-    /// A file that must not be there yet.
+    /// A file that must not exist yet.
     New,
 }
 
@@ -30,27 +30,27 @@ pub(super) enum Open {
 pub(super) trait Fs: Send + Sync {
     /// Opens a path.
     fn open(&self, how: Open, path: &Path) -> io::Result<File>;
-    /// Examines what was opened.
+    /// Examines an opened file.
     fn metadata(&self, file: &File) -> io::Result<Metadata>;
     /// Reads some bytes.
     fn read(&self, file: &mut File, into: &mut [u8]) -> io::Result<usize>;
     /// Writes some of the bytes.
     fn write(&self, file: &mut File, bytes: &[u8]) -> io::Result<usize>;
-    /// Waits until what was written is on the disk.
+    /// Waits until the written bytes are on the disk.
     fn sync(&self, file: &File) -> io::Result<()>;
     /// Takes the lock of a file, unless another holds it.
     fn try_lock(&self, file: &File) -> io::Result<bool>;
-    /// Gives a file another name, in place of what has that name.
+    /// Renames a file, replacing a file with the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// The names in a folder that are text, in no order.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
-    /// Makes a folder and those above it, for this user alone.
+    /// Makes a folder and its missing parents, for this user alone.
     fn make_folder(&self, path: &Path) -> io::Result<()>;
 }
 
-/// The file system that there is.
+/// The real file system.
 pub(super) struct System;
 
 impl Fs for System {

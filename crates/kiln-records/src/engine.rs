@@ -1,4 +1,4 @@
-//! The device that executors are built for, as callers name it who keep records for several machines.
+//! The device that executors are built for, as named by callers who keep records for several machines.
 
 use super::codec;
 use super::fingerprint::{Fingerprint, hex};
@@ -9,17 +9,17 @@ pub struct Engine {
     fingerprint: Fingerprint,
 }
 
-/// Why an engine's blob is not of this device.
+/// Why a blob of an engine is not this device's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The bytes are no engine's.
+    /// The bytes are not an engine's.
     #[error("this is no engine's blob")]
     Unreadable,
     /// A fact differs.
     #[error("the engine's {fact} is '{theirs}' and here it is '{here}'")]
     Differs {
-        /// Which fact.
+        /// The name of the fact.
         fact: String,
         /// The blob's.
         theirs: String,
@@ -35,19 +35,19 @@ impl Engine {
         Engine { fingerprint }
     }
 
-    /// What it is told from others by: 32 hexadecimal digits, which also name its record file.
+    /// Its identifier: 32 hexadecimal digits, which also name its record file.
     #[must_use]
     pub fn id(&self) -> String {
         hex(&self.fingerprint.digest()[..16])
     }
 
-    /// What records of it are for.
+    /// The fingerprint of its records.
     #[must_use]
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
 
-    /// Everything that distinguishes it, in bytes; none where a fact is longer than a blob may be.
+    /// All facts that distinguish it, in bytes; `None` where a fact is longer than a blob may have.
     #[must_use]
     pub fn blob(&self) -> Option<Vec<u8>> {
         codec::encode(self.fingerprint.facts()).ok()

@@ -1,8 +1,7 @@
-//! One record, as it is shown, as it is stored in a file, and as it is kept in memory.
+//! One record: its public form, its form in a file, and its form in memory.
 //!
-//! A record names its problem by the family and the bytes of the whole key, so that two problems are never taken for
-//! one and a tool can show what a record is about. Nothing in it is an address, and no number in it is used as a
-//! length.
+//! A record names its problem by the family and the bytes of the whole key, so that two problems are never confused and
+//! a tool can show a record's problem. Nothing in it is an address, and no number in it is used as a length.
 //!
 //! In memory a record stays in the bytes of the newest schema ([`Kept`]): a store of 100,000 is loaded by copying them,
 //! looked up without decoding any, and saved without encoding any anew.
@@ -15,7 +14,7 @@ use super::codec::{self, CodecError, LIMIT};
 use super::evidence::{Evidence, EvidenceKind};
 use super::packing;
 
-/// What a builder chose for one key, in bytes of the codec.
+/// A builder's choice for one key, in bytes of the codec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The family of the key; at most 255 bytes.
@@ -26,11 +25,11 @@ pub struct Record {
     pub key: Vec<u8>,
     /// The choice.
     pub choice: Vec<u8>,
-    /// What speaks for the choice.
+    /// The evidence for the choice.
     pub evidence: Evidence,
 }
 
-/// A record of schemas 1 and 2, of which the first ends before `against`.
+/// A record of schemas 1 and 2; in schema 1 it ends before `against`.
 #[derive(Deserialize)]
 struct Older<'a> {
     family: &'a str,
@@ -47,30 +46,30 @@ struct Older<'a> {
 /// Revision, how, nanoseconds, samples, created, against.
 const NUMBERS: usize = 4 + 4 + 8 + 4 + 8 + 8;
 
-/// No record takes more: texts and numbers are at most [`LIMIT`] bytes, of which each fifteen need one more where
-/// nothing is zero, and lengths.
+/// The longest record: texts and numbers are at most [`LIMIT`] bytes, which take one more byte for each fifteen where
+/// no byte is zero, and lengths.
 pub(super) const LONGEST: usize = 4608;
 
-/// Whether the file has a record as it is here.
+/// Whether the file has a record in its present form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// It does.
+    /// The file has it.
     #[default]
     Saved,
-    /// It does not.
+    /// The file does not have it.
     New,
     /// It is being written.
     Writing,
 }
 
 impl State {
-    /// The state whose `as u8` that is.
+    /// The state with that number.
     pub(super) fn of_byte(byte: u8) -> State {
         [State::Saved, State::New, State::Writing].into_iter().find(|state| *state as u8 == byte).unwrap_or_default()
     }
 }
 
-/// A record in memory: its bytes in the newest schema, its own or borrowed. They begin with its name: the family and
+/// A record in memory: its bytes in the newest schema, owned or borrowed. The bytes begin with its name: the family and
 /// the packed key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kept<B = Vec<u8>> {
@@ -79,33 +78,33 @@ pub(super) struct Kept<B = Vec<u8>> {
     pub(super) state: State,
 }
 
-/// What a [`Kept`] says besides its name.
+/// The contents of a [`Kept`] besides its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim<'a> {
     pub(super) revision: u32,
-    /// Packed.
+    /// The choice, packed.
     pub(super) choice: &'a [u8],
     pub(super) evidence: Evidence,
 }
 
 impl Claim<'_> {
-    /// What decides between two records of one key. A higher revision is the newer meaning of a choice; a build with it
-    /// could not use the older one.
+    /// The order of two records of one key. A higher revision is the newer meaning of a choice; a build with that
+    /// revision could not use the older choice.
     pub(super) fn rank(&self) -> impl Ord + use<> {
         (self.revision, self.evidence.rank())
     }
 }
 
-/// What a record of a key is found by: made once to look for it and to keep one.
+/// The name that identifies a key's record: made once for look-up and for storing.
 #[derive(Debug)]
 pub(super) struct Name {
     bytes: Vec<u8>,
-    /// Bytes of the family and the key before they were packed.
+    /// Bytes of the family and of the key before packing.
     unpacked: usize,
 }
 
 impl Name {
-    /// Of that family and the bytes of a key.
+    /// The name of that family and key.
     pub(super) fn new(family: &str, key: &[u8]) -> Result<Name, CodecError> {
         Ok(Name { bytes: name_of(family, key)?, unpacked: family.len() + key.len() })
     }
@@ -115,7 +114,7 @@ impl Name {
     }
 }
 
-/// The bytes that a record of that family and key begins with.
+/// The first bytes of a record of that family and key.
 pub(super) fn name_of(family: &str, key: &[u8]) -> Result<Vec<u8>, CodecError> {
     let family_len =
         u8::try_from(family.len()).map_err(|_| CodecError::Encode("the family's name is too long".to_owned()))?;
@@ -126,7 +125,7 @@ pub(super) fn name_of(family: &str, key: &[u8]) -> Result<Vec<u8>, CodecError> {
     Ok(bytes)
 }
 
-/// The length of the packed bytes, and they.
+/// Appends the length of the packed bytes, and the packed bytes.
 fn push_packed(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     let at = out.len();
     out.extend_from_slice(&[0, 0]);
@@ -182,7 +181,7 @@ impl Kept {
 }
 
 impl<'a> Kept<Cow<'a, [u8]>> {
-    /// The record of a file of that schema with those bytes, if they are one.
+    /// The record with those bytes in a file of that schema, if they are one.
     pub(super) fn of_file(schema: u16, bytes: &'a [u8], state: State) -> Option<Kept<Cow<'a, [u8]>>> {
         let longer;
         let older = match schema {
@@ -211,14 +210,14 @@ impl<'a> Kept<Cow<'a, [u8]>> {
 }
 
 impl Kept<Cow<'_, [u8]>> {
-    /// The same in bytes of its own.
+    /// The same record with its own bytes.
     pub(super) fn into_owned(self) -> Kept {
         Kept { bytes: self.bytes.into_owned(), name_len: self.name_len, state: self.state }
     }
 }
 
 impl<'a> Kept<&'a [u8]> {
-    /// The record of a file of the newest schema with those bytes, if they are one.
+    /// The record with those bytes in a file of the newest schema, if they are one.
     pub(super) fn of_payload(bytes: &'a [u8], state: State) -> Option<Kept<&'a [u8]>> {
         let name = name_at(bytes)?;
         let family_len = usize::from(*name.first()?);
@@ -229,14 +228,14 @@ impl<'a> Kept<&'a [u8]> {
         Some(kept)
     }
 
-    /// The record with those bytes, of which the first are its name, as it was kept once.
+    /// The record with those bytes, as kept before. The first `name_len` bytes are its name.
     pub(super) fn of_arena(bytes: &'a [u8], name_len: u16, state: State) -> Kept<&'a [u8]> {
         Kept { bytes, name_len, state }
     }
 }
 
 impl<B: AsRef<[u8]>> Kept<B> {
-    /// The same, borrowed.
+    /// The same record, borrowed.
     pub(super) fn view(&self) -> Kept<&[u8]> {
         Kept { bytes: self.bytes(), name_len: self.name_len, state: self.state }
     }
@@ -246,12 +245,12 @@ impl<B: AsRef<[u8]>> Kept<B> {
         self.bytes.as_ref()
     }
 
-    /// How many of its bytes are its name.
+    /// The length of its name in bytes.
     pub(super) fn name_len(&self) -> u16 {
         self.name_len
     }
 
-    /// The bytes that tell its problem from others.
+    /// The bytes that distinguish its problem from others.
     pub(super) fn name(&self) -> &[u8] {
         self.bytes().get(..usize::from(self.name_len)).unwrap_or_default()
     }
@@ -262,7 +261,7 @@ impl<B: AsRef<[u8]>> Kept<B> {
         rest.get(..usize::from(len)).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
     }
 
-    /// Whether the key's bytes begin with those.
+    /// Whether the key's bytes begin with `prefix`.
     pub(super) fn key_begins(&self, prefix: &[u8]) -> bool {
         let at = 1 + usize::from(self.bytes().first().copied().unwrap_or_default()) + 2;
         self.name().get(at..).is_some_and(|packed| packing::begins(packed, prefix))
@@ -274,7 +273,7 @@ impl<B: AsRef<[u8]>> Kept<B> {
         packing::unpack(self.name().get(at..)?, LIMIT)
     }
 
-    /// What it says. There is something, because it was looked at when the record was made.
+    /// Its contents. There are some, because they were checked when the record was made.
     pub(super) fn claim(&self) -> Option<Claim<'_>> {
         let (choice, rest) = packed_at(self.bytes().get(usize::from(self.name_len)..)?)?;
         let numbers: [u8; NUMBERS] = packing::unpack_exact(rest)?;
@@ -295,7 +294,7 @@ impl<B: AsRef<[u8]>> Kept<B> {
         self.claim().map(|claim| claim.rank()) > other.claim().map(|claim| claim.rank())
     }
 
-    /// The same as it is shown.
+    /// The same record in its public form.
     pub(super) fn to_record(&self) -> Option<Record> {
         let Claim { revision, choice, evidence } = self.claim()?;
         Some(Record {
@@ -309,7 +308,7 @@ impl<B: AsRef<[u8]>> Kept<B> {
 }
 
 /// The name that a payload of the newest schema begins with: the family behind its length, and the packed key behind
-/// its.
+/// its length.
 #[inline]
 pub(super) fn name_at(payload: &[u8]) -> Option<&[u8]> {
     let key = 1 + usize::from(*payload.first()?);
@@ -324,7 +323,7 @@ pub(super) fn problem_of(name: &[u8]) -> Option<(&[u8], Vec<u8>)> {
     Some((family, packing::unpack(key.get(2..)?, LIMIT)?))
 }
 
-/// Packed bytes behind their length, and what comes after them.
+/// Packed bytes behind their length, and the bytes after them.
 fn packed_at(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))

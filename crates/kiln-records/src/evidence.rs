@@ -1,16 +1,16 @@
 //! Why a choice was made, and which of two records for one key is better.
 //!
 //! Records meet when a process saves over what another has saved. Neither "first" nor "last" is a reason; evidence is:
-//! what was measured beats what a model guessed, more samples beat fewer, and only then does the newer one win.
+//! a measurement beats a model's guess, more samples beat fewer, and only then does the newer record win.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How a choice was come by, in rising order of weight.
+/// How a choice was made, in rising order of weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EvidenceKind {
     /// A cost model's pick; nothing was run.
     Model,
-    /// The fastest of what was run.
+    /// The fastest of the choices that were run.
     Measured,
 }
 
@@ -23,7 +23,7 @@ impl EvidenceKind {
         }
     }
 
-    /// The word of that number.
+    /// The kind with that number.
     pub(super) const fn from_code(code: u32) -> Option<EvidenceKind> {
         match code {
             0 => Some(EvidenceKind::Model),
@@ -42,10 +42,10 @@ impl EvidenceKind {
     }
 }
 
-/// What speaks for a choice.
+/// The evidence for a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// How the choice was come by.
+    /// How the choice was made.
     pub kind: EvidenceKind,
     /// The measured (or estimated) time of one execution in nanoseconds; 0 if unknown.
     pub nanos: u64,
@@ -53,30 +53,30 @@ pub struct Evidence {
     pub samples: u32,
     /// When, in seconds since 1970; 0 if the clock does not know.
     pub created: u64,
-    /// The measured time of the best choice that this one was preferred to, in nanoseconds; 0 if there was none.
+    /// The measured time of the best choice that this one beat, in nanoseconds; 0 if there was none.
     pub against: u64,
 }
 
 impl Evidence {
-    /// A cost model's word, now.
+    /// A cost model's pick, made now.
     #[must_use]
     pub fn model() -> Evidence {
         Evidence { kind: EvidenceKind::Model, nanos: 0, samples: 0, created: now(), against: 0 }
     }
 
-    /// A measurement of `samples` executions that took `nanos` each, now.
+    /// A measurement, made now, of `samples` executions that took `nanos` each.
     #[must_use]
     pub fn measured(nanos: u64, samples: u32) -> Evidence {
         Evidence { kind: EvidenceKind::Measured, nanos, samples, created: now(), against: 0 }
     }
 
-    /// The same with the time of the best choice that lost.
+    /// The same evidence with the time of the best choice that lost.
     #[must_use]
     pub fn against(self, nanos: u64) -> Evidence {
         Evidence { against: nanos, ..self }
     }
 
-    /// Whether this evidence is better than the other. Never true both ways; false both ways for equals.
+    /// Whether this evidence is better than the other. Never true both ways; false both ways for equal evidence.
     #[must_use]
     pub fn beats(&self, other: &Evidence) -> bool {
         self.rank() > other.rank()

@@ -1,5 +1,5 @@
-//! Every operation on the file system fails once, or from then on, in every way that it can: loading goes on without
-//! records, saving tells the truth, the file that was there stays whole, and memory keeps what is new.
+//! Every operation on the file system fails once, or from then on, in every possible way. Loading goes on without
+//! records, saving reports the truth, an existing file stays whole, and memory keeps new records.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -30,12 +30,12 @@ enum Fault {
 const ERRORS: [Errno; 8] =
     [Errno::NOSPC, Errno::IO, Errno::INTR, Errno::DQUOT, Errno::ROFS, Errno::ACCESS, Errno::MFILE, Errno::NOENT];
 
-/// The real file system, of which one operation fails.
+/// The real file system with one failing operation.
 struct Faulty {
     fault: Fault,
-    /// The operation that fails, counted from 1 over those that can fail so.
+    /// The operation that fails, counted from 1 over the operations that can fail in this way.
     at: u64,
-    /// Whether all after it fail too.
+    /// Whether all later operations fail too.
     forever: bool,
     done: AtomicU64,
     /// Whether anything may fail at all.
@@ -124,7 +124,7 @@ fn holds(store: &Store, number: u8) -> bool {
     store.list().contains(&record(number))
 }
 
-/// Runs one load and save with that fault; whether the fault came about.
+/// Runs one load and save with that fault; returns whether the fault happened.
 fn survive(fault: Fault, at: u64, forever: bool, busy: bool) -> bool {
     let what = format!(
         "{fault:?} at {at}{}{}",
@@ -159,7 +159,7 @@ fn survive(fault: Fault, at: u64, forever: bool, busy: bool) -> bool {
     }
     drop(lock);
     faulty.armed.store(false, Ordering::Relaxed);
-    // Something new, so that there is something to save whatever was saved before.
+    // A new record, so that there is something to save whatever was saved before.
     assert!(store.insert_record(&record(6)));
     store.save().unwrap_or_else(|error| panic!("{what}: the trouble is over, and yet: {error}"));
     let after = on(Arc::new(System), path);

@@ -1,14 +1,13 @@
-//! What a file of records is for: one build of a program on one kind of machine.
+//! The scope of a file of records: one build of a program on one kind of machine.
 //!
-//! A choice that is best here may be poor, though never wrong, elsewhere, so each combination of what choices depend on
-//! has a file of its own, named by the fingerprint's first digits. What it is that they depend on, the caller knows:
-//! the version of the program, a digest of the sources that make use of choices, the processor, the sizes of its
-//! caches. Not among the facts are those that the keys hold, and the schema of the file, because every schema is read
-//! for ever.
+//! A choice that is best here may be poor, though never wrong, elsewhere, so each combination of facts on which choices
+//! depend has a file of its own, named by the fingerprint's first digits. The caller knows these facts: the version of
+//! the program, a digest of the sources that use choices, the processor, the sizes of its caches. The facts in the keys
+//! are not among them, nor is the schema of the file, because every schema is read for ever.
 
 use std::fmt;
 
-/// Named facts, and the digest of all of them.
+/// Named facts, and the digest of all facts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     facts: Vec<(String, String)>,
@@ -26,12 +25,12 @@ impl Fingerprint {
         &self.facts
     }
 
-    /// 32 bytes that differ if any fact does.
+    /// 32 bytes that differ if any fact differs.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         for text in self.facts.iter().flat_map(|(name, value)| [name, value]) {
-            // Each text is preceded by its length, so that no two lists of facts are one string of bytes.
+            // Each text is preceded by its length, so that different lists of facts never give the same bytes.
             hasher.update(&(text.len() as u64).to_le_bytes());
             hasher.update(text.as_bytes());
         }

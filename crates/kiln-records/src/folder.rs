@@ -1,15 +1,15 @@
-//! The cache folder on the file system: what may be read and written there, and how.
+//! The cache folder on the file system: which files may be read and written there, and how.
 //!
 //! The folder may be shared by many processes and may have been prepared by an attacker with another user id. So: no
 //! folder or file that another user owns or may write is read or written, a symbolic link is never followed for either,
-//! an open never blocks (a FIFO would), checks are on what was opened and not on its name, and files are read, never
+//! an open never blocks (a FIFO would), checks are on the opened file and not on its name, and files are read, never
 //! mapped (another process that truncates a mapped file kills this one). A file is never changed in place: the next
 //! state is written beside it, synced and renamed over it, under a lock that ends with its process.
 //!
-//! Who does not get the lock writes a *shard*: a file of its own with what is new, to be merged and removed by the next
-//! one who has the lock. `names` says what is called how.
+//! A process that does not get the lock writes a *shard*: a file of its own with its new records. The next process that
+//! has the lock merges and removes it. `names` defines the names of files.
 //!
-//! This file knows paths and bytes, nothing of what the bytes mean.
+//! This file knows paths and bytes, but not the meaning of the bytes.
 
 use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, RandomState};
@@ -22,23 +22,23 @@ use std::time::{Duration, Instant};
 use super::RecordError;
 use super::disk::{Fs, Open, System};
 
-/// No more shards of one file are looked at, and none is added where there are as many.
+/// The most shards of one file: no more are read, and none is added beyond this number.
 pub(super) const MOST_SHARDS: usize = 64;
 
 /// How long a save tries to get the lock before it writes a shard: a save takes a few milliseconds.
 pub(super) const WAITED_MS: u64 = 50;
 /// How long it sleeps between two tries.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How often an operation that was interrupted is tried again at once.
+/// How often an interrupted operation is tried again at once.
 const RETRIES: u32 = 16;
 
-/// How record files end.
+/// The suffix of record files.
 pub(super) const SUFFIX: &str = ".kiln";
-/// How shards end.
+/// The suffix of shards.
 pub(super) const SHARD: &str = ".shard";
-/// How a record file ends while it is written, which only the holder of the lock does.
+/// The suffix of a record file while it is written; only the holder of the lock writes it.
 const TEMPORARY: &str = ".tmp";
-/// How a shard ends while it is written, which any process may do at any time.
+/// The suffix of a shard while it is written; any process may write one at any time.
 const PART: &str = ".part";
 
 const NO_FILE: &str = "it is not a regular file";
@@ -63,7 +63,7 @@ fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// A folder, there or not, fit or not: every operation looks anew.
+/// A folder, whether it exists and is fit or not: every operation checks again.
 #[derive(Clone)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -77,7 +77,7 @@ pub(super) struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file is not enough where a child has been forked meanwhile, which has it open, too.
+        // Closing the file is not enough where a child has been forked meanwhile, because the child has it open, too.
         let _ = self.0.unlock();
     }
 }
@@ -102,7 +102,7 @@ impl Read for Source {
     }
 }
 
-/// Tries again what was interrupted, a bounded number of times.
+/// Tries an interrupted operation again, a bounded number of times.
 fn again<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut left = RETRIES;
     loop {
@@ -119,7 +119,7 @@ impl Folder {
         Folder::on(Arc::new(System), path)
     }
 
-    /// The same on a given file system.
+    /// The folder on a given file system.
     pub(super) fn on(fs: Arc<dyn Fs>, path: &Path) -> Folder {
         // The folder of a bare file name.
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -151,7 +151,7 @@ impl Folder {
     pub(super) fn make(&self) -> Result<(), RecordError> {
         let folder = &self.path;
         self.fs.make_folder(folder).or_else(|error| {
-            // A link or a file in its place is for the check to name.
+            // If a link or a file is in its place, the check reports it.
             if folder.symlink_metadata().is_ok() { Ok(()) } else { Err(failed("make the folder", folder)(error)) }
         })?;
         match self.open_folder()? {
@@ -183,7 +183,7 @@ impl Folder {
         Ok(Some((file, metadata.len())))
     }
 
-    /// A file of at most `most` bytes, to be read. `None` if there is none.
+    /// A file of at most `most` bytes, opened for reading. `None` if there is none.
     pub(super) fn read(&self, path: &Path, most: usize) -> Result<Option<Source>, RecordError> {
         if self.open_folder()?.is_none() {
             return Ok(None);
@@ -195,7 +195,7 @@ impl Folder {
         Ok(Some(Source { file, fs: self.fs.clone(), left: most as u64 + 1, length }))
     }
 
-    /// Takes the lock of a stem, trying for a while. `None` if others have it all the time.
+    /// Takes the lock of a stem, trying for a while. `None` if other processes hold it all that time.
     pub(super) fn lock(&self, stem: &str) -> Result<Option<Lock>, RecordError> {
         let path = self.path.join(format!("{stem}.lock"));
         let (file, _) = self
@@ -240,14 +240,14 @@ impl Folder {
         drop(file);
         let renamed = synced.and_then(|()| self.fs.rename(&temporary, path).map_err(failed("replace", path)));
         if let Err(error) = renamed {
-            // If this fails too, it is cleared away by the next save: its process lives, so others leave it alone.
+            // If this fails too, the next save removes it: its process lives, so others leave it alone.
             if self.fs.remove(&temporary).is_err() {
                 self.left_over.lock().unwrap_or_else(PoisonError::into_inner).push(temporary);
             }
             return Err(error);
         }
         // The file is complete under its name now. Syncing the folder only makes the name survive a power cut, and not
-        // every file system can, so a failure here is no failure of the save.
+        // every file system can do it, so a failure here is no failure of the save.
         if let Ok(Some(folder)) = self.open_folder() {
             let _ = self.fs.sync(&folder);
         }
@@ -274,13 +274,13 @@ impl Folder {
         Ok(names)
     }
 
-    /// Removes a file, if that is possible: what stays does no harm.
+    /// Removes a file, if that is possible: a file that stays does no harm.
     pub(super) fn remove(&self, path: &Path) {
         let _ = self.fs.remove(path);
     }
 
-    /// Removes what dead processes left of a stem. The caller holds the lock, so no other process is writing a
-    /// temporary file of it; another process may be writing a shard, which stays if that process lives.
+    /// Removes files of a stem that dead processes left. The caller holds the lock, so no other process is writing a
+    /// temporary file of the stem. Another process may be writing a shard, which stays if that process lives.
     pub(super) fn clear(&self, _lock: &Lock, stem: &str, names: &[String]) {
         let left_over = std::mem::take(&mut *self.left_over.lock().unwrap_or_else(PoisonError::into_inner));
         left_over.iter().for_each(|path| self.remove(path));
@@ -320,8 +320,8 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a process of that number runs here. One of another container may look as if it did not: the shard that it is
-/// writing is then lost to it, which it notices.
+/// Whether a process with that number runs here. A process in another container may seem not to run: the shard that it
+/// is writing is then lost, which that process notices.
 fn is_running(pid: i32) -> bool {
     let Some(pid) = rustix::process::Pid::from_raw(pid) else { return false };
     rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)

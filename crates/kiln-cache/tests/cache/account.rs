@@ -1,4 +1,4 @@
-//! One account of bytes: what has been evicted and is still in use counts, over all caches that share it.
+//! One account of bytes: evicted values that are still in use count, over all caches that share it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -153,7 +153,7 @@ fn what_is_in_use_is_not_shed_where_it_is_spared() {
     assert_eq!((cache.len(), cache.account().bytes()), (0, 0));
 }
 
-/// Room for forty bytes of several accounts, ten of which others hold and let go of when they are asked.
+/// Room for forty bytes of several accounts. Others hold ten bytes, and drop them when they are asked.
 struct Shared {
     used: AtomicUsize,
     asked: AtomicUsize,

@@ -1,4 +1,4 @@
-//! The suite that holds for one thread and for every hasher, colliding ones included.
+//! The suite that holds for one thread and for every hasher, including colliding ones.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -211,7 +211,7 @@ fn the_least_recently_used_entry_goes_first<S: Hashing>() {
 
 type Log = Arc<Mutex<Vec<u32>>>;
 
-/// A value that weighs so much and logs its name when it is dropped.
+/// A value of a given weight that logs its name when it is dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Key)]
 #[key(family = "weight", value = Weighed)]
 pub(crate) struct Weight {
@@ -289,7 +289,7 @@ pub(crate) struct Parting {
     pub of: u32,
 }
 
-/// The wish to be carried out at the end; boxed, because a key type has one value type and hashers differ.
+/// The look-up to run at the end; boxed, because a key type has one value type and hashers differ.
 pub(crate) struct Farewell(Box<dyn Fn() + Send + Sync>);
 
 impl Drop for Farewell {
@@ -313,7 +313,7 @@ fn a_victim_may_ask_the_cache_while_it_is_dropped<S: Hashing>() {
     for of in [2, 3] {
         cx.cache.get_or_create(&Parting { of }, &cx, part).unwrap();
     }
-    // 3 pushed 2 out, whose wish pushed 3 out; the caller let go of 3 last, and its wish pushed the square of 2 out.
+    // 3 evicted 2, whose look-up evicted 3; the caller dropped 3 last, and its look-up evicted the square of 2.
     assert_eq!(*cx.log.lock().unwrap(), ["cache_miss 4", "cache_miss 9"]);
     assert_eq!((cx.cache.len(), cx.cache.stats().evictions), (1, 3));
 }

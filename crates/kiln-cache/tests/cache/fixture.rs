@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kiln_cache::{Built, Cache, Key, Limits};
 
-/// A hasher, as the suites need it.
+/// The traits of a hasher that the suites need.
 pub(crate) trait Hashing: BuildHasher + Default + Send + Sync + 'static {}
 
 impl<S: BuildHasher + Default + Send + Sync + 'static> Hashing for S {}
 
-/// Keeps only so many bits of a real hash: with 0 and 1 nearly every pair of keys collides.
+/// Keeps only `BITS` bits of a real hash: with 0 and 1 nearly every pair of keys collides.
 #[derive(Default)]
 pub(crate) struct Collide<const BITS: u32>;
 
@@ -59,7 +59,7 @@ pub(crate) struct Cube {
     pub of: u32,
 }
 
-/// What the fixtures' builders see: the cache to ask again, and places to leave notes for the test.
+/// The context of the fixtures' builders: the cache to ask again, and places to leave notes for the test.
 pub(crate) struct Context<S> {
     pub cache: Cache<S>,
     pub builds: AtomicUsize,

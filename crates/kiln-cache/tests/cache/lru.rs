@@ -1,4 +1,4 @@
-//! A textbook LRU, and the cache held against it operation by operation. Generators know nothing of it: tests draw the
+//! A textbook LRU, and the cache compared with it operation by operation. Generators are elsewhere: tests draw the
 //! operations by proptest, fuzzing from bytes.
 
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ pub(crate) fn build(key: &Item, log: &Log) -> Result<Built<Thing>, Refused> {
     Ok(Built { value: Thing { name: key.name, log: Arc::clone(log) }, bytes: key.bytes(), from_record: false })
 }
 
-/// What is done to the cache.
+/// An operation on the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Create(u32),
@@ -54,7 +54,7 @@ pub(crate) enum Op {
     Clear,
 }
 
-/// A textbook LRU: most recently used last.
+/// A textbook LRU: the most recently used entry is last.
 struct Model {
     limits: Limits,
     entries: Vec<Item>,
@@ -85,7 +85,7 @@ impl Model {
     }
 }
 
-/// Does all of it to both, and compares what they hold, how they end, and what they let go.
+/// Applies all operations to both, and compares what they hold, how they end, and what they drop.
 pub(crate) fn follows_the_model<S: Hashing>(limits: Limits, ops: &[Op]) {
     let cache = Cache::with_shards(limits, S::default(), 1);
     let log = Log::default();

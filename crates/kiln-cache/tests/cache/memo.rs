@@ -1,11 +1,11 @@
-//! What one user remembers is what the cache would answer, without asking it.
+//! A memo gives the answers that the cache would give, without asking it.
 
 use kiln_cache::{Cache, CacheError, Limits, Memo, Outcome};
 use proptest::prelude::*;
 
 use crate::fixture::{Context, Refused, Square, square};
 
-/// As many keys as a memo keeps.
+/// The number of keys that a memo keeps.
 const MOST: usize = 6;
 
 proptest! {

@@ -1,7 +1,8 @@
 //! The cache against a reference model, operation by operation.
 //!
-//! With one shard the order of eviction must be that of a textbook LRU. With several it must be so up to entries that
-//! were used between the same two insertions, which the second half states as a law about victims and survivors.
+//! With one shard the order of eviction must be that of a textbook LRU. With several shards it must be that order,
+//! except among entries that were used between the same two insertions, which the second half states as a law about
+//! victims and survivors.
 
 use std::collections::HashMap;
 

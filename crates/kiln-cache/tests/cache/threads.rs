@@ -67,7 +67,7 @@ enum End {
     Panic,
 }
 
-/// What a builder sees that lets others arrive and then ends badly, once.
+/// The context of a builder that lets others arrive and then ends badly, once.
 struct Trap<S> {
     cx: Context<S>,
     sprung: AtomicBool,
@@ -137,7 +137,7 @@ fn waiters_of_a_panicking_build_try_for_themselves<S: Hashing>() {
     a_bad_end_harms_its_caller_alone::<S>(End::Panic);
 }
 
-/// What two builders see that meet half-way and then ask for each other's key.
+/// The context of two builders that meet half-way and then ask for each other's key.
 struct Crossing<S> {
     cx: Context<S>,
     meet: Barrier,
@@ -166,14 +166,15 @@ fn two_threads_that_need_each_others_keys_end_in_an_error<S: Hashing>() {
                 let right = scope.spawn(|| crossing.cx.cache.get_or_create(&Cube { of }, &crossing, cross_cube));
                 (left.join().unwrap(), right.join().unwrap())
             });
-            // One of the two closes the circle and gets the error; the other then builds what it was waiting for.
+            // One of the two closes the circle and gets the error; the other then builds the key that it was waiting
+            // for.
             assert!(left.is_ok() != right.is_ok(), "{left:?} {right:?}");
             assert_eq!(crossing.cx.cache.stats().failures, 2, "the look-up that closed the circle, and its builder");
         }
     });
 }
 
-/// What a step of the storm does: see [`storm_build`].
+/// A step of the storm: see [`storm_build`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Key)]
 #[key(family = "step", value = u32)]
 pub(crate) struct Step {
@@ -271,7 +272,7 @@ fn what_threads_remember_is_counted_and_let_go<S: Hashing>() {
         let stats = cx.cache.stats();
         assert_eq!((stats.lookups, stats.builds, cx.builds()), (3 * 4 * 10 * 100, 100, 100));
         assert_eq!(stats.lookups, stats.hits + stats.misses + stats.waits);
-        // This thread remembers a value that then goes, in each of the three ways to go.
+        // This thread remembers a value that then goes, in each of three ways.
         let weak = |of| std::sync::Arc::downgrade(&ask(of).0);
         for of in [1, 1, 2, 2, 3, 3] {
             ask(of);
@@ -304,7 +305,7 @@ fn what_is_held_is_counted_and_outlives_its_entry_and_no_more<S: Hashing>() {
         let stats = cx.cache.stats();
         assert_eq!((stats.lookups, stats.builds, cx.builds()), (4 * 10 * 100, 100, 100));
         assert_eq!(stats.lookups, stats.hits + stats.misses + stats.waits);
-        // Once from the shard, which opens this thread's lane, then from what the thread remembers.
+        // First from the shard, which opens this thread's lane, then from the thread's memory.
         (0..2).for_each(|_| (1..4).for_each(|of| assert_eq!(hold(of).1, Outcome::Hit)));
         let held = [1, 2, 3].map(|of| hold(of).0);
         let weak = [1, 2, 3].map(|of| std::sync::Arc::downgrade(&hold(of).0.into_arc()));

@@ -1,12 +1,12 @@
 //! The cache under a model checker: its own files, compiled with the threads and locks of `shuttle`, run under many
 //! orders of events.
 //!
-//! `cache` lists the files; what it puts in the place of `src/shim.rs` is all the difference. Orders are random in one
-//! half, and in the other they change at three points (PCT), which finds what needs few switches at the wrong moments.
-//! A deadlock fails too. A failure prints its schedule, which `shuttle::replay` repeats.
+//! `cache` lists the files; the only difference is the replacement of `src/shim.rs`. Half of the orders are random. The
+//! others change at three points (PCT), which finds bugs that need few switches at the wrong moments. A deadlock fails
+//! too. A failure prints its schedule, which `shuttle::replay` repeats.
 //!
-//! `SCHEDULES=1000000 cargo test --release -p kiln-cache --test model_check` runs as many orders of each instead of the
-//! usual number.
+//! `SCHEDULES=1000000 cargo test --release -p kiln-cache --test model_check` runs that many orders of each scenario
+//! instead of the usual number.
 
 mod cache;
 mod scenarios;
@@ -24,7 +24,7 @@ fn schedules() -> usize {
 
 fn check(scenario: fn()) {
     let mut config = Config::new();
-    // Debug formatting of a failed assertion alone takes more than shuttle's 32 KiB.
+    // Debug formatting of a failed assertion alone needs more than shuttle's 32 KiB.
     config.stack_size = 256 << 10;
     Runner::new(RandomScheduler::new(schedules()), config.clone()).run(scenario);
     Runner::new(PctScheduler::new(3, schedules()), config).run(scenario);

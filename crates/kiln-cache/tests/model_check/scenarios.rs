@@ -1,4 +1,4 @@
-//! What threads do to a cache, and what must be true whatever the order.
+//! The operations of threads on a cache, and the facts that must hold in every order.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::cache::{Built, Cache, CacheError, Key, Limits, Outcome};
 /// Hashes alike in each run, so that a schedule can be repeated.
 type Fixed = BuildHasherDefault<DefaultHasher>;
 
-/// A number, and what its builder does.
+/// A number, and the action of its builder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Key)]
 #[key(family = "number", value = Live)]
 pub(crate) struct Number {
@@ -66,7 +66,7 @@ fn together(cx: &Arc<Context>, work: fn(u32, &Context)) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Every look-up is counted once, and what lives is what is stored.
+/// Every look-up is counted once, and exactly the stored values live.
 fn adds_up(cx: &Context) {
     let stats = cx.cache.stats();
     assert_eq!(stats.lookups, stats.hits + stats.misses + stats.waits, "{stats:?}");
@@ -121,7 +121,7 @@ pub(crate) fn failures_and_circles_end() {
         for of in [thread % 4, 3] {
             let answer = cx.cache.get_or_create(&Number { of }, cx, needy);
             match of {
-                // The first of a circle always fails: nothing of it can be built.
+                // The first key of a circle always fails: none of its values can be built.
                 0 | 1 => assert!(matches!(answer, Err(CacheError::Build(error)) if error == "a circle")),
                 2 => assert!(matches!(answer, Err(CacheError::Build(error)) if error == "two")),
                 _ => assert_eq!(answer.unwrap().0.of, of),
@@ -163,7 +163,7 @@ pub(crate) fn what_one_cache_keeps_of_another_is_charged() {
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     let account = Arc::clone(cx.cache.account());
-    // Whatever lives is stored in one of the two, or held by what is.
+    // Every living value is stored in one of the two caches, or held by a stored value.
     assert!(cx.alive.load(Ordering::SeqCst) <= BYTES && account.bytes() <= BYTES, "{account:?}");
     assert_eq!(outer.len() + cx.alive.load(Ordering::SeqCst), account.bytes(), "{account:?}");
     drop(outer);
@@ -177,7 +177,7 @@ pub(crate) fn what_is_remembered_is_never_stale() {
         let key = Number { of: 7 };
         match thread {
             0 => {
-                // Only this thread writes, so it finds what it has put, until another one clears.
+                // Only this thread writes, so it finds the value that it has put, until another thread clears.
                 for version in [10, 20] {
                     cx.cache.put(&key, built(version, cx));
                     thread::yield_now();
@@ -205,7 +205,7 @@ pub(crate) fn what_is_held_stays_and_nothing_else() {
         let key = Number { of: thread % 3 };
         for step in 0..3 {
             let (held, _) = cx.cache.hold(&key, cx, slowly).unwrap();
-            // Others evict it, or clear, or put another in its place meanwhile.
+            // Meanwhile others evict it, or clear, or put another value in its place.
             match (thread, step) {
                 (0, 1) => cx.cache.clear(),
                 (1, 1) => cx.cache.put(&key, built(11, cx)),

@@ -1,4 +1,4 @@
-//! What is handed over, lent and read back while a model is built, at the seam.
+//! Objects that are handed over, lent and read back while a model is built, at the seam.
 
 use std::ffi::{CStr, c_int};
 
@@ -15,7 +15,7 @@ use crate::type_info::{
 use crate::value::CreateTensorAsOrtValue;
 use crate::value_info::*;
 
-/// What an entry writes.
+/// The value that an entry writes.
 fn made<T: Copy>(nothing: T, entry: impl FnOnce(Out<T>) -> Status) -> T {
     let mut out = nothing;
     succeeds(entry(Out::from_raw(&raw mut out)));
@@ -192,7 +192,7 @@ fn a_graph_is_read_as_it_was_built() {
     let error = message(Node_GetAttributeByName(nodes[1], Text::within(c"axis"), Out::from_raw(&raw mut none)));
     assert!(error.contains("the node Relu has no attribute axis"), "{error}");
 
-    // Lent handles are the graph's: a caller does not end them, and they end with it.
+    // Lent handles belong to the graph: a caller does not release them, and they end with the graph.
     ReleaseNode(nodes[0]);
     ReleaseValueInfo(inputs[0]);
     crate::attribute::ReleaseOpAttr(seen);

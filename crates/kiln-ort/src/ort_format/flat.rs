@@ -1,4 +1,4 @@
-//! Flat buffers: tables of numbered fields, read where they are. Every offset is held against the end of the bytes.
+//! Flat buffers: tables of numbered fields, read in place. Every offset is checked against the end of the bytes.
 
 use super::damaged;
 use crate::error::Result;
@@ -21,7 +21,7 @@ impl<'a> Table<'a> {
         found.copied().ok_or_else(damaged)
     }
 
-    /// The table that the offset at a place leads to.
+    /// The table that the offset at `at` leads to.
     fn follow(&self, at: usize) -> Result<Table<'a>> {
         let offset = u32::from_le_bytes(self.word(at)?) as usize;
         Ok(Table { bytes: self.bytes, at: at.checked_add(offset).ok_or_else(damaged)? })
@@ -93,7 +93,7 @@ impl<'a> Table<'a> {
         Ok(bytes.as_chunks().0.to_vec())
     }
 
-    /// A list of bytes, where it is.
+    /// A list of bytes, in place.
     pub(super) fn bytes(&self, number: usize) -> Result<&'a [u8]> {
         let Some(list) = self.table(number)? else { return Ok(&[]) };
         let length = u32::from_le_bytes(self.word(list.at)?) as usize;

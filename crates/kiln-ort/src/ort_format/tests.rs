@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a field holds.
+/// The content of a field.
 enum Part {
     Byte(u8),
     Int(i32),
@@ -20,11 +20,11 @@ type Fields = Vec<(usize, Part)>;
 
 use Part::*;
 
-/// Writes a table, and behind it what its fields lead to; where the table is.
+/// Writes a table, and behind it the objects that its fields point to; returns the table's offset.
 fn write(to: &mut Vec<u8>, fields: Fields) -> usize {
     to.resize(to.len().next_multiple_of(8), 0);
     let count = fields.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
-    // Each field has eight bytes of its own, behind eight that begin with the way back to the list of fields.
+    // Each field has eight bytes of its own, behind eight bytes that begin with the offset back to the list of fields.
     let names = to.len();
     let mut list = vec![0u16; count];
     fields.iter().enumerate().for_each(|(place, (number, _))| list[*number] = 8 + 8 * place as u16);
@@ -49,7 +49,7 @@ fn write(to: &mut Vec<u8>, fields: Fields) -> usize {
     at
 }
 
-/// Writes what an offset leads to.
+/// Writes the object that an offset points to.
 fn write_behind(to: &mut Vec<u8>, part: Part) -> usize {
     let list = |to: &mut Vec<u8>, count: usize| {
         to.resize(to.len().next_multiple_of(8) + 4, 0);

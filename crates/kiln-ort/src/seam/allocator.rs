@@ -1,4 +1,4 @@
-//! Allocators: structs of functions, which callers may fill too.
+//! Allocators: structs of functions. Callers may make such structs too.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{c_char, c_void};
@@ -18,7 +18,7 @@ use crate::version::VERSION;
 #[repr(C)]
 #[allow(non_snake_case, reason = "C's names")]
 pub(crate) struct Table {
-    /// The version of the interface that its maker knows: later fields are not there.
+    /// The version of the interface that its maker knows: fields of later versions are missing.
     version: u32,
     Alloc: Option<unsafe extern "C" fn(*mut Table, usize) -> *mut c_void>,
     Free: Option<unsafe extern "C" fn(*mut Table, *mut c_void)>,
@@ -39,26 +39,26 @@ unsafe impl Send for Allocator {}
 // SAFETY: as above.
 unsafe impl Sync for Allocator {}
 
-/// The version from which on there is `Reserve`, and the one of `GetStats`.
+/// The version that introduced `Reserve`, and the version that introduced `GetStats`.
 const HAS_STATS: u32 = 23;
 
 impl Allocator {
     pub(crate) const NULL: Allocator = Allocator(null_mut());
 
-    /// The one that lives as long as the process.
+    /// The allocator that lives as long as the process.
     pub(crate) fn default() -> Allocator {
         static DEFAULT: OnceLock<Allocator> = OnceLock::new();
         *DEFAULT.get_or_init(|| Allocator(Box::into_raw(Box::new(own(MemoryInfo::cpu())))))
     }
 
-    /// One for a caller, which releases it.
+    /// An allocator for a caller, which releases it.
     pub(crate) fn for_caller(info: Handle<MemoryInfo>) -> Allocator {
         let mut own_ones = OWN.lock().unwrap_or_else(PoisonError::into_inner);
         let again = if own_ones.released.len() > RESTING { own_ones.released.pop_front() } else { None };
         let made = match again {
             Some(Allocator(table)) => {
                 // SAFETY: the struct is the crate's own and was released; its functions refuse, so only callers that
-                // break the rules look at it.
+                // break the rules use it.
                 unsafe { table.write(own(info)) };
                 Allocator(table)
             }
@@ -68,7 +68,7 @@ impl Allocator {
         made
     }
 
-    /// Ends one that was made for a caller. Others are left as they are.
+    /// Ends an allocator that was made for a caller. Others stay as they are.
     pub(crate) fn release(self) {
         if self.0.is_null() || self == Allocator::default() {
             return;
@@ -84,12 +84,12 @@ impl Allocator {
     }
 
     fn table(self, what: &str) -> Result<&'static Table> {
-        // SAFETY: the caller's struct lives as long as what it has allocated, by the header. `version` and the first
-        // three functions are there in all versions.
+        // SAFETY: by the header, the caller's struct lives as long as the memory that it has allocated. `version` and
+        // the first three functions exist in all versions.
         unsafe { self.0.as_ref() }.ok_or_else(|| Error::null(what))
     }
 
-    /// Fails for null, and for one that lacks what every allocator has.
+    /// Fails for null, and for an allocator that lacks a function that every allocator has.
     pub(crate) fn check(self, what: &str) -> Result<()> {
         let table = self.table(what)?;
         if table.Alloc.is_some() && table.Free.is_some() && table.Info.is_some() {
@@ -102,7 +102,7 @@ impl Allocator {
     ///
     /// # Errors
     ///
-    /// Where the allocator gives null.
+    /// Where the allocator returns null.
     pub(crate) fn alloc(self, bytes: usize, what: &str) -> Result<*mut c_void> {
         self.check(what)?;
         let alloc = self.table(what)?.Alloc.ok_or_else(|| Error::null(what))?;
@@ -114,15 +114,15 @@ impl Allocator {
         Ok(memory)
     }
 
-    /// Frees what `alloc` gave.
+    /// Frees memory that `alloc` returned.
     pub(crate) fn free(self, memory: *mut c_void) {
         if let Some(free) = self.table("allocator").ok().and_then(|table| table.Free) {
-            // SAFETY: it is called as its type says, with its own struct and memory that it gave.
+            // SAFETY: it is called as its type says, with its own struct and memory that it returned.
             unsafe { free(self.0, memory) };
         }
     }
 
-    /// What it says of its memory.
+    /// The allocator's description of its memory.
     pub(crate) fn info(self, what: &str) -> Result<Handle<MemoryInfo>> {
         self.check(what)?;
         let info = self.table(what)?.Info.ok_or_else(|| Error::null(what))?;
@@ -147,7 +147,7 @@ impl Allocator {
     /// A copy of the text that the caller frees.
     pub(crate) fn text(self, text: &[u8], what: &str) -> Result<Chars> {
         let memory = self.alloc(text.len() + 1, what)?.cast::<u8>();
-        // SAFETY: the allocator has just given as many bytes.
+        // SAFETY: the allocator has just given this many bytes.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), memory, text.len());
             memory.add(text.len()).write(0);
@@ -161,14 +161,14 @@ impl Allocator {
             return Ok(null_mut());
         }
         let memory = self.alloc(size_of_val(values), what)?.cast::<T>();
-        // SAFETY: the allocator has just given as many bytes; bytes are copied, so that they may lie anywhere.
+        // SAFETY: the allocator has just given this many bytes; bytes are copied, so that any alignment is fine.
         unsafe {
             std::ptr::copy_nonoverlapping(values.as_ptr().cast::<u8>(), memory.cast::<u8>(), size_of_val(values));
         }
         Ok(memory)
     }
 
-    /// Texts in a row, each of which the caller frees, and then the list; null where there are none.
+    /// A list of texts; the caller frees each text and then the list. Null where there are no texts.
     pub(crate) fn texts(self, texts: &[&str], what: &str) -> Result<*mut Chars> {
         let mut made: Vec<Chars> = Vec::with_capacity(texts.len());
         let mut make = || -> Result<*mut Chars> {
@@ -208,25 +208,25 @@ pub(crate) fn free_block(block: *mut Chars) {
 
 /// Allocators that were made for callers.
 struct Own {
-    /// The addresses of those that are in use.
+    /// The addresses of allocators in use.
     live: BTreeSet<usize>,
-    /// Those that were released, the longest ago first.
+    /// Released allocators, the earliest first.
     released: VecDeque<Allocator>,
 }
 
 static OWN: Mutex<Own> = Mutex::new(Own { live: BTreeSet::new(), released: VecDeque::new() });
-/// Allocators that are released before the first of them is used again.
+/// Allocators that are released before the first of these is used again.
 const RESTING: usize = 256;
 
-/// Bytes that programs hold of the crate's own allocators, and how often they took some.
+/// Bytes of the crate's own allocators that programs hold, and the number of allocations.
 static HELD: AtomicU64 = AtomicU64::new(0);
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes that all memory is aligned to: a cache line, and AVX-512's vectors.
+/// The alignment of all memory, in bytes: a cache line, and AVX-512's vectors.
 const ALIGNED: usize = 64;
 
-/// The functions of the crate's own allocators. `Info` gives the memory of the process, whatever the caller's info says
-/// of its name.
+/// The functions of the crate's own allocators. `Info` returns the memory of the process, whatever name the caller's
+/// info has.
 fn own(_info: Handle<MemoryInfo>) -> Table {
     Table {
         version: VERSION,
@@ -265,7 +265,7 @@ unsafe extern "C" fn free(_table: *mut Table, memory: *mut c_void) {
     if memory.is_null() {
         return;
     }
-    // SAFETY: the caller frees what `alloc` gave, once.
+    // SAFETY: the caller frees memory that `alloc` returned, once.
     unsafe {
         HELD.fetch_sub(libc::malloc_usable_size(memory) as u64, Ordering::Relaxed);
         libc::free(memory);

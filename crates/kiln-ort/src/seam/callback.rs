@@ -19,12 +19,12 @@ pub(crate) type CreateThreadFn =
 /// Joins a thread that the function before has made.
 pub(crate) type JoinThreadFn = Option<unsafe extern "C" fn(*const c_void)>;
 
-/// A caller's pointer that only its own functions look behind.
+/// A caller's pointer, which only the caller's functions dereference.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Opaque(pub(crate) *mut c_void);
 
-// SAFETY: the crate only hands it back; the header says that loggers and callbacks run on any thread.
+// SAFETY: the crate only passes it back; the header says that loggers and callbacks run on any thread.
 unsafe impl Send for Opaque {}
 // SAFETY: as above.
 unsafe impl Sync for Opaque {}
@@ -41,7 +41,7 @@ impl Sink {
         call.map(|call| Sink { call, parameter })
     }
 
-    /// Hands a line over.
+    /// Passes a line to the logger.
     pub(crate) fn log(&self, severity: i32, id: &str, place: &str, message: &str) {
         let [id, place, message] = [id, place, message].map(c_text);
         // SAFETY: it is called as its type says, with texts that live longer than the call.
@@ -51,7 +51,7 @@ impl Sink {
     }
 }
 
-/// The end of an asynchronous run, which is called once.
+/// The end of an asynchronous run; it is called once.
 pub(crate) struct Ending {
     call: unsafe extern "C" fn(*mut c_void, *mut Handle<Value>, usize, Status),
     data: Opaque,
@@ -62,9 +62,9 @@ impl Ending {
         call.map(|call| Ending { call, data })
     }
 
-    /// Tells the caller: the array of outputs, of which `count` are there, and the status, which it owns.
+    /// Calls the caller back: with the array of outputs, `count` in all, and the status, which the caller owns.
     pub(crate) fn call(self, outputs: *mut Handle<Value>, count: usize, status: Status) {
-        // SAFETY: it is called as its type says, once; the array is the caller's own, which it keeps until then.
+        // SAFETY: it is called as its type says, once; the array is the caller's own, which keeps it until then.
         unsafe { (self.call)(self.data.0, outputs, count, status) };
     }
 }

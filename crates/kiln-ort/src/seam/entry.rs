@@ -1,4 +1,4 @@
-//! What surrounds each entry: errors become statuses, and a panic never leaves the crate.
+//! The code around each entry: errors become statuses, and a panic never leaves the crate.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -26,8 +26,8 @@ pub(crate) fn fault(name: &str, panic: &(dyn std::any::Any + Send)) -> Error {
     Error::new(Code::Fail, format!("{name} met a fault of Kiln's own, please report it: {what}"))
 }
 
-/// Defines entries: functions with C's names and arguments, whose bodies give a [`Result`]; after `->`, what an entry
-/// returns that has no status, and `else` the value for a fault.
+/// Defines entries: functions with C's names and arguments, whose bodies return a [`Result`]. For an entry without a
+/// status, its return type stands after `->`, and the value for a fault after `else`.
 macro_rules! entry {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $gives:ty, else $nothing:expr =>)? $body:block)+) => {
         $($crate::seam::entry! { @one $(#[$doc])* $name ($($argument: $kind),*) $([$gives, $nothing])? $body })+

@@ -1,8 +1,8 @@
-//! Handles: what C programs hold of the crate's values.
+//! Handles: the form in which C programs hold the crate's values.
 //!
 //! A handle is the address of a *slot*. Slots are never freed, and a slot that was emptied is used again only after
-//! [`REST`] others: a handle that is used after its release, released twice, or was never one is found out without a
-//! look at memory that may be another's.
+//! [`REST`] others: so a handle that is used after its release, is released twice, or never was a handle is detected
+//! without reading memory that may belong to another object.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use kiln_fork::Mutex;
 
 use crate::error::{Code, Error, Result};
 
-/// Slots that are emptied before the first of them is used again.
+/// Slots that are emptied before the first of these is used again.
 const REST: usize = 1024;
 /// Slots in the first chunk; each next one has twice as many.
 const FIRST: usize = 256;
-/// Chunks that there may be: more slots than memory.
+/// Most chunks: more slots than memory can hold.
 const CHUNKS: usize = 32;
 
 /// A kind of value that C programs hold.
@@ -24,7 +24,7 @@ pub(crate) trait Kind: Send + Sync + Sized + 'static {
     /// C's name of the type.
     const NAME: &'static str;
 
-    /// Where all of its kind are.
+    /// The slots of all values of this kind.
     fn slots() -> &'static Slots<Self>;
 }
 
@@ -43,7 +43,7 @@ macro_rules! kind {
 }
 pub(crate) use kind;
 
-/// What a handle points to. Aligned so that no two slots share a cache line.
+/// The object that a handle points to. Aligned so that no two slots share a cache line.
 #[repr(align(64))]
 pub(crate) struct Slot<T> {
     value: Mutex<Option<Arc<T>>>,
@@ -56,13 +56,13 @@ pub(crate) struct Slots<T> {
     free: Mutex<Free>,
 }
 
-/// The slots that are empty, as addresses.
+/// The empty slots, as addresses.
 struct Free {
-    /// Chunks that there are.
+    /// Number of chunks.
     chunks: usize,
     /// Slots of the last chunk that were never used.
     fresh: std::ops::Range<usize>,
-    /// Slots that were emptied, the longest ago first.
+    /// Emptied slots, the earliest first.
     emptied: VecDeque<usize>,
 }
 
@@ -74,7 +74,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The slot at an address, if there is one.
+    /// The slot at an address, if the address is a slot's.
     fn at(&self, address: usize) -> Option<&'static Slot<T>> {
         for (number, chunk) in self.chunks.iter().enumerate() {
             let start = chunk.load(Ordering::Acquire);
@@ -123,7 +123,7 @@ impl<T> Slots<T> {
     }
 }
 
-/// A handle as C passes it: the address of a live slot, or null, or anything.
+/// A handle as C passes it: the address of a live slot, null, or any number.
 #[repr(transparent)]
 pub(crate) struct Handle<T>(*const Slot<T>);
 
@@ -135,7 +135,7 @@ impl<T> Clone for Handle<T> {
 
 impl<T> Copy for Handle<T> {}
 
-// SAFETY: a handle is a number until it is looked up, and what is found may be shared among threads.
+// SAFETY: a handle is a number until it is looked up, and the value found may be shared among threads.
 unsafe impl<T: Send + Sync> Send for Handle<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
@@ -147,7 +147,7 @@ impl<T> Handle<T> {
         self.0.is_null()
     }
 
-    /// Another kind's handle with the same address, for lists that C's header types by one pointer.
+    /// Its address, for lists that C's header types by one pointer.
     pub(crate) fn address(self) -> usize {
         self.0.addr()
     }
@@ -172,7 +172,7 @@ impl<T: Kind> Handle<T> {
     ///
     /// # Errors
     ///
-    /// For null, and for what is no live handle of this kind.
+    /// For null, and for a handle that is not live or not of this kind.
     pub(crate) fn get(self, what: &str) -> Result<Arc<T>> {
         if self.is_null() {
             return Err(Error::null(what));
@@ -183,7 +183,7 @@ impl<T: Kind> Handle<T> {
         })
     }
 
-    /// As [`get`](Handle::get), where null means that there is none.
+    /// As [`get`](Handle::get), where null means no value.
     pub(crate) fn optional(self, what: &str) -> Result<Option<Arc<T>>> {
         if self.is_null() { Ok(None) } else { self.get(what).map(Some) }
     }
@@ -194,7 +194,7 @@ impl<T: Kind> Handle<T> {
         slot.value.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// Ends the handle, and gives its value; `None` for null and for what is not live.
+    /// Ends the handle and returns its value; `None` for null and for handles that are not live.
     pub(crate) fn release(self) -> Option<Arc<T>> {
         let slots = T::slots();
         let slot = slots.at(self.0.addr())?;
@@ -220,7 +220,7 @@ mod tests {
         assert!(handle.release().is_none());
         let error = handle.get("x").err().unwrap().to_string();
         assert_eq!(error, "x is not a live Thing: it was released, or never was one");
-        // As many others as rest before a slot is used again.
+        // As many others as must be emptied before a slot is used again.
         let others: Vec<_> = (0..REST).map(|number| Handle::new(Thing(number)).unwrap()).collect();
         others.iter().for_each(|other| drop(other.release()));
         assert!(handle.live().is_none());

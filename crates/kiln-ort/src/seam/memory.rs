@@ -1,9 +1,9 @@
 //! Memory of tensors, which callers read and write between runs.
 //!
-//! A tensor's elements stay at one address from its making to its release, wherever they lie: in the caller's memory, in
-//! an allocator's, or where a run has made them. Outside of runs the caller may touch them at any time, so nothing looks
-//! at them then. By the header, a caller that touches memory that a run reads or writes meanwhile races with it, as with
-//! onnxruntime.
+//! A tensor's elements stay at one address from its making to its release, wherever they are: in the caller's memory,
+//! in an allocator's, or where a run has made them. Outside of runs the caller may touch them at any time, so nothing
+//! reads them then. By the header, a caller that touches memory while a run reads or writes it races with the run, as
+//! in onnxruntime.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -20,7 +20,7 @@ use crate::seam::Allocator;
 #[derive(Clone, Copy)]
 pub(crate) struct Memory(*mut c_void);
 
-// SAFETY: it is an address; what is done with it is said where it is done.
+// SAFETY: it is an address; the functions that use it state their conditions.
 unsafe impl Send for Memory {}
 
 impl Memory {
@@ -51,7 +51,7 @@ impl Memory {
         }
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).map_err(|_| invalid!("{what}: there is no memory for {len} bytes"))?;
-        // SAFETY: the caller has `len` bytes there, and the vector has room for as many.
+        // SAFETY: the caller has `len` bytes there, and the vector has room for them.
         unsafe {
             std::ptr::copy_nonoverlapping(self.0.cast::<u8>(), bytes.as_mut_ptr(), len);
             bytes.set_len(len);
@@ -68,14 +68,14 @@ impl Memory {
             return Err(Error::null(what));
         }
         let count = bytes.len().min(room);
-        // SAFETY: the caller has room for as many bytes there. They may be the same bytes, or overlap: tensors may lie over
-        // one memory, and a tensor may be copied to itself.
+        // SAFETY: the caller has room for this many bytes there. They may be the same bytes, or overlap: tensors may
+        // share memory, and a tensor may be copied to itself.
         unsafe { std::ptr::copy(bytes.as_ptr(), self.0.cast::<u8>(), count) };
         Ok(())
     }
 }
 
-/// The bytes of a tensor's elements, and what keeps them there.
+/// The bytes of a tensor's elements, and the object that keeps them there.
 #[derive(Clone)]
 pub(crate) struct Block {
     start: NonNull<u8>,
@@ -85,8 +85,8 @@ pub(crate) struct Block {
     keeper: Arc<dyn Any + Send + Sync>,
 }
 
-// SAFETY: it is an address and what keeps its bytes; both may be sent and shared. Bytes are touched by runs alone, whose
-// callers have them.
+// SAFETY: it is an address and the object that keeps its bytes; both may be sent and shared. Only runs touch the bytes,
+// and the callers of runs have them.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
@@ -105,13 +105,13 @@ impl Span {
         address.wrapping_sub(self.start) < self.len
     }
 
-    /// Whether some of the bytes are those of another span.
+    /// Whether some of the bytes belong to another span, too.
     pub(crate) fn overlaps(self, other: Span) -> bool {
         self.len > 0 && other.len > 0 && self.start < other.start + other.len && other.start < self.start + self.len
     }
 }
 
-/// Frees what an allocator gave.
+/// Frees memory that an allocator gave.
 struct Allocated {
     allocator: Allocator,
     memory: Memory,
@@ -126,7 +126,7 @@ impl Drop for Allocated {
     }
 }
 
-/// Where no bytes are: an address that elements of every type may have.
+/// An address without bytes that elements of every type may have.
 fn nowhere() -> NonNull<u8> {
     #[repr(align(64))]
     struct Aligned([u8; 64]);
@@ -141,12 +141,12 @@ impl Block {
         Ok(Block { start: start.ok_or_else(|| Error::null(what))?, len, keeper: Arc::new(()) })
     }
 
-    /// Memory that an allocator gives and that goes back to it; zeroed, so that it may be read before it is written.
+    /// Memory that an allocator gives and gets back. It is zeroed, so that it may be read before it is written.
     pub(crate) fn of_allocator(allocator: Allocator, len: usize) -> Result<Block> {
         let memory = Memory(allocator.alloc(len, "allocator")?);
         let start = NonNull::new(memory.0.cast::<u8>()).or((len == 0).then(nowhere));
         let start = start.ok_or_else(|| Error::null("memory"))?;
-        // SAFETY: the allocator has just given as many bytes.
+        // SAFETY: the allocator has just given this many bytes.
         unsafe { start.write_bytes(0, len) };
         Ok(Block { start, len, keeper: Arc::new(Allocated { allocator, memory }) })
     }
@@ -158,10 +158,10 @@ impl Block {
         Ok(Block { start, len, keeper: Arc::new(Allocated { allocator, memory }) })
     }
 
-    /// Bytes that a value of Rust has, which is dropped with the block.
+    /// The bytes of a Rust value, which is dropped with the block.
     pub(crate) fn of_bytes<T: Any + Send + Sync>(owner: T, bytes: impl FnOnce(&mut T) -> &mut [u8]) -> Result<Block> {
         let mut keeper = Arc::new(owner);
-        // Asked where the owner stays.
+        // Asked after the owner has its final place.
         let bytes = Arc::get_mut(&mut keeper).map(bytes).ok_or_else(|| Error::null("owner"))?;
         let (start, len) = (NonNull::from(&mut *bytes).cast(), bytes.len());
         Ok(Block { start, len, keeper })
@@ -176,9 +176,9 @@ impl Block {
         Memory(self.start.as_ptr().cast())
     }
 
-    /// The place of an element.
+    /// The address of an element.
     pub(crate) fn at(&self, offset: usize) -> Memory {
-        // Within the block: callers of the crate ask for elements that there are.
+        // Within the block: callers in this crate ask only for elements that exist.
         Memory(self.start.as_ptr().wrapping_add(offset).cast())
     }
 
@@ -187,22 +187,22 @@ impl Block {
         self.start.addr().get().is_multiple_of(to)
     }
 
-    /// Where the bytes are, to be compared with other places.
+    /// The addresses of the bytes, to compare with others.
     pub(crate) fn span(&self) -> Span {
         Span { start: self.start.addr().get(), len: self.len }
     }
 
     /// The bytes, for a run that reads them.
     pub(crate) fn reading(&self) -> Foreign {
-        // SAFETY: the bytes are initialised and of one allocation, and kept by the owner that goes along. They are looked
-        // at by runs alone. During a run the caller does not write them, and the run itself does not either: outputs
-        // that overlap an input are made elsewhere (`Span::overlaps`).
+        // SAFETY: the bytes are initialised and of one allocation, and the owner that goes along keeps them. Only runs
+        // read them. During a run the caller does not write them, and the run itself does not either: outputs that
+        // overlap an input are made elsewhere (`Span::overlaps`).
         unsafe { Foreign::new(self.start, self.len, self.keeper.clone()) }
     }
 
     /// The bytes, for a run that writes them.
     pub(crate) fn writing(&self) -> ForeignMut {
-        // SAFETY: as in `reading`; a run writes each of its outputs to bytes that nothing else of the run has.
+        // SAFETY: as in `reading`; a run writes each of its outputs to bytes that no other operand of the run has.
         unsafe { ForeignMut::new(self.start, self.len, self.keeper.clone()) }
     }
 

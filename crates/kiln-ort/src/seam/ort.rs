@@ -1,4 +1,4 @@
-//! The table for the crate `ort`, whose types of it are those of `ort-sys`.
+//! The table for the crate `ort`, in the types of `ort-sys`.
 
 use crate::table::{API, Api};
 
@@ -14,8 +14,8 @@ const _: () = assert!(size_of::<Api>() == size_of::<ort_sys::OrtApi>());
 /// ```
 #[must_use]
 pub fn api() -> ort_sys::OrtApi {
-    // SAFETY: both are tables of as many pointers to C functions in one order, and each takes and gives the same
-    // registers: pointers and numbers of one size. Where `ort-sys` has an enumeration, there is an integer here, which
-    // takes every value; what is given back in its place is one of the enumeration's numbers.
+    // SAFETY: both are tables with the same number of pointers to C functions in one order, and each function takes and
+    // returns the same registers: pointers and numbers of one size. Where `ort-sys` has an enumeration, there is an
+    // integer here, which takes every value; a returned integer is one of the enumeration's numbers.
     unsafe { std::ptr::from_ref(&API).cast::<ort_sys::OrtApi>().read() }
 }

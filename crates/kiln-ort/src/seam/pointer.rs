@@ -1,7 +1,8 @@
-//! Pointers as C passes them: to one value to be written, to lists, to texts.
+//! Pointers as C passes them: to one value to write, to lists, to texts.
 //!
-//! What each function here reads or writes is what onnxruntime's header says that the caller has there. Null is an error
-//! that names the parameter, but for lists of no elements. Lengths that no list has are refused before anything is read.
+//! Each function here reads or writes the memory that the caller has there by onnxruntime's header. Null is an error
+//! that names the parameter, except for lists of no elements. Lengths that no list has are refused before anything is
+//! read.
 
 use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result, invalid};
 
-/// Elements of the longest list that a caller may give: far more than names, dimensions or values of any model.
+/// Elements of the longest list that a caller may give: far more than the names, dimensions or values of any model.
 const LONGEST: usize = 1 << 24;
 
 /// A place where an entry writes one value, or several.
@@ -24,7 +25,7 @@ impl<T> Clone for Out<T> {
 
 impl<T> Copy for Out<T> {}
 
-// SAFETY: it is written by the call that it was given to, or by the one callback that ends an asynchronous call.
+// SAFETY: the call that it was given to writes it, or the one callback that ends an asynchronous call.
 unsafe impl<T: Send> Send for Out<T> {}
 
 impl<T: Copy> Out<T> {
@@ -40,19 +41,19 @@ impl<T: Copy> Out<T> {
         }
     }
 
-    /// Room for `len` values, of which the first are written: all that fit.
+    /// Writes as many of the values as fit into room for `len` values.
     pub(crate) fn fill(self, len: usize, values: &[T], what: &str) -> Result<()> {
         let count = len.min(values.len());
         if count == 0 {
             return Ok(());
         }
         let start = self.place(what)?.0;
-        // SAFETY: the caller has room for `len` values there, which are at least as many.
+        // SAFETY: the caller has room for `len` values there, and `count` is at most that.
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), start, count) };
         Ok(())
     }
 
-    /// The values in a room for `len`, as they are.
+    /// The present values in room for `len` values.
     pub(crate) fn read(self, len: usize, what: &str) -> Result<Vec<T>> {
         List(self.0.cast_const()).read(len, what)
     }
@@ -83,13 +84,13 @@ impl<T> Copy for Place<T> {}
 impl<T: Copy> Place<T> {
     /// Writes the value.
     pub(crate) fn put(self, value: T) {
-        // SAFETY: the caller has room for one value there. It may be anywhere, so no alignment is taken for granted.
+        // SAFETY: the caller has room for one value there. Its alignment is not assumed.
         unsafe { self.0.write_unaligned(value) };
     }
 
     /// Reads the value that the caller has put there.
     pub(crate) fn get(self) -> T {
-        // SAFETY: an entry reads only where the caller gives a value and gets one back; all types used are plain.
+        // SAFETY: an entry reads only where the caller gives a value and gets one back; all types in use are plain.
         unsafe { self.0.read_unaligned() }
     }
 }
@@ -106,7 +107,7 @@ impl<T> Clone for List<T> {
 
 impl<T> Copy for List<T> {}
 
-// SAFETY: it is an address that is read during the call it was given to.
+// SAFETY: it is an address that is read during the call that it was given to.
 unsafe impl<T: Sync> Send for List<T> {}
 
 impl<T: Copy> List<T> {
@@ -127,7 +128,7 @@ impl<T: Copy> List<T> {
         }
         let mut values: Vec<T> = Vec::new();
         values.try_reserve_exact(len).map_err(|_| invalid!("{what}: there is no memory for {len} elements"))?;
-        // SAFETY: the caller has `len` elements there, of a plain type; the vector has room for as many.
+        // SAFETY: the caller has `len` elements there, of a plain type; the vector has room for them.
         unsafe {
             std::ptr::copy_nonoverlapping(self.0.cast::<u8>(), values.as_mut_ptr().cast::<u8>(), len * size_of::<T>());
             values.set_len(len);
@@ -135,19 +136,19 @@ impl<T: Copy> List<T> {
         Ok(values)
     }
 
-    /// The list that lies in memory of the crate's own.
+    /// The list in the crate's own memory.
     pub(crate) fn lent(values: &'static [T]) -> List<T> {
         List(values.as_ptr())
     }
 
     pub(crate) const NULL: List<T> = List(std::ptr::null());
 
-    /// The list at an address, where another argument says what is there.
+    /// The list at an address; another argument gives the type of its elements.
     pub(crate) fn from_raw(at: *const T) -> List<T> {
         List(at)
     }
 
-    /// A list within a value that lives longer than what gets the pointer, as the header says of the entry.
+    /// A list within a value that lives longer than the receiver of the pointer, as the header says of the entry.
     pub(crate) fn within(values: &[T]) -> List<T> {
         List(values.as_ptr())
     }
@@ -158,7 +159,7 @@ impl<T: Copy> List<T> {
 #[derive(Clone, Copy)]
 pub(crate) struct Text(*const c_char);
 
-// SAFETY: it is an address that is read during the call it was given to, or within a value that is shared.
+// SAFETY: it is an address that is read during the call that it was given to, or within a value that is shared.
 unsafe impl Send for Text {}
 // SAFETY: as above.
 unsafe impl Sync for Text {}
@@ -170,7 +171,7 @@ impl Text {
         self.0.is_null()
     }
 
-    /// A text of the crate's own that lives longer than what gets the pointer, as the header says of the entry.
+    /// A text of the crate's own that lives longer than the receiver of the pointer, as the header says of the entry.
     pub(crate) const fn within(text: &CStr) -> Text {
         Text(text.as_ptr())
     }
@@ -188,12 +189,12 @@ impl Text {
     ///
     /// # Errors
     ///
-    /// For null, and for what is not UTF-8.
+    /// For null, and for bytes that are not UTF-8.
     pub(crate) fn read(self, what: &str) -> Result<String> {
         String::from_utf8(self.bytes(what)?).map_err(|_| invalid!("{what} is not UTF-8"))
     }
 
-    /// Looks at the text where it is; `None` for null and for what is not UTF-8.
+    /// Reads the text in place; `None` for null and for bytes that are not UTF-8.
     pub(crate) fn look<T>(self, what: impl FnOnce(&str) -> T) -> Option<T> {
         if self.0.is_null() {
             return None;
@@ -202,7 +203,7 @@ impl Text {
         unsafe { CStr::from_ptr(self.0) }.to_str().ok().map(what)
     }
 
-    /// The text, whatever its bytes are; null is an empty one.
+    /// The text, whatever its bytes are; null is an empty text.
     pub(crate) fn lossy(self) -> String {
         self.bytes("text").map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -219,7 +220,7 @@ pub(crate) fn c_text(text: &str) -> CString {
     CString::new(&text[..end]).unwrap_or_default()
 }
 
-/// A text or buffer that the caller gets or owns: the crate neither reads nor writes it.
+/// A text or buffer that the caller receives or owns: the crate neither reads nor writes it.
 pub(crate) type Chars = *mut c_char;
 
 #[cfg(test)]

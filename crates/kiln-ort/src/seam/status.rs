@@ -7,7 +7,7 @@ use crate::seam::Handle;
 use crate::seam::handle::kind;
 use crate::seam::pointer::c_text;
 
-/// What an entry returns: null is success.
+/// The return value of an entry: null is success.
 pub(crate) type Status = Handle<Failure>;
 
 /// A failure that a caller owns.
@@ -20,7 +20,7 @@ pub(crate) struct Failure {
 kind!(Failure = "OrtStatus");
 
 impl Failure {
-    /// A status for the caller. Where there is no memory for one, the only status that is always there.
+    /// A status for the caller. Where there is no memory for one, it is the status that always exists.
     pub(crate) fn status(error: Error) -> Status {
         let made = Failure { code: error.code, message: c_text(&error.message) };
         Handle::new(made).unwrap_or_else(|_| no_memory())
@@ -31,7 +31,7 @@ impl Failure {
     }
 }
 
-/// A status of the process, made at its first need.
+/// A status of the process, made when first needed.
 fn no_memory() -> Status {
     static STATUS: std::sync::OnceLock<Status> = std::sync::OnceLock::new();
     *STATUS.get_or_init(|| {
