@@ -40,7 +40,7 @@ impl Flight {
         Arc::new(Flight { owner: current().id(), origin: Origin::here(), state, landed })
     }
 
-    /// Whether it may land: its thread is one of this process.
+    /// Whether it may land: its thread belongs to this process.
     pub(super) fn may_land(&self) -> bool {
         self.origin.is_here()
     }

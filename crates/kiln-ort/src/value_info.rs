@@ -10,7 +10,7 @@ use crate::seam::{Handle, Memory, Out, Text, c_text, entry};
 use crate::type_info::{Shape, TensorType, TypeInfo};
 use crate::value::Value;
 
-/// Whether the value has a role in the graph that has it.
+/// Writes whether the value has a role in its graph.
 fn says(
     value: Handle<ValueInfo>,
     out: Out<bool>,

@@ -1,9 +1,9 @@
 //! The layout of a record file: a header, framed records, a footer. docs/records.md shows it byte by byte.
 //!
-//! Each record stands in a frame of its own with its length and checksum, so that damage costs the records that it
-//! touches and no other, and a file that was cut off still gives what comes before the cut. This file turns bytes into
-//! records and back; it opens nothing, holds no more than a window of what it reads, allocates nothing by a length that
-//! it read, and has no way to panic on any bytes.
+//! Each record stands in a frame of its own with its length and checksum, so that damage costs only the records that it
+//! touches, and a file that was cut off still gives the records before the cut. This file turns bytes into records and
+//! back. It opens nothing, holds at most a window of its input, never allocates by a length that it read, and cannot
+//! panic on any bytes.
 
 use std::io::{self, Read};
 
@@ -14,25 +14,25 @@ use super::entry::{Kept, LONGEST, State};
 const MAGIC: [u8; 8] = *b"\x89KILNREC";
 /// The version of everything that this file and `entry` lay out.
 pub(super) const SCHEMA: u16 = 3;
-/// The first version: all of them are read for ever.
+/// The oldest version: all versions are read for ever.
 pub(super) const OLDEST: u16 = 1;
 /// Magic, schema, codec id, header length, reserved word, fingerprint, reserved bytes, checksum.
 pub(super) const HEADER: usize = 64;
 /// A frame's length and checksum.
 pub(super) const FRAME: usize = 8;
-/// What stands in place of a frame's length where the frames end; no frame is that long.
+/// The mark in place of a frame's length where the frames end; no frame is that long.
 const END: u32 = u32::MAX;
 /// The end mark, the count and the checksum.
 pub(super) const FOOTER: usize = 12;
-/// Bytes that are asked of a file at once.
+/// Bytes that are read from a file at once.
 const WINDOW: usize = 1 << 16;
 
-/// No file is longer: 262,144 records of the usual size, and what a reader may be made to read.
+/// The longest file: 262,144 records of the usual size. It also bounds the bytes that a reader may be made to read.
 pub(super) const MOST_BYTES: usize = 64 << 20;
-/// No file holds more records.
+/// The most records of a file.
 pub(super) const MOST_RECORDS: usize = 1 << 18;
 
-/// Why a whole file is not used.
+/// The reasons to reject a whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rejected {
     /// Not a record file.
@@ -56,12 +56,12 @@ impl Rejected {
     }
 }
 
-/// Why a file gave nothing, or not all that it may hold.
+/// Why a file gave nothing, or only a part of its records.
 #[derive(Debug)]
 pub(super) enum ReadError {
     /// It is not to be used.
     Rejected(Rejected),
-    /// The system failed on the way; what came before was handed on.
+    /// The system failed on the way; earlier records were passed on.
     Io(io::Error),
 }
 
@@ -136,12 +136,12 @@ impl Header {
     }
 }
 
-/// What a record takes in a file.
+/// Bytes of a record in a file.
 pub(super) fn room(kept: &Kept<impl AsRef<[u8]>>) -> usize {
     FRAME + kept.bytes().len()
 }
 
-/// What a file takes besides its records.
+/// Bytes of a file besides its records.
 pub(super) const FRAMELESS: usize = HEADER + FOOTER;
 
 /// Lays out a file.
@@ -172,18 +172,19 @@ fn frame_checksum(length: [u8; 4], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// How many records a file holds of which these are all bytes, if it ends with the footer that it should have.
+/// The number of records of a file with exactly these bytes, if it ends with the right footer.
 pub(super) fn count_of_whole(bytes: &[u8]) -> Option<usize> {
     let footer = bytes.len().checked_sub(FOOTER)?;
     let count = u32_at(bytes, footer + 4)? as usize;
-    // Before it is believed: no record is shorter than its frame. The checksum comes last, because it takes longest.
+    // Before the count is trusted: no record is shorter than its frame. The checksum comes last, because it takes
+    // longest.
     (u32_at(bytes, footer)? == END
         && count <= MOST_RECORDS.min(bytes.len() / FRAME)
         && u32_at(bytes, footer + 8)? == crc32fast::hash(bytes.get(..footer + 8)?))
     .then_some(count)
 }
 
-/// The payload of the frame at that place of a file of which these are all bytes. None where there is none: no
+/// The payload of the frame at that place of a file with exactly these bytes. `None` where there is no frame: no
 /// payload is as long as the end mark says.
 #[inline]
 pub(super) fn payload_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
@@ -191,34 +192,34 @@ pub(super) fn payload_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
     bytes.get(at + FRAME..(at + FRAME).checked_add(length)?).filter(|_| length <= LONGEST)
 }
 
-/// Whether the frame at that place has its checksum.
+/// Whether the frame at that place has the right checksum.
 pub(super) fn is_sound(bytes: &[u8], at: usize) -> bool {
     let payload = payload_at(bytes, at).unwrap_or_default();
     let length = (payload.len() as u32).to_le_bytes();
     u32_at(bytes, at + 4) == Some(frame_checksum(length, payload))
 }
 
-/// What reading the frames of a file gave.
+/// The result of reading the frames of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frames {
-    /// Records handed on.
+    /// Records passed on.
     pub(super) sound: u64,
-    /// Frames that were damaged or held no record, and 1 if only the footer was.
+    /// Damaged frames and frames without a record; 1 if only the footer was damaged.
     pub(super) damaged: u64,
 }
 
-/// The part of a file that is looked at.
+/// The part of a file in memory.
 struct Window<R> {
     source: R,
     bytes: Box<[u8]>,
     from: usize,
     to: usize,
-    /// Of all that was passed.
+    /// The checksum of all bytes that were passed.
     checksum: crc32fast::Hasher,
 }
 
 impl<R: Read> Window<R> {
-    /// The next `count` bytes, or fewer where the file ends before.
+    /// The next `count` bytes, or fewer at the end of the file.
     fn peek(&mut self, count: usize) -> io::Result<&[u8]> {
         while self.to - self.from < count {
             if self.from + count > self.bytes.len() {
@@ -235,7 +236,7 @@ impl<R: Read> Window<R> {
         Ok(&self.bytes[self.from..end])
     }
 
-    /// Goes on behind the next `count` bytes, which have been seen.
+    /// Moves on behind the next `count` bytes, which have been seen.
     fn pass(&mut self, count: usize) {
         let end = self.to.min(self.from + count);
         self.checksum.update(&self.bytes[self.from..end]);
@@ -243,7 +244,7 @@ impl<R: Read> Window<R> {
     }
 }
 
-/// Reads a file whose header `accept` takes, handing every sound record on, in that state.
+/// Reads a file whose header `accept` takes, and passes on every sound record in that state.
 pub(super) fn read(
     source: impl Read,
     state: State,
@@ -263,7 +264,7 @@ pub(super) fn read(
         let whole = FRAME + length as usize;
         let frame = window.peek(whole)?;
         let (Some(checksum), Some(payload)) = (u32_at(frame, 4), frame.get(FRAME..whole)) else { break };
-        // Nothing is decoded that does not have its checksum.
+        // Nothing is decoded before its checksum has been verified.
         let sound = frame_checksum(length.to_le_bytes(), payload) == checksum;
         match sound.then(|| Kept::of_file(header.schema, payload, state)).flatten() {
             Some(record) => {
@@ -280,9 +281,9 @@ pub(super) fn read(
     Ok((header, frames))
 }
 
-/// Whether the file ends here with the footer that it should have.
+/// Whether the file ends here with the right footer.
 fn is_footer<R: Read>(window: &mut Window<R>, count: u64) -> io::Result<bool> {
-    // One byte more than there should be.
+    // One byte more than expected, to detect a longer file.
     let footer = window.peek(FOOTER + 1)?;
     let marks =
         footer.len() == FOOTER && u32_at(footer, 0) == Some(END) && u32_at(footer, 4).map(u64::from) == Some(count);

@@ -1,12 +1,12 @@
 //! A record file in memory as it was read, of the newest schema, and the shards beside it if they are long. No record is
 //! decoded before it is looked up: a file that many models share costs each of them little more than reading it.
 //!
-//! Where the records are in order of their names, as every build writes them, one is found by binary search, and so are
-//! those of a family whose keys begin alike. Where they are not, a table of hashes says where each is, and keys that
-//! begin alike are found by going over all names once.
+//! Where the records are in order of their names, as every build writes them, binary search finds a record, and also
+//! the records of a family whose keys begin alike. Where they are in no order, a table of hashes has the place of each,
+//! and keys that begin alike are found by one pass over all names.
 //!
-//! Each begins with the checksum of the whole file. Where that is not right, each record is held against its own, and
-//! what is damaged is passed over. A file of an older schema is for `older`.
+//! Each file begins with the checksum of the whole file. Where that is wrong, each record is checked against its own
+//! checksum, and damaged records are skipped. Files of older schemas are read by `older`.
 
 use std::cmp::Ordering;
 use std::io::{self, Read};
@@ -23,18 +23,18 @@ use super::places::Places;
 pub(super) struct Image {
     /// The files, one behind the other.
     bytes: Pages,
-    /// Where the last one ends.
+    /// The end of the last file.
     end: usize,
-    /// Where each record's frame begins.
+    /// The start of each record's frame.
     frames: Vec<u32>,
-    /// The names of neighbours that are in no order.
+    /// Whether the names of some neighbours are out of order.
     disordered: bool,
-    /// Places by names where the records are not in order of these.
+    /// Places by names, where the records are not in order of names.
     places: Option<Places>,
-    /// Records that something better stands for, or that were refused, by bit; as long as it has to be.
+    /// Records that were refused or have a better one elsewhere, by bit; as long as necessary.
     gone: Vec<u64>,
     left: usize,
-    /// The index after the one that was looked up last: merging another file looks up in this order.
+    /// The index after the last one looked up: merging another file looks up in this order.
     next: usize,
 }
 
@@ -44,11 +44,11 @@ struct Walked {
     /// Whether their names ascend.
     in_order: bool,
     damaged: u64,
-    /// Where they end.
+    /// The end of the frames.
     end: usize,
 }
 
-/// Whether the source has just as many bytes as there is room for, which are then there.
+/// Fills `room` from the source; returns whether the source has exactly that many bytes.
 pub(super) fn fill(mut source: impl Read, room: &mut [u8]) -> io::Result<bool> {
     let mut at = 0;
     while at < room.len() {
@@ -57,7 +57,7 @@ pub(super) fn fill(mut source: impl Read, room: &mut [u8]) -> io::Result<bool> {
             read => at += read,
         }
     }
-    // A file that has grown is another file.
+    // A file that has grown counts as another file.
     Ok(source.read(&mut [0])? == 0)
 }
 
@@ -67,13 +67,13 @@ impl Image {
         self.bytes.len() + self.frames.len() * size_of::<u32>()
     }
 
-    /// Room for files of so many bytes in all.
+    /// Room for files of `length` bytes in all.
     pub(super) fn with_room(length: usize) -> Image {
         Image { bytes: Pages::zeros(length), ..Image::default() }
     }
 
-    /// Reads a file of that length, for that fingerprint, behind those that are there. None, and nothing is read, where
-    /// the header is another than that of files that this build writes, the length is, or there is no room.
+    /// Reads a file of that length, for that fingerprint, behind the files already here. `None`, and nothing is read,
+    /// where its header differs from the one that this build writes, the length is wrong, or there is no room.
     pub(super) fn add(
         &mut self,
         source: impl Read,
@@ -106,7 +106,7 @@ impl Image {
         Ok(Some(frames))
     }
 
-    /// Makes what records are found by, once all files are read. Whether they were in order.
+    /// Builds the look-up of records, once all files are read. Returns whether they were in order.
     pub(super) fn complete(&mut self) -> bool {
         self.left = self.frames.len();
         if self.disordered {
@@ -115,7 +115,7 @@ impl Image {
         !self.disordered
     }
 
-    /// Makes the table of places. Of records of one name the best counts, and the first of those that are as good.
+    /// Builds the table of places. Of records with the same name the best counts, and of equally good ones the first.
     fn find_places(&mut self) {
         let mut gone = Vec::new();
         let places = Places::of_names(
@@ -135,7 +135,7 @@ impl Image {
         self.places = Some(places);
     }
 
-    /// Records that are left.
+    /// The number of records left.
     pub(super) fn len(&self) -> usize {
         self.left
     }
@@ -158,7 +158,7 @@ impl Image {
         self.gone.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
     }
 
-    /// The place of the record of that name, if it is left.
+    /// The place of the record with that name, if it is left.
     pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
         let place = match &self.places {
             Some(places) => places.find(name, |place| self.name(place))?,
@@ -167,7 +167,7 @@ impl Image {
         (place < self.frames.len() && self.name(place) == name && !self.is_gone(place)).then_some(place)
     }
 
-    /// As [`find`](Image::find), quicker for who asks for one name after the other in the file's order.
+    /// As [`find`](Image::find), but quicker for callers that ask for one name after another in the file's order.
     pub(super) fn find_next(&mut self, name: &[u8]) -> Option<usize> {
         let next = self.next;
         let is_next = next < self.frames.len() && self.name(next) == name && !self.is_gone(next);
@@ -180,7 +180,7 @@ impl Image {
         self.first_not(|known| known < name)
     }
 
-    /// The first place whose name is not so, as are all names before it and none after it.
+    /// The first place whose name does not satisfy `so`. All names before it satisfy `so`, and none after it.
     fn first_not(&self, so: impl Fn(&[u8]) -> bool) -> usize {
         self.first_not_in(0..self.frames.len(), so)
     }
@@ -203,12 +203,12 @@ impl Image {
         self.first_not_in(known..self.frames.len().min(known + step), so)
     }
 
-    /// The record at an index, if it is one: the checksum says that the bytes are as written, and no more.
+    /// The record at an index, if it is a record: the checksum only says that the bytes are as written.
     pub(super) fn get(&self, place: usize) -> Option<Kept<&[u8]>> {
         Kept::of_payload(self.payload(place)?, State::Saved)
     }
 
-    /// Says that the record at a place is none any more.
+    /// Removes the record at a place.
     pub(super) fn forget(&mut self, place: usize) {
         if place < self.frames.len() && !self.is_gone(place) {
             mark(&mut self.gone, place);
@@ -221,8 +221,8 @@ impl Image {
         (0..self.frames.len()).filter(|&place| !self.is_gone(place)).filter_map(|place| self.get(place))
     }
 
-    /// The records that are left of a family, and of these the ones whose keys may begin with those bytes, in the
-    /// file's order: no others are decoded.
+    /// The remaining records of a family whose keys may begin with those bytes, in the file's order. No other records
+    /// are decoded.
     pub(super) fn of_family<'a>(&'a self, family: &str, key: &[u8]) -> impl Iterator<Item = Kept<&'a [u8]>> + use<'a> {
         let family = family_prefix(family);
         let packed = packing::prefix_of_all(key);
@@ -239,9 +239,9 @@ impl Image {
         places.filter(|&place| !self.is_gone(place)).filter_map(|place| self.get(place))
     }
 
-    /// The places of the names of a family whose packed keys begin with those bytes, for records in order. A name is the
-    /// family, the packed key's length and the packed key, so those of a length are searched for one length after the
-    /// other; a file of 64 MiB has room for some 4,000.
+    /// The places of the names of a family whose packed keys begin with those bytes, for records in order. A name is
+    /// the family, the packed key's length and the packed key, so each length is searched separately; a file of 64 MiB
+    /// has room for some 4,000 lengths.
     fn ranges(&self, family: &[u8], packed: &[u8]) -> Vec<Range<usize>> {
         let (mut ranges, mut at) = (Vec::new(), self.first_not_below(family));
         while at < self.frames.len()
@@ -261,19 +261,19 @@ impl Image {
     }
 }
 
-/// Sets a bit, in as many words as it takes.
+/// Sets a bit, and adds words for it if necessary.
 fn mark(words: &mut Vec<u64>, bit: usize) {
     let word = bit / 64;
     words.resize(words.len().max(word + 1), 0);
     words[word] |= 1 << (bit % 64);
 }
 
-/// What the names of a family begin with.
+/// The first bytes of the names of a family.
 pub(super) fn family_prefix(family: &str) -> Vec<u8> {
     [&[family.len() as u8], family.as_bytes()].concat()
 }
 
-/// The frames of a file of which these are all bytes, if its header is that of files that this build writes.
+/// The frames of a file with exactly these bytes, if its header is the one that this build writes.
 fn walked(bytes: &[u8], fingerprint: [u8; 32]) -> Option<Walked> {
     Header::read(bytes).ok().filter(|header| *header == Header::new(fingerprint))?;
     let whole = frame::count_of_whole(bytes).and_then(|count| {
@@ -285,13 +285,13 @@ fn walked(bytes: &[u8], fingerprint: [u8; 32]) -> Option<Walked> {
         let sound =
             |at: usize, payload: &[u8]| frame::is_sound(bytes, at) && Kept::of_payload(payload, State::Saved).is_some();
         let walked = walk(bytes, 0, sound);
-        // If nothing else is, the footer is damaged.
+        // If nothing else is damaged, the footer is.
         Walked { damaged: walked.damaged.max(1), ..walked }
     }))
 }
 
-/// Goes from frame to frame as far as there are any, and takes those that are `sound`, given where they are and what
-/// they hold.
+/// Goes from frame to frame as far as possible, and takes the frames for which `sound`, given their place and payload,
+/// is true.
 fn walk(bytes: &[u8], count: usize, sound: impl Fn(usize, &[u8]) -> bool) -> Walked {
     let mut walked = Walked { frames: Vec::with_capacity(count), in_order: true, damaged: 0, end: frame::HEADER };
     let mut before: Option<&[u8]> = None;
@@ -335,7 +335,7 @@ mod tests {
         frame::write(Header::new(FINGERPRINT), kept.iter().map(Kept::bytes), 0)
     }
 
-    /// The image of those files, and what is damaged in them.
+    /// The image of those files, and the number of damaged parts.
     fn joined(files: &[&[u8]]) -> Option<(Image, u64)> {
         let mut image = Image::with_room(files.iter().map(|file| file.len()).sum());
         let added = files.iter().map(|file| image.add(*file, file.len(), FINGERPRINT).unwrap());
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4].map(|number| samples(&image, number)), [Some(3), Some(2), Some(3), None, Some(5)]);
     }
 
-    /// Records of one family with keys that are like requests of a few models: some bytes alike, then some more.
+    /// Records of one family with keys like the requests of a few models: some equal bytes, then some more.
     #[test]
     fn those_whose_keys_begin_alike_are_found_among_all_others() {
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Record files seen by tools: everything that a folder holds, for whatever machine and build it is.
+//! Record files as tools see them: all files of a folder, for any machine and build.
 //!
 //! Unlike the store this returns errors, because inspection is explicit. It reads and never writes.
 
@@ -10,7 +10,7 @@ use super::folder::{self, Folder};
 use super::frame::{self, ReadError};
 use super::{Record, RecordError};
 
-/// What one record file holds.
+/// The contents of one record file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSummary {
     /// The file.
@@ -23,15 +23,15 @@ pub struct FileSummary {
     pub codec: u8,
     /// The digits of the fingerprint of the machine and build that it is for; the file's name starts with them.
     pub fingerprint: String,
-    /// All of its fingerprint.
+    /// The whole digest of its fingerprint.
     pub digest: [u8; 32],
-    /// Damaged parts that were passed over.
+    /// Damaged parts that were skipped.
     pub damaged: u64,
     /// The records, in the file's order.
     pub records: Vec<Record>,
 }
 
-/// What a record file holds.
+/// Reads the contents of a record file.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, RecordError> {
     })
 }
 
-/// What each record file of a folder holds, or why it cannot be told, in order of their names.
+/// The contents of each record file of a folder, or the reason why they cannot be read, in order of the files' names.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! What tests demand of the key types of records beyond the [laws of keys](kiln_key::laws): that their bytes are all of
-//! them.
+//! The demands of tests on the key types of records beyond the [laws of keys](kiln_key::laws): their bytes contain all
+//! their fields.
 //!
 //! A key names these in its derive: `#[key(family = "NAME", value = TYPE, laws = kiln_records::laws::check)]`.
 

@@ -2,18 +2,17 @@
 //!
 //! # In this crate
 //!
-//! It knows bytes, files and evidence. It knows no value that is built, no code and no address: a record cannot carry
-//! one.
+//! It knows bytes, files and evidence. It knows no built value, no code and no address: a record cannot carry any.
 //!
 //! - `codec` alone knows how values become bytes, `packing` makes them short; `frame` and `entry` lay records out in a
 //!   file (docs/records.md, byte by byte);
 //! - `fingerprint` says which machine and which program a file is for; each has one file in the folder;
 //! - `folder` says what may be read and written, and refuses what another user could have put there; `disk` is the file
 //!   system itself, which tests replace by one that fails (`faults`);
-//! - `evidence` says which of two records is better, `contents` is what a store holds: the file and long shards
-//!   as an `image` in `pages`, in which records are found in order or by `places`, files of `older` schemas, and what is
-//!   in neither in an `arena`; `store` puts all of it together, `shared` reads the files, `saving` writes them and
-//!   `writer` does so in the background;
+//! - `evidence` says which of two records is better, `contents` is a store's memory: the file and long shards as an
+//!   `image` in `pages`, where records are found in order or by `places`; files of `older` schemas; and other records
+//!   in an `arena`. `store` puts all this together, `shared` reads the files, `saving` writes them and `writer` does so
+//!   in the background;
 //! - `remote` shares the records of many machines through a store elsewhere;
 //! - `blob` and `engine` are for callers with a storage of their own;
 //! - `inspect` reads a folder for tools and `tools` writes for them, `laws` is what the tests demand of every key type.
@@ -71,17 +70,17 @@ pub use store::{Asked, LoadReport, Store};
 pub use tools::{clear_folder, merge_into, replace_file};
 pub use writer::Pace;
 
-/// A digest of this crate's sources, and of what the compiler was told to make of them: a fact for the fingerprints of
-/// those whose records are to start anew with another build of it.
+/// A digest of this crate's sources and of the compiler's settings: a fact for the fingerprints of programs whose
+/// records should start anew with another build of this crate.
 pub const SOURCES: &str = env!("KILN_SOURCES");
 
 /// A key whose builder's choices are kept as records.
 pub trait Recorded: kiln_key::Key + Serialize + DeserializeOwned {
-    /// What a choice means. To be raised whenever the same choice would build something else than before, or the
-    /// fields of the key or of the choice change; records of other revisions are misses.
+    /// The meaning of a choice. Raise it whenever the same choice would build something else than before, or the fields
+    /// of the key or of the choice change; records of other revisions are misses.
     const REVISION: u32;
 
-    /// What the builder decides beyond the key: plain data, every value of which the builder must be able to refuse.
+    /// The decisions of the builder beyond the key: plain data. The builder must be able to refuse every value of it.
     type Choice: Serialize + DeserializeOwned + Clone + PartialEq + std::fmt::Debug;
 }
 
@@ -92,23 +91,23 @@ pub enum RecordError {
     /// The file system refused.
     #[error("{}: cannot {what}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// On what.
+        /// The path of the operation.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A file or folder that another user could have written, or that is not what it should be.
+    /// A file or folder that another user could have written, or that is of the wrong kind.
     #[error("{}: refused: {why}", path.display())]
     Refused {
-        /// What was refused.
+        /// The refused path.
         path: PathBuf,
-        /// Why, and what would help.
+        /// The reason, and a remedy.
         why: &'static str,
     },
-    /// Other processes were saving all the time, and a shard could not be written either, because there are too many or
-    /// too much is new. What is new stays in memory for the next save.
+    /// Other processes were saving all the time, and a shard could not be written either, because there are too many
+    /// shards or too many new records. New records stay in memory for the next save.
     #[error("{}: locked by other processes for {waited_ms} ms", path.display())]
     Locked {
         /// The lock file.
@@ -121,7 +120,7 @@ pub enum RecordError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         why: &'static str,
     },
 }

@@ -1,7 +1,8 @@
-//! A record file of an older schema in memory as it was read. Its records are written anew in the newest schema when one
-//! is asked for, and all of them when the store is saved: until then a load pays for those that its model asks for.
+//! A record file of an older schema in memory as it was read. A record is converted to the newest schema when it is
+//! looked up, and all records when the store is saved: until then a load pays only for the records that its model looks
+//! up.
 //!
-//! A record is found by its family and its key's own bytes, which stand unpacked in a payload of schemas 1 and 2.
+//! A record is found by its family and its key's own bytes, which are not packed in a payload of schemas 1 and 2.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -24,7 +25,7 @@ type Problem<'a> = (&'a [u8], &'a [u8]);
 pub(super) struct Older {
     bytes: Pages,
     schema: u16,
-    /// Where each record's frame begins; 0 where the record was taken.
+    /// The start of each record's frame; 0 where the record was taken.
     frames: Vec<u32>,
     places: Places,
     left: usize,
@@ -36,8 +37,8 @@ impl Older {
         self.bytes.len() + self.frames.len() * size_of::<u32>()
     }
 
-    /// The file of that length and header, if it is whole, each of its frames is a record, and no two of them are of one
-    /// problem. Any other is for [`frame::read`], which says what is wrong.
+    /// The file with that length and header, if it is whole, each of its frames is a record, and no two records are of
+    /// the same problem. Other files go to [`frame::read`], which reports the defect.
     pub(super) fn read(source: impl Read, length: usize, header: &Header) -> io::Result<Option<Older>> {
         let mut bytes = Pages::zeros(length);
         Ok(if fill(source, &mut bytes)? { Older::of(bytes, header) } else { None })
@@ -65,7 +66,7 @@ impl Older {
         (!doubled).then_some(Older { bytes, schema, frames, places, left: count })
     }
 
-    /// Records that are left.
+    /// The number of records left.
     pub(super) fn len(&self) -> usize {
         self.left
     }
@@ -81,7 +82,7 @@ impl Older {
         self.take_those(move |(known, key)| known == family.as_bytes() && key.starts_with(prefix))
     }
 
-    /// Takes all.
+    /// Takes all records.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Kept> + '_ {
         self.take_those(|_| true)
     }
@@ -96,21 +97,21 @@ impl Older {
         let frame = self.frames.get_mut(place).filter(|at| **at > 0)?;
         let payload = frame::payload_at(&self.bytes, *frame as usize)?;
         let kept = Kept::of_file(self.schema, payload, State::Saved).map(Kept::into_owned);
-        // The place stays in the table, and its name is the header's, which is none of a record.
+        // The place stays in the table. Its name then comes from the header, and is no record's name.
         *frame = 0;
         self.left -= 1;
         kept
     }
 }
 
-/// What the record at a place is about; nothing where it was taken.
+/// The problem of the record at a place; empty where the record was taken.
 #[inline]
 fn problem_at<'a>(bytes: &'a [u8], frames: &[u32], place: usize) -> Problem<'a> {
     let at = frames.get(place).filter(|at| **at > 0).map(|at| *at as usize);
     at.and_then(|at| problem(frame::payload_at(bytes, at)?)).map_or((&[], &[]), |parts| parts.0)
 }
 
-/// The bytes behind a length of 8 bytes at that place, and where they end.
+/// The range of the bytes behind a length of 8 bytes at that place.
 #[inline]
 fn text_at(payload: &[u8], at: usize) -> Option<Range<usize>> {
     let length: [u8; 8] = payload.get(at..)?.first_chunk().copied()?;
@@ -123,13 +124,13 @@ fn text_at(payload: &[u8], at: usize) -> Option<Range<usize>> {
 #[inline]
 fn problem(payload: &[u8]) -> Option<(Problem<'_>, usize)> {
     let family = text_at(payload, 0)?;
-    // The revision stands between both.
+    // The revision stands between the two.
     let key = text_at(payload, family.end + 4)?;
     let end = key.end;
     Some(((payload.get(family)?, payload.get(key)?), end))
 }
 
-/// The same of a payload that is a record from end to end.
+/// The same for a payload that is a record from end to end.
 fn whole_problem(schema: u16, payload: &[u8]) -> Option<Problem<'_>> {
     let (problem, end) = problem(payload)?;
     let choice = text_at(payload, end)?;

@@ -1,10 +1,11 @@
-//! Short forms of bytes that are mostly zeros, as the codec's integers of full width are.
+//! Short forms of bytes that are mostly zeros, such as the codec's integers of full width.
 //!
 //! A packed text is a row of control bytes, each followed by literal bytes: the upper four bits count zeros, the lower
 //! four count the literals that follow them. A single zero between literals is a literal. Measured on the records of
 //! seven networks, keys and choices shrink to between a quarter and a half.
 //!
-//! Packing is a function of the bytes alone, so packed keys can be compared as they are. Unpacking takes any bytes.
+//! Packing is a function of the bytes alone, so packed keys can be compared without unpacking. Unpacking takes any
+//! bytes.
 
 /// Most zeros, and most literals, of one control byte.
 const RUN: usize = 15;
@@ -25,7 +26,7 @@ pub(super) fn pack_into(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// How many bytes a short form stands for; none if it is not whole.
+/// The number of bytes that a short form stands for; `None` if it is not whole.
 pub(super) fn unpacked_len(mut packed: &[u8]) -> Option<usize> {
     let mut len = 0;
     while let Some((control, rest)) = packed.split_first() {
@@ -36,8 +37,9 @@ pub(super) fn unpacked_len(mut packed: &[u8]) -> Option<usize> {
     Some(len)
 }
 
-/// What the short forms of all bytes that begin with those have in common: the row up to the first control byte that
-/// depends on what follows. That one counts most literals if no zero follows, and fewest or most zeros if only zeros do.
+/// The common prefix of the short forms of all texts that begin with those bytes: the row up to the first control byte
+/// that depends on later bytes. That control byte counts most literals if no zero follows, and fewest or most zeros if
+/// only zeros do.
 pub(super) fn prefix_of_all(bytes: &[u8]) -> Vec<u8> {
     let [mut short, zeros] = [1, 0].map(|next| {
         let mut out = Vec::with_capacity(bytes.len() + 2 * RUN);
@@ -49,7 +51,7 @@ pub(super) fn prefix_of_all(bytes: &[u8]) -> Vec<u8> {
     short
 }
 
-/// Whether what a short form stands for begins with those bytes.
+/// Whether the bytes that a short form stands for begin with `prefix`.
 pub(super) fn begins(mut packed: &[u8], mut prefix: &[u8]) -> bool {
     while !prefix.is_empty() {
         let Some((control, rest)) = packed.split_first() else { return false };
@@ -65,7 +67,7 @@ pub(super) fn begins(mut packed: &[u8], mut prefix: &[u8]) -> bool {
     true
 }
 
-/// The bytes of a short form, if they are just so many.
+/// The bytes of a short form, if they are exactly `N`.
 pub(super) fn unpack_exact<const N: usize>(mut packed: &[u8]) -> Option<[u8; N]> {
     let (mut out, mut at) = ([0; N], 0);
     while let Some((control, rest)) = packed.split_first() {
@@ -122,7 +124,8 @@ mod tests {
 
     #[test]
     fn keys_of_a_model_begin_alike_when_packed() {
-        // A digest and a number of threads, as requests have them: all of it is in the common prefix but its last zeros.
+        // A digest and a number of threads, as in the keys of requests: the common prefix has all bytes but the last
+        // zeros.
         let key = [&[9, 8, 7, 6, 5, 4, 3, 2][..], &[16, 0, 0, 0]].concat();
         assert_eq!(prefix_of_all(&key), [0x09, 9, 8, 7, 6, 5, 4, 3, 2, 16]);
         assert_eq!(prefix_of_all(&[]), [0u8; 0]);

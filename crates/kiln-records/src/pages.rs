@@ -1,6 +1,6 @@
-//! Memory for a whole file. A long one is read into anonymous memory in large pages: in pages of 4 KiB, the first load
-//! of a process would spend more time on their faults than on all else that it does with the file (8.8 MB: 3 to 7 ms
-//! against 0.6, on an EPYC Zen 5 with 2 virtual cores).
+//! Memory for a whole file. A long file is read into anonymous memory in large pages. With pages of 4 KiB, page faults
+//! would take the first load of a process longer than all its other work on the file (8.8 MB: 3 to 7 ms against 0.6, on
+//! an EPYC Zen 5 with 2 virtual cores).
 //!
 //! No file is mapped here: another process could truncate it.
 
@@ -8,10 +8,10 @@ use std::ops::{Deref, DerefMut};
 
 use memmap2::{Advice, MmapMut};
 
-/// From so many bytes on; a large page has 2 MiB, and a part of the last one is not needed.
+/// The least bytes for large pages; a large page has 2 MiB, and a part of the last one is not needed.
 const LONG: usize = 4 << 20;
 
-/// Bytes that nobody else has.
+/// Bytes with a single owner.
 #[derive(Debug)]
 pub(super) enum Pages {
     Short(Vec<u8>),
@@ -25,12 +25,12 @@ impl Default for Pages {
 }
 
 impl Pages {
-    /// So many zeros.
+    /// `length` zeros.
     pub(super) fn zeros(length: usize) -> Pages {
         let long = if length >= LONG { MmapMut::map_anon(length).ok() } else { None };
         match long {
             Some(pages) => {
-                // Without large pages it is slower, and that is all.
+                // Without large pages it is only slower.
                 let _ = pages.advise(Advice::HugePage);
                 Pages::Long(pages)
             }

@@ -1,38 +1,38 @@
-//! Where the record of each name is in files whose records are in no order: places sorted into buckets by hashes of
-//! their names.
+//! The place of each name's record in files whose records are in no order: places sorted into buckets by hashes of
+//! names.
 //!
-//! The table knows places and hashes; the names stay in the files, and one is compared only where its bucket and 13
-//! more bits of its hash say that it may be the one. Buckets are filled as a counting sort fills them: each name is
-//! hashed once, in the order of the files, and nothing is looked for on the way. Hashes are keyed anew in each process,
-//! so that no file can be made in which many names meet in one bucket.
+//! The table knows places and hashes. The names stay in the files, and a name is compared only where its bucket and 13
+//! more bits of its hash match. Buckets are filled as in a counting sort: each name is hashed once, in the order of the
+//! files, and filling needs no look-ups. Hashes are keyed anew in each process, so that no file can be made in which
+//! many names meet in one bucket.
 
 use std::hash::{BuildHasher, Hash};
 
 use hashbrown::DefaultHashBuilder;
 
-/// Bits of an entry that are a place and one, so that 0 is an entry that was dropped; the others are the tag.
+/// Bits of an entry that hold a place plus one, so that 0 is a dropped entry; the others are the tag.
 const PLACE: u32 = 19;
 
-/// Places that a bucket has in the mean, at most.
+/// Most places of a bucket, on average.
 const BUCKET: usize = 8;
 
 const _: () = assert!(super::frame::MOST_RECORDS < 1 << PLACE);
-// Bits of a hash that choose the bucket are none of its tag.
+// The bits of a hash that choose the bucket are not part of its tag.
 const _: () = assert!((super::frame::MOST_RECORDS / BUCKET) << (32 - PLACE) <= 1 << 32);
 
 /// Places by names.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// Where each bucket's entries begin, and where those of the last one end. A power of two and one.
+    /// The start of each bucket's entries, and the end of the last bucket's. A power of two plus one numbers.
     starts: Vec<u32>,
-    /// Tag and place of each name, bucket by bucket, and in each in the order of places.
+    /// Tag and place of each name, bucket by bucket, and in each bucket in the order of places.
     entries: Vec<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl Places {
-    /// The table of the names at so many places, at most as many as a file may hold. Where names are equal, `is_better`
-    /// is given the place that is known and a later one, and says whether the latter is noted instead.
+    /// The table of the names at `count` places, at most as many as a file may hold. Where names are equal, `is_better`
+    /// gets the known place and a later one, and says whether the later one is kept instead.
     pub(super) fn of_names<N: Hash + Eq>(
         count: usize,
         name_of: impl Fn(usize) -> N,
@@ -53,7 +53,7 @@ impl Places {
             end += *start;
             *start = end;
         }
-        // A bucket's start goes up to the next one's, and back when all are in.
+        // A bucket's start moves up to the next one's, and back when all names are in.
         for (place, hash) in hashes.iter().enumerate() {
             let next = &mut places.starts[bucket_of(*hash, buckets)];
             // A place is less than the number of records of a file.
@@ -68,7 +68,7 @@ impl Places {
         places
     }
 
-    /// Leaves one place of each name in a bucket.
+    /// Leaves one place for each name in a bucket.
     fn drop_equals<N: Eq>(
         &mut self,
         bucket: usize,
@@ -92,7 +92,7 @@ impl Places {
         }
     }
 
-    /// The place of a name, if it is known; `name_of` says the name at a place.
+    /// The place of a name, if it is known; `name_of` returns the name at a place.
     pub(super) fn find<N: Hash + Eq>(&self, name: N, name_of: impl Fn(usize) -> N) -> Option<usize> {
         let hash = self.hasher.hash_one(&name) as u32;
         let bucket = bucket_of(hash, self.starts.len() - 1);
@@ -102,12 +102,12 @@ impl Places {
     }
 }
 
-/// The bucket of a hash, of so many, which are a power of two.
+/// The bucket of a hash, out of `buckets`, which is a power of two.
 fn bucket_of(hash: u32, buckets: usize) -> usize {
     ((u64::from(hash) * buckets as u64) >> 32) as usize
 }
 
-/// What an entry says of a hash besides its place.
+/// The bits of a hash that an entry holds besides its place.
 fn tag_of(hash: u32) -> u32 {
     hash << PLACE
 }

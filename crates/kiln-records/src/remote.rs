@@ -1,18 +1,18 @@
 //! Records that a fleet shares: a store elsewhere, behind the local file and never in front of it.
 //!
-//! A [`Remote`] keeps bytes under names: Redis, object storage, a shared folder, whatever a caller has. No computation
-//! waits for it: `worker`, a thread of the store's own, fetches records, merges them into memory (from where the
-//! writer brings them into the local file) and puts back what is better here. The bytes are those of a record file and
-//! are trusted no more than a file. A store that is down, slow or wrong is counted and logged, and costs no more than
-//! that: every wait has an end, and a call that does not return is abandoned.
+//! A [`Remote`] keeps bytes under names: Redis, object storage, a shared folder, or a caller's own store. No
+//! computation waits for it: `worker`, a thread of the store's own, fetches records, merges them into memory (and the
+//! writer brings them into the local file), and puts back better records of this machine. The bytes are those of a
+//! record file and are trusted no more than a file. A store that is down, slow or wrong is counted and logged, and
+//! costs no more than that: every wait has an end, and a call that does not return is abandoned.
 //!
-//! What several machines put at once is not lost. Where the store can put on a condition, a put that would write over
-//! something unseen does not happen, and is made anew on top of it. Where it cannot, the writer reads back what is
-//! stored there after a pause and puts again if its own is missing: of two that wrote over each other at least the
-//! loser sees it.
+//! Records that several machines put at once are not lost. Where the remote store can put on a condition, a put that
+//! would write over unseen bytes does not happen, and is made anew on top of them. Where it cannot, the writer reads
+//! the stored bytes back after a pause and puts again if its own are missing: of two writers that wrote over each
+//! other, at least the loser sees it.
 //!
-//! `address` says what a URL means, `network` is a client for it, which exists with the feature `remote` alone, and
-//! `bounds` holds servers to what they may send.
+//! `address` gives URLs their meaning, `network` is a client for them, which exists only with the feature `remote`, and
+//! `bounds` limits what servers may send.
 
 mod address;
 #[cfg(feature = "remote")]
@@ -33,16 +33,16 @@ use super::frame::{self, ReadError, Rejected};
 use super::shared::{BATCH, Core, Place, accepting};
 use crate::warning::warning;
 
-/// Why a remote store cannot be used, or did not do what it was asked for.
+/// Why a remote store cannot be used, or why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// The URL names no store. It is shown without what may be a password.
+    /// The URL names no store. It is shown without a part that may be a password.
     #[error("'{url}' names no remote store: {why}")]
     Address {
         /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// The defect of the URL.
         why: &'static str,
     },
     /// This build has no client.
@@ -57,66 +57,67 @@ pub enum RemoteError {
     /// No answer came, or not all of it.
     #[error("no whole answer within {0:?}")]
     TimedOut(Duration),
-    /// What is stored there cannot be records.
+    /// The bytes stored there cannot be records.
     #[error("what lies there is longer than the {most} bytes that a record file may have")]
     TooLong {
         /// The bound.
         most: usize,
     },
-    /// Each time that something was to be put, others had been before.
+    /// At every attempt to put, another writer had been faster.
     #[error("others were writing all the time; what is new here is put later")]
     Contended,
 }
 
-/// What is stored under a name.
+/// The object stored under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// What tells this state from others, where the store can put on the condition that it still holds.
+    /// The version of this state, where the store can put on the condition that it still holds this state.
     pub version: Option<String>,
 }
 
-/// What a put is to write over.
+/// The state that a put may write over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over<'a> {
-    /// Nothing lay there.
+    /// No object.
     Nothing,
     /// That state.
     Version(&'a str),
-    /// Something whose state has no name.
+    /// Some object whose state has no version.
     Something,
 }
 
-/// What became of a put.
+/// The result of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// It is stored, and has replaced nothing else than it was told to.
+    /// It is stored, and has replaced only the given state.
     Certain,
-    /// It was written, whatever lay there: the store knows no conditions.
+    /// It was written over any object: the store knows no conditions.
     Unsure,
-    /// It was not written, because something else is stored there by now.
+    /// It was not written, because another object is stored there by now.
     Changed,
 }
 
-/// A remote store. Its methods may block for a while; they are called on threads that no computation waits for.
+/// A remote store. Its methods may block for a while; no computation waits for the threads that call them.
 pub trait Remote: Send + Sync + Debug + 'static {
-    /// What is stored under that name, if anything is. More than `most` bytes are an error and are not to be held.
+    /// The object stored under that name, if there is one. More than `most` bytes are an error, and must not be kept in
+    /// memory.
     ///
     /// # Errors
     ///
-    /// [`RemoteError`]: it is tried again later.
+    /// [`RemoteError`]: the store tries again later.
     fn get(&self, name: &str, most: usize) -> Result<Option<Object>, RemoteError>;
 
-    /// Puts bytes under that name in place of what is told, on that condition if the store can.
+    /// Puts bytes under that name in place of the state `over`, on that condition if the store can.
     ///
     /// # Errors
     ///
-    /// [`RemoteError`]: it is tried again later.
+    /// [`RemoteError`]: the store tries again later.
     fn put(&self, name: &str, bytes: &[u8], over: Over<'_>) -> Result<Put, RemoteError>;
 }
 
-/// A text that is not to be shown.
+/// A text that must not be shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -126,7 +127,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Who asks, where a store wants to know and the environment does not say it in the store's own way.
+/// A user's name and password, for stores that need these and where the environment does not give them in the store's
+/// own way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// The name of the user.
@@ -135,14 +137,13 @@ pub struct Credentials {
     pub password: Option<Secret>,
 }
 
-/// The store at a URL: `redis://HOST[:PORT][/PREFIX][?db=N]`, `rediss://` the same through TLS, or
-/// `s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME]`, whose keys come from the environment as Amazon's own tools take
-/// them.
+/// The store at a URL: `redis://HOST[:PORT][/PREFIX][?db=N]`, `rediss://` for the same through TLS, or
+/// `s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME]`, whose keys come from the environment, as for Amazon's own tools.
 ///
 /// # Errors
 ///
-/// [`RemoteError::Address`] for any other URL and one with a password in it; [`RemoteError::NotBuilt`] without the
-/// feature `remote`. Whether the store answers is found out later, in the background.
+/// [`RemoteError::Address`] for any other URL and for a URL with a password; [`RemoteError::NotBuilt`] without the
+/// feature `remote`. Whether the store answers shows later, in the background.
 pub fn connect(url: &str, credentials: &Credentials) -> Result<Arc<dyn Remote>, RemoteError> {
     let address = address::parse(url)?;
     #[cfg(feature = "remote")]
@@ -157,24 +158,24 @@ pub fn connect(url: &str, credentials: &Credentials) -> Result<Arc<dyn Remote>, 
 /// How a store uses a remote one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemotePolicy {
-    /// Whether nothing is ever put: for machines that use what others have found.
+    /// Whether nothing is ever put: for machines that only use records of others.
     pub read_only: bool,
-    /// How long making a session waits for the first answer. Only one whose local file holds nothing waits at all.
+    /// How long making a session waits for the first answer. Only a session whose local file is empty waits at all.
     pub patience: Duration,
     /// How long new results settle before they are put.
     pub settle: Duration,
-    /// How long the end of a store waits for what is still to be put.
+    /// How long the end of a store waits for results that are still to be put.
     pub linger: Duration,
-    /// How long a store that failed is left alone.
+    /// How long a store is left alone after a failure.
     pub rest: Duration,
-    /// Where a store knows no conditions: how long after a put its writer looks whether it is still there.
+    /// Where a store knows no conditions: how long after a put its writer checks that the put is still there.
     pub look_back: Duration,
 }
 
 impl Default for RemotePolicy {
-    /// Half a second of patience is fifty times what a store in the same building takes. Puts wait for five seconds of
-    /// results, because each writes the whole file. The look back after a tenth of a second is far longer than others
-    /// take from their look to their put, who begin anew if they took longer than half of it.
+    /// Half a second of patience is fifty times the answer time of a store in the same building. Puts wait for five
+    /// seconds of results, because each writes the whole file. The check after a tenth of a second is far longer than
+    /// others take from their read to their put; they begin anew if they took longer than half of it.
     fn default() -> RemotePolicy {
         RemotePolicy {
             read_only: false,
@@ -187,18 +188,18 @@ impl Default for RemotePolicy {
     }
 }
 
-/// No object is longer. Less than a file may have, because the client holds it whole: 262,144 records of the usual
-/// size, more than which no file holds.
+/// The longest object. Less than a file may have, because the client holds it whole: 262,144 records of the usual size,
+/// the most that a file holds.
 pub(super) const MOST_BYTES: usize = 24 << 20;
-/// So often a put is tried that others were faster with.
+/// How often a put is tried while other writers are faster.
 const ATTEMPTS: u32 = 8;
-/// A time between that one and twice as much, so that those who met once do not meet again.
+/// A random time between `time` and twice `time`, so that writers that met once do not meet again.
 fn around(time: Duration) -> Duration {
     let part = RandomState::new().hash_one(Instant::now()) % 1024;
     time + time * part as u32 / 1024
 }
 
-/// Takes over what is better there, and puts what is better here. How many records were taken over.
+/// Takes over better records from there, and puts better records from here. Returns the number of records taken over.
 fn exchange(core: &Core, remote: &dyn Remote, policy: &RemotePolicy) -> Result<u64, RemoteError> {
     let Some(place) = &core.place else { return Ok(0) };
     let name = format!("{}{}", place.stem, folder::SUFFIX);
@@ -210,7 +211,7 @@ fn exchange(core: &Core, remote: &dyn Remote, policy: &RemotePolicy) -> Result<u
         let there = there?;
         let Some(seen) = there.as_ref().map_or(Some(Seen::default()), |object| take_over(core, place, &object.bytes))
         else {
-            // Of a schema that a newer build knows: it is not ours to replace.
+            // It has a schema that a newer build knows: this build must not replace it.
             return Ok(taken);
         };
         taken += seen.taken;
@@ -220,7 +221,7 @@ fn exchange(core: &Core, remote: &dyn Remote, policy: &RemotePolicy) -> Result<u
         }
         let bytes = core.image(place, MOST_BYTES);
         if unconditional && started.elapsed() > policy.look_back / 2 {
-            // Too long ago for others to find out what would be lost.
+            // Too long since the read: other writers could no longer detect a lost update.
             continue;
         }
         let over = match &there {
@@ -242,16 +243,16 @@ fn exchange(core: &Core, remote: &dyn Remote, policy: &RemotePolicy) -> Result<u
     Err(RemoteError::Contended)
 }
 
-/// What an object turned out to hold.
+/// The result of reading an object.
 #[derive(Default)]
 struct Seen {
     /// Records better than those here.
     taken: u64,
-    /// Records of here that are as good there.
+    /// Records of this store that are equally good there.
     as_good: usize,
 }
 
-/// Merges an object as any file is merged. `None` if it should be left alone.
+/// Merges an object as a file is merged. `None` if it should be left alone.
 fn take_over(core: &Core, place: &Place, bytes: &[u8]) -> Option<Seen> {
     let (mut seen, mut batch) = (Seen::default(), Arena::default());
     let mut merge = |batch: Arena| {
@@ -259,7 +260,7 @@ fn take_over(core: &Core, place: &Place, bytes: &[u8]) -> Option<Seen> {
         for kept in batch.iter() {
             let better_here = contents.find(kept.name()).is_some_and(|known| known.beats(&kept));
             seen.taken += u64::from(contents.merge(kept));
-            // What was refused here is in neither count.
+            // A record that was refused here is in neither count.
             seen.as_good += usize::from(!better_here && contents.find(kept.name()).is_some());
         }
     };

@@ -1,5 +1,6 @@
-//! How a store is saved: under the file's lock, merged with what others have saved; or as a shard where others have the
-//! lock all the time. Either way the caller learns the truth, and the old file stays whole until the new one is.
+//! Saving a store: under the file's lock, merged with the saves of other processes; or as a shard, where others hold
+//! the lock all the time. Either way the caller learns the true result, and the old file stays whole until the new one
+//! is complete.
 
 use std::cmp::Reverse;
 use std::path::PathBuf;
@@ -13,17 +14,17 @@ use super::frame;
 use super::shared::{Core, Place, Taken};
 use crate::warning::warning;
 
-/// No shard is longer: what a process finds out between two saves is far less.
+/// The longest shard: a process finds far less between two saves.
 const SHARD_BYTES: usize = 4 << 20;
 
-/// What a save did.
+/// The result of a save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SaveReport {
     /// The file, if it was written.
     pub path: Option<PathBuf>,
     /// Records in the file.
     pub written: u64,
-    /// Those among them that came from other processes' saves.
+    /// Records in the file that came from other processes' saves.
     pub merged: u64,
     /// The file's length.
     pub bytes: u64,
@@ -61,7 +62,7 @@ impl Core {
         folder.clear(lock, stem, &names);
         let (mut merged, mut done) = (0, Vec::new());
         for shard in folder.shards(stem, &names).into_iter().take(MOST_SHARDS) {
-            // What is refused or cannot be read stays where it is and costs no more than this look.
+            // A shard that is refused or unreadable stays, and costs no more than this check.
             match self.take_over(folder, &shard, header.fingerprint, State::New, SHARD_BYTES) {
                 Ok(Taken::Read(taken, _)) => {
                     merged += taken;
@@ -73,7 +74,7 @@ impl Core {
             }
         }
         let path = folder.file_of(stem);
-        // A file that cannot be read must not be written over: what it holds would be lost.
+        // A file that cannot be read must not be overwritten: its records would be lost.
         if let Taken::Read(taken, _) =
             self.take_over(folder, &path, header.fingerprint, State::Saved, frame::MOST_BYTES)?
         {
@@ -109,7 +110,7 @@ impl Core {
         Ok(SaveReport { path: Some(added?), written, merged: 0, bytes: bytes.len() as u64, shard: true })
     }
 
-    /// Begins a save: the bytes of a file with the records that `wanted` takes, and how many they are.
+    /// Begins a save: returns the bytes of a file with the records that `wanted` takes, and their number.
     fn snapshot(&self, place: &Place, wanted: impl Fn(&Kept<&[u8]>) -> bool, most: usize) -> (Vec<u8>, u64) {
         let mut contents = self.lock();
         contents.begin();
@@ -122,8 +123,8 @@ impl Core {
     }
 }
 
-/// The bytes of a file with the records that `wanted` takes, in order of family and key, so that equal contents are
-/// equal files; and as many as a file may hold, the best proven first.
+/// The bytes of a file with the records that `wanted` takes, in order of family and key, so that equal contents give
+/// equal files. If a file may not hold all, the best proven records are taken.
 fn lay_out(
     contents: &mut Contents,
     place: &Place,

@@ -1,4 +1,4 @@
-//! What the threads of a store share: its records, the file that they belong to, and how that file is read.
+//! The parts of a store that its threads share: its records, the file that they belong to, and reading that file.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::older::Older;
 use crate::warning::warning;
 use kiln_fork::{Mutex, MutexGuard, Origin};
 
-/// What a store does with its folder.
+/// How a store uses its folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CacheMode {
     /// Nothing is kept, not even in memory.
@@ -45,11 +45,11 @@ impl CacheMode {
     }
 }
 
-/// Records of so many bytes are taken over under one lock, so that look-ups do not wait for a disk meanwhile.
+/// Bytes of records that are taken over under one lock, so that look-ups do not wait for a disk meanwhile.
 pub(super) const BATCH: usize = 1 << 16;
 
-/// Shards with fewer bytes in all are merged record by record: at 0.3 us each, that costs less than a table of places for
-/// 100,000 records.
+/// Shards with fewer bytes in all are merged record by record: at 0.3 us each, that costs less than a table of places
+/// for 100,000 records.
 const FEW_BYTES: usize = 1 << 17;
 
 /// The file that a store belongs to.
@@ -60,14 +60,14 @@ pub(super) struct Place {
     pub(super) header: Header,
 }
 
-/// What the writer's thread and the store share.
+/// State that the writer's thread and the store share.
 pub(super) struct Core {
     pub(super) mode: CacheMode,
     pub(super) place: Option<Place>,
     pub(super) contents: Mutex<Contents>,
     /// Held while saving, so that threads save one after the other.
     pub(super) saving: std::sync::Mutex<()>,
-    /// The process that saves; a forked child leaves that to it.
+    /// The process that saves; a forked child leaves saving to it.
     pub(super) origin: Origin,
 }
 
@@ -76,13 +76,13 @@ pub(super) fn accepting(own: [u8; 32]) -> impl FnOnce(&Header) -> Result<(), Rej
     move |header| if own == header.fingerprint { Ok(()) } else { Err(Rejected::Fingerprint) }
 }
 
-/// What taking over a file of the folder came to.
+/// The result of taking over a file of the folder.
 pub(super) enum Taken {
     /// There is no such file.
     Absent,
-    /// So many records were better, and the file was like this.
+    /// The number of better records, and the state of the file's frames.
     Read(u64, Frames),
-    /// It is no file of ours.
+    /// It is not a record file for this store.
     Rejected,
 }
 
@@ -100,13 +100,13 @@ impl Opened<'_> {
     }
 }
 
-/// What became of a file that was read whole.
+/// The result of reading a file as a whole.
 enum Whole {
     /// It is in the image.
     Joined(Frames),
     /// It is of an older schema.
     Older(Older),
-    /// It is to be read record by record.
+    /// It has to be read record by record.
     No,
 }
 
@@ -145,12 +145,12 @@ impl Core {
             Ok(names) => names,
             Err(error) => return self.trouble(&error),
         };
-        // Shards are opened before the file: one that goes away meanwhile is in the file already.
+        // Shards are opened before the file: a shard that disappears meanwhile is already in the file.
         let shards: Vec<PathBuf> = place.folder.shards(&place.stem, &names).into_iter().take(MOST_SHARDS).collect();
         let opened: Vec<_> = shards.iter().map(|path| place.folder.read(path, frame::MOST_BYTES)).collect();
         self.lock().heal |= !shards.is_empty();
         let own = place.folder.file_of(&place.stem);
-        // The file before its shards: of records that are as good, its own count.
+        // The file before its shards: of equally good records, the file's counts.
         let file = Opened { path: &own, source: place.folder.read(&own, frame::MOST_BYTES), state: State::Saved };
         let beside = shards.iter().zip(opened).map(|(path, source)| Opened { path, source, state: State::New });
         self.load_files(place, std::iter::once(file).chain(beside).collect());
@@ -159,9 +159,8 @@ impl Core {
         self.lock().stats.rejected_fingerprint += others.count() as u64;
     }
 
-    /// Takes files as they are: those of this build's schema as one image, those of older ones aside. What is neither,
-    /// and a few records of shards, for which the others would have to be put in order, is merged record by record,
-    /// which also says what is wrong.
+    /// Takes files whole: files of this build's schema as one image, files of older schemas aside. Other files, and
+    /// small shards, which would put the image out of order, are merged record by record, which also reports defects.
     fn load_files(&self, place: &Place, files: Vec<Opened<'_>>) {
         let fingerprint = place.header.fingerprint;
         let lengths: Vec<usize> = files.iter().map(Opened::length).collect();
@@ -208,7 +207,7 @@ impl Core {
         }
     }
 
-    /// Counts the records of a file, or that it could not be read.
+    /// Counts the records of a file, or the failure to read it.
     fn count_loaded(&self, taken: Result<Taken, RecordError>) {
         match taken {
             Ok(Taken::Read(_, frames)) => self.lock().stats.loaded += frames.sound,
@@ -234,7 +233,7 @@ impl Core {
         self.take_from(folder.read(path, most)?, path, fingerprint, state)
     }
 
-    /// The same, of a file that is open, if there was one.
+    /// The same for an opened file, if there was one.
     fn take_from(
         &self,
         source: Option<Source>,
@@ -260,8 +259,8 @@ impl Core {
         }
     }
 
-    /// Merges the better records of a file, of the families for which `wanted` is true; returns how many were taken.
-    /// They are merged in batches, so that no look-up waits for a disk.
+    /// Merges the better records of a file, for families for which `wanted` is true; returns how many were taken.
+    /// Merging goes in batches, so that no look-up waits for a disk.
     pub(super) fn merge_all(
         &self,
         source: Source,
@@ -287,7 +286,7 @@ impl Core {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Contents> {
-        // Nothing foreign runs under the lock, so what a panicking thread leaves behind is whole.
+        // No foreign code runs under the lock, so the data is whole even after a panic.
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -306,7 +305,7 @@ mod tests {
         *state >> 33
     }
 
-    /// A record of one of 400 problems, of random evidence that no other has.
+    /// A record of one of 400 problems, with random evidence that no other record has.
     fn record(state: &mut u64, problem: u64, choice: usize) -> Record {
         let evidence = Evidence { created: *state, ..Evidence::measured(9, 1 + random(state) as u32 % 1000) };
         let choice = (0..choice).map(|_| 1 + random(state) as u8 % 255).collect();
@@ -314,7 +313,8 @@ mod tests {
         Record { family, revision: 1, key: problem.to_le_bytes().to_vec(), choice, evidence }
     }
 
-    /// A store on a folder with these files, of which the first is no shard, and how many of its records were copied.
+    /// A store on a folder with these files, where all but the first are shards, and the number of its records that
+    /// were copied.
     fn opened(files: &[(u16, &[Record])]) -> (tempfile::TempDir, Store, usize) {
         let folder = tempfile::tempdir().unwrap();
         let fingerprint = fingerprint();
@@ -374,7 +374,7 @@ mod tests {
         for round in 0..60 {
             let mut files = Vec::new();
             for _ in 0..1 + random(&mut state) % 4 {
-                // Some of them are few, so that they are merged record by record.
+                // Some files have few records, so that they are merged record by record.
                 let (count, choice) = [(3, 10), (100, 10), (200, 1500)][random(&mut state) as usize % 3];
                 let mut problems: Vec<u64> = (0..400).collect();
                 for place in (1..problems.len()).rev() {
@@ -398,7 +398,7 @@ mod tests {
             let files: Vec<(u16, &[Record])> =
                 files.iter().map(|(schema, records)| (*schema, records.as_slice())).collect();
             let (folder, store, _) = opened(&files);
-            // One of them is looked up before, and one is refused.
+            // One record is looked up before, and one is refused.
             let looked_up = best.values().next().unwrap().clone();
             let name = |record: &Record| Kept::of_record(record, State::Saved).unwrap().name().to_vec();
             let found = store.core().lock().find(&name(&looked_up)).and_then(|kept| kept.to_record());

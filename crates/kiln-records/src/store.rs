@@ -1,8 +1,8 @@
 //! The store: records in memory by family and key, loaded from one file and saved to it.
 //!
 //! Looking up and inserting never touch the file system and never fail. Opening reads the file once; `saving` writes
-//! it, now or by `writer`, and merges with what other processes have saved meanwhile. What a record means is for the
-//! families to know; the store keeps bytes.
+//! it, now or by `writer`, and merges with what other processes have saved meanwhile. Families know the meaning of
+//! records; the store only keeps bytes.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -24,26 +24,26 @@ use super::{Evidence, Fingerprint, Record, RecordError, Recorded, SaveReport, co
 use crate::warning::warning;
 use kiln_fork::{Mutex, Origin};
 
-/// A key that was [asked](Store::ask) for, encoded.
+/// An encoded key that was [asked](Store::ask) for.
 #[derive(Debug)]
 pub struct Asked(Result<Name, codec::CodecError>);
 
-/// So many times as many records as are asked for are looked at for the newest.
+/// To find the newest records, at most this many times the requested number are read.
 const MOST_OLDER: usize = 16;
 
-/// What the record of that key is found by.
+/// The name under which the record of that key is found.
 fn name<K: Recorded>(key: &K) -> Result<Name, codec::CodecError> {
     Name::new(K::FAMILY, &codec::encode(key)?)
 }
 
-/// What taking over a file gave.
+/// The result of taking over a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// Sound records in the file.
     pub sound: u64,
-    /// Those among them that were better than what the store held.
+    /// Records in the file that were better than the store's own.
     pub taken: u64,
-    /// Damaged parts that were passed over.
+    /// Damaged parts that were skipped.
     pub damaged: u64,
 }
 
@@ -54,19 +54,19 @@ pub struct Store {
     remote_worker: Option<RemoteWorker>,
     complete: bool,
     ahead: bool,
-    /// The store whose records these are, where this is only another way to look at them.
+    /// The store that owns these records, where this is only another view of it.
     whole: Option<Arc<Store>>,
 }
 
 impl Store {
-    /// The records of that machine and build in that folder, which many models share. Never fails: what cannot be used
-    /// is counted and logged.
+    /// The records of that machine and build in that folder, which many models share. Never fails: unusable files are
+    /// counted and logged.
     #[must_use]
     pub fn open(folder: &Path, fingerprint: &Fingerprint, mode: CacheMode) -> Store {
         Store::on(Folder::new(folder), fingerprint.digits(), fingerprint, mode)
     }
 
-    /// As [`Store::open`], for a file of that name, which ends in `.kiln`.
+    /// As [`Store::open`], for a file with that name, which ends in `.kiln`.
     #[must_use]
     pub fn open_file(path: &Path, fingerprint: &Fingerprint, mode: CacheMode) -> Store {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -79,7 +79,7 @@ impl Store {
         Store::at(Place { folder, stem, header: Header::new(fingerprint.digest()) }, mode)
     }
 
-    /// The store of a file for the machine and build of that digest, whatever it is.
+    /// The store of a file for the machine and build with that digest.
     pub(super) fn of_digest(folder: Folder, stem: String, digest: [u8; 32], mode: CacheMode) -> Store {
         Store::at(Place { folder, stem, header: Header::new(digest) }, mode)
     }
@@ -115,8 +115,8 @@ impl Store {
         Store { core: Arc::new(core), writer: None, remote_worker: None, complete: false, ahead: false, whole: None }
     }
 
-    /// The same with a writer: what is new is saved by a thread of the store's own once it has settled, and at the end
-    /// of the store. Without one, [`Store::save`] alone saves.
+    /// The same store with a writer: a thread of the store's own saves new records once they have settled, and at the
+    /// end of the store. Without a writer, only [`Store::save`] saves.
     #[must_use]
     pub fn with_writer(mut self, pace: Pace) -> Store {
         if self.path().is_some() {
@@ -132,16 +132,16 @@ impl Store {
         self
     }
 
-    /// The same with a store elsewhere behind its file, which a thread of its own talks to: what is better there is
-    /// taken over, what is better here is put there unless the mode or the policy says that nothing is written. Nothing
-    /// here ever waits for it but [`Store::await_remote`] and, for a bounded time, the end. To be asked for after
-    /// [`Store::with_writer`], so that what comes from there is written into the file; a store without one has no
-    /// other.
+    /// The same store with a remote store behind its file; a thread of its own talks to the remote. Better records
+    /// there are taken over, and better records here are put there, unless the mode or the policy forbids writing. Only
+    /// [`Store::await_remote`] and, for a bounded time, the end ever wait for it. Call this after
+    /// [`Store::with_writer`], so that records from there are written into the file; a store without a file has no
+    /// other place for them.
     #[must_use]
     pub fn with_remote(mut self, remote: Arc<dyn Remote>, policy: RemotePolicy) -> Store {
         if self.core.place.is_some() && matches!(self.mode(), CacheMode::Read | CacheMode::ReadWrite) {
             let read_only = policy.read_only || self.mode() == CacheMode::Read;
-            // The remote_worker may outlive the store, and the writer must not outlive it with him.
+            // The remote worker may outlive the store, but must not keep the writer alive.
             let writer = self.writer.as_ref().map(Arc::downgrade);
             let news = move || {
                 if let Some(writer) = writer.as_ref().and_then(Weak::upgrade) {
@@ -154,8 +154,8 @@ impl Store {
         self
     }
 
-    /// Waits for the first answer of the store elsewhere, as long as its policy says and only if there is no record
-    /// yet: who has some starts with those.
+    /// Waits for the first answer of the remote store, as long as its policy allows and only if there is no record yet:
+    /// a store with records starts with those.
     pub fn await_remote(&self) {
         if let Some(whole) = &self.whole {
             whole.await_remote();
@@ -165,12 +165,12 @@ impl Store {
         }
     }
 
-    /// Puts what is better here into the store elsewhere now, and waits for that, for no longer than `patience`. Without
-    /// this it is put once it has settled, and at the end.
+    /// Puts better records from here into the remote store now, and waits for that, but no longer than `patience`.
+    /// Without this call they are put once they have settled, and at the end.
     ///
     /// # Errors
     ///
-    /// [`RemoteError`]; what could not be put is tried again later.
+    /// [`RemoteError`]; records that could not be put are tried again later.
     pub fn publish(&self, patience: Duration) -> Result<(), RemoteError> {
         match (&self.whole, &self.remote_worker) {
             (Some(whole), _) => whole.publish(patience),
@@ -179,15 +179,15 @@ impl Store {
         }
     }
 
-    /// These records as ones that have every choice that will be needed: a builder that finds none fails instead of
-    /// choosing, and choices of other sessions without a record are not used either. For deployments in which nothing
-    /// may be chosen or tuned any more.
+    /// A view of these records as complete: a builder that finds no record fails instead of choosing, and choices of
+    /// other sessions without a record are not used either. For deployments in which nothing may be chosen or tuned any
+    /// more.
     #[must_use]
     pub fn taken_as_complete(self: &Arc<Self>) -> Arc<Store> {
         self.view(true, self.ahead)
     }
 
-    /// These records for builders that work ahead of need: nothing is chosen for keys without a record.
+    /// A view of these records for builders that work ahead of need: nothing is chosen for keys without a record.
     #[must_use]
     pub fn ahead_of_need(self: &Arc<Self>) -> Arc<Store> {
         self.view(self.complete, true)
@@ -199,7 +199,7 @@ impl Store {
         Arc::new(Store { core, writer: None, remote_worker: None, complete, ahead, whole })
     }
 
-    /// Whether a choice that is not here is an error.
+    /// Whether a missing choice is an error.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete
@@ -217,24 +217,24 @@ impl Store {
         !self.complete && !self.ahead
     }
 
-    /// What the store does with its folder.
+    /// How the store uses its folder.
     #[must_use]
     pub fn mode(&self) -> CacheMode {
         self.core.mode
     }
 
-    /// What was chosen for that key, if anything was. The caller validates it and [`reject`](Store::reject)s it if it
-    /// does not pass.
+    /// The choice for that key, if there is one. The caller validates it and [`reject`](Store::reject)s it if it does
+    /// not pass.
     pub fn lookup<K: Recorded>(&self, key: &K) -> Option<K::Choice> {
         self.lookup_with_evidence(key).map(|(choice, _)| choice)
     }
 
-    /// The same, with what speaks for it.
+    /// The same, with the evidence for it.
     pub fn lookup_with_evidence<K: Recorded>(&self, key: &K) -> Option<(K::Choice, Evidence)> {
         self.claimed::<K>(&name::<K>(key).ok()?)
     }
 
-    /// As [`lookup`](Store::lookup), and what a choice that is made now is to be [kept](Store::keep) by.
+    /// As [`lookup`](Store::lookup), and the name under which a choice made now can be [kept](Store::keep).
     pub fn ask<K: Recorded>(&self, key: &K) -> (Option<K::Choice>, Asked) {
         let name = name::<K>(key);
         let claimed = name.as_ref().ok().and_then(|name| self.claimed::<K>(name));
@@ -267,7 +267,7 @@ impl Store {
         }
     }
 
-    /// Keeps what was chosen for a key, unless what is kept already has better evidence.
+    /// Keeps a choice for a key, unless the kept one has better evidence.
     pub fn insert<K: Recorded>(&self, key: &K, choice: &K::Choice, evidence: Evidence) {
         self.keep::<K>(Asked(name::<K>(key)), choice, evidence);
     }
@@ -281,8 +281,8 @@ impl Store {
         self.insert_kept(K::FAMILY, asked.0.and_then(named));
     }
 
-    /// Keeps a record of any family under the same rule, as tools do that have them from elsewhere. Whether its length
-    /// allows that. Its choice is validated when it is looked up, as that of any file is.
+    /// Keeps a record of any family under the same rule, for tools that have records from elsewhere. Returns whether
+    /// its length allows that. Its choice is validated at look-up, like a choice from a file.
     pub fn insert_record(&self, record: &Record) -> bool {
         if self.core.mode == CacheMode::Off {
             return true;
@@ -322,7 +322,7 @@ impl Store {
         self.core.lock().stats.rejected_length += 1;
     }
 
-    /// Forgets what was chosen for a key, because it did not pass validation; it will not come back from the file.
+    /// Forgets the choice for a key, because it did not pass validation; it will not come back from the file.
     pub fn reject<K: Recorded>(&self, key: &K) {
         let Ok(name) = name::<K>(key) else { return };
         warning!(family = K::FAMILY, "a record's choice does not fit its key; choosing again");
@@ -337,9 +337,8 @@ impl Store {
         known.filter_map(|kept| codec::decode(&kept.key()?).ok()).collect()
     }
 
-    /// The newest records, so many of them, of the keys whose first fields, encoded, are these; no other key is
-    /// decoded. Where there are more than sixteen times as many, which only a file that no store wrote has, the newest
-    /// of so many.
+    /// The `most` newest records of the keys whose first fields, encoded, are `fields`; no other key is decoded. With
+    /// more than sixteen times as many records, which only a file that no store wrote has, the newest among that many.
     pub fn newest<K: Recorded>(&self, fields: &impl Serialize, most: usize) -> Vec<(K, Evidence)> {
         let Ok(fields) = codec::encode(fields) else { return Vec::new() };
         let mut contents = self.core.lock();
@@ -371,34 +370,34 @@ impl Store {
         StoreStats { records: contents.len() as u64, ..contents.stats }
     }
 
-    /// Bytes of the records that it holds: of files as they were read, and of those that are new.
+    /// Bytes of the records that it holds: of files as they were read, and of new records.
     pub fn bytes(&self) -> usize {
         self.core.lock().bytes()
     }
 
-    /// A number that two stores of this process have in common if what one gets the other has, too.
+    /// A number that two stores of this process share if each has every record that the other gets.
     pub fn place(&self) -> usize {
         Arc::as_ptr(&self.core).addr()
     }
 
-    /// Where the records are saved to, if they are.
+    /// The path of the file where records are saved, if they are.
     pub fn path(&self) -> Option<PathBuf> {
         self.core.path()
     }
 
-    /// Writes what is new, together with what other processes have written since. Does nothing if nothing is new, or if
-    /// the mode is not [`CacheMode::ReadWrite`]. While another process holds the lock, what is new goes to a shard
-    /// beside the file instead, which readers see and the next save takes in.
+    /// Writes new records, together with those that other processes have written since. Does nothing if no record is
+    /// new, or if the mode is not [`CacheMode::ReadWrite`]. While another process holds the lock, new records go to a
+    /// shard beside the file instead, which readers see and the next save takes in.
     ///
     /// # Errors
     ///
-    /// [`RecordError`]; the file is then what it was, and what is new stays for the next save.
+    /// [`RecordError`]; the file is then unchanged, and new records stay for the next save.
     pub fn save(&self) -> Result<SaveReport, RecordError> {
         self.core.save()
     }
 
-    /// Takes over what is better in a file for that machine and build, wherever it is and whatever the mode; of the
-    /// families only that `wanted` takes. The next save keeps it.
+    /// Takes over better records from a file for that machine and build, wherever it is and whatever the mode, for the
+    /// families that `wanted` takes. The next save keeps them.
     ///
     /// # Errors
     ///
@@ -438,7 +437,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // The file first, which must hold what is new whatever becomes of the rest; then what is still to be put.
+        // The file first, which must get all new records in any case; then the records still to be put.
         if let Some(writer) = &self.writer {
             writer.finish();
         }

@@ -1,4 +1,4 @@
-//! Writing record files for whatever machine and build they are, as tools do that were told to.
+//! Writing record files for any machine and build, for tools that were told to.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use super::shared::CacheMode;
 use super::store::Store;
 use super::{Record, RecordError, SaveReport};
 
-/// Adds records to the file of that name for the machine and build with that digest; of two for one key the better
-/// proven stays. A file for another machine or build is replaced.
+/// Adds records to the file with that name for the machine and build with that digest; of two records for one key the
+/// better proven one stays. A file for another machine or build is replaced.
 ///
 /// # Errors
 ///
-/// [`RecordError`]; the file is then what it was.
+/// [`RecordError`]; the file is then unchanged.
 pub fn merge_into(path: &Path, digest: [u8; 32], records: &[Record]) -> Result<SaveReport, RecordError> {
     let (folder, stem) = place(path);
     let store = Store::of_digest(folder, stem, digest, CacheMode::ReadWrite);
@@ -28,7 +28,7 @@ pub fn merge_into(path: &Path, digest: [u8; 32], records: &[Record]) -> Result<S
 ///
 /// # Errors
 ///
-/// [`RecordError`]; the file is then what it was.
+/// [`RecordError`]; the file is then unchanged.
 pub fn replace_file(path: &Path, digest: [u8; 32], records: &[Record]) -> Result<SaveReport, RecordError> {
     let (folder, stem) = place(path);
     folder.make()?;
@@ -44,7 +44,8 @@ pub fn replace_file(path: &Path, digest: [u8; 32], records: &[Record]) -> Result
     Ok(SaveReport { path: Some(path), written, bytes, ..SaveReport::default() })
 }
 
-/// Removes every record file, shard, lock and leftover of a folder, and nothing else; how many files that were.
+/// Removes every record file, shard, lock and leftover of a folder, and nothing else; returns the number of files
+/// removed.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! What goes wrong and fails nothing, told to those who listen: by `tracing` with the feature of that name, and not at
-//! all without it. It is counted in [`StoreStats`](crate::StoreStats) either way.
+//! Problems that cause no failure, reported by `tracing` with the feature of that name, and not reported without it.
+//! [`StoreStats`](crate::StoreStats) counts them either way.
 
 #[cfg(feature = "tracing")]
 macro_rules! warning {
@@ -8,7 +8,7 @@ macro_rules! warning {
     };
 }
 
-/// Takes what `tracing::warn!` takes, and uses the fields for nothing.
+/// Takes the arguments of `tracing::warn!` and ignores the fields.
 #[cfg(not(feature = "tracing"))]
 macro_rules! warning {
     ($message:literal) => {

@@ -1,9 +1,9 @@
 //! The background writer: one thread for a store, started when there is something to save, so that no computation waits
 //! for a disk.
 //!
-//! It saves when results have settled: nothing new for a while, or something new for long enough. A save that fails is
-//! counted and told, and tried again after a longer while: the records stay in memory. The thread sleeps while there is
-//! nothing to do, and ends with the store, which saves once more then.
+//! It saves when results have settled: no new result for a while, or the first new result is old enough. A failed save
+//! is counted, reported, and tried again after a longer while: the records stay in memory. The thread sleeps while
+//! there is nothing to do, and ends with the store, which then saves once more.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -16,15 +16,15 @@ use kiln_fork::{self as fork, Origin};
 /// When the writer saves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// So long after the last new result.
+    /// The time after the last new result.
     pub quiet: Duration,
-    /// No longer than that after the first one.
+    /// The longest time after the first new result.
     pub longest: Duration,
 }
 
 impl Default for Pace {
-    /// After half a second of quiet, which is longer than a model's first request takes to build its executors; after
-    /// five seconds at most, which is what a killed process may lose.
+    /// Half a second of quiet is longer than a model's first request takes to build its executors. Five seconds at most
+    /// is what a killed process may lose.
     fn default() -> Pace {
         Pace { quiet: Duration::from_millis(500), longest: Duration::from_secs(5) }
     }
@@ -32,9 +32,9 @@ impl Default for Pace {
 
 #[derive(Default)]
 struct Messages {
-    /// Something is new.
+    /// There are new records.
     news: bool,
-    /// The store is going.
+    /// The store is being dropped.
     stop: bool,
     started: bool,
 }
@@ -66,7 +66,8 @@ impl Writer {
         Writer { core, pace, mailbox: Arc::default(), thread: fork::Mutex::default(), origin: Origin::here() }
     }
 
-    /// Says that something is new. The thread itself looks when the last result came, so it is woken once for many.
+    /// Tells the thread that there are new records. The thread itself checks when the last result came, so that one
+    /// wake-up serves many results.
     pub(super) fn wake(&self) {
         if !self.origin.is_here() {
             return;
@@ -89,14 +90,14 @@ impl Writer {
             std::thread::Builder::new().name("kiln-records".to_owned()).spawn(move || run(&core, &mailbox, pace));
         match spawned {
             Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
-            // The store still saves at its end.
+            // The store still saves when it ends.
             Err(error) => warning!(%error, "records are not saved in the background"),
         }
     }
 }
 
 impl Writer {
-    /// Ends the thread and saves once more. In a forked child, which has no such thread, the parent does.
+    /// Ends the thread and saves once more. In a forked child, which has no such thread, it leaves that to the parent.
     pub(super) fn finish(&self) {
         if !self.origin.is_here() {
             return std::mem::forget(self.thread.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -104,7 +105,7 @@ impl Writer {
         self.mailbox.lock().stop = true;
         self.mailbox.changed.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A panic of the thread has been reported where it happened.
+        // A panic of the thread has already been reported.
         let _ = thread.map(JoinHandle::join);
         if let Err(error) = self.core.save() {
             warning!(%error, "records were not saved; the next process starts without what is new");
@@ -121,7 +122,7 @@ fn run(core: &Core, mailbox: &Mailbox, pace: Pace) {
         if messages.stop {
             return;
         }
-        // Nothing to wait for means that the file itself is to be mended.
+        // With no change to wait for, the file itself has to be mended.
         let due = core.lock().changed.map(|(last, first)| (last + pace.quiet).min(first + pace.longest));
         if let Some(left) = due.map(|due| due.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
         {
@@ -135,7 +136,7 @@ fn run(core: &Core, mailbox: &Mailbox, pace: Pace) {
         if let Err(error) = saved {
             warning!(%error, "records were not saved; they stay in memory until the next save");
             core.lock().stats.failed_saves += 1;
-            // Not at once, or a full disk would be asked all the time.
+            // Not at once, or a full disk would be tried all the time.
             messages.news = true;
             let started = Instant::now();
             while !messages.stop && started.elapsed() < pace.longest {

@@ -1,4 +1,4 @@
-//! What the server adds to a model's own time, beside a plain echo: `cargo bench -p kiln-serve --bench wire --
+//! The time that the server adds to a model's own, beside a plain echo: `cargo bench -p kiln-serve --bench wire --
 //! [--requests N]`.
 //!
 //! A process serves a model that gives its input of 16 floats back, by REST (a binary body) and by gRPC (raw contents). A
@@ -37,7 +37,7 @@ const FLOATS: usize = 16;
 /// Turns; each has requests of every kind.
 const TURNS: usize = 11;
 
-/// Gives its input back.
+/// A model that returns its input.
 struct Same([Port; 2]);
 
 impl Same {
@@ -104,8 +104,7 @@ fn serve() -> Outcome<()> {
     Ok(())
 }
 
-/// Answers every request of a connection of HTTP/1 with the bytes of one file, and every call of one of HTTP/2 with those
-/// of another.
+/// Answers every HTTP/1 request with the bytes of one file, and every HTTP/2 call with those of another.
 fn echo(rest: &str, grpc: &str) -> Outcome<()> {
     let (rest, grpc) = (Bytes::from(std::fs::read(rest)?), Bytes::from(std::fs::read(grpc)?));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -182,7 +181,7 @@ impl Drop for Served {
     }
 }
 
-/// Sends one request, and gives the body of its answer.
+/// Sends one request, and returns the body of its answer.
 trait Client {
     fn ask(&mut self) -> Outcome<Vec<u8>>;
 }
@@ -325,7 +324,7 @@ fn measure(requests: usize) -> Outcome<()> {
 
     let mut clients: [&mut dyn Client; 4] = [&mut rest, &mut plain_rest, &mut grpc, &mut plain_grpc];
     let mut times: [Vec<Duration>; 4] = Default::default();
-    // What the first turn measures is not counted: it warms both processes.
+    // The first turn does not count: it warms both processes.
     for turn in 0..=TURNS {
         for (client, times) in clients.iter_mut().zip(&mut times) {
             for _ in 0..requests {

@@ -11,7 +11,7 @@ use crate::model::{Tensor, Values};
 use crate::refusal::{Kind, Refusal};
 use crate::values;
 
-/// A body in parts, and how many bytes of it are JSON where binary tensors follow.
+/// A body in parts, and the number of its bytes that are JSON where binary tensors follow.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) json: Option<usize>,
@@ -53,7 +53,7 @@ fn tensor(input: &InputHead, body: &Bytes) -> Result<Tensor, Refusal> {
     Ok(Tensor { name: name.clone(), datatype: *datatype, shape: shape.clone(), values })
 }
 
-/// Text that grows by what the machine has.
+/// Text that grows as memory allows.
 #[derive(Default)]
 struct Text(Vec<u8>);
 
@@ -81,7 +81,7 @@ pub(crate) struct Answering<'a> {
     pub(crate) version: u64,
 }
 
-/// The outputs that a request asked for in its order, or all, and whether each is binary.
+/// The requested outputs in the request's order, or all outputs, and whether each is binary.
 pub(crate) fn chosen<'t>(head: &Head, outputs: &'t [Tensor]) -> Result<Vec<(&'t Tensor, bool)>, Refusal> {
     match &head.outputs {
         None => Ok(outputs.iter().map(|output| (output, head.is_binary)).collect()),
@@ -96,7 +96,7 @@ pub(crate) fn chosen<'t>(head: &Head, outputs: &'t [Tensor]) -> Result<Vec<(&'t 
     }
 }
 
-/// The answer to a request, in the order in which it asked for outputs.
+/// The answer to a request, with outputs in the requested order.
 pub(crate) fn answer(model: &Answering<'_>, head: &Head, outputs: &[Tensor]) -> Result<Answer, Refusal> {
     let chosen = chosen(head, outputs)?;
     let mut text = Text::default();
@@ -156,7 +156,7 @@ fn write(
     written(text.write_all(b"]}"), "")
 }
 
-/// An output's elements as the binary extension has them.
+/// An output's elements in the form of the binary extension.
 pub(crate) fn binary(output: &Tensor) -> Result<Bytes, Refusal> {
     let texts = match &output.values {
         Values::Bytes(bytes) => return Ok(bytes.clone()),

@@ -1,5 +1,5 @@
-//! Bodies of requests, whose memory grows with what arrives and not with what is claimed. Compressed ones are
-//! decompressed as they arrive.
+//! Bodies of requests. Their memory grows with the bytes that arrive, not with the claimed length. Compressed bodies
+//! are decompressed as they arrive.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes before a message of gRPC: whether it is compressed, and its length in four bytes, the highest first.
 pub(crate) const PREFIX: usize = 5;
 
-/// Most compressed bytes that are taken before other connections have their turn: they may become a thousand times as
-/// many.
+/// Most compressed bytes that are processed before other connections have their turn: they may become a thousand times
+/// as many.
 const SLICE: usize = 4 << 10;
 
-/// The next bytes of a body; `None` at its end. Without a time it waits as long as the connection stays.
+/// The next bytes of a body; `None` at its end. Without a time limit it waits as long as the connection stays.
 async fn next(body: &mut Incoming, until: Option<Instant>) -> Result<Option<Bytes>, Refusal> {
     loop {
         let frame = match until {
@@ -51,7 +51,7 @@ pub(crate) async fn read(headers: &HeaderMap, mut body: Incoming, most: usize) -
         return Err(too_large("body", most));
     }
     if coding == Coding::Identity {
-        // What is claimed bounds how far ahead room is made.
+        // The claimed length bounds how far ahead room is made.
         let mut whole = Unpacked::new(coding, claimed.unwrap_or(most), "body");
         while let Some(data) = next(&mut body, Some(Instant::now() + PATIENCE)).await? {
             whole.add(&data)?;
@@ -68,16 +68,16 @@ pub(crate) async fn read(headers: &HeaderMap, mut body: Incoming, most: usize) -
     whole.whole()
 }
 
-/// The messages of gRPC in a body, one after the other. Each has at most so many bytes once it is decompressed.
+/// The messages of gRPC in a body, one after the other. Each has at most `most` bytes once it is decompressed.
 pub(crate) struct Messages {
     body: Incoming,
-    /// How compressed ones are compressed.
+    /// The coding of compressed messages.
     coding: Result<Coding, Refusal>,
     most: usize,
-    /// What has arrived and is not taken.
+    /// Bytes that have arrived and are not yet processed.
     rest: Bytes,
     prefix: Vec<u8>,
-    /// The message behind the prefix, and its bytes that are to come.
+    /// The message behind the prefix, and the number of its bytes that are still to come.
     begun: Option<(Unpacked, usize)>,
     /// When the last bytes came.
     heard: Instant,
@@ -91,8 +91,8 @@ impl Messages {
         Messages { body, coding, most, rest, prefix, begun: None, heard, is_compressed: false }
     }
 
-    /// The next message; `None` at the end of the body. A future that is dropped loses nothing of it. Between messages a
-    /// client may be silent for as long as it wants.
+    /// The next message; `None` at the end of the body. Dropping the future loses no bytes. Between messages a client
+    /// may be silent for any time.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
             if let Some(message) = self.take()? {
@@ -115,7 +115,7 @@ impl Messages {
     /// The one message of a body.
     pub(crate) async fn only(&mut self) -> Result<Bytes, Refusal> {
         let message = tokio::time::timeout(PATIENCE, async {
-            // The first bytes of a message that is awaited may not be late either.
+            // The first bytes of an awaited message must not be late either.
             while self.rest.is_empty() {
                 match next(&mut self.body, None).await? {
                     Some(data) => (self.rest, self.heard) = (data, Instant::now()),
@@ -142,8 +142,8 @@ impl Messages {
         Refusal::bad(format!("the message ends after {came} bytes, in the middle"))
     }
 
-    /// Takes of what has arrived as much as belongs to a message, some of it where it is compressed. Returns the
-    /// message once it is whole.
+    /// Takes the arrived bytes that belong to a message; of a compressed message, some of them. Returns the message
+    /// once it is whole.
     fn take(&mut self) -> Result<Option<Bytes>, Refusal> {
         if self.begun.is_none() {
             let missing = (PREFIX - self.prefix.len()).min(self.rest.len());
@@ -175,7 +175,7 @@ impl Messages {
     }
 }
 
-/// Whether a message is compressed, and how many bytes it has as it is sent.
+/// Whether a message is compressed, and its number of bytes as sent.
 fn of_prefix(prefix: [u8; PREFIX], most: usize) -> Result<(bool, usize), Refusal> {
     let [flag, length @ ..] = prefix;
     if flag > 1 {

@@ -1,5 +1,5 @@
-//! Codings of bodies and messages: gzip, and deflate in zlib's framing, as HTTP means it. What is decompressed is held
-//! against its limit while it is decompressed. Knows bytes and headers, no body.
+//! Codings of bodies and messages: gzip, and deflate in zlib's framing, as HTTP defines it. Decompressed bytes are
+//! checked against their limit while they are decompressed. Knows bytes and headers, no body.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use hyper::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderName};
 
 use crate::refusal::{Kind, Refusal};
 
-/// Bytes of fewer than these are sent as they are: compressed they hardly get fewer.
+/// Fewer bytes than these are sent uncompressed: compression hardly shortens them.
 const SHORT: usize = 1 << 10;
 
 /// Bytes that are decompressed before they are counted.
@@ -22,7 +22,7 @@ pub(crate) const OFFERED: &str = "gzip, deflate";
 /// How bytes are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Coding {
-    /// As they are.
+    /// Uncompressed.
     #[default]
     Identity,
     Gzip,
@@ -60,8 +60,8 @@ impl Coding {
         Coding::given(headers, &CONTENT_ENCODING)
     }
 
-    /// The coding that a client of HTTP asks for: one that it names alone. Many libraries list all that they know
-    /// without being told to. An answer that they have not asked for small is sooner there as it is.
+    /// The coding that a client of HTTP asks for, if it names only one. Many libraries list all codings that they know
+    /// without being told to. Such a client gets an answer sooner uncompressed.
     pub(crate) fn asked(headers: &HeaderMap) -> Coding {
         let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
         let wanted = values.flat_map(|value| value.split(',')).filter_map(|item| {
@@ -76,20 +76,20 @@ impl Coding {
     }
 }
 
-/// Most bytes that are sent of what has at most `most`: what cannot be compressed gets a little longer.
+/// Most bytes that are sent for a body of at most `most` bytes: incompressible bytes get a little longer.
 pub(crate) fn most_sent(is_compressed: bool, most: usize) -> usize {
     if is_compressed { most.saturating_add(most / 256).saturating_add(1 << 10) } else { most }
 }
 
-/// Bytes that grow with what arrives, up to a limit.
+/// Bytes that grow as they arrive, up to a limit.
 #[derive(Debug)]
 struct Grown {
     bytes: Vec<u8>,
     /// Most bytes.
     most: usize,
-    /// What they are, for refusals.
+    /// Their name, for refusals.
     what: &'static str,
-    /// Why the last bytes were not taken.
+    /// Why the last bytes were refused.
     refusal: Option<Refusal>,
 }
 
@@ -102,7 +102,7 @@ impl Grown {
         Refusal::new(Kind::TooLarge, format!("the {} has more than {} bytes", self.what, self.most))
     }
 
-    /// Refuses what has sent so many bytes: what is compressed may have no end and give nothing.
+    /// Refuses a body of which this many bytes arrived: compressed bytes may go on for ever and give nothing.
     fn check(&self, arrived: usize) -> Result<(), Refusal> {
         if arrived > most_sent(true, self.most) { Err(self.too_large()) } else { Ok(()) }
     }
@@ -113,7 +113,7 @@ impl Grown {
             return Err(self.too_large());
         }
         if size > self.bytes.capacity() {
-            // By half more, and never beyond what is to come.
+            // Grows by half, but never beyond the expected length.
             let grown = size.saturating_add(size / 2).min(self.most);
             let more = grown - self.bytes.len();
             self.bytes.try_reserve_exact(more).map_err(|_| Refusal::no_memory(grown, &format!("the {}", self.what)))?;
@@ -122,7 +122,7 @@ impl Grown {
         Ok(())
     }
 
-    /// Why writing failed: what was noted, or else what the coding says.
+    /// Why writing failed: the noted refusal, or else the coding's error.
     fn failed(&mut self, coding: Coding, error: &io::Error) -> Refusal {
         let broken = || Refusal::bad(format!("the {} is no {}: {error}", self.what, coding.name()));
         self.refusal.take().unwrap_or_else(broken)
@@ -143,7 +143,7 @@ impl Write for Grown {
     }
 }
 
-/// What arrives, as it was before it was compressed.
+/// The arriving bytes, decompressed.
 pub(crate) struct Unpacked {
     way: Way,
     /// Bytes that have arrived.
@@ -164,7 +164,7 @@ struct Zlib {
 }
 
 impl Unpacked {
-    /// Nothing yet of what has at most `most` bytes once it is decompressed. `what` it is stands in refusals.
+    /// An empty body that may have `most` bytes once it is decompressed. Refusals call it `what`.
     pub(crate) fn new(coding: Coding, most: usize, what: &'static str) -> Unpacked {
         let grown = Grown::new(most, what);
         let way = match coding {
@@ -199,7 +199,7 @@ impl Unpacked {
         self.arrived
     }
 
-    /// All of it, once nothing more comes.
+    /// All bytes, once no more come.
     pub(crate) fn whole(self) -> Result<Bytes, Refusal> {
         match self.way {
             Way::Plain(grown) => Ok(grown.bytes.into()),
@@ -226,7 +226,7 @@ impl Zlib {
             let before = (self.state.total_in(), self.state.total_out());
             let status = self.state.decompress(data, &mut self.piece, FlushDecompress::None);
             let status = status.map_err(|error| Refusal::bad(format!("the {what} is no deflate: {error}")))?;
-            // Both are at most as long as what was given.
+            // Both are at most as long as the input.
             let taken = (self.state.total_in() - before.0) as usize;
             let made = (self.state.total_out() - before.1) as usize;
             self.grown.add(&self.piece[..made])?;
@@ -247,7 +247,7 @@ pub(crate) fn is_long(parts: &[Bytes]) -> bool {
     parts.iter().fold(0, |size: usize, part| size.saturating_add(part.len())) >= SHORT
 }
 
-/// Parts in that coding, quickly rather than small.
+/// Parts in that coding, compressed fast rather than small.
 pub(crate) fn pack(coding: Coding, parts: &[Bytes]) -> Result<Bytes, Refusal> {
     let grown = Grown::new(usize::MAX, "compressed answer");
     let level = Compression::fast();
@@ -302,7 +302,7 @@ mod tests {
                 }
             }
         }
-        // A second member goes on with the first.
+        // A second gzip member continues the first.
         let two = [packed(Coding::Gzip, b"ab"), packed(Coding::Gzip, b"c")].concat();
         assert_eq!(unpacked(Coding::Gzip, &two, 10, 3).unwrap(), "abc");
     }

@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// The longest time that the end of an idle connection takes.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// How long a connection of REST still takes a request after the end has begun: its client may be sending one.
+/// How long a REST connection still takes a request after the server's end has begun: its client may be sending one.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// How long a client may take to read its last answers after they were sent.
@@ -31,32 +31,32 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Most calls of a connection of gRPC at a time; its client holds back the others.
 const STREAMS: u32 = 256;
 
-/// How often a client of gRPC is asked whether it is there, and how long it may take to say so.
+/// How often a gRPC client is pinged, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
-/// A connection that has been taken.
+/// An accepted connection.
 pub(crate) struct Connection {
     pub(crate) service: Arc<Service>,
     pub(crate) stream: TcpStream,
-    /// Given back when the connection has ended.
+    /// Released when the connection has ended.
     pub(crate) place: OwnedSemaphorePermit,
-    /// Whether the server ends.
+    /// Whether the server is ending.
     pub(crate) is_ending: watch::Receiver<bool>,
 }
 
-/// Answers requests of REST until the connection or the server ends. Its future is dropped with the connection, which
-/// gives up the request that it waits for. An answer after the server's end has begun closes its connection.
+/// Answers REST requests until the connection or the server ends. The future is dropped with the connection, which
+/// cancels the pending request. An answer after the server's end has begun closes its connection.
 pub(crate) async fn rest(connection: Connection) {
     let Connection { service, stream, place, mut is_ending } = connection;
     let _place = place;
-    // Answers are small and come whole.
+    // Answers are small and are written whole.
     let _ = stream.set_nodelay(true);
     let answer = service_fn(move |request| routes::answer(Arc::clone(&service), request));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(IDLE);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), answer));
     tokio::select! {
-        // What breaks a connection concerns its client alone.
+        // An error of a connection concerns only its client.
         _ = connection.as_mut() => return,
         _ = is_ending.wait_for(|ending| *ending) => {}
     }
@@ -66,14 +66,14 @@ pub(crate) async fn rest(connection: Connection) {
     }
 }
 
-/// Calls of a connection: those that are in hand, and how many have begun.
+/// The calls of a connection: those under way, and the number that have begun.
 #[derive(Default)]
 struct Calls {
     in_hand: AtomicUsize,
     begun: AtomicUsize,
 }
 
-/// A call that is in hand until this is dropped.
+/// A call that is under way until this is dropped.
 struct Call(Arc<Calls>);
 
 impl Call {
@@ -90,14 +90,14 @@ impl Drop for Call {
     }
 }
 
-/// Answers calls of gRPC until the connection or the server ends. A call whose client has gone is dropped, as all are
-/// with the connection, which gives up its request.
+/// Answers gRPC calls until the connection or the server ends. A call whose client has gone is dropped, and all calls
+/// are dropped with the connection; this cancels their requests.
 pub(crate) async fn grpc(connection: Connection) {
     let Connection { service, stream, place, mut is_ending } = connection;
     let _place = place;
     let _ = stream.set_nodelay(true);
-    // A socket that is closed before all is read that its client has sent, such as room for more of an answer, is reset,
-    // and the client loses what it has not read. This one stays until the client has closed its side.
+    // A socket that is closed with unread bytes from its client, such as window updates, is reset, and the client loses
+    // the part of the answer that it has not read. So this socket stays until the client has closed its side.
     let Some((stream, rest)) = twice(stream) else { return };
     let calls = Arc::new(Calls::default());
     let (counted, is_ending_for_calls) = (Arc::clone(&calls), is_ending.clone());
@@ -105,7 +105,7 @@ pub(crate) async fn grpc(connection: Connection) {
         let (call, service, is_ending) = (Call::begin(&counted), Arc::clone(&service), is_ending_for_calls.clone());
         async move {
             let mut answer = grpc::answer(service, request, is_ending).await?;
-            // A stream is in hand until its last answer.
+            // A stream is under way until its last answer.
             answer.body_mut().hold(call);
             Ok::<_, std::convert::Infallible>(answer)
         }
@@ -143,7 +143,7 @@ fn twice(stream: TcpStream) -> Option<(TcpStream, std::net::TcpStream)> {
     Some((TcpStream::from_std(stream).ok()?, second))
 }
 
-/// Says that nothing more comes, and waits until the client says so too.
+/// Closes the sending side, and waits until the client does the same.
 async fn end_of(stream: std::net::TcpStream) {
     // Fails where the client has gone.
     let _ = stream.shutdown(Shutdown::Write);

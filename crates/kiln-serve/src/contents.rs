@@ -1,5 +1,5 @@
-//! Elements of an input in `contents` of gRPC, a list for each kind of number: walked twice, once to check and count,
-//! once to fill exactly what was counted.
+//! Elements of an input in gRPC's `contents`, a list for each kind of number. The list is walked twice: once to check
+//! and count, once to fill a buffer of exactly that size.
 
 use crate::datatype::Datatype;
 use crate::refusal::Refusal;
@@ -62,7 +62,8 @@ fn malformed(name: &str) -> Refusal {
     Refusal::bad(format!("input '{name}': its contents are no message of protobuf"))
 }
 
-/// Calls `visit` with each number and its place; packed lists and single numbers are the same. Returns how many.
+/// Calls `visit` with each number and its place; packed lists and single numbers are treated alike. Returns their
+/// count.
 fn each_number(
     name: &str,
     datatype: Datatype,
@@ -96,8 +97,8 @@ fn each_number(
     Ok(count)
 }
 
-/// A number as little-endian bytes of the type's width. Numbers of 32 bits are the low half of what is written, as
-/// protobuf has them. The error is the number as its list has it.
+/// A number as little-endian bytes of the type's width. Numbers of 32 bits are the low half of the written number, as
+/// in protobuf. The error is the number as its list has it.
 fn number(datatype: Datatype, written: u64) -> Result<[u8; 8], i64> {
     let (signed, unsigned) = (written as i32, written as u32);
     let fits = match datatype {

@@ -22,7 +22,7 @@ pub enum Datatype {
 }
 
 impl Datatype {
-    /// All of them, in the protocol's order.
+    /// All types, in the protocol's order.
     pub const ALL: [Datatype; 14] = [
         Datatype::Bool,
         Datatype::Uint8,
@@ -61,7 +61,7 @@ impl Datatype {
         }
     }
 
-    /// The type of that name.
+    /// The type with that name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Datatype> {
         Datatype::ALL.into_iter().find(|datatype| datatype.name() == name)

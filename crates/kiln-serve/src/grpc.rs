@@ -33,13 +33,13 @@ use crate::registry::Loaded;
 use crate::service::{self, Service};
 use frame::Reply;
 
-/// Most bytes of a message that is no inference request.
+/// Most bytes of a message that is not an inference request.
 const SMALL: usize = 64 << 10;
 
 /// A client's time limit: at most eight digits and a unit.
 const TIMEOUT: &str = "grpc-timeout";
 
-/// What can be called.
+/// The methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     ServerLive,
@@ -80,7 +80,7 @@ impl Method {
     }
 }
 
-/// Answers a call; a refusal is an answer too. A stream ends when the server does.
+/// Answers a call; a refusal is an answer too. A stream ends when the server ends.
 pub(crate) async fn answer(
     service: Arc<Service>,
     request: Request<Incoming>,
@@ -134,11 +134,11 @@ async fn infer(service: &Service, request: Request<Incoming>, arrived: Instant) 
     coded(service, if messages.is_compressed { answering(&parts.headers) } else { Coding::Identity }, answer).await
 }
 
-/// When a request came, and what headers say of it.
+/// When a request came, and what its headers say.
 #[derive(Clone, Copy)]
 struct Arrival {
     at: Instant,
-    /// What its client gives it.
+    /// The client's time limit.
     limit: Option<Duration>,
     caller: Option<Caller>,
 }
@@ -149,7 +149,7 @@ fn loaded(service: &Service, body: &[u8]) -> Result<Loaded, Refusal> {
     service.registry.get(name, version)
 }
 
-/// Runs an inference request. The message names the model, so that it is counted once the message is there.
+/// Runs an inference request. The message names the model, so the request is counted once the message has arrived.
 async fn run(service: &Service, loaded: &Loaded, body: Bytes, arrival: Arrival) -> Result<Answer, Refusal> {
     let asked = async {
         let head = request::head(&body)?;
@@ -158,7 +158,7 @@ async fn run(service: &Service, loaded: &Loaded, body: Bytes, arrival: Arrival) 
     service.infer(service.pending(loaded, arrival.at, arrival.caller), asked).await
 }
 
-/// The coding of answers to a client that compresses its messages: the same, if it says that it takes it.
+/// The coding of answers to a client that compresses its messages: the same coding, if the client accepts it.
 fn answering(headers: &HeaderMap) -> Coding {
     let coding = Coding::given(headers, &frame::ENCODING).unwrap_or_default();
     let accepted = headers.get_all(frame::ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -175,11 +175,11 @@ async fn coded(service: &Service, coding: Coding, answer: Answer) -> Result<fram
     Ok(frame::Message { parts: vec![service.pack(coding, parts).await?], coding })
 }
 
-/// Answers a call that is no inference.
+/// Answers a call that is not an inference.
 async fn other(service: &Arc<Service>, method: Method, body: &[u8]) -> Result<Vec<u8>, Refusal> {
     let registry = &service.registry;
     Ok(match method {
-        // It is answered before messages are small.
+        // Inference is answered before this.
         Method::ModelInfer | Method::ModelStreamInfer => return Err(Refusal::own_fault()),
         Method::ServerLive => proto::ServerLiveResponse { live: true }.encode_to_vec(),
         Method::ServerReady => proto::ServerReadyResponse { ready: service.is_ready() }.encode_to_vec(),
@@ -236,7 +236,7 @@ async fn other(service: &Arc<Service>, method: Method, body: &[u8]) -> Result<Ve
     })
 }
 
-/// Refuses work that begins after the end has begun: another try meets another server.
+/// Refuses work that begins after the server's end has begun: a retry reaches another server.
 fn accepts_work(service: &Service) -> Result<(), Refusal> {
     if service.is_ending() { Err(Refusal::new(Kind::Unavailable, "the server is ending")) } else { Ok(()) }
 }

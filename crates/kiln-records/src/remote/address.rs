@@ -1,12 +1,12 @@
-//! What a URL of a remote store means. Knows no client.
+//! The meaning of a remote store's URL. Knows no client.
 
 use super::RemoteError;
 
-/// Where a store is.
+/// The address of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "remote"), allow(dead_code, reason = "only a client looks into it"))]
 pub(super) enum Address {
-    /// Redis, or what speaks its protocol.
+    /// Redis, or a server with its protocol.
     Redis {
         /// Whether through TLS.
         tls: bool,
@@ -14,16 +14,16 @@ pub(super) enum Address {
         port: u16,
         /// The number of the database.
         db: u16,
-        /// What the names of objects begin with.
+        /// The prefix of objects' names.
         prefix: String,
     },
-    /// S3, or what speaks its protocol.
+    /// S3, or a server with its protocol.
     S3 { bucket: String, prefix: String, endpoint: Option<String>, region: Option<String> },
 }
 
-/// Redis' own.
+/// Redis' default port.
 const PORT: u16 = 6379;
-/// Where a URL names no prefix, so that records are not mixed with others' keys.
+/// The prefix where a URL names none, so that records are not mixed with other keys.
 const PREFIX: &str = "kiln";
 
 /// Reads a URL.
@@ -93,7 +93,7 @@ pub(super) fn parse(url: &str) -> Result<Address, RemoteError> {
     }
 }
 
-/// The URL without what stands before an @, which may be a password.
+/// The URL without the part before an @, which may be a password.
 fn shown(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://...@{rest}"),

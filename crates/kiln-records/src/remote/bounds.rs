@@ -1,8 +1,8 @@
-//! Bounds on what a remote server may send: both clients hold whole answers in memory, however long they are.
+//! Bounds on the bytes that a remote server may send: both clients hold whole answers in memory, however long they are.
 //!
-//! An HTTP body is cut where it passes the [`Budget`]. The Redis client reads from a socket of its own, so it is given
-//! one whose other end is here: a relay passes on what server and client say, and hangs up when the budget is used. The
-//! socket is in a folder that this user alone may enter.
+//! An HTTP body is cut where it exceeds the [`Budget`]. The Redis client reads from its own socket, so it gets a socket
+//! whose other end is here: a relay passes on the bytes of server and client, and hangs up when the budget is used. The
+//! socket is in a folder that only this user may enter.
 
 use std::fs::Permissions;
 use std::io;
@@ -19,17 +19,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
-/// What may still be received by one operation. Clones share it.
+/// The bytes that one operation may still receive. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget(Arc<AtomicUsize>);
 
 impl Budget {
-    /// Begins anew with so many bytes.
+    /// Sets the budget to `bytes`.
     pub(super) fn refill(&self, bytes: usize) {
         self.0.store(bytes, Ordering::Relaxed);
     }
 
-    /// Takes so many bytes out, if they are there; nothing is left otherwise.
+    /// Takes that many bytes out, if they are left; otherwise nothing is left.
     fn take(&self, bytes: usize) -> bool {
         let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(bytes)));
         before.is_ok_and(|left| left >= bytes)
@@ -113,9 +113,9 @@ impl Relay {
         Ok(Relay { folder, task })
     }
 
-    /// What the client is to connect to.
+    /// The address for the client.
     pub(super) fn endpoint(&self) -> String {
-        // The host means nothing, but a URL must have one.
+        // The host has no meaning, but a URL must have one.
         format!("unix://relay{}/relay", self.folder.path().display())
     }
 }

@@ -1,8 +1,7 @@
 //! The clients for Redis and S3, through OpenDAL, on a runtime that runs only during a call.
 //!
-//! This is the only file that knows OpenDAL's operations. Each look at the store makes a new connection: looks are
-//! rare, and an idle connection that was kept is one more way to fail. What is answered is bounded in time here and in
-//! length by `bounds`.
+//! This is the only file that knows OpenDAL's operations. Each visit to the store makes a new connection: visits are
+//! rare, and an idle connection is one more way to fail. Answers are bounded in time here and in length by `bounds`.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -16,11 +15,11 @@ use super::address::Address;
 use super::bounds::{Bounded, Budget, Relay};
 use super::{Credentials, Object, Over, Put, Remote, RemoteError};
 
-/// No operation takes longer: 24 MiB, more than any fleet's records, over a tenth of a gigabit a second.
+/// The longest time of an operation: 24 MiB, more than any fleet's records, over a tenth of a gigabit a second.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So often an object is looked at that changed between the look at its length and the reading.
+/// How often an object is tried that changes between the request for its length and the read.
 const READ_ATTEMPTS: u32 = 4;
-/// What answers hold besides objects: greetings, headers of HTTP are bounded by their own reader, errors.
+/// Bytes of answers besides objects: greetings and errors. A reader of its own bounds the headers of HTTP.
 const MOST_PROTOCOL_BYTES: usize = 1 << 16;
 
 /// A store behind a network.
@@ -33,7 +32,7 @@ pub(super) struct Network {
 
 #[derive(Default)]
 struct Connection {
-    /// Before the runtime, whose tasks it would stop.
+    /// Declared before the runtime: the relay's tasks would otherwise be stopped first.
     link: Option<Link>,
     runtime: Option<Runtime>,
 }
@@ -105,13 +104,13 @@ impl Network {
                 let refused = |error| failed(format_args!("cannot reach {host}:{port}: {error}"));
                 Some(Relay::open(host.clone(), *port, self.budget.clone()).await.map_err(refused)?)
             }
-            // A server that has shown its certificate is who it should be.
+            // With TLS, the server's certificate proves who it is.
             Address::Redis { tls: true, .. } | Address::S3 { .. } => None,
         };
         Ok(Link { operator: self.operator(relay.as_ref())?, _relay: relay })
     }
 
-    /// Waits for an operation, on a new connection if that is asked for or there is none.
+    /// Waits for an operation. Uses a new connection if asked to, or if there is none.
     fn perform<T>(
         &self,
         anew: bool,
@@ -158,7 +157,7 @@ impl Remote for Network {
                     return Err(RemoteError::TooLong { most });
                 }
                 let version = about.etag().map(str::to_owned);
-                // What was measured is what is read.
+                // Reads the version whose length was asked for.
                 let read = match &version {
                     Some(version) => operator.read_with(name).if_match(version).await,
                     None => operator.read(name).await,
@@ -189,7 +188,7 @@ impl Remote for Network {
             match error.kind() {
                 ErrorKind::ConditionNotMatch | ErrorKind::AlreadyExists => Ok(Put::Changed),
                 _ if text.contains("ConditionalRequestConflict") => Ok(Put::Changed),
-                // What speaks S3 does not always speak all of it.
+                // Servers with S3's protocol do not always have all of it.
                 _ if text.contains("NotImplemented") => write().await.map(|_| Put::Unsure).map_err(failed),
                 _ => Err(failed(error)),
             }
@@ -202,7 +201,7 @@ impl Drop for Network {
         let connection = self.connection.get_mut().unwrap_or_else(PoisonError::into_inner);
         connection.link = None;
         if let Some(runtime) = connection.runtime.take() {
-            // A name that is being looked up may take as long as it likes.
+            // A name look-up that is under way may take as long as it likes.
             runtime.shutdown_background();
         }
     }
@@ -219,7 +218,7 @@ mod tests {
     use super::*;
     use crate::remote::address;
 
-    /// What a record of TLS begins with in which a client opens a connection.
+    /// The first byte of the TLS record with which a client opens a connection.
     const HANDSHAKE: u8 = 22;
 
     /// A server without TLS: its port, and the first byte that a client sends.

@@ -1,7 +1,7 @@
-//! The one thread that talks to a remote store: it fetches when the store is made, puts when no new results have come
-//! for a while, and once more at the end.
+//! The one thread that talks to a remote store. It fetches when the store is made, puts when no new results have come
+//! for a while, and puts once more at the end.
 //!
-//! Waits for it are bounded. A call that does not return by then is abandoned with its thread, which holds no lock that
+//! Waits for it are bounded. A call that does not return in time is abandoned with its thread, which holds no lock that
 //! others wait for.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,15 +14,15 @@ use kiln_fork::Origin;
 
 #[derive(Default)]
 struct Messages {
-    /// Something is new here.
+    /// There are new records here.
     news: bool,
     /// A caller waits for the next exchange, which then begins at once.
     hurry: bool,
-    /// The store is going.
+    /// The store is being dropped.
     stop: bool,
     /// The first exchange has ended, well or not.
     answered: bool,
-    /// Why the last exchange failed, if it did.
+    /// The failure of the last exchange, if it failed.
     failure: Option<RemoteError>,
     /// An exchange is under way.
     busy: bool,
@@ -46,7 +46,7 @@ impl Mailbox {
         self.changed.notify_all();
     }
 
-    /// Waits for something, but no longer than that.
+    /// Waits until `done`, but no longer than `patience`.
     fn wait_for(&self, patience: Duration, done: impl Fn(&Messages) -> bool) {
         let started = Instant::now();
         let mut messages = self.lock();
@@ -57,7 +57,7 @@ impl Mailbox {
     }
 }
 
-/// The exchange thread of one store, and what is said to it.
+/// The exchange thread of one store, and the messages to it.
 pub(crate) struct RemoteWorker {
     mailbox: Arc<Mailbox>,
     policy: RemotePolicy,
@@ -65,7 +65,7 @@ pub(crate) struct RemoteWorker {
     origin: Origin,
 }
 
-/// Sets `ended` when the thread ends, also by a panic of a caller's client.
+/// Sets `ended` when the thread ends, even by a panic of a caller's client.
 struct Ended(Arc<Mailbox>);
 
 impl Drop for Ended {
@@ -75,7 +75,7 @@ impl Drop for Ended {
 }
 
 impl RemoteWorker {
-    /// Starts fetching. `news` is called when something was fetched.
+    /// Starts fetching. `news` is called after records were fetched.
     pub(crate) fn start(
         core: Arc<Core>,
         remote: Arc<dyn Remote>,
@@ -86,14 +86,14 @@ impl RemoteWorker {
         mailbox.lock().busy = true;
         let ended = Ended(mailbox.clone());
         let run = move || run(&core, &*remote, &policy, &ended.0, &news);
-        // Where no thread can be had, what it was to do is dropped, which says that it has ended.
+        // Where no thread can be started, its closure is dropped, which sets `ended`.
         if let Err(error) = std::thread::Builder::new().name("kiln-remote".to_owned()).spawn(run) {
             warning!(%error, "the remote store of records is not used");
         }
         RemoteWorker { mailbox, policy, origin: Origin::here() }
     }
 
-    /// Says that something is new here.
+    /// Tells the thread that there are new records here.
     pub(crate) fn wake(&self) {
         if !self.policy.read_only && self.origin.is_here() {
             self.mailbox.tell(|messages| messages.news = true);
@@ -107,11 +107,11 @@ impl RemoteWorker {
         }
     }
 
-    /// Puts at once what is better here, and waits for that, for no longer than `patience`.
+    /// Puts better records from here at once, and waits for that, but no longer than `patience`.
     ///
     /// # Errors
     ///
-    /// [`RemoteError`]; what could not be put is tried again later.
+    /// [`RemoteError`]; records that could not be put are tried again later.
     pub(crate) fn publish(&self, patience: Duration) -> Result<(), RemoteError> {
         if self.policy.read_only || !self.origin.is_here() {
             return Err(RemoteError::ReadOnly);
@@ -158,7 +158,7 @@ fn run(core: &Core, remote: &dyn Remote, policy: &RemotePolicy, mailbox: &Mailbo
         }
         mailbox.tell(|messages| {
             (messages.answered, messages.busy, messages.failure) = (true, false, failure);
-            // What could not be asked or told is tried again.
+            // A failed exchange is tried again.
             messages.news |= failed;
         });
         let mut messages = mailbox.lock();
@@ -167,7 +167,7 @@ fn run(core: &Core, remote: &dyn Remote, policy: &RemotePolicy, mailbox: &Mailbo
         }
         let stopped = messages.stop;
         drop(messages);
-        // At the end nothing is tried that failed before: what did not go now goes when the next process starts.
+        // At the end, a failed exchange is not tried again: the records go when the next process starts.
         if stopped && (failed || policy.read_only || !mailbox.lock().news) {
             return;
         }

@@ -1,4 +1,4 @@
-//! How much memory a call takes at its peak: an allocator that counts, for each thread by itself.
+//! The peak memory of a call: an allocator that counts, for each thread separately.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -21,12 +21,12 @@ fn add(bytes: isize) {
     });
 }
 
-// SAFETY: every call is handed on to the system's allocator as it came; counting neither allocates nor panics.
+// SAFETY: every call is passed unchanged to the system's allocator; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise about the layout is passed on.
         let pointer = unsafe { System.alloc(layout) };
-        // A length that a forged key claims may be asked for, and is not had.
+        // A forged length may be requested, but the allocation fails.
         if !pointer.is_null() {
             add(layout.size().cast_signed());
         }
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: the caller's promise about the pointer and the sizes is passed on.
         let moved = unsafe { System.realloc(pointer, layout, size) };
         if !moved.is_null() {
-            // While it copied, both were held.
+            // Both were held while it copied.
             add(size.cast_signed());
             add(-layout.size().cast_signed());
         }
@@ -51,7 +51,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What a call gives, and the most bytes that it held at once on this thread.
+/// The result of a call, and the most bytes that it held at once on this thread.
 pub(crate) fn peak<T>(call: impl FnOnce() -> T) -> (T, usize) {
     HELD.set((0, 0));
     let result = call();

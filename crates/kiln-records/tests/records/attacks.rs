@@ -1,4 +1,4 @@
-//! What another user of the machine may have prepared: files and folders that are not ours, and times that lie.
+//! Traps that another user of the machine may have prepared: files and folders of other users, and false times.
 //!
 //! Only the superuser can give a file to another user; without it, the tests about owners print that they are skipped.
 
@@ -24,7 +24,7 @@ fn may_give_away() -> bool {
     given
 }
 
-/// Demands that nothing is read, nothing is written, memory goes on and nothing waits.
+/// Checks that nothing is read, nothing is written, records work in memory and nothing waits.
 fn refused(what: &str, place: &Path) {
     let started = Instant::now();
     let store = open(place);
@@ -39,7 +39,7 @@ fn refused(what: &str, place: &Path) {
 fn a_file_of_another_user_is_refused_and_left_alone() {
     if may_give_away() {
         let (folder, path, bytes) = saved(3);
-        // As private as it may be: the owner alone decides.
+        // As private as possible: only the owner matters.
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         chown(&path, Some(OTHER), None).unwrap();
         refused("a file of another user", folder.path());
@@ -64,7 +64,7 @@ fn a_folder_of_another_user_is_refused_and_left_alone() {
 fn a_device_in_the_files_place_is_refused_without_reading_it() {
     let (folder, path, _) = saved(3);
     std::fs::remove_file(&path).unwrap();
-    // The device that gives zeros for ever.
+    // The device that gives endless zeros.
     let zeros = rustix::fs::makedev(1, 5);
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     let kind = rustix::fs::FileType::CharacterDevice;
@@ -126,8 +126,8 @@ fn times_of_files_decide_nothing() {
     for time in times {
         let (folder, path, bytes) = saved(3);
         let stale = open(folder.path());
-        // Another process proves one record better. Its file then claims to be from some other time, and its change of
-        // mode has moved the time that no user can set.
+        // Another process proves one record better. Its file then claims another time, and its change of mode has moved
+        // the time that no user can set.
         let other = open(folder.path());
         other.insert(&problem(0), &tile(50), measured(99));
         other.save().unwrap();

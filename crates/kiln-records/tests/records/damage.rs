@@ -1,7 +1,7 @@
 //! Files that are cut, flipped, hostile, or not files at all.
 //!
-//! The rule is the same for all: no panic, no wait, no wrong record; sound records before the damage are used; what is
-//! wrong is counted; and the process goes on, with records in memory.
+//! The rule is the same for all files: no panic, no wait, no wrong record. Sound records before the damage are used,
+//! defects are counted, and the process goes on with records in memory.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
@@ -17,7 +17,7 @@ use crate::fixture::{fingerprint, folder, known, measured, open, problem, saved,
 const HEADER: usize = 64;
 const FOOTER: usize = 12;
 
-/// Where the frames of a sound file start, and where the last one ends.
+/// The starts of the frames of a sound file, and the end of the last frame.
 fn frames(bytes: &[u8]) -> Vec<usize> {
     let mut at = HEADER;
     let mut starts = vec![at];
@@ -45,8 +45,8 @@ fn file_in(folder: &Path) -> PathBuf {
     folder.join(format!("{}.kiln", fingerprint().digits()))
 }
 
-/// Makes these bytes the folder's file, as a new one: ext4 flushes a file that is emptied and written again when it is
-/// closed, and waiting for the disk takes longer than all else that these tests do.
+/// Makes these bytes the folder's file, as a new file: ext4 flushes a file that is emptied and rewritten when it is
+/// closed, and waiting for the disk takes longer than the rest of these tests.
 fn put(folder: &Path, bytes: &[u8]) {
     let file = file_in(folder);
     if file.exists() {
@@ -82,7 +82,7 @@ fn open_bytes(bytes: &[u8]) -> Store {
     open(folder.path())
 }
 
-/// What a store holds: keys and choices.
+/// The keys and choices in a store.
 fn contents(store: &Store) -> BTreeSet<(Vec<u8>, Vec<u8>)> {
     store.list().into_iter().map(|record| (record.key, record.choice)).collect()
 }
@@ -114,7 +114,7 @@ fn a_file_of_16_kib_with_any_bit_flipped_never_gives_a_wrong_record() {
             }
             Some(place) => assert!(stats.records >= place as u64, "bit {bit}: those before a lost length are found"),
         }
-        // Each record's own bits, and every so many elsewhere: comparing all contents takes longer than loading them.
+        // Each bit of records, and some bits elsewhere: comparing all contents takes longer than loading them.
         if bit % 61 == 0 {
             assert!(contents(&store).is_subset(&sound), "bit {bit}");
         }
@@ -165,10 +165,10 @@ fn frame(length: u32, payload: &[u8]) -> Vec<u8> {
     [&length.to_le_bytes()[..], &checksum.to_le_bytes(), payload].concat()
 }
 
-/// What a hostile file may cost beyond twice its length.
+/// The memory that a hostile file may cost beyond twice its length.
 const SLACK: usize = 1 << 20;
 
-/// Opens hostile bytes: nothing is found, and neither memory nor time is spent on it.
+/// Opens hostile bytes: nothing is found, and neither memory nor time is wasted.
 fn costs_nothing(what: &str, bytes: &[u8]) {
     let folder = folder();
     std::fs::write(file_in(folder.path()), bytes).unwrap();
@@ -187,7 +187,7 @@ fn hostile_lengths_cost_neither_memory_nor_time() {
         let hostile = [&bytes[..HEADER], &frame(length, &[0; 100])[..]].concat();
         costs_nothing(&format!("a frame of {length} bytes"), &hostile);
     }
-    // The lengths of a record of schemas 1 and 2, which are 8 bytes each: of the family, the key and the choice.
+    // The lengths in a record of schemas 1 and 2, 8 bytes each: of the family, the key and the choice.
     for header in [&include_bytes!("schema1.kiln")[..HEADER], &include_bytes!("schema2.kiln")[..HEADER]] {
         for length in [0, 1, 100, 4095, 4096, 4097, 1 << 31, u64::from(u32::MAX), 1 << 63, u64::MAX] {
             let length = length.to_le_bytes();
@@ -199,7 +199,7 @@ fn hostile_lengths_cost_neither_memory_nor_time() {
             }
         }
     }
-    // Those of schema 3: one byte, then two twice; and packed bytes that stand for far more than they are.
+    // The lengths in schema 3: one byte, then two twice; and packed bytes that stand for far more bytes than they are.
     for payload in [
         vec![255; 60],
         vec![0, 255, 255, 1, 2, 3],
@@ -230,7 +230,7 @@ fn a_count_or_a_checksum_of_the_footer_that_lies_costs_no_record() {
 #[test]
 fn the_largest_file_loads_quickly_and_takes_little_more_than_itself() {
     let (_folder, _, bytes) = saved(1);
-    // As many records as a file may hold, each of 240 bytes that do not pack, then a footer.
+    // The most records of a file, each of 240 bytes that do not pack, then a footer.
     let mut file = bytes[..HEADER].to_vec();
     let numbers = [0x01, 1, 0x31, 1, 0xF0, 0xF0, 0x10];
     for number in 0_u32..(1 << 18) {
@@ -255,17 +255,17 @@ fn the_largest_file_loads_quickly_and_takes_little_more_than_itself() {
     println!("{records} records, {} bytes: {took:?}, {peak} bytes of memory", file.len());
     assert!(records > 250_000 && file.len() > 60 << 20, "{records} records of {} bytes", file.len());
     assert!(peak <= file.len() + (24 << 20), "{peak} bytes of memory");
-    // 0.5 s is the target; the rest is for a machine that does other things as well.
+    // 0.5 s is the target; the rest is for a machine with other work.
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
-/// The memory that a file of that length is read into where it does not come from the allocator that counts.
+/// The memory for reading a file of that length, where the counting allocator does not see it.
 fn in_pages(length: usize) -> usize {
     if length < 4 << 20 { 0 } else { length.next_multiple_of(2 << 20) }
 }
 
-/// A file of records as short as they can be where so many names differ: no family, a key of three bytes, no choice,
-/// and as many samples as evidence as the second number says.
+/// A file of the shortest possible records with that many different names: no family, a key of three bytes, no choice,
+/// and evidence with as many samples as the second number says.
 fn tiny(keys: impl Iterator<Item = (u32, u8)>) -> Vec<u8> {
     let (_folder, _, bytes) = saved(1);
     let mut file = bytes[..HEADER].to_vec();
@@ -278,7 +278,7 @@ fn tiny(keys: impl Iterator<Item = (u32, u8)>) -> Vec<u8> {
     file
 }
 
-/// Opens those bytes within the memory that hostile ones may cost; how many records that gave.
+/// Opens those bytes within the memory that hostile bytes may cost; returns the number of records.
 fn opened_in_bounds(what: &str, bytes: &[u8]) -> u64 {
     let folder = folder();
     std::fs::write(file_in(folder.path()), bytes).unwrap();
@@ -309,7 +309,7 @@ fn records_that_replace_each_other_take_no_more_than_twice_their_file() {
     assert_eq!(opened_in_bounds("each worse than the last", &worse), 1000);
 }
 
-/// Runs a check on a folder that something has been done to, and demands that the process is not stopped by it.
+/// Runs a check on a folder that `prepare` has changed, and checks that the process survives it.
 fn refused(what: &str, saves: bool, prepare: impl FnOnce(&Path, &PathBuf)) {
     let (folder, path, bytes) = saved(2);
     let outside = crate::fixture::folder();

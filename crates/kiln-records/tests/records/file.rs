@@ -89,7 +89,7 @@ fn another_machines_file_is_a_miss_with_a_counter() {
     let other = Fingerprint::from_facts([("machine", "another")]);
     let store = Store::open(folder.path(), &other, CacheMode::ReadWrite);
     assert_eq!((known(&store, 3), store.stats().rejected_fingerprint), (0, 1));
-    // Even under the other's name.
+    // Not even under the other file's name.
     std::fs::rename(&path, folder.path().join(format!("{}.kiln", other.digits()))).unwrap();
     let store = Store::open(folder.path(), &other, CacheMode::ReadWrite);
     assert_eq!((known(&store, 3), store.stats().rejected_fingerprint), (0, 1));
@@ -158,7 +158,7 @@ fn many_threads_and_stores_lose_nothing() {
     });
     let last = open(folder.path());
     assert_eq!(known(&last, 32), 32);
-    // A saver that waited too long for the lock has left a shard, which the next save takes in.
+    // A process that waited too long for the lock has left a shard, which the next save takes in.
     last.insert(&problem(99), &tile(99), measured(1));
     last.save().unwrap();
     assert_eq!(known(&open(folder.path()), 32), 32);
@@ -192,7 +192,7 @@ fn what_a_killed_process_left_behind_is_cleared_by_the_next_save() {
     let digits = fingerprint().digits();
     let left_over = folder.path().join(format!(".{digits}.abc123.tmp"));
     let foreign = folder.path().join(".0123.abc123.tmp");
-    // No process has that number: it is above what the system gives out.
+    // No process has that number: it is above the system's limit.
     let part = folder.path().join(format!(".{digits}.999999999.abc.part"));
     let living = folder.path().join(format!(".{digits}.{}.abc.part", std::process::id()));
     for path in [&left_over, &foreign, &part, &living] {

@@ -26,7 +26,7 @@ pub(crate) enum Finish {
     Clip { low: F32Bits, high: F32Bits },
 }
 
-/// What a builder of problems decides.
+/// The choice of a builder of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tile {
     pub(crate) rows: u8,
@@ -50,12 +50,12 @@ pub(crate) fn problem(number: u32) -> Problem {
     }
 }
 
-/// A choice that tells its number.
+/// A choice that contains its number.
 pub(crate) fn tile(number: u8) -> Tile {
     Tile { rows: number, columns: 2, unrolled: true }
 }
 
-/// Evidence of a measurement of so many samples, at a fixed time.
+/// Evidence of a measurement with that many samples, at a fixed time.
 pub(crate) fn measured(samples: u32) -> Evidence {
     Evidence { kind: EvidenceKind::Measured, nanos: 1000, samples, created: 1_700_000_000, against: 1250 }
 }
@@ -65,12 +65,12 @@ pub(crate) fn fingerprint() -> Fingerprint {
     Fingerprint::from_facts([("machine", "of the tests"), ("schema", "1")])
 }
 
-/// The store of that folder, read and written.
+/// The store of that folder, for reading and writing.
 pub(crate) fn open(folder: &Path) -> Store {
     Store::open(folder, &fingerprint(), CacheMode::ReadWrite)
 }
 
-/// A folder that is fit for records and goes away with the test.
+/// A folder that is fit for records and is removed with the test.
 pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -87,7 +87,7 @@ pub(crate) fn saved(count: u32) -> (tempfile::TempDir, std::path::PathBuf, Vec<u
     (folder, path, bytes)
 }
 
-/// How many of the problems 0 to `count` a store knows. A wrong choice fails the test.
+/// The number of problems from 0 to `count` that a store knows. A wrong choice fails the test.
 pub(crate) fn known(store: &Store, count: u8) -> u8 {
     let choices = (0..count).filter_map(|number| Some((number, store.lookup(&problem(number.into()))?)));
     choices.inspect(|(number, choice)| assert_eq!(*choice, tile(*number), "a wrong record")).count() as u8

@@ -6,7 +6,7 @@ use kiln_records::{encode, inspect_file};
 
 use crate::fixture::{fingerprint, known, measured, open, problem, saved, tile};
 
-/// The golden files, with what they say about the time of the best choice that lost.
+/// The golden files, and the time of the best choice that lost in each.
 const GOLDEN: [(u16, &[u8], u64); 3] = [
     (1, include_bytes!("schema1.kiln"), 0),
     (2, include_bytes!("schema2.kiln"), 1250),
@@ -21,7 +21,7 @@ fn this_build_writes_schema_3_byte_for_byte() {
     assert_eq!(bytes, NEWEST);
 }
 
-/// Puts those bytes where the store of the tests looks for its file.
+/// Puts those bytes where the tests' store looks for its file.
 fn placed(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = crate::fixture::folder();
     let path = folder.path().join(format!("{}.kiln", fingerprint().digits()));

@@ -1,7 +1,7 @@
 //! Processes that are killed while they save to one file.
 //!
-//! Eight of them save as fast as they can; one after the other is killed at any moment and started again. After each
-//! kill the file is complete and has everything of which a save has reported success. `cargo test --release -p
+//! Eight processes save as fast as they can; one after the other is killed at a random moment and started again. After
+//! each kill the file is complete and has every record whose save has reported success. `cargo test --release -p
 //! kiln-records --test records -- --ignored ten_thousand_kills` does it for longer.
 
 use std::fs::{File, OpenOptions};
@@ -17,12 +17,12 @@ use crate::fixture::{fingerprint, folder, measured, open, problem, tile};
 
 const SAVERS: u32 = 8;
 
-/// What a saver is told, in a file of the folder that it is started in: where to save, and its first number.
+/// The file with a saver's task, in the folder that it is started in: where to save, and its first number.
 const JOB: &str = "job";
-/// Where it writes down the numbers of the problems that have been saved, four bytes each.
+/// The file where it writes the numbers of the saved problems, four bytes each.
 const DONE: &str = "done";
 
-/// Not a test: what the child processes of the tests do until they are killed. Without a job it does nothing.
+/// Not a test: the work of the child processes until they are killed. Without a task it does nothing.
 #[test]
 #[ignore = "the body of the processes that other tests here start"]
 fn saver() {
@@ -37,7 +37,7 @@ fn saver() {
                 assert!(report.path.is_some());
                 done.write_all(&number.to_le_bytes()).expect("the folder is the test's");
             }
-            // Sixty-four shards are there already: the number is saved with the next one, and not promised.
+            // Sixty-four shards exist already: the number is saved with the next one, and not promised.
             Err(RecordError::Locked { .. }) => {}
             Err(error) => panic!("{error}"),
         }
@@ -60,7 +60,7 @@ fn kill_savers(rounds: u32) {
     let place = folder();
     let seeds = RandomState::new();
     let homes: Vec<_> = (0..SAVERS).map(|_| folder()).collect();
-    // A saver's numbers never meet another's: no life lasts for 20,000 saves.
+    // Two savers never have the same number: no saver lives for 20,000 saves.
     let first = |life: u32| life * 20_000;
     let mut savers: Vec<Child> =
         (0..SAVERS).map(|saver| start(homes[saver as usize].path(), place.path(), first(saver))).collect();
@@ -93,9 +93,9 @@ fn kill_savers(rounds: u32) {
     println!("{rounds} kills, {promised} saves promised and kept");
 }
 
-/// Checks the folder as it is now; how many promises there are.
+/// Checks the folder as it is now; returns the number of promises.
 fn check<'a>(place: &Path, homes: impl Iterator<Item = &'a Path>, round: u32) -> u64 {
-    // The promises first: what is saved later than that is no matter.
+    // The promises first: later saves do not matter.
     let mut promised: Vec<u32> = Vec::new();
     for home in homes {
         let bytes = std::fs::read(home.join(DONE)).unwrap_or_default();
@@ -109,7 +109,7 @@ fn check<'a>(place: &Path, homes: impl Iterator<Item = &'a Path>, round: u32) ->
     let rejected = [stats.rejected_checksum, stats.rejected_magic, stats.rejected_version, stats.rejected_io];
     assert_eq!(rejected, [0; 4], "round {round}: every file that is seen is whole");
     if round.is_multiple_of(16) {
-        // Shards may go away between listing and reading; what is there is sound.
+        // Shards may disappear between listing and reading; those that exist are sound.
         for file in inspect_folder(place).unwrap().into_iter().flatten() {
             assert_eq!(file.damaged, 0, "round {round}: {}", file.path.display());
         }
@@ -117,7 +117,7 @@ fn check<'a>(place: &Path, homes: impl Iterator<Item = &'a Path>, round: u32) ->
     promised.len() as u64
 }
 
-/// Not a test: what a process does that may not write files of more than a kibibyte.
+/// Not a test: a process that may not write files of more than a kibibyte.
 #[test]
 #[ignore = "the body of the process that another test here starts"]
 fn saver_without_room() {
@@ -137,7 +137,7 @@ fn a_system_that_takes_no_more_bytes_leaves_the_file_as_it_was() {
     let (place, path, before) = crate::fixture::saved(5);
     let home = folder();
     std::fs::write(home.path().join(JOB), place.path().to_str().unwrap()).unwrap();
-    // The limit would end the process by a signal, which is ignored here and therefore in what is started.
+    // The limit would end the process by a signal. The signal is ignored here, and therefore also in the child.
     let script = r#"trap "" XFSZ; ulimit -f 1; exec "$0" --ignored --exact killed::saver_without_room"#;
     let exe = std::env::current_exe().unwrap();
     let output = Command::new("bash").args(["-c", script]).arg(exe).current_dir(home.path()).output().unwrap();
@@ -152,7 +152,7 @@ fn three_hundred_kills_leave_every_file_whole_and_break_no_promise() {
     kill_savers(300);
 }
 
-/// In parts with a folder each: what is promised is looked at after each kill, and there is ever more of it.
+/// In parts with a folder each: the promises are checked after each kill, and their number grows.
 #[test]
 #[ignore = "takes some minutes; run by name, with --nocapture to see it go on"]
 fn ten_thousand_kills() {

@@ -1,10 +1,9 @@
-//! What the records promise, stated as tests.
+//! The guarantees of records, stated as tests.
 //!
-//! `store` is about what is kept and which of two records wins, `file` about saving, loading and sharing, `damage`
-//! about files that are cut, flipped or made by an enemy, `attacks` about what other users may have prepared, `golden`
-//! about the bytes of each schema, which are for ever, `shards` about savers that do not wait for each other, `writer`
-//! about saving in the background, `killed` about processes that die while they save, and `remote` about sharing with
-//! other machines.
+//! `store` is about which records are kept and which of two wins, `file` about saving, loading and sharing, `damage`
+//! about files that are cut, flipped or hostile, `attacks` about traps of other users, `golden` about the bytes of each
+//! schema, which never change, `shards` about savers that do not wait for each other, `writer` about saving in the
+//! background, `killed` about processes that die while they save, and `remote` about sharing with other machines.
 
 #![allow(clippy::print_stdout, reason = "what was measured is for a reader of the log")]
 

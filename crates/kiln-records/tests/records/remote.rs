@@ -1,4 +1,4 @@
-//! Records shared through a store elsewhere, which may be down, slow or lying. The stores here are in this process;
+//! Records shared through a remote store, which may be down, slow or lying. The stores here are in this process;
 //! `tests/remote` has real ones.
 
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use kiln_records::{CacheMode, Object, Over, Put, Remote, RemoteError, RemotePoli
 
 use crate::fixture::{fingerprint, folder, known, measured, open, problem, saved, tile};
 
-/// What a store elsewhere does.
+/// The behaviour of a remote store.
 #[derive(Clone, Debug, PartialEq)]
 enum Mood {
     /// Puts on conditions.
     Well,
-    /// Puts whatever lies there.
+    /// Puts over any object.
     Simple,
     Down,
     Slow(Duration),
@@ -24,9 +24,9 @@ enum Mood {
 #[derive(Debug)]
 struct Elsewhere {
     mood: Mutex<Mood>,
-    /// The bytes under a name, and how often they were written.
+    /// The bytes under a name, and the number of writes.
     kept: Mutex<BTreeMap<String, (Vec<u8>, u64)>>,
-    /// How long looking takes, so that others come between.
+    /// How long reading takes, so that other writers come between.
     pause: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What a store keeps, and which of two records wins.
+//! Which records a store keeps, and which of two records wins.
 
 use kiln_key::{Key, Mutate};
 use kiln_records::{CacheMode, Evidence, EvidenceKind, Recorded, Store, decode, encode};

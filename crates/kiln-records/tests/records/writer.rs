@@ -1,4 +1,4 @@
-//! Saving in the background: when results have settled, at the end, and never by those who compute.
+//! Saving in the background: when results have settled, at the end, and never on the threads that compute.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn paced(folder: &std::path::Path, quiet: Duration, longest: Duration) -> Store 
     open(folder).with_writer(Pace { quiet, longest })
 }
 
-/// Waits until a store that is opened anew knows so many problems.
+/// Waits until a newly opened store knows `count` problems.
 fn await_saved(folder: &std::path::Path, count: u8) {
     let started = Instant::now();
     while known(&open(folder), count) < count {

@@ -1,4 +1,4 @@
-//! Answers of gRPC on HTTP/2: a message with its length before it, and a status behind it.
+//! Answers of gRPC on HTTP/2: messages, each behind its length, and a status at the end.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,26 +19,26 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// How compressed messages are compressed.
+/// The coding of compressed messages.
 pub(super) const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
-/// Codings that a side takes.
+/// The codings that a side accepts.
 pub(super) const ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
-/// Messages of at most this length are one part. Each part is a frame for itself, and clients end connections on which many
-/// small frames wait to be read.
+/// Messages of at most this length are one part. Each part is a frame of its own, and clients close connections on
+/// which many small frames wait to be read.
 const SHORT: u32 = 4 << 10;
 
 const KIND: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// What makes the answers of a stream; its result is the status of the whole.
+/// The work that makes the answers of a stream; its result is the status of the whole call.
 pub(super) type Work = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
 
 /// The body of an answer: messages in parts and the trailers behind them, or nothing.
 #[derive(Default)]
 pub(crate) struct Reply {
     parts: VecDeque<Bytes>,
-    /// What makes further parts, and where they come from. It is given up when the body is dropped.
+    /// The work that makes further parts, and the channel of the parts. The work is cancelled when the body is dropped.
     more: Option<(Work, mpsc::Receiver<Bytes>)>,
     trailers: Option<HeaderMap>,
     /// Dropped with the body.
@@ -46,12 +46,12 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Keeps something as long as the body is there.
+    /// Keeps `held` as long as the body exists.
     pub(crate) fn hold(&mut self, held: impl Send + 'static) {
         self.held = Some(Box::new(held));
     }
 
-    /// The next part of a stream. At its end there is none, and the trailers are there.
+    /// The next part of a stream; `None` at its end, when the trailers are set.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some((work, parts)) = &mut self.more else { return Poll::Ready(None) };
         if let Poll::Ready(Some(part)) = parts.poll_recv(cx) {
@@ -60,7 +60,7 @@ impl Reply {
         let done = work.as_mut().poll(cx);
         if let Poll::Ready(Some(part)) = parts.poll_recv(cx) {
             if let Poll::Ready(result) = done {
-                // It is not polled again.
+                // The work is not polled again.
                 self.parts.extend(std::iter::from_fn(|| parts.try_recv().ok()));
                 self.end(&result);
             }
@@ -96,7 +96,7 @@ impl Body for Reply {
     }
 }
 
-/// A message in parts, as it is or compressed.
+/// A message in parts, compressed or not.
 #[derive(Debug, Default)]
 pub(super) struct Message {
     pub(super) parts: Vec<Bytes>,
@@ -104,7 +104,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// The parts with the prefix before them; one part where they are short.
+    /// The parts behind their prefix; one part where they are short.
     pub(super) fn framed(self) -> Result<VecDeque<Bytes>, Refusal> {
         let Message { parts, coding } = self;
         let length = parts.iter().try_fold(0usize, |length, part| length.checked_add(part.len()));
@@ -131,7 +131,7 @@ pub(super) fn answered(message: Message) -> Response<Reply> {
     headed(coding, Reply { parts, trailers: Some(status(None)), ..Reply::default() })
 }
 
-/// An answer of messages to come, some of them in that coding.
+/// An answer with messages to come, some in that coding.
 pub(super) fn streamed(coding: Coding, work: Work, parts: mpsc::Receiver<Bytes>) -> Response<Reply> {
     headed(coding, Reply { more: Some((work, parts)), ..Reply::default() })
 }
@@ -156,7 +156,7 @@ fn headed(coding: Coding, reply: Reply) -> Response<Reply> {
     response
 }
 
-/// An answer of a status alone.
+/// An answer with only a status.
 pub(super) fn refused(refusal: &Refusal) -> Response<Reply> {
     let mut response = Response::new(Reply::default());
     let headers = response.headers_mut();
@@ -168,7 +168,7 @@ pub(super) fn refused(refusal: &Refusal) -> Response<Reply> {
     response
 }
 
-/// A text as a header of gRPC has it: what is no printable ASCII, and the percent sign, as its bytes in UTF-8.
+/// A text in the form of a gRPC header: the percent sign and all but printable ASCII as their bytes in UTF-8.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Messages that are no inference: what the server is, its models, their counters. REST has the same in `pages`.
+//! Messages besides inference: the server's description, its models, their counters. REST has the same in `pages`.
 
 use super::proto::health_check_response::ServingStatus;
 use super::proto::model_config::{OutputPort, Port as InputPort, TransactionPolicy};
@@ -24,7 +24,7 @@ pub(super) fn server() -> ServerMetadataResponse {
     }
 }
 
-/// The answer of Kubernetes' probe, for the server as a whole or for its service.
+/// The answer to Kubernetes' probe, for the server as a whole or for its service.
 pub(super) fn health(service: &str, is_ready: bool) -> Result<HealthCheckResponse, Refusal> {
     if !matches!(service, "" | "inference.GRPCInferenceService") {
         return Err(Refusal::unknown(format!("there is no service '{service}'")));
@@ -33,7 +33,7 @@ pub(super) fn health(service: &str, is_ready: bool) -> Result<HealthCheckRespons
     Ok(HealthCheckResponse { status: status.into() })
 }
 
-/// -1 where a dimension is open, as REST has it.
+/// The shape, with -1 where a dimension is open, as in REST.
 fn shape(port: &Port) -> Vec<i64> {
     let size = |dim: &Option<usize>| dim.map_or(-1, |dim| i64::try_from(dim).unwrap_or(i64::MAX));
     port.shape.as_ref().map_or_else(|| vec![-1], |dims| dims.iter().map(size).collect())

@@ -1,5 +1,5 @@
-//! What the message of an inference request says before any element is read. Its fields are walked where they stand:
-//! decoded whole, an input of 2 bytes would take 300.
+//! An inference request's message, before any element is read. Its fields are walked in place: decoded whole, an input
+//! of 2 bytes would take 300.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::refusal::Refusal;
 use crate::values;
 use crate::wire::{self, Field, Fields, Value};
 
-/// Most fields of a message and of what lies in it, elements apart: far more than the inputs allowed have.
+/// Most fields of a message and of its parts, without elements: far more than the allowed inputs have.
 const MOST_FIELDS: usize = 1 << 16;
 
-/// Reads fields of a message, and counts them against what is allowed.
+/// Reads fields of a message, and counts them against the limit.
 struct Reader<'a> {
     message: &'a [u8],
     left: usize,
@@ -58,14 +58,14 @@ pub(super) fn model(message: &[u8]) -> Result<(&str, Option<&str>), Refusal> {
     Ok((name, Some(version).filter(|version| !version.is_empty())))
 }
 
-/// The id of a request; empty where it has none, or none that can be read.
+/// The id of a request; empty where it has no readable one.
 pub(super) fn id(message: &[u8]) -> &str {
     let fields = Fields::of(message).take(MOST_FIELDS).map_while(Result::ok);
     let last = fields.filter(|field| field.number == 3).last();
     last.and_then(|field| text(field.value, "'id'").ok()).unwrap_or_default()
 }
 
-/// What a request says.
+/// The description of a request.
 pub(super) fn head(message: &[u8]) -> Result<Head, Refusal> {
     let mut reader = Reader { message, left: MOST_FIELDS };
     let mut head = Head { id: None, timeout: None, is_binary: true, inputs: Vec::new(), outputs: None };
@@ -98,7 +98,7 @@ pub(super) fn head(message: &[u8]) -> Result<Head, Refusal> {
     Ok(head)
 }
 
-/// Refuses one more than a request may have.
+/// Refuses more than a request may have.
 fn bounded(count: usize, what: &str) -> Result<(), Refusal> {
     if count < MOST_PORTS {
         return Ok(());
@@ -106,7 +106,7 @@ fn bounded(count: usize, what: &str) -> Result<(), Refusal> {
     Err(Refusal::bad(format!("the request has more than {MOST_PORTS} {what}")))
 }
 
-/// Gives raw contents to the inputs in their order. Where there are any, all inputs have theirs there.
+/// Assigns raw contents to the inputs in their order. Where there are any, all inputs must have raw contents.
 fn place_raw(inputs: &mut [InputHead], raw: Vec<std::ops::Range<usize>>) -> Result<(), Refusal> {
     if raw.is_empty() {
         let without = |input: &&InputHead| input.place == Place::Nowhere && values::elements(&input.shape) != Some(0);
@@ -142,7 +142,7 @@ fn of_request(parameter: &Parameter<'_>) -> Result<Option<Duration>, Refusal> {
             let micros = number
                 .filter(|&micros| i64::try_from(micros).is_ok())
                 .ok_or_else(|| Refusal::bad("parameter 'timeout' is not a whole number of microseconds"))?;
-            // Triton's clients send 0 for none.
+            // Triton's clients send 0 for no limit.
             Ok(Some(micros).filter(|&micros| micros > 0).map(Duration::from_micros))
         }
         "sequence_id"
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
         field.map_err(|_| malformed(what))
     }
 
-    /// Where bytes of the message stand in it.
+    /// The place of bytes in the message.
     fn place(&self, bytes: &[u8]) -> std::ops::Range<usize> {
         let at = bytes.as_ptr() as usize - self.message.as_ptr() as usize;
         at..at + bytes.len()
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
         Ok(parameter)
     }
 
-    /// Reads a parameter of an input or output, and refuses what is not offered.
+    /// Reads a parameter of an input or output, and refuses features that the server does not have.
     fn of_tensor(&mut self, value: Value<'a>, what: &str) -> Result<(), Refusal> {
         match self.parameter(value, &format!("a parameter of {what}"))?.key {
             key @ ("classification" | "shared_memory_region") => {
@@ -229,7 +229,7 @@ impl<'a> Reader<'a> {
         if values::elements(&shape).is_none() {
             return Err(Refusal::bad(format!("input '{name}': the elements of shape {shape:?} cannot be counted")));
         }
-        // Empty contents are none: a client of raw contents may send them.
+        // Empty contents count as none: a client of raw contents may send them.
         let contents = contents.filter(|contents| !contents.is_empty());
         let place = contents.map_or(Place::Nowhere, |contents| Place::Contents(self.place(contents)));
         Ok(InputHead { name: name.to_owned(), datatype, shape, place })

@@ -1,5 +1,5 @@
-//! The answer of an inference request: its outputs raw and as they are, behind the message that describes them; by
-//! itself, or as a message of a stream.
+//! The answer to an inference request: its raw outputs, not copied, behind the message that describes them; alone, or
+//! as a message of a stream.
 
 use bytes::Bytes;
 use prost::Message;
@@ -16,8 +16,7 @@ use crate::refusal::Refusal;
 /// The key of `raw_output_contents`: field 6, of bytes.
 const RAW: u8 = 6 << 3 | 2;
 
-/// The parameter `triton_final_response` with the value true, as field 4 of an answer: nothing more comes for its
-/// request.
+/// The parameter `triton_final_response` with the value true, as field 4 of an answer: the last answer to its request.
 const LAST: &[u8] = b"\x22\x1b\x0a\x15triton_final_response\x12\x02\x08\x01";
 
 /// The same with the value false.
@@ -26,10 +25,10 @@ const NOT_LAST: &[u8] = b"\x22\x1b\x0a\x15triton_final_response\x12\x02\x08\x00"
 /// The key of `infer_response`: field 2, a message.
 const INFER_RESPONSE: u8 = 2 << 3 | 2;
 
-/// Outputs of so many bytes are copied into one part: a part for each is written for itself.
+/// Outputs of up to this many bytes are copied into one part, because each part is written separately.
 const SHORT: usize = 4 << 10;
 
-/// The answer to a request, in the order in which it asked for outputs.
+/// The answer to a request, with outputs in the requested order.
 pub(super) fn answer(model: &Answering<'_>, head: &Head, outputs: &[Tensor]) -> Result<Answer, Refusal> {
     let chosen = answer::chosen(head, outputs)?;
     let describe = |&(output, _): &(&Tensor, bool)| InferOutputTensor {
@@ -60,7 +59,7 @@ pub(super) fn answer(model: &Answering<'_>, head: &Head, outputs: &[Tensor]) -> 
     Ok(Answer { json: None, parts })
 }
 
-/// The answer as a message of a stream, which says whether it is the last one of its request.
+/// The answer as a message of a stream, marked as the last one of its request or not.
 pub(super) fn in_stream(mut answer: Answer, is_last: bool) -> Result<Answer, Refusal> {
     answer.parts.push(Bytes::from_static(if is_last { LAST } else { NOT_LAST }));
     let length = answer.parts.iter().map(Bytes::len).sum();
@@ -70,15 +69,15 @@ pub(super) fn in_stream(mut answer: Answer, is_last: bool) -> Result<Answer, Ref
     Ok(answer)
 }
 
-/// What a wrong request of a stream is answered with: its sentence, and its id, so that the client knows which one it
-/// was. Nothing more comes for it.
+/// The answer to a wrong request of a stream: its sentence, and its id, so that the client knows which request it was.
+/// No further answer follows.
 pub(super) fn refused(refusal: &Refusal, id: Option<String>) -> frame::Message {
     let message = ModelStreamInferResponse { error_message: refusal.message.clone(), infer_response: None };
     let mut parts = vec![Bytes::from(message.encode_to_vec())];
     if let Some(id) = id {
         let response = ModelInferResponse { id, ..ModelInferResponse::default() }.encode_to_vec();
         let answer = in_stream(Answer { json: None, parts: vec![response.into()] }, true);
-        // Only a length that cannot be written has none.
+        // This fails only for a length that cannot be written.
         parts.extend(answer.into_iter().flat_map(|answer| answer.parts));
     }
     frame::Message { parts, coding: Coding::Identity }

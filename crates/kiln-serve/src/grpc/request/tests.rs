@@ -1,4 +1,4 @@
-//! Requests as the clients of gRPC write them, and what is refused of them.
+//! Requests as gRPC clients write them, and refused ones.
 
 use super::*;
 
