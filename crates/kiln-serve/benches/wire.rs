@@ -1,10 +1,10 @@
 //! The time that the server adds to a model's own, beside a plain echo: `cargo bench -p kiln-serve --bench wire --
 //! [--requests N]`.
 //!
-//! A process serves a model that gives its input of 16 floats back, by REST (a binary body) and by gRPC (raw contents). A
-//! second process answers each request with the bytes that the server answers, by hyper (HTTP/1) and by h2 (HTTP/2 with
-//! gRPC's trailers) alone. One client sends requests one after another to each in turn. Prints medians and 99th percentiles in
-//! microseconds.
+//! A process serves a model that returns its input of 16 floats, by REST (a binary body) and by gRPC (raw contents). A
+//! second process answers each request with the bytes of the server's answer, by hyper (HTTP/1) and by h2 (HTTP/2 with
+//! gRPC's trailers) alone. One client sends requests one after another, to each process in turn. Prints medians and
+//! 99th percentiles in microseconds.
 
 #![allow(clippy::print_stdout, reason = "a bench reports on standard output")]
 

@@ -1,5 +1,5 @@
-//! What a body of an inference request says before any element is read: names, types, shapes, and where in the body
-//! the elements stand. Nothing here is larger than the body, and nothing is believed of its sizes.
+//! The head of an inference request's body, before any element is read: names, types, shapes, and the places of
+//! elements in the body. Nothing here takes more memory than the body, and no stated size is trusted.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -30,16 +30,16 @@ const DEEPEST: usize = 100;
 /// Most bytes of JSON before binary tensors.
 const MOST_HEADER: usize = 1 << 20;
 
-/// Where the elements of an input stand in the body.
+/// The place of an input's elements in the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A list of JSON.
     Json(Range<usize>),
     /// Bytes after the JSON, or in `raw_input_contents` of gRPC.
     Binary(Range<usize>),
-    /// Lists of numbers by their kind, as gRPC has them.
+    /// Lists of numbers by their kind, in gRPC's form.
     Contents(Range<usize>),
-    /// Nowhere: no element.
+    /// No place: no element.
     Nowhere,
 }
 
@@ -63,16 +63,16 @@ pub(crate) struct OutputHead {
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) id: Option<String>,
-    /// What the client gives the request.
+    /// The client's time limit.
     pub(crate) timeout: Option<Duration>,
-    /// Whether outputs that are not asked for by name are binary.
+    /// Whether outputs that are not requested by name are binary.
     pub(crate) is_binary: bool,
     pub(crate) inputs: Vec<InputHead>,
     /// `None` for all outputs.
     pub(crate) outputs: Option<Vec<OutputHead>>,
 }
 
-/// Values stay text until it is known that they are small: an error of the parser repeats what it found.
+/// Values stay text until they are known to be small, because the parser's errors repeat the text.
 #[derive(Deserialize)]
 struct RequestJson<'a> {
     #[serde(borrow)]
@@ -130,7 +130,7 @@ struct TensorParameters<'a> {
 }
 
 impl TensorParameters<'_> {
-    /// Refuses what is not offered.
+    /// Refuses features that the server does not have.
     fn check(&self, what: &str) -> Result<(), Refusal> {
         let refused = [("classification", self.classification), ("shared_memory_region", self.shared_memory_region)];
         match refused.iter().find(|(_, given)| given.is_some()) {
@@ -177,7 +177,7 @@ fn small<'a, T: Deserialize<'a>>(raw: &'a RawValue, what: &str, wanted: &str) ->
     serde_json::from_str(text).map_err(|_| Refusal::bad(format!("{what} is {text}, not {wanted}")))
 }
 
-/// The same, where it may be left out or null.
+/// The same for a value that may be missing or null.
 fn optional<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>, what: &str, wanted: &str) -> Result<Option<T>, Refusal> {
     raw.map(|raw| small(raw, what, wanted)).transpose()
 }
@@ -199,7 +199,7 @@ fn objects<'a, T: Deserialize<'a>>(raw: &'a RawValue, what: &str) -> Result<Vec<
     items.0.iter().enumerate().map(item).collect()
 }
 
-/// Refuses JSON whose lists and objects lie too deep in each other.
+/// Refuses JSON whose lists and objects are nested too deep.
 fn check_depth(json: &[u8]) -> Result<(), Refusal> {
     let (mut depth, mut in_string, mut at) = (0usize, false, 0);
     while let Some(&byte) = json.get(at) {
@@ -221,7 +221,7 @@ fn check_depth(json: &[u8]) -> Result<(), Refusal> {
 }
 
 impl Head {
-    /// Reads a body of which the first `json` bytes are JSON and the rest binary tensors.
+    /// Reads a body whose first `json` bytes are JSON and whose rest is binary tensors.
     pub(crate) fn of_json(body: &[u8], json: usize) -> Result<Head, Refusal> {
         let header = body.get(..json).ok_or_else(|| {
             Refusal::bad(format!(
@@ -245,7 +245,7 @@ impl Head {
         if let Some(parameters) = &parameters {
             let micros: Option<u64> =
                 optional(parameters.timeout, "parameter 'timeout'", "a whole number of microseconds")?;
-            // Triton's clients send 0 for none.
+            // Triton's clients send 0 for no limit.
             timeout = micros.filter(|&micros| micros > 0).map(Duration::from_micros);
             let name = "parameter 'binary_data_output'";
             is_binary = optional(parameters.binary_data_output, name, "true or false")?.unwrap_or(false);
@@ -277,7 +277,7 @@ impl Head {
         Ok(Head { id, timeout, is_binary, inputs, outputs })
     }
 
-    /// A body that is the elements of a model's only input, whose free dimension follows from its size.
+    /// A body that consists of the elements of a model's only input. Its free dimension follows from the body's size.
     pub(crate) fn of_raw(body: &[u8], ports: &[Port]) -> Result<Head, Refusal> {
         let [port] = ports else {
             let count = ports.len();
@@ -293,7 +293,7 @@ impl Head {
         let fixed: Vec<usize> = shape.iter().map(|dim| dim.unwrap_or(1)).collect();
         let step = values::elements(&fixed).and_then(|count| count.checked_mul(datatype.width().unwrap_or(0)));
         let open = match (datatype.width(), step) {
-            // One text in all: the body is its form with the length before it.
+            // One text: the body is the text with its length before it.
             (None, _) => 1,
             (Some(_), Some(step)) if step > 0 && body.len().is_multiple_of(step) => body.len() / step,
             _ => {
@@ -306,7 +306,7 @@ impl Head {
         Ok(Head { id: None, timeout: None, is_binary: true, inputs: vec![input], outputs: None })
     }
 
-    /// Holds names, types, ranks and fixed dimensions against what a model declares.
+    /// Checks names, types, ranks and fixed dimensions against the model's declarations.
     pub(crate) fn check(&self, inputs: &[Port], outputs: &[Port]) -> Result<(), Refusal> {
         for (place, input) in self.inputs.iter().enumerate() {
             let name = &input.name;
@@ -364,7 +364,8 @@ impl InputHead {
 }
 
 impl InputJson<'_> {
-    /// Where JSON begins at the address `start`, and binary tensors so far end at `binary` of `whole` bytes.
+    /// The head of an input. The JSON begins at the address `start`, and the binary tensors so far end at `binary` of
+    /// `whole` bytes.
     fn head(&self, start: usize, binary: &mut usize, whole: usize) -> Result<InputHead, Refusal> {
         let name: String = small(self.name, "the name of an input", "a text")?;
         let what = format!("input '{name}'");
@@ -435,7 +436,7 @@ mod tests {
         }
     }
 
-    /// The message that a request in JSON is refused with.
+    /// The message with which a request in JSON is refused.
     fn refused(json: &str) -> String {
         let ports = [port("x", Datatype::Fp32, &[None, Some(2)])];
         let read = Head::of_json(json.as_bytes(), json.len()).and_then(|head| head.check(&ports, &ports));

@@ -1,9 +1,9 @@
-//! Times, counted by how long they are.
+//! Times, counted in buckets of lengths.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often something happened, and how long it took in all.
+/// How often an event happened, and its total time.
 #[derive(Debug, Default)]
 pub(crate) struct Span {
     count: AtomicU64,
@@ -25,7 +25,7 @@ impl Span {
     }
 }
 
-/// The longest times of the buckets, in seconds. What is longer than all of them has a bucket of its own.
+/// The upper bounds of the buckets, in seconds. Longer times have a bucket of their own.
 pub(crate) const BOUNDS: [f64; 16] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
@@ -33,7 +33,7 @@ pub(crate) const BOUNDS: [f64; 16] =
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
     pub(crate) span: Span,
-    /// How many times lie in a bucket and in no smaller one.
+    /// The number of times in each bucket that are in no smaller one.
     buckets: [AtomicU64; BOUNDS.len() + 1],
 }
 
@@ -45,7 +45,7 @@ impl Histogram {
         self.buckets[place].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many times are at most as long as each bound, and how many there are in all.
+    /// For each bound, the number of times up to it; and the number of all times.
     pub(crate) fn cumulated(&self) -> [u64; BOUNDS.len() + 1] {
         let mut sum = 0;
         self.buckets.each_ref().map(|bucket| {
@@ -54,8 +54,8 @@ impl Histogram {
         })
     }
 
-    /// The time in seconds that the share `part` of all does not exceed, taken as even within a bucket. `None` where
-    /// there are no times.
+    /// The time in seconds that the share `part` of all times does not exceed, with times spread evenly within a
+    /// bucket. `None` without times.
     pub(crate) fn quantile(&self, part: f64) -> Option<f64> {
         let cumulated = self.cumulated();
         let all = cumulated[BOUNDS.len()];

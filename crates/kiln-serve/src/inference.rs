@@ -1,4 +1,4 @@
-//! What a lane does with inference requests: inputs are read, the model runs them alone or as one group, and each is
+//! A lane's work on inference requests: inputs are read, the model runs requests alone or as one group, and each is
 //! answered by itself.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,19 +23,19 @@ pub(crate) type Form = fn(&Answering<'_>, &Head, &[Tensor]) -> Result<Answer, Re
 pub(crate) struct Asked {
     pub(crate) body: Bytes,
     pub(crate) head: Head,
-    /// What the client gives the request, beside what its head says.
+    /// The client's time limit, beside the one in the request's head.
     pub(crate) limit: Option<Duration>,
     pub(crate) form: Form,
 }
 
-/// What waits for a lane.
+/// A job that waits for a lane.
 pub(crate) enum Job {
     Inference(Box<Inference>),
-    /// Anything else. It answers for itself.
+    /// Any other job. It sends its own answer.
     Other(Box<dyn FnOnce() + Send>),
 }
 
-/// An inference request that waits for a lane, and where its answer goes.
+/// An inference request that waits for a lane, and the destination of its answer.
 pub(crate) struct Inference {
     loaded: Loaded,
     asked: Asked,
@@ -81,7 +81,7 @@ impl Inference {
         Ok(outputs)
     }
 
-    /// Notes the run that it had, which may be that of a group.
+    /// Notes the request's run, which may be a group's.
     fn note_run(&self, begun: Instant, time: Duration, together: usize) {
         self.ticket.stages(|stages| {
             stages.ran = Some((begun, time));
@@ -98,12 +98,12 @@ impl Inference {
     }
 
     fn reply(self, answer: Result<Answer, Refusal>) {
-        // The receiver is gone where the client has gone, or the time is over.
+        // The receiver is gone if the client has gone, or the time is over.
         let _ = self.answer.send(answer);
     }
 }
 
-/// What `work` makes. Its panics are a fault of the server's own.
+/// The result of `work`. A panic becomes a fault of the server.
 fn made<T>(work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Refusal::own_fault()))
 }
@@ -123,7 +123,7 @@ fn run(requests: Vec<Inference>, load: Load) {
     match together(&read, load) {
         Some(all) => {
             for ((inference, inputs), outputs) in read.into_iter().zip(all) {
-                // One that has left the group is over, which running it says.
+                // A request that has left the group is over; running it alone reports that.
                 let answer = made(|| match outputs {
                     Some(outputs) => inference.written(&outputs),
                     None => inference.written(&inference.outputs(inputs, load)?),
@@ -140,15 +140,15 @@ fn run(requests: Vec<Inference>, load: Load) {
     }
 }
 
-/// The outputs of requests that run as one group, none of those that have left it; `None` for one alone, and where the
-/// group falls apart.
+/// The outputs of requests that run as one group, `None` for requests that have left it. `None` for a single request,
+/// and where the group falls apart.
 fn together(requests: &[(Inference, Vec<Tensor>)], load: Load) -> Option<Vec<Option<Vec<Tensor>>>> {
     let [(Inference { loaded, .. }, _), _, ..] = requests else { return None };
     let group: Vec<Request<'_>> =
         requests.iter().map(|(inference, inputs)| Request { inputs, ticket: &inference.ticket }).collect();
     let begun = Instant::now();
     let run = || loaded.model.run_group(&group, load);
-    // A fault falls to the request that has it alone, too.
+    // The request that causes a fault meets it again when it runs alone.
     let outputs = catch_unwind(AssertUnwindSafe(run)).ok()??;
     if outputs.len() != requests.len() {
         return None;

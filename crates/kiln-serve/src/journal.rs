@@ -1,4 +1,4 @@
-//! What a log or a trace of requests is told of each one when it has ended.
+//! The report of each ended request, for a log or a trace.
 
 use std::fmt::{self, Display};
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 /// The header of W3C Trace Context, level 1.
 const TRACEPARENT: &str = "traceparent";
 
-/// Keeps what is told of requests. Called by the thread of all connections, which has to go on at once.
+/// Receives reports of requests. The thread of all connections calls it, so it must return at once.
 pub trait Journal: Send + Sync {
     /// A request has ended.
     fn ended(&self, request: &Ended<'_>);
@@ -22,34 +22,34 @@ pub struct Ended<'a> {
     pub model: &'a str,
     /// Its version.
     pub version: u64,
-    /// How it ended: `ok`, `refused`, `full`, `timed_out`, `cancelled` or `failed`, as the metrics say.
+    /// Its outcome: `ok`, `refused`, `full`, `timed_out`, `cancelled` or `failed`, as in the metrics.
     pub outcome: &'static str,
     /// Why it has no outputs.
     pub error: Option<&'a str>,
-    /// When its headers were there.
+    /// When its headers had arrived.
     pub began: SystemTime,
     /// From its headers to its answer.
     pub took: Duration,
-    /// From the queue's end to its front; `None` where it was never taken from the queue.
+    /// Its time in the queue; `None` where no lane took it.
     pub queued: Option<Stage>,
-    /// The model's run that it had, alone or in a group; `None` without one.
+    /// The model's run for it, alone or in a group; `None` without a run.
     pub ran: Option<Stage>,
-    /// The requests that had that run together.
+    /// The number of requests in that run.
     pub together: usize,
-    /// Where in a trace its client is.
+    /// The client's place in a trace.
     pub caller: Option<Caller>,
 }
 
 /// A part of a request's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// From the request's headers to its begin.
+    /// From the request's headers to the start of this part.
     pub after: Duration,
-    /// How long it took.
+    /// Its length.
     pub time: Duration,
 }
 
-/// The place in a trace that a client calls from.
+/// The place in a trace from which a client calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// The trace.
@@ -61,14 +61,16 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The header of a request. One that is malformed, or given twice, counts as missing, as the standard asks.
+    /// The caller in a request's header. A header that is malformed or repeated counts as missing, as the standard
+    /// requires.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Caller> {
         let mut values = headers.get_all(TRACEPARENT).iter();
         let value = values.next()?.to_str().ok()?;
         if values.next().is_some() { None } else { Caller::parse(value) }
     }
 
-    /// `VERSION-TRACE-SPAN-FLAGS` of 2, 32, 16 and 2 hexadecimal digits; later versions may have more behind it.
+    /// Parses `VERSION-TRACE-SPAN-FLAGS` of 2, 32, 16 and 2 hexadecimal digits; later versions may have more fields
+    /// behind.
     fn parse(value: &str) -> Option<Caller> {
         let mut fields = value.trim().split('-');
         let mut field = |digits: usize| {

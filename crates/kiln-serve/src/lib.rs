@@ -4,16 +4,16 @@
 //!
 //! Lowest first:
 //!
-//! - `datatype`, `refusal`: the types of the protocol, and what a request is refused with;
+//! - `datatype`, `refusal`: the types of the protocol, and refusals of requests;
 //! - `ticket`: whether a request is still wanted, and why one has no answer;
-//! - `language`, `model`: the traits of what runs models;
-//! - `wire`: fields of protobuf, where they stand;
-//! - `head`, `values`, `contents`, `answer`: what stands in a request, its elements, and the answer;
-//! - `queue`: the bounded queue and its lanes; `inference`: what a lane does with requests; `histogram`, `tally`: what is counted;
-//! - `journal`: what is told of each request; `traces`: OpenTelemetry;
-//! - `repository`: files and their versions; `registry`: the models that are loaded; `ports`: what they take and give;
+//! - `language`, `model`: the traits of the runtime that runs models;
+//! - `wire`: fields of protobuf, read in place;
+//! - `head`, `values`, `contents`, `answer`: a request's head, its elements, and the answer;
+//! - `queue`: the bounded queue and its lanes; `inference`: a lane's work on requests; `histogram`, `tally`: counters;
+//! - `journal`: reports of requests; `traces`: OpenTelemetry;
+//! - `repository`: files and their versions; `registry`: the models that are loaded; `ports`: their inputs and outputs;
 //! - `coding`: gzip and deflate, bounded while they are decompressed;
-//! - `body`, `service`: from the bytes of a request to an answer; `pages`, `metrics`: the answers that are no inference;
+//! - `body`, `service`: from the bytes of a request to an answer; `pages`, `metrics`: answers besides inference;
 //! - `texts`: requests of language models, as OpenAI's interface and Triton's have them, whole or piece by piece;
 //! - `reply`: bodies of answers; `routes`: REST; `grpc`: gRPC, over the same service;
 //! - `connection`: HTTP/1 and HTTP/2; `server`: listeners, signals, the end.

@@ -1,5 +1,5 @@
-//! `/metrics`: what is counted, in Prometheus' text form. Triton's names stand beside the server's own, so that
-//! dashboards made for Triton read them.
+//! `/metrics`: the counters, in Prometheus' text form. Triton's names stand beside the server's own, so that dashboards
+//! made for Triton can read them.
 
 use std::fmt::{Arguments, Write};
 
@@ -27,7 +27,7 @@ impl Lines {
         let _ = writeln!(self.0, "{line}");
     }
 
-    /// What a metric is; its lines follow.
+    /// The description of a metric; its lines follow.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}"));
         self.line(format_args!("# TYPE {name} {kind}"));
@@ -93,7 +93,7 @@ fn requests(lines: &mut Lines, models: &[Labelled]) {
     }
 }
 
-/// What language models say.
+/// The counters of language models.
 fn texts(lines: &mut Lines, models: &[Labelled]) {
     let language = || {
         models.iter().filter_map(|Labelled { loaded, labels }| Some((labels, &loaded.tally, loaded.model.language()?)))
@@ -119,7 +119,7 @@ fn texts(lines: &mut Lines, models: &[Labelled]) {
     }
 }
 
-/// What all models share, and what they ask of it.
+/// The resources that all models share, and the models' use of them.
 fn shared(lines: &mut Lines, service: &Service, models: &[Labelled]) {
     lines.family("kiln_queue_length", "gauge", "Requests that wait for a thread.");
     lines.line(format_args!("kiln_queue_length {}", service.queue.waiting()));

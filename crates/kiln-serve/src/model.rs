@@ -1,4 +1,4 @@
-//! What the server asks of a runtime: models that are loaded from files and run requests.
+//! The server's interface to a runtime: models that are loaded from files and run requests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::ticket::{Failure, Ticket};
 pub struct Port {
     /// Its name.
     pub name: String,
-    /// Its element type; `None` where the protocol has no name for it, and no request can give or ask for it.
+    /// Its element type; `None` where the protocol has no name for it, so that no request can give or ask for it.
     pub datatype: Option<Datatype>,
-    /// What the model calls the type.
+    /// The model's name for the type.
     pub declared: String,
-    /// Its dimensions, `None` where one is not known; `None` for a rank that is not known.
+    /// Its dimensions, `None` for an unknown dimension; `None` for an unknown rank.
     pub shape: Option<Vec<Option<usize>>>,
     /// Whether a request may leave it out.
     pub is_optional: bool,
@@ -42,16 +42,16 @@ pub struct Tensor {
     pub datatype: Datatype,
     /// The dimensions.
     pub shape: Vec<usize>,
-    /// The elements, as many as the shape says.
+    /// The elements, as many as the shape has.
     pub values: Values,
 }
 
-/// Whether the server's requests are enough for all of its lanes when one begins to run.
+/// Whether the server's requests suffice for all its lanes when a request begins to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Some lanes have nothing to do, so that a request may use more than its own thread.
+    /// Some lanes are idle, so that a request may use more than its own thread.
     Light,
-    /// As many requests run or wait as there are lanes: each is done soonest on its own thread.
+    /// At least as many requests run or wait as there are lanes: each is done soonest on its own thread.
     Full,
 }
 
@@ -60,40 +60,40 @@ pub enum Load {
 pub struct Request<'a> {
     /// Its inputs, as [`Model::run`] takes them.
     pub inputs: &'a [Tensor],
-    /// How long it is wanted.
+    /// How long the request is wanted.
     pub ticket: &'a Arc<Ticket>,
 }
 
-/// Look-ups of a model's requests in the runtime's cache, by how they were answered.
+/// Look-ups of a model's requests in the runtime's cache, by their outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lookups {
-    /// By what was there.
+    /// The value was there.
     pub hit: u64,
-    /// By building it as a record says.
+    /// The value was built from a record.
     pub record: u64,
-    /// By choosing and building it.
+    /// The value was chosen and built.
     pub miss: u64,
 }
 
 /// A model that is loaded. Requests of many threads run on it at the same time.
 pub trait Model: Send + Sync {
-    /// Its inputs. Those of a language model are the protocol's, and it is not asked for them.
+    /// Its inputs. A language model has the protocol's inputs, and is not asked for them.
     fn inputs(&self) -> &[Port];
 
-    /// Its outputs, as with inputs.
+    /// Its outputs; for a language model as for inputs.
     fn outputs(&self) -> &[Port];
 
-    /// Runs a request, whose inputs have been held against the ports: names, types, ranks and fixed dimensions. Returns
-    /// all outputs in the model's order, those that the protocol has no name for left out. `load` is the server's when
-    /// the request begins.
+    /// Runs a request whose names, types, ranks and fixed dimensions have been checked against the ports. Returns all
+    /// outputs in the model's order, without those whose type the protocol does not have. `load` is the server's load
+    /// when the request begins.
     ///
     /// # Errors
     ///
     /// See [`Failure`].
     fn run(&self, inputs: Vec<Tensor>, ticket: &Arc<Ticket>, load: Load) -> Result<Vec<Tensor>, Failure>;
 
-    /// How many rows a request has whose inputs have these shapes, by their names, where it may run in a group with
-    /// others; `None` where it runs alone. Called when the request comes, by the thread of all connections.
+    /// The number of rows of a request whose inputs have these shapes, by their names, where it may run in a group with
+    /// others; `None` where it runs alone. Called when the request arrives, by the thread of all connections.
     fn rows(&self, _inputs: &[(&str, &[usize])]) -> Option<usize> {
         None
     }
@@ -103,14 +103,14 @@ pub trait Model: Send + Sync {
         0
     }
 
-    /// Runs requests that have [rows](Model::rows) as one group, and returns the outputs of each as [`Model::run`] does.
-    /// A request whose [`Ticket`] is over meanwhile leaves the group and has none. `None` where the group falls apart:
-    /// each request then runs alone.
+    /// Runs requests that have [rows](Model::rows) as one group, and returns the outputs of each as [`Model::run`]
+    /// does. A request whose [`Ticket`] ends meanwhile leaves the group and has no outputs. `None` where the group
+    /// falls apart: each request then runs alone.
     fn run_group(&self, _requests: &[Request<'_>], _load: Load) -> Option<Vec<Option<Vec<Tensor>>>> {
         None
     }
 
-    /// What continues texts, where the model is one of language. Its requests come there and not to [`Model::run`].
+    /// The language model, where this is one. Its requests go there and not to [`Model::run`].
     fn language(&self) -> Option<&dyn Language> {
         None
     }
@@ -118,19 +118,20 @@ pub trait Model: Send + Sync {
     /// Its look-ups since it was loaded.
     fn lookups(&self) -> Lookups;
 
-    /// Called once before the process ends: keeps what has been learnt.
+    /// Called once before the process ends: saves what the model has learnt.
     fn save(&self);
 }
 
 /// Loads models.
 pub trait Loader: Send + Sync {
-    /// Loads the file, and runs what is known of its requests, so that the first one meets a warm model.
+    /// Loads the file, and runs requests that are known from earlier processes, so that the first request meets a warm
+    /// model.
     ///
     /// # Errors
     ///
     /// Why it cannot be loaded, without the path.
     fn load(&self, file: &Path) -> Result<Arc<dyn Model>, String>;
 
-    /// Bytes in use, by what they are for.
+    /// Bytes in use, by purpose.
     fn memory(&self) -> Vec<(&'static str, u64)>;
 }

@@ -1,4 +1,4 @@
-//! Answers that are no inference: what the server is, its models, their counters.
+//! Answers besides inference: the server's description, its models, their counters.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(crate) fn health(service: &Service) -> Value {
     json!({ "live": true, "ready": service.is_ready() })
 }
 
-/// `/v2/openapi.json`: the pages as OpenAPI describes them, written by hand.
+/// `/v2/openapi.json`: the description of the pages by OpenAPI, written by hand.
 pub(crate) const DESCRIPTION: &str = include_str!("openapi.json");
 
 /// The name of the server.
@@ -24,13 +24,13 @@ pub(crate) const NAME: &str = "kiln";
 /// Its version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What it says of every model that it serves.
+/// The platform that it reports for every model.
 pub(crate) const PLATFORM: &str = "onnx_onnxv1";
 
-/// Triton's name of what runs files of that kind, which its clients look for in a configuration.
+/// Triton's name for the backend of such files, which its clients look for in a configuration.
 pub(crate) const CONFIG_PLATFORM: &str = "onnxruntime_onnx";
 
-/// What is built beside the protocol itself: one that is listed is a promise.
+/// The extensions of the protocol that are built in: listing one is a promise.
 pub(crate) const EXTENSIONS: [&str; 6] =
     ["binary_tensor_data", "parameters", "statistics", "model_repository", "model_configuration", "generate"];
 
@@ -64,7 +64,7 @@ pub(crate) fn metadata(registry: &Registry, loaded: &Loaded) -> Value {
     })
 }
 
-/// The part of Triton's configuration that is known of any model: clients ask it for the batch size.
+/// The part of Triton's configuration that any model has: clients ask it for the batch size.
 pub(crate) fn config(loaded: &Loaded) -> Value {
     let port = |port: &Port| {
         let name = match type_name(port) {
@@ -90,7 +90,7 @@ pub(crate) fn config(loaded: &Loaded) -> Value {
     })
 }
 
-/// `/v1/models`, or one of them: the language models, as OpenAI's interface lists models.
+/// `/v1/models`, or one model: the language models, as OpenAI's interface lists models.
 pub(crate) fn listed(registry: &Registry, one: Option<&Loaded>) -> Value {
     let entry =
         |loaded: &Loaded| json!({ "id": loaded.name, "object": "model", "created": texts::now(), "owned_by": NAME });
@@ -102,10 +102,10 @@ pub(crate) fn listed(registry: &Registry, one: Option<&Loaded>) -> Value {
     json!({ "object": "list", "data": models })
 }
 
-/// `/`: a page that shows what `overview` says. It has no text of models in it: its script puts names in as text.
+/// `/`: a page that shows `overview`. It contains no text of models: its script inserts names as text.
 pub(crate) const HOME: &str = include_str!("home.html");
 
-/// What browsers let the page do: nothing but ask this server.
+/// The permissions of the page in browsers: only requests to this server.
 pub(crate) const HOME_POLICY: &str = "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -138,7 +138,7 @@ pub(crate) fn overview(service: &Service) -> Value {
     })
 }
 
-/// The counts of a model in the overview. Times are in seconds, of answered requests; null before the first.
+/// The counters of a model in the overview. Times are in seconds, over answered requests; null before the first.
 fn counts(loaded: &Loaded) -> Value {
     let Loaded { model, tally, .. } = loaded;
     let requests: serde_json::Map<String, Value> =

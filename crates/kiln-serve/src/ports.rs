@@ -1,4 +1,4 @@
-//! What a model takes and gives, as metadata says it and requests are held against it. A language model has the ports of
+//! The inputs and outputs of a model, for metadata and for checking requests. A language model has the ports of
 //! Triton's vLLM backend, whatever runs it.
 
 use std::sync::LazyLock;
@@ -16,10 +16,10 @@ pub(crate) const STREAM: &str = "stream";
 /// How a text is continued: an object in JSON.
 pub(crate) const SAMPLING: &str = "sampling_parameters";
 
-/// Whether answers hold what is new alone.
+/// Whether answers contain only the new text.
 pub(crate) const EXCLUDES: &str = "exclude_input_in_output";
 
-/// What is said.
+/// The generated text.
 pub(crate) const SAID: &str = "text_output";
 
 static INPUTS: LazyLock<[Port; 4]> = LazyLock::new(|| {

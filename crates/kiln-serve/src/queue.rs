@@ -1,10 +1,9 @@
-//! The queue of requests and the lanes that empty it: as many threads as requests may run at a time. What does not fit
-//! is refused at once, so that a client hears of it before it has waited.
+//! The queue of requests and the lanes that empty it: as many threads as requests may run at a time. A request that
+//! does not fit is refused at once, so that the client learns it before it has waited.
 //!
-//! A lane that becomes free takes the request that has waited longest, and with it what waits and may run in one group
-//! with it, up to its share: the other lanes take theirs. With a window, a lane that has taken all of it also waits for
-//! requests that are still to come. It begins earlier where another lane has nothing to do, or where anything waits that
-//! does not join.
+//! A free lane takes the request that has waited longest, and with it, up to its share, waiting requests that may run
+//! in one group with it; the other lanes take their shares. With a window, a lane that has taken all such requests also
+//! waits for further ones. It begins earlier where another lane is idle, or where a request waits that does not join.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,22 +13,22 @@ use std::time::{Duration, Instant};
 
 use crate::model::Load;
 
-/// What a lane does.
+/// The work of a lane.
 pub(crate) trait Work: Send + Sized + 'static {
-    /// What counts for running it in a group; `None` if it runs alone.
+    /// The facts that decide about running it in a group; `None` if it runs alone.
     fn joining(&self) -> Option<&Joining>;
 
-    /// Whether it may run in one group with another, where both may run in groups.
+    /// Whether it may run in one group with another request, where both may run in groups.
     fn joins(&self, other: &Self) -> bool;
 
-    /// Whether its answer is no longer wanted. It is run all the same, to be answered so, and takes no room in a group.
+    /// Whether its answer is no longer wanted. It is still run, to be answered so, and takes no room in a group.
     fn is_over(&self) -> bool;
 
-    /// Runs it alone, or several as one group. The load is that when they begin.
+    /// Runs it alone, or several as one group, with the load at their begin.
     fn run(group: Vec<Self>, load: Load);
 }
 
-/// What counts for running a request in a group.
+/// The facts that decide about running a request in a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Joining {
     pub(crate) rows: usize,
@@ -39,16 +38,16 @@ pub(crate) struct Joining {
     pub(crate) deadline: Option<Instant>,
 }
 
-/// What a lane has taken: one request, or several that run together.
+/// The work that a lane has taken: one request, or several that run together.
 struct Group<W> {
     works: Vec<W>,
     rows: usize,
-    /// When it begins at the latest.
+    /// The latest time when it begins.
     until: Instant,
 }
 
 impl<W: Work> Group<W> {
-    /// A group of one, which waits for others until that time after its arrival.
+    /// A group of one request, which waits for others until `window` after its arrival.
     fn of(first: W, window: Duration) -> Group<W> {
         let now = Instant::now();
         let until = first.joining().filter(|_| !window.is_zero()).and_then(|first| first.arrived.checked_add(window));
@@ -57,13 +56,13 @@ impl<W: Work> Group<W> {
         group
     }
 
-    /// Whether a request may run with these and has room.
+    /// Whether a request may run with this group and has room in it.
     fn takes(&self, work: &W) -> bool {
         let (Some(first), Some(joining)) = (self.works.first(), work.joining()) else { return false };
         first.joining().is_some() && first.joins(work) && self.rows.saturating_add(rows(work)) <= joining.most
     }
 
-    /// Adds a request. It waits for half of the time that it has left, so that the model has the other half.
+    /// Adds a request. It waits for half of its remaining time, so that the model has the other half.
     fn add(&mut self, work: W) {
         self.rows = self.rows.saturating_add(rows(&work));
         if let Some(deadline) = work.joining().and_then(|joining| joining.deadline) {
@@ -79,16 +78,16 @@ impl<W: Work> Group<W> {
     }
 }
 
-/// The rows that a request has in a group.
+/// The rows of a request in a group.
 fn rows<W: Work>(work: &W) -> usize {
     work.joining().filter(|_| !work.is_over()).map_or(0, |joining| joining.rows)
 }
 
 struct Waiting<W> {
     jobs: VecDeque<W>,
-    /// By lanes, what each has taken that has not begun.
+    /// For each lane, the group that it has taken and not begun.
     open: Vec<Option<Group<W>>>,
-    /// Lanes that have taken something.
+    /// Lanes that have taken a group.
     busy: usize,
     /// Requests that have begun.
     running: usize,
@@ -96,12 +95,12 @@ struct Waiting<W> {
 }
 
 impl<W: Work> Waiting<W> {
-    /// The load of so many lanes.
+    /// The load with `lanes` lanes.
     fn load(&self, lanes: usize) -> Load {
         if self.busy + self.jobs.len() >= lanes { Load::Full } else { Load::Light }
     }
 
-    /// The request that has waited longest, and this lane's share of those that may run with it.
+    /// The request that has waited longest, and this lane's share of the requests that may run with it.
     fn take(&mut self, lanes: usize, window: Duration) -> Option<Group<W>> {
         let mut group = Group::of(self.jobs.pop_front()?, window);
         let others = self.jobs.iter().filter(|work| group.takes(work) && !work.is_over()).count();
@@ -121,7 +120,7 @@ impl<W: Work> Waiting<W> {
         Some(group)
     }
 
-    /// Adds a request to what a lane has taken, if it joins that.
+    /// Adds a request to a group that a lane has taken, if it joins it.
     fn join(&mut self, work: W) -> Result<(), W> {
         match self.open.iter_mut().flatten().find(|group| group.takes(&work)) {
             Some(group) if !work.is_over() => {
@@ -132,7 +131,7 @@ impl<W: Work> Waiting<W> {
         }
     }
 
-    /// How long a lane still waits for others that join what it has taken.
+    /// How long a lane still waits for others that join its group.
     fn left(&self, lane: usize) -> Duration {
         let must_begin = self.is_closed || self.busy < self.open.len() || !self.jobs.is_empty();
         match &self.open[lane] {
@@ -172,7 +171,7 @@ impl<W: Work> Shared<W> {
                 waiting = self.lock();
                 waiting.running -= count;
                 waiting.busy -= 1;
-                // Where this lane has nothing to do, the others wait no longer.
+                // While this lane is idle, the others stop waiting.
                 if waiting.open.iter().any(Option::is_some) {
                     self.changed.notify_all();
                 }
@@ -184,7 +183,7 @@ impl<W: Work> Shared<W> {
         }
     }
 
-    /// Waits for requests that join what the lane has taken, as long as it may.
+    /// Waits for requests that join the lane's group, as long as it may.
     fn wait_for_company<'a>(
         &'a self,
         mut waiting: MutexGuard<'a, Waiting<W>>,
@@ -213,8 +212,8 @@ pub(crate) struct Full {
 }
 
 impl<W: Work> Queue<W> {
-    /// So many lanes, and room for so many requests beside those that run. A lane waits for others that can run together
-    /// with a request for the time of `window` after its arrival.
+    /// A queue with `lanes` lanes, and room for `most` requests beside the running ones. A lane waits for others that
+    /// can run together with a request until `window` after the request's arrival.
     pub(crate) fn new(lanes: usize, most: usize, window: Duration) -> io::Result<Queue<W>> {
         let open = (0..lanes).map(|_| None).collect();
         let waiting = Waiting { jobs: VecDeque::new(), open, busy: 0, running: 0, is_closed: false };
@@ -263,7 +262,7 @@ impl<W: Work> Queue<W> {
 }
 
 impl<W> Queue<W> {
-    /// Runs what waits still, and ends the lanes.
+    /// Runs the waiting requests, and ends the lanes.
     pub(crate) fn close(&self) {
         self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
         self.shared.changed.notify_all();

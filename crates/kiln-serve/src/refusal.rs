@@ -1,4 +1,4 @@
-//! What a request is refused with: a kind, which has a status of HTTP and a code of gRPC, and one sentence.
+//! Refusals of requests: a kind, which has an HTTP status and a gRPC code, and one sentence.
 
 use hyper::StatusCode;
 
@@ -7,7 +7,7 @@ use crate::ticket::Failure;
 /// Most characters of a refusal's sentence: names and values in it come from clients.
 const LONGEST: usize = 600;
 
-/// What kind of refusal it is.
+/// The kind of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The request itself is wrong.
@@ -20,13 +20,13 @@ pub(crate) enum Kind {
     Stalled,
     /// The body is too large.
     TooLarge,
-    /// The body is in a coding that is not taken.
+    /// The body is in an unsupported coding.
     Coding,
     /// The queue is full.
     Full,
     /// The machine has no memory for it.
     NoMemory,
-    /// The server or the model is not ready, or the server ends.
+    /// The server or the model is not ready, or the server is ending.
     Unavailable,
     /// The time of the request is over.
     Late,
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// The code of gRPC. UNAVAILABLE is for what another try can mend: clients try again by themselves.
+    /// The code of gRPC. UNAVAILABLE is for errors that a retry can mend: clients retry by themselves.
     pub(crate) fn code(self) -> u16 {
         match self {
             Kind::Cancelled => 1,
@@ -103,7 +103,7 @@ impl Refusal {
         Refusal { kind, message }
     }
 
-    /// The same refusal once more.
+    /// A copy of the refusal.
     pub(crate) fn again(&self) -> Refusal {
         Refusal { kind: self.kind, message: self.message.clone() }
     }
@@ -113,7 +113,7 @@ impl Refusal {
         Refusal::new(Kind::Bad, message)
     }
 
-    /// There is no such thing.
+    /// The requested thing does not exist.
     pub(crate) fn unknown(message: impl Into<String>) -> Refusal {
         Refusal::new(Kind::Unknown, message)
     }
@@ -123,7 +123,7 @@ impl Refusal {
         Refusal::new(Kind::NoMemory, format!("there is no memory of {bytes} bytes for {what}"))
     }
 
-    /// The server is at fault, and says no more of it.
+    /// The server is at fault, and does not say more.
     pub(crate) fn own_fault() -> Refusal {
         Refusal::new(Kind::Fault, "a fault of the server's own")
     }

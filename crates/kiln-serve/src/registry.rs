@@ -1,5 +1,5 @@
-//! The models that are loaded, by name and version. A model that changes is loaded beside the one that serves, and takes
-//! its place when it is ready: no request is refused for it.
+//! The loaded models, by name and version. A changed model is loaded beside the one that serves, and replaces it when
+//! it is ready: no request is refused for it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,18 +10,18 @@ use crate::refusal::{Kind, Refusal};
 use crate::repository::{self, Found, Signature, Source};
 use crate::tally::Tally;
 
-/// What a version is doing.
+/// The state of a version.
 enum State {
     Loading,
     Ready(Arc<dyn Model>),
     Unavailable,
-    /// A client has asked for it: it stays so until one asks for the opposite.
+    /// Unloaded by a client: it stays so until a client loads it.
     Unloaded,
 }
 
 struct Slot {
     state: State,
-    /// Why it is not what its files say.
+    /// Why it differs from its files.
     reason: String,
     signature: Signature,
     tally: Arc<Tally>,
@@ -44,12 +44,12 @@ pub(crate) struct Entry {
     pub(crate) reason: String,
 }
 
-/// What looking through the folders has changed.
+/// The changes that a search through the folders has made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     /// Models that were loaded, as `NAME version V`.
     pub(crate) loaded: Vec<String>,
-    /// Models that were not, with the reason.
+    /// Models that were not loaded, with the reason.
     pub(crate) failed: Vec<String>,
     /// Models that are gone.
     pub(crate) removed: Vec<String>,
@@ -75,7 +75,7 @@ impl Registry {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The version of that number, or the highest that is ready.
+    /// The version with that number, or the highest ready version.
     pub(crate) fn get(&self, name: &str, version: Option<&str>) -> Result<Loaded, Refusal> {
         let slots = self.slots();
         let versions = slots.get(name).ok_or_else(|| Refusal::unknown(format!("there is no model '{name}'")))?;
@@ -104,14 +104,14 @@ impl Registry {
         })
     }
 
-    /// The versions of a model that are ready.
+    /// The ready versions of a model.
     pub(crate) fn versions(&self, name: &str) -> Vec<u64> {
         let slots = self.slots();
         let versions = slots.get(name).into_iter().flatten();
         versions.filter(|(_, slot)| matches!(slot.state, State::Ready(_))).map(|(version, _)| *version).collect()
     }
 
-    /// All that are ready.
+    /// All ready models.
     pub(crate) fn ready(&self) -> Vec<Loaded> {
         let mut all = Vec::new();
         for (name, versions) in &*self.slots() {
@@ -125,7 +125,7 @@ impl Registry {
         all
     }
 
-    /// All, with what they are doing.
+    /// All models, with their states.
     pub(crate) fn index(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (name, versions) in &*self.slots() {
@@ -141,8 +141,8 @@ impl Registry {
         entries
     }
 
-    /// Looks through the folders: loads what is new or has changed, lets go what is gone. A model that cannot be loaded
-    /// leaves the one before it in place.
+    /// Searches the folders: loads models that are new or have changed, and drops models that are gone. A model that
+    /// cannot be loaded leaves its earlier version in place.
     pub(crate) fn refresh(&self) -> io::Result<Changes> {
         let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let found = repository::find(&self.sources)?;
@@ -175,7 +175,7 @@ impl Registry {
         versions.get(&found.version).is_none_or(|slot| slot.signature != found.signature)
     }
 
-    /// Loads a model and puts it in the place of its other versions.
+    /// Loads a model in place of its other versions.
     fn replace(&self, name: &str, found: &Found, changes: &mut Changes) -> bool {
         let fresh = |state, reason| Slot { state, reason, signature: found.signature.clone(), tally: Arc::default() };
         {
@@ -213,7 +213,7 @@ impl Registry {
         }
     }
 
-    /// Loads a model by its name, also one that was unloaded, and anew one that is loaded.
+    /// Loads a model by its name, even if it was unloaded, and reloads a loaded one.
     pub(crate) fn load(&self, name: &str) -> Result<(), Refusal> {
         let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let found = repository::find(&self.sources)
@@ -226,7 +226,7 @@ impl Registry {
         Err(Refusal::bad(format!("model '{name}' was not loaded: {}", changes.failed.join("; "))))
     }
 
-    /// Lets a model go. Requests that have begun are answered.
+    /// Unloads a model. Requests that have begun are answered.
     pub(crate) fn unload(&self, name: &str) -> Result<(), Refusal> {
         let _one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let mut slots = self.slots();

@@ -1,4 +1,4 @@
-//! Bodies of answers: there already, or to come as events.
+//! Bodies of answers: complete, or still to come as events.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,9 +12,9 @@ use crate::texts::Events;
 
 /// A body.
 pub(crate) enum Reply {
-    /// There already, in parts.
+    /// Complete, in parts.
     Parts(VecDeque<Bytes>),
-    /// A language model says it.
+    /// Sent as a language model generates it.
     Events(Box<Events>),
 }
 

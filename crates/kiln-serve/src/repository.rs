@@ -1,4 +1,4 @@
-//! The files of models, as Triton lays them out: `NAME/VERSION/model.onnx`, of which the highest version counts; also
+//! The files of models in Triton's layout: `NAME/VERSION/model.onnx`, where the highest version counts; also
 //! `NAME/model.onnx` and `NAME.onnx`, which are version 1. A folder with a `genai_config.json` is a language model.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Where models come from.
+/// The source of models.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A folder of models.
@@ -16,14 +16,14 @@ pub enum Source {
     Named(String, PathBuf),
 }
 
-/// The file that a folder is known by, as onnxruntime-genai's builder writes language models; their ONNX file may have
-/// any name.
+/// The file that marks the folder of a language model, as onnxruntime-genai's builder writes it; the ONNX file in it
+/// may have any name.
 const LANGUAGE: &str = "genai_config.json";
 
-/// The file that other models' folders are known by.
+/// The file that marks the folders of other models.
 const MODEL: &str = "model.onnx";
 
-/// What a model's folder is known by, if it is one.
+/// The file that marks a model's folder, if it is one.
 fn known_by(folder: &Path) -> Option<PathBuf> {
     [LANGUAGE, MODEL].map(|name| folder.join(name)).into_iter().find(|file| file.is_file())
 }
@@ -48,7 +48,7 @@ pub(crate) struct Found {
     pub(crate) signature: Signature,
 }
 
-/// The models of all sources by their names. Of two with one name the first counts.
+/// The models of all sources by their names. Of two models with one name the first counts.
 pub(crate) fn find(sources: &[Source]) -> io::Result<BTreeMap<String, Found>> {
     let mut models = BTreeMap::new();
     for source in sources {
@@ -71,7 +71,7 @@ pub(crate) fn find(sources: &[Source]) -> io::Result<BTreeMap<String, Found>> {
     Ok(models)
 }
 
-/// The model that an entry of a folder is, if it is one.
+/// The model in an entry of a folder, if it is one.
 fn entry_of(path: &Path) -> io::Result<Option<(String, Found)>> {
     let text = |name: Option<&std::ffi::OsStr>| name.and_then(|name| name.to_str()).map(str::to_owned);
     if path.is_dir() {
@@ -104,7 +104,7 @@ fn in_folder(folder: &Path) -> io::Result<Option<Found>> {
     let Some((version, folder, file)) = newest.or_else(|| Some((1, folder.to_owned(), known_by(folder)?))) else {
         return Ok(None);
     };
-    // Weights may lie in files beside the model.
+    // Weights may be in files beside the model.
     let mut files = Vec::new();
     for entry in fs::read_dir(&folder)? {
         let path = entry?.path();

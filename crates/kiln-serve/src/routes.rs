@@ -25,10 +25,10 @@ use crate::reply::Reply;
 use crate::service::{self, JSON_LENGTH, Service};
 use crate::texts::{self, Form, Told};
 
-/// Most bytes of a body that is no inference request.
+/// Most bytes of a body that is not an inference request.
 const SMALL: usize = 64 << 10;
 
-/// What a path is about.
+/// The target of a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Route<'p> {
     Home,
@@ -43,7 +43,7 @@ enum Route<'p> {
     Load(&'p str),
     Unload(&'p str),
     Model(OfModel<'p>),
-    /// The models as OpenAI's interface lists them, or one of them.
+    /// The models as OpenAI's interface lists them, or one model.
     Listed(Option<&'p str>),
     Completions,
     Chats,
@@ -102,7 +102,7 @@ impl Route<'_> {
         }
     }
 
-    /// Whose interface it belongs to, as far as it is one of texts: refusals have its form.
+    /// The interface that the route belongs to, where it is about texts: refusals have its form.
     fn form(&self) -> Form {
         match self {
             Route::Chats => Form::Chat,
@@ -127,7 +127,7 @@ impl Page {
     }
 }
 
-/// The parts of a path, each decoded by itself: a slash in a name is no slash of the path.
+/// The parts of a path, each decoded separately: a slash in a name is not a slash of the path.
 fn parts(path: &str) -> Result<Vec<String>, Refusal> {
     let bad = || Refusal::bad("the path is not percent-encoded UTF-8");
     let decode = |part: &str| {
@@ -149,7 +149,7 @@ fn parts(path: &str) -> Result<Vec<String>, Refusal> {
     path.strip_prefix('/').unwrap_or(path).split('/').map(decode).collect()
 }
 
-/// Answers a request; a refusal is an answer too. The last answer of a connection says that it is the last.
+/// Answers a request; a refusal is an answer too. The last answer of a connection is marked as the last.
 pub(crate) async fn answer(service: Arc<Service>, request: Request<Incoming>) -> Result<Response<Reply>, Infallible> {
     let mut response = found(&service, request).await;
     if service.is_ending() {
@@ -177,7 +177,7 @@ async fn found(service: &Arc<Service>, request: Request<Incoming>) -> Response<R
     response.unwrap_or_else(|refusal| refused(form, &refusal))
 }
 
-/// The answer in the coding that its client has asked for, where it is there already and long enough.
+/// The answer in the coding that its client has asked for, if it is complete and long enough.
 async fn coded(service: &Service, coding: Coding, response: Response<Reply>) -> Result<Response<Reply>, Refusal> {
     let (mut head, body) = response.into_parts();
     let parts = match body {
@@ -307,7 +307,7 @@ async fn tell(
     })
 }
 
-/// A small body: an object of JSON, or nothing.
+/// A small body: a JSON object, or nothing.
 async fn small_object(request: Request<Incoming>) -> Result<serde_json::Value, Refusal> {
     let (parts, body) = request.into_parts();
     let body = body::read(&parts.headers, body, SMALL).await?;
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(Route::of(&["v2", "systemsharedmemory", "status"]), None);
     }
 
-    /// A path of the description as a request has it.
+    /// A path of the description in the form of a request.
     fn example(path: &str) -> String {
         path.replace("{model}", "m").replace("{version}", "1")
     }

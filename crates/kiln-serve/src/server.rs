@@ -21,42 +21,42 @@ use crate::service::Service;
 /// Most connections at a time; others wait to be taken.
 const CONNECTIONS: u32 = 1024;
 
-/// Most calls of gRPC in hand at a time, over all connections.
+/// Most gRPC calls under way at a time, over all connections.
 const CALLS: usize = 1024;
 
-/// The pause after a connection could not be taken, as where the process has no file descriptor left.
+/// The pause after a connection could not be accepted, for instance without a free file descriptor.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a server is told.
+/// A server's settings.
 #[derive(Clone)]
 pub struct Settings {
     /// The name or address to listen at.
     pub host: String,
     /// The port of REST; 0 picks one.
     pub port: u16,
-    /// The port of gRPC; 0 picks one. `None` for REST alone.
+    /// The port of gRPC; 0 picks one. `None` serves only REST.
     pub grpc_port: Option<u16>,
     /// Requests that run at a time.
     pub lanes: usize,
     /// Requests that may wait beside them.
     pub queue: usize,
-    /// How long a lane waits for others that can run together with a request, from the request's arrival.
+    /// How long after a request's arrival a lane waits for others that can run together with it.
     pub batch_window: Duration,
     /// Most bytes of a body.
     pub max_body: usize,
-    /// Time of a request that asks for none, and the most that one may ask for.
+    /// The time limit of a request that asks for none, and the longest that a request may ask for.
     pub time_limit: Option<Duration>,
-    /// How long requests in hand are waited for at the end.
+    /// How long the end waits for requests under way.
     pub drain_limit: Duration,
-    /// Where models come from.
+    /// The sources of models.
     pub sources: Vec<Source>,
-    /// What is told of requests that have ended.
+    /// The receivers of reports of ended requests.
     pub journals: Vec<Arc<dyn Journal>>,
 }
 
 impl Settings {
-    /// Those of a server of these models at a free port of this machine: REST alone, one lane, a queue of 128 and bodies
-    /// of 64 MiB, without time limits, which waits for nothing at its end.
+    /// Settings for a server of these models at a free port of this machine: only REST, one lane, a queue of 128 and
+    /// bodies of 64 MiB, without time limits. The server waits for nothing at its end.
     #[must_use]
     pub fn local(sources: Vec<Source>) -> Settings {
         Settings {
@@ -75,21 +75,21 @@ impl Settings {
     }
 }
 
-/// What happens to a server, for who runs it.
+/// An event of a server, for its operator.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// All models are loaded, as `NAME version V`.
     Ready(Vec<String>),
-    /// The folders have been looked through: what was loaded, what was not, what is gone.
+    /// The folders have been searched: models that were loaded, that failed, and that are gone.
     Refreshed {
         /// Models that were loaded.
         loaded: Vec<String>,
-        /// Models that were not, with the reason.
+        /// Models that were not loaded, with the reason.
         failed: Vec<String>,
         /// Models that are gone.
         removed: Vec<String>,
     },
-    /// A signal has asked for the end.
+    /// A signal has asked the server to end.
     Draining,
 }
 
@@ -110,7 +110,7 @@ pub enum ServeError {
     /// The system refused threads, signals or the like.
     #[error("cannot {what}: {error}")]
     System {
-        /// What for.
+        /// The purpose.
         what: &'static str,
         /// Why.
         error: io::Error,
@@ -126,14 +126,14 @@ pub enum ServeError {
     Nothing,
 }
 
-/// A server that listens, and answers once it runs.
+/// A server that listens, and answers requests once it runs.
 pub struct Server {
     rest: Listener,
     grpc: Option<Listener>,
     settings: Settings,
 }
 
-/// A socket that listens, and where.
+/// A listening socket and its address.
 struct Listener {
     socket: TcpListener,
     address: SocketAddr,
@@ -169,24 +169,24 @@ impl Server {
         Ok(Server { rest, grpc, settings })
     }
 
-    /// Where it listens for REST.
+    /// Its address for REST.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.rest.address
     }
 
-    /// Where it listens for gRPC.
+    /// Its address for gRPC.
     #[must_use]
     pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc.as_ref().map(|grpc| grpc.address)
     }
 
-    /// Loads the models and answers until SIGTERM or SIGINT; then answers what is in hand, keeps what models have
-    /// learnt, and returns.
+    /// Loads the models and answers until SIGTERM or SIGINT. Then it answers the requests under way, saves what models
+    /// have learnt, and returns.
     ///
     /// # Errors
     ///
-    /// Where models cannot be loaded at the start, or the system refuses what a server needs.
+    /// Where models cannot be loaded at the start, or the system refuses a resource that a server needs.
     pub fn run(self, loader: Arc<dyn Loader>, on: &mut dyn FnMut(Event)) -> Result<(), ServeError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(system("start the thread of connections"))?;
@@ -204,7 +204,7 @@ impl Server {
             journals: self.settings.journals.clone().into(),
         });
         let ended = runtime.block_on(serve(self.rest, self.grpc, &service, drain_limit, on));
-        // Connections that are left are dropped, and what they wait for is cancelled.
+        // Remaining connections are dropped, which cancels the requests that they wait for.
         drop(runtime);
         service.queue.close();
         service.registry.ready().iter().for_each(|loaded| loaded.model.save());
@@ -212,7 +212,7 @@ impl Server {
     }
 }
 
-/// Looks through the folders on a thread of its own.
+/// Searches the folders on a thread of its own.
 fn refresh(service: &Arc<Service>, done: &mpsc::UnboundedSender<io::Result<Changes>>) -> Result<(), ServeError> {
     let (service, done) = (Arc::clone(service), done.clone());
     let thread = std::thread::Builder::new().name("kiln-load".to_owned());
@@ -268,15 +268,15 @@ async fn serve(
     }
     if ended.is_ok() {
         on(Event::Draining);
-        // Fails only where no connection is left.
+        // Fails only when no connection is left.
         let _ = ending.send(true);
-        // All places are free when the last connection has ended; what takes longer is dropped.
+        // All places are free when the last connection has ended; connections that take longer are dropped.
         let _ = tokio::time::timeout(drain_limit, places.acquire_many(CONNECTIONS)).await;
     }
     ended
 }
 
-/// Takes over what a look through the folders has found. The first one must load every model.
+/// Takes over the result of a search through the folders. The first search must load every model.
 fn note(service: &Service, changes: io::Result<Changes>, on: &mut dyn FnMut(Event)) -> Result<(), ServeError> {
     let is_first = !service.is_ready();
     let Changes { loaded, failed, removed } = match changes {
@@ -299,8 +299,8 @@ fn note(service: &Service, changes: io::Result<Changes>, on: &mut dyn FnMut(Even
     Ok(())
 }
 
-/// The next connection, once there is a place for it. `None` where it could not be taken. Without a listener there is
-/// never one.
+/// The next connection, once there is a place for it. `None` where it could not be accepted. Without a listener this
+/// waits for ever.
 async fn accept(
     listener: Option<&tokio::net::TcpListener>,
     places: &Arc<Semaphore>,
@@ -316,8 +316,8 @@ async fn accept(
     }
 }
 
-/// The connections that clients have made and that were not taken yet, as far as there are places. The listener is
-/// closed: from here on the system refuses clients.
+/// The connections that clients have made and the server has not yet accepted, as far as there are places. The listener
+/// is closed: from here on the system refuses clients.
 fn waiting(listener: tokio::net::TcpListener, places: &Arc<Semaphore>) -> Vec<(TcpStream, OwnedSemaphorePermit)> {
     let Ok(listener) = listener.into_std() else { return Vec::new() };
     let next = || {

@@ -1,4 +1,4 @@
-//! From the body of an inference request to its answer: read, admitted, queued, run on a lane, and given up where its
+//! From the body of an inference request to its answer: read, admitted, queued, run on a lane, and cancelled if its
 //! time is over or its client has gone.
 
 use std::sync::Arc;
@@ -24,38 +24,38 @@ use crate::registry::{Loaded, Registry};
 use crate::tally::Outcome;
 use crate::ticket::{Stages, Ticket};
 
-/// How many bytes of a body are JSON, before it is compressed.
+/// The number of bytes of a body that are JSON, before compression.
 pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
 
 /// A client's time limit in microseconds, as the parameter `timeout`.
 const TIMEOUT: &str = "kiln-timeout-us";
 
-/// JSON of more bytes takes longer than a thread takes to start.
+/// Reading this many bytes of JSON takes longer than starting a thread.
 pub(crate) const LONG: usize = 128 << 10;
 
-/// What requests share.
+/// State that requests share.
 pub(crate) struct Service {
     pub(crate) registry: Registry,
     pub(crate) loader: Arc<dyn Loader>,
     pub(crate) queue: Queue<Job>,
-    /// Permits of those who read long JSON, or compress long answers.
+    /// Permits for reading long JSON and compressing long answers.
     pub(crate) readers: Semaphore,
     /// Most bytes of a body.
     pub(crate) max_body: usize,
-    /// Time of a request that asks for none, and the most that one may ask for.
+    /// The time limit of a request that asks for none, and the longest that a request may ask for.
     pub(crate) time_limit: Option<Duration>,
-    /// Whether all models are loaded and the end has not begun.
+    /// Whether all models are loaded and the server's end has not begun.
     pub(crate) is_ready: AtomicBool,
-    /// Whether the end has begun.
+    /// Whether the server's end has begun.
     pub(crate) is_ending: AtomicBool,
-    /// Permits of requests of gRPC, of which a connection may have many at a time.
+    /// Permits for gRPC requests; a connection may have many at a time.
     pub(crate) calls: Semaphore,
-    /// What is told of requests that have ended.
+    /// The receivers of reports of ended requests.
     pub(crate) journals: Arc<[Arc<dyn Journal>]>,
 }
 
-/// Counts a request when it ends. Where its client has gone, the future that waits for the answer is dropped, and this
-/// with it: the request is then given up.
+/// Counts a request when it ends. If the client has gone, the future that waits for the answer is dropped, and this
+/// with it: the request is then cancelled.
 pub(crate) struct Pending {
     pub(crate) ticket: Option<Arc<Ticket>>,
     loaded: Loaded,
@@ -119,13 +119,13 @@ impl Service {
         self.is_ending.load(Ordering::Relaxed)
     }
 
-    /// A request of that model, which is given up unless its end is noted.
+    /// A request of that model, which is cancelled unless its end is noted.
     pub(crate) fn pending(&self, loaded: &Loaded, arrived: Instant, caller: Option<Caller>) -> Pending {
         let (loaded, journals) = (loaded.clone(), Arc::clone(&self.journals));
         Pending { ticket: None, loaded, arrived, outcome: Outcome::Cancelled, error: None, caller, journals }
     }
 
-    /// Answers an inference request that `asked` reads.
+    /// Answers an inference request, which `asked` reads.
     pub(crate) async fn infer(
         &self,
         mut pending: Pending,
@@ -171,7 +171,7 @@ impl Service {
         })
     }
 
-    /// Reads an inference request of REST on a model of those inputs.
+    /// Reads a REST inference request for a model with these inputs.
     pub(crate) async fn asked(&self, inputs: &[Port], request: Request<Incoming>) -> Result<Asked, Refusal> {
         let (parts, body) = request.into_parts();
         let limit = limit_of(&parts.headers)?;
@@ -184,30 +184,30 @@ impl Service {
         Ok(Asked { body, head, limit, form: answer::answer })
     }
 
-    /// Compresses an answer: a long one on a thread of its own, and as many at a time as there are lanes.
+    /// Compresses an answer. Long answers are compressed on threads of their own, as many at a time as there are lanes.
     pub(crate) async fn pack(&self, coding: Coding, parts: Vec<Bytes>) -> Result<Bytes, Refusal> {
         if parts.iter().map(Bytes::len).sum::<usize>() <= LONG {
             return coding::pack(coding, &parts);
         }
-        // It is never closed.
+        // The semaphore is never closed.
         let _turn = self.readers.acquire().await;
         elsewhere(move || coding::pack(coding, &parts)).await?
     }
 
-    /// Reads the JSON of a body: long JSON on a thread of its own, so that other connections do not wait for it, and on
-    /// as many at a time as there are lanes.
+    /// Reads the JSON of a body. Long JSON is read on a thread of its own, so that other connections do not wait for
+    /// it, and on as many at a time as there are lanes.
     async fn head_of_json(&self, body: &Bytes, json: usize) -> Result<Head, Refusal> {
         if json.min(body.len()) <= LONG {
             return Head::of_json(body, json);
         }
-        // It is never closed.
+        // The semaphore is never closed.
         let _turn = self.readers.acquire().await;
         let body = body.clone();
         elsewhere(move || Head::of_json(&body, json)).await?
     }
 }
 
-/// What a lane answers, until the deadline.
+/// A lane's answer, if it comes before the deadline.
 pub(crate) async fn answered<T>(
     answer: oneshot::Receiver<Result<T, Refusal>>,
     deadline: Option<Instant>,
@@ -220,7 +220,7 @@ pub(crate) async fn answered<T>(
     answered.unwrap_or_else(|_| Err(Refusal::own_fault()))
 }
 
-/// Runs what takes long on a thread of its own.
+/// Runs long work on a thread of its own.
 pub(crate) async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     let failed = || Refusal::new(Kind::Fault, "no thread could do it");
     let (sender, done) = oneshot::channel();
@@ -229,12 +229,12 @@ pub(crate) async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send
     done.await.map_err(|_| failed())
 }
 
-/// The time that a client gives a request.
+/// The client's time limit for a request.
 pub(crate) fn limit_of(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
     Ok(number(headers, TIMEOUT)?.map(Duration::from_micros))
 }
 
-/// A header that is a whole number.
+/// A header whose value is a whole number.
 fn number(headers: &HeaderMap, name: &str) -> Result<Option<u64>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };

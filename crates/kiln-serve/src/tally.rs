@@ -1,4 +1,4 @@
-//! What is counted of a model's requests.
+//! The counters of a model's requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,7 +34,7 @@ impl Outcome {
         }
     }
 
-    /// How a request ended that was refused in that way.
+    /// The outcome of a request with that refusal.
     pub(crate) fn of(refusal: Kind) -> Outcome {
         match refusal {
             Kind::Full => Outcome::Full,
@@ -51,23 +51,23 @@ impl Outcome {
 /// The counters of a model's version. They outlive a reload.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Times from a request's headers to its answer, by its outcome.
+    /// Times from a request's headers to its answer, by outcome.
     latencies: [Histogram; 6],
     /// Requests with an answer of outputs, from their headers to their answer.
     pub(crate) success: Span,
-    /// All others.
+    /// All other requests.
     pub(crate) fail: Span,
     /// From the queue's end to its front.
     pub(crate) queue: Histogram,
     pub(crate) input: Span,
-    /// Runs of the model, of one request or of a group.
+    /// Runs of the model, for one request or for a group.
     pub(crate) infer: Span,
     pub(crate) output: Span,
     /// From a request's headers to the first piece of its texts.
     pub(crate) first: Span,
     /// Requests that ran in groups.
     joined: AtomicU64,
-    /// Tokens of prompts that were read, and tokens that were said.
+    /// Tokens of prompts that were read, and generated tokens.
     prompt_tokens: AtomicU64,
     said_tokens: AtomicU64,
     /// Milliseconds since 1970 of the last request.
@@ -75,7 +75,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts a request that took so long.
+    /// Counts a request and its time.
     pub(crate) fn end(&self, outcome: Outcome, time: Duration) {
         self.latencies[outcome as usize].add(time);
         if outcome == Outcome::Ok { &self.success } else { &self.fail }.add(time);
@@ -104,7 +104,7 @@ impl Tally {
         self.prompt_tokens.load(Ordering::Relaxed)
     }
 
-    /// Tokens that were said.
+    /// Generated tokens.
     pub(crate) fn said_tokens(&self) -> u64 {
         self.said_tokens.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! From the body of a request of a language model to its answer. A lane of the queue begins the texts, a thread of the
-//! model's continues them, and what it says is collected or sent as it comes.
+//! From the body of a language model's request to its answer. A lane of the queue begins the texts, and a thread of the
+//! model's continues them. Their pieces are collected, or sent as they come.
 
 mod ask;
 mod tell;
@@ -37,10 +37,10 @@ pub(crate) enum Told {
     Events(Box<Events>),
 }
 
-/// What the model says of a request's texts, each by its index.
+/// The model's messages about a request's texts, each with the text's index.
 type Speech = mpsc::UnboundedReceiver<(usize, Said)>;
 
-/// Texts that the model continues. They are given up when it is dropped before their end.
+/// Texts that the model continues. They are cancelled when this is dropped before their end.
 pub(crate) struct Begun {
     teller: Teller,
     speech: Speech,
@@ -49,15 +49,15 @@ pub(crate) struct Begun {
     open: usize,
     usage: Usage,
     has_usage: bool,
-    /// Whether anything has been said.
+    /// Whether any piece has come.
     has_spoken: bool,
     loaded: Loaded,
     pending: Pending,
 }
 
 impl Service {
-    /// Answers a request of a language model that began to arrive at that time, on the model of that name, or else on
-    /// the one that the body names.
+    /// Answers a request of a language model that began to arrive at `arrived`, on the model `name`, or else on the
+    /// model that the body names.
     pub(crate) async fn tell(
         &self,
         form: Form,
@@ -80,8 +80,8 @@ impl Service {
         if is_stream { Ok(Told::Events(Box::new(Events::new(begun)))) } else { begun.whole().await.map(Told::Whole) }
     }
 
-    /// Has a body of so many bytes read: a long one on a thread of its own, so that other connections do not wait for
-    /// it.
+    /// Reads a body of that many bytes; a long body is read on a thread of its own, so that other connections do not
+    /// wait for it.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -90,12 +90,12 @@ impl Service {
         if bytes <= LONG {
             return read();
         }
-        // It is never closed.
+        // The semaphore is never closed.
         let _turn = self.readers.acquire().await;
         service::elsewhere(read).await?
     }
 
-    /// The model that a body names. One that names none means the only language model.
+    /// The model that a body names. A body without a name means the only language model.
     fn named(&self, name: Option<&str>) -> Result<Loaded, Refusal> {
         if let Some(name) = name {
             return self.registry.get(name, None);
@@ -132,7 +132,8 @@ impl Service {
         }
     }
 
-    /// Has a lane begin the texts, and returns what the model says of them and how many tokens the prompts have.
+    /// Lets a lane begin the texts, and returns the model's messages about them and the number of tokens of the
+    /// prompts.
     async fn begin_on_lane(
         &self,
         loaded: &Loaded,
@@ -157,7 +158,7 @@ impl Service {
             model.tally.queue.add(time);
             ticket.stages(|stages| stages.queued = Some((queued, time)));
             let made = catch_unwind(AssertUnwindSafe(|| begin(&model, texts, copies, &ticket, &say)));
-            // The receiver is gone where the client has gone.
+            // The receiver is gone if the client has gone.
             let _ = sender.send(made.unwrap_or_else(|_| Err(Refusal::own_fault())));
         })))?;
         let prompt = service::answered(answer, deadline).await?;
@@ -165,7 +166,7 @@ impl Service {
     }
 }
 
-/// Begins all texts of a request, and returns the tokens of its prompts. Where one is refused, none goes on.
+/// Begins all texts of a request, and returns the number of tokens of its prompts. If one is refused, none goes on.
 fn begin(
     loaded: &Loaded,
     texts: Vec<Text>,
@@ -180,7 +181,7 @@ fn begin(
     let mut tokens = 0usize;
     for (index, text) in texts.into_iter().enumerate() {
         let say = say.clone();
-        // Where the client has gone, nothing is listening, and the ticket says so.
+        // If the client has gone, there is no receiver, and the ticket says so.
         let say = Box::new(move |said| drop(say.send((index, said))));
         let prompt = language.begin(text, ticket, say).inspect_err(|_| ticket.cancel())?;
         // A prompt counts once, however often it is continued.
@@ -192,7 +193,7 @@ fn begin(
 }
 
 impl Begun {
-    /// Takes note of what was said.
+    /// Notes a message of the model.
     fn note(&mut self, index: usize, said: Said) -> Result<Note, Refusal> {
         if !std::mem::replace(&mut self.has_spoken, true) {
             self.loaded.tally.first.add(self.pending.arrived.elapsed());
@@ -233,7 +234,7 @@ impl Begun {
         Failure::Failed("the model has stopped in the middle of the text".to_owned())
     }
 
-    /// What is said next; `None` once all texts have ended.
+    /// The next message; `None` once all texts have ended.
     pub(crate) async fn next(&mut self) -> Result<Option<Note>, Refusal> {
         if self.open == 0 {
             return Ok(None);
@@ -256,16 +257,16 @@ impl Begun {
     }
 }
 
-/// What was said of a text by its index, taken note of.
+/// A noted message about the text with an index.
 pub(crate) enum Note {
     Piece(usize, String),
     End(usize, Ending),
 }
 
-/// An answer that is sent as the model says it. When it is dropped before its end, the texts are given up.
+/// An answer that is sent as the model generates it. When it is dropped before its end, the texts are cancelled.
 pub(crate) struct Events {
     begun: Begun,
-    /// Events to be sent before anything else.
+    /// Events to be sent before all others.
     ready: VecDeque<Bytes>,
     has_ended: bool,
 }

@@ -15,13 +15,13 @@ pub enum Failure {
     Cancelled,
     /// There was no memory for it.
     NoMemory(String),
-    /// Too many wait already.
+    /// Too many requests wait already.
     Full(String),
     /// The model or the runtime is at fault.
     Failed(String),
 }
 
-/// How long a request is wanted. Held by who waits for the answer and by who makes it.
+/// How long a request is wanted. Held by the code that waits for the answer and by the code that makes it.
 #[derive(Debug)]
 pub struct Ticket {
     deadline: Option<Instant>,
@@ -29,23 +29,23 @@ pub struct Ticket {
     stages: Mutex<Stages>,
 }
 
-/// When a request was in the queue and in the model's run, and for how long.
+/// The request's times in the queue and in the model's run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stages {
     pub(crate) queued: Option<(Instant, Duration)>,
     pub(crate) ran: Option<(Instant, Duration)>,
-    /// The requests that had that run.
+    /// The number of requests in that run.
     pub(crate) together: usize,
 }
 
 impl Ticket {
-    /// One that is wanted until that time.
+    /// A ticket of a request that is wanted until that time.
     #[must_use]
     pub fn until(deadline: Option<Instant>) -> Ticket {
         Ticket { deadline, cancelled: AtomicBool::new(false), stages: Mutex::default() }
     }
 
-    /// Says that the answer is no longer wanted.
+    /// Marks the answer as no longer wanted.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -62,18 +62,18 @@ impl Ticket {
         self.deadline
     }
 
-    /// What is left of its time: `None` without a limit, zero when it is over.
+    /// The rest of its time: `None` without a limit, zero when it is over.
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Its stages so far, to be read or noted.
+    /// Its stages so far, for reading or noting.
     pub(crate) fn stages<T>(&self, look: impl FnOnce(&mut Stages) -> T) -> T {
         look(&mut self.stages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether it is cancelled or its time is over, and which.
+    /// Whether it is cancelled or its time is over; the error says which.
     ///
     /// # Errors
     ///

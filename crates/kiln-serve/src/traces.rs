@@ -1,9 +1,9 @@
 //! Spans of requests, sent to a collector of OpenTelemetry by OTLP over gRPC.
 //!
-//! A request is a span of the kind `server` from its headers to its answer, below its client's span where it has a
-//! `traceparent`, and is kept where its client's is. Its time in the queue and that of the model's run are spans below
-//! it. Spans are sent in batches by a thread of their own. A collector that is slow or gone costs spans and no request:
-//! at most 2,048 wait (`OTEL_BSP_MAX_QUEUE_SIZE`).
+//! A request is a span of the kind `server` from its headers to its answer. It is a child of its client's span if it
+//! has a `traceparent`, and is kept if its client's is. Its times in the queue and in the model's run are child spans.
+//! A thread of their own sends spans in batches. A slow or missing collector loses spans and delays no request: at most
+//! 2,048 spans wait (`OTEL_BSP_MAX_QUEUE_SIZE`).
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 
 use crate::journal::{Caller, Ended, Journal, Stage};
 
-/// The longest that the last spans are waited for.
+/// The longest wait for the last spans.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Why no traces can be sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TracesError {
-    /// The collector's URL is none.
+    /// The collector's URL is not valid.
     #[error("traces cannot be sent to '{url}': {error}")]
     Url {
         /// The URL.
@@ -47,11 +47,11 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Sends spans to the collector at that URL (`http://localhost:4317`), which is connected to when there are any.
+    /// Sends spans to the collector at that URL (`http://localhost:4317`). It connects when there are spans.
     ///
     /// # Errors
     ///
-    /// Where that is no URL, or no thread can be started.
+    /// If the URL is not valid, or no thread can be started.
     pub fn to(url: &str) -> Result<Traces, TracesError> {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).thread_name("kiln-traces").enable_all();
@@ -61,7 +61,7 @@ impl Traces {
             SpanExporter::builder().with_tonic().with_endpoint(url).build()
         };
         let exporter = exporter.map_err(|error| TracesError::Url { url: url.to_owned(), error })?;
-        // What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say comes first.
+        // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come first.
         let found = Resource::builder().build();
         let name = found.get(&Key::from_static_str("service.name"));
         let is_named = name.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
@@ -72,9 +72,9 @@ impl Traces {
         Ok(Traces { tracer: provider.tracer("kiln-serve"), provider, _runtime: runtime })
     }
 
-    /// Sends what has not been sent, for five seconds at the most; what is left then is lost.
+    /// Sends the remaining spans, for at most five seconds; spans left after that are lost.
     pub fn end(&self) {
-        // A collector that cannot be reached is told of by the exporter's own log.
+        // The exporter's own log reports a collector that cannot be reached.
         let _ = self.provider.shutdown_with_timeout(GOODBYE);
     }
 }

@@ -1,10 +1,10 @@
-//! Elements of tensors, in JSON and in bytes. Each form is walked twice: once to check and count, once to fill exactly
-//! what was counted, so that a claim allocates nothing.
+//! Elements of tensors, in JSON and in bytes. Each form is walked twice: once to check and count, once to fill a buffer
+//! of exactly that size, so that a stated size allocates nothing.
 
 use crate::datatype::Datatype;
 use crate::refusal::Refusal;
 
-/// How many elements a shape has; `None` if they cannot be counted.
+/// The number of elements of a shape; `None` if it overflows.
 pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
     if shape.contains(&0) {
         return Some(0);
@@ -12,7 +12,7 @@ pub(crate) fn elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(dim))
 }
 
-/// An empty list with room for so many.
+/// An empty list with room for `count` items.
 pub(crate) fn room<T>(count: usize, what: &str) -> Result<Vec<T>, Refusal> {
     let mut list = Vec::new();
     let bytes = count.saturating_mul(size_of::<T>());
@@ -51,7 +51,7 @@ fn each_scalar<'a>(
     Ok(count)
 }
 
-/// Where the string that begins at `at` ends.
+/// The end of the string that begins at `at`.
 fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     at += 1;
     while let Some(&byte) = bytes.get(at) {
@@ -64,7 +64,7 @@ fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// A scalar of JSON as little-endian bytes, the first `width` of which count.
+/// A JSON scalar as little-endian bytes; the first `width` bytes count.
 fn number(datatype: Datatype, token: &str) -> Option<[u8; 8]> {
     fn wide<const N: usize>(bytes: [u8; N]) -> [u8; 8] {
         let mut all = [0; 8];
@@ -76,7 +76,7 @@ fn number(datatype: Datatype, token: &str) -> Option<[u8; 8]> {
             token.parse::<$type>().ok().map(|value| wide(value.to_le_bytes()))
         };
     }
-    // Rust's parser takes words such as `inf`, which JSON has not.
+    // Rust's parser takes words such as `inf`, which JSON does not have.
     let is_number = token.starts_with(|first: char| first == '-' || first.is_ascii_digit());
     match (datatype, token) {
         (Datatype::Bool, "true" | "1") => Some(wide([1])),
@@ -122,7 +122,7 @@ pub(crate) fn texts_of_json(name: &str, expected: usize, text: &str) -> Result<V
     right_count(name, expected, found)?;
     let mut texts = room(expected, &format!("input '{name}'"))?;
     each_scalar(name, text, |place, token| {
-        // A string of JSON that names half of a pair of code units is no text.
+        // A JSON string with half of a pair of code units is not a text.
         let value: String =
             serde_json::from_str(token).map_err(|_| not_of_type(name, Datatype::Bytes, place, token))?;
         texts.push(value);
@@ -172,7 +172,7 @@ pub(crate) fn check_bytes(name: &str, datatype: Datatype, expected: usize, bytes
     Ok(())
 }
 
-/// The elements of an input of BYTES: of each its length in four bytes, and its bytes.
+/// The elements of an input of BYTES: for each, its length in four bytes and its bytes.
 pub(crate) fn texts_of_bytes(name: &str, expected: usize, bytes: &[u8]) -> Result<Vec<String>, Refusal> {
     let found = each_text(name, bytes, |_| ())?;
     right_count(name, expected, found)?;

@@ -1,7 +1,7 @@
-//! Fields of a protobuf message, read where they stand: nothing is stored, so that a message takes no more memory than
-//! it has bytes. Knows no message.
+//! Fields of a protobuf message, read in place: nothing is stored, so that a message takes no more memory than its
+//! bytes. Knows no message.
 
-/// Why bytes are no message.
+/// The bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -22,7 +22,7 @@ pub(crate) struct Field<'a> {
     pub(crate) value: Value<'a>,
 }
 
-/// The fields of a message in their order; after the first malformed one there are none.
+/// The fields of a message in their order; the first malformed field ends them.
 pub(crate) struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -58,10 +58,10 @@ fn field<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
             Value::Bytes(bytes)
         }
         5 => Value::Fixed32(fixed(rest)?),
-        // Groups are of before proto3.
+        // Groups are older than proto3.
         _ => return None,
     };
-    // A key is a number of 32 bits, and 0 is no field.
+    // A key is a number of 32 bits, and 0 is not a field.
     let number = key >> 3;
     ((1..1 << 29).contains(&number)).then_some(Field { number, value })
 }
@@ -81,7 +81,7 @@ pub(crate) fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes so many bytes off the front.
+/// Takes `N` bytes off the front.
 pub(crate) fn fixed<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (bytes, tail) = rest.split_first_chunk::<N>()?;
     *rest = tail;

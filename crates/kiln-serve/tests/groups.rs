@@ -10,7 +10,7 @@ use kiln_serve::{
     Datatype, Failure, Load, Loader, Lookups, Model, Port, Request, Server, Settings, Source, Tensor, Ticket, Values,
 };
 
-/// Gives inputs back, and refuses [`WRONG`]. Groups say how many they are, and wait until they are let go.
+/// Returns its inputs, and refuses [`WRONG`]. Groups report their size, and wait until they are released.
 struct Echo {
     port: [Port; 1],
     began: Mutex<mpsc::Sender<usize>>,
@@ -113,7 +113,7 @@ impl Bench {
         stream
     }
 
-    /// Waits until a group has begun, and returns how many it has.
+    /// Waits until a group has begun, and returns its size.
     #[track_caller]
     fn group(&self) -> usize {
         self.began.recv_timeout(Duration::from_secs(60)).unwrap()
@@ -130,7 +130,7 @@ impl Bench {
     }
 }
 
-/// The status of an answer, and what it ends with: the bytes of the output, or of the refusal.
+/// The status of an answer, and its last bytes: the output's, or the refusal's.
 fn answer(mut stream: TcpStream) -> (u16, Vec<u8>) {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
@@ -179,7 +179,7 @@ fn a_group_whose_answers_are_not_wanted_any_more_runs_nothing_alone() {
         assert!(begun.elapsed() < Duration::from_secs(60));
     }
     bench.go.send(()).unwrap();
-    // What comes next runs, and is the first that has.
+    // The next requests run as well.
     let [one, two] = [[4; 2], [5; 2]].map(|bytes| bench.send(bytes, ""));
     assert_eq!(bench.group(), 2);
     bench.go.send(()).unwrap();

@@ -1,5 +1,5 @@
-//! Texts of a language model, as clients of OpenAI's interface and of Triton ask for them, of a model that says the words
-//! of its prompt again.
+//! Texts of a language model, as clients of OpenAI's interface and of Triton request them, with a model that repeats
+//! the words of its prompt.
 
 #[allow(dead_code, reason = "of what it tells tests, some is needed here")]
 #[path = "models/parrot.rs"]
@@ -14,7 +14,7 @@ use kiln_serve::Said;
 use parrot::Begun;
 use serde_json::{Value, json};
 
-/// A server of parrots of those names, and the texts that they hold.
+/// A server of parrots with these names, and the texts that they hold.
 fn server(names: &[&str]) -> (SocketAddr, mpsc::Receiver<Begun>) {
     let (addresses, holds) = parrot::server(names, 4);
     (addresses.rest, holds)
@@ -27,7 +27,7 @@ fn send(address: SocketAddr, path: &str, body: &Value) -> TcpStream {
     let length = body.len();
     let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
-    // A server may answer and close before it has read all.
+    // A server may answer and close before it has read the whole request.
     let _ = stream.write_all(body.as_bytes());
     stream
 }
@@ -35,7 +35,7 @@ fn send(address: SocketAddr, path: &str, body: &Value) -> TcpStream {
 /// The status, the type and the body, chunks put together.
 fn read(mut stream: TcpStream) -> (u16, String, String) {
     let mut answer = Vec::new();
-    // A connection that is reset after the answer has been sent still has given it.
+    // A connection that is reset after the answer was sent has still delivered it.
     let _ = stream.read_to_end(&mut answer);
     let answer = String::from_utf8(answer).unwrap();
     let (head, mut body) = answer.split_once("\r\n\r\n").unwrap();
@@ -183,7 +183,7 @@ fn a_text_that_breaks_off_says_so() {
 #[test]
 fn a_text_whose_time_is_over_before_it_begins_is_refused_then() {
     let (address, holds) = server(&["m"]);
-    // The only lane is held by a text that is slow to begin: its model listens to nothing meanwhile.
+    // A text that is slow to begin holds the only lane; its model reads nothing meanwhile.
     let slow = send(address, "/v1/completions", &json!({"prompt": "slow"}));
     let until = Instant::now() + Duration::from_secs(60);
     while !metrics(address).lines().any(|line| line == "kiln_requests_running 1") {
@@ -218,7 +218,7 @@ fn pieces_are_sent_as_they_come_and_a_client_that_goes_gives_its_text_up() {
         assert!(!ticket.is_cancelled());
         drop(stream);
         while !ticket.is_cancelled() {
-            // A stream learns it when it writes.
+            // A stream notices it when it writes.
             say(Said::Piece("more".to_owned()));
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,4 +1,4 @@
-//! A server whose models take their time to load is live and not ready, and says so.
+//! A server whose models take long to load is live and not ready, and its pages say so.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kiln_serve::{Datatype, Failure, Load, Loader, Lookups, Model, Port, Server, Settings, Source, Tensor, Ticket};
 
-/// Gives its input back.
+/// Returns its input.
 struct Echo([Port; 1]);
 
 impl Model for Echo {
@@ -31,7 +31,7 @@ impl Model for Echo {
     fn save(&self) {}
 }
 
-/// Loads when it is told to.
+/// Loads when told to.
 struct Gate(Mutex<mpsc::Receiver<()>>);
 
 impl Loader for Gate {

@@ -1,5 +1,5 @@
-//! Texts of a language model by ModelStreamInfer, as clients of Triton's vLLM backend ask for them, of a model that says
-//! the words of its prompt again.
+//! Texts of a language model by ModelStreamInfer, as clients of Triton's vLLM backend request them, with a model that
+//! repeats the words of its prompt.
 
 #[allow(dead_code, reason = "of the messages, some are needed here")]
 #[path = "../../../tests/serve/messages.rs"]
@@ -25,7 +25,7 @@ use prost::Message;
 /// The longest that a test waits for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A call of ModelStreamInfer. Its connection moves on a thread of its own.
+/// A call of ModelStreamInfer. A thread of its own drives its connection.
 struct Call {
     runtime: tokio::runtime::Runtime,
     requests: SendStream<Bytes>,
@@ -80,7 +80,7 @@ impl Call {
         runtime.block_on(async { tokio::time::timeout(PATIENCE, next).await.expect("an answer in time") })
     }
 
-    /// The next answer, which is a text: its id, the text, and whether it is the last.
+    /// The next answer, which must be a text: its id, the text, and whether it is the last.
     #[track_caller]
     fn said(&mut self) -> (String, String, bool) {
         let answer = self.next().expect("an answer");
@@ -96,7 +96,7 @@ impl Call {
         (answer.id, String::from_utf8(text.to_vec()).unwrap(), is_last)
     }
 
-    /// The next answer, which is the last of its request and says why there is no text: its id and the sentence.
+    /// The next answer, which must be the last of its request and say why there is no text: its id and the sentence.
     #[track_caller]
     fn refused(&mut self) -> (String, String) {
         let answer = self.next().expect("an answer");
@@ -107,7 +107,7 @@ impl Call {
         (response.id, answer.error_message)
     }
 
-    /// Asks no more, and returns the status of the call once it has ended.
+    /// Sends no further requests, and returns the status of the call once it has ended.
     fn end(mut self) -> (String, String) {
         // A stream that has ended is closed in both directions.
         let _ = self.requests.send_data(Bytes::new(), true);
@@ -118,7 +118,7 @@ impl Call {
     }
 }
 
-/// Moves a connection until it ends.
+/// Drives a connection until it ends.
 fn move_connection(address: SocketAddr, ready: tokio::sync::oneshot::Sender<h2::client::SendRequest<Bytes>>) {
     runtime().block_on(async {
         let stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -161,7 +161,7 @@ fn end() -> Said {
     Said::End(Ending { why: Why::Stop, tokens: 1 })
 }
 
-/// What the model has begun, by its prompt.
+/// The texts that the model has begun, by prompt.
 fn held(holds: &Receiver<Begun>, count: usize) -> BTreeMap<String, (Arc<Ticket>, Say)> {
     let one = |_| {
         let (text, ticket, say) = holds.recv_timeout(PATIENCE).unwrap();
@@ -207,12 +207,12 @@ fn texts_of_one_stream_go_on_at_once_each_in_its_order() {
         say(name, Said::Piece(piece.to_owned()));
         assert_eq!(call.said(), said(id, piece, false));
     }
-    // Others come and go meanwhile, and no request waits for one before it.
+    // Other requests come and go meanwhile, and none waits for an earlier one.
     call.ask(&asked("c", vec![bytes("text_input", "short", &[1])]));
     assert_eq!(call.said(), said("c", "short ", true));
     say("hold b", end());
     assert_eq!(call.said(), said("b", "", true));
-    // A text that breaks off says so, and is over.
+    // A text that breaks off reports it, and is over.
     say("hold a", Said::Piece("5".to_owned()));
     say("hold a", Said::Failed(Failure::Failed("it broke".to_owned())));
     assert_eq!(call.said(), said("a", "5", false));

@@ -16,7 +16,7 @@ use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-/// Gives its input back, and fails where it is [`WRONG`].
+/// Returns its input, and fails for [`WRONG`].
 struct Same([Port; 1]);
 
 const WRONG: [u8; 2] = [255; 2];
@@ -57,7 +57,7 @@ impl Loader for Loads {
     }
 }
 
-/// A collector: what each call of it has brought.
+/// A collector, and the contents of each call to it.
 fn collector() -> (SocketAddr, mpsc::Receiver<ExportTraceServiceRequest>) {
     let (sender, received) = mpsc::channel();
     let (told, address) = mpsc::channel();
@@ -93,7 +93,7 @@ fn collector() -> (SocketAddr, mpsc::Receiver<ExportTraceServiceRequest>) {
     (address.recv().unwrap(), received)
 }
 
-/// A server of the model whose requests are told to `traces`.
+/// A server of the model that reports its requests to `traces`.
 fn serve(traces: Arc<Traces>) -> SocketAddr {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("m.onnx"), "").unwrap();
@@ -179,7 +179,7 @@ fn a_request_is_a_span_below_its_clients_with_its_stages_below_it() {
     }
 }
 
-/// What the collector has got once all is sent.
+/// The collector's contents once all spans are sent.
 fn until_there(traces: &Traces, received: &mpsc::Receiver<ExportTraceServiceRequest>, count: usize) -> Vec<Span> {
     let mut spans = Vec::new();
     traces.end();

@@ -91,7 +91,7 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// Of the connection, or of making the socket.
+    /// Those of the connection, and of making the socket.
     pub(super) async fn open(host: String, port: u16, budget: Budget) -> io::Result<Relay> {
         let first = TcpStream::connect((&*host, port)).await?;
         let folder = tempfile::Builder::new().prefix("kiln-").permissions(Permissions::from_mode(0o700)).tempdir()?;

@@ -32,7 +32,7 @@ pub(super) struct Network {
 
 #[derive(Default)]
 struct Connection {
-    /// Declared before the runtime: the relay's tasks would otherwise be stopped first.
+    /// Dropped before the runtime, which would stop the relay's tasks.
     link: Option<Link>,
     runtime: Option<Runtime>,
 }

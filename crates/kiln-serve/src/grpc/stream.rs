@@ -1,5 +1,6 @@
-//! ModelStreamInfer: requests that come in one call. They run side by side as others do, and each is answered in their
-//! order; those of language models as their texts go on. A wrong one is answered by its sentence, and the stream goes on.
+//! ModelStreamInfer: several requests in one call. They run side by side like other requests, and are answered in their
+//! order; requests of language models are answered as their texts go on. A wrong request is answered by its sentence,
+//! and the stream goes on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,16 +23,16 @@ use crate::refusal::{Kind, Refusal};
 use crate::registry::Loaded;
 use crate::service::Service;
 
-/// Most requests of a stream in hand at a time; the client holds back the others.
+/// Most requests of a stream under way at a time; the client holds back further ones.
 const WINDOW: usize = 64;
 
-/// Parts of answers that are ready before the client has taken others.
+/// Most parts of answers that wait for the client to take earlier ones.
 const AHEAD: usize = 16;
 
 /// Where a client sets it to `true`, a wrong request ends the stream with its status.
 const STRICT: &str = "triton_grpc_error";
 
-/// A request that is being answered; given up when it is dropped.
+/// A request that is being answered; cancelled when dropped.
 struct InHand(JoinHandle<Result<frame::Message, Refusal>>);
 
 impl Drop for InHand {
@@ -40,7 +41,7 @@ impl Drop for InHand {
     }
 }
 
-/// Answers the call: with a stream of answers, which ends when the client's ends or the server does.
+/// Answers the call with a stream of answers, which ends when the client's stream or the server ends.
 pub(super) fn answer(
     service: &Arc<Service>,
     asked: Request<Incoming>,
@@ -80,7 +81,7 @@ struct Stream {
     /// The coding of long answers.
     coding: Coding,
     is_strict: bool,
-    /// Where in a trace the stream was begun.
+    /// The place in a trace where the stream was begun.
     caller: Option<Caller>,
     sender: mpsc::Sender<Bytes>,
 }
@@ -88,10 +89,10 @@ struct Stream {
 impl Stream {
     async fn answer_all(&self, mut messages: Messages, mut is_ending: watch::Receiver<bool>) -> Result<(), Refusal> {
         let mut in_hand: VecDeque<InHand> = VecDeque::new();
-        // Requests of language models, and what they say; given up when they are dropped.
+        // Requests of language models, with their answers; cancelled when dropped.
         let mut texts = JoinSet::new();
         let (sayer, mut said) = mpsc::channel(AHEAD);
-        // How the stream ends once what is in hand has been answered.
+        // How the stream ends once the requests under way have been answered.
         let mut end: Option<Result<(), Refusal>> = None;
         loop {
             let has_room = end.is_none() && in_hand.len() + texts.len() < WINDOW;
@@ -101,7 +102,7 @@ impl Stream {
                     self.answer(answered).await?;
                 }
                 Some(answered) = said.recv() => self.answer(answered).await?,
-                // A task that was not dropped ends so where it has met a fault.
+                // A task that was not dropped ends with an error only after a fault.
                 Some(ended) = texts.join_next() => if ended.is_err() {
                     self.answer(Err(Refusal::own_fault())).await?;
                 },
@@ -129,7 +130,7 @@ impl Stream {
         }
     }
 
-    /// Begins to answer a request, on the model that it names if there is one.
+    /// Begins to answer a request, on the model that it names.
     fn begin(&self, loaded: Result<Loaded, Refusal>, body: Bytes) -> InHand {
         let (service, coding, is_strict) = (Arc::clone(&self.service), self.coding, self.is_strict);
         let arrival = Arrival { at: Instant::now(), limit: None, caller: self.caller };
@@ -154,13 +155,13 @@ impl Stream {
             };
             if let Err(refusal) = told.await {
                 let answer = if is_strict { Err(refusal) } else { Ok(response::refused(&refusal, Some(id))) };
-                // The receiver is gone where the stream is.
+                // The receiver is gone if the stream is.
                 let _ = answers.send(answer).await;
             }
         }
     }
 
-    /// Sends what a request is answered with. An error ends the stream.
+    /// Sends the answer of a request. An error ends the stream.
     async fn answer(&self, answered: Result<frame::Message, Refusal>) -> Result<(), Refusal> {
         match answered {
             Ok(message) => self.send(message).await,
@@ -183,10 +184,10 @@ async fn ended(is_ending: &mut watch::Receiver<bool>) {
     drop(is_ending.wait_for(|ending| *ending).await);
 }
 
-/// The answer of the request that came first; none as long as there is no request.
+/// The answer of the first request; waits for ever while there is none.
 async fn front(in_hand: &mut VecDeque<InHand>) -> Result<frame::Message, Refusal> {
     let Some(InHand(first)) = in_hand.front_mut() else { return std::future::pending().await };
-    // A task that was not dropped ends unanswered where it has met a fault.
+    // A task that was not dropped ends unanswered only after a fault.
     first.await.unwrap_or_else(|_| Err(Refusal::own_fault()))
 }
 

@@ -1,5 +1,5 @@
-//! Texts of language models by ModelStreamInfer, as clients of Triton's vLLM backend ask for them: inputs of one element,
-//! and answers that hold what is new.
+//! Texts of language models by ModelStreamInfer, as clients of Triton's vLLM backend request them: inputs of one
+//! element, and answers with only the new text.
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -16,20 +16,20 @@ use crate::registry::Loaded;
 use crate::service::Service;
 use crate::texts::{self, Note};
 
-/// Where answers of a stream go: messages, or what ends it.
+/// The destination of a stream's answers: messages, or the refusal that ends the stream.
 pub(super) type Answers = mpsc::Sender<Result<frame::Message, Refusal>>;
 
 /// A request that has been read.
 struct Asked {
     head: Head,
     request: texts::Request,
-    /// Whether pieces are answered as they come.
+    /// Whether pieces are sent as they come.
     is_stream: bool,
-    /// What stands before the text that is said.
+    /// The text before the generated text.
     before: String,
 }
 
-/// What answers one request.
+/// The sender of one request's answers.
 struct Teller<'a> {
     service: &'a Service,
     loaded: &'a Loaded,
@@ -38,11 +38,11 @@ struct Teller<'a> {
     answers: &'a Answers,
 }
 
-/// Answers a request: piece by piece, with an answer without text behind the last, or by one answer.
+/// Answers a request: piece by piece, with an empty answer behind the last piece, or by one answer.
 ///
 /// # Errors
 ///
-/// Why the text did not begin, or broke off; no answer was the last then.
+/// Why the text did not begin, or broke off; then no answer was marked as the last.
 pub(super) async fn tell(
     service: &Service,
     loaded: &Loaded,
@@ -71,7 +71,7 @@ pub(super) async fn tell(
 }
 
 impl Teller<'_> {
-    /// Answers by a text.
+    /// Sends an answer with a text.
     async fn say(&self, text: String, is_last: bool) -> Result<(), Refusal> {
         let model = Answering { name: &self.loaded.name, version: self.loaded.version };
         let output = Tensor {
@@ -81,13 +81,13 @@ impl Teller<'_> {
             values: Values::Texts(vec![text]),
         };
         let answer = response::in_stream(response::answer(&model, &self.head, &[output])?, is_last)?;
-        // The receiver is gone where the stream is.
+        // The receiver is gone if the stream is.
         let _ = self.answers.send(coded(self.service, self.coding, answer).await).await;
         Ok(())
     }
 }
 
-/// Reads a request of a language model, which has at most `most` bytes.
+/// Reads a request of a language model, with at most `most` bytes.
 fn read(loaded: &Loaded, body: &Bytes, most: usize) -> Result<Asked, Refusal> {
     if body.len() > most {
         return Err(Refusal::new(Kind::TooLarge, format!("the message has more than {most} bytes")));

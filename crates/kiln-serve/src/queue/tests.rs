@@ -1,4 +1,4 @@
-//! What lanes take together, and for what they wait.
+//! The groups that lanes take, and when lanes wait.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Tells what it runs with, and waits where it has a gate.
+/// Reports the group that it runs with, and waits where it has a gate.
 struct Task {
     name: &'static str,
     joining: Option<Joining>,
@@ -20,7 +20,7 @@ impl Work for Task {
         self.joining.as_ref()
     }
 
-    /// Models are told apart by the first letter.
+    /// The first letter identifies the model.
     fn joins(&self, other: &Task) -> bool {
         self.name.as_bytes()[0] == other.name.as_bytes()[0]
     }
@@ -39,7 +39,7 @@ impl Work for Task {
     }
 }
 
-/// A queue, and what its tasks tell.
+/// A queue, and the reports of its tasks.
 struct Bench {
     queue: Queue<Task>,
     told: Sender<(Vec<&'static str>, Load)>,
@@ -57,7 +57,7 @@ impl Bench {
         Task { name, joining: None, is_over: false, told: self.told.clone(), gate: None }
     }
 
-    /// One that may run with others, in groups of at most 10 rows.
+    /// A task that may run with others, in groups of at most 10 rows.
     fn short(&self, name: &'static str, rows: usize) -> Task {
         let joining = Joining { rows, most: 10, arrived: Instant::now(), deadline: None };
         Task { joining: Some(joining), ..self.task(name) }
@@ -75,7 +75,7 @@ impl Bench {
         go
     }
 
-    /// What runs next, within a minute.
+    /// The next group to run, within a minute.
     #[track_caller]
     fn next(&self) -> (Vec<&'static str>, Load) {
         self.ran.recv_timeout(Duration::from_secs(60)).unwrap()
@@ -86,7 +86,7 @@ impl Bench {
         self.next().0
     }
 
-    /// Waits until so many tasks wait.
+    /// Waits until `count` tasks wait.
     fn until_waiting(&self, count: usize) {
         let begun = Instant::now();
         while self.queue.waiting() != count {
@@ -169,7 +169,7 @@ fn a_lane_takes_its_share_and_leaves_theirs_to_others() {
         bench.push(bench.short(name, 1));
     }
     held[0].send(()).unwrap();
-    // Of five, of two, and of one.
+    // Out of groups of five, of two, and of one.
     assert_eq!([(); 3].map(|()| bench.names()), [vec!["a1", "a2", "a3"], vec!["a4"], vec!["a5"]]);
     held[1].send(()).unwrap();
 }
@@ -249,7 +249,7 @@ fn a_lane_waits_only_while_no_other_is_idle() {
     bench.push(bench.short("a2", 1));
     bench.until_waiting(1);
     assert!(bench.is_quiet());
-    // The other lane has nothing to do any more.
+    // The other lane is idle now.
     go.send(()).unwrap();
     assert_eq!(bench.names(), ["a2"]);
 }

@@ -1,6 +1,6 @@
 //! Requests of language models in JSON: OpenAI's completions and chats, and Triton's `generate`, whose settings gRPC
-//! sends, too. Fields that Kiln does not know are ignored, as clients send many; fields that would change the text and
-//! that Kiln has not are refused.
+//! also sends. Unknown fields are ignored, because clients send many; fields that would change the text and that Kiln
+//! does not support are refused.
 
 use std::borrow::Cow;
 
@@ -11,16 +11,16 @@ use serde_json::{Map, Number, Value};
 use crate::language::{Choice, Message, Prompt, Text};
 use crate::refusal::Refusal;
 
-/// Texts of a request at most.
+/// Most texts of a request.
 const TEXTS: usize = 64;
 
-/// Texts that end one, at most.
+/// Most stop texts of a request.
 const STOPS: usize = 16;
 
-/// Tokens of a completion where a request says nothing, as OpenAI has it.
+/// Tokens of a completion where a request does not say, as in OpenAI's interface.
 const COMPLETION: usize = 16;
 
-/// Whose request it is, and so in which form the answer comes.
+/// The interface of a request, which decides the form of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// POST `/v1/completions`.
@@ -37,7 +37,7 @@ pub(crate) struct Request {
     pub(crate) form: Form,
     /// The model's name, where the body has it.
     pub(crate) model: Option<String>,
-    /// All texts: each prompt as often as it is asked for.
+    /// All texts: each prompt once for each of its copies.
     pub(crate) texts: Vec<Text>,
     /// How often each prompt is continued.
     pub(crate) copies: usize,
@@ -47,7 +47,7 @@ pub(crate) struct Request {
     pub(crate) has_usage: bool,
 }
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Subject<'b> {
@@ -85,7 +85,7 @@ struct Settings<'b> {
     max_tokens: Option<usize>,
     max_completion_tokens: Option<usize>,
     temperature: Option<f32>,
-    /// Some clients say -1 for all.
+    /// Some clients send -1 for all.
     top_k: Option<i64>,
     top_p: Option<f32>,
     min_p: Option<f32>,
@@ -94,12 +94,12 @@ struct Settings<'b> {
     n: Option<usize>,
     #[serde(borrow)]
     stop: Option<&'b RawValue>,
-    /// Triton's name of it.
+    /// Triton's name for the stop texts.
     #[serde(borrow)]
     stop_words: Option<&'b RawValue>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
-    // What changes a text and is not there.
+    // Settings that change a text and are not supported.
     frequency_penalty: Option<f32>,
     presence_penalty: Option<f32>,
     best_of: Option<usize>,
@@ -150,7 +150,7 @@ impl Request {
         Request::made(form, subject.prompts(form)?, subject.model, &settings)
     }
 
-    /// A request of Triton's form whose settings are the object of that name in JSON, if they are given.
+    /// A request of Triton's form. Its settings are a JSON object called `name`, if they are given.
     pub(crate) fn of_triton(prompt: String, name: &str, settings: Option<&str>) -> Result<Request, Refusal> {
         let json = settings.map(unquoted);
         let settings = json.as_deref().map(|json| Settings::of(name, json)).transpose()?.unwrap_or_default();
@@ -158,7 +158,7 @@ impl Request {
         Request::made(Form::Triton, vec![Prompt::Text(prompt)], None, &settings)
     }
 
-    /// The texts of prompts and settings that have been checked.
+    /// The texts of prompts and checked settings.
     fn made(
         form: Form,
         prompts: Vec<Prompt>,
@@ -215,8 +215,8 @@ impl Subject<'_> {
     }
 }
 
-/// A text, a list of texts, a list of tokens, or a list of such lists. Which of them is told by the first character, so
-/// that nothing is read twice or held in a form for any of them.
+/// A text, a list of texts, a list of tokens, or a list of such lists. The first character tells which, so that nothing
+/// is read twice or stored in a form that fits all.
 fn prompts(json: &str) -> Result<Vec<Prompt>, Refusal> {
     let bad = |error: serde_json::Error| Refusal::bad(format!("'prompt' is no text, tokens or list of such: {error}"));
     let first = |json: &str| json.trim_start().chars().next();
@@ -269,8 +269,8 @@ const NUMBERS: [&str; 10] = [
     "presence_penalty",
 ];
 
-/// An object of settings whose numbers may be texts, as in `{"temperature": "0.1"}` of clients of Triton's vLLM backend,
-/// with numbers for them.
+/// An object of settings whose numbers may be texts, as in `{"temperature": "0.1"}` of clients of Triton's vLLM
+/// backend; returns it with numbers in their place.
 fn unquoted(json: &str) -> Cow<'_, str> {
     let Ok(mut settings) = serde_json::from_str::<Map<String, Value>>(json) else { return json.into() };
     let mut has_changed = false;
@@ -288,13 +288,13 @@ fn unquoted(json: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a field says something: null, false, 0, {} and [] do not.
+/// Whether a field has an effect: null, false, 0, {} and [] have none.
 fn says(json: Option<&RawValue>) -> bool {
     json.is_some_and(|json| !matches!(json.get(), "null" | "false" | "0" | "{}" | "[]"))
 }
 
 impl<'b> Settings<'b> {
-    /// Those of the object of that name in JSON.
+    /// The settings in the JSON object called `name`.
     fn of(name: &str, json: &'b str) -> Result<Settings<'b>, Refusal> {
         if !json.trim_start().starts_with('{') {
             return Err(Refusal::bad(format!("{name}: no object of JSON")));
@@ -302,7 +302,7 @@ impl<'b> Settings<'b> {
         serde_json::from_str(json).map_err(|error| Refusal::bad(format!("{name}: {error}")))
     }
 
-    /// These, and others where these say nothing.
+    /// These settings, completed by others where these have no value.
     fn over(self, other: Settings<'b>) -> Settings<'b> {
         Settings {
             max_tokens: self.max_tokens.or(other.max_tokens),
@@ -331,7 +331,7 @@ impl<'b> Settings<'b> {
         }
     }
 
-    /// Refuses what would change the text and is not there.
+    /// Refuses settings that would change the text and are not supported.
     fn check(&self) -> Result<(), Refusal> {
         let asked = [
             ("frequency_penalty", self.frequency_penalty.is_some_and(|penalty| penalty != 0.0)),
@@ -363,7 +363,7 @@ impl<'b> Settings<'b> {
         if stops.len() > STOPS {
             return Err(Refusal::bad(format!("'stop' has {} texts, {STOPS} are taken", stops.len())));
         }
-        // An empty text ends none.
+        // An empty stop text has no effect.
         Ok(stops.into_iter().filter(|stop| !stop.is_empty()).collect())
     }
 

@@ -10,10 +10,10 @@ use super::ask::Form;
 use crate::language::{Ending, Why};
 use crate::refusal::{Kind, Refusal};
 
-/// The numbers of answers of a process.
+/// The number of the next answer in the process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// How many tokens a request has read and said.
+/// The tokens that a request has read and generated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) prompt: usize,
@@ -30,7 +30,7 @@ impl Usage {
     }
 }
 
-/// A text as far as it has been said.
+/// The generated part of a text so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Telling {
     pub(crate) text: String,
@@ -49,7 +49,7 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Who tells one request's answer.
+/// The writer of one request's answer.
 #[derive(Debug)]
 pub(crate) struct Teller {
     form: Form,
@@ -115,7 +115,7 @@ impl Teller {
         json!({ "model_name": self.model, "model_version": self.version.to_string(), "text_output": text })
     }
 
-    /// The event that comes first of a text, if there is one.
+    /// The first event of a text, if there is one.
     pub(crate) fn first(&self, index: usize) -> Option<Bytes> {
         let delta = json!({ "role": "assistant", "content": "" });
         (self.form == Form::Chat).then(|| self.event(index, delta, None))
@@ -171,7 +171,7 @@ fn event(value: &Value) -> Bytes {
     format!("data: {value}\n\n").into()
 }
 
-/// A refusal as clients of each interface look for it.
+/// A refusal in the form that clients of each interface look for.
 pub(crate) fn error(form: Form, refusal: &Refusal) -> Value {
     if form == Form::Triton {
         return json!({ "error": refusal.message });

@@ -1,4 +1,4 @@
-//! A language model that says the words of its prompt again, and a server of such.
+//! A language model that repeats the words of its prompt, and a server with such models.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,11 +10,11 @@ use kiln_serve::{
     Settings, Source, Tensor, Text, Ticket, Why,
 };
 
-/// What the model does with a text that it has begun.
+/// A text that the model has begun.
 pub(crate) type Begun = (Text, Arc<Ticket>, Say);
 
-/// Says the words of a prompt, one for each token that it is given; nothing of a text whose first word is `hold`. One
-/// that begins with `slow` begins when the test listens no more.
+/// Repeats the words of a prompt, one for each allowed token. It says nothing if the first word is `hold`. A prompt
+/// that begins with `slow` begins only when the test has stopped listening.
 struct Parrot(Mutex<mpsc::Sender<Begun>>);
 
 pub(crate) fn text_of(prompt: &Prompt) -> String {
@@ -99,13 +99,13 @@ impl Loader for Parrots {
     }
 }
 
-/// Where a server of parrots listens.
+/// The addresses of a server of parrots.
 pub(crate) struct Addresses {
     pub(crate) rest: SocketAddr,
     pub(crate) grpc: SocketAddr,
 }
 
-/// A server of parrots of those names with room for so many requests that wait, and the texts that they hold.
+/// A server of parrots with these names, with room for `queue` waiting requests, and the texts that they hold.
 pub(crate) fn server(names: &[&str], queue: usize) -> (Addresses, mpsc::Receiver<Begun>) {
     let folder = tempfile::tempdir().unwrap();
     for name in names {
@@ -118,7 +118,7 @@ pub(crate) fn server(names: &[&str], queue: usize) -> (Addresses, mpsc::Receiver
     let (held, holds) = mpsc::channel();
     let (ready, is_ready) = mpsc::channel();
     std::thread::spawn(move || {
-        // The folder is there as long as the server.
+        // The folder lives as long as the server.
         let _folder = folder;
         server.run(Arc::new(Parrots(Mutex::new(held))), &mut |_| ready.send(()).unwrap_or_default())
     });
