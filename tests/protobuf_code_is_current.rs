@@ -1,5 +1,5 @@
-//! The checked-in Rust code of messages is what the generator makes of their descriptions today: ONNX's, and those of
-//! the server.
+//! The checked-in Rust code of messages is what the generator makes today from the descriptions of ONNX and of the
+//! server.
 //!
 //! After a change of a description, `KILN_REGENERATE=1 cargo test --test protobuf_code_is_current` writes the code anew.
 
@@ -10,7 +10,7 @@ struct Generated {
     /// Where both are.
     folder: &'static str,
     description: &'static str,
-    /// What the generator calls its file: the name of the description's package.
+    /// The generator's name for its file: the package of the description.
     package: &'static str,
     /// The first lines of the code.
     header: &'static str,

@@ -1,6 +1,6 @@
-//! One ceiling over all that the sessions of a process hold: loads and requests that would pass it are refused with a table of who
-//! holds how much, after others have let go of what they can do without. The account is the process's own, so that each test has a
-//! process.
+//! One ceiling over all that the sessions of a process hold. Other sessions first let go of what they can do without;
+//! loads and requests that would still pass the ceiling are refused with a table of who holds how much. The account is
+//! the process's own, so each test has a process.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ use kiln_kernels::memory::Refused;
 use super::MIB;
 use super::rest::{network, run};
 
-/// What a process is told, in a file of the folder that it is started in: the work.
+/// The file, in the folder that a process is started in, that names its work.
 const JOB: &str = "ceiling";
 
 /// The processes' work, by name.
@@ -31,7 +31,7 @@ const WORKS: [(&str, fn()); 8] = [
     ("environment", environment),
 ];
 
-/// Not a test: what the processes do that the tests start. Without a job it does nothing.
+/// Not a test: the work of the processes that the tests start. Without a job it does nothing.
 #[test]
 #[ignore = "the body of the processes that other tests here start"]
 fn body() {
@@ -40,7 +40,7 @@ fn body() {
     work();
 }
 
-/// Has a process do that, with these variables.
+/// Has a process do that work, with these variables.
 fn does(work: &str, variables: &[(&str, &str)]) {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join(JOB), work).unwrap();
@@ -135,7 +135,7 @@ fn beyond() {
     let free = session(0, None);
     let expected = run(&free, 1, 20, 20);
     drop(free);
-    // The input of the large request takes 10 MiB of it.
+    // The input of the large request takes 10 MiB of this.
     let limit = held().total() + 24 * MIB;
     let session = session(0, Some(limit));
     assert!(run(&session, 1, 20, 20).same(&expected));
@@ -156,7 +156,7 @@ fn shared() {
     let rested = held().total();
     run(&first, 4, 150, 150);
     let idle = held().total() - rested;
-    // As much as one needs that is alone, the input of a request among it, and a few huge pages.
+    // What one request needs alone, its input included, and a few huge pages.
     let limit = rested + idle + 10 * MIB;
     assert!(rested + 2 * idle > limit, "two keep more than that: {idle} bytes each");
     let capped = session(2, Some(limit));
@@ -174,7 +174,7 @@ fn together() {
     let sessions = [0, 1].map(|model| session(model, None));
     let expected = sessions.each_ref().map(|session| run(session, 2, 100, 100));
     sessions.iter().for_each(Session::trim);
-    // A few requests at a time, and not as many as there are callers.
+    // A few requests run at a time, fewer than there are callers.
     let limit = held().total() + 24 * MIB;
     let capped = session(2, Some(limit));
     let (served, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -185,7 +185,7 @@ fn together() {
             scope.spawn(move || {
                 for round in 0..40 {
                     let [n, h, w] = [2, 100, 100 + (caller + round) % 3];
-                    // Where the input itself is refused, the caller waits, too.
+                    // Where the input itself is refused, the caller waits too.
                     let values = (0..n * 16 * h * w).map(|at| (at * 7 % 13) as f32 / 6.0 - 1.0).collect();
                     let x = Tensor::from_vec([n, 16, h, w], values).map_err(NodeError::Tensor);
                     let answer = x.map(|x| session.run(&[("x", x)]));

@@ -1,10 +1,10 @@
-//! The bound on what is kept of shapes, as the system sees it: a process that serves shapes that never return stays as large as
-//! its limit says. Our own counters are not asked. `rest` is about what goes when no more requests come, `ceiling` about the one limit
-//! over all sessions.
+//! The bound on what is kept of shapes, as the system sees it: a process that serves ever new shapes stays as large as
+//! its limit says. Our own counters are not asked. `rest` tests what is given back when no more requests come,
+//! `ceiling` the one limit over all sessions.
 //!
-//! Each operator has a process of its own, so that nothing else's memory counts. Usually some thousand shapes are served, and
-//! memory must not grow once the cache is full; 100,000 of each, at 16 MiB and in no more than 32 MiB besides:
-//! `cargo test --release --test bounds -- --ignored --nocapture a_hundred_thousand_shapes`.
+//! Each operator has a process of its own, so that nothing else's memory counts. Usually some thousand shapes are
+//! served, and memory must not grow once the cache is full. This serves 100,000 shapes of each, with a limit of 16 MiB
+//! and at most 32 MiB besides: `cargo test --release --test bounds -- --ignored --nocapture a_hundred_thousand_shapes`.
 
 mod ceiling;
 mod operators;
@@ -20,12 +20,13 @@ use kiln::session::{Session, SessionOptions};
 
 use operators::{OPERATORS, Operator};
 
-/// What a process is told, in a file of the folder that it is started in: operator, limit, first shapes, all shapes, plans, callers.
+/// The file, in the folder that a process is started in, with its job: operator, limit, first shapes, all shapes,
+/// plans, callers.
 const JOB: &str = "job";
-/// Where it writes its memory after the first shapes and the most after them.
+/// The file that it writes its memory to: after the first shapes, and the most after those.
 const TOLD: &str = "told";
 
-/// Bytes of this process that are in memory and are no file's.
+/// Bytes of this process that are in memory and belong to no file.
 fn in_memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
     let kilobytes = |name: &str| -> usize {
@@ -39,7 +40,7 @@ fn in_memory() -> usize {
 struct Job<'a> {
     operator: &'a Operator,
     limit: usize,
-    /// Shapes after which memory is looked at first.
+    /// Shapes before memory is looked at first.
     first: usize,
     shapes: usize,
     plans: bool,
@@ -47,12 +48,12 @@ struct Job<'a> {
     callers: usize,
 }
 
-/// Not a test: what the processes do that the tests start. Without a job it does nothing.
+/// Not a test: the work of the processes that the tests start. Without a job it does nothing.
 #[test]
 #[ignore = "the body of the processes that other tests here start"]
 fn server() {
     let Ok(job) = std::fs::read_to_string(JOB) else { return };
-    // The system would at times make a whole huge page of the few small ones that the pool keeps.
+    // Otherwise the system would at times turn the few small pages that the pool keeps into a whole huge page.
     rustix::thread::disable_transparent_huge_pages(true).expect("Linux has that");
     let parts: Vec<&str> = job.lines().collect();
     let [name, limit, first, shapes, plans, callers] = parts[..] else { panic!("a job has six lines: {job}") };
@@ -60,7 +61,7 @@ fn server() {
         [limit, first, shapes, callers].map(|number| number.parse::<usize>().expect("a number"));
     let operator = OPERATORS.iter().find(|operator| operator.name == name).expect("a known operator");
     let cache_limits = Limits { bytes: limit, ..SessionOptions::default().cache_limits };
-    // Free memory of tensors has a bound of its own. Without any, a long run would mostly wait for fresh pages.
+    // Free memory of tensors has a bound of its own. Without free memory, a long run would mostly wait for fresh pages.
     let buffer_bytes = if shapes > 11usize.pow(3) { 4 * MIB } else { MIB / 16 };
     let mut options = SessionOptions { threads: 1, cache_limits, buffer_bytes, ..SessionOptions::default() };
     if shapes <= 11usize.pow(3) {
@@ -101,17 +102,17 @@ fn server() {
 }
 
 impl Job<'_> {
-    /// The caller's own lists of numbers, of ever other sizes, would leave holes in glibc's heap that are no business of ours: they
-    /// get mappings of their own. In a short run so do small tensors, whose holes are more than all that is looked for.
-    /// glibc's threshold would grow with the largest list that a caller frees. Several callers have as many arenas of the heap as
-    /// glibc gives them, one has one.
+    /// The caller's own lists of numbers, each of another size, would leave holes in glibc's heap that do not concern
+    /// this test, so they get mappings of their own. In a short run small tensors get mappings too: their holes are
+    /// larger than the growth that the test looks for. glibc's threshold would grow with the largest list that a caller
+    /// frees. Several callers have as many arenas of the heap as glibc gives them; a single caller has one.
     fn environment(&self) -> Vec<(&'static str, &'static str)> {
         let mapped = ("MALLOC_MMAP_THRESHOLD_", if self.limit < MIB { "16384" } else { "65536" });
         if self.callers == 1 { vec![mapped, ("MALLOC_ARENA_MAX", "1")] } else { vec![mapped] }
     }
 }
 
-/// Has a process do that: its memory after the first shapes, and the most after them.
+/// Has a process do that job. Gives its memory after the first shapes, and the most after those.
 fn serve(job: &Job<'_>) -> (usize, usize) {
     let home = tempfile::tempdir().unwrap();
     let Job { operator, limit, first, shapes, plans, callers } = job;
@@ -161,7 +162,7 @@ fn a_full_cache_grows_no_more() {
     each(|operator, plans| {
         let (early, most) = serve(&Job { operator, limit: MIB / 4, first, shapes, plans, callers: 1 });
         let grown = most.saturating_sub(early);
-        // 870 bytes a shape: less than an executor takes with its key and plan.
+        // 870 bytes a shape: less than an executor with its key and plan.
         if grown <= MIB * 3 / 4 { Ok(()) } else { Err(format!("{early} bytes, then {grown} more")) }
     });
 }
@@ -178,8 +179,8 @@ fn a_hundred_thousand_shapes() {
     });
 }
 
-/// A convolution network that eight threads ask at the same time, each with a heap of its own as glibc gives it: together
-/// they take what one may.
+/// Eight threads send requests to a convolution network at the same time, each with the heap that glibc gives it:
+/// together they take no more than one may.
 #[test]
 #[allow(clippy::print_stdout, reason = "the figures are what it is run for")]
 fn eight_callers_share_the_bound() {

@@ -7,19 +7,19 @@ use kiln::tensor::{DType, Tensor};
 /// An operator whose shapes change.
 pub(crate) struct Operator {
     pub name: &'static str,
-    /// Makes the graph's only node of its inputs, which have the names "0", "1" and so on.
+    /// Makes the graph's only node from its inputs, which are named "0", "1" and so on.
     node: fn(&mut GraphBuilder, &[ValueId]) -> ValueId,
     /// Types of the inputs and how many axes they have.
     inputs: &'static [(DType, usize)],
-    /// Shapes of the inputs, from three sizes of which no two requests have the same.
+    /// Shapes of the inputs, from three sizes. No two requests have the same sizes.
     shapes: fn([usize; 3]) -> Vec<Vec<usize>>,
-    /// What fills the inputs: whole numbers from 0 to that, exclusively.
+    /// The exclusive bound of the whole numbers, from 0 on, that fill the inputs.
     below: usize,
 }
 
 const FLOATS: [&[(DType, usize)]; 2] = [&[(DType::F32, 3)], &[(DType::F32, 4)]];
 
-/// Every family that computes, and what moves elements by tables.
+/// Every family that computes, and the operators that move elements by tables.
 pub(crate) const OPERATORS: &[Operator] = &[
     of("conv", |graph, x| window(graph, x, "Conv", [6, 4, 3, 3], &[]), FLOATS[1], |[n, h, w]| image(n, 4, h, w)),
     of("conv 1x1", |graph, x| window(graph, x, "Conv", [8, 4, 1, 1], &[]), FLOATS[1], |[n, h, w]| image(n, 4, h, w)),
@@ -260,9 +260,9 @@ impl Operator {
         graph.finish()
     }
 
-    /// The inputs of request `number` of `side` cubed: sizes are up to `side`.
+    /// The inputs of request `number` out of `side` cubed. Sizes are at most `side`.
     pub(crate) fn request(&self, number: usize, side: usize) -> Vec<(&'static str, Tensor)> {
-        // A stride without a divisor of the whole: early requests are as large as late ones.
+        // A stride that shares no divisor with the number of requests: early requests are as large as late ones.
         let number = number * 64_891 % side.pow(3);
         let sizes = [number % side + 1, number / side % side + 1, number / side / side + 1];
         let shapes = (self.shapes)(sizes);

@@ -1,5 +1,5 @@
-//! Memory that comes back: a session that rests after a peak gives the system what its last requests did not use, and sessions that
-//! are gone leave nothing. Each test has a process of its own, whose memory is the system's figure.
+//! Memory that comes back: after a peak, a session at rest gives back to the system what its last requests did not use,
+//! and dropped sessions leave nothing. Each test has a process of its own and reads the system's figure of its memory.
 //!
 //! The figures of 10,000 shapes and of 100 loads of each of seven models:
 //! `cargo test --release --test bounds -- --ignored --nocapture rest::figures`.
@@ -16,14 +16,14 @@ use kiln::tensor::{DType, Tensor};
 
 use super::{MIB, in_memory};
 
-/// What a process is told, in a file of the folder that it is started in: the work, and how often.
+/// The file, in the folder that a process is started in, with its work and how often to do it.
 const JOB: &str = "rest";
 
 /// The processes' work, by name.
 const WORKS: [(&str, fn(usize)); 6] =
     [("peak", peak), ("kept", kept), ("shapes", shapes), ("loads", loads), ("neighbour", neighbour), ("usual", usual)];
 
-/// Not a test: what the processes do that the tests start. Without a job it does nothing.
+/// Not a test: the work of the processes that the tests start. Without a job it does nothing.
 #[test]
 #[ignore = "the body of the processes that other tests here start"]
 fn body() {
@@ -33,7 +33,7 @@ fn body() {
     work(count.parse().expect("a number"));
 }
 
-/// Has a process do that; what it prints.
+/// Has a process do that work; returns what it prints.
 fn does(work: &str, count: usize) -> String {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join(JOB), format!("{work} {count}")).unwrap();
@@ -56,7 +56,7 @@ fn options(after: Option<Duration>) -> SessionOptions {
     SessionOptions { threads: 2, trim_after: after, records, ..SessionOptions::default() }
 }
 
-/// A network of `blocks` blocks of two convolutions of 16 channels; models of other numbers have other weights.
+/// A network of `blocks` blocks of two convolutions of 16 channels. Each `model` has other weights.
 pub(super) fn network(model: usize, blocks: usize) -> Graph {
     let mut graph = GraphBuilder::new(&format!("model {model}"), 17);
     let x = graph.input("x", DType::F32, ["n".into(), 16.into(), "h".into(), "w".into()]);
@@ -99,7 +99,7 @@ fn has_janitor() -> bool {
     names.into_iter().any(|name| name.trim() == "kiln-janitor")
 }
 
-/// Waits until the process has no more memory than that, and no thread that gives any back.
+/// Waits until the process has no more memory than that, and no thread that gives memory back.
 fn await_memory(most: usize) {
     let begun = Instant::now();
     while in_memory() > most || has_janitor() {
@@ -127,7 +127,7 @@ fn peak(_: usize) {
     assert!(peak > before + 60 * MIB, "{} MiB, then {}", before / MIB, peak / MIB);
     let bits = digest(&first);
     drop(first);
-    // As many as it takes until the peak is not usual any more.
+    // Enough requests that the peak no longer counts as usual.
     for _ in 0..30 {
         run(&session, 1, 20, 20);
     }
@@ -211,7 +211,7 @@ fn neighbour(_: usize) {
     assert!(in_memory() > most + 16 * MIB);
     let begun = Instant::now();
     let mut number = 0;
-    // The one that rests has given back while the other one still serves, whose results are right.
+    // The session at rest has given memory back while the other still serves, with right results.
     while in_memory() > most || begun.elapsed() < 3 * REST {
         assert!(begun.elapsed() < Duration::from_secs(30), "{} MiB", in_memory() / MIB);
         assert!(run(&busy, 1, 30 + number % 10, 30).same(&expected[number % 10]), "request {number}");

@@ -54,7 +54,7 @@ fn product(isa: Isa, m: u64) -> MatMulKey {
     MatMulKey::new(Target::new(isa, 2), problem)
 }
 
-/// A convolution of `filters` filters of 3x3 over images of that size, in so many groups.
+/// A convolution of `filters` filters of 3x3 over images of that size, in `groups` groups.
 fn convolution(isa: Isa, [batch, height, width]: [u64; 3], channels: u64, groups: u64) -> ConvKey {
     let shape = ConvShape {
         batch,

@@ -1,4 +1,4 @@
-//! Every family with records has its key held against the laws of keys.
+//! The key of every family with records, tested against the laws of keys.
 
 #[test]
 fn every_family_with_records_states_the_laws_of_its_key() {

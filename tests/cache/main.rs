@@ -1,7 +1,7 @@
-//! The cache with what it is for: `executors` and `nodes` are about executors and code, `laws` holds the keys of families
-//! against the laws of keys.
+//! The cache with the contents that it is made for: `executors` and `nodes` test executors and code, `laws` tests the
+//! keys of families against the laws of keys.
 //!
-//! What the cache promises whatever it holds is tested in its own crate.
+//! What the cache promises for any contents is tested in its own crate.
 
 mod executors;
 mod laws;

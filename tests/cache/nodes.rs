@@ -1,5 +1,5 @@
-//! One node of each kind that has kernels, at random shapes: a handful of code serves all of them, and what another
-//! session rebuilds from the records is byte for byte the same.
+//! One node of each kind that has kernels, at random shapes: a handful of code serves all shapes, and another session
+//! rebuilds the same code from the records, byte for byte.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn filters(shape: &[usize]) -> Tensor {
     Tensor::from_vec(shape.iter().copied(), (0..count).map(|index| (index * 5 % 127) as i8 - 63).collect()).unwrap()
 }
 
-/// A graph of one node whose first inputs are the request's, of these ranks, and whose others are constants.
+/// A graph of one node. Its first inputs are the request's, of these ranks; its other inputs are constants.
 fn node(op: &str, ranks: &[usize], dtype: DType, constants: &[Tensor], attrs: &[(&str, Attr)]) -> Graph {
     let mut builder = GraphBuilder::new(op, 23);
     let mut inputs = Vec::new();
@@ -185,7 +185,7 @@ fn session(case: &Case, folder: Option<&std::path::Path>) -> Session {
     Session::from_graph(case.graph.clone(), &options).unwrap_or_else(|error| panic!("{}: {error}", case.name))
 }
 
-/// Runs so many requests of random shapes.
+/// Runs `requests` requests of random shapes.
 fn serve(case: &Case, session: &Session, requests: usize) {
     let mut sizes = Sizes(0x9E37_79B9_7F4A_7C15);
     for _ in 0..requests {
@@ -205,13 +205,13 @@ fn ten_thousand_shapes_of_any_node_share_a_handful_of_code() {
         serve(&case, &session, 10_000);
         let families = session.family_stats();
         let builds = families.iter().find(|(name, _)| *name == "code").map_or(0, |(_, stats)| stats.builds);
-        // What moves its operands into another layout is a node of its own.
+        // Moving operands into another layout is done by a node of its own.
         let keys = session.build_cx().cache.keys::<CodeKey>();
         let moves = keys.iter().filter(|key| matches!(key, CodeKey::Transpose(_))).count() as u64;
         (case.name, if case.graph.nodes[0].op == "Transpose" { builds } else { builds - moves })
     });
-    // Attention has kernels of its own between its products, and those are as wide as its keys leave: with AVX-512 one of four
-    // widths, with AVX2 of three.
+    // Attention has kernels of its own between its products. Their width depends on their keys: one of four widths with
+    // AVX-512, one of three with AVX2.
     let most = |name: &str| if name == "attention" { 9 } else { 8 };
     let many: Vec<(&str, u64)> = blobs.filter(|(name, blobs)| *blobs > most(name)).collect();
     assert_eq!(many, []);
@@ -257,7 +257,7 @@ fn what_records_rebuild_is_what_was_built() {
         drop(first);
         let second = session(&case, Some(folder.path()));
         serve(&case, &second, 40);
-        // What loading had no time to rebuild is rebuilt now, of the same records.
+        // What loading had no time to rebuild is rebuilt now from the same records.
         assert_eq!(second.share_stats().misses, 0, "{}: something was chosen", case.name);
         assert_eq!(built, code(&second), "{}", case.name);
     }

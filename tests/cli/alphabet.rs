@@ -1,5 +1,5 @@
-//! A folder of a language model that says the alphabet: after each byte the next one, after `z` the two bytes of a letter
-//! with dots, an exclamation mark, and the token that ends a text.
+//! A folder of a language model that says the alphabet: after each letter the next one; after `z` the two bytes of a
+//! letter with dots, an exclamation mark, and the token that ends a text.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn follower(token: usize) -> usize {
     }
 }
 
-/// The logit of a token behind another one: letters are what may be drawn instead.
+/// The logit of a token that follows another one. Letters are what may be drawn instead.
 pub(crate) fn logit(before: usize, token: usize) -> f32 {
     match token {
         _ if token == follower(before) => 8.0,
@@ -76,7 +76,7 @@ pub(crate) fn model() -> Vec<u8> {
     kiln::onnx::write(&graph).unwrap()
 }
 
-/// Bytes as tokens, behind the token that begins a text.
+/// Bytes as tokens, after the token that begins a text.
 pub(crate) fn tokenizer() -> Value {
     let special = ["<unk>", "<s>", "</s>"];
     let added: Vec<Value> = special

@@ -39,7 +39,7 @@ impl Finished {
         self.stdout
     }
 
-    /// Asserts that the command failed with that code and exactly one line, which holds every one of `parts`.
+    /// Asserts that the command failed with that code and exactly one line, which contains all `parts`.
     #[track_caller]
     pub(crate) fn fails(&self, code: i32, parts: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");

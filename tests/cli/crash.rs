@@ -13,10 +13,10 @@ use crate::onnx_file;
 /// Rows and columns of the matrices: a product takes some hundredths of a second.
 const SIDE: u64 = 1024;
 
-/// Products of the long model: tens of seconds, of which a test waits for a second or two.
+/// Products of the long model. They take tens of seconds; a test waits for a second or two.
 const PRODUCTS: usize = 1500;
 
-/// A case of that many products. What it should give is not worth knowing.
+/// A case of `products` products. Its expected outputs do not matter.
 fn write_products(folder: &Path, products: usize) {
     let matrix = onnx_file::tensor("x", &[SIDE, SIDE], &vec![0.5; (SIDE * SIDE) as usize]);
     onnx_file::write_case(folder, &onnx_file::products(products), &matrix, &onnx_file::tensor("", &[1], &[0.0]));
@@ -31,14 +31,14 @@ fn write_passing(folder: &Path) {
 struct Process(i32);
 
 impl Process {
-    /// Its parent and the ticks of processor time that it has taken; none of one that has ended.
+    /// Its parent, and the ticks of processor time that it has used; `None` if it has ended.
     fn stat(&self) -> Option<(i32, u64)> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         if fields[0] == "Z" { None } else { Some((fields[1].parse().ok()?, fields[11].parse().ok()?)) }
     }
 
-    /// The child of this process that has computed for so many ticks, once there is one.
+    /// The child of this process that has computed for `ticks` ticks, once there is one.
     fn busy_child(&self, ticks: u64) -> Process {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(100) {
@@ -74,7 +74,7 @@ fn start(mut command: Command) -> (Child, Process) {
     (child, process)
 }
 
-/// Waits for longer and longer before it sends a signal, until that comes while a node runs: loading comes before.
+/// Waits longer each time before it sends a signal, until the signal comes while a node runs; loading comes first.
 fn until_it_hits_a_node(mut attempt: impl FnMut(u64) -> Output) -> (Output, String) {
     let mut ticks = 50;
     loop {

@@ -1,5 +1,5 @@
-//! Outputs that a request has bound to memory of its caller's: made there by every way of running a graph, never where
-//! another output is, and in nothing else of the caller's.
+//! Outputs that a request has bound to its caller's memory. Every way of running a graph makes them there, never where
+//! another output is, and writes nothing else of the caller's.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -14,18 +14,18 @@ use super::{NO_PLANS, floats, session};
 
 /// Bytes on either side of an output, which nothing may write.
 const MARGIN: usize = 64;
-/// What is in them, and in an output before it is made.
+/// The contents of the margins, and of an output before it is made.
 const UNTOUCHED: u8 = 0xA5;
 
-/// Memory of a caller's for one output.
+/// A caller's memory for one output.
 struct Place {
     spec: TensorSpec,
     address: *const u8,
-    /// All bytes, once nothing uses the memory any more.
+    /// Receives all bytes once nothing uses the memory any more.
     back: Receiver<Vec<u8>>,
 }
 
-/// What a request has of it meanwhile.
+/// The part of it that a request has meanwhile.
 struct Lent {
     bytes: Vec<u8>,
     home: Sender<Vec<u8>>,
@@ -58,7 +58,7 @@ impl Place {
         (self.address.addr()..self.address.addr() + len).contains(&tensor.bytes().as_ptr().addr())
     }
 
-    /// What is in it, once the margins are as they were.
+    /// The output's bytes, after a check that the margins are untouched.
     fn contents(&self) -> Vec<u8> {
         let all = self.back.try_recv().expect("nothing holds the memory");
         let (inside, behind) = all[MARGIN..].split_at(all.len() - 2 * MARGIN);
@@ -109,7 +109,7 @@ fn check(bound: &Session, inputs: &[(&'static str, Tensor)], expected: &[(String
     }
 }
 
-/// A cache that grows by a row, and what is computed of it.
+/// A cache that grows by a row, and a value computed from it.
 fn cache() -> Graph {
     let mut build = GraphBuilder::new("cache", 17);
     let past = build.input("past", DType::F32, ["n".into(), 3.into()]);
@@ -147,7 +147,7 @@ fn nothing_else_of_an_outputs_size_is_allocated() {
     }
 }
 
-/// y = x + a row of 256 zeros, under another shape.
+/// y = x + a row of 256 zeros, in another shape.
 fn reshaped(shape: &[i64], ops: &[&str]) -> Graph {
     let mut build = GraphBuilder::new("reshaped", 17);
     let x = build.input("x", DType::F32, ["n".into(), 1.into()]);
@@ -194,8 +194,8 @@ fn what_a_view_is_made_of_is_computed_there() {
     }
 }
 
-/// A value of which views are outputs, which others read as well: one writes over its inputs where it may, one takes
-/// parts, a branch passes it on; and the same of an input.
+/// A value whose views are outputs and have other readers too: one reader writes over its inputs where it may, one
+/// takes parts, a branch passes the value on. Then the same with an input.
 #[test]
 fn a_value_that_others_have_too_is_made_there_or_copied() {
     let mut passed = GraphBuilder::new("passed", 17);
@@ -253,7 +253,7 @@ fn memory_that_will_not_fit_is_refused_before_anything_runs() {
                 }
                 assert!(place.contents().iter().all(|&byte| byte == UNTOUCHED), "something ran");
             }
-            // The plan of these shapes, made with memory that fits, is asked the next time.
+            // The plan of these shapes was made when memory sufficed, and is used the next time.
             let (_place, tensor) = Place::lend(TensorSpec::new(DType::F32, whole));
             let inputs = [("x", floats(&[4096, 1], 1))];
             session.run_into(&request(&inputs), vec![("y", tensor)], &RunOptions::default()).expect("it fits");
@@ -473,7 +473,7 @@ fn nothing_is_copied_where_an_output_takes_the_place_of_an_input() {
             assert_eq!(made.bytes().as_ptr(), place.address, "round {round}");
             place_of = (place, made);
         }
-        // A request that stops before the step leaves what was there.
+        // A request that stops before the step leaves the memory as it was.
         let (place, tensor) = place_of;
         let before = tensor.bytes().to_vec();
         let inputs = [("step", Value::Tensor(floats(&[1, 256], 9)))];

@@ -1,4 +1,4 @@
-//! Plans that are made before there is a request: of shapes that an earlier session has recorded, and of no others,
+//! Plans that are made before there is a request: for the shapes that an earlier session has recorded and no others,
 //! whatever the records say.
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ fn session(graph: &Graph, records: &Arc<Store>) -> Session {
     with(graph, &SessionOptions { threads: 1, records: Some(records.clone()), ..SessionOptions::default() })
 }
 
-/// A session with so many plans. They are made as long as loading may go on, so that it may take a few attempts where others
-/// want the processor.
+/// A session with `plans` plans. Plans are made only while loading may go on, so this may take a few attempts where
+/// other programs want the processor.
 fn foreseeing(graph: &Graph, records: &Arc<Store>, plans: u64) -> Session {
     let mut sessions = (0..50).map(|_| session(graph, records));
     sessions.find(|session| session.plan_stats().entries == plans).expect("one of fifty has the time")
@@ -80,7 +80,7 @@ fn a_request_that_came_to_no_end_is_not_remembered() {
     let options = RunOptions { cancel: Some(cancel), ..RunOptions::default() };
     session.run_with(&[("x", floats(&[3, 4], 1))], &options).unwrap_err();
     assert_eq!(remembered(&records), []);
-    // Nor one that computes nothing, whatever becomes of it.
+    // Nor a request that computes nothing, whatever becomes of it.
     drop(session.run(&[("x", floats(&[0, 4], 1))]));
     assert_eq!(remembered(&records), []);
     for _ in 0..2 {

@@ -1,5 +1,5 @@
-//! Plans of whole requests: they give what running node by node gives, ask for nothing once a shape is known, end where
-//! shapes depend on data, survive errors and many threads, and stay within their bound.
+//! Plans of whole requests: they give the results of running node by node, look up nothing once a shape is known, end
+//! where shapes depend on data, survive errors and many threads, and stay within their bound.
 
 mod bound;
 #[path = "../passes/draw.rs"]
@@ -33,7 +33,7 @@ fn floats(shape: &[usize], seed: usize) -> Tensor {
     Tensor::from_vec(shape.iter().copied(), (0..count).map(value).collect()).expect("the count is the shape's")
 }
 
-/// A few layers whose shapes all follow from the input's, some of them by arithmetic on shapes.
+/// A few layers whose shapes all follow from the input's, some by arithmetic on shapes.
 fn layers() -> Graph {
     let mut build = GraphBuilder::new("layers", 17);
     let x = build.input("x", DType::F32, ["n".into(), "m".into()]);
@@ -57,7 +57,7 @@ proptest! {
     #[test]
     fn plans_give_what_nodes_give(choices in prop::collection::vec(any::<u16>(), 8..120), narrow in any::<bool>()) {
         let drawn = draw::draw(&choices, draw::Form::default());
-        // A bound of one plan has shapes that take turns push each other out.
+        // With a bound of one plan, alternating shapes push each other out.
         let limits = if narrow { Limits { entries: 1, bytes: 1 << 20 } } else { SessionOptions::default().plan_limits };
         let (planned, plain) = (session(&drawn.graph, limits), session(&drawn.graph, NO_PLANS));
         for round in 0..3 {
@@ -91,8 +91,8 @@ fn a_known_request_does_one_look_up_and_asks_for_no_executor() {
     assert_eq!(session.cache_stats().lookups, executors.lookups);
 }
 
-/// A sum that is written over its first operand where both are of one shape, and cannot be where one is stretched; what it was
-/// made of is read once more behind it in the second form.
+/// A sum that is written over its first operand where both have the same shape, and cannot be where one is stretched.
+/// In the second form a later node reads the operand once more.
 fn in_place_at_some_shapes(read_again: bool) -> Graph {
     let mut build = GraphBuilder::new("sums", 17);
     let x = build.input("x", DType::F32, ["n".into(), "m".into()]);
@@ -109,7 +109,8 @@ fn in_place_at_some_shapes(read_again: bool) -> Graph {
     build.finish()
 }
 
-/// A Split whose parts stay in its input where there is one row, and are copies where there are more; both parts are written over.
+/// A Split whose parts stay in its input where there is one row, and are copies where there are more rows. Both parts
+/// are written over.
 fn parts_of_rows() -> Graph {
     let mut build = GraphBuilder::new("parts", 17);
     let x = build.input("x", DType::F32, ["n".into(), "m".into()]);

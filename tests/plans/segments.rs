@@ -1,4 +1,5 @@
-//! Graphs whose shapes depend on data: what lies between such nodes is planned, what follows is found by what they made.
+//! Graphs whose shapes depend on data: the nodes between such nodes are planned, and the plan of what follows is found
+//! by the shapes that they made.
 
 use kiln::cache::Limits;
 use kiln::graph::ir::Attr;

@@ -1,5 +1,5 @@
-//! Records that are none of a session's business: of other models in the same file, of other builds, of sessions that were
-//! allowed to choose.
+//! Records that do not concern a session: from other models in the same file, from other builds, from sessions that
+//! were allowed to choose.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn run(session: &Session, rows: usize) -> Result<Vec<f32>, kiln::session::Sessio
     Ok(outputs[0].1.as_slice::<f32>().unwrap().to_vec())
 }
 
-/// An honest record of a resize that takes its time: tables of that many places.
+/// An honest record of a resize that takes its time: its tables have `places` places.
 fn slow(places: u64, number: u64) -> Record {
     let axis = ResizeAxis { output: places, scale: 2f64.to_bits(), ..ResizeAxis::keep(places / 2) };
     let problem = ResizeProblem {
@@ -69,7 +69,7 @@ fn what_other_models_left_in_the_file_is_not_built() {
     let with_folder = || SessionOptions { cache_dir: Some(folder.path().into()), ..options() };
     let first = Session::from_graph(softmax(), &with_folder()).unwrap();
     run(&first, 3).unwrap();
-    // Each of them takes some milliseconds to build; all of them, many seconds.
+    // Each takes some milliseconds to build; all together take many seconds.
     for number in 0..2000 {
         assert!(first.build_cx().records.insert_record(&slow(100_000, number)));
     }
@@ -87,7 +87,7 @@ fn what_other_models_left_in_the_file_is_not_built() {
     assert_eq!(own.share_stats().misses, 0, "nothing is chosen");
 }
 
-/// What lies in the file beside a model's own records.
+/// What the file has beside a model's own records.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
     Nothing,
@@ -96,7 +96,7 @@ enum Beside {
     OwnRequests,
 }
 
-/// A folder with the records of the softmax model's request of 3 rows and 100,000 of that kind.
+/// A folder with the records of the softmax model's request of 3 rows, and 100,000 records of kind `beside`.
 fn folder_beside(beside: Beside) -> tempfile::TempDir {
     let folder = folder();
     let with_folder = SessionOptions { cache_dir: Some(folder.path().into()), ..options() };
@@ -105,7 +105,7 @@ fn folder_beside(beside: Beside) -> tempfile::TempDir {
     let records = first.build_cx().records.clone();
     let own = records.keys::<RequestKey>()[0].clone();
     for number in 0..100_000_u64 {
-        // As digests are: no small numbers.
+        // As digests look: no small numbers.
         let other = (1 + number / 64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let request = |model, dims| {
             let inputs = vec![Some(InputShape { dtype: DType::F32, dims })];
@@ -126,19 +126,19 @@ fn folder_beside(beside: Beside) -> tempfile::TempDir {
     folder
 }
 
-/// What is done to a file of records before it is loaded; all checksums are right.
+/// What is done to a file of records before it is loaded. All checksums are right.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     AsWritten,
-    /// The order of the records is turned round.
+    /// The records are in reverse order.
     TurnedRound,
-    /// It is in three shards, which are as long as they may be, and there is no other file.
+    /// The file is split into three shards, each as long as a shard may be, and there is no other file.
     Shards,
-    /// It is of schema 2.
+    /// The file has schema 2.
     Older,
 }
 
-/// A file of that header and those payloads.
+/// A file with that header and those payloads.
 fn laid_out<'a>(header: &[u8], payloads: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let (mut file, mut count) = (header.to_vec(), 0_u32);
     for payload in payloads {
@@ -191,8 +191,8 @@ fn lay_out(folder: &Path, layout: Layout) {
     }
 }
 
-/// A load once read all requests of a file to find its own, and all records where they were in no order, in a shard or of
-/// an older schema. What is found out of order is put in order when the session ends.
+/// Once, a load read all requests of a file to find its own, and read all records if they were in no order, in a shard
+/// or of an older schema. Records that are found out of order are put in order when the session ends.
 #[test]
 fn a_load_decodes_what_its_model_can_ask_for_whatever_lies_beside_it() {
     let load = |folder: &Path| {
@@ -208,7 +208,8 @@ fn a_load_decodes_what_its_model_can_ask_for_whatever_lies_beside_it() {
             let stats = session.record_stats();
             let what = format!("{beside:?}, {layout:?}; {stats:?}");
             assert!(stats.loaded > 100_000 && stats.records == stats.loaded && stats.rejected_checksum == 0, "{what}");
-            // A session that was long at work has measured the machine: one thread is asked for twice, all once.
+            // A session that has worked for long has measured the machine: one thread's figure is looked up twice, all
+            // threads' once.
             let figures = 3;
             let most = match beside {
                 // Sixteen times as many as it takes, and what 256 requests ask for.
@@ -252,7 +253,7 @@ fn a_strict_session_takes_nothing_that_was_chosen_without_a_record() {
     };
     let error = run(&strict(None), 3).unwrap_err().to_string();
     assert!(error.contains("choosing is not allowed"), "{error}");
-    // The lax one's records know what it chose: with them, nothing is missing.
+    // The lax session's records know what it chose: with them, nothing is missing.
     let recorded = strict(Some(lax.build_cx().records.clone()));
     assert_eq!(run(&recorded, 3).unwrap(), expected);
     assert!(run(&recorded, 4).is_err(), "nothing is chosen with shared records either");
@@ -261,7 +262,8 @@ fn a_strict_session_takes_nothing_that_was_chosen_without_a_record() {
     assert!(run(&strict(None), 5).is_err());
 }
 
-/// A choice that fits its key and that no kernel can be built with, if there were one, costs the record and not the request.
+/// A choice that fits its key but that no kernel can be built with, if there were one, costs the record and not the
+/// request.
 #[test]
 fn a_choice_that_does_not_build_is_chosen_again() {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -311,10 +313,10 @@ fn a_choice_that_does_not_build_is_chosen_again() {
     assert_eq!((*value, outcome), (7, Outcome::Miss));
     assert_eq!(cx.records.lookup(&Brittle(1)), Some(7), "the record is replaced");
     assert_eq!(cx.records.stats().rejected_semantic, 1);
-    // Where nothing can be built, the record is not to blame: it stays, for when something can.
+    // Where nothing can be built, the record is not to blame: it stays until something can be built.
     assert!(cx.executor(&Brittle(2)).is_err());
     assert_eq!((cx.records.lookup(&Brittle(2)), cx.records.stats().rejected_semantic), (Some(9), 1));
-    // And where nothing may be chosen, the error is what it is.
+    // And where nothing may be chosen, the error stays as it is.
     let strict = BuildCx { records: cx.records.taken_as_complete(), ..cx.clone() };
     let error = strict.executor(&Brittle(2)).unwrap_err().to_string();
     assert!(error.contains("no kernel for 9"), "{error}");

@@ -1,5 +1,5 @@
-//! Records with right checksums and hostile contents, through the families that real models use: a choice that does not
-//! fit is refused, and whatever is not refused computes the right result.
+//! Records with right checksums and hostile contents, in the families that real models use: a choice that does not fit
+//! is refused, and a choice that is accepted computes the right result.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use kiln_kernels::{Isa, Serial};
 use proptest::test_runner::{Config, TestRunner};
 use smallvec::SmallVec;
 
-/// Cases of one family: 100,000 in all are a thorough run, which `--ignored` does; this is a short one.
+/// Cases of one family. This is a short run; `--ignored` does a thorough one of 100,000 cases in all.
 const CASES: u32 = 4_000;
 
 fn context(isa: Isa) -> BuildCx {
@@ -50,7 +50,7 @@ fn product(isa: Isa, right: Stored) -> MatMulKey {
     MatMulKey::new(Target::new(isa, 2), problem)
 }
 
-/// Runs a key's executor, as the records have it now; how it was come by, and what it computes.
+/// Runs a key's executor with the records as they are now. Gives how the executor was found, and its output.
 fn run<K: Family>(cx: &BuildCx, key: &K) -> (Outcome, Vec<f32>) {
     let (value, outcome) = cx.executor(key).expect("a key of a real model builds whatever the records say");
     let demand = key.demand(&value);
@@ -184,7 +184,7 @@ fn a_whole_network_is_right_whatever_its_records_say() {
         Ok(())
     });
     result.unwrap();
-    // That both ways are gone is shown by one pass of a fixed change.
+    // One pass with a fixed change shows that both ways are gone.
     for record in &records {
         let session = Session::from_graph(network(), &options).unwrap();
         let choice = vec![0xFF; record.choice.len()];

@@ -1,7 +1,8 @@
 //! The records as the product uses them, stated as tests.
 //!
-//! `sessions` is about what a session finds and leaves, `hostile` and `mutated` about records whose checksums are right and whose
-//! contents are an enemy's, `foreign` about those of other models and builds, `document` about what docs/records.md shows.
+//! `sessions` tests what a session finds and leaves; `hostile` and `mutated` test records with right checksums and an
+//! enemy's contents; `foreign` tests records of other models and builds; `document` tests the example in
+//! docs/records.md.
 //!
 //! What the records promise to any user is tested in their own crate.
 
@@ -13,7 +14,7 @@ mod hostile;
 mod mutated;
 mod sessions;
 
-/// A folder that is fit for records and goes away with the test.
+/// A folder that is fit for records and is removed with the test.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }

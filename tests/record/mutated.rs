@@ -1,9 +1,9 @@
-//! Whole records of real models, keys and choices and requests, changed in every way that a file can hold: whatever they say, a
-//! model loads within its time and within little memory, and computes what it computes without them.
+//! Whole records of real models (keys, choices and requests), changed in every way that a file can hold. Whatever they
+//! say, a model loads within its time and within little memory, and computes the same results as without them.
 //!
-//! The work is done in a process of its own that may have 2 GB of addresses and some time, so that an allocation for a forged size
-//! ends it, as it would end a server. `cargo test --release --test record -- --ignored a_hundred_thousand_mutated` does it for
-//! 100,000 records.
+//! The work is done in a process of its own with 2 GB of addresses and a time limit: an allocation for a forged size
+//! ends it, as it would end a server. This does it for 100,000 records: `cargo test --release --test record --
+//! --ignored a_hundred_thousand_mutated`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -21,17 +21,17 @@ use kiln::tensor::{DType, Tensor};
 
 use crate::folder;
 
-/// What the process is told, in a file of the folder that it is started in: the seed, and how many records to change.
+/// The file, in the folder that the process is started in, with the seed and the number of records to change.
 const JOB: &str = "job";
-/// Where it says what it has found.
+/// The file that it writes its findings to.
 const FOUND: &str = "found";
-/// Bytes of addresses that it may have, in kibibytes as a shell says it.
+/// Addresses that the process may have, in kibibytes as a shell says it.
 const KIBIBYTES: u64 = 2 << 20;
 /// Records that are changed for one session.
 const EACH: usize = 4;
 /// Time that a session is given to load.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How much longer it may take: steps of loading are not interrupted, and the machine may be doing other things.
+/// How much longer loading may take: its steps are not interrupted, and the machine may be busy.
 const SLACK: Duration = Duration::from_secs(3);
 
 /// Numbers that look random and are the same for the same seed.
@@ -75,7 +75,7 @@ fn ints(values: &[i64]) -> Attr {
     Attr::Ints(values.to_vec())
 }
 
-/// A model of one input of that type and so many dimensions, and what `make` makes of it.
+/// A model with one input of that type and rank, and the outputs that `make` makes from it.
 fn model(
     dtype: DType,
     rank: usize,
@@ -187,7 +187,7 @@ fn options(records: Option<Arc<Store>>) -> SessionOptions {
         cache_mode: CacheMode::Memory,
         records,
         load_time_limit: Some(LIMIT),
-        // What a footprint has present at load is bounded by this, and takes its time.
+        // This bounds the memory that a footprint has present at load, which takes time.
         buffer_bytes: 32 << 20,
         ..SessionOptions::default()
     }
@@ -209,7 +209,7 @@ impl Case {
     }
 }
 
-/// Sizes that no honest key has, and those around what counting can hold.
+/// Sizes that no honest key has, and sizes near the limits of counting.
 const EXTREMES: [u64; 24] = [
     0,
     1,
@@ -243,7 +243,7 @@ fn mutate(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
         0 => numbers.next(),
         _ => EXTREMES[numbers.below(EXTREMES.len())],
     };
-    // Numbers begin where bytes are not zero, more often than not.
+    // More often than not, at a byte that is not zero, since numbers begin there.
     let full: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] != 0).collect();
     let at = if full.is_empty() || numbers.below(4) == 0 {
         numbers.below(bytes.len())
@@ -269,11 +269,11 @@ fn mutant(honest: &[Record], numbers: &mut Numbers) -> Record {
         let in_key = record.choice.is_empty() || numbers.below(3) > 0;
         mutate(if in_key { &mut record.key } else { &mut record.choice }, numbers);
     }
-    // Better proven than what is honest.
+    // Better proven than the honest records.
     Record { evidence: Evidence::measured(1, u32::MAX), ..record }
 }
 
-/// Not a test: what the process of the tests does. Without a job it does nothing.
+/// Not a test: the work of the process that the tests start. Without a job it does nothing.
 #[test]
 #[ignore = "the body of the process that other tests here start"]
 fn child() {
@@ -287,7 +287,7 @@ fn child() {
         let case = &cases[numbers.below(cases.len())];
         let records = Arc::new(Store::in_memory());
         case.honest.iter().for_each(|record| assert!(records.insert_record(record)));
-        // Mostly of the model itself, whose keys it asks for.
+        // Mostly from the model itself, whose keys the session asks for.
         let mutants: Vec<Record> = (0..EACH)
             .map(|_| {
                 let of = if numbers.below(4) == 0 { &cases[numbers.below(cases.len())] } else { case };
@@ -316,7 +316,8 @@ fn child() {
         rejected += session.record_stats().rejected_semantic;
     }
     assert!(longest <= LIMIT + SLACK, "loading took {longest:?}");
-    // Some change what is asked for, some are refused by what is asked, and honest ones beside them are still rebuilt.
+    // Some mutants change what is asked for, some are refused by the code that asks, and honest records beside them are
+    // still rebuilt.
     assert!(refused > 0 && rejected > 0 && warmed > 0, "{refused} {rejected} {warmed}");
     let count = count.div_ceil(EACH) * EACH;
     let report = format!(
@@ -326,7 +327,7 @@ fn child() {
     std::fs::write(FOUND, report).expect("the folder is the test's");
 }
 
-/// Runs a child for so many records and that long at most.
+/// Runs a child for `count` records and for `most` at most.
 fn survive(seed: u64, count: usize, most: Duration) {
     let home = folder();
     std::fs::write(home.path().join(JOB), format!("{seed} {count}")).unwrap();

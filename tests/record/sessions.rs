@@ -1,4 +1,4 @@
-//! Sessions and their records: loaded and saved without being asked, moved about by kind, demanded where nothing may be
+//! Sessions and their records: loaded and saved without being asked, moved about by kind, required where nothing may be
 //! chosen any more.
 
 use std::path::Path;
@@ -45,7 +45,7 @@ fn run(session: &Session, rows: usize) -> Vec<f32> {
     session.run(&[("x", input)]).unwrap().remove(0).1.as_slice().unwrap().to_vec()
 }
 
-/// How executors were come by while one request of so many rows was served.
+/// How executors were found while one request of `rows` rows was served.
 fn outcomes(session: &Session, rows: usize) -> Vec<Outcome> {
     struct Outcomes(std::sync::Mutex<Vec<Outcome>>);
     impl Observer for Outcomes {

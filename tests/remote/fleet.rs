@@ -1,4 +1,4 @@
-//! Workers with nothing but a store in common: `kiln serve` in processes and folders of their own.
+//! Workers that have only a store in common: `kiln serve` in processes and folders of their own.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// One with an empty folder of records, ready for requests.
+    /// A worker with an empty folder of records, ready for requests.
     fn ready(url: &str, flags: &[&str]) -> Worker {
         let folder = tempfile::tempdir().unwrap();
         let models = folder.path().join("models");
@@ -55,7 +55,7 @@ impl Worker {
         (value("record"), value("miss"))
     }
 
-    /// Ends it as a cluster does.
+    /// Ends the worker as a cluster does.
     fn end(self) {
         self.running.signal(15);
         assert_eq!(self.running.wait(), Some(0));
@@ -77,7 +77,7 @@ fn workers_join_warm(url: &str) {
             assert!(other.embedding(*words) == *expected, "{words} words");
         }
         let (records, choices) = other.lookups();
-        // What was rebuilt before it was ready is looked up as a hit.
+        // Records that were rebuilt before it was ready count as hits.
         println!("{records} look-ups by records after it was ready, {choices} choices");
         assert_eq!(choices, 0);
         other.end();
@@ -134,7 +134,7 @@ fn requests_are_answered_while_redis_is_gone_and_records_are_there_in_the_end() 
     let after = ask(30..40);
     println!("new shapes with the store {before:?} for 9, without it {without:?} for 20, after it {after:?} for 10");
     worker.end();
-    // Nothing of the store before its end is left: what the reader has was put after it.
+    // Nothing from before the store's end is left: what the reader finds was put after it.
     let reader = Worker::reader(&url);
     for (words, expected) in &answers {
         assert!(reader.embedding(*words) == *expected, "{words} words");
