@@ -1,6 +1,6 @@
-//! Children of `fork`, which have their parent's memory and one of its threads, while eight threads of the parent load models,
-//! build executors, emit and evict code, run, save records and tune: whatever a child does with what it inherited, it ends,
-//! and its results are right.
+//! Children of `fork`, which have their parent's memory and one of its threads, while eight threads of the parent load
+//! models, build executors, emit and evict code, run, save records and tune. Whatever a child does with its
+//! inheritance, it ends, and its results are right.
 //!
 //! `cargo test --release --test fork -- --ignored` makes a thousand children instead of a few dozen.
 
@@ -13,7 +13,7 @@ use kiln::graph::{Graph, GraphBuilder};
 use kiln::session::{Session, SessionOptions, Tune};
 use kiln::tensor::{DType, Tensor};
 
-/// Held by each test: a child has what its parent's other threads had.
+/// Held by each test, because a child inherits the state of its parent's other threads.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A convolution, a few element-wise operators that depend on `form`, so that forms have code of their own, and a softmax.
@@ -55,7 +55,8 @@ enum End {
 /// Forks; the child does that and ends.
 #[allow(unsafe_code, reason = "the library never forks")]
 fn forked(child: impl FnOnce() -> Result<(), String>) -> End {
-    // SAFETY: the child does what this tests, which is to be safe, and ends without running what its parent would run at its end.
+    // SAFETY: this tests that what the child does is safe. The child ends without the code that its parent runs at its
+    // end.
     let process = unsafe { libc::fork() };
     assert!(process >= 0, "the system makes no more processes");
     if process == 0 {
@@ -126,7 +127,7 @@ fn children_end(count: usize) {
             });
         }
         for child in 0..count {
-            // Not all at one moment of what the threads do.
+            // The children start at different moments of the threads' work.
             let before = served.load(Ordering::Relaxed);
             let begun = Instant::now();
             while served.load(Ordering::Relaxed) < before + child % 4 && begun.elapsed() < Duration::from_secs(5) {
@@ -143,9 +144,9 @@ fn children_end(count: usize) {
             };
             let made = |options: &SessionOptions| Session::from_graph(graph(form), options).map_err(|e| e.to_string());
             let end = forked(|| match child % 5 {
-                // What is in use at this moment.
+                // A session that is in use at this moment.
                 0 => is_right(&sessions[form]),
-                // What is not.
+                // A session that is not in use.
                 1 => {
                     run(&spare[0], 5 + child)?;
                     spare.clear();
@@ -153,9 +154,9 @@ fn children_end(count: usize) {
                 }
                 // A new session beside the others.
                 2 => is_right(&made(&options)?),
-                // A new one alone, with threads.
+                // A new session alone, with threads.
                 3 => is_right(&made(&SessionOptions { threads: 2, ..SessionOptions::default() })?),
-                // Shapes that nothing has been built for, at the old ones.
+                // Shapes that nothing has been built for, in the old sessions.
                 _ => (0..20).try_for_each(|size| run(&sessions[form], size * 37 + child).map(drop)),
             });
             ends.push((child, end));
@@ -169,14 +170,14 @@ fn children_end(count: usize) {
     }
 }
 
-/// Bytes of this process that are in memory and are no file's.
+/// Bytes of this process that are in memory and belong to no file.
 fn in_memory() -> Result<usize, String> {
     let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
     let kilobytes = status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.split_whitespace().next());
     kilobytes.and_then(|number| number.parse::<usize>().ok()).map(|number| number << 10).ok_or("no number".to_owned())
 }
 
-/// Waits until this process has no more than so many bytes in memory.
+/// Waits until this process has no more than `most` bytes in memory.
 fn await_bytes(most: usize) -> Result<(), String> {
     let begun = Instant::now();
     while in_memory()? > most {
@@ -210,13 +211,13 @@ fn memory_on_its_way_back_to_the_system_gets_there_in_children_too() {
     for round in 0..10 {
         serve(&session).unwrap();
         if round % 2 == 1 {
-            // A mapping on its way as a whole.
+            // A whole mapping is being given back.
             let other = large();
             serve(&other).unwrap();
             drop(other);
         }
         let end = forked(|| match round % 5 {
-            // What the child needs makes what its parent left go on.
+            // The child's own requests make the work go on that its parent left.
             0 | 1 => {
                 serve(&session)?;
                 await_bytes(piece)
@@ -225,7 +226,7 @@ fn memory_on_its_way_back_to_the_system_gets_there_in_children_too() {
                 session.trim();
                 await_bytes(piece)
             }
-            // Of a child that gives nothing back itself, its memory stays as it was.
+            // A child that gives nothing back itself keeps its memory as it was.
             _ => session.run(&floats(3)).map(drop).map_err(|error| error.to_string()),
         });
         assert_eq!(end, End::Good, "child {round}");
@@ -253,7 +254,7 @@ fn has_janitor() -> bool {
     names.into_iter().any(|name| name.trim() == "kiln-janitor")
 }
 
-/// Whether there is one soon: a thread has its name when it first runs.
+/// Whether there is one soon: a thread gets its name when it first runs.
 fn gets_janitor() -> bool {
     let since = Instant::now();
     while !has_janitor() && since.elapsed() < Duration::from_secs(1) {

@@ -1,4 +1,4 @@
-//! `kiln machine`: what it prints, writes and remembers. No figure is held against anything.
+//! `kiln machine`: what it prints, writes and remembers. No figure is compared with anything.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Help texts, and what each mistake is answered with: an exit code and one line that names the thing.
+//! Help texts, and the answer to each mistake: an exit code and one line that names the thing.
 
 use crate::command::{arg, kiln};
 use crate::onnx_file;

@@ -1,4 +1,4 @@
-//! What is written for those who look: traces of requests, and the page of a benchmark.
+//! What the command writes for observers: traces of requests, and the page of a benchmark.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn a_trace_shows_requests_nodes_and_what_the_cache_answered() {
     let end = |event: &Value| event["ts"].as_f64().unwrap() + event["dur"].as_f64().unwrap();
     for event in events {
         assert!(event["tid"] == request["tid"] && event["ph"] == "X");
-        // Times are taken one after the other, so an inner span may look a moment longer than its outer one.
+        // Times are read one after the other, so an inner span may seem a moment longer than its outer one.
         assert!(end(event) <= end(request) + 1.0 && event["ts"].as_f64() >= request["ts"].as_f64(), "{event}");
     }
 }

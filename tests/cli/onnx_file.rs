@@ -43,7 +43,7 @@ pub(crate) fn tensor(name: &str, dims: &[u64], values: &[f32]) -> Vec<u8> {
     message.varint(2, FLOAT).bytes(8, name.as_bytes()).bytes(9, &raw).0
 }
 
-/// An input or output of floats; dimensions that are no number are names.
+/// An input or output of floats; a dimension that is not a number is a name.
 fn port(name: &str, dims: &[&str]) -> Vec<u8> {
     typed_port(name, FLOAT, dims)
 }
@@ -131,7 +131,7 @@ pub(crate) fn sum_of_two() -> Vec<u8> {
     .model()
 }
 
-/// `y = x x x ...` with so many products of square matrices.
+/// `y = x x x ...` with `count` products of square matrices.
 pub(crate) fn products(count: usize) -> Vec<u8> {
     let value = |step: usize| if step == 0 { "x".to_owned() } else { format!("y{step}") };
     let product = |step: usize| node("MatMul", &[&value(step), "x"], &value(step + 1));
@@ -147,7 +147,7 @@ pub(crate) fn products(count: usize) -> Vec<u8> {
 /// How many words [`encoder`] knows.
 pub(crate) const WORDS: usize = 50;
 
-/// A text encoder: words (`ids: [N, S]`), one layer of attention, two products behind it, and `y: [N, S, 32]`.
+/// A text encoder: words (`ids: [N, S]`), one layer of attention, then two products, and `y: [N, S, 32]`.
 pub(crate) fn encoder() -> Vec<u8> {
     const INT64: u64 = 7;
     let weights = |name: &str, dims: &[u64], seed: u64| {

@@ -1,4 +1,4 @@
-//! `kiln pack`: files that every command takes in place of the model.
+//! `kiln pack`: files that every command accepts in place of the model.
 
 use kiln::graph::GraphBuilder;
 use kiln::graph::ir::Dim;

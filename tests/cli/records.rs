@@ -7,7 +7,7 @@ use kiln::record::{Record, inspect_file, merge_into};
 use crate::command::{arg, kiln};
 use crate::onnx_file;
 
-/// A folder with a model, and a folder of records of it.
+/// A folder with a model, and a folder with its records.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -52,7 +52,7 @@ fn warm_fills_the_records_and_the_next_process_chooses_nothing() {
     let [model, records] = [place.arg("dense.onnx"), place.arg("records")];
     let again = kiln(["warm", &model, "--shapes", "x[1,2][5,2]", "--cache-dir", &records, "--threads", "2"]).ok();
     assert!(again.contains("2 shapes") && again.contains(" 0 anew"), "{again}");
-    // What the records do not say is an error where that is asked for, and nothing else is.
+    // Where it is asked for, a miss of the records is an error, and only a miss is.
     let strict = ["--cache-dir", &records, "--threads", "2", "--error-on-cache-miss", "--shape"];
     kiln(["run", &model].iter().chain(&strict).chain(&["x[5,2]"])).ok();
     kiln(["run", &model].iter().chain(&strict).chain(&["x[6,2]"])).fails(1, &["no record", "choosing is not allowed"]);
@@ -125,10 +125,11 @@ fn verify_names_what_builders_would_refuse_and_prune_drops_it() {
     let file = place.warm("records", "x[1,2]");
     let summary = inspect_file(&file).unwrap();
     let honest = summary.records.iter().find(|record| record.family == "matmul").unwrap();
-    // Behind the level and the threads: a product of more rows than can be counted.
+    // After the level and the threads: a product with more rows than can be counted.
     let mut sizes = honest.clone();
     sizes.key[8..16].copy_from_slice(&(1u64 << 62).to_le_bytes());
-    // The first of a choice: tiles so many vectors wide. Of other sizes, so that it does not take the honest one's place.
+    // The first number of a choice: the width of tiles, in vectors. The sizes differ, so that it does not replace the
+    // honest record.
     let mut unfit = honest.clone();
     unfit.key[8] += 1;
     unfit.choice[0] = 200;
@@ -182,7 +183,7 @@ fn files_are_merged_compared_pruned_and_cleared() {
     let differences = kiln(["cache", "diff", &one, &both]).ok();
     assert!(differences.contains(" 0 gone"), "{differences}");
     assert!(kiln(["cache", "diff", &both, &both]).ok().contains("0 with another choice, 0 gone, 0 new"));
-    // Again: nothing is better than what is there.
+    // Again: nothing is better than the records that are there.
     assert!(kiln(["cache", "merge", &both, &one]).ok().contains("now"));
 
     assert!(kiln(["cache", "prune", &both]).ok().contains(": 0 records dropped"));

@@ -1,5 +1,5 @@
-//! Requests that end before their graphs do: by a time limit or by another thread, with an error that names the node and
-//! with nothing left behind; and loading that ends.
+//! Requests that end before their graphs do, by a time limit or by another thread: the error names the node, and
+//! nothing is left behind. And loading that ends.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use kiln::tensor::{DType, Tensor};
 
 use crate::{floats, loop_body, looped, session_with};
 
-/// No test waits for it; it only tells an end from none, however slow the machine is.
+/// No test waits this long. It only tells an end from none, however slow the machine is.
 const LONG: Duration = Duration::from_secs(60);
 
 fn limited(time: Duration) -> RunOptions {
@@ -56,7 +56,8 @@ fn a_request_whose_time_is_over_names_the_node_that_it_did_not_begin() {
     let session = two_nodes(|_| {});
     let first = session.describe().graph.nodes[0].name.clone();
     let expected = [-3.0, -4.0];
-    // Without a plan, then with the plan that the first whole request has left, before and after an ended one.
+    // First without a plan, then with the plan that the first whole request left, before and after a request that was
+    // ended.
     for round in 0..3 {
         let error = ended(session.run_with(&x(), &limited(Duration::ZERO)));
         assert_eq!((error.node.as_str(), error.op.as_str()), (first.as_str(), "Abs"), "round {round}");

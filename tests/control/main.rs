@@ -1,5 +1,5 @@
-//! Control flow: bodies give what the same nodes written out would give, keep their executors from one iteration to
-//! the next, and stop where a request has had all that it may have.
+//! Control flow: bodies give the same as their nodes written out, keep their executors from one iteration to the next,
+//! and stop where a request has used all that it may have.
 
 mod ending;
 
@@ -29,7 +29,7 @@ fn boolean(value: bool) -> Tensor {
     Tensor::scalar(BoolByte::from(value))
 }
 
-/// A body of a loop: `make` gets the iteration's number, the carried values and the captured ones, and returns the
+/// A body of a loop. `make` gets the iteration's number, the carried values and the captured ones; it returns the
 /// values carried on and those gathered.
 fn loop_body(
     carried: usize,
@@ -53,7 +53,7 @@ fn loop_body(
     body.finish().into()
 }
 
-/// `count` iterations of a body over `x`, with `weights` captured; outputs are `outputs` many.
+/// `count` iterations of a body over `x`, with `weights` captured. There are `outputs` outputs.
 fn looped(count: Option<i64>, outputs: usize, body: Attr, captured: &[Tensor]) -> Graph {
     let mut build = GraphBuilder::new("looped", 17);
     let x = build.input("x", DType::F32, ["n".into()]);
@@ -122,7 +122,7 @@ fn a_loop_carries_and_gathers_and_may_make_no_iteration() {
 
 #[test]
 fn what_no_iteration_gathers_has_the_shape_that_the_body_would_have_given_it() {
-    // Outputs that nothing is declared of: numbers for columns, rows of captured weights, values carried.
+    // Outputs without declarations: numbers for columns, rows of captured weights, values carried.
     let mut body = GraphBuilder::new("body", 17);
     let _iteration = body.input("iteration", DType::I64, []);
     let go = body.input("go", DType::Bool, []);
@@ -148,7 +148,7 @@ fn what_no_iteration_gathers_has_the_shape_that_the_body_would_have_given_it() {
             let specs: Vec<(DType, Vec<usize>)> =
                 outputs.iter().map(|(_, tensor)| (tensor.dtype(), tensor.shape().to_vec())).collect();
             let iterations = iterations as usize;
-            // Of a value that is carried the body declares as many dimensions as there are, and not how large they are.
+            // For a carried value the body declares the rank and no sizes.
             let last = vec![iterations, iterations.min(1)];
             let expected = [
                 (DType::F32, vec![1]),

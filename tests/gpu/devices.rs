@@ -55,7 +55,7 @@ pub(crate) fn run(session: &Session, request: &Request) -> Result<Vec<Tensor>, S
     Ok(outputs.into_iter().map(|(_, tensor)| tensor).collect())
 }
 
-/// How far `found` is from `expected`, relative to the largest element expected.
+/// How far `found` is from `expected`, relative to the largest expected element.
 pub(crate) fn distance(expected: &Tensor, found: &Tensor) -> f32 {
     assert_eq!(expected.spec(), found.spec());
     let (Ok(a), Ok(b)) = (expected.as_slice::<f32>(), found.as_slice::<f32>()) else {
@@ -71,8 +71,8 @@ pub(crate) fn distance(expected: &Tensor, found: &Tensor) -> f32 {
     far.fold(0.0, f32::max)
 }
 
-/// Runs the requests on the processor and on every device, twice each (the second time by plans), and demands the same.
-/// Gives back the sessions on devices, for what a test wants to know of them.
+/// Runs the requests on the processor and on every device, twice each (the second time by plans), and demands equal
+/// results. Returns the sessions on devices for further checks.
 pub(crate) fn same_everywhere(what: &str, graph: &Graph, requests: &[Request], tolerance: f32) -> Vec<Session> {
     let plain = session(graph, None).unwrap_or_else(|error| panic!("{what}: {error}"));
     let expected: Vec<Vec<Tensor>> =

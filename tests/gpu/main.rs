@@ -1,8 +1,8 @@
 //! Networks on a device give what they give on the processor.
 //!
-//! Everything here runs twice: on the emulated device, which compiles the same kernels for the processor and computes the
-//! libraries' work in plain Rust, and on an NVIDIA GPU where this build has the feature `cuda` and the machine has one.
-//! Where it has none, that half says so and nothing is claimed of it.
+//! Everything here runs twice: on the emulated device, which compiles the same kernels for the processor and computes
+//! the libraries' work in plain Rust, and on an NVIDIA GPU if this build has the feature `cuda` and the machine has
+//! one. Without one, that half says so and claims nothing.
 
 #![allow(clippy::print_stderr, reason = "a skipped test must say so")]
 

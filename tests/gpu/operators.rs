@@ -9,7 +9,8 @@ use super::graphs::floats;
 
 const TOLERANCE: f32 = 2e-4;
 
-/// An operator on inputs `x0`, `x1` and so on, all `f32`, behind one that is sure to be on the device; the shapes of each request.
+/// An operator on inputs `x0`, `x1` and so on, all `f32`, after a node that is sure to be on the device; and the shapes
+/// of each request.
 struct Row {
     op: &'static str,
     attrs: Vec<(&'static str, Attr)>,
@@ -42,7 +43,7 @@ impl Row {
         self
     }
 
-    /// The operator behind a product with the identity, so that its first input lies on the device.
+    /// The operator after a product with the identity, so that its first input lies on the device.
     fn graph(&self) -> Graph {
         let mut net = GraphBuilder::new(self.op, 18);
         let ranks: Vec<usize> = self.requests[0].iter().map(Vec::len).collect();
@@ -51,7 +52,7 @@ impl Row {
             let dims = (0..rank).map(|axis| kiln::graph::ir::Dim::Named(format!("d{index}{axis}")));
             let input = net.input(&format!("x{index}"), DType::F32, dims);
             inputs.push(if index == 0 {
-                // A product with one keeps everything as it is, whatever the shape.
+                // A product with the identity keeps everything as it is, whatever the shape.
                 let column = net.constant(Tensor::from_vec([2], vec![-1i64, 1]).unwrap());
                 let one = net.constant(Tensor::from_vec([1, 1], vec![1f32]).unwrap());
                 let shape = net.op("Shape", &[input], &[]);
@@ -155,7 +156,7 @@ fn channels() {
         "BatchNormalization",
         &[&[&[2, 6, 4, 5], &[6], &[6], &[6], &[6]], &[&[3, 6, 2, 9], &[6], &[6], &[6], &[6]]],
     );
-    // Random variances are of either sign: far enough from zero, all are positive.
+    // Random variances have either sign; with this epsilon all are positive and far enough from zero.
     batch = batch.attr("epsilon", Attr::Float(1.5));
     batch.check();
 }

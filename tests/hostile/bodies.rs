@@ -15,7 +15,7 @@ fn x() -> Vec<(String, Tensor)> {
     vec![("x".to_owned(), Tensor::from_slice([2], &[1f32, 2.0]).unwrap())]
 }
 
-/// A body of a loop over one carried value: `step` makes the next one.
+/// A body of a loop over one carried value. `step` makes the next value.
 fn body(step: impl Fn(&mut GraphBuilder, ValueId) -> ValueId, gather: bool) -> Graph {
     let mut body = GraphBuilder::new("body", 17);
     let _iteration = body.input("iteration", DType::I64, []);
@@ -43,7 +43,7 @@ fn looping(name: &str, iterations: i64, body: Graph, outputs: usize) -> Case {
     case(name, graph, self::x())
 }
 
-/// `If` in `If`, so deep.
+/// `If` in `If`, `depth` levels deep.
 fn branches(depth: usize) -> Case {
     let mut inner = GraphBuilder::new("leaf", 17);
     let one = inner.constant(Tensor::scalar(1f32));
@@ -69,7 +69,7 @@ fn leaf() -> Graph {
     leaf.finish()
 }
 
-/// A value that is made twice as large again and again, by one node each.
+/// A value that is doubled again and again, by one node each time.
 fn doubling(times: usize) -> Case {
     let mut graph = GraphBuilder::new("g", 17);
     let mut value = graph.input("x", DType::F32, ["n".into()]);

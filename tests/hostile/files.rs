@@ -35,7 +35,7 @@ fn load(bytes: Vec<u8>) -> Option<Session> {
     Session::load_bytes(bytes, &options(None)).ok()
 }
 
-/// A run on small inputs; whatever it says, it ends.
+/// A run on small inputs. Whatever it returns, it ends.
 fn run(session: &Session) {
     let x = Tensor::from_vec([2, 16], vec![0.5f32; 32]).unwrap();
     let _ = session.run(&[("x", x)]);
@@ -47,7 +47,7 @@ fn models_cut_at_every_byte_end_in_an_error_or_a_result() {
     let whole = sample();
     assert!((3500..4200).contains(&whole.len()), "{} bytes", whole.len());
     let loaded = (0..=whole.len()).filter(|&end| load(whole[..end].to_vec()).inspect(run).is_some()).count();
-    // The whole, and cuts between the fields at the end, which no reader can tell from a whole.
+    // The whole file, and cuts between the fields at its end, which no reader can tell from a whole file.
     assert!((1..5).contains(&loaded), "{loaded} cuts were loaded");
 }
 
@@ -149,7 +149,7 @@ fn weights_come_from_below_the_models_folder_or_not_at_all() {
     let session = load_in(root.path(), &[("location", "below/w"), ("unheard", "of")]).unwrap();
     let outputs = session.run(&[("x", Tensor::from_slice([4], &[1f32; 4]).unwrap())]).unwrap();
     assert_eq!(outputs[0].1.as_slice::<f32>().unwrap(), [2.0, 3.0, 4.0, 5.0]);
-    // From memory there is no folder, and so no other file.
+    // A model from memory has no folder, and so no other file.
     let bytes = model(&graph(&elsewhere(&[("location", "w")])));
     assert!(matches!(Session::load_bytes(bytes, &options(None)), Err(SessionError::Model(_))));
 }

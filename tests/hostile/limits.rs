@@ -1,5 +1,5 @@
-//! Processes that may have little memory: whatever models ask for, an allocation that is refused is an error and ends no
-//! process, and a limit of time ends the taking of memory, too.
+//! Processes with little memory: whatever models ask for, a refused allocation is an error and ends no process, and a
+//! time limit also ends the taking of memory.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,15 +17,15 @@ use kiln::tensor::{DType, Tensor, TensorSpec};
 use crate::wire::{Message, graph, model};
 use crate::{ALONE, Case, bodies, nodes, steps};
 
-/// What a child is told, in the folder that it is started in: the seed, and how many models to change.
+/// The file, in the folder that a child is started in, with the seed and the number of models to change.
 const JOB: &str = "job";
-/// Where it says what came of them.
+/// The file that it writes the outcomes to.
 const FOUND: &str = "found";
 
-/// What a server may give a request and a load.
+/// The time that a server may give a request and a load.
 const LIMIT: Duration = Duration::from_millis(20);
 
-/// How much later than its limit a case has ended that a reader of the log should look at.
+/// A case that ends later than its limit by more than this deserves a look from a reader of the log.
 const SLACK: Duration = Duration::from_millis(50);
 
 /// Numbers that look random and are the same for the same seed.
@@ -61,7 +61,7 @@ fn changed(tensor: &Tensor, numbers: &mut Numbers) -> Tensor {
         });
         return Tensor::from_vec(tensor.shape().to_vec(), values).unwrap();
     }
-    // Those of other sizes have the same type, and zeros or empty texts.
+    // A tensor of other sizes has the same type, and zeros or empty texts.
     if numbers.below(3) > 0 {
         return tensor.clone();
     }
@@ -72,7 +72,7 @@ fn changed(tensor: &Tensor, numbers: &mut Numbers) -> Tensor {
         size
     });
     let sizes: Vec<usize> = sizes.collect();
-    // The test has no more memory than what it tests.
+    // The test may have no more memory than the code under test.
     let zeros = Tensor::zeros(TensorSpec::new(tensor.dtype(), sizes));
     zeros.unwrap_or_else(|_| tensor.clone())
 }
@@ -99,19 +99,19 @@ fn change(case: &mut Case, numbers: &mut Numbers) {
     }
 }
 
-/// Everything as a user has it who sets no limit but that of time.
+/// The options of a user who sets no limit but that of time.
 fn options() -> SessionOptions {
     SessionOptions { threads: 2, time_limit: Some(LIMIT), load_time_limit: Some(LIMIT), ..SessionOptions::default() }
 }
 
-/// Loads a model's file and makes a request of it.
+/// Loads a model's file and runs a request.
 fn attempt(case: &Case, file: Vec<u8>) -> Result<(), SessionError> {
     let session = Session::load_bytes(file, &options())?;
     let inputs: Vec<(&str, Tensor)> = case.inputs.iter().map(|(name, tensor)| (&**name, tensor.clone())).collect();
     session.run(&inputs).map(|_| ())
 }
 
-/// What a model is asked for, for who looks why it took long.
+/// What a model is asked to do, for a reader who wants to know why it took long.
 fn describe(case: &Case) -> String {
     let shapes = case.inputs.iter().map(|(_, tensor)| tensor.shape().to_vec()).collect::<Vec<_>>();
     let sizes = case.inputs.iter().map(|(_, tensor)| tensor).chain(case.graph.constants.values());
@@ -124,7 +124,7 @@ fn corpus() -> Vec<Case> {
     nodes::cases().into_iter().chain(bodies::cases()).chain(steps::cases()).collect()
 }
 
-/// Not a test: what the process of the tests does. Without a job it does nothing.
+/// Not a test: the work of the process that the tests start. Without a job it does nothing.
 #[test]
 #[ignore = "the body of the process that other tests here start"]
 fn child() {
@@ -175,7 +175,7 @@ fn child() {
     std::fs::write(FOUND, report).expect("the folder is the test's");
 }
 
-/// Runs a child that may have so many kibibytes of addresses.
+/// Runs a child that may have `kibibytes` of addresses.
 fn survive(kibibytes: u64, seed: u64, count: usize) {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join(JOB), format!("{seed} {count}")).unwrap();
@@ -214,12 +214,12 @@ fn no_model_ends_a_process_of_4_gibibytes_of_addresses() {
     survive(1 << 22, 3, 2000);
 }
 
-/// A file that says that it has so many bytes, and has none.
+/// A file that claims `bytes` bytes and has none.
 fn sparse(path: &Path, bytes: u64) {
     File::create(path).unwrap().set_len(bytes).unwrap();
 }
 
-/// `y = Add(x, w)`, with so many floats of `w` in another file.
+/// `y = Add(x, w)`, with `floats` floats of `w` in another file.
 fn beside(floats: u64, location: &str) -> Vec<u8> {
     let entry = Message::default().text(1, "location").text(2, location);
     let tensor = Message::default().varint(1, floats).varint(2, 1).text(8, "w").message(13, &entry).varint(14, 1);
@@ -240,7 +240,7 @@ fn a_file_that_is_a_hole_is_refused_before_memory_is_taken() {
     };
     let limited = SessionOptions::default().memory_bytes;
     assert!(matches!(problem(load(1 << 30)), TensorProblem::Memory { need, .. } if need == 1 << 40));
-    // Without a limit of the session, what the machine has or what the file has decides.
+    // Without a limit of the session, the machine's memory or the file's contents decide.
     let problem = problem(load(usize::MAX));
     let is_refused = match problem {
         TensorProblem::Memory { .. } => limited < 1 << 40,
@@ -263,7 +263,7 @@ fn reading_a_large_file_ends_with_the_time_of_loading() {
     let folder = tempfile::tempdir().unwrap();
     let (path, weights) = (folder.path().join("model.onnx"), folder.path().join("weights"));
     let mut file = File::create(&weights).unwrap();
-    // Enough data that its holes are believed.
+    // Enough data that the file's size is believed, holes included.
     let block = [1; 1 << 16];
     (0..(96 << 20) / block.len()).for_each(|_| file.write_all(&block).unwrap());
     file.set_len(768 << 20).unwrap();
@@ -290,12 +290,12 @@ fn taking_much_memory_ends_with_the_time_of_the_request() {
     let Err(SessionError::Run(error)) = session.run_with(&[("shape", shape)], &limit) else { panic!("it ends") };
     assert!(RunError::stopped(&error).is_some(), "{error}");
     assert!(most_resident() < before + bytes / 2, "most of it was never taken");
-    // The session serves the next request as ever.
+    // The session serves the next request as before.
     let small = Tensor::from_slice([1], &[3i64]).unwrap();
     assert_eq!(session.run(&[("shape", small)]).unwrap()[0].1.len(), 3);
 }
 
-/// How late requests end that ask for so many bytes and have no time for them: in a session's first request, and later.
+/// How late requests end that ask for `bytes` bytes and have no time for it: a session's first request, and later ones.
 fn lateness(bytes: usize, limit: Duration) -> Vec<Duration> {
     let mut build = GraphBuilder::new("large", 17);
     let shape = build.input("shape", DType::I64, [1.into()]);

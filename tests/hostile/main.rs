@@ -1,7 +1,8 @@
 //! Models made to harm: each ends in a typed error or a right result, soon and in little memory.
 //!
 //! [`nodes`] and [`bodies`] list models, one for each way to ask an operator, a loop or the file for too much; they are
-//! written to bytes, loaded and run as a user would. [`steps`] lists those that only a limit of time ends. [`files`] damages whole files and points to others.
+//! written to bytes, loaded and run as a user would. [`steps`] lists models that only a time limit ends. [`files`]
+//! damages whole files and points to other files.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the worst figures are what a reader of the log wants")]
 
@@ -28,15 +29,15 @@ static ALLOCATOR: gauge::Counting = gauge::Counting;
 /// One model at a time: the gauge counts the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What a hostile model of up to 64 KiB may take. Tensors of a request have their own bound, a part of it.
+/// The memory that a hostile model of up to 64 KiB may take. Tensors of a request have their own bound, a part of this.
 const MEMORY: usize = 64 << 20;
 const TENSORS: usize = 24 << 20;
 
-/// The time that a server might give to loading, and to a request: their sum is what such a model may take.
+/// The time that a server might give to loading and to a request each. Such a model may take the sum.
 const LIMIT: Duration = Duration::from_millis(50);
 
-/// What the test allows, far above that: it tells an end from none, on machines that are slow or shared. The worst that
-/// was seen is printed.
+/// The time that the test allows. It is far longer, because it only tells an end from none on slow or shared machines.
+/// The longest time seen is printed.
 const TIME: Duration = Duration::from_secs(30);
 
 /// A model with the inputs that it is run on.
@@ -58,7 +59,7 @@ pub(crate) fn options(limit: Option<Duration>) -> SessionOptions {
     }
 }
 
-/// Loads and runs; what came of it, as text.
+/// Loads and runs; the outcome as text.
 fn attempt(bytes: &[u8], inputs: &[(String, Tensor)], limit: Option<Duration>) -> Result<String, String> {
     let session = match Session::load_bytes(bytes.to_vec(), &options(limit)) {
         Ok(session) => session,
@@ -76,20 +77,20 @@ fn attempt(bytes: &[u8], inputs: &[(String, Tensor)], limit: Option<Duration>) -
     }
 }
 
-/// Every model, so that each reaches what it was written to reach.
+/// Every model; each must reach the limit that it was written to reach.
 #[test]
 fn hostile_models_end_in_an_error_or_a_result() {
     let endings = all_end(nodes::cases().into_iter().chain(bodies::cases()).collect(), None);
     assert!(endings.len() >= 60, "{} models", endings.len());
 }
 
-/// Once more as a server runs what strangers send.
+/// Once more, as a server runs strangers' models.
 #[test]
 fn hostile_models_end_soon_under_time_limits() {
     all_end(nodes::cases().into_iter().chain(bodies::cases()).collect(), Some(LIMIT));
 }
 
-/// What is over in one long step ends in its midst: one that went on to its end would give a result.
+/// A single long step ends midway; if it went on to its end, it would give a result.
 #[test]
 fn long_steps_end_when_their_time_is_over() {
     for (name, ending) in all_end(steps::cases(), Some(LIMIT)) {
@@ -97,7 +98,7 @@ fn long_steps_end_when_their_time_is_over() {
     }
 }
 
-/// Runs all of them; how each ended.
+/// Runs all cases; returns how each ended.
 fn all_end(cases: Vec<Case>, limit: Option<Duration>) -> Vec<(String, String)> {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // Threads, tables of instructions and the like are made once a process.
@@ -121,7 +122,7 @@ fn all_end(cases: Vec<Case>, limit: Option<Duration>) -> Vec<(String, String)> {
         if std::env::args().any(|arg| arg == "--nocapture") {
             eprintln!("{:60} {:7.1} ms {:6} KiB  {ending}", case.name, time.as_secs_f64() * 1e3, memory >> 10);
         }
-        // One that is refused for its operator's version tries nothing.
+        // A model that is refused for its operator's version tries nothing.
         let is_tried = !ending.contains("is defined from version");
         if !is_tried || ending.starts_with("PROBLEM") || time > TIME || memory + TENSORS > MEMORY + 4 * bytes.len() {
             problems.push(format!("{}: {ending}, {time:?}, {memory} bytes", case.name));

@@ -1,5 +1,5 @@
-//! One node that asks for too much or breaks its rules, twice: with what it asks known when the model is loaded, and with
-//! all of it given by the request, so that no check at load can help.
+//! One node that asks for too much or breaks its rules, in two forms: the excess is known when the model is loaded, or
+//! all of it comes with the request, so that no check at load can help.
 
 use kiln::graph::ir::{Attr, Dim, Graph};
 use kiln::graph::{GraphBuilder, ValueId};
@@ -14,7 +14,7 @@ const MIN: i64 = i64::MIN;
 /// An input of a node in the table.
 #[derive(Clone)]
 enum In {
-    /// Floats of that shape, small numbers.
+    /// Small floats of that shape.
     X(Vec<usize>),
     /// One row of integers.
     I(Vec<i64>),
@@ -55,7 +55,7 @@ impl In {
 
 type Attrs = Vec<(&'static str, Attr)>;
 
-/// Operator, how many outputs, inputs, attributes; the operator set, where it is not 17.
+/// Operator, number of outputs, inputs, attributes; the operator set, where it is not 17.
 type Row = (&'static str, usize, Vec<In>, Attrs);
 
 fn x(shape: &[usize]) -> In {
@@ -84,7 +84,7 @@ fn case(row: &Row, version: i64, late: bool) -> Case {
         .enumerate()
         .map(|(index, input)| {
             let tensor = input.tensor()?;
-            // The first input comes with the request in any case; a graph of constants alone would be folded.
+            // The first input comes with the request in any case: a graph of constants alone would be folded.
             if index > 0 && !late {
                 return Some(graph.constant(tensor));
             }

@@ -1,5 +1,5 @@
-//! One node that fits into memory and computes for seconds to hours, of a few hundred bytes of file and one number of the
-//! request. Nothing but the time that a request may take ends these, in the midst of their only step.
+//! One node that fits into memory and computes for seconds to hours, from a few hundred bytes of file and one number of
+//! the request. Only the time limit of a request ends these, in the middle of their single step.
 
 use kiln::graph::GraphBuilder;
 use kiln::graph::ir::{Attr, Dim};
@@ -9,7 +9,7 @@ use crate::Case;
 
 type Attrs = Vec<(&'static str, Attr)>;
 
-/// Operator, how many outputs, the shapes of its operands, their type, attributes.
+/// Operator, number of outputs, the shapes of its operands, their type, attributes.
 type Row = (&'static str, usize, Vec<Vec<i64>>, DType, Attrs);
 
 fn square(side: i64) -> Vec<i64> {
@@ -100,7 +100,7 @@ fn case(row: &Row) -> Case {
         graph.output(&format!("y{index}"), made);
     }
     let name = format!("{op} of {shapes:?} {dtype}").chars().take(60).collect();
-    // Of zeros, regions lie inside of images and are of their first one.
+    // The request is zero: regions lie inside the images and belong to the first one.
     Case { name, graph: graph.finish(), inputs: vec![("x".to_owned(), Tensor::from_slice([1], &[0f32]).unwrap())] }
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn cases() -> Vec<Case> {
         let made = graph.op("NonMaxSuppression", &[boxes, scores, most], &[]);
         graph.output("y", made);
         let inputs = vec![("x".to_owned(), Tensor::from_slice([1], &[0f32]).unwrap())];
-        // Boxes without an area all stay.
+        // Boxes without an area are all kept.
         Case { name: "NonMaxSuppression of 60000 boxes".to_owned(), graph: graph.finish(), inputs }
     };
     let repeats = || {
@@ -141,7 +141,7 @@ pub(crate) fn cases() -> Vec<Case> {
         };
         let (tokens, scores) = (wide(2_000_000), wide(4));
         let tokens = graph.op("Cast", &[tokens], &[("to", 7.into())]);
-        // Each n-gram is compared to its end.
+        // Each n-gram is compared up to its end.
         let attrs = [("ngram_size", 1_000_000.into())];
         let made = graph.op_of("com.microsoft", "NGramRepeatBlock", &[Some(tokens), Some(scores)], &attrs);
         graph.output("y", made);

@@ -1,5 +1,5 @@
-//! What the library's own writer will not write: tensors in other files, names with odd characters, many repetitions.
-//! An encoder of a few protobuf fields, which shares nothing with the code under test.
+//! Files that the library's own writer does not write: tensors in other files, names with odd characters, many
+//! repetitions. An encoder of a few protobuf fields, which shares nothing with the code under test.
 
 /// Fields of varints and of bytes.
 #[derive(Clone, Default)]

@@ -1,15 +1,16 @@
-//! The networks: one kind of computing each, of sizes on both sides of what kernels choose by.
+//! The networks: one kind of computing each, with sizes on both sides of the thresholds of kernels.
 
 use kiln::graph::{Attr, GraphBuilder, ValueId};
 use kiln::tensor::Tensor;
 
-/// A network, by what it makes of a batch of items.
+/// A network that is applied to a batch of items.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// The shape of an item.
     pub(crate) item: &'static [usize],
     pub(crate) make: fn(&mut GraphBuilder, ValueId) -> ValueId,
-    /// Whether the first dimension of an item is a length, whose positions see none behind the next `reach`.
+    /// Whether the first dimension of an item is a length whose positions see only the next `reach` positions after
+    /// them.
     pub(crate) lengths: bool,
     pub(crate) reach: usize,
     /// Whether it is too slow for levels that are emulated.
@@ -74,7 +75,7 @@ fn gemm(build: &mut GraphBuilder, x: ValueId, [k, n]: [usize; 2]) -> ValueId {
     build.op("Gemm", &[x, right, bias], &[("transB", 1i64.into()), ("alpha", 0.7f32.into())])
 }
 
-/// Attention by its parts, of queries and keys made of the item, which a pass fuses.
+/// Attention in parts, which a pass fuses; its queries and keys are made from the item.
 fn attention(build: &mut GraphBuilder, x: ValueId, width: usize) -> ValueId {
     let [query, key, value] = [0.9f32, 1.1, 0.8].map(|factor| {
         let factor = build.constant(Tensor::from_vec([1], vec![factor]).unwrap());
@@ -254,7 +255,7 @@ pub(crate) const CASES: &[Case] = &[
         let sum = g.op("Mul", &[y, x], &[]);
         g.op("Sigmoid", &[sum], &[])
     }),
-    // A network of several.
+    // A network of several kinds.
     Case::new("residual network", &[3, 32, 32], |g, x| {
         let x = conv(g, x, &[32, 3, 3, 3], &[pads(1)]);
         let y = conv(g, x, &[32, 32, 3, 3], &[pads(1)]);

@@ -1,4 +1,4 @@
-//! Graphs drawn at random whose nodes keep the items of a batch apart: an item has the bits that it has alone.
+//! Graphs drawn at random whose nodes keep the items of a batch apart: in any batch an item has the same bits as alone.
 
 use kiln::record::CacheMode;
 use kiln::session::{Numerics, Session, SessionOptions};
@@ -9,13 +9,13 @@ use crate::cases::numbers;
 use crate::draw::{Drawn, Form, draw};
 use crate::native;
 
-/// Graphs whose first axis is the batch, of layers on both sides of a panel.
+/// Graphs whose first axis is the batch, with layers on both sides of the size of a panel.
 const FORM: Form = Form { kept: 1, wider: &[1, 3, 8] };
 const GRAPHS: u64 = 400;
 const BATCHES: [usize; 5] = [2, 3, 8, 17, 64];
 const THREADS: [usize; 3] = [1, 2, 7];
 
-/// The choices of a graph, which look random.
+/// The choices that draw a graph; they look random.
 fn choices(seed: u64) -> Vec<u16> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -52,7 +52,7 @@ fn items(session: &Session, drawn: &Drawn, items: std::ops::Range<usize>) -> Vec
     outputs.into_iter().map(apart).collect()
 }
 
-/// The first batch in which an item has other bits than alone on one thread.
+/// The first batch with an item whose bits differ from those alone on one thread.
 fn differing(drawn: &Drawn, isa: Isa, numerics: Numerics, threads: &[usize], batches: &[usize]) -> Option<String> {
     let alone = session(drawn, isa, 1, numerics);
     let most = batches.iter().copied().max().unwrap_or(0);
@@ -71,7 +71,7 @@ fn differing(drawn: &Drawn, isa: Isa, numerics: Numerics, threads: &[usize], bat
     None
 }
 
-/// The smallest graph by fewer choices that still differs, as text.
+/// The smallest graph, drawn by fewer choices, that still differs, as text.
 fn smallest(mut choices: Vec<u16>, differs: impl Fn(&Drawn) -> Option<String>) -> String {
     let mut at = 0;
     while at < choices.len() {

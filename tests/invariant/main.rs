@@ -1,6 +1,6 @@
-//! The same bits in any company: under `Numerics::Invariant` an item of a batch has the bits that it has alone, for any
-//! batch and any number of threads, at every level that runs here. Under `Numerics::Default` some have not, or this
-//! would show nothing.
+//! The same bits in any company: under `Numerics::Invariant` an item has the same bits in any batch as alone, for any
+//! number of threads, at every level that runs here. Under `Numerics::Default` some items must differ, or this would
+//! show nothing.
 
 #![allow(clippy::print_stdout, reason = "what was compared is what a reader of the log wants")]
 
@@ -16,7 +16,7 @@ use kiln::session::{Numerics, Precision, Session, SessionOptions};
 use kiln::tensor::{DType, Tensor};
 use kiln_kernels::Isa;
 
-/// Items of a batch. Heights of tiles are all passed, and so are all that one tile holds.
+/// Numbers of items in a batch. They pass every height of tiles, and every number of items that one tile holds.
 const BATCHES: [usize; 7] = [1, 2, 3, 5, 8, 17, 64];
 const THREADS: [usize; 5] = [1, 2, 3, 7, 16];
 
@@ -59,7 +59,7 @@ fn run(session: &Session, item: &[usize], items: std::ops::Range<usize>) -> Tens
     session.run(&[("x", x)]).unwrap_or_else(|error| panic!("{item:?}: {error}")).remove(0).1
 }
 
-/// Batches in which some item has other bits than alone on one thread, each with its first such item.
+/// Batches with an item whose bits differ from those alone on one thread, each with its first such item.
 fn differing(case: &Case, how: How, threads: &[usize], batches: &[usize]) -> Vec<String> {
     let alone = session(case, How { threads: 1, ..how });
     let most = batches.iter().copied().max().unwrap_or(0);
@@ -79,7 +79,7 @@ fn differing(case: &Case, how: How, threads: &[usize], batches: &[usize]) -> Vec
     found
 }
 
-/// The levels that this processor has; the portable one and emulated ones are slow, and see fewer batches.
+/// The levels that this processor has. The portable level and emulated ones are slow, and get fewer batches.
 fn native(isa: Isa) -> bool {
     isa.is_jit() && isa <= Isa::detect()
 }
@@ -131,7 +131,7 @@ fn attention(causal: bool) -> Graph {
 /// The bits of the results of the first `queries` queries over the first `keys` keys.
 fn attend(session: &Session, [queries, keys]: [usize; 2]) -> Vec<u32> {
     let first = |positions: usize, seed: usize| {
-        // Heads are next to each other within a position, so that fewer positions are the first of more.
+        // Heads are next to each other within a position, so fewer positions are a prefix of more.
         Tensor::from_vec([1, positions, 48], numbers(positions * 48, seed)).unwrap()
     };
     let outputs = session.run(&[("q", first(queries, 1)), ("k", first(keys, 2)), ("v", first(keys, 3))]).unwrap();
@@ -170,8 +170,8 @@ fn a_query_has_the_same_bits_among_others_and_in_a_longer_prompt() {
     assert!(differ_by_default > 0 || !Isa::detect().is_jit(), "this shows nothing");
 }
 
-/// Networks whose positions do not see each other, or see their neighbours alone, along a first dimension of the item:
-/// the bits of a position do not depend on how long that is.
+/// Networks whose positions along the first dimension of an item do not see each other, or see only their neighbours:
+/// the bits of a position do not depend on that dimension's size.
 #[test]
 fn a_position_has_the_same_bits_in_a_longer_item() {
     for case in CASES.iter().filter(|case| case.lengths) {
@@ -186,7 +186,7 @@ fn a_position_has_the_same_bits_in_a_longer_item() {
             let position = long.len() / 512;
             for length in [1, 2, 3, 7, 64, 129, 511] {
                 let short = at(length);
-                // The last positions see what follows.
+                // The last positions see the positions after them.
                 let same = (length - case.reach.min(length)) * position;
                 assert!(short[..same] == long[..same], "{} at {isa}: {length} of 512 positions", case.name);
             }

@@ -1,8 +1,8 @@
-//! Real models: a row of a batch has the bits that it has alone. `tests/zoo/run` runs it, with the folders of its cases in
-//! `KILN_ZOO_CASES`, separated as paths are.
+//! Real models: a row of a batch has the same bits as alone. `tests/zoo/run` runs this, with the folders of its cases
+//! in `KILN_ZOO_CASES`, separated as paths are.
 //!
-//! A model takes batches where the first dimension of an input has no fixed size and every output grows with it along
-//! one axis. Other inputs have their rows along their first dimension of no fixed size: a recurrent state has them
+//! A model takes batches if the first dimension of an input has no fixed size and every output grows with it along one
+//! axis. Other inputs have their rows along their first dimension without a fixed size: for a recurrent state it is the
 //! second.
 
 use std::fmt::Write;
@@ -19,7 +19,7 @@ use kiln::tensor::{DType, Tensor, TensorSpec};
 /// Operators whose results depend on the whole batch by definition, or on chance.
 const MIXING: &[&str] = &["DynamicQuantize", "Random", "Multinomial", "Bernoulli"];
 
-/// Models whose first dimension is no batch: rows follow each other, and each changes what comes after it.
+/// Models whose first dimension is no batch: rows follow each other, and each row changes the results after it.
 const SEQUENCES: &[&str] = &["silero_seq"];
 
 const ROWS: usize = 5;
@@ -52,7 +52,7 @@ impl Cut {
     }
 }
 
-/// A tensor with these rows along an axis, whose other dimensions are those of `like`.
+/// A tensor with these rows along an axis. Its other dimensions are those of `like`.
 fn joined(like: &Tensor, axis: usize, rows: &[Vec<u8>]) -> Tensor {
     let Cut { outer, inner, .. } = Cut::of(like, axis);
     let bytes: Vec<u8> =
@@ -62,7 +62,7 @@ fn joined(like: &Tensor, axis: usize, rows: &[Vec<u8>]) -> Tensor {
     Tensor::from_bytes(TensorSpec::new(like.dtype(), shape), &bytes).unwrap()
 }
 
-/// The row of that number, made of the first one: floats are scaled, whole numbers are turned around.
+/// Row `number`, made from the first one: floats are scaled, whole numbers are rotated.
 fn varied(first: &[u8], dtype: DType, row: usize) -> Vec<u8> {
     if dtype == DType::F32 {
         let factor = 1.0 - row as f32 / 16.0;
@@ -75,7 +75,7 @@ fn varied(first: &[u8], dtype: DType, row: usize) -> Vec<u8> {
     turned
 }
 
-/// An input of a model: the value of a request, and the axis of its rows where it has one.
+/// An input of a model: its value in a request, and the axis of its rows where it has one.
 struct Input {
     name: String,
     value: Tensor,
@@ -83,7 +83,7 @@ struct Input {
 }
 
 impl Input {
-    /// With these rows.
+    /// The input with these rows.
     fn of(&self, rows: std::ops::Range<usize>) -> Tensor {
         let Some(axis) = self.axis else { return self.value.clone() };
         let first = Cut::of(&self.value, axis).row(self.value.bytes(), 0);
@@ -114,7 +114,7 @@ fn run(session: &Session, inputs: &[Input], rows: std::ops::Range<usize>) -> Opt
     Some(outputs.into_iter().map(|(_, output)| output).collect())
 }
 
-/// The axis along which an output has so many rows where it has one for one.
+/// The axis along which `many` has `rows` rows where `one` has a single one.
 fn axis(one: &Tensor, many: &Tensor, rows: usize) -> Option<usize> {
     let (one, many) = (one.shape(), many.shape());
     let mut grown = (0..one.len()).filter(|&axis| one[axis] != many[axis]);
