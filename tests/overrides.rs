@@ -1,4 +1,4 @@
-//! Initialisers that a model also lists as inputs: constants, which a request may replace.
+//! Initialisers that a model also lists as inputs: constants that a request may replace.
 
 use kiln::graph::ir::{Attr, Dim, Graph};
 use kiln::graph::{GraphBuilder, ValueId};
@@ -21,7 +21,7 @@ fn default(build: &mut GraphBuilder, name: &str, tensor: &Tensor) -> ValueId {
     build.input(name, tensor.dtype(), dims)
 }
 
-/// The graph, with those tensors as the defaults of its inputs of those names.
+/// The graph, with those tensors as the defaults of its inputs with those names.
 fn with_defaults(build: GraphBuilder, defaults: &[(&str, &Tensor)]) -> Graph {
     let mut graph = build.finish();
     for (name, tensor) in defaults {
@@ -50,7 +50,7 @@ fn layers() -> (Graph, Vec<(&'static str, Tensor)>) {
     (graph, vec![("w", weights), ("s", summand), ("to", shape)])
 }
 
-/// What a session gives in which those values are the constants.
+/// The outputs of a session that has those values as constants.
 fn as_constants(values: &[(&str, Tensor)], x: &Tensor) -> Tensor {
     let (mut graph, _) = layers();
     for (name, tensor) in values {
@@ -132,7 +132,7 @@ fn weights_in_a_file_are_read_once_more_when_another_default_is_replaced() {
     let defaults = run(None).unwrap();
     let first = defaults.as_slice::<f32>().unwrap()[2] - zero.as_slice::<f32>().unwrap()[2];
     assert_eq!(first, 2.0);
-    // A file that has lost its weights is an error of the request that needs them, not of others.
+    // A file that has lost its weights is an error for the requests that need them, and for no others.
     let session = Session::load(file.path(), &options()).unwrap();
     file.as_file().set_len(100).unwrap();
     let refused = session.run(&[("x", x.clone()), ("s", summand.clone())]).unwrap_err();
@@ -187,13 +187,14 @@ fn what_does_not_fit_the_declaration_is_refused() {
     assert!(matches!(session.run(&[x, ("w", wide)]), Err(SessionError::Run(_))));
 }
 
-/// Two inputs of one name, joined and summed: passes prove by the name that the sum needs no broadcast.
+/// Two inputs that share a name for their dimension, joined and summed: passes prove by the name that the sum needs no
+/// broadcast.
 fn of_one_name(constants: usize) -> Graph {
     let mut build = GraphBuilder::new("named", 17);
     let (x, y) = (build.input("x", DType::F32, ["rows".into()]), build.input("y", DType::F32, ["rows".into()]));
     let both = build.op("Concat", &[x, y], &[("axis", 0.into())]);
     let shape = build.op("Shape", &[x], &[]);
-    // A row of x's size is repeated as often as y is long.
+    // A row of x's size for each element of y.
     let column = build.constant(Tensor::from_vec([2], vec![-1i64, 1]).unwrap());
     let column = build.op("Reshape", &[y, column], &[]);
     let table = build.op("Expand", &[column, shape], &[]);
@@ -233,7 +234,7 @@ fn dimensions_of_one_name_that_differ_are_served_without_the_name() {
 
 #[test]
 fn dimensions_of_one_name_that_differ_are_refused_by_name_where_no_graph_is_kept() {
-    // Weights of more than 16 MiB that came from memory.
+    // Weights of more than 16 MiB, from memory.
     let session = Session::from_graph(of_one_name(5 << 20), &options()).unwrap();
     session.run(&[("x", rows(1)), ("y", rows(1))]).unwrap();
     let refused = session.run(&[("y", rows(2)), ("x", rows(3))]).unwrap_err();

@@ -1,4 +1,4 @@
-//! Rows of many requests that are computed together: which requests they are, and that nothing shows it but the time.
+//! Rows of many requests that are computed together: which requests they are, and that only the time shows it.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -29,7 +29,7 @@ fn encoder() -> Graph {
     let words = weights(&mut build, &[WORDS, WIDTH], 1);
     let places = weights(&mut build, &[64, WIDTH], 2);
     let mut x = build.op("Gather", &[words, ids], &[]);
-    // The first places, as many as the request has words.
+    // The first places, one for each word of the request.
     let shape = build.op("Shape", &[ids], &[("start", Attr::Int(1))]);
     let zero = build.constant(Tensor::from_vec([1], vec![0i64]).unwrap());
     let own = build.op("Slice", &[places, zero, shape], &[]);
@@ -63,7 +63,7 @@ fn encoder() -> Graph {
 fn text(batch: usize, length: usize, seed: usize) -> Request {
     let count = batch * length;
     let ids = numbers(count, seed).iter().map(|x| ((x + 1.0) * 0.4 * WORDS as f32) as i64).collect();
-    // Each word sees itself, and others by chance.
+    // Each word sees itself, and other words by chance.
     let sees = |at: usize, x: f32| at.is_multiple_of(length + 1) || x > -0.3;
     let mask = numbers(count * length, seed + 1).into_iter().enumerate();
     let mask: Vec<u8> = mask.map(|(at, x)| u8::from(sees(at % (length * length), x))).collect();
@@ -111,7 +111,7 @@ fn texts_of_mixed_lengths_are_joined_and_have_the_bits_that_they_have_alone() {
 }
 
 /// A chain of operators drawn at random over `[n, s, WIDTH]`: row by row, along the sequence, along the batch, and with
-/// values from further up.
+/// earlier values.
 fn drawn(random: &mut Random) -> Graph {
     let mut build = GraphBuilder::new("drawn", 20);
     let x = build.input("x", DType::F32, ["n".into(), "s".into(), WIDTH.into()]);
@@ -331,7 +331,7 @@ fn a_request_leaves_its_group_between_two_stages_and_the_others_keep_their_bits(
         assert!(stages > 3, "{stages} stages");
         for (last, later) in (0..stages).flat_map(|last| [(last, last), (last, stages - 1)]) {
             asked.iter().for_each(|asked| asked.set(0));
-            // Two of them leave, at once or one after the other.
+            // Two requests leave, at once or one after the other.
             let leaves = |place: usize| match place {
                 1 => ask(place) == last,
                 2 => ask(place) == later,
@@ -343,7 +343,7 @@ fn a_request_leaves_its_group_between_two_stages_and_the_others_keep_their_bits(
                 assert!(alone == raw(outputs[place].as_ref().unwrap()), "request {place}, stages {last} and {later}");
             }
             assert!(outputs[1].is_none() && outputs[2].is_none());
-            // What has left is asked, and computed, no more.
+            // A request that has left is not asked or computed any more.
             assert_eq!(asked.each_ref().map(Cell::get), [stages, last + 1, later + 1, stages]);
         }
         let all = |_: usize| true;
@@ -359,7 +359,7 @@ fn groups_of_other_lengths_build_few_executors() {
         let requests: Vec<Request> = (0..6).map(|seed| text(1, 4 + random.below(6), seed)).collect();
         assert!(session.run_many(&requests, &RunOptions::default()).iter().all(Result::is_ok));
     }
-    // 24 to 54 rows are five numbers of rows, and six lengths of texts.
+    // 24 to 54 rows make five numbers of rows; texts have six lengths.
     let built = session.share_stats().misses;
     assert!(built < 90, "{built} executors");
 }

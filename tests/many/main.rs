@@ -1,4 +1,4 @@
-//! Requests side by side: each has the bits that it has alone, fails alone, and stands where it was asked for; all end
+//! Requests side by side: each has the same bits as alone, fails alone, and has its result at its own place; all end
 //! together; and no more threads compute than the session has.
 
 mod joined;
@@ -38,7 +38,7 @@ impl Random {
 }
 
 fn session(graph: Graph, threads: usize, numerics: Numerics) -> Session {
-    // Without records the first request of each shape is joined, too.
+    // Without records the first request of each shape is joined too.
     let options = SessionOptions { threads, numerics, cache_mode: CacheMode::Off, ..SessionOptions::default() };
     Session::from_graph(graph, &options).unwrap()
 }
@@ -53,7 +53,7 @@ fn graph(case: &Case) -> Graph {
     build.finish()
 }
 
-/// Sums of lines, of which there are any number, with weights.
+/// Sums of lines with weights. There may be any number of lines.
 fn lines() -> Graph {
     let mut build = GraphBuilder::new("lines", 17);
     let x = build.input("x", DType::F32, ["n".into(), 4.into()]);
@@ -91,7 +91,7 @@ fn an_answer_has_the_bits_that_it_has_alone() {
             };
             let requests: Vec<Request> =
                 (0..1 + random.below(12)).map(|seed| request(1 + random.below(9), seed)).collect();
-            // Another session, so that no executor is the one that ran side by side.
+            // Another session, so that its executors are not those that ran side by side.
             let alone = session(graph(case), 2, numerics);
             let expected: Vec<_> = requests.iter().map(|request| bytes(&alone.run(request))).collect();
             for threads in THREADS {
@@ -196,7 +196,7 @@ fn a_limit_that_is_over_ends_all_and_no_later_request() {
     assert!(session.run_many(&requests, &RunOptions::default()).iter().all(Result::is_ok));
 }
 
-/// A handle that is used once it was asked so often, and the threads that asked.
+/// A handle that cancels once it was asked more than `times` times, and the threads that asked.
 fn asked(times: usize) -> (Cancel, Arc<Mutex<Vec<ThreadId>>>) {
     let threads = Arc::new(Mutex::new(Vec::new()));
     let seen = threads.clone();

@@ -36,7 +36,7 @@ impl Place {
         SessionOptions { threads: 1, cache_dir, pack: Pack::Auto, ..SessionOptions::default() }
     }
 
-    /// Loads a model, and waits until it is packed where it is.
+    /// Loads a model, and waits until it is packed in its place.
     fn load(&self, path: &Path) -> Session {
         let session = Session::load(path, &self.options()).unwrap_or_else(|error| panic!("{error}"));
         assert!(session.settle(Duration::from_secs(60)));
@@ -175,7 +175,7 @@ fn a_model_with_weights_in_a_file_beside_it_is_packed_and_found_until_that_is_an
     let y = build.op("Add", &[x, w], &[]);
     build.output("y", y);
     let entry = [field(1, b"location"), field(2, b"weights.bin")].concat();
-    // Four numbers of type 1, which are elsewhere: a message behind another one is joined to it.
+    // Four numbers of type 1, stored elsewhere. Protobuf merges a message into an equal field before it.
     let tensor = [&[1 << 3, 4, 2 << 3, 1][..], &field(8, b"w"), &field(13, &entry), &[14 << 3, 1]].concat();
     let model = [onnx::write(&build.finish()).unwrap(), field(7, &field(5, &tensor))].concat();
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Damaged, truncated and forged files: an error with its reason, never wrong numbers and never a crash.
+//! Damaged, truncated and forged files give an error with its reason, never wrong numbers and never a crash.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) fn index(bytes: &[u8]) -> (Index, usize) {
     (decode_long(&bytes[at..]).unwrap(), at)
 }
 
-/// The file with other bytes for its index, and with the digests that belong to them.
+/// The file with other bytes as its index, and with digests that match them.
 pub(crate) fn signed(bytes: &[u8], index: &[u8]) -> Vec<u8> {
     let at = u64::from_le_bytes(bytes[16..24].try_into().unwrap()) as usize;
     let mut file = [&bytes[..at], index].concat();
@@ -41,7 +41,7 @@ fn refusal(path: &Path, bytes: &[u8]) -> SessionError {
 fn each_damaged_byte_is_found() {
     let (_folder, path) = packed(&models::products().graph, &options());
     let bytes = std::fs::read(&path).unwrap();
-    // Every byte of the header and of the index, and some of each line of the weights.
+    // Every byte of the header and of the index, and some bytes of each line of the weights.
     let (_, start) = index(&bytes);
     let places = (0..4096).step_by(3).chain((4096..start).step_by(61)).chain((start..bytes.len()).step_by(7));
     for at in places {
@@ -49,7 +49,7 @@ fn each_damaged_byte_is_found() {
         damaged[at] ^= 1 << (at % 8);
         let error = refusal(&path, &damaged);
         let is_named = matches!(error, SessionError::Packed(PackedError::Damaged { .. } | PackedError::Other { .. }));
-        // What does not begin as packed models do is read as ONNX.
+        // A file that does not begin as packed models do is read as ONNX.
         assert!(is_named || at < 8 && matches!(error, SessionError::Model(_)), "byte {at}: {error}");
     }
 }
@@ -79,7 +79,7 @@ fn a_file_of_schema_3_which_says_nothing_of_its_sources_is_read() {
     std::fs::write(&path, signed(&bytes, &bytes[start..bytes.len() - unsaid])).unwrap();
     let plain = Session::from_graph(model.graph, &options()).unwrap();
     expect_same(&plain, &Session::load(&path, &strict()).unwrap(), &model.requests, "schema 3");
-    // Its sources are said in schema 4 alone, and schemas beside these two are of other builds.
+    // Only schema 4 has the sources. Schemas other than these two belong to other builds.
     let file = signed(&bytes, &bytes[start..]);
     assert!(matches!(refusal(&path, &file), SessionError::Packed(PackedError::Damaged { .. })));
     for schema in [0u32, 2, 5, u32::MAX] {
@@ -133,7 +133,7 @@ fn rows_that_lie_about_the_data_are_refused() {
         let error = refusal(&path, &file);
         let is_named = match &error {
             SessionError::Packed(PackedError::Damaged { .. }) => true,
-            // Nothing is packed of elements that are nowhere.
+            // Elements without a place have no packed weights.
             SessionError::InvalidNode { reason, .. } => reason.contains("the packed model has no weights"),
             _ => false,
         };

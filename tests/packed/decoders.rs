@@ -1,5 +1,5 @@
-//! Packed models of decoders: the logits that the ONNX file gives in every step, and refusals of what says something else
-//! of steps than its session.
+//! Packed models of decoders: the same logits as from the ONNX file in every step, and a refusal if a packed model's
+//! description of steps does not match its session.
 
 use std::path::Path;
 use std::time::Duration;
@@ -103,7 +103,7 @@ fn plain() -> Graph {
     plain_of(WORDS)
 }
 
-/// The same, with that many rows in the table of tokens.
+/// The same, with `rows` rows in the table of tokens.
 fn plain_of(rows: usize) -> Graph {
     let mut given = Given::new("plain", 1usize.into(), false);
     let table = given.weights(&[rows, HIDDEN], 1);
@@ -242,7 +242,7 @@ fn the_second_load_of_a_decoder_is_that_of_its_packed_form_which_no_session_take
         assert!(!first.session().is_packed() && !session.is_packed() && second.session().is_packed(), "{name}");
         assert!(Session::load(&path, &options).unwrap().is_packed());
         expect_same(&first, &second, name);
-        // Which outputs are which inputs is a part of what is rewritten.
+        // The pairs of outputs and inputs decide the rewriting: with other pairs the packed model is not used.
         let alias = vec!["present.* -> past_key_values.*".to_owned()];
         let other = load(&SessionOptions { alias, ..options.clone() });
         assert!(!other.session().is_packed(), "{name}");
@@ -314,7 +314,7 @@ fn forged_decoders_are_refused_or_run_and_never_a_fault() {
         let mut next = |below: usize| drawn.next().unwrap() * 7919 % below;
         for _ in 0..300 {
             let mut forged = bytes[start..].to_vec();
-            // Most of them in what is said of steps.
+            // Most changes are in the description of the steps.
             let at = if next(4) == 0 { next(forged.len()) } else { place + next(steps.len()) };
             forged[at] = if next(2) == 0 { next(256) as u8 } else { forged[at] ^ 1 << next(8) };
             std::fs::write(&path, signed(&bytes, &forged)).unwrap();

@@ -1,4 +1,4 @@
-//! Packed models that a session saves as the kind `fusion`, and that are given for later sessions of their model.
+//! Packed models that a session saves as the kind `fusion`, and that are given to later sessions of their model.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn load(path: &Path, options: &SessionOptions) -> Session {
     Session::load(path, options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Why a packed model is not taken.
+/// Why a packed model is refused.
 fn refusal(session: &Session, packed: &Path) -> PackedError {
     match session.load_cache(packed, CacheKind::Fusion) {
         Err(CacheError::Packed(SessionError::Packed(error))) => error,
@@ -56,7 +56,7 @@ fn a_session_of_a_packed_model_saves_that_one() {
     load(&path, &options()).save_cache(&first, CacheKind::Fusion).unwrap();
     load(&first, &options()).save_cache(&second, CacheKind::Fusion).unwrap();
     assert_eq!(std::fs::read(&first).unwrap(), std::fs::read(&second).unwrap());
-    // In place of itself, too: it is written aside.
+    // Also in its own place: it is written aside first.
     load(&first, &options()).save_cache(&first, CacheKind::Fusion).unwrap();
     assert_eq!(std::fs::read(&first).unwrap(), std::fs::read(&second).unwrap());
 }
@@ -68,7 +68,7 @@ fn a_packed_model_of_other_weights_options_or_no_file_is_refused_by_name() {
     let session = load(&path, &options());
     let place = |name: &str| folder.path().join(name);
 
-    // The same structure, and one weight that differs.
+    // The same structure with one weight that differs.
     let mut other = graph.clone();
     let weights = other.constants.values_mut().find(|tensor| tensor.shape() == [70, 70]).unwrap();
     let mut bytes = weights.clone();
@@ -81,7 +81,7 @@ fn a_packed_model_of_other_weights_options_or_no_file_is_refused_by_name() {
     assert!(matches!(&error, PackedError::Other { fact, .. } if fact.starts_with("model than")), "{error}");
     assert!(error.to_string().contains("foreign.kpk"), "{error}");
 
-    // From memory: it does not say of which file.
+    // From memory: it does not say from which file.
     let unsaid = place("unsaid.kpk");
     Session::pack_graph(graph, &unsaid, &options()).unwrap();
     let error = refusal(&session, &unsaid);
@@ -101,7 +101,7 @@ fn a_packed_model_of_other_weights_options_or_no_file_is_refused_by_name() {
 #[test]
 fn a_damaged_packed_model_is_refused_wherever_it_is_damaged() {
     let (folder, path) = stored(&models::halves().graph);
-    // Also where no load looks at the data: what is given is looked at once.
+    // Also where no load looks at the data: a given model is checked once.
     let session = load(&path, &SessionOptions { pack_verify: Verify::Never, ..options() });
     let packed = folder.path().join("saved.kpk");
     session.save_cache(&packed, CacheKind::Fusion).unwrap();
@@ -136,7 +136,7 @@ fn a_given_packed_model_is_left_once_it_or_its_model_is_changed() {
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, &bytes).unwrap();
     assert!(!load(&path, &options()).is_packed(), "written anew, it may be another model");
-    // And a session of the model as it was has nothing to save any more.
+    // And a session of the model before the change cannot save any more.
     let error = session.save_cache(&packed, CacheKind::Fusion).unwrap_err();
     assert!(error.to_string().contains("was changed since the session was loaded"), "{error}");
     assert!(PackedFile::open(&packed).is_ok(), "what was there is there");
@@ -165,7 +165,7 @@ fn it_is_kept_for_later_processes_beside_records_that_are_written() {
     let packed = folder.path().join("saved.kpk");
     session.save_cache(&packed, CacheKind::Fusion).unwrap();
     session.load_cache(&packed, CacheKind::Fusion).unwrap();
-    // What the caller has is gone, as for a process that was not given it.
+    // The caller's copy is gone, as in a process that was not given it.
     std::fs::remove_file(&packed).unwrap();
     assert!(!load(&path, &own).is_packed());
     assert!(load(&path, &SessionOptions { pack: Pack::Auto, ..own }).is_packed());

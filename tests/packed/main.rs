@@ -1,5 +1,5 @@
-//! Packed models: a file that has a graph after its passes and its packed weights gives the bits that the model gives,
-//! and is refused, with the reason, where it is damaged or meant for something else.
+//! Packed models: a file with a graph after its passes and with packed weights gives the same bits as the model. It is
+//! refused, with the reason, if it is damaged or meant for something else.
 
 mod auto;
 mod damaged;
@@ -49,7 +49,7 @@ fn outputs(session: &Session, requests: &[Request]) -> Vec<Vec<(String, Tensor)>
     requests.iter().map(run).collect()
 }
 
-/// That both sessions give the same bits.
+/// Asserts that both sessions give the same bits.
 fn expect_same(expected: &Session, found: &Session, requests: &[Request], what: &str) {
     for (expected, found) in outputs(expected, requests).iter().flatten().zip(outputs(found, requests).iter().flatten())
     {

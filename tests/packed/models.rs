@@ -9,7 +9,7 @@ use crate::Request;
 /// Elements of a row of a table.
 pub(crate) const WIDE: usize = 64;
 
-/// Rows of a table, which has more than the bytes up to which tensors are read with the model.
+/// Rows of a table. The table is larger than the tensors that are read with the model.
 pub(crate) const ROWS: usize = 600;
 
 /// Numbers that look random, the same for the same seed.
@@ -32,7 +32,7 @@ fn rows(rows: usize, columns: usize) -> Request {
 
 /// A model by its name, and requests for it.
 pub(crate) struct Model {
-    /// What it has.
+    /// Says what it has.
     pub(crate) name: &'static str,
     /// Its graph.
     pub(crate) graph: Graph,
@@ -45,7 +45,7 @@ pub(crate) fn all() -> Vec<Model> {
     vec![products(), images(), cells(), bodies(), quantised(), halves(), blocks(), texts(), wide_integers(), trees()]
 }
 
-/// Two products, of which one reads a matrix as it is and one transposed, with tied weights.
+/// Two products with tied weights: one reads the matrix as it is, the other transposed.
 pub(crate) fn products() -> Model {
     let mut build = GraphBuilder::new("products", 17);
     let x = build.input("x", DType::F32, [Dim::Any, 70.into()]);
@@ -60,7 +60,7 @@ pub(crate) fn products() -> Model {
     Model { name: "products", graph: build.finish(), requests: vec![rows(1, 70), rows(9, 70), rows(1, 70)] }
 }
 
-/// Convolutions dense, strided, grouped, depthwise and of few channels, with a normalisation that is folded.
+/// Convolutions: dense, strided, grouped, depthwise, with few channels, and with a normalisation that is folded.
 pub(crate) fn images() -> Model {
     let mut build = GraphBuilder::new("images", 17);
     let x = build.input("x", DType::F32, [Dim::Any, 3.into(), Dim::Any, Dim::Any]);
@@ -205,7 +205,7 @@ fn texts() -> Model {
     Model { name: "texts", graph: build.finish(), requests: vec![ids(&[2, 0]), ids(&[1]), ids(&[2, 0])] }
 }
 
-/// A product of integers that no kernel packs, and a table larger than a page that is only looked up.
+/// A product of integers that no kernel packs, and a table larger than a page that is only used for look-ups.
 fn wide_integers() -> Model {
     let mut build = GraphBuilder::new("integers", 17);
     let x = build.input("x", DType::I64, [Dim::Any, 6.into()]);
@@ -220,7 +220,7 @@ fn wide_integers() -> Model {
     Model { name: "wide integers", graph: build.finish(), requests: vec![of(1), of(4), of(1)] }
 }
 
-/// Trees whose nodes are long lists among the attributes.
+/// Trees, whose nodes are long lists among the attributes.
 fn trees() -> Model {
     let count = 400;
     // A branch for each tree, on the first feature, with a leaf on each side.
@@ -250,7 +250,7 @@ fn trees() -> Model {
     Model { name: "trees", graph: build.finish(), requests: vec![rows(1, 2), rows(9, 2), rows(1, 2)] }
 }
 
-/// Rows of a table of `f32` and of one of `f16`, and a product by weights that are packed.
+/// Rows of a table of `f32` and of a table of `f16`, and a product by weights that are packed.
 pub(crate) fn tables() -> Model {
     let mut build = GraphBuilder::new("tables", 17);
     let ids = build.input("ids", DType::I64, [Dim::Any]);
@@ -267,7 +267,7 @@ pub(crate) fn tables() -> Model {
     Model { name: "tables", graph: build.finish(), requests: vec![ids_of(1), ids_of(9), ids_of(1)] }
 }
 
-/// A request for so many rows.
+/// A request for `rows` rows.
 pub(crate) fn ids_of(count: usize) -> Request {
     let ids: Vec<i64> = (0..count as i64).map(|at| at * 37 % ROWS as i64).collect();
     vec![("ids".to_owned(), Tensor::from_vec([count], ids).unwrap())]

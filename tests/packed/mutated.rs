@@ -1,4 +1,4 @@
-//! Packed models that refer to the model's files, changed in every part: a typed error or the same bits.
+//! Packed models that refer to the model's files, changed in every part: they give a typed error or the same bits.
 
 use std::fs::OpenOptions;
 use std::ops::Range;
@@ -30,7 +30,7 @@ impl Draws {
         self.next() as usize % count
     }
 
-    /// Another number than this one: close to it, a border, or any.
+    /// A number other than this one: close to it, a limit, or any.
     fn instead_of(&mut self, number: u64) -> u64 {
         match self.below(6) {
             0 => number.wrapping_add(1 << self.below(12)),
@@ -54,7 +54,7 @@ fn each_damaged_byte_of_header_and_data_is_found() {
         std::fs::write(&place.packed, &damaged).unwrap();
         let error = place.load(&strict()).err().unwrap_or_else(|| panic!("byte {at} is found"));
         let is_named = matches!(error, SessionError::Packed(PackedError::Damaged { .. } | PackedError::Other { .. }));
-        // What does not begin as packed models do is read as ONNX.
+        // A file that does not begin as packed models do is read as ONNX.
         assert!(is_named || at < 8 && matches!(error, SessionError::Model(_)), "byte {at}: {error}");
     }
 }
@@ -169,7 +169,7 @@ fn drawn_references_are_refused_or_give_the_same_bits() {
             Err(SessionError::Packed(PackedError::Source { .. })) => other += 1,
             Err(error) => panic!("seed {seed}: {error}"),
         }
-        // Unchecked bytes of a file are some numbers.
+        // Unchecked bytes of a file are just some numbers.
         let request: Vec<_> = model.requests[1].iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         let ran = place.load(&careless).and_then(|session| session.run(&request));
         assert!(ran.as_ref().err().is_none_or(|error| !error.is_fault()), "seed {seed}: {:?}", ran.err());

@@ -1,4 +1,5 @@
-//! Weights that nodes look at before they pack them are in a file once: where packed ones lie ready nobody looks.
+//! Weights that nodes look at before they pack them are in a file once: where packed weights lie ready, no node looks
+//! at the originals.
 
 use kiln::graph::ir::{Attr, Dim};
 use kiln::graph::{Graph, GraphBuilder};
@@ -8,7 +9,7 @@ use kiln::tensor::{DType, Tensor};
 use crate::models::tensor;
 use crate::{expect_same, load, options};
 
-/// A product by codes of so many bits.
+/// A product by codes of `bits` bits.
 fn of_codes(bits: usize, has_zeros: bool, [k, n]: [usize; 2]) -> Graph {
     let mut build = GraphBuilder::new("codes", 17);
     let x = build.input("x", DType::F32, [Dim::Any, k.into()]);
@@ -40,7 +41,7 @@ fn codes_of_four_and_of_eight_bits_are_in_a_file_once() {
         let report = Session::pack_graph(graph(), &path, &options()).unwrap();
         let weights = 2 + usize::from(has_zeros);
         assert_eq!((report.constants, report.packed_only), (0, weights), "{bits} {has_zeros}: {report:?}");
-        // Codes, and what kernels have for each block of 32: a scale, a zero point or its product.
+        // Codes, and the kernels' data for each block of 32: a scale, a zero point or their product.
         let most = 4096 + n * k * bits / 8 + n * k / 32 * 12 + 16_384;
         assert!(report.bytes < most as u64, "{bits} {has_zeros}: {report:?}, {most}");
         let request = vec![("x".to_owned(), tensor(&[3, k], 8))];
@@ -49,7 +50,7 @@ fn codes_of_four_and_of_eight_bits_are_in_a_file_once() {
     }
 }
 
-/// Products by bytes, those of one of which take nine bits without their zero point.
+/// Products by bytes. In one, the bytes less their zero point take nine bits.
 fn of_bytes(size: usize) -> Graph {
     let mut build = GraphBuilder::new("bytes", 17);
     let x = build.input("x", DType::U8, [Dim::Any, size.into()]);

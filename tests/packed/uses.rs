@@ -1,4 +1,4 @@
-//! What a packed model is for, and what it cannot do.
+//! The uses of a packed model, and its limits.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn a_file_for_other_options_is_refused_by_the_option() {
     ] {
         let error = error(Session::load(&path, &other));
         let SessionError::Packed(PackedError::Other { fact: found, .. }) = &error else { panic!("{error}") };
-        // The elements of weights follow from the precision.
+        // The type of the weights' elements follows from the precision.
         assert!(found == fact || found == "elements", "{error}");
     }
 }
@@ -79,7 +79,7 @@ fn weights_are_not_kept_twice() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.kpk");
     let report = Session::pack_graph(model.graph, &path, &options()).unwrap();
-    // The matrix in two layouts, one of them for two nodes; the bias as it is.
+    // The matrix in two layouts, one shared by two nodes; the bias as it is.
     assert!(report.bytes < 4096 + 3 * (70 * 96 * 4 + 4096) + 16_384, "{report:?}");
     assert_eq!((report.panels, report.packed_only), (3, 1), "{report:?}");
 }

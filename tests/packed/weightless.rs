@@ -1,4 +1,4 @@
-//! Packed models that refer to the model's files: the same bits, and an error that names the file where it is another one.
+//! Packed models that refer to the model's files: the same bits, and an error that names the file if it is another one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::damaged::{index, signed, strict};
 use crate::models::{self, ROWS, WIDE, ids_of, numbers, tables};
 use crate::{expect_same, options};
 
-/// Bytes of the table of `f32`, and of that of `f16`.
+/// Bytes of the table of `f32`, and of the table of `f16`.
 const BYTES: [u64; 2] = [(ROWS * WIDE * 4) as u64, (ROWS * WIDE * 2) as u64];
 
 fn weightless() -> SessionOptions {
@@ -54,7 +54,7 @@ impl Place {
         Session::load(&self.packed, options)
     }
 
-    /// Why the packed model is not loaded, where that is for a file that it refers to.
+    /// Why the packed model is not loaded, if a file that it refers to is the reason.
     pub(crate) fn refusal(&self, options: &SessionOptions, what: &str) -> String {
         match self.load(options).err().unwrap_or_else(|| panic!("{what} is refused")) {
             SessionError::Packed(error @ PackedError::Source { .. }) => error.to_string(),
@@ -75,7 +75,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&all, bytes].concat()
 }
 
-/// A model that looks up rows of a table, which is in the file of that location from `offset` on.
+/// A model that looks up rows of a table. The table is in the file at `location`, from `offset` on.
 fn beside(location: &str, offset: usize) -> Vec<u8> {
     let mut build = GraphBuilder::new("beside", 17);
     let ids = build.input("ids", DType::I64, [Dim::Any]);
@@ -85,7 +85,7 @@ fn beside(location: &str, offset: usize) -> Vec<u8> {
     let entry = |key: &str, value: &str| field(13, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat());
     let dims = [ROWS, WIDE].map(|size| vec![1 << 3, size as u8 | 128, (size >> 7) as u8]).concat();
     let entries = [entry("location", location), entry("offset", &offset.to_string())].concat();
-    // Numbers of type 1, which are elsewhere: a message behind another one is joined to it.
+    // Numbers of type 1, stored elsewhere. Protobuf merges a message into an equal field before it.
     let tensor = [&dims[..], &[2 << 3, 1], &field(8, b"w"), &entries, &[14 << 3, 1]].concat();
     let whole = onnx::write(&build.finish()).unwrap();
     [whole, field(7, &field(5, &tensor))].concat()
@@ -113,7 +113,7 @@ fn the_file_is_smaller_by_the_bytes_that_stay_in_the_model() {
     let whole = Session::pack(&place.model, &place.file("whole.kpk"), &options()).unwrap();
     assert_eq!((whole.referred, place.report.referred), (0, BYTES[0] + BYTES[1]));
     let saved = whole.bytes - place.report.bytes;
-    // What is said of the parts in the index takes some hundred bytes.
+    // The description of the parts in the index takes some hundred bytes.
     assert!(saved.abs_diff(place.report.referred) < 8192, "{whole:?}, {:?}", place.report);
     let sources = &PackedFile::open(&place.packed).unwrap().index().sources.clone();
     let len = std::fs::metadata(&place.model).unwrap().len();
@@ -125,7 +125,7 @@ fn the_file_is_smaller_by_the_bytes_that_stay_in_the_model() {
 
 #[test]
 fn weights_in_a_file_beside_the_model_are_found_in_its_folder_wherever_they_begin() {
-    // 4,096 and 4 are multiples of an element's bytes, 2 is not.
+    // 4,096 and 4 are multiples of an element's bytes; 2 is not.
     for offset in [4096, 4, 2] {
         let place = Place::of_bytes(&beside("inner/weights.bin", offset), |folder| {
             std::fs::create_dir(folder.join("inner")).unwrap();
@@ -138,7 +138,7 @@ fn weights_in_a_file_beside_the_model_are_found_in_its_folder_wherever_they_begi
         assert_eq!(sources.files[0].location, "inner/weights.bin");
         assert_eq!(sources.parts[0].data, DataRow { offset: offset as u64, len: BYTES[0] });
         drop((plain, mapped));
-        // The folder is found where it is, as a whole.
+        // The folder as a whole is found at its new place.
         let moved = tempfile::tempdir().unwrap();
         let to = moved.path().join("moved");
         std::fs::rename(place.folder.path(), &to).unwrap();
@@ -164,7 +164,7 @@ fn a_file_that_has_gone_or_was_changed_is_named() {
         ("other bytes", &|| std::fs::write(&weights, &other).unwrap(), "are others than when it was packed"),
     ];
     for (case, change, reason) in cases {
-        // `once`: it was found to be whole before it was changed.
+        // `once`: the file was checked before it was changed.
         let records = tempfile::tempdir().unwrap();
         let cache_dir = Some(records.path().to_owned());
         let once = SessionOptions { threads: 1, cache_dir, ..SessionOptions::default() };
@@ -214,7 +214,7 @@ fn what_is_not_below_the_folder_and_what_is_in_no_file_is_refused_by_name() {
     assert!(!place.file("other.kpk").exists());
 }
 
-/// A packed model with another index, and with the digests that belong to it.
+/// A packed model with another index, and with digests that match it.
 pub(crate) fn forged(bytes: &[u8], change: &dyn Fn(&mut Index)) -> Vec<u8> {
     let (mut changed, _) = index(bytes);
     change(&mut changed);
@@ -256,11 +256,11 @@ fn references_that_leave_the_folder_or_lie_about_files_are_refused() {
         let error = place.refusal(&strict(), location);
         assert!(error.contains(reason), "{location:?}: {error}");
     }
-    // A link to a file below the folder is one of external data, too.
+    // A link to a file below the folder counts as external data too.
     std::fs::write(&place.packed, forged(&bytes, &|index| index.sources.files[0].location = "inner.onnx".to_owned()))
         .unwrap();
     place.load(&strict()).unwrap_or_else(|error| panic!("{error}"));
-    // Two names of one file.
+    // Two names for one file.
     let twice = |index: &mut Index| {
         let row = FileRow { location: "inner.onnx".to_owned(), ..index.sources.files[0].clone() };
         index.sources.files.push(row);
@@ -315,7 +315,7 @@ fn parts_that_lie_about_bytes_are_refused() {
             assert!(matches!(error, SessionError::Packed(PackedError::Damaged { .. })), "{case}: {error}");
         }
     }
-    // Another length of the file, and other bytes of a part.
+    // Another length of the file, and other bytes in a part.
     for change in [
         &(|index: &mut Index| index.sources.files[0].len += 1) as &dyn Fn(&mut Index),
         &|index| index.sources.parts[1].digest[7] ^= 1,
@@ -338,7 +338,7 @@ fn each_damaged_byte_of_the_index_is_found_and_forged_ones_are_no_fault() {
         std::fs::write(&place.packed, &damaged).unwrap();
         let error = place.load(&strict()).err().unwrap_or_else(|| panic!("byte {at} is found"));
         assert!(matches!(error, SessionError::Packed(PackedError::Damaged { .. })), "byte {at}: {error}");
-        // With the digests that belong to it.
+        // With digests that match it.
         std::fs::write(&place.packed, signed(&bytes, &damaged[start..])).unwrap();
         if let Err(error) = place.load(&careless) {
             assert!(!error.is_fault(), "byte {at}: {error}");
@@ -372,7 +372,7 @@ fn it_is_not_copied_to_where_its_files_are_not() {
     let entries = std::fs::read_dir(elsewhere.path().join("records/packed")).into_iter().flatten().flatten();
     let names: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     assert!(!names.iter().any(|path| path.extension().is_some_and(|end| end == "kpk")), "{names:?}");
-    // What it saves is packed anew, and whole.
+    // What the session saves is packed anew, and whole.
     later.save_cache(&away, CacheKind::Fusion).unwrap();
     assert!(!PackedFile::open(&away).unwrap().is_weightless());
 }
