@@ -1,4 +1,5 @@
-//! A fused node whose kernel refuses what was fused falls apart into its parts: the result is right, and it is counted.
+//! A fused node whose kernel refuses the fused parts falls apart into them: the result is right, and the case is
+//! counted.
 //!
 //! No pass makes such a node, because passes ask the kernels; here it is written by hand.
 
@@ -23,7 +24,7 @@ fn tensor(shape: &[usize], seed: usize) -> Tensor {
     Tensor::from_vec(shape.iter().copied(), numbers(shape, seed)).unwrap()
 }
 
-/// A node of our own on `x` of that shape and weights, with a bias, and a residual where it takes one.
+/// A node of our own on `x` of that shape and on weights, with a bias, and a residual if it takes one.
 fn fused(op: &str, shape: &[usize], weights: &[usize], residual: Option<&[usize]>, function: Option<UnaryOp>) -> Graph {
     let mut build = GraphBuilder::new("fused", 17);
     let x = build.input("x", DType::F32, shape.iter().map(|&dim| dim.into()));
@@ -41,7 +42,7 @@ fn fused(op: &str, shape: &[usize], weights: &[usize], residual: Option<&[usize]
 }
 
 fn run(graph: Graph, x: Tensor, isa: Isa) -> (Tensor, u64) {
-    // The nodes are as passes would have left them.
+    // The nodes are as passes would leave them.
     let (cache_mode, passes) = (CacheMode::Memory, PassOptions::none());
     let options = SessionOptions { threads: 1, cache_mode, passes, max_isa: Some(isa), ..SessionOptions::default() };
     let session = Session::from_graph(graph, &options).unwrap();
@@ -79,7 +80,7 @@ fn a_node_whose_kernel_refuses_its_function_falls_apart() {
 #[test]
 fn what_is_stored_as_bf16_falls_apart_as_well() {
     if Isa::detect() < Isa::Avx512 {
-        // Depthwise convolutions take it at that level alone.
+        // Depthwise convolutions take it only at that level.
         return;
     }
     let graph = |function: UnaryOp| {

@@ -1,5 +1,6 @@
-//! Activations stored as `bf16` where that was asked for: close to `f32`, closer still to weights alone in `bf16`, and what goes in
-//! and comes out is of the model's types. Where the processor multiplies no `bf16` the pass does nothing, and all holds as well.
+//! Activations stored as `bf16` where a caller asks for it: results are close to `f32`, closer still with weights alone
+//! in `bf16`, and inputs and outputs keep the model's types. Where the processor does not multiply `bf16`, the pass
+//! does nothing and all this still holds.
 
 use kiln::graph::passes::PassOptions;
 use kiln::graph::{Attr, Graph, GraphBuilder, ValueId};
@@ -17,7 +18,7 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 struct Net(GraphBuilder, usize);
 
 impl Net {
-    /// A convolution whose sums are about as large as what it reads.
+    /// A convolution whose sums are about as large as its inputs.
     fn conv(&mut self, x: ValueId, [channels, filters, kernel]: [usize; 3], more: &[(&str, Attr)]) -> ValueId {
         self.1 += 1;
         let scale = (2.0 / (channels * kernel * kernel) as f32).sqrt();
@@ -95,7 +96,7 @@ fn a_residual_network_stays_close_at_every_shape() {
     check(&residual_network(), &[[1, 3, 33, 47], [2, 3, 40, 40], [1, 3, 9, 16], [1, 3, 33, 47]]);
 }
 
-/// Blocks of depthwise convolutions between others, residuals between the narrow ends.
+/// Blocks of depthwise convolutions between others, with residuals between the narrow ends.
 #[test]
 fn inverted_residuals_stay_close() {
     let mut net = Net(GraphBuilder::new("inverted", 17), 0);
@@ -114,7 +115,7 @@ fn inverted_residuals_stay_close() {
     check(&net.0.finish(), &[[1, 3, 32, 32], [2, 3, 21, 37], [1, 3, 8, 8]]);
 }
 
-/// An encoder whose values come back: joined, and enlarged by picking and by a transposed convolution.
+/// An encoder whose values are used again later: joined, and enlarged by picking and by a transposed convolution.
 #[test]
 fn an_encoder_and_decoder_stay_close() {
     let mut net = Net(GraphBuilder::new("u", 17), 0);
@@ -139,7 +140,7 @@ fn an_encoder_and_decoder_stay_close() {
     check(&net.0.finish(), &[[1, 3, 16, 24], [2, 3, 32, 8]]);
 }
 
-/// Layers of a transformer without its attention: normalised before products and after them, with residuals of both kinds.
+/// Layers of a transformer without attention: normalised before products and after them, with residuals of both kinds.
 #[test]
 fn products_and_normalisations_stay_close() {
     let mut build = GraphBuilder::new("layers", 17);

@@ -66,7 +66,7 @@ fn forms(shape: [usize; 2]) -> Vec<Box<dyn Fn(&mut GraphBuilder) -> ValueId>> {
     forms
 }
 
-/// Results of a graph with all passes beside those without any.
+/// Results of a graph with all passes beside those without any pass.
 fn results(dtype: DType, x: Tensor, make: impl Fn(&mut GraphBuilder, ValueId) -> ValueId) -> [Tensor; 2] {
     let mut build = GraphBuilder::new("compact", 21);
     let input = build.input("x", dtype, x.shape().iter().map(|&dim| dim.into()));

@@ -1,4 +1,4 @@
-//! Networks of `f64` keep the digits that `f32` has no room for, whatever passes make of them.
+//! Networks of `f64` keep the digits that `f32` has no room for, whatever passes do to them.
 
 use kiln::graph::ir::Dim;
 use kiln::graph::passes::{self, PassOptions};
@@ -7,7 +7,7 @@ use kiln::tensor::{DType, Tensor};
 
 use super::outputs;
 
-/// What is left of sums of some hundred products whose every digit counts; `f32` gives 1e-7.
+/// The error that remains for sums of some hundred products with every digit; `f32` gives 1e-7.
 const TOLERANCE: f64 = 1e-12;
 
 /// Numbers between -1 and 1 with digits in every place.
@@ -45,7 +45,7 @@ impl Network {
     }
 }
 
-/// Layers that passes fuse, fold into one another and lay out anew where they are of `f32`.
+/// Layers of `f64`. In `f32`, passes would fuse them, fold them into one another and lay them out anew.
 fn network(axes: usize) -> Graph {
     let mut net = Network { build: GraphBuilder::new("doubles", 17), axes };
     let sizes = ["H", "W", "D"].map(Dim::from).into_iter().take(axes);

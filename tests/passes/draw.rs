@@ -1,5 +1,5 @@
-//! Graphs drawn from a list of choices: what networks are made of, put together at random. The same choices draw the same
-//! graph, and fewer choices draw a smaller one, so that a failure shrinks to few nodes.
+//! Graphs drawn from a list of choices: the parts of real networks, put together at random. The same choices draw the
+//! same graph, and fewer choices draw a smaller one, so a failure shrinks to few nodes.
 //!
 //! Only continuous functions are drawn: a comparison of computed values turns a rounding difference into another result.
 
@@ -10,11 +10,11 @@ use kiln::graph::ir::{Attr, Dim};
 use kiln::graph::{Graph, GraphBuilder, ValueId};
 use kiln::tensor::{DType, Tensor};
 
-/// A graph with requests for it: two shapes, the first of them again at the end.
+/// A graph with requests for it: two shapes, and the first one again at the end.
 pub(crate) struct Drawn {
     /// The graph.
     pub(crate) graph: Graph,
-    /// Inputs by name, a request each.
+    /// Inputs by name, for each request.
     pub(crate) requests: Vec<Vec<(String, Tensor)>>,
 }
 
@@ -39,7 +39,7 @@ impl Drawn {
     }
 }
 
-/// What kind of graphs is drawn: by default of any.
+/// The kind of graphs to draw: by default any.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Form {
     /// Axes at the front that no node mixes, moves or cuts: with 1, an item of a batch never sees the others.
@@ -76,7 +76,7 @@ pub(crate) fn draw(choices: &[u16], form: Form) -> Drawn {
     while draw.choices.len() > 0 && draw.values.len() < 40 {
         draw.node();
     }
-    // The last value, and some other one: what is returned must not be fused away.
+    // The last value and some other one: an output must not be fused away.
     let last = draw.values[draw.values.len() - 1].clone();
     let other = draw.any();
     if inputs.iter().all(|input| input.id != last.id) {
@@ -108,12 +108,12 @@ impl Draw<'_> {
         usize::from(self.choices.next().copied().unwrap_or(0)) % count.max(1)
     }
 
-    /// An axis that a node may do something along.
+    /// An axis that a node may work along.
     fn axis(&mut self, rank: usize) -> usize {
         self.form.kept + self.below(rank - self.form.kept)
     }
 
-    /// How wide a layer is that is at least so wide.
+    /// The width of a layer, at least `least`.
     fn width(&mut self, least: usize) -> usize {
         match self.form.wider {
             [] => least,
@@ -127,7 +127,7 @@ impl Draw<'_> {
         self.values[a.max(b)].clone()
     }
 
-    /// Numbers between -1 and 1, none of them at 0, where functions have corners.
+    /// Numbers between -1 and 1, and no 0, where functions have corners.
     fn floats(&mut self, shape: &[usize]) -> Tensor {
         let count: usize = shape.iter().product();
         let next = |seed: &mut u32| {
@@ -247,7 +247,7 @@ impl Draw<'_> {
         self.op("Conv", &inputs, &attrs, shape);
     }
 
-    /// Twice the rows and columns, by learned windows.
+    /// Doubles the rows and columns by learned windows.
     fn transposed_convolution(&mut self, x: Value) {
         let mut shape = x.shape.clone();
         if shape.len() != 4 || shape[1][0] != shape[1][1] || elements(&shape) * 8 > MOST_ELEMENTS {
@@ -260,7 +260,7 @@ impl Draw<'_> {
         self.op("ConvTranspose", &[x.id, w], &[("strides", [2, 2].into())], shape);
     }
 
-    /// Twice the rows and columns, by picking or mixing.
+    /// Doubles the rows and columns by picking or mixing.
     fn enlarged(&mut self, x: Value) {
         let mut shape = x.shape.clone();
         if shape.len() != 4 || elements(&shape) * 4 > MOST_ELEMENTS {
@@ -312,7 +312,7 @@ impl Draw<'_> {
     }
 
     fn function(&mut self, x: Value) {
-        // With and without code, with one instruction and with forty; none that grows faster than what goes in.
+        // With and without code, with one instruction and with forty; no function that grows faster than its input.
         const FUNCTIONS: [&str; 18] = [
             "Relu",
             "Sigmoid",
@@ -363,7 +363,8 @@ impl Draw<'_> {
         }
     }
 
-    /// Scores of a value with itself or a like one, masked perhaps, over values: heads as they are, or split off.
+    /// Scores of a value with itself or one like it, perhaps masked, over values. Heads are used as they are, or split
+    /// off.
     fn attention(&mut self, x: Value) {
         let y = self.any();
         let y = if y.shape == x.shape { y } else { x.clone() };
@@ -456,7 +457,7 @@ impl Draw<'_> {
         }
         let mut shape = x.shape.clone();
         if self.below(3) == 0 && rank >= 3 {
-            // With itself, transposed: what attention does.
+            // With itself, transposed, as in attention.
             let mut perm: Vec<i64> = (0..rank as i64).collect();
             perm.swap(rank - 1, rank - 2);
             let transposed = self.build.op("Transpose", &[x.id], &[("perm", perm.into())]);
@@ -500,7 +501,7 @@ impl Draw<'_> {
         let (zero, end, eight) = (self.ints(&[0]), self.ints(&[-1]), self.ints(&[8]));
         let lead = self.build.op("Slice", &[sizes, zero, end], &[]);
         let target = self.build.op("Concat", &[lead, eight], &[("axis", 0.into())]);
-        // A size of 0 among them is meant, and not that of the product in its place.
+        // A size of 0 is meant as 0, not as the size at that place in the product.
         self.op("Reshape", &[product, target], &[("allowzero", 1.into())], shape);
     }
 

@@ -1,4 +1,4 @@
-//! What is gathered out of a transposed constant is the same before it is transposed.
+//! Gathering from a transposed constant gives the same as gathering before the transpose.
 
 use kiln::graph::GraphBuilder;
 use kiln::graph::ir::Dim;
@@ -9,7 +9,7 @@ use super::outputs;
 
 #[test]
 fn a_row_of_a_transposed_table_is_a_column_of_the_table() {
-    // No table here is as large as those that folding leaves.
+    // Folding leaves only tables larger than these, so it is turned off.
     let unfolded = || PassOptions::default().without("fold");
     for (shape, perm, axis) in [
         (&[4usize, 6][..], &[1i64, 0][..], 0i64),

@@ -1,5 +1,5 @@
-//! Weights of products rounded to integers when a session loads: results are those of a network whose weights were
-//! rounded so beforehand, and a caller who asks for nothing gets the numbers of the model.
+//! Weights of products, rounded to integers when a session loads: the results are those of a network whose weights were
+//! rounded so beforehand, and a caller who does not ask for it gets the model's own numbers.
 
 use half::f16;
 use kiln::graph::GraphBuilder;
@@ -10,15 +10,15 @@ use kiln::tensor::{DType, Tensor};
 
 use super::distance;
 
-/// Sizes of the layers: reductions with a last block that is shorter, and columns that fill no vector.
+/// Sizes of the layers: reductions with a shorter last block, and columns that fill no vector.
 const SIZES: [usize; 4] = [96, 50, 70, 33];
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| ((at * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0).collect()
 }
 
-/// A matrix by its rows, each column rounded by blocks of 32 rows: the farthest number from zero becomes the least
-/// integer of so many bits.
+/// A matrix by its rows. Each column is rounded in blocks of 32 rows: the number farthest from zero becomes the least
+/// integer of `bits` bits.
 fn rounded(matrix: &[f32], columns: usize, bits: u32) -> Vec<f32> {
     let (mut to, most) = (matrix.to_vec(), f32::powi(2.0, bits as i32 - 1));
     let rows = matrix.len() / columns;
@@ -35,7 +35,7 @@ fn rounded(matrix: &[f32], columns: usize, bits: u32) -> Vec<f32> {
     to
 }
 
-/// Three layers, a product and a bias each, one of them by a transposed matrix, whose weights are rounded to `bits` bits.
+/// Three layers, each a product and a bias, with weights rounded to `bits` bits. One layer has a transposed matrix.
 fn network(bits: Option<u32>, dtype: DType) -> kiln::graph::Graph {
     let mut build = GraphBuilder::new("layers", 20);
     let mut value: ValueId = build.input("x", dtype, ["n".into(), SIZES[0].into()]);
@@ -67,7 +67,7 @@ fn network(bits: Option<u32>, dtype: DType) -> kiln::graph::Graph {
     build.finish()
 }
 
-/// The output for so many rows.
+/// The output for `rows` rows.
 fn output(graph: kiln::graph::Graph, precision: Precision, rows: usize, dtype: DType) -> Tensor {
     let options = SessionOptions { threads: 2, precision, cache_mode: CacheMode::Memory, ..SessionOptions::default() };
     let session = Session::from_graph(graph, &options).unwrap();

@@ -1,5 +1,5 @@
 //! Every pass keeps results: graphs drawn at random give the same with all passes, with none, with each one alone and
-//! with each one left out, and again when a shape returns after another one.
+//! with each one left out, and again when a shape comes back after another one.
 
 mod apart;
 mod bf16;
@@ -41,7 +41,7 @@ fn outputs(
     requests.iter().map(run).collect()
 }
 
-/// How far `found` is from `expected`, relative to the largest element expected; an error where it is another shape.
+/// How far `found` is from `expected`, relative to the largest expected element; an error if the shapes differ.
 fn distance(expected: &Tensor, found: &Tensor) -> Result<f32, String> {
     if expected.spec() != found.spec() {
         return Err(format!("expected {:?}, found {:?}", expected.spec(), found.spec()));
@@ -58,7 +58,7 @@ fn distance(expected: &Tensor, found: &Tensor) -> Result<f32, String> {
     Ok(far.fold(0.0, f32::max))
 }
 
-/// Rounding differs where weights are scaled beforehand or sums are taken in another order; nothing else may.
+/// Rounding differs where weights are scaled beforehand or sums are taken in another order. Nothing else may differ.
 const TOLERANCE: f32 = 1e-3;
 
 fn compare(drawn: &Drawn, name: &str, options: PassOptions, expected: &[Vec<Tensor>]) -> Result<(), TestCaseError> {
@@ -91,7 +91,7 @@ proptest! {
         let expected = outputs(&drawn.graph, PassOptions::none(), &drawn.requests);
         let expected = expected.map_err(|error| TestCaseError::fail(format!("no pass: {error}\n{}", drawn.told())))?;
         compare(&drawn, "all passes", PassOptions::default(), &expected)?;
-        // One pass in each direction a case: over the cases every pass has its turns, and a case stays short.
+        // One pass in each direction for each case: over all cases every pass has its turns, and a case stays short.
         let names = passes::names();
         let name = names[usize::from(choices[0]) % names.len()];
         compare(&drawn, &format!("only {name}"), PassOptions::none().with(name), &expected)?;

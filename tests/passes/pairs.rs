@@ -1,5 +1,5 @@
-//! Every operator before every function: what passes make of the two is what the two compute one after the other, at
-//! every level, in `f32`, in `f16` and between bytes, for several sizes, a single element and none at all.
+//! Every operator before every function: after the passes the two compute the same as one after the other, at every
+//! level, in `f32`, in `f16` and between bytes, for several sizes, a single element and no element.
 //!
 //! The graphs of `draw` meet pairs by chance, and most never; here none is left out. What is expected comes from plain Rust
 //! without any pass.
@@ -23,11 +23,11 @@ use producers::{PRODUCERS, Producer, Source};
 /// Builds the graph of one pair.
 struct Make {
     build: GraphBuilder,
-    /// `f32` or `f16`: of activations and weights.
+    /// `f32` or `f16`: the type of activations and weights.
     dtype: DType,
     /// Changes with every tensor that is made, so that no two are alike.
     seed: u32,
-    /// Whether matrices and filters are bytes that are made numbers of.
+    /// Whether matrices and filters are bytes that are turned into numbers.
     quantised: bool,
 }
 
@@ -36,7 +36,7 @@ impl Make {
         self.build.op(op, inputs, attrs)
     }
 
-    /// Small multiples of a quarter, none of them zero: sums of their products are exact in `f32` whatever their order.
+    /// Small multiples of a quarter, never zero: sums of their products are exact in `f32` in any order.
     fn weights(&mut self, shape: &[usize]) -> ValueId {
         if self.quantised && shape.len() > 1 {
             return self.byte_weights(shape);
@@ -74,10 +74,10 @@ fn numbers(dtype: DType, shape: &[usize], seed: &mut u32) -> Tensor {
     of_floats(dtype, shape, &values)
 }
 
-/// The sizes of a request: images or sequences, rows, columns. The first ones come back at the end.
+/// The sizes of a request: images or sequences, rows, columns. The first sizes come back at the end.
 const SIZES: [[usize; 3]; 4] = [[2, 6, 7], [1, 0, 0], [0, 6, 7], [2, 6, 7]];
 
-/// The shape of what is given to a producer, which sees at least so many rows and columns.
+/// The shape of a producer's input, with at least `least` rows and columns.
 fn shape(source: Source, [n, h, w]: [usize; 3], least: usize) -> Vec<usize> {
     let (h, w) = (h.max(least), w.max(least));
     match source {
@@ -86,8 +86,8 @@ fn shape(source: Source, [n, h, w]: [usize; 3], least: usize) -> Vec<usize> {
     }
 }
 
-/// A producer before each of the followers, or alone where there are none: every pair has an input of its own, so that none
-/// of them shares anything with another.
+/// A producer before each of the followers, or alone if there are none. Every pair has an input of its own and shares
+/// nothing with another.
 fn graph(dtype: DType, producer: &Producer, followers: &[&Follower]) -> Graph {
     let mut make = Make { build: GraphBuilder::new("pairs", 22), dtype, seed: 7, quantised: false };
     let dims: Vec<Dim> = match producer.source {
@@ -145,7 +145,7 @@ fn floats(tensor: &Tensor) -> Option<Vec<f64>> {
     }
 }
 
-/// The elements as whole numbers, of tensors of others.
+/// The elements of a tensor of another type, as whole numbers.
 fn whole(tensor: &Tensor) -> Vec<i64> {
     match tensor.dtype() {
         DType::U8 | DType::Bool => tensor.bytes().iter().map(|&byte| i64::from(byte)).collect(),
@@ -154,8 +154,8 @@ fn whole(tensor: &Tensor) -> Vec<i64> {
     }
 }
 
-/// What is wrong with `found`, if anything is. `near` holds what went into a function that jumps: where that is next to
-/// a jump, rounding decides on which side it comes out.
+/// The difference of `found` from `expected`, if any. `near` holds the inputs of a function that jumps: next to a jump,
+/// rounding decides on which side the result lies.
 fn difference(expected: &Tensor, found: &Tensor, tolerance: f64, near: Option<&Tensor>) -> Option<String> {
     if expected.spec() != found.spec() {
         return Some(format!("expected {:?}, found {:?}", expected.spec(), found.spec()));
@@ -178,8 +178,8 @@ fn difference(expected: &Tensor, found: &Tensor, tolerance: f64, near: Option<&T
     Some(format!("element {wrong}: {}, not {}, of up to {scale}", b[wrong], a[wrong]))
 }
 
-/// Tries some followers after one producer, and names every pair that is not right. Pairs of which one cannot even be run are
-/// tried one by one.
+/// Tries some followers after one producer, and names every pair that is wrong. If a pair cannot even be run, the pairs
+/// are tried one by one.
 fn failures(
     dtype: DType,
     producer: &Producer,
@@ -200,7 +200,7 @@ fn failures(
             None
         }
     };
-    // What lies between nodes of f16 is not rounded, by one pass alone or by all.
+    // Values between nodes of f16 are not rounded, whether one pass runs or all.
     let plain = PassOptions::none().with("widen");
     let expected = run(plain, Isa::Portable, "no pass");
     let levels = [Isa::Portable, Isa::Avx2, Isa::Avx512].into_iter().filter(|&isa| isa <= Isa::detect());
@@ -224,7 +224,7 @@ fn failures(
     failures
 }
 
-/// Tries all followers of one in so many producers.
+/// Tries all followers of every `parts`th producer.
 fn pairs(dtype: DType, part: usize, parts: usize) {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for producer in PRODUCERS.iter().skip(part).step_by(parts) {

@@ -1,5 +1,5 @@
-//! A network of the form of a U, whose convolutions read what its Concats would have joined: the same bits, at any size, whichever
-//! way they are computed.
+//! A network in the form of a U. Its convolutions read the parts that its Concats would have joined: the bits are the
+//! same at any size, whichever way they are computed.
 
 use kiln::graph::passes::PassOptions;
 use kiln::graph::{Attr, Graph, GraphBuilder, ValueId};
@@ -19,7 +19,7 @@ fn conv(build: &mut GraphBuilder, x: ValueId, [channels, filters]: [usize; 2]) -
     build.op("Relu", &[made], &[])
 }
 
-/// Down and up again, joined with what was there on the way down; the second Concat has three parts.
+/// Down and up again, joined with the values from the way down; the second Concat has three parts.
 fn network() -> Graph {
     let mut build = GraphBuilder::new("u", 17);
     let x = build.input("x", DType::F32, ["N".into(), 3.into(), "H".into(), "W".into()]);

@@ -1,6 +1,6 @@
-//! Products between quantised tensors give the same bytes whether the pass makes them products of bytes or not.
+//! Products between quantised tensors give the same bytes whether or not the pass turns them into products of bytes.
 //!
-//! All scales are powers of two, so that both ways are exact, and compared bit by bit.
+//! All scales are powers of two, so both ways are exact and are compared bit by bit.
 
 use kiln::graph::GraphBuilder;
 use kiln::graph::ir::{Attr, ValueId};
@@ -38,7 +38,7 @@ fn weights(build: &mut GraphBuilder, shape: &[usize], axis: usize) -> ValueId {
     build.op("DequantizeLinear", &[tensor, scale, zero], &[("axis", Attr::Int(axis as i64))])
 }
 
-/// Builds a graph over `x` of that shape and compares all passes with none, and with the one alone.
+/// Builds a graph over `x` of that shape and compares all passes, and the one alone, with none.
 fn check(shape: &[usize], make: impl Fn(&mut GraphBuilder, ValueId) -> ValueId) {
     let mut build = GraphBuilder::new("quantised", 21);
     let x = build.input("x", DType::F32, shape.iter().map(|&dim| dim.into()));
@@ -183,7 +183,7 @@ const EVERY: [usize; 2] = [4, 64];
 /// Every byte, dequantised.
 fn every(build: &mut GraphBuilder, x: ValueId, zero: u8) -> ValueId {
     let all: Vec<u8> = (0..=u8::MAX).collect();
-    // A sum with a value of the request, so that nothing of it is known when the model is loaded.
+    // A sum with a value of the request, so that nothing about it is known when the model is loaded.
     let none = build.op("ReduceSum", &[x], &[("keepdims", Attr::Int(0))]);
     let zeros = scalar(build, 0.0);
     let none = build.op("Mul", &[none, zeros], &[]);
@@ -239,7 +239,7 @@ fn functions_of_bytes_become_tables_and_equal_scales_nothing() {
         through_bytes(build, again, 0.03, 7)
     };
     assert_eq!(operators(swish), ["QuantizeLinear", "ByteTable", "DequantizeLinear"]);
-    // A constant of several elements makes it no function of a byte alone.
+    // With a constant of several elements it is no function of a byte alone.
     let rows = |build: &mut GraphBuilder, x: ValueId| {
         let x = through_bytes(build, x, 0.0625, 32);
         let row = build.constant(Tensor::from_vec([6], vec![1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap());
@@ -264,7 +264,7 @@ fn joined_and_moved_bytes_of_different_scales() {
 
 #[test]
 fn a_network_of_bytes() {
-    // Also with scales that stand behind Constant nodes, and weights that are quantised in the graph.
+    // Also with scales from Constant nodes, and with weights that are quantised in the graph.
     for constants in [false, true] {
         check(&[1, 3, 9, 9], |build, x| {
             let number = |build: &mut GraphBuilder, value: f32| {
@@ -328,7 +328,7 @@ fn sums_of_dynamic_quantisation() {
 
 #[test]
 fn sums_of_dynamic_quantisation_of_convolutions() {
-    // Dense, grouped, depthwise and one-dimensional ones; a bias that counts in scales, and none.
+    // Dense, grouped, depthwise and one-dimensional convolutions; with a bias that counts in scales, and without.
     let table: [(&[usize], &[usize], i64); 4] = [
         (&[2, 4, 7, 6], &[6, 4, 3, 3], 1),
         (&[1, 4, 7, 6], &[6, 2, 3, 3], 2),

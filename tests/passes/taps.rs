@@ -1,4 +1,4 @@
-//! Taps: any value of a graph can be had as an output, and is what a graph computes that ends there.
+//! Taps: any value of a graph can be an output, and is the result of a graph that ends there.
 
 use kiln::graph::passes::PassOptions;
 use kiln::graph::{Graph, ValueId};
@@ -27,7 +27,7 @@ fn run(session: &Session, request: &Request) -> Vec<(String, Tensor)> {
     session.run(&inputs).unwrap()
 }
 
-/// What nodes make, in order.
+/// The values that nodes make, in order.
 fn made(graph: &Graph) -> Vec<ValueId> {
     graph.nodes.iter().flat_map(|node| node.outputs.iter().copied().flatten()).collect()
 }
@@ -36,7 +36,7 @@ fn names(graph: &Graph) -> Vec<String> {
     made(graph).into_iter().map(|id| graph.value(id).name.clone()).collect()
 }
 
-/// The graph that ends in that value.
+/// The graph that ends at that value.
 fn cut(graph: &Graph, value: ValueId) -> Graph {
     let mut graph = graph.clone();
     graph.outputs = vec![value];

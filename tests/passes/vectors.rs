@@ -1,4 +1,4 @@
-//! Products with a vector on either side, and what is added to them, give with passes what they give without.
+//! Products with a vector on either side, and the values added to them, give the same with passes as without.
 
 use kiln::graph::ir::Dim;
 use kiln::graph::passes::PassOptions;
@@ -12,12 +12,12 @@ fn numbers(shape: &[usize], seed: usize) -> Tensor {
     Tensor::from_vec(shape.iter().copied(), (0..shape.iter().product()).map(number).collect()).unwrap()
 }
 
-/// One product and what is added to it. A size of 0 stands for one that requests decide.
+/// One product and its summand. A size of 0 stands for a size that requests decide.
 struct Case {
     left: &'static [usize],
     right: &'static [usize],
     added: &'static [usize],
-    /// The vector and what is added are constants.
+    /// Whether the vector and the summand are constants.
     constant: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Networks of 16 bits are computed as the same networks in `f32`: the same bits once outputs have been rounded, whatever
-//! stands between them.
+//! Networks of 16 bits are computed as the same networks in `f32`: the bits are the same once outputs have been
+//! rounded, whatever nodes are between.
 
 use half::{bf16, f16};
 use kiln::graph::ir::{Attr, ValueId};
@@ -8,7 +8,7 @@ use kiln::graph::{Graph, GraphBuilder};
 use kiln::session::{Session, SessionOptions};
 use kiln::tensor::{DType, Tensor};
 
-/// Numbers that 16 bits hold.
+/// Numbers that fit in 16 bits.
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|at| ((at * 7919 + seed * 104_729) % 61) as f32 / 32.0 - 1.0).collect()
 }
@@ -82,7 +82,7 @@ fn outputs_are_those_of_the_network_in_f32_rounded_once() {
             for (narrow, wide) in narrow.iter().zip(&wide) {
                 assert_eq!(narrow.dtype(), dtype);
                 let (found, expected) = (rounded(dtype, narrow), rounded(dtype, wide));
-                // Panels of 16 bits have other parts of a reduction: sums may be grouped in another way.
+                // Panels of 16 bits split a reduction into other parts, so sums may be grouped in another way.
                 let step = if dtype == DType::F16 { 1e-3 } else { 8e-3 };
                 let near = |a: f32, b: f32| (a - b).abs() <= step * a.abs().max(b.abs()) + 1e-6;
                 assert!(found.iter().zip(&expected).all(|(&a, &b)| near(a, b)), "{dtype} {rows}");
@@ -96,7 +96,8 @@ fn conversions_stand_at_the_edges_alone() {
     let mut graph = network(DType::F16);
     optimise_until(None, &mut graph, &PassOptions::none().with("widen").with("dead"), &|_, _, _| None);
     let count = |op: &str| graph.nodes.iter().filter(|node| node.op == op).count();
-    // In: the rows of the table, and what the caller gives, which a comparison reads as it is. Out: two outputs.
+    // Casts of the inputs: the rows of the table, and the caller's values, which a comparison reads as they are. Casts
+    // of two outputs.
     assert_eq!((count("Cast"), count("Gather"), count("Greater")), (4, 1, 1));
     let cast = graph.nodes.iter().filter(|node| node.op == "Cast");
     let to_f32 = cast.filter(|node| matches!(node.attrs.get("to"), Some(Attr::Int(1)))).count();

@@ -1,6 +1,6 @@
 //! Servers that are down, silent or lying, on a socket of this process.
 //!
-//! They speak as much Redis and HTTP as it takes to be believed up to the lie.
+//! They speak enough Redis and HTTP to be believed until the lie.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,26 +11,26 @@ use kiln::record::{Credentials, RemoteError, connect};
 use crate::allocations::peak;
 use crate::servers::{bench, free_port};
 
-/// What a client may ask for.
+/// The most that a client may ask for.
 const MOST: usize = 24 << 20;
-/// What the worst liar sends.
+/// The bytes that the worst liar sends.
 const HUGE: usize = 100_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lie {
     /// Takes connections and says nothing.
     Silence,
-    /// Says what no protocol knows.
+    /// Says something that no protocol knows.
     Garbage,
     /// Begins well and hangs up in the middle.
     Half,
-    /// Sends far more than it said that there was.
+    /// Sends far more than it announced.
     Huge,
-    /// Gives no record file.
+    /// Gives a text in place of a record file.
     Text,
 }
 
-/// A server that gives that wrong answer to each client, for as long as the process lives.
+/// A server that gives each client that wrong answer, for as long as the process lives.
 fn liar(lie: Lie) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -66,7 +66,7 @@ fn talk(mut stream: TcpStream, lie: Lie) -> std::io::Result<()> {
                 }
             },
             _ => {
-                // A client says several things at once, each in lines of its own.
+                // A client says several things at once, each on lines of its own.
                 for word in said.split("\r\n").map(str::to_ascii_uppercase) {
                     match (&*word, lie) {
                         ("CLIENT" | "SELECT" | "AUTH" | "SET", _) => stream.write_all(b"+OK\r\n")?,
@@ -110,7 +110,7 @@ fn whatever_a_server_sends_time_and_memory_are_bounded() {
         let [url, _] = urls(liar(lie));
         let remote = connect(&url, &Credentials::default()).unwrap();
         let started = Instant::now();
-        // The client works on the thread that calls it, so what it holds is counted.
+        // The client works on its caller's thread, so its memory is counted.
         let (got, held) = peak(|| remote.get("file", MOST));
         println!("{lie:?} {url}: {:?} after {:?}, {held} bytes held", got.as_ref().map(|_| ()), started.elapsed());
         assert!(got.is_err(), "{lie:?} {url}");
@@ -132,7 +132,7 @@ fn a_server_that_is_down_is_an_error_at_once() {
     }
 }
 
-/// A process serves every request whatever the store does, learns nothing from it, and tells.
+/// A process serves every request whatever the store does, learns nothing from it, and says so.
 #[test]
 fn inference_goes_on_whatever_the_store_does() {
     let settings = [("AWS_ACCESS_KEY_ID", "anybody"), ("AWS_SECRET_ACCESS_KEY", "anything")];

@@ -1,8 +1,10 @@
-//! Records shared through real stores, and clients at the mercy of servers that are none.
+//! Records shared through real stores, and clients at the mercy of servers that are not real stores.
 //!
-//! `shared` starts a Redis server and an S3 server on this machine and lets processes tune through them, `fleet` does so
-//! with workers of `kiln serve`; `hostile` is about servers that are down, silent or lying. The real servers are started only where `KILN_REMOTE_TESTS=1` says that
-//! `redis-server` and `moto_server` are installed; without it those tests say that they were skipped.
+//! `shared` starts a Redis server and an S3 server on this machine and lets processes tune through them. `fleet` does
+//! so with workers of `kiln serve`. `hostile` tests servers that are down, silent or lying. The real servers are
+//! started only where `KILN_REMOTE_TESTS=1` says that `redis-server` and `moto_server` are installed; without it those
+//! tests say that they were skipped.
+//!
 //! `cargo test --release --features remote,serve --test remote`
 
 #![allow(clippy::print_stdout, reason = "what was skipped or measured is for a reader of the log")]

@@ -19,7 +19,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether this machine has servers; says so where it has not.
+/// Whether this machine has servers; prints a line if it has none.
 #[allow(clippy::disallowed_methods, reason = "it is the setting of a test, not of Kiln")]
 pub(crate) fn wanted() -> bool {
     let wanted = std::env::var_os("KILN_REMOTE_TESTS").is_some_and(|value| value == "1");
@@ -87,7 +87,7 @@ pub(crate) fn s3() -> Server {
     server
 }
 
-/// Says something to a server and hears what it answers until it hangs up.
+/// Says something to a server, and reads its answer until it hangs up.
 pub(crate) fn send(port: u16, text: &str) -> String {
     use std::io::{Read, Write};
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();

@@ -1,4 +1,4 @@
-//! Processes that share nothing but a store: what the first found the second has.
+//! Processes that share nothing but a store: the second has what the first found.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
-//! The same pairs between bytes: as exporters write quantised models, with every operator between a DequantizeLinear and a
+//! The same pairs between bytes, as exporters write quantised models: every operator between a DequantizeLinear and a
 //! QuantizeLinear, and operators that take bytes as they are.
 
 use super::*;
 
-/// The step between two bytes: a power of two, as all scales are here, so that sums are exact whichever way they are taken.
+/// The step between two bytes. Like all scales here it is a power of two, so that sums are exact in any order.
 const STEP: f32 = 0.125;
 const ZERO: u8 = 100;
 
@@ -24,7 +24,7 @@ impl Make {
         self.op("QuantizeLinear", &[numbers, scale, zero], &[])
     }
 
-    /// Weights of a quantised model: bytes behind a DequantizeLinear.
+    /// Weights of a quantised model: bytes followed by a DequantizeLinear.
     pub(super) fn byte_weights(&mut self, shape: &[usize]) -> ValueId {
         let numbers = numbers(DType::F32, shape, &mut self.seed);
         let bytes: Vec<i8> = numbers.as_slice::<f32>().unwrap().iter().map(|&number| (number * 16.0) as i8).collect();
@@ -34,7 +34,7 @@ impl Make {
     }
 }
 
-/// Bytes around what stands for 0.
+/// Bytes around the byte that stands for 0.
 fn bytes(dtype: DType, shape: &[usize]) -> Tensor {
     let count: usize = shape.iter().product();
     let shape = shape.iter().copied();
@@ -45,7 +45,7 @@ fn bytes(dtype: DType, shape: &[usize]) -> Tensor {
     .unwrap()
 }
 
-/// Compares a graph of many pairs with and without passes; `name` is that of a pair.
+/// Compares a graph of many pairs with and without passes; `name` gives the name of a pair.
 fn compare(graph: &Graph, requests: &[Tensor], name: &dyn Fn(usize) -> String, most: i64) -> Vec<String> {
     let expected = match outputs(graph, PassOptions::none(), Isa::Portable, requests) {
         Ok(expected) => expected,
@@ -122,12 +122,12 @@ fn quantised_pairs(between: bool) {
                 continue;
             }
         };
-        // Where a function jumps, the last bit of a sum decides: other tests have them.
+        // Where a function jumps, the last bit of a sum decides. Other tests cover such functions.
         let taken = |follower: &&Follower| follower.takes(&alone[0][0]) && !follower.jumps;
         let followers: Vec<&Follower> = FOLLOWERS.iter().filter(taken).collect();
         count += followers.len();
         let name = |pair: usize| format!("{} + {}", producer.name, followers[pair].name);
-        // A number next to the middle between two bytes may be rounded to either.
+        // A number close to the middle between two bytes may be rounded to either.
         wrong.extend(compare(&graph(&followers), &requests, &name, 1));
     }
     assert!(count > 1000, "of {count} pairs it says little that all are right");
@@ -146,7 +146,7 @@ fn every_pair_with_bytes_between() {
 
 type OfBytes = (&'static str, fn(&mut Make, ValueId, DType) -> ValueId);
 
-/// What makes bytes of bytes.
+/// The operators that make bytes from bytes.
 const MAKERS: &[OfBytes] = &[
     ("QLinearConv", |m, x, dtype| {
         let shape = [5usize, 4, 3, 3];
@@ -197,7 +197,7 @@ const MAKERS: &[OfBytes] = &[
     }),
 ];
 
-/// What is done to bytes.
+/// The functions that are applied to bytes.
 const TAKERS: &[OfBytes] = &[
     ("Identity", |m, y, _| m.op("Identity", &[y], &[])),
     ("Relu", |m, y, dtype| if dtype == DType::I8 { m.op("Relu", &[y], &[]) } else { m.op("Identity", &[y], &[]) }),

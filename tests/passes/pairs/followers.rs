@@ -9,18 +9,18 @@ use super::Make;
 /// Makes another result of the same producer.
 pub(super) type Other<'a> = dyn FnMut(&mut Make) -> ValueId + 'a;
 
-/// What comes after a producer.
+/// An operator that follows a producer.
 pub(super) struct Follower {
     pub(super) name: &'static str,
-    /// Whether results change by much where what goes in changes by little: at whole numbers and at halves.
+    /// Whether results change much where inputs change little: at whole numbers and at halves.
     pub(super) jumps: bool,
-    /// Whether results are of the type of what goes in.
+    /// Whether results have the type of the input.
     pub(super) stays: bool,
     needs: Needs,
     pub(super) make: fn(&mut Make, ValueId, &mut Other<'_>) -> ValueId,
 }
 
-/// What a follower needs of the shape before it.
+/// The follower's condition on the shape before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Nothing,

@@ -1,4 +1,4 @@
-//! What computes something that a function may follow: every family of operators that keeps floats.
+//! Operators that a function may follow: every family of operators that keeps floats.
 
 use kiln::graph::ValueId;
 use kiln::graph::ir::Attr;
@@ -6,7 +6,7 @@ use kiln::tensor::{DType, Tensor};
 
 use super::Make;
 
-/// What a producer is given.
+/// The input of a producer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     /// Images of four channels.
@@ -36,7 +36,7 @@ fn ints(values: &[i64]) -> Attr {
     Attr::Ints(values.to_vec())
 }
 
-/// A convolution with filters of that shape, and a bias if so said.
+/// A convolution with filters of that shape, with a bias if asked for.
 fn conv(make: &mut Make, x: ValueId, op: &str, filters: [usize; 4], bias: usize, attrs: &[(&str, Attr)]) -> ValueId {
     let mut inputs = vec![x, make.weights(&filters)];
     if bias > 0 {
