@@ -1,5 +1,5 @@
-//! The rules of the project that a compiler does not hold: floors, cycles between files, sizes, headers, names, tuples
-//! of parameters, where attributes have their defaults, and where fragile things may be named.
+//! The rules of the project that a compiler does not check: floors, cycles between files, sizes, headers, names,
+//! parameters that are tuples, the places of attributes' defaults, and the places that may name fragile things.
 
 #[path = "tidy/cycles.rs"]
 mod cycles;
@@ -17,9 +17,8 @@ use std::path::{Path, PathBuf};
 /// Lines that a file may have. Most have 100 to 250.
 const CAP: usize = 800;
 
-/// Written by a generator; a test of its own compares them with what the generator writes now.
-const GENERATED: &[&str] =
-    &["crates/kiln-serve/src/grpc/proto.rs", "crates/kiln-model/crates/kiln-model/src/onnx/proto.rs"];
+/// Written by a generator. A test of its own compares these files with what the generator writes now.
+const GENERATED: &[&str] = &["crates/kiln-serve/src/grpc/proto.rs", "crates/kiln-model/src/onnx/proto.rs"];
 
 /// Floors of the package, lowest first; a module imports only from floors below its own.
 const FLOORS: &[&[&str]] =
@@ -37,7 +36,7 @@ const KERNEL_FLOORS: &[&[&str]] = &[
     &["gpu"],
 ];
 
-/// Crates and calls that stay behind one place, and that place.
+/// Crates and calls that stay in one place, and that place.
 const CONFINED: &[(&str, &[&str])] = &[
     ("bincode", &["crates/kiln-records/src/codec.rs"]),
     ("rayon::", &["kernels/benches"]),
@@ -171,7 +170,7 @@ fn floors_look_down_in_the_kernels_crate() {
     floors_look_down("kernels/src/", KERNEL_FLOORS);
 }
 
-/// The crates that others may use alone, and which of the workspace's each depends on.
+/// The crates that others may use alone, and the crates of the workspace that each depends on.
 const CRATES: &[(&str, &[&str])] = &[
     ("kiln-c", &["kiln", "kiln-fork", "kiln-kernels"]),
     ("kiln-cache", &["kiln-fork", "kiln-key"]),

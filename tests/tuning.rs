@@ -1,4 +1,4 @@
-//! Tuned sessions: results stay right, nodes see what was replaced, and a second session measures nothing.
+//! Tuned sessions: results stay right, nodes get replaced executors, and a second session measures nothing.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -119,8 +119,8 @@ fn a_bad_choice_is_replaced_and_the_next_request_sees_it_with_its_weights() {
     let (conv, product) = (key::<ConvKey>(records), key::<MatMulKey>(records));
     let model: (ConvBlocks, MatmulBlocks) = (records.lookup(&conv).unwrap(), records.lookup(&product).unwrap());
 
-    // Valid, and slow by far: tiles of one group each, sums put down after every element. On a machine that is busy with
-    // other things a measurement may still miss that, and then stays with what is in use; not time after time.
+    // Valid, and slow by far: tiles of one group each, sums stored after every element. On a busy machine a measurement
+    // may miss this and keep the choice in use, but not time after time.
     let slow = ConvBlocks { row_block: 1, row_tasks: 1, unit_tasks: 1, ..model.0 };
     let tuned = (0..20).find_map(|_| {
         let tuned = session(Tune::Fast, None);
@@ -141,7 +141,7 @@ fn a_bad_choice_is_replaced_and_the_next_request_sees_it_with_its_weights() {
     assert_close(outputs[0].1.as_slice().unwrap(), &right);
     let seen = std::mem::take(&mut *steps.0.lock().unwrap());
     for (op, prepared, outcome) in &seen {
-        // Both computing steps hold what was replaced; whatever else there is keeps what it has.
+        // Both computing steps hold the replacement; all other steps keep what they have.
         let holds = ["Conv", "MatMul"].contains(&op.as_str());
         assert_eq!((*prepared, *outcome), (holds, holds.then_some(Outcome::Hit)), "{op}: {seen:?}");
     }
@@ -150,7 +150,7 @@ fn a_bad_choice_is_replaced_and_the_next_request_sees_it_with_its_weights() {
     assert!(seen.iter().all(|(_, prepared, _)| !*prepared), "{seen:?}");
 }
 
-/// An image of so many lines.
+/// An image of `height` lines.
 fn sized(height: usize) -> Tensor {
     Tensor::from_slice([1, 32, height, 24], &values(32 * height * 24, 3)).unwrap()
 }

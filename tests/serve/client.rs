@@ -19,7 +19,7 @@ use crate::running::Running;
 /// The longest that a test waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A connection to a server, and the thread of it: it moves while a call is made.
+/// A connection to a server and its thread, which moves bytes while a call is made.
 pub(crate) struct Client {
     runtime: tokio::runtime::Runtime,
     channel: Channel,
@@ -54,12 +54,12 @@ impl Client {
         Client { runtime, channel, is_gzip: false }
     }
 
-    /// One that compresses what it sends, and takes what is compressed.
+    /// A client that compresses its messages, and accepts compressed ones.
     pub(crate) fn of_gzip(server: &Running) -> Client {
         Client { is_gzip: true, ..Client::of(server) }
     }
 
-    /// Calls a method of the service, or one by its whole path.
+    /// Calls a method of the service, or any method by its whole path.
     pub(crate) fn call<Q, A>(&self, method: &str, request: Q) -> Result<A, Status>
     where
         Q: prost::Message + Default + 'static,
@@ -73,7 +73,7 @@ impl Client {
         self.call("ModelInfer", request)
     }
 
-    /// Infers, and gives the call up after that time; the connection stays.
+    /// Infers, and gives the call up after that time. The connection stays.
     pub(crate) fn infer_and_go(&self, request: ModelInferRequest, after: Duration) {
         let channel = self.channel.clone();
         let call = unary::<_, ModelInferResponse>(channel, self.is_gzip, "ModelInfer", Request::new(request));
@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    /// Sends requests in one stream, and closes it behind them.
+    /// Sends requests in one stream, and closes it after them.
     pub(crate) fn stream(
         &self,
         requests: Vec<ModelInferRequest>,
@@ -157,7 +157,7 @@ impl Client {
         })
     }
 
-    /// Sends requests in one stream, and gives it up after that time; the connection stays.
+    /// Sends requests in one stream, and gives it up after that time. The connection stays.
     pub(crate) fn stream_and_go(&self, requests: Vec<ModelInferRequest>, after: Duration) {
         let (sender, requests) = sent(requests);
         let answers = self.read_stream(requests, &[]);
@@ -170,14 +170,14 @@ impl Client {
     }
 }
 
-/// Requests that have been sent, and what sends others.
+/// Requests that have been sent, and the sender of further ones.
 fn sent(requests: Vec<ModelInferRequest>) -> (mpsc::UnboundedSender<ModelInferRequest>, Requests) {
     let (sender, receiver) = mpsc::unbounded_channel();
     requests.into_iter().for_each(|request| sender.send(request).unwrap());
     (sender, Requests(receiver))
 }
 
-/// The status and the sentence of an answer to any bytes that are sent to a method.
+/// Sends any bytes to a method; gives the status and the sentence of the answer.
 pub(crate) fn status_of(server: &Running, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (String, String) {
     let call = async {
         let stream = tokio::net::TcpStream::connect(&server.grpc).await.unwrap();

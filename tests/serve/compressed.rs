@@ -1,4 +1,4 @@
-//! Bodies in gzip and deflate, in both directions, and what is decompressed beyond its limit.
+//! Bodies in gzip and deflate, in both directions, and bodies that grow beyond their limit when decompressed.
 
 use std::io::{Read, Write};
 
@@ -43,7 +43,7 @@ fn unpacked(answer: &Answer) -> Vec<u8> {
     bytes
 }
 
-/// A request of that many rows with binary tensors, and the length of its JSON.
+/// A request of `rows` rows with binary tensors, and the length of its JSON.
 fn binary(rows: usize) -> (Vec<u8>, usize) {
     let size = rows * 8;
     let json = format!(
@@ -77,12 +77,12 @@ fn compressed_bodies_give_the_same_answers_and_come_back_compressed_where_they_a
             let expected = (rows > 1).then_some(coding);
             assert_eq!((answer.status, answer.header("content-encoding")), (200, expected));
             assert!(unpacked(&answer) == plain.body, "{rows} rows by {coding}");
-            // The length of the JSON is the one before it is compressed.
+            // The length of the JSON is that before compression.
             let header = "inference-header-content-length";
             assert_eq!(answer.header(header), plain.header(header));
             assert_eq!(answer.header("content-length"), Some(&*answer.body.len().to_string()));
         }
-        // What libraries send by themselves asks for nothing.
+        // The header that libraries send by themselves asks for nothing.
         let headers = format!("{length}Accept-Encoding: gzip, deflate, br\r\n");
         assert_eq!(server.ask("POST", INFER, &headers, &body).header("content-encoding"), None);
     }
@@ -117,7 +117,7 @@ fn what_is_decompressed_is_held_against_max_body() {
         let (status, sentence) = status_of(&server, path, &headers, &message);
         assert_eq!((&*status, &*sentence), ("8", "the decompressed message has more than 1000000 bytes"));
     }
-    // Of 200 MiB no more has been in memory than the limit, and a little for the connections.
+    // At most the limit of the 200 MiB has been in memory, and a little for the connections.
     let more = server.peak_bytes() - before;
     assert!(more < 16 << 20, "{more}");
     assert_eq!(server.ask("POST", INFER, &length, &body).status, 200);

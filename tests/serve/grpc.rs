@@ -1,4 +1,4 @@
-//! Calls of gRPC give the bits that a session gives, from contents of every kind and from raw contents.
+//! Calls of gRPC give the same bits as a session, from contents of every kind and from raw contents.
 
 use kiln::{Session, SessionOptions, Tensor};
 
@@ -147,7 +147,7 @@ fn outputs_have_the_bits_of_a_session() {
     let client = Client::of(&server);
     let options = SessionOptions { threads: 1, ..SessionOptions::default() };
     let session = Session::load_bytes(onnx_file::dense(), &options).unwrap();
-    // From an output that is copied to one of many frames of HTTP/2.
+    // From an output that is copied to one that takes many frames of HTTP/2.
     for rows in [1, 3, 1000, 200_000] {
         let values: Vec<f32> = (0..rows * 2).map(|place| (place % 37) as f32 * 0.37 - 3.1).collect();
         let outputs = session.run(&[("x", Tensor::from_slice([rows, 2], &values).unwrap())]).unwrap();

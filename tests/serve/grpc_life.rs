@@ -1,4 +1,4 @@
-//! Full queues, time limits, clients that go and the end, as calls of gRPC meet them.
+//! Full queues, time limits, clients that leave, and the server's end, as seen by calls of gRPC.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::life::{LONG, SIGTERM, slow, until};
 use crate::messages::{InferParameter, ModelInferRequest, ModelInferResponse, one_input};
 use crate::running::Running;
 
-/// A request on a matrix of that many rows.
+/// A request on a matrix of `rows` rows.
 fn request(rows: usize) -> ModelInferRequest {
     let mut request = one_input("slow", "x", "FP32", &[rows as i64, rows as i64]);
     request.raw_input_contents = vec![vec![0; rows * rows * 4]];
@@ -89,7 +89,7 @@ fn a_time_limit_ends_what_runs_and_what_waits() {
     let waiting = Client::of(&server).infer(limited(2, 20_000)).unwrap_err();
     assert_eq!(waiting.code(), Code::DeadlineExceeded, "{waiting}");
     assert_eq!(running.join().unwrap().unwrap_err().code(), Code::DeadlineExceeded);
-    // The client's own limit, from one that leaves it to the server.
+    // The limit of a client that leaves its enforcement to the server.
     let headers = [("content-type", "application/grpc"), ("grpc-timeout", "200m")];
     let message = framed(&request(LONG).encode_to_vec());
     let (status, sentence) = status_of(&server, "/inference.GRPCInferenceService/ModelInfer", &headers, &message);
@@ -113,8 +113,8 @@ fn sigterm_answers_what_is_in_hand_and_refuses_what_comes_then() {
     assert!(std::net::TcpStream::connect(&server.grpc).is_err(), "no new connections");
     let refused = late.infer(request(2)).unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused}");
-    // Of an answer that is larger than a connection's first window, all arrives: the socket is not closed before its client
-    // has read it.
+    // An answer larger than a connection's first window arrives whole: the socket is not closed before its client has
+    // read it.
     running.join().unwrap().unwrap();
     assert_eq!(server.line(), "ended");
     assert_eq!(server.wait(), Some(0));

@@ -1,4 +1,4 @@
-//! Whatever is wrong with a call is said with a code of gRPC and a sentence, and the server goes on.
+//! Every mistake in a call is answered with a code of gRPC and a sentence, and the server goes on.
 
 use std::collections::HashMap;
 
@@ -151,7 +151,7 @@ fn what_no_client_sends_is_refused_too() {
         assert_eq!(found, status, "{headers:?}: {sentence}");
         assert!(sentence.contains(part), "{part}: {sentence}");
     }
-    // What is no HTTP/2 at all ends its connection.
+    // Bytes that are no HTTP/2 at all end their connection.
     let mut stream = std::net::TcpStream::connect(&server.grpc).unwrap();
     std::io::Write::write_all(&mut stream, b"GET / HTTP/1.1\r\n\r\nxxxxxxxxxxxxxxxxxxxxxxxxxxxxx").unwrap();
     let _ = std::io::Read::read_to_end(&mut stream, &mut Vec::new());

@@ -1,4 +1,4 @@
-//! Inference in JSON and in the binary form gives the bits that a session gives.
+//! Inference in JSON and in the binary form gives the same bits as a session.
 
 use kiln::{Session, SessionOptions, Tensor};
 
@@ -70,7 +70,7 @@ fn json_and_binary_give_the_bits_of_a_session() {
     let answer = server.ask("POST", "/v2/models/dense/infer", header, &bytes(&X));
     assert_eq!(bits(&binary(&answer)), expected);
 
-    // An input of each form, and an output that is asked for.
+    // An input in each form, and an output that is asked for.
     let json = concat!(
         r#"{"inputs":[{"name":"a","shape":[2],"datatype":"FP32","parameters":{"binary_data_size":8}},"#,
         r#"{"name":"b","shape":[2],"datatype":"FP32","data":[0.5,1]}],"#,
@@ -81,7 +81,7 @@ fn json_and_binary_give_the_bits_of_a_session() {
     let answer = server.ask("POST", "/v2/models/sum/infer", &header, &body);
     assert_eq!(binary(&answer), [1.5, 3.0]);
 
-    // JSON that is too long to be read beside other connections.
+    // JSON that is too long to be read while other connections wait.
     let many = vec![0.25f32; 40_000];
     let json = format!(r#"{{"inputs":[{{"name":"x","shape":[20000,2],"datatype":"FP32","data":{many:?}}}]}}"#);
     assert_eq!(server.infer("dense", &json).json()["outputs"][0]["shape"], serde_json::json!([20_000, 3]));

@@ -1,4 +1,4 @@
-//! Short requests that wait are computed together: with the bits of each alone, and each with its own end.
+//! Short requests that wait are computed together: each has the same bits as alone, and its own end.
 
 use std::net::TcpStream;
 
@@ -47,7 +47,7 @@ fn output(answer: &Answer) -> &[u8] {
     &answer.body[json..]
 }
 
-/// The same by a session that has one request at a time.
+/// The same by a session that gets one request at a time.
 struct Alone(Session);
 
 impl Alone {
@@ -66,7 +66,7 @@ const JOINED: &str = "kiln_joined_requests_total{model=\"encoder\",version=\"1\"
 const EXECUTIONS: &str = "nv_inference_exec_count{model=\"encoder\",version=\"1\"}";
 const INFERENCES: &str = "nv_inference_count{model=\"encoder\",version=\"1\"}";
 
-/// Has every lane of a server run a long request, until these are dropped.
+/// Keeps every lane of a server busy with a long request until these are dropped.
 fn hold(server: &Running, lanes: u64) -> Vec<TcpStream> {
     // A request is answered a little before its lane is free.
     until(server, "kiln_requests_running", 0);
@@ -130,7 +130,7 @@ fn each_request_of_a_group_has_its_own_end() {
     }
     assert_eq!((metric(&server, JOINED), metric(&server, EXECUTIONS)), (3, before + 1));
 
-    // One that is wrong is told so, as it is by itself, and the others run alone.
+    // A wrong request gets the same error as by itself, and the others run alone.
     let held = hold(&server, 1);
     let wrong = send(&server, &wrong, "");
     let sent: Vec<TcpStream> = texts.iter().map(|words| send(&server, words, "")).collect();

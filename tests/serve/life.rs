@@ -1,4 +1,4 @@
-//! Full queues, time limits, clients that go, signals, and models that change while the server runs.
+//! Full queues, time limits, clients that leave, signals, and models that change while the server runs.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) fn slow() -> tempfile::TempDir {
     folder
 }
 
-/// Sends a request on a matrix of that many rows.
+/// Sends a request on a matrix of `rows` rows.
 pub(crate) fn send(server: &Running, rows: usize, headers: &str) -> std::net::TcpStream {
     let size = rows * rows * 4;
     let json = format!(
@@ -67,7 +67,7 @@ fn a_full_queue_refuses_at_once_and_clients_that_go_are_forgotten() {
     let refused = Answer::read(send(&server, 2, ""));
     assert!(refused.refused(429).contains("1 requests wait already"));
     assert_eq!(refused.header("retry-after"), Some("1"));
-    // Both clients go: what runs is ended, and what waits is not begun.
+    // Both clients leave: the running request is ended, and the waiting one is not begun.
     drop((waiting, running));
     until(&server, CANCELLED, 2);
     let begun = Instant::now();

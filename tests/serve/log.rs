@@ -1,4 +1,4 @@
-//! `--log-json`: what a server tells of its requests.
+//! `--log-json`: what a server writes about its requests.
 
 use serde_json::Value;
 

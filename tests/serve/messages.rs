@@ -1,4 +1,5 @@
-//! The message of an inference request, as protocol files have it: what the server reads by itself and has no struct for.
+//! The message of an inference request, as protocol files have it. The server reads it by itself and has no struct for
+//! it.
 
 use std::collections::HashMap;
 

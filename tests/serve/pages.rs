@@ -113,7 +113,7 @@ fn the_overview_says_what_the_counters_say() {
     let executors = value(&metrics, &format!("kiln_memory_bytes{labels}"));
     assert_eq!(overview["memory_bytes"]["executors"].as_f64().unwrap(), executors);
 
-    // What is not in the schema is not in the answer, and the other way round.
+    // The answer has exactly the fields of the schema.
     let description = server.get("/v2/openapi.json").json();
     conforms(&overview, &description["components"]["schemas"]["Overview"], &description);
 }
@@ -166,11 +166,11 @@ fn the_page_stands_alone_and_takes_names_as_text() {
     let policy = page.header("content-security-policy").unwrap();
     assert!(policy.starts_with("default-src 'none'; connect-src 'self';"), "{policy}");
     let html = String::from_utf8(page.body).unwrap();
-    // The model's name is nowhere in it, and no way is used that makes elements of text.
+    // The model's name is nowhere in it, and the page uses nothing that makes elements from text.
     for part in ["<b>", "quoted", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
         assert!(!html.contains(part), "{part}");
     }
-    // Nothing comes from elsewhere.
+    // Nothing is loaded from elsewhere.
     for part in ["http://", "https://", "src=", "@import", "url("] {
         assert!(!html.contains(part), "{part}");
     }

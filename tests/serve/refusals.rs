@@ -1,4 +1,4 @@
-//! Whatever is wrong with a request is said with a status and a sentence, and the server goes on.
+//! Every mistake in a request is answered with a status and a sentence, and the server goes on.
 
 use std::io::Write;
 

@@ -55,7 +55,7 @@ impl Running {
         running
     }
 
-    /// What it writes with `--log-json`.
+    /// The lines that it writes with `--log-json`.
     pub(crate) fn log(&mut self) -> ChildStderr {
         self.child.stderr.take().unwrap()
     }
@@ -119,12 +119,12 @@ pub(crate) fn send_to(address: &str, method: &str, path: &str, headers: &str, bo
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // A server may answer and close before it has read all.
+    // A server may answer and close before it has read everything.
     let _ = stream.write_all(body);
     stream
 }
 
-/// What came back.
+/// The answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -135,7 +135,7 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) fn read(mut stream: TcpStream) -> Answer {
         let mut bytes = Vec::new();
-        // A connection that is reset after the answer has been sent still has given it.
+        // A connection that is reset after the answer was sent has still delivered it.
         let _ = stream.read_to_end(&mut bytes);
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer");
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap().to_lowercase();

@@ -71,7 +71,7 @@ fn each_request_is_answered_in_its_turn_and_a_wrong_one_by_its_sentence() {
     assert_eq!(status.code(), Code::Ok, "{status}");
     assert!(answers.iter().map(id).eq((0..300).map(|place| place.to_string())));
     assert!(answers.iter().all(|answer| answer.error_message.is_empty()));
-    // A stream of nothing.
+    // A stream without requests.
     let (answers, status) = Client::of(&server).stream(Vec::new(), &[]);
     assert_eq!((answers.len(), status.code()), (0, Code::Ok));
 }
@@ -126,7 +126,7 @@ fn the_end_of_the_server_answers_what_is_in_hand_and_ends_the_stream() {
     let folder = slow();
     let mut server = Running::ready(&folder.path().join("models"), &["--threads", "1"]);
     let client = Client::of(&server);
-    // The stream stays open: nothing but the server ends it.
+    // The stream stays open: only the server ends it.
     let (answers, status) = client.open_stream(vec![long("a", 1_000_000)], || {
         until(&server, "kiln_requests_running", 1);
         server.signal(SIGTERM);

@@ -29,7 +29,7 @@ fn asked(id: &str, prompt: &str, settings: &Value, is_stream: bool) -> ModelInfe
     request
 }
 
-/// What was said to each request, by its id, in the order in which it came.
+/// What was said to each request, by its id, in the order of arrival.
 #[track_caller]
 fn told(answers: Vec<ModelStreamInferResponse>) -> BTreeMap<String, Vec<String>> {
     let (mut told, mut over): (BTreeMap<String, Vec<String>>, Vec<String>) = (BTreeMap::new(), Vec::new());
@@ -154,7 +154,7 @@ fn the_end_of_the_server_says_texts_in_hand_to_their_end() {
     let models = models();
     let mut server = server(&models, &["--texts", "1", "--queue", "100"]);
     let client = Client::of(&server);
-    // The server takes 64 of them at a time: its end comes before the last.
+    // The server takes 64 requests at a time: its end comes before the last.
     let many = (0..20_000).map(|place| asked(&place.to_string(), "a", &json!({"max_tokens": 40}), true)).collect();
     let (answers, status) = client.open_stream(many, || server.signal(SIGTERM));
     assert_eq!(status.code(), Code::Unavailable, "{status}");

@@ -1,4 +1,4 @@
-//! Tables of attention, whose caches grow, and of what rotates its heads.
+//! Tables of attention, whose caches grow, and of the operators that rotate its heads.
 
 use kiln::graph::ir::Attr;
 use kiln::tensor::{DType, Tensor};
@@ -24,7 +24,7 @@ fn joined(past: Option<&Tensor>, new: Array) -> Array {
     })
 }
 
-/// Attention over arrays of four axes; `bias` is what is added to a score, if it may be seen at all.
+/// Attention over arrays of four axes. `bias` gives the summand of a score, or `None` where the key may not be seen.
 pub(crate) fn attention(q: &Array, k: &Array, v: &Array, scale: f64, bias: impl Fn(&[usize]) -> Option<f64>) -> Array {
     let shared = q.shape[1] / k.shape[1];
     let shape = [q.shape[0], q.shape[1], q.shape[2], v.shape[3]];

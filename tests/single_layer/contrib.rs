@@ -52,7 +52,7 @@ fn softmax_after_a_bias() {
 const CHANNELS: usize = 6;
 const GROUPS: usize = 3;
 
-/// A group normalisation of an image with channels first, and x sigmoid(x) after it.
+/// A group normalisation of an image with channels first, then x sigmoid(x).
 fn grouped(x: &Array, scale: &Array, bias: &Array, is_active: bool) -> Array {
     let each: usize = x.shape[1..].iter().product::<usize>() / GROUPS;
     let y = normalise(&reshaped(x, &[x.shape[0], GROUPS, each]), &[2], 1e-5);
@@ -87,7 +87,7 @@ fn groups_of_channels_of_images() {
 
 #[test]
 fn groups_of_channels_after_a_residual() {
-    // The residual is an image, or one position for all of it.
+    // The residual is an image, or one position for the whole image.
     let whole: &[Step<'_>] = &[
         &[&[1, 5, 7, 6], &[1, 5, 7, 6]],
         &[&[2, 9, 4, 6], &[2, 9, 4, 6]],
@@ -259,7 +259,7 @@ fn biases_by_positions_over_changing_lengths() {
             let length = |count: usize| Tensor::from_vec([1], vec![count as i64]).unwrap();
             let request = [("table", table.clone()), ("queries", length(queries)), ("keys", length(keys))];
             let found = session.run(&request).unwrap()[0].1.clone();
-            // All buckets of a head lie beside each other.
+            // All buckets of a head are next to each other.
             let table = Array::of(&table);
             let expected = build(&[1, HEADS, queries, keys], |at| {
                 let place = bucket(at[3] as i64 - at[2] as i64, BUCKETS as i64, 20, is_both) as usize;

@@ -1,4 +1,4 @@
-//! Tables of convolutions and their fusions' carriers.
+//! Tables of convolutions and of the operators that carry their fusions.
 
 use kiln::graph::ir::Attr;
 
@@ -8,7 +8,7 @@ use crate::reference::{Array, Window, conv, conv_transpose};
 const IMAGES: &[Step<'_>] =
     &[&[&[1, 3, 9, 11]], &[&[2, 3, 7, 7]], &[&[2, 3, 7, 7]], &[&[1, 3, 16, 10]], &[&[1, 3, 9, 11]], &[&[2, 3, 7, 7]]];
 
-/// A convolution of `channels` to `out` over `steps`, with bias.
+/// A convolution from `channels` to `out` channels over `steps`, with bias.
 fn table(channels: usize, out: usize, group: usize, window: Window, steps: &[Step<'_>]) {
     check(layer(channels, out, group, window), group, window, steps);
 }
@@ -109,7 +109,7 @@ fn conv_in_lower_precision() {
         lower(34, 40, 1, window, steps);
         lower(34, 50, 2, window, steps);
     }
-    // Few channels, of which a line of the kernel is one tap; channels of their own, which stay as they are.
+    // Few channels, where a line of the kernel is one tap; and depthwise channels, which stay as they are.
     lower(3, 20, 1, Window::new([7, 7], [2, 2], [3, 3], [1, 1]), IMAGES);
     lower(3, 3, 3, Window::new([3, 3], [1, 1], [1, 1], [1, 1]), IMAGES);
 }

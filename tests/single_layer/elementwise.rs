@@ -89,7 +89,7 @@ fn clip_with_bounds_as_inputs() {
         .check(STEPS, |x| vec![map(&x[0], |v| v.clamp(-0.25, 0.5))]);
 }
 
-/// The same operator against every way in which its operands can broadcast.
+/// The same operator in every way that its operands can broadcast.
 fn binary(op: &str, f: impl Fn(f64, f64) -> f64) {
     let steps: &[Step<'_>] = &[
         &[&[2, 3, 20], &[2, 3, 20]],
@@ -204,7 +204,7 @@ fn numbers(tensor: &Tensor) -> Array {
     Array { shape: tensor.shape().to_vec(), data }
 }
 
-/// What an array says is not zero.
+/// Which elements of an array are not zero.
 fn booleans(array: &Array) -> Tensor {
     let bytes: Vec<BoolByte> = array.data.iter().map(|&value| (value != 0.0).into()).collect();
     Tensor::from_vec(array.shape.clone(), bytes).unwrap()

@@ -1,8 +1,8 @@
 //! Every operator on tensors without elements: each dimension that may be 0 is 0 in turn, and then all of them.
 //!
-//! What is expected follows from the same operator at other sizes: the sizes of outputs are linear in the sizes of
-//! inputs, so that two of them say what the third is. Elements of results that are not empty (the sum of nothing) are compared
-//! with plain Rust without passes, node by node; what they have to be, tests of the operators say.
+//! The expected shapes follow from the same operator at other sizes: output sizes are linear in input sizes, so two of
+//! them give the third. Elements of results that are not empty (the sum of nothing) are compared with plain Rust
+//! without passes, node by node; the operators' own tests say what they must be.
 
 use kiln::graph::ir::{Attr, Dim};
 use kiln::graph::passes::PassOptions;
@@ -15,13 +15,13 @@ use kiln_kernels::Isa;
 
 use crate::harness::MICROSOFT;
 
-/// What sizes are that are not 0: they are even, and as many as windows are wide.
+/// The value of all sizes that are not 0: even, and as large as windows are wide.
 const BASE: usize = 4;
 
 /// An input of a case.
 #[derive(Clone)]
 enum Given {
-    /// Of those dimensions, letters being sizes that vary.
+    /// With those dimensions. Letters are sizes that vary.
     Varies(DType, &'static str),
     Constant(Tensor),
     Absent,
@@ -174,7 +174,7 @@ fn ramp(dtype: DType, shape: &[usize]) -> Tensor {
     let shape = shape.iter().copied();
     match dtype {
         DType::F32 => Tensor::from_vec(shape, (0..count).map(|at| (at % 7) as f32 / 8.0 + 0.125).collect()),
-        // Numbers of places and lengths: one suits all.
+        // Numbers of places and lengths: one value suits all.
         DType::I64 => Tensor::from_vec(shape, vec![1i64; count]),
         DType::I32 => Tensor::from_vec(shape, vec![1i32; count]),
         DType::U8 => Tensor::from_vec(shape, (0..count).map(|at| (at % 200) as u8).collect()),
@@ -219,7 +219,7 @@ fn extrapolated(plain: &Session, case: &Case, zeros: &[char], letter: char) -> R
     Ok(first.iter().zip(&second).map(|(a, b)| a.iter().zip(b).map(line).collect()).collect())
 }
 
-/// What is wrong with one case, if anything is.
+/// The problem of one case, if there is one.
 fn problem(case: &Case) -> Option<String> {
     let plain = match session(case.graph(true), PassOptions::none(), Isa::Portable) {
         Ok(session) => session,
@@ -229,7 +229,7 @@ fn problem(case: &Case) -> Option<String> {
     if let Some(stray) = case.empty.chars().find(|letter| !letters.contains(letter)) {
         return Some(format!("no size is called {stray}"));
     }
-    // Each alone, then all together, the last of them from what the others at 0 give.
+    // Each size alone, then all together: there the last size's shapes follow from those with the other sizes at 0.
     let mut rounds: Vec<Vec<char>> = case.empty.chars().map(|letter| vec![letter]).collect();
     if rounds.len() > 1 {
         rounds.push(case.empty.chars().collect());

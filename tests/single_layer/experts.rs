@@ -9,7 +9,7 @@ const EXPERTS: usize = 5;
 const HIDDEN: usize = 24;
 const INNER: usize = 20;
 
-/// One expert's weights `[experts, n, k]`, by a row, with a bias.
+/// One expert's product of a row with weights `[experts, n, k]`, with a bias.
 fn product(weights: &Array, bias: &Array, expert: usize, row: &[f64]) -> Vec<f64> {
     let n = weights.shape[1];
     let sum = |column: usize| -> f64 {
@@ -18,7 +18,7 @@ fn product(weights: &Array, bias: &Array, expert: usize, row: &[f64]) -> Vec<f64
     (0..n).map(|column| sum(column) + bias.get(&[expert, column])).collect()
 }
 
-/// Rows by their two best experts, weighted by the softmax of all scores, or of the chosen ones.
+/// Rows by their two best experts, weighted by the softmax of all scores or of the chosen ones.
 fn mixture(rows: &Tensor, scores: &Array, of_all: bool, expert: impl Fn(usize, &[f64]) -> Vec<f64>) -> Tensor {
     let mut out = Array::zeros(rows.shape());
     let x = Array::of(rows);
@@ -37,7 +37,7 @@ fn mixture(rows: &Tensor, scores: &Array, of_all: bool, expert: impl Fn(usize, &
     out.tensor()
 }
 
-/// Batches of which an expert gets no row, one and many.
+/// Batches that give an expert no row, one row and many.
 const STEPS: &[Step<'_>] = &[
     &[&[3, HIDDEN], &[3, EXPERTS]],
     &[&[1, HIDDEN], &[1, EXPERTS]],
@@ -85,7 +85,7 @@ fn experts_whose_weights_come_with_the_request() {
     });
 }
 
-/// The numbers of codes of four bits, `[experts, n, k]`, with a scale for each row.
+/// The numbers for codes of four bits, `[experts, n, k]`, with a scale for each row.
 fn dequantised(codes: &Tensor, scales: &Tensor) -> Array {
     let (&[experts, n, bytes], scales) = (codes.shape(), Array::of(scales)) else { unreachable!() };
     let mut all = Array::zeros(&[experts, n, 2 * bytes]);

@@ -29,7 +29,7 @@ pub(crate) type Step<'a> = &'a [&'a [usize]];
 pub(crate) const MICROSOFT: &str = "com.microsoft";
 
 enum Input {
-    /// A pattern such as `[-1, 3, -1]`, the element type, and what to fill it with.
+    /// A pattern such as `[-1, 3, -1]`, the element type, and the kind of values.
     Dynamic {
         pattern: Vec<i64>,
         dtype: DType,
@@ -48,7 +48,7 @@ pub(crate) enum Fill {
     Positive,
     /// Uniform in 1.1..2.1, for inverses that begin at one.
     AboveOne,
-    /// Whole numbers from -3 to 3, many of which are equal.
+    /// Whole numbers from -3 to 3, many equal.
     Few,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Layer {
     precision: Precision,
     /// The input that lower precision rounds, where it is asked for.
     halved: Option<usize>,
-    /// Whether constants are stored as `f16`, as a network of `f16` has them beside what is computed in `f32`.
+    /// Whether constants are stored as `f16`, as in a network of `f16`, while the computing is in `f32`.
     in_f16: bool,
 }
 
@@ -72,7 +72,7 @@ impl Layer {
         Layer { node, inputs: Vec::new(), outputs: 1, tolerance, precision, halved: None, in_f16: false }
     }
 
-    /// The operator of that name of another domain.
+    /// The operator of that name in another domain.
     pub(crate) fn domain(mut self, domain: &str) -> Layer {
         domain.clone_into(&mut self.node.domain);
         self
@@ -128,20 +128,20 @@ impl Layer {
         self
     }
 
-    /// Asks for `bf16`: the reference gets the constant of that index rounded, and at levels that multiply pairs all that
-    /// is given too.
+    /// Asks for `bf16`. The reference gets the constant at that index rounded, and at levels that multiply pairs all
+    /// its inputs rounded.
     pub(crate) fn halved(mut self, weights: usize) -> Layer {
         (self.halved, self.precision) = (Some(weights), Precision::Bf16);
         self
     }
 
-    /// Asks for `bf16`, beside a reference that is given all as it is: off by no more than a hundredth.
+    /// Asks for `bf16`, with a reference that gets unrounded inputs: the result may be off by a hundredth.
     pub(crate) fn lower(mut self) -> Layer {
         self.precision = Precision::Bf16;
         self.tolerance(1e-2)
     }
 
-    /// Stores constants as `f16`: the reference gets the numbers that they are rounded to.
+    /// Stores constants as `f16`: the reference gets the rounded numbers.
     pub(crate) fn in_f16(mut self) -> Layer {
         self.in_f16 = true;
         for input in &mut self.inputs {
@@ -153,11 +153,11 @@ impl Layer {
         self
     }
 
-    /// What the reference is given for what the layer was.
+    /// The reference's inputs for these inputs of the layer.
     fn rounded(&self, isa: Isa, tensors: &[Tensor]) -> Vec<Tensor> {
         let Some(weights) = self.halved else { return tensors.to_vec() };
         let elements = Precision::Bf16.elements(isa);
-        // The matrix unit leaves single rows to kernels that round weights alone.
+        // The matrix unit leaves single rows to kernels that round only weights.
         let pairs = |tensor: &Tensor| match elements {
             Elements::Bf16Tiles => tensor.shape().iter().rev().nth(1) != Some(&1),
             _ => elements == Elements::Bf16Dot,
@@ -215,7 +215,7 @@ impl Layer {
     }
 
     fn check_at(&self, isa: Isa, steps: &[Step<'_>], reference: &dyn Fn(&[Tensor]) -> Vec<Tensor>) {
-        // Whatever asks for code that is there already has it assembled again, and compared byte by byte.
+        // Code that is there already is assembled again whenever it is asked for, and compared byte by byte.
         let options = SessionOptions {
             threads: 2,
             max_isa: Some(isa),
@@ -250,7 +250,7 @@ impl Layer {
             } else if steps[..number].contains(step) {
                 assert!(seen.iter().all(|(prepared, _)| !prepared), "{place}: known shapes were prepared again");
                 assert!(asked.is_empty(), "{place}: known shapes asked the cache");
-                // A session that knows no shapes asks, and finds what the first one has built.
+                // A session that knows no shapes asks the cache, and finds what the first session has built.
                 let cache = Some(session.build_cx().cache.clone());
                 let other = Session::from_graph(self.graph(), &SessionOptions { cache, ..options.clone() }).unwrap();
                 let seen = Outcomes::default();
@@ -345,7 +345,7 @@ fn halves(tensor: &Tensor) -> Vec<f16> {
     tensor.as_slice::<f32>().unwrap().iter().map(|&number| f16::from_f32(number)).collect()
 }
 
-/// What each step of the graph asked: whether it was prepared, and the cache's answer.
+/// For each step of the graph: whether it was prepared, and the cache's answer.
 #[derive(Default)]
 struct Outcomes(Mutex<Vec<(bool, Option<Outcome>)>>);
 

@@ -49,7 +49,7 @@ fn every_operator_with_a_key_has_a_table() {
         include_str!("rows.rs"),
         include_str!("spatial.rs"),
     ];
-    // What passes make of operators runs beside these in tests/passes.
+    // The operators that passes make are run beside these in tests/passes.
     let keyed = operators::all().filter(|row| row.domain.is_empty() && row.work == Work::Key);
     let has_table = |name: &str| tables.iter().any(|table| table.contains(&format!("\"{name}\"")));
     let without: Vec<&str> = keyed.map(|row| row.name).filter(|name| !has_table(name)).collect();

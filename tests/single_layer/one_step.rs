@@ -1,4 +1,5 @@
-//! Tables of DecoderMaskedMultiHeadAttention over one buffer of past and present: how far it is filled is no shape.
+//! Tables of DecoderMaskedMultiHeadAttention over one buffer of past and present: the filled length is not part of a
+//! shape.
 
 use std::sync::Mutex;
 
@@ -42,7 +43,7 @@ struct Form {
     scores: bool,
 }
 
-/// The operator's inputs in order; none where one is left out.
+/// The operator's inputs in order; `None` where one is left out.
 fn inputs(form: Form, at: Step, seed: u64) -> Vec<Option<Tensor>> {
     let Step { batch, room, before } = at;
     let draw = |shape: &[usize], own: u64| Some(random(shape, DType::F32, Fill::Unit, seed * 64 + own));
@@ -147,7 +148,7 @@ fn expected(form: Form, at: Step, inputs: &[Option<Tensor>]) -> Vec<Array> {
     outputs
 }
 
-/// What the steps of a request asked the cache, and whether one of them was prepared.
+/// What the steps of a request asked the cache, and whether each step was prepared.
 #[derive(Default)]
 struct Asked(Mutex<Vec<(bool, Option<Outcome>)>>);
 
@@ -157,7 +158,7 @@ impl Observer for Asked {
     }
 }
 
-/// Runs a table at every level. `is_known` tells whether a step finds all prepared, from the ones before it.
+/// Runs a table at every level. `is_known` tells whether a step finds everything prepared by the steps before it.
 fn check(form: Form, steps: &[Step], is_known: impl Fn(&[Step], Step) -> bool) {
     for isa in Isa::ALL {
         let options = SessionOptions { threads: 2, max_isa: Some(isa), cache_check: true, ..SessionOptions::default() };

@@ -22,7 +22,7 @@ fn sums(array: &Array) -> Tensor {
     Tensor::from_vec(array.shape.iter().copied(), array.data.iter().map(|&sum| sum as i32).collect()).unwrap()
 }
 
-/// Sums scaled by powers of two, which is exact, rounded and moved.
+/// Sums scaled by powers of two (which is exact), rounded and shifted.
 fn unsigned(array: &Array, factor: f64, zero: f64) -> Tensor {
     let byte = |&sum: &f64| ((sum * factor).round_ties_even() + zero).clamp(0.0, 255.0) as u8;
     Tensor::from_vec(array.shape.iter().copied(), array.data.iter().map(byte).collect()).unwrap()
@@ -108,7 +108,7 @@ fn qlinear_conv_with_bias() {
         });
 }
 
-/// A pool of means of signed bytes to unsigned ones, whose scale is half as large.
+/// An average pool from signed bytes to unsigned ones with half the scale.
 fn averages(op: &str) -> Layer {
     Layer::new(op, 1)
         .domain("kiln")

@@ -1,4 +1,5 @@
-//! The oracles of the tables: the ONNX definitions in plain loops and `f64`, NCHW, nothing shared with the code under test.
+//! The oracles of the tables: the ONNX definitions in plain loops and `f64`, NCHW. They share nothing with the code
+//! under test.
 
 use kiln::tensor::Tensor;
 
@@ -32,7 +33,7 @@ impl Array {
         self.data[self.index(at)]
     }
 
-    /// The element that `at`, an index into a shape that this one broadcasts to, reads.
+    /// The element at `at`, an index into a shape that this array broadcasts to.
     pub(crate) fn broadcast(&self, at: &[usize]) -> f64 {
         let skip = at.len() - self.shape.len();
         let own: Vec<usize> =
@@ -191,7 +192,7 @@ pub(crate) fn pool(x: &Array, window: Window, fold: impl Fn(&[f64]) -> f64) -> A
     })
 }
 
-/// Reduction over `axes`, kept as dimensions of one: `fold` gets the elements reduced.
+/// Reduction over `axes`, kept as dimensions of one. `fold` gets the reduced elements.
 pub(crate) fn reduce(x: &Array, axes: &[usize], fold: impl Fn(&[f64]) -> f64) -> Array {
     let keep = |axis: usize| if axes.contains(&axis) { 1 } else { x.shape[axis] };
     let shape: Vec<usize> = (0..x.shape.len()).map(keep).collect();
@@ -247,8 +248,8 @@ pub(crate) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Heads `[batch, heads, positions, size]` whose first pairs are rotated by angles; `angle` says where in the tables that
-/// of a pair is.
+/// Heads `[batch, heads, positions, size]` whose first pairs are rotated by angles. `angle` gives the place in the
+/// tables of a pair's angle.
 pub(crate) fn rotated(
     x: &Array,
     [cosines, sines]: [&Array; 2],

@@ -177,8 +177,7 @@ fn local_response_normalisation() {
         });
 }
 
-/// The place along an axis of the element that none before is `better` than or equal to, or only equal to where the last
-/// is wanted.
+/// The place of the extreme element along an axis: the first of equal ones, or the last where the last is wanted.
 fn place(x: &Array, axis: usize, is_last: bool, better: impl Fn(f64, f64) -> bool) -> Tensor {
     let mut shape = x.shape.clone();
     shape[axis] = 1;

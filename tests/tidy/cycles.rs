@@ -1,13 +1,13 @@
 //! Finds files of a crate that import each other in a circle.
 //!
 //! A file depends on another one if its code names something that is *defined* there: in a `use`, or by a path that
-//! begins with `crate`, `self`, `super`, an imported module or a child. Re-exports are looked through, so that a parent
-//! that declares its children and passes their items on (`mod shape; pub use shape::Shape;`) depends on none of them,
-//! and a child that takes `super::Shape` depends on the sibling and not on the parent.
+//! begins with `crate`, `self`, `super`, an imported module or a child. Re-exports are followed to the definition, so a
+//! parent that declares its children and passes their items on (`mod shape; pub use shape::Shape;`) does not depend on
+//! them, and a child that takes `super::Shape` depends on the sibling and not on the parent.
 //!
-//! A module is a file and the folder of its name. What it is made of stands below it, so a file that names what is in
-//! its own folder, at any depth, counts for nothing, and files of the folder may take what the file defines. What is
-//! left are circles between neighbours and between branches of the tree. What only tests compile does not count either.
+//! A module is a file and the folder with its name. The folder's files are below the module: names from its own folder,
+//! at any depth, do not count, and files of the folder may use what the file defines. Only circles between neighbours
+//! and between branches of the tree are left. Code that only tests compile does not count either.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ struct Import {
     path: Vec<String>,
     name: String,
     line: usize,
-    /// `pub use`, at any visibility: the file may do no more than pass the name on.
+    /// `pub use`, at any visibility: perhaps the file only passes the name on.
     passed_on: bool,
     /// `use path::*`.
     glob: bool,
@@ -31,11 +31,11 @@ struct Module {
     children: BTreeMap<String, usize>,
     imports: Vec<Import>,
     defined: BTreeSet<String>,
-    /// The tokens that belong to no `use`.
+    /// The tokens outside every `use`.
     code: Vec<Token>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Module(usize),
@@ -52,7 +52,7 @@ pub(crate) struct Crate {
 type Edges = BTreeMap<(usize, usize), (usize, String)>;
 
 impl Crate {
-    /// Follows the declarations `mod name;` from `root`; `files` has the text of each by its name.
+    /// Follows the declarations `mod name;` from `root`. `files` has the text of each file by its name.
     pub(crate) fn of(root: &str, files: &BTreeMap<String, String>) -> Crate {
         let mut found = Crate { modules: Vec::new() };
         let folder = root.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
@@ -81,7 +81,7 @@ impl Crate {
         own
     }
 
-    /// What `path` leads to from `module`; `None` if that is outside of the crate.
+    /// The target of `path` from `module`; `None` if it is outside of the crate.
     fn resolve(&self, module: usize, path: &[String], depth: usize) -> Option<Found> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -98,7 +98,7 @@ impl Crate {
         }
     }
 
-    /// What `path` leads to, a path inside of `module`.
+    /// The target of `path` inside of `module`.
     fn descend(&self, module: usize, path: &[String], depth: usize) -> Option<Found> {
         if path.is_empty() {
             return Some(Found::Module(module));
@@ -106,7 +106,7 @@ impl Crate {
         self.named(module, path, depth).or(Some(Found::Item(module)))
     }
 
-    /// The same, and `None` if the file does not say what the first name is.
+    /// The same, and `None` if the file does not define or import the first name.
     fn named(&self, module: usize, path: &[String], depth: usize) -> Option<Found> {
         // Names that import each other in a circle would not compile; globs may.
         if depth > 16 {
@@ -140,7 +140,7 @@ impl Crate {
         None
     }
 
-    /// Whether `module` stands in the folder of `above`.
+    /// Whether `module` is in the folder of `above`.
     fn is_below(&self, mut module: usize, above: usize) -> bool {
         while let Some(parent) = self.modules[module].parent {
             if parent == above {
@@ -222,13 +222,13 @@ impl Crate {
     }
 }
 
-/// Files each of which depends on all others, through some or directly.
+/// Files that all depend on each other, directly or through others.
 pub(crate) struct Cycle {
     pub(crate) files: Vec<String>,
     pub(crate) because: Vec<String>,
 }
 
-/// Splits a file into what its `use` items import, and all other tokens.
+/// Splits a file into the imports of its `use` items, and all other tokens.
 fn imports(tokens: &[Token]) -> (Vec<Import>, Vec<Token>) {
     let (mut imports, mut code, mut at) = (Vec::new(), Vec::<Token>::new(), 0);
     while at < tokens.len() {
@@ -238,7 +238,7 @@ fn imports(tokens: &[Token]) -> (Vec<Import>, Vec<Token>) {
             let end = at + tokens[at..].iter().position(|token| token.is(";")).unwrap_or(tokens.len() - at - 1);
             let mut rest = &tokens[at + 1..end];
             tree(&mut rest, &[], passed_on, &mut imports);
-            // What comes next follows an item.
+            // The next token begins after an item.
             code.push(Token { text: ";".to_owned(), line: tokens[at].line });
             at = end + 1;
         } else {
@@ -302,7 +302,7 @@ fn definitions(code: &[Token]) -> BTreeSet<String> {
     found
 }
 
-/// The paths of a file's code, as many names as stand between `::`; a field or a method is none.
+/// The paths of a file's code: all names between `::`. A field or a method is no path.
 fn paths(code: &[Token]) -> Vec<(usize, Vec<String>)> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < code.len() {

@@ -1,14 +1,14 @@
-//! Finds defaults of attributes that stand where attributes are read.
+//! Finds defaults of attributes that are written where the attributes are read.
 
 use crate::source::Token;
 
-/// How an attribute is read that a node may leave out.
+/// The methods that read an attribute that a node may leave out.
 const READS: &[&str] = &["integer", "number", "word", "ints", "floats", "dtype"];
 
-/// What puts a value in the place of one that is left out.
+/// The methods that put a value in the place of one that is left out.
 const FALLBACKS: &[&str] = &["unwrap_or", "map_or"];
 
-/// The lines on which an attribute is read by its name with a literal or a constant in the place of one left out.
+/// The lines that read an attribute by its name and put a literal or a constant in the place of one left out.
 pub(crate) fn stated_defaults(tokens: &[Token]) -> Vec<usize> {
     let read = |at: usize| -> Option<usize> {
         let is = |offset: usize, texts: &[&str]| texts.iter().any(|text| tokens[at + offset].is(text));

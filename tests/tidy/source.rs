@@ -1,7 +1,7 @@
-//! Rust source as the rules read it: tokens without comments, literals and lifetimes, and without what only tests
+//! Rust source as the rules read it: tokens without comments, literals and lifetimes, and without code that only tests
 //! compile.
 
-/// An identifier, a mark of punctuation (`::` and `->` are one), or `""` for any literal but a number.
+/// An identifier, a punctuation mark (`::` and `->` are one), or `""` for any literal but a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) text: String,
@@ -57,7 +57,7 @@ pub(crate) fn tokens(text: &str) -> Vec<Token> {
     found
 }
 
-/// The bytes of the string that `rest` begins with: `"..."`, `b"..."`, `r"..."`, `br#"..."#`.
+/// The length in bytes of the string that `rest` begins with: `"..."`, `b"..."`, `r"..."`, `br#"..."#`.
 fn string_length(rest: &str) -> Option<usize> {
     if !rest.starts_with(['"', 'b', 'c', 'r']) {
         return None;
@@ -89,7 +89,7 @@ fn string_length(rest: &str) -> Option<usize> {
     Some(rest.len())
 }
 
-/// The bytes of a character or of a lifetime, and whether it is a character.
+/// The length in bytes of a character or of a lifetime, and whether it is a character.
 fn quote_length(rest: &str) -> (usize, bool) {
     if let Some(escape) = rest.strip_prefix("'\\") {
         let end = escape.char_indices().skip(1).find(|(_, c)| *c == '\'');
@@ -122,7 +122,7 @@ fn is_test_attribute(tokens: &[Token]) -> bool {
     begins(&["#", "[", "cfg", "(", "test", ")"]) || begins(&["#", "[", "cfg", "(", "all", "(", "test", ","])
 }
 
-/// Where the item ends whose attributes begin at `at`.
+/// The end of the item whose attributes begin at `at`.
 fn end_of_item(tokens: &[Token], mut at: usize) -> usize {
     while at + 1 < tokens.len() && tokens[at].is("#") {
         at = end_of_group(tokens, at + 1);
@@ -164,7 +164,7 @@ fn end_of_item(tokens: &[Token], mut at: usize) -> usize {
     at
 }
 
-/// Behind the bracket that closes the one at `open`.
+/// The place after the bracket that closes the one at `open`.
 pub(crate) fn end_of_group(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(open) {

@@ -20,7 +20,7 @@ pub(crate) fn tuple_parameters(tokens: &[Token]) -> Vec<(usize, String)> {
     found
 }
 
-/// Where the list of parameters opens, behind a name and what stands in `<>`.
+/// The place where the list of parameters opens, after a name and any `<>`.
 fn parameters(tokens: &[Token], mut at: usize) -> Option<usize> {
     let mut depth = 0;
     while let Some(token) = tokens.get(at) {
@@ -39,7 +39,7 @@ fn parameters(tokens: &[Token], mut at: usize) -> Option<usize> {
     None
 }
 
-/// Parts between commas that stand in no brackets.
+/// Parts between commas that are not inside brackets.
 fn split(tokens: &[Token]) -> Vec<&[Token]> {
     let (mut parts, mut begin, mut depth) = (Vec::new(), 0, 0);
     for (at, token) in tokens.iter().enumerate() {
@@ -73,7 +73,7 @@ fn is_tuple_parameter(mut parameter: &[Token]) -> bool {
     false
 }
 
-/// Whether these are brackets with a comma in them, perhaps behind `&` and `mut`.
+/// Whether these tokens are brackets with a comma inside, perhaps after `&` and `mut`.
 fn is_tuple(mut tokens: &[Token]) -> bool {
     while tokens.first().is_some_and(|token| ["&", "mut", "ref"].contains(&token.text.as_str())) {
         tokens = &tokens[1..];
