@@ -9,7 +9,7 @@ use kiln_kernels::{Isa, Parallel, Result};
 
 /// How long one row may take.
 const BUDGET: Duration = Duration::from_millis(60);
-/// A repeat is so many calls that it takes about this long, so that reading the clock does not count.
+/// A repeat has enough calls to take about this long, so that reading the clock does not count.
 const REPEAT: Duration = Duration::from_micros(20);
 
 /// Elements of half a page.
@@ -22,7 +22,7 @@ pub(crate) struct Table<'a> {
     quick: bool,
 }
 
-/// Numbers of both signs, none of them special.
+/// Numbers of both signs, without special values.
 pub(crate) fn values(count: usize) -> Vec<f32> {
     (0..count).map(|at| (at * 37 % 101) as f32 / 16.0 - 3.0).collect()
 }

@@ -1,5 +1,5 @@
-//! The bound on what is kept of shapes, as the system sees it: a process that serves ever new shapes stays as large as
-//! its limit says. Our own counters are not asked. `rest` tests what is given back when no more requests come,
+//! The bound on the memory for shapes, as the system sees it: a process that serves ever new shapes stays as large as
+//! its limit says. Our own counters are not asked. `rest` tests that memory is given back when no more requests come,
 //! `ceiling` the one limit over all sessions.
 //!
 //! Each operator has a process of its own, so that nothing else's memory counts. Usually some thousand shapes are

@@ -117,7 +117,7 @@ fn a_case_that_hangs_is_ended_with_its_node_and_the_run_goes_on() {
     write_products(&folder.path().join("suite/a_long"), PRODUCTS);
     write_passing(&folder.path().join("suite/b_good"));
     let mut limit = 2;
-    // On a machine that is busy with other things loading may take as long.
+    // On a machine that is busy with other things, loading may take as long.
     let (output, text) = until_it_hits_a_node(|_| {
         limit *= 2;
         command(["check", &arg(folder.path()), "--threads", "1", "--limit", &limit.to_string()]).output().unwrap()

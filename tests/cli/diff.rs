@@ -68,7 +68,7 @@ fn a_dump_has_a_file_a_value_and_says_which_node_made_it() {
     assert_eq!(floats(file(&into, "product")), [9.0, 12.0, 15.0, 13.0, 14.0, 15.0]);
     assert_eq!(floats(file(&into, "sum")), [-1.0, 12.0, 25.0, 3.0, 14.0, 25.0]);
 
-    // What passes fuse away is written where it is asked for alone, by the name of its node or its own.
+    // A value that passes fuse away is written only where it is asked for, by its own name or its node's.
     for (more, expected) in [
         (&[][..], &["x", "y"][..]),
         (&["--node", "node_sum"], &["x", "sum", "y"]),
@@ -139,7 +139,7 @@ fn configurations_that_agree_are_no_failure() {
             let arguments = ["diff", &model, "--input", &input, "--against", against];
             let printed = kiln(arguments.iter().chain(more)).ok();
             assert!(printed.contains("all agree"), "{printed}");
-            // The product and the sum are fused away where they are not asked for, and an output is always compared.
+            // The product and the sum are fused away unless they are asked for. An output is always compared.
             let compared = match (against, more) {
                 (_, []) => "1 values compared",
                 (_, ["--all-values"]) => "3 values compared",
@@ -194,7 +194,7 @@ fn the_first_value_that_departs_is_named_with_its_node_and_key() {
     assert_eq!(first["worst"]["index"], serde_json::json!([1, 2]));
     assert!(!view["computed_by"][0]["run"]["keys"].as_array().unwrap().is_empty(), "{view}");
 
-    // What is allowed is the caller's to say.
+    // The caller may set the tolerance.
     let loose = arguments.iter().chain(&["--rtol", "1"]);
     assert!(kiln(loose).ok().contains("all agree"));
     let found = kiln(arguments.iter().chain(&["--atol", "1", "--node", "node_y"]).filter(|a| **a != "--all-values"));

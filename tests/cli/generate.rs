@@ -17,7 +17,7 @@ fn generate(folder: &Path, flags: &[&str]) -> Finished {
     kiln(["generate".to_owned(), arg(folder)].into_iter().chain(flags.map(|&flag| flag.to_owned())))
 }
 
-/// What it says, and the line about it.
+/// The text that it says, and the line about it.
 fn said(folder: &Path, flags: &[&str]) -> (String, String) {
     let finished = generate(folder, flags);
     assert_eq!(finished.code, 0, "{finished:?}");
@@ -38,7 +38,7 @@ fn a_text_goes_on_until_the_model_ends_it() {
     assert_eq!(said(folder.path(), &["--prompt", "", "--max-tokens", "3"]).0, "abc");
     let (text, line) = said(folder.path(), &["--prompt", "v", "--max-tokens", "0"]);
     assert!(text.is_empty() && line.contains("ended by --max-tokens"), "{line}");
-    // A character that is not finished is shown as such.
+    // An unfinished character is shown as the replacement character.
     assert_eq!(said(folder.path(), &["--prompt", "y", "--max-tokens", "2"]).0, "z\u{fffd}");
 }
 
@@ -147,8 +147,8 @@ fn folders_and_flags_that_cannot_be_used_are_named() {
     }
 }
 
-/// An encoder that hands on which tokens there are, and a decoder that begins with what follows the average of them.
-/// Cross-attention to keys of zeros is that average; attention over its own cache is multiplied by zeros.
+/// An encoder that passes on which tokens occur, and a decoder that begins with the followers of their average.
+/// Cross-attention to keys of zeros gives that average; attention over its own cache is multiplied by zeros.
 struct Translator;
 
 impl Translator {
@@ -163,7 +163,7 @@ impl Translator {
         kiln::onnx::write(&build.finish()).unwrap()
     }
 
-    /// One that is given the features themselves, [1, WORDS, frames].
+    /// A translator that is given the features themselves, [1, WORDS, frames].
     fn of_features() -> Vec<u8> {
         let mut build = GraphBuilder::new("encoder_model", 17);
         let dims = ["batch_size".into(), WORDS.into(), "frames".into()];
@@ -183,7 +183,7 @@ impl Translator {
             build.constant(Tensor::from_vec(shape, values).unwrap())
         };
         let table = numbers([WORDS, SIZE], &|at| (at % 17) as f32 / 17.0);
-        // Token 0 begins, and nothing follows it by itself.
+        // Token 0 begins. By itself it has no follower.
         let next = numbers([WORDS, WORDS], &|at| if at < WORDS { 0.0 } else { logit(at / WORDS, at % WORDS) });
         let gate = numbers([WORDS, 1], &|at| f32::from(u8::from(at == 0)));
         let of_source = numbers([WORDS, WORDS], &|at| if at < 3 * WORDS { 0.0 } else { logit(at / WORDS, at % WORDS) });
@@ -268,7 +268,7 @@ fn what_a_text_begins_with_and_never_has_is_what_the_folder_says() {
         fs::write(folder.path().join("generation_config.json"), generation).unwrap();
         said(folder.path(), &[&["--prompt", "v"], flags].concat()).0
     };
-    // Behind a letter the model says the next one, whatever the encoder has read.
+    // After a letter the model says the next one, whatever the encoder has read.
     let forced = json!({"forced_decoder_ids": [[1, byte(b'k')], [2, byte(b'p')]]}).to_string();
     assert_eq!(with(&forced, &["--max-tokens", "3"]), "qrs");
     assert_eq!(with(&forced, &["--max-tokens", "3", "--decoder-prompt", "cd"]), "efg");
@@ -287,7 +287,7 @@ fn an_encoder_of_features_reads_files() {
     let mut features = vec![0f32; WORDS * frames];
     features[byte(b'm') * frames..][..frames].fill(1.0);
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': (1, {WORDS}, {frames}), }}");
-    // Header and elements are apart by a multiple of 64 bytes.
+    // Padding aligns the elements to a multiple of 64 bytes.
     let header = format!("{header:<117}\n");
     let mut npy = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
     npy.extend_from_slice(header.as_bytes());

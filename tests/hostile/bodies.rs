@@ -91,7 +91,7 @@ fn line(nodes: usize) -> Case {
     case(&format!("{nodes} nodes in a line"), graph, x())
 }
 
-/// Constants that are folded to products of themselves.
+/// Constants that are folded to products with themselves.
 fn folding() -> Case {
     let mut graph = GraphBuilder::new("g", 17);
     let shape = graph.constant(Tensor::from_slice([2], &[900i64, 900]).unwrap());

@@ -1,8 +1,8 @@
 //! Every operator before every function: after the passes the two compute the same as one after the other, at every
 //! level, in `f32`, in `f16` and between bytes, for several sizes, a single element and no element.
 //!
-//! The graphs of `draw` meet pairs by chance, and most never; here none is left out. What is expected comes from plain Rust
-//! without any pass.
+//! The graphs of `draw` meet some pairs by chance and most never; here every pair is tested. The expected results come
+//! from plain Rust without any pass.
 
 mod bytes;
 mod followers;

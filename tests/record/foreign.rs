@@ -126,7 +126,7 @@ fn folder_beside(beside: Beside) -> tempfile::TempDir {
     folder
 }
 
-/// What is done to a file of records before it is loaded. All checksums are right.
+/// A change to a file of records before it is loaded. All checksums are right.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     AsWritten,

@@ -316,7 +316,7 @@ fn child() {
         rejected += session.record_stats().rejected_semantic;
     }
     assert!(longest <= LIMIT + SLACK, "loading took {longest:?}");
-    // Some mutants change what is asked for, some are refused by the code that asks, and honest records beside them are
+    // Some mutants change the requests, some are refused when they are looked up, and honest records beside them are
     // still rebuilt.
     assert!(refused > 0 && rejected > 0 && warmed > 0, "{refused} {rejected} {warmed}");
     let count = count.div_ceil(EACH) * EACH;

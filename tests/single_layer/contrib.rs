@@ -21,7 +21,7 @@ fn reshaped(x: &Array, shape: &[usize]) -> Array {
 
 #[test]
 fn softmax_after_a_bias() {
-    // Scores [batch, heads, queries, keys]; a bias for each sequence, or one for all of them.
+    // Scores [batch, heads, queries, keys]; a bias for each sequence, or one for all sequences.
     let of_sequences: &[Step<'_>] = &[
         &[&[2, 3, 4, 5], &[2, 1, 1, 5]],
         &[&[1, 2, 7, 19], &[1, 1, 1, 19]],

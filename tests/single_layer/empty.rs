@@ -1,4 +1,4 @@
-//! Every operator on tensors without elements: each dimension that may be 0 is 0 in turn, and then all of them.
+//! Every operator on tensors without elements: each dimension that may be 0 is 0 in turn, and then all are.
 //!
 //! The expected shapes follow from the same operator at other sizes: output sizes are linear in input sizes, so two of
 //! them give the third. Elements of results that are not empty (the sum of nothing) are compared with plain Rust

@@ -205,7 +205,7 @@ fn places_of_extremes_along_the_last_and_along_another_axis() {
         for axis in [0usize, 1, 2] {
             for is_last in [false, true] {
                 let layer = Layer::new(op, 13).int("axis", axis as i64).int("select_last_index", is_last.into());
-                // Few values, so that many of them are equal.
+                // Few values, so that many are equal.
                 let layer = layer.dynamic_of(&[-1, -1, -1], DType::F32, Fill::Few);
                 layer.check(STEPS, |x| vec![place(&Array::of(&x[0]), axis, is_last, better)]);
             }

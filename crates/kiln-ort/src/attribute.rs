@@ -1,4 +1,4 @@
-//! Attributes of nodes (`OrtOpAttr`): integers, floats, texts, and lists of them.
+//! Attributes of nodes (`OrtOpAttr`): integers, floats, texts, and lists.
 
 use std::ffi::{CString, c_int};
 use std::sync::Arc;

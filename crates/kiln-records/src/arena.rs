@@ -91,7 +91,7 @@ impl Arena {
         self.dead += HEAD + self.get(location).bytes().len();
     }
 
-    /// Whether so many bytes are forgotten, half as many as are needed, that the rest should move to a new arena.
+    /// Whether the forgotten bytes are more than half of the needed ones, so that the rest should move to a new arena.
     pub(super) fn is_wasteful(&self) -> bool {
         self.dead > PIECE + (self.held - self.dead) / 2
     }

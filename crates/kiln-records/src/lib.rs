@@ -15,7 +15,7 @@
 //!   in the background;
 //! - `remote` shares the records of many machines through a store elsewhere;
 //! - `blob` and `engine` are for callers with a storage of their own;
-//! - `inspect` reads a folder for tools and `tools` writes for them, `laws` is what the tests demand of every key type.
+//! - `inspect` reads a folder for tools and `tools` writes for them, `laws` has the tests' demands on every key type.
 
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]

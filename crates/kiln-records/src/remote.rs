@@ -7,9 +7,9 @@
 //! costs no more than that: every wait has an end, and a call that does not return is abandoned.
 //!
 //! Records that several machines put at once are not lost. Where the remote store can put on a condition, a put that
-//! would write over unseen bytes does not happen, and is made anew on top of them. Where it cannot, the writer reads
-//! the stored bytes back after a pause and puts again if its own are missing: of two writers that wrote over each
-//! other, at least the loser sees it.
+//! would write over unseen bytes is refused, and the writer merges those bytes and puts again. Where it cannot, the
+//! writer reads the stored bytes back after a pause and puts again if its own are missing: of two writers that wrote
+//! over each other, at least the loser sees it.
 //!
 //! `address` gives URLs their meaning, `network` is a client for them, which exists only with the feature `remote`, and
 //! `bounds` limits what servers may send.

@@ -142,8 +142,8 @@ impl Messages {
         Refusal::bad(format!("the message ends after {came} bytes, in the middle"))
     }
 
-    /// Takes the arrived bytes that belong to a message; of a compressed message, some of them. Returns the message
-    /// once it is whole.
+    /// Takes the arrived bytes that belong to a message, or a part if it is compressed. Returns the message once it is
+    /// whole.
     fn take(&mut self) -> Result<Option<Bytes>, Refusal> {
         if self.begun.is_none() {
             let missing = (PREFIX - self.prefix.len()).min(self.rest.len());

@@ -102,7 +102,7 @@ impl Grown {
         Refusal::new(Kind::TooLarge, format!("the {} has more than {} bytes", self.what, self.most))
     }
 
-    /// Refuses a body of which this many bytes arrived: compressed bytes may go on for ever and give nothing.
+    /// Refuses a body that has too many bytes so far, `arrived`: compressed bytes may go on for ever and give nothing.
     fn check(&self, arrived: usize) -> Result<(), Refusal> {
         if arrived > most_sent(true, self.most) { Err(self.too_large()) } else { Ok(()) }
     }

@@ -40,7 +40,7 @@ fn every_base_index_scale_and_displacement() {
     }
 }
 
-/// Instructions with an address, each of which takes another path through the encoder.
+/// Instructions with an address. Each takes another path through the encoder.
 type Access = fn(&mut Asm, Mem);
 
 #[test]

@@ -96,7 +96,7 @@ macro_rules! of_two {
     };
 }
 
-/// All of them.
+/// All followers.
 pub(super) const FOLLOWERS: &[Follower] = &[
     named!(smooth "Abs"),
     named!(smooth "Acos"),

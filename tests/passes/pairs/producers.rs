@@ -65,7 +65,7 @@ fn heads(make: &mut Make, x: ValueId) -> ValueId {
     make.op("Transpose", &[apart], &[("perm", ints(&[0, 2, 1, 3]))])
 }
 
-/// All of them.
+/// All producers.
 pub(super) const PRODUCERS: &[Producer] = &[
     image("Conv 3x3", 1, |m, x| conv(m, x, "Conv", [6, 4, 3, 3], 6, &[("pads", ints(&[1, 1, 1, 1]))])),
     image("Conv 1x1", 1, |m, x| conv(m, x, "Conv", [6, 4, 1, 1], 0, &[])),

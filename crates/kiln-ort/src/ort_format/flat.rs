@@ -3,7 +3,7 @@
 use super::damaged;
 use crate::error::Result;
 
-/// A table of a flat buffer: fields by number, each of which may be absent.
+/// A table of a flat buffer: numbered fields. Any field may be absent.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     bytes: &'a [u8],

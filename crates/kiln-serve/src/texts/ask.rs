@@ -37,7 +37,7 @@ pub(crate) struct Request {
     pub(crate) form: Form,
     /// The model's name, where the body has it.
     pub(crate) model: Option<String>,
-    /// All texts: each prompt once for each of its copies.
+    /// All texts: each prompt is repeated for its copies.
     pub(crate) texts: Vec<Text>,
     /// How often each prompt is continued.
     pub(crate) copies: usize,
@@ -127,7 +127,7 @@ struct ResponseFormat {
     r#type: String,
 }
 
-/// A text or a list of them.
+/// A text or a list of texts.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Texts {

@@ -50,8 +50,7 @@ struct Finish {
 }
 
 impl Finish {
-    /// Writes a byte for each of the sums, as many as `y` has. Two loops, because the compiler makes vector code of
-    /// each.
+    /// Writes one byte for each sum, `y.len()` bytes in all. Two loops, because the compiler makes vector code of each.
     #[inline(always)]
     fn bytes<const N: usize>(&self, sums: &[f64; N], means: &Means, y: &mut [u8]) {
         let mut values = [0f32; N];

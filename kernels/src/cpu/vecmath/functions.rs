@@ -1,4 +1,4 @@
-//! The functions of one element as instructions and in CUDA C, a row for each of
+//! The functions of one element as instructions and in CUDA C, one row for each function in
 //! [`problem::functions`](crate::problem::functions), which has their definitions.
 //!
 //! The emitters, the cost models and the kernels of devices are derived from the rows. A row has

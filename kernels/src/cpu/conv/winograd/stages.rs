@@ -61,8 +61,8 @@ impl Winograd {
                     rest: part.channels - whole,
                 };
                 let given = buffers.extras.given.clone().read("table", &table);
-                // SAFETY: pointers of the table lie inside a part of the input or point at zeros, as many as there are
-                // channels; the channels of all parts fill the rows of a group's points, and no other task has these
+                // SAFETY: the table has a pointer for each channel, which lies inside a part of the input or points at
+                // zeros; the channels of all parts fill the rows of a group's points, and no other task has these
                 // tiles.
                 unsafe {
                     match &self.input {
