@@ -87,7 +87,7 @@ const CONVOLUTIONS: [[u64; 6]; 40] = [
     [320, 1280, 7, 1, 1, 1],
 ];
 
-/// Batch, channels, filters, height, width: convolutions of three by three taps of other networks, odd sizes among them.
+/// Batch, channels, filters, height, width: convolutions of three by three taps of other networks, some with odd sizes.
 const THREE_BY_THREE: [[u64; 5]; 30] = [
     [4, 64, 64, 56, 56],
     [4, 128, 128, 28, 28],

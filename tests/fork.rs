@@ -16,7 +16,7 @@ use kiln::tensor::{DType, Tensor};
 /// Held by each test, because a child inherits the state of its parent's other threads.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A convolution, a few element-wise operators that depend on `form`, so that forms have code of their own, and a softmax.
+/// A convolution, some element-wise operators that depend on `form`, so that each form has its own code, and a softmax.
 fn graph(form: usize) -> Graph {
     let mut graph = GraphBuilder::new("forked", 17);
     let x = graph.input("x", DType::F32, ["n".into(), 3.into(), "h".into(), "w".into()]);

@@ -1,7 +1,7 @@
 //! The checked-in Rust code of messages is what the generator makes today from the descriptions of ONNX and of the
 //! server.
 //!
-//! After a change of a description, `KILN_REGENERATE=1 cargo test --test protobuf_code_is_current` writes the code anew.
+//! After a change of a description, `KILN_REGENERATE=1 cargo test --test protobuf_code_is_current` rewrites the code.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! The cache with what it is for: executors that share code, rebuilt from records, at thousands of shapes.
+//! The cache with the values that it is made for: executors that share code, rebuilt from records, at thousands of
+//! shapes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

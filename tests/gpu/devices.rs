@@ -12,7 +12,7 @@ use kiln::tensor::Tensor;
 /// A request: inputs by name.
 pub(crate) type Request = Vec<(String, Tensor)>;
 
-/// The devices that there are, by name.
+/// The available devices, by name.
 pub(crate) fn devices() -> Vec<(&'static str, Arc<dyn Device>)> {
     let mut devices: Vec<(&'static str, Arc<dyn Device>)> = vec![("emulated", emulated())];
     match real() {

@@ -83,7 +83,7 @@ fn a_classifier_runs_on_images_of_any_size_without_a_copy_in_between() {
     }
 }
 
-/// A decoder's block as exporters write it: embeddings, heads, a cache of keys that grows, a mask, GELU by its definition.
+/// A decoder's block as exporters write it: embeddings, heads, a growing cache of keys, a mask, GELU by its definition.
 fn decoder() -> Graph {
     let (width, heads, each) = (32usize, 4usize, 8usize);
     let mut net = GraphBuilder::new("decoder", 17);

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use crate::wire::{Message, elsewhere, graph, model, node};
 use crate::{ALONE, options};
 
-/// A model of about 4 KiB with most of what a file can have: weights, a body, attributes, text.
+/// A model of about 4 KiB with most kinds of content: weights, a body, attributes, text.
 fn sample() -> Vec<u8> {
     let mut build = GraphBuilder::new("sample", 17);
     let x = build.input("x", DType::F32, ["n".into(), 16.into()]);

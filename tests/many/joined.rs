@@ -20,8 +20,8 @@ fn weights(build: &mut GraphBuilder, shape: &[usize], seed: usize) -> kiln::grap
     build.constant(Tensor::from_vec(shape.iter().copied(), numbers(shape.iter().product(), seed)).unwrap())
 }
 
-/// A text encoder of two layers: words and positions, attention under a mask, functions of elements, norms, and the first
-/// word's state through one more product.
+/// A text encoder of two layers: words and positions, attention under a mask, functions of elements and norms. One more
+/// product follows for the first word's state.
 fn encoder() -> Graph {
     let mut build = GraphBuilder::new("encoder", 23);
     let ids = build.input("ids", DType::I64, ["n".into(), "s".into()]);

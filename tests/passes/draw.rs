@@ -1,7 +1,7 @@
 //! Graphs drawn from a list of choices: the parts of real networks, put together at random. The same choices draw the
 //! same graph, and fewer choices draw a smaller one, so a failure shrinks to few nodes.
 //!
-//! Only continuous functions are drawn: a comparison of computed values turns a rounding difference into another result.
+//! Only continuous functions are drawn: a comparison of computed values turns rounding differences into other results.
 
 #[path = "draw/moves.rs"]
 mod moves;

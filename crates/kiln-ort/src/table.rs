@@ -3,8 +3,8 @@
 //! status, with the real library's value for nothing. Each version of the table is the beginning of the next one, so
 //! that one table serves all versions.
 //!
-//! Names and arguments are those of `ort-sys` 2.0.0-rc.15 and of onnxruntime's header. With the feature `ort` the compiler
-//! compares the place of every entry with `ort-sys`.
+//! Names and arguments are those of `ort-sys` 2.0.0-rc.15 and of onnxruntime's header. With the feature `ort` the
+//! compiler compares the place of every entry with `ort-sys`.
 
 use std::ffi::c_int;
 

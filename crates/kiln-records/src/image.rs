@@ -1,5 +1,5 @@
-//! A record file in memory as it was read, of the newest schema, and the shards beside it if they are long. No record is
-//! decoded before it is looked up: a file that many models share costs each of them little more than reading it.
+//! A record file in memory as it was read, of the newest schema, and the shards beside it if they are long. No record
+//! is decoded before it is looked up: a file that many models share costs each of them little more than reading it.
 //!
 //! Where the records are in order of their names, as every build writes them, binary search finds a record, and also
 //! the records of a family whose keys begin alike. Where they are in no order, a table of hashes has the place of each,

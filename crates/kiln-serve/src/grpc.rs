@@ -1,6 +1,6 @@
-//! gRPC of the Open Inference Protocol over the same models, queue and limits as REST: methods by their paths, errors by
-//! gRPC's codes. Framing is done here and not by a library of gRPC, so that a message's claimed length reserves nothing,
-//! a time limit that has passed is DEADLINE_EXCEEDED, and elements are not copied on their way.
+//! gRPC of the Open Inference Protocol over the same models, queue and limits as REST: methods by their paths, errors
+//! by gRPC's codes. Framing is done here and not by a library of gRPC, so that a message's claimed length reserves
+//! nothing, a time limit that has passed is DEADLINE_EXCEEDED, and elements are not copied on their way.
 
 mod frame;
 mod messages;

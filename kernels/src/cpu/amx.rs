@@ -4,8 +4,8 @@
 //! reduction. An AMX *block* is one or two tile rows by a packed panel of 32 columns; its sums stay in tile registers
 //! for the whole reduction. AMX can neither add a bias nor mask columns, so sums are stored to memory before their
 //! epilogue. [`multiply`] applies it panel by panel where a [`FusedEpilogue`] says so. Otherwise it stores the raw sums
-//! of several blocks, which stay in L1 and L2, and the kernel of [`epilogue`] reads them once: the reduction may then go
-//! in parts, and sums may be scaled.
+//! of several blocks, which stay in L1 and L2, and the kernel of [`epilogue`] reads them once: the reduction may then
+//! go in parts, and sums may be scaled.
 //!
 //! Left-hand rows are found through a table of pointers, one for each tile row, and a list of byte offsets, one for
 //! each *tap*, so that matrix products and convolutions share the kernel. The right-hand side lies in packed panels of

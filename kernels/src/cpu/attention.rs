@@ -11,8 +11,8 @@
 //! ([`held`]), the keys and then the values of a block become numbers in a tile of scratch, and products read the tile.
 //! Keys and values in `f16` go the same way where there are several queries; a single query widens them in registers.
 //!
-//! One new position over a cache is split by positions ([`split`]): chunks of it are computed by themselves and merged in
-//! their order, whatever the number of threads.
+//! One new position over a cache is split by positions ([`split`]): chunks of it are computed by themselves and merged
+//! in their order, whatever the number of threads.
 //!
 //! Where the shape says so, both products are those of bf16 pairs, on AMX or by `vdpbf16ps`; the steps between them are
 //! the same, in `f32`.

@@ -13,8 +13,8 @@
 //! all rows.
 //!
 //! Where the shape lets rows be quantised to bytes, by blocks as the weights are ([`bytes`]), codes are multiplied as
-//! integers ([`dots`]) by the fastest instructions of the processor ([`products`]): a few rows at a time, out of a panel
-//! that stays in L1 or L2. Many rows are multiplied on AMX where there is AMX ([`amx`]).
+//! integers ([`dots`]) by the fastest instructions of the processor ([`products`]): a few rows at a time, out of a
+//! panel that stays in L1 or L2. Many rows are multiplied on AMX where there is AMX ([`amx`]).
 //!
 //! - [`decoder`]: how codes become numbers in registers; their meaning is in
 //!   [`problem::blockwise`](crate::problem::blockwise). [`layout`]: packed panels, and packing.

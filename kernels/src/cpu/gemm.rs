@@ -9,8 +9,8 @@
 //! - [`tile`]: what shapes the instructions of a micro-kernel, and its arguments. [`emit`] assembles it, [`portable`]
 //!   is the same contract in Rust, [`micro_kernel`] calls either. [`tile_size`] says which tiles there are. [`convert`]
 //!   rounds left-hand rows where bf16 pairs are multiplied, [`widen`] widens parts of panels in `f16` to `f32`.
-//! - [`operands`]: the table of operand types. [`reduction`]: the loops over taps and elements that the micro-kernels of
-//!   floating-point and of integer products have in common.
+//! - [`operands`]: the table of operand types. [`reduction`]: the loops over taps and elements that the micro-kernels
+//!   of floating-point and of integer products have in common.
 //! - [`row`]: the kernel of a single row, which reads several panels side by side.
 //! - [`panels`]: how the right-hand matrix is laid out, and packing it.
 //! - [`rows`]: how rows are cut into tiles of nearly equal height.

@@ -117,9 +117,9 @@ impl Attention {
     ///
     /// # Errors
     ///
-    /// Where the shape is for no cache or for one that is held in another way, a batch has more keys than the shape, the
-    /// cache has no length for a batch or no scale for an element, or an operand is shorter than the shape and the cache
-    /// say.
+    /// If the shape is for no cache or for one that is held in another way; if a batch has more keys than the shape; if
+    /// the cache has no length for a batch or no scale for an element; or if an operand is shorter than the shape and
+    /// the cache say.
     pub fn run_cached(
         &self,
         query: &[f32],

@@ -141,9 +141,9 @@ multiversion! {
     }
 }
 
-/// Writes the codes of a row to `to`, which has the bytes of one: multiples of the scale, rounded to the nearest, ties to
-/// even, and clamped. As ONNX Runtime does, a row is multiplied by 1 / scale, and by 1 where the scale is 0. Numbers of
-/// `f16` are rounded in the same way; those that are too large become infinities.
+/// Writes the codes of a row to `to`, which has the bytes of one: multiples of the scale, rounded to the nearest, ties
+/// to even, and clamped. As ONNX Runtime does, a row is multiplied by 1 / scale, and by 1 where the scale is 0. Numbers
+/// of `f16` are rounded in the same way; those that are too large become infinities.
 ///
 /// # Panics
 ///

@@ -75,8 +75,8 @@ pub(super) fn whole_rows(rows: usize) -> usize {
 }
 
 impl Paired {
-    /// The kernels for the shape, whose blocks of queries have these numbers of rows; `None` where products are those of
-    /// `f32` or there is nothing to multiply.
+    /// The kernels for the shape, whose blocks of queries have these numbers of rows; `None` where products are those
+    /// of `f32` or there is nothing to multiply.
     pub(super) fn new(
         isa: Isa,
         shape: &AttentionShape,

@@ -33,8 +33,8 @@ sizes!(AttentionBlocks { rows: usize, keys: usize, head_tasks: usize, query_task
 /// Speed of AMX over that of `f32` on vectors, all told.
 const AMX_SPEED: usize = 4;
 
-/// The least scores of a head for which products of pairs save more time than packing operands for them takes. 16 queries
-/// of 16 keys are an eighth slower on AMX, and a tenth by `vdpbf16ps`: panels are half empty.
+/// The least scores of a head for which products of pairs save more time than packing operands for them takes. 16
+/// queries of 16 keys are an eighth slower on AMX, and a tenth by `vdpbf16ps`: panels are half empty.
 const LEAST_PAIRED_SCORES: usize = 512;
 
 /// The least queries on AMX: five of 384 keys are an eighth slower, eight of 128 an eighth faster, 16 of 400 a third.

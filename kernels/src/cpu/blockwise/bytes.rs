@@ -1,8 +1,8 @@
 //! Left-hand rows as signed bytes: each block of a row is divided by a step of its own, as ONNX Runtime does at
 //! `accuracy_level` 4.
 //!
-//! A step is the largest magnitude of a block over 127, and a byte the element over the step, rounded to even. Rows that
-//! one call multiplies lie side by side, in the order in which the kernel reads them:
+//! A step is the largest magnitude of a block over 127, and a byte the element over the step, rounded to even. Rows
+//! that one call multiplies lie side by side, in the order in which the kernel reads them:
 //!
 //! ```text
 //! heads  for each block: its start or its sum [rows] | its step  f32 [rows]

@@ -6,8 +6,8 @@
 //! blocks have their own, and the sum, times the step of the row's block and the scale of the weights' block, is added
 //! to the sum of the row.
 //!
-//! Codes are unpacked once for all rows of a call. Memory limits one or two rows, which read several panels side by side
-//! and a few words of each at a time.
+//! Codes are unpacked once for all rows of a call. Memory limits one or two rows, which read several panels side by
+//! side and a few words of each at a time.
 
 use std::ops::Range;
 

@@ -132,8 +132,8 @@ impl BlockProductShape {
 }
 
 impl BlockProductBlocks {
-    /// The cost model's pick: numbers of a part of a panel take an eighth of L2, every task has a panel at least, and rows
-    /// are bytes where they can.
+    /// The cost model's pick: numbers of a part of a panel take an eighth of L2, every task has a panel at least, and
+    /// rows are bytes where they can.
     #[must_use]
     pub fn pick(isa: Isa, extensions: Extensions, shape: &BlockProductShape, threads: usize) -> BlockProductBlocks {
         const NUMBERS: usize = 1 << 17;

@@ -1,4 +1,4 @@
-//! Widening `f16` to `f32`: parts of panels, before all tiles of a product or the transforms of a convolution read them.
+//! Widening `f16` to `f32`: parts of panels, before a product's tiles or a convolution's transforms read them.
 
 use half::slice::HalfBitsSliceExt;
 use kiln_key::Mutate;

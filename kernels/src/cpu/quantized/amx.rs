@@ -385,8 +385,8 @@ impl Amx {
                 args.other = plus.data[element..].as_ptr();
             }
             args.area.rows = rows;
-            // SAFETY: these sums have been stored; factors and addends are whole panels, and tasks have disjoint rows or
-            // columns of the result.
+            // SAFETY: these sums have been stored; factors and addends are whole panels, and tasks have disjoint rows
+            // or columns of the result.
             unsafe { self.kernel.call(&args, given) };
         });
     }

@@ -36,8 +36,8 @@ impl Rounding {
         [Stage::AtLeast(self.low, Nan::Stays), Stage::AtMost(self.high, Nan::Stays)]
     }
 
-    /// The stages that clamp numbers, round them and add the zero point; NaN becomes a bound, which rounds to an integer
-    /// in range.
+    /// The stages that clamp numbers, round them and add the zero point; NaN becomes a bound, which rounds to an
+    /// integer in range.
     pub(crate) const fn to_bytes(self) -> [Stage<'static>; 4] {
         let (low, high) = (Stage::AtLeast(self.low, Nan::Bounded), Stage::AtMost(self.high, Nan::Bounded));
         [low, high, Stage::Round, Stage::Offset(self.zero)]

@@ -121,7 +121,7 @@ fn is_odd(asm: &mut Interleaved<'_>, n: Vreg, temp: Vreg) -> Mask {
     odd
 }
 
-/// Brings large lanes of v into +-pi, with an absolute error of 6e-7; the others stay as they are. Infinity becomes NaN.
+/// Brings large lanes of v into +-pi, with an absolute error of 6e-7; others stay as they are. Infinity becomes NaN.
 fn into_one_turn(asm: &mut Asm, large: Mask, registers: [Vreg; 6]) {
     let [v, scaled, turns, high, low, temp] = registers;
     // The number q of the group of exponents.
