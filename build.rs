@@ -48,15 +48,15 @@ fn variable(name: &str) -> String {
 }
 
 fn main() -> io::Result<()> {
-    if variable("CARGO_PKG_NAME") == "kiln" {
-        println!(
-            "cargo:rustc-env=KILN_SOURCES={}",
-            digest(&["src/exec", "src/exec.rs", "src/record", "src/record.rs"])?
-        );
-        // Further sources on which packed models depend.
-        println!("cargo:rustc-env=KILN_GRAPH_SOURCES={}", digest(&["src/graph", "src/ops", "src/packed"])?);
-    } else {
-        println!("cargo:rustc-env=KILN_SOURCES={}", digest(&["src"])?);
+    // Records depend on the executors of `kiln-run`, packed models on the nodes beside them, too.
+    let sources: &[&str] = match variable("CARGO_PKG_NAME").as_str() {
+        "kiln-run" => &["src/exec", "src/exec.rs", "src/record", "src/record.rs"],
+        "kiln" => &["src/ops", "src/ops.rs", "src/packed", "src/packed.rs"],
+        _ => &["src"],
+    };
+    println!("cargo:rustc-env=KILN_SOURCES={}", digest(sources)?);
+    if variable("CARGO_PKG_NAME") == "kiln-run" {
+        println!("cargo:rustc-env=KILN_ALL_SOURCES={}", digest(&["src"])?);
     }
     Ok(())
 }

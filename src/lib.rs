@@ -43,20 +43,15 @@
 #[doc(hidden)]
 pub mod cache;
 #[doc(hidden)]
-pub mod exec;
-#[doc(hidden)]
 pub mod graph;
 #[doc(hidden)]
 pub mod ops;
 #[doc(hidden)]
 pub mod packed;
 #[doc(hidden)]
-pub mod record;
-#[doc(hidden)]
 pub mod session;
 
 pub use cache::{Cache, Limits, Stats};
-pub use graph::{LoopLimits, Observer, StepEvent};
 pub use kiln_kernels::Isa;
 pub use kiln_kernels::extent::{Foreign, ForeignMut};
 #[doc(hidden)]
@@ -70,6 +65,12 @@ pub use kiln_model::ir::{Dim, Metadata, ValueKind};
 pub use kiln_model::onnx;
 pub use kiln_model::onnx::ModelError;
 pub use kiln_model::{Attr, Graph, GraphBuilder, Map, Stopped, Value, ValueId};
+pub use kiln_run::record::{
+    CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,
+};
+pub use kiln_run::{LoopLimits, Observer, StepEvent};
+#[doc(hidden)]
+pub use kiln_run::{exec, record};
 #[doc(hidden)]
 pub use kiln_tensor as tensor;
 #[doc(hidden)]
@@ -77,9 +78,6 @@ pub use kiln_tensor::threads;
 pub use kiln_tensor::threads::{Threads, ThreadsError};
 pub use kiln_tensor::{DType, Element, Tensor, TensorError, TensorSpec};
 pub use packed::{PackedError, Verify};
-pub use record::{
-    CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,
-};
 pub use session::batch::{Batch, Finished};
 pub use session::decoder::choose::{ChoiceError, Chooser, Sampling};
 pub use session::decoder::{Decoder, DecoderCache, DecoderError};

@@ -117,10 +117,9 @@ pub(crate) use tasks::{Side, share, sides, task_count, try_each_chunk};
 pub(crate) use view::{Cut, Run, View, in_step, lines};
 
 use kiln_model::{Graph, NodeDesc, operators};
-
-use crate::exec::BuildCx;
-use crate::exec::weights::Packing;
-use crate::graph::{Flow, Node};
+use kiln_run::exec::BuildCx;
+use kiln_run::exec::weights::Packing;
+use kiln_run::{Flow, Node};
 
 /// Why a node of a model cannot be made into a running one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

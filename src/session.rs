@@ -58,18 +58,16 @@ use kiln_kernels::memory::{self, Refused};
 use kiln_model::ir::{Dim, Metadata, ValueId, ValueKind};
 use kiln_model::onnx::{self, ExternalData, ModelError};
 use kiln_model::{Graph, Stop, Value};
+use kiln_run::exec::tune::{Gauge, Tuner};
+use kiln_run::exec::{BuildCx, Share};
+use kiln_run::node::panic_message;
+use kiln_run::record;
+use kiln_run::{Executable, LoopLimits, Observer};
 use kiln_tensor::threads::Threads;
 use kiln_tensor::{BufferPool, DType, Tensor};
 
-use crate::exec::tune::{Gauge, Tuner};
-use crate::exec::{BuildCx, Share};
-use crate::graph::node::panic_message;
-use crate::graph::{Executable, LoopLimits, Observer};
 use crate::packed::{self, PackedFile};
-use crate::record;
 
-pub use crate::exec::ShareStats;
-pub use crate::exec::tune::{Tune, TuneChange, TuneReport};
 pub use ceiling::ProcessMemory;
 pub use compile::Description;
 #[cfg(feature = "device")]
@@ -84,6 +82,8 @@ pub use kiln_kernels::cpu::{Numerics, Precision};
 pub use kiln_kernels::memory::ceiling::Held;
 pub use kiln_knobs::Pack;
 pub use kiln_model::Cancel;
+pub use kiln_run::exec::ShareStats;
+pub use kiln_run::exec::tune::{Tune, TuneChange, TuneReport};
 use names::Names;
 pub use options::{Join, RunOptions, SessionOptions, Width};
 pub use outputs::Over;
@@ -431,8 +431,8 @@ impl Session {
         self.run_with(inputs, &RunOptions::default())
     }
 
-    /// Runs one request that may be ended early: then it fails with a [`RunError`](crate::graph::RunError) that names
-    /// the node and whose [`stopped`](crate::graph::RunError::stopped) is the reason. Later requests are not affected.
+    /// Runs one request that may be ended early: then it fails with a [`RunError`](kiln_run::RunError) that names
+    /// the node and whose [`stopped`](kiln_run::RunError::stopped) is the reason. Later requests are not affected.
     pub fn run_with(
         &self,
         inputs: &[(&str, Tensor)],

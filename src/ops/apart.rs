@@ -2,7 +2,7 @@
 //!
 //! Passes fuse what [`is_fusible`](kiln_kernels::cpu::activation::is_fusible) allows, which kernels ask too, so that no
 //! model should come here. What does is right, runs as it did before it was fused, and is logged as a warning and
-//! counted ([`ShareStats::fell_apart`](crate::exec::ShareStats::fell_apart)).
+//! counted ([`ShareStats::fell_apart`](kiln_run::exec::ShareStats::fell_apart)).
 
 use std::sync::Arc;
 
@@ -10,11 +10,10 @@ use half::bf16;
 use half::slice::HalfFloatSliceExt;
 use kiln_kernels::KernelError;
 use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Target, UnaryOp};
+use kiln_run::exec::chain::ChainProblem;
+use kiln_run::exec::{BuildError, Family};
+use kiln_run::{NodeError, PrepareCx, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
-
-use crate::exec::chain::ChainProblem;
-use crate::exec::{BuildError, Family};
-use crate::graph::{NodeError, PrepareCx, RunCx};
 
 /// The activation after an executor that does not apply it.
 pub(super) struct After(Arc<Chain>);

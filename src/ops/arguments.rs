@@ -4,12 +4,12 @@
 //! found. Knows tensors and their specs, no single operator. [`super::view`] iterates over what was accepted here.
 
 use kiln_model::{Attr, NodeDesc};
+use kiln_run::NodeError;
+use kiln_run::node::Specs;
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::OpError;
-use crate::graph::NodeError;
-use crate::graph::node::Specs;
 
 /// Axes of a tensor, checked.
 pub(crate) type Axes = SmallVec<[usize; 6]>;

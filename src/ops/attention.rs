@@ -15,12 +15,12 @@ use half::{bf16, f16};
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Collect};
 use kiln_model::NodeDesc;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use self::mask::Mask;
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute, type_attribute};
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Attention", make), ("kiln", "FusedAttention", fused::make)];

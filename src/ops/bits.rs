@@ -1,9 +1,9 @@
 //! BitCast: the same bits under another element type of the same width.
 
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::{LoadCx, OpError, Operator, named_type, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "BitCast", make)];

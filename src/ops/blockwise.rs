@@ -14,14 +14,14 @@ use kiln_kernels::cpu::blockwise::{
 };
 use kiln_kernels::memory::Collect;
 use kiln_model::NodeDesc;
+use kiln_run::exec::weights::{self, BlockWeights};
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use self::round::{Bounds, Rounded};
 use self::source::{Given, ZeroPointBytes};
 use super::convert::narrow_through_f32;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
-use crate::exec::weights::{self, BlockWeights};
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

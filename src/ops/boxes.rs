@@ -5,10 +5,10 @@
 
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{Collect, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{LoadCx, OpError, Operator, integers, refused, required, task_count, try_each_chunk};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "CropAndResize", make)];

@@ -3,12 +3,12 @@
 //!
 //! Branches are an axis before that of the features, or both are one axis whose branches an attribute counts.
 
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::tasks::{share, try_each_chunk};
 use super::wide::{filled, lent};
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

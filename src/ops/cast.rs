@@ -13,13 +13,13 @@ use kiln_kernels::cpu::halves;
 use kiln_kernels::memory::{Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
 use kiln_model::NodeDesc;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::compact::{widen, widens};
 use kiln_tensor::minifloat::{self, PowerRounding};
 use kiln_tensor::{DType, Tensor};
 
 use super::wide::{CHUNK, Wide, Width, dispatch, widened};
 use super::{LoadCx, OpError, Operator, Run, named_type, refused};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =

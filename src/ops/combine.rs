@@ -15,15 +15,15 @@ mod together;
 
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::{copy, for_each_chunk};
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{
     LoadCx, Movement, OpError, Operator, around, axis_of, counted, rearrange, refused, required, share, spread,
 };
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[

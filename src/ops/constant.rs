@@ -2,12 +2,12 @@
 
 use kiln_kernels::memory;
 use kiln_model::{Attr, NodeDesc};
+use kiln_run::node::InferByValue;
+use kiln_run::node::Specs;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorError};
 
 use super::{LoadCx, Movement, OpError, Operator, rearrange};
-use crate::graph::node::InferByValue;
-use crate::graph::node::Specs;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Constant", make_constant), ("", "ConstantOfShape", make_filled)];

@@ -23,6 +23,12 @@ use smallvec::SmallVec;
 
 use self::attributes::Attributes;
 pub(crate) use self::attributes::Attributes as ConvAttributes;
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+use kiln_run::exec::conv::ConvProblem;
+use kiln_run::exec::transpose::TransposeProblem;
+use kiln_run::exec::weights::{self, Packed};
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 
 use super::apart::{self, After};
@@ -30,12 +36,6 @@ use super::convert::through_f32;
 use super::double::with_double;
 use super::stored::{self as storing, STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, fused_activation, optional, refused, required};
-use crate::exec::conv::ConvProblem;
-use crate::exec::transpose::TransposeProblem;
-use crate::exec::weights::{self, Packed};
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[

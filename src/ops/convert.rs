@@ -13,16 +13,16 @@
 use kiln_kernels::Isa;
 use kiln_kernels::parallel::Serial;
 use kiln_model::{Graph, NodeDesc};
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+use kiln_run::node::{PrepareCx, Specs};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::compact::widens;
 use kiln_tensor::{DType, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::cast::convert;
 use super::{LoadCx, MakeNode, OpError};
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-use crate::graph::node::{PrepareCx, Specs};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
 pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {

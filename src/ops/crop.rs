@@ -1,13 +1,13 @@
 //! CenterCropPad: the middle of a tensor, with zeros around it where it is too small.
 
 use kiln_kernels::memory;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::Tensor;
 
 use super::{
     Cut, LoadCx, Movement, OpError, Operator, View, axes_of, dimensions, in_step, integers, rearrange, refused,
     required,
 };
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "CenterCropPad", make)];

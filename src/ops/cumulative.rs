@@ -1,12 +1,12 @@
 //! Running sums and products along an axis: CumSum, CumProd.
 
 use kiln_kernels::memory::{self, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, around, axis_of, integer, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =

@@ -1,12 +1,12 @@
 //! DeformConv: a convolution whose window's elements are each moved by an offset, and weighed by a mask.
 
 use kiln_kernels::memory;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::sliding::{Slide, Sliding};
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "DeformConv", make)];

@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 use kiln_kernels::memory;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::ragged::{captured, ranges};
 use super::tasks::{share, try_each_chunk};
 use super::wide::{filled, lent, narrow};
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "GatedDeltaNet", make)];

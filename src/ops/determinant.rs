@@ -1,11 +1,11 @@
 //! Det: determinants of stacks of square matrices.
 
 use kiln_kernels::memory;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::wide::{narrow, widened};
 use super::{Operator, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Det", |_| Ok(Box::new(Det)))];

@@ -1,6 +1,6 @@
 //! Which operators have a form on a device, and what has to stay with the processor for them.
 //!
-//! The forms themselves are with their operators ([`Node::prepare_device`](crate::graph::Node::prepare_device)); here
+//! The forms themselves are with their operators ([`Node::prepare_device`](kiln_run::Node::prepare_device)); here
 //! is what must be known of a node before it is made and before any shape is, from the table of operators: who places
 //! nodes asks [`form`].
 

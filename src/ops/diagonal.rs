@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use kiln_kernels::memory::{self, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{Width, narrow};
 use super::{LoadCx, OpError, Operator, integer, optional, refused, required, type_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -1,12 +1,12 @@
 //! Operators whose kernels are for `f32`, on `f64`: a node that computes `f64` in plain Rust beside the one for all else.
 
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+use kiln_run::node::PrepareCx;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::{LoadCx, MakeNode, OpError, required};
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-use crate::graph::node::PrepareCx;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// Makes a node with `double` where the first input is of `f64`, and with `other` where it is of another type. Where
 /// that is not known before there is a request, both are made.

@@ -5,11 +5,11 @@
 //! generator, or from the node's name where there is no seed.
 
 use kiln_kernels::memory::{self, Collect};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{BoolByte, Tensor};
 
 use super::wide::{narrow, widened};
 use super::{LoadCx, Numbers, OpError, Operator, optional, refused, seed_of_name};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Dropout", make)];

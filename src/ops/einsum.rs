@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use kiln_kernels::memory;
 use kiln_model::operators::einsum::{Equation, Name};
+use kiln_run::node::PrepareCx;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Shape, Tensor, TensorError, TensorSpec, element_count};
 
 use super::generic::{Arithmetic, Binary, compute};
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, Run, refused, strides};
-use crate::graph::node::PrepareCx;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Einsum", make)];

@@ -18,16 +18,16 @@ use kiln_kernels::cpu::chain::{Chain, Geometry, Operand, Program, Storage, Targe
 use kiln_model::Attr;
 use kiln_model::operators::lower::{Input, lower};
 use kiln_model::operators::{self, Broadcast, Operands};
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+use kiln_run::exec::chain::ChainProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::convert::{has_narrow_floats, narrow_through_f32};
 use super::generic::make_elementwise;
 use super::{LoadCx, OpError, Operator, View, Viewed, broadcast, rearrange, refused, required};
-use crate::exec::chain::ChainProblem;
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 pub(super) const OPERATORS: &[Operator] =
     &[("kiln", "Chain", make_chain), ("kiln", "ChannelPRelu", channel::make_channel_prelu)];

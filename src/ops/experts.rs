@@ -17,6 +17,7 @@ mod sizes;
 
 use std::sync::Arc;
 
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use self::activation::Activation;
@@ -25,7 +26,6 @@ use self::routing::{Route, Rule};
 use self::sizes::Sizes;
 use super::convert::narrow_through_f32;
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

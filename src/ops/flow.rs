@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 
 use kiln_kernels::memory::Collect;
 use kiln_model::{Graph, NodeDesc, Value};
+use kiln_run::{Body, FlowCx, NodeError};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::{FlowOperator, OpError, axis_of, counted, join, joined_spec, refused};
-use crate::graph::{Body, FlowCx, NodeError};
 
 /// The operators of this group.
 pub(super) const OPERATORS: &[FlowOperator] =

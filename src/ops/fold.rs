@@ -1,12 +1,12 @@
 //! Col2Im: blocks of an image added back at the places that they were taken from.
 
 use kiln_kernels::memory::{self, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::sliding::{Slide, Sliding};
 use super::wide::{Wide, Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, dimensions, integers, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Col2Im", make)];

@@ -25,12 +25,12 @@ use self::scores::Aggregate;
 pub(super) use self::scores::{After, Label};
 use kiln_model::NodeDesc;
 use kiln_model::operators::float::Real;
+use kiln_run::{NodeError, RunCx};
 use kiln_tensor::{DType, Tensor};
 
 use self::stated::{Branch, Circle, Stated, Test};
 use super::wide::widened;
 use super::{OpError, Operator, refused};
-use crate::graph::{NodeError, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

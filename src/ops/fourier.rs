@@ -4,11 +4,11 @@ use std::f64::consts::TAU;
 use std::ops::{Add, Mul, Sub};
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::wide::{Wide, Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, axis_of, integer, lines, optional, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "DFT", make_dft), ("", "STFT", |_| Ok(Box::new(Stft)))];

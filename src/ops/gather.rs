@@ -11,16 +11,16 @@ use std::sync::Arc;
 use kiln_kernels::gpu::source::gather::GatherKernel;
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+#[cfg(feature = "device")]
+use kiln_run::device::Operand;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Compact, Tensor, TensorSpec};
 
 use super::{
     Blocks, Elements, LoadCx, OpError, Operator, around, axis_of, index_of, rearrange, refused, required, strides,
 };
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 mod quantized;
 

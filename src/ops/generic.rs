@@ -17,6 +17,7 @@ mod select;
 pub(crate) use arithmetic::{Arithmetic, Binary};
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::Pace;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 use operation::{Computes, Operation};
 pub use reduce::make_reduce;
@@ -26,7 +27,6 @@ use select::{Text, Where};
 use super::view::Cursor;
 use super::wide::{CHUNK, Width};
 use super::{LoadCx, OpError, View, broadcast, rearrange, refused, required, share, try_each_chunk};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// Makes the node of any element-wise operator, for inputs of any element type that ONNX allows it.
 ///

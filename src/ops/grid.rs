@@ -5,12 +5,12 @@ use std::ops::Range;
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::parallel::for_each_chunk;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::wide::{filled, lent, narrow, widened};
 use super::{LoadCx, OpError, Operator, dimensions, integers, refused, required, task_count};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -30,6 +30,8 @@ use kiln_kernels::memory::Collect;
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Isa, Parallel};
 use kiln_model::NodeDesc;
+use kiln_run::exec::attention::AttentionKey;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use self::heads::{Angles, Rows, Turn, lines_of_angles};
@@ -38,8 +40,6 @@ use self::scores::Scores;
 use self::sizes::{Sequence, Sizes};
 use super::convert::{Kept, through_f32_but};
 use super::{LoadCx, MakeNode, OpError, Operator, optional, required, size_attribute};
-use crate::exec::attention::AttentionKey;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =

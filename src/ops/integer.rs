@@ -14,12 +14,12 @@ mod table;
 
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_model::NodeDesc;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 use smallvec::SmallVec;
 
 use super::wide::{limits, narrow, widened};
 use super::{Operator, View, broadcast, optional, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file and of `conv`.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -1,12 +1,12 @@
 //! Inverse: inverses of stacks of square matrices.
 
 use kiln_kernels::memory;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::determinant::pivot;
 use super::wide::{narrow, widened};
 use super::{Operator, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "Inverse", |_| Ok(Box::new(Inverse)))];

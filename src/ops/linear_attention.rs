@@ -7,12 +7,12 @@
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Sub};
 
 use kiln_kernels::memory;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Element, Tensor, TensorSpec};
 
 use super::tasks::try_each_chunk;
 use super::wide::{Wide, filled, lent};
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "LinearAttention", make), ("com.microsoft", "LinearAttention", make)];

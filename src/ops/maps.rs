@@ -5,10 +5,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use kiln_kernels::memory::{self, Collect};
 use kiln_model::{Attr, Map, NodeDesc, Value};
+use kiln_run::{Flow, FlowCx, NodeError};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::{FlowOperator, OpError, refused};
-use crate::graph::{Flow, FlowCx, NodeError};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[

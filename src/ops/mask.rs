@@ -1,11 +1,11 @@
 //! AttentionMask: which keys are shown, as ONNX Runtime's operators say it, as what is added to scores.
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, optional, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("kiln", "AttentionMask", make)];

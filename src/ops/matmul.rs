@@ -16,6 +16,11 @@ use kiln_kernels::cpu::chain::{Step, UnaryOp};
 use kiln_kernels::cpu::gemm::{Extras, Matmul, MatmulStored};
 use kiln_kernels::cpu::{Elements, PackedWeights, Stored as Storage};
 use kiln_model::{Attr, NodeDesc};
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+use kiln_run::exec::matmul::{MatMulProblem, Stored};
+use kiln_run::exec::weights::{self, MatMulWeights};
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 
 use self::dims::{Operand, Problem};
@@ -23,11 +28,6 @@ use super::apart::{self, After};
 use super::convert::narrow_through_f32;
 use super::stored::{self, STORED, activations, activations_mut};
 use super::{LoadCx, OpError, Operator, optional, refused, required};
-use crate::exec::matmul::{MatMulProblem, Stored};
-use crate::exec::weights::{self, MatMulWeights};
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[

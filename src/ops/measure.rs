@@ -1,7 +1,8 @@
 //! Shape and Size: outputs that are made from the input's shape alone.
 
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
+
 use super::Operator;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

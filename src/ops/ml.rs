@@ -3,11 +3,11 @@
 use hashbrown::HashMap;
 use kiln_kernels::memory::{Collect, Pace};
 use kiln_model::{Attr, NodeDesc};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use super::wide::{Width, narrow, widened};
 use super::{Blocks, LoadCx, Movement, OpError, Operator, index_of, rearrange, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 const DOMAIN: &str = "ai.onnx.ml";
 

@@ -6,11 +6,11 @@
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace, raise_if_over};
 use kiln_kernels::parallel::{copy, for_each_chunk};
+use kiln_run::NodeError;
 use kiln_tensor::Tensor;
 
 use super::View;
 use super::tasks::share;
-use crate::graph::NodeError;
 
 /// Most bytes of text in one rearranged tensor.
 const TEXT_BYTES: usize = 1 << 30;

@@ -1,10 +1,10 @@
 //! MurmurHash3: a hash of 32 bits of each text or number, by the bytes that it is stored in.
 
 use kiln_kernels::memory::Pace;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::{LoadCx, OpError, Operator, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "MurmurHash3", make)];

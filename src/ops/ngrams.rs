@@ -3,11 +3,11 @@
 use hashbrown::HashMap;
 use kiln_kernels::memory::{self, Collect};
 use kiln_model::{Attr, NodeDesc};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, required, size_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "TfIdfVectorizer", make)];

@@ -12,13 +12,13 @@ mod places;
 mod rows;
 
 use kiln_kernels::cpu::norm::Channels as Images;
+use kiln_run::NodeError;
 use kiln_tensor::{DType, Tensor, TensorError};
 
 use super::convert::{first_through_f32, through_f32};
 use super::double::with_double;
 use super::stored::STORED;
 use super::{MakeNode, Operator, refused, required};
-use crate::graph::NodeError;
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[

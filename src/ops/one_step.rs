@@ -7,10 +7,10 @@
 
 use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::parallel::{copy, for_each_chunk};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{LoadCx, OpError, Operator, integer, optional, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =

@@ -1,11 +1,11 @@
 //! OneHot: an index becomes a row of the value for "off" with the one for "on" at its place.
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::wide::{Width, widened};
 use super::{Movement, Operator, around, axis_of, rearrange, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =

@@ -4,10 +4,10 @@
 //! out hand the value on.
 
 use kiln_model::Value;
+use kiln_run::{Flow, FlowCx, NodeError};
 use kiln_tensor::{BoolByte, Tensor};
 
 use super::{FlowOperator, OpError, refused};
-use crate::graph::{Flow, FlowCx, NodeError};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[

@@ -1,6 +1,6 @@
 //! Pooling operators: MaxPool, AveragePool, LpPool, and their global forms.
 //!
-//! Output sizes and padding follow ONNX; [`exec::pool`](crate::exec::pool) does the rest in `f32`, and `f64` is pooled
+//! Output sizes and padding follow ONNX; [`exec::pool`](kiln_run::exec::pool) does the rest in `f32`, and `f64` is pooled
 //! window by window. MaxPool also takes bytes, window by window but where they are channels-last, and tells where the
 //! largest elements stood ([`places`]).
 
@@ -14,18 +14,18 @@ use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, reference};
 use kiln_model::NodeDesc;
 use kiln_model::operators::spatial;
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+#[cfg(feature = "device")]
+use kiln_run::device::Operand;
+use kiln_run::exec::pool::PoolProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::convert::through_f32;
 use super::double::with_double;
 use super::stored::{STORED, activations, activations_mut, stored};
 use super::{LoadCx, MakeNode, OpError, Operator, refused, required};
-use crate::exec::pool::PoolProblem;
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -11,6 +11,7 @@ use kiln_kernels::cpu::quantized::prepare;
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
 use kiln_model::NodeDesc;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::compact::widens;
 use kiln_tensor::grain::Place;
 use kiln_tensor::{DType, Expansion, Factors, Grain, Tensor, TensorError, TensorSpec, minifloat};
@@ -18,7 +19,6 @@ use kiln_tensor::{DType, Expansion, Factors, Grain, Tensor, TensorError, TensorS
 use super::cast::convert_part;
 use super::wide::{Wide, limits, narrow, widened};
 use super::{LoadCx, OpError, Operator, axis_of, optional, refused, required, type_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -14,13 +14,13 @@ use kiln_kernels::cpu::recurrent::{LstmForm, LstmStep, LstmSums};
 use kiln_kernels::memory;
 use kiln_kernels::{Isa, Parallel, Serial};
 use kiln_model::{Attr, NodeDesc};
+use kiln_run::exec::quantized::QuantizedProblem;
+use kiln_run::exec::weights::{self, QuantizedWeights};
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use super::wide::widened;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
-use crate::exec::quantized::QuantizedProblem;
-use crate::exec::weights::{self, QuantizedWeights};
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "DynamicQuantizeLSTM", make)];

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use kiln_run::NodeError;
 use kiln_tensor::Tensor;
 
 use super::{integers, refused};
-use crate::graph::NodeError;
 
 /// The positions of each sequence, from where they begin and where the last one ends, which is after `total`.
 pub(super) fn ranges(ends: &Tensor, total: usize) -> Result<Vec<Range<usize>>, NodeError> {

@@ -2,10 +2,10 @@
 
 use half::{bf16, f16};
 use kiln_kernels::memory::{Pace, raise_if_over};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Element, Tensor, TensorSpec};
 
 use super::{Operator, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Range", |_| Ok(Box::new(Range)))];

@@ -11,6 +11,8 @@ use std::cmp::Ordering;
 use kiln_kernels::Parallel;
 use kiln_kernels::cpu::extreme::{Extreme, Extremes, Wanted};
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_run::exec::extreme::ExtremeProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{CHUNK, Wide, Width, dispatch, load_long, narrow};
@@ -18,8 +20,6 @@ use super::{
     Elements, LoadCx, OpError, Operator, Run, Side, around, axis_of, integer, lines, rearrange, refused, required,
     sides, task_count, try_each_chunk,
 };
-use crate::exec::extreme::ExtremeProblem;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

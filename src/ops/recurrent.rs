@@ -1,4 +1,4 @@
-//! LSTM, GRU and RNN: attributes, shapes and optional inputs. Running is [`exec::recurrent`](crate::exec::recurrent).
+//! LSTM, GRU and RNN: attributes, shapes and optional inputs. Running is [`exec::recurrent`](kiln_run::exec::recurrent).
 //!
 //! Weights that are constants are packed when the node is made; others at every run.
 
@@ -13,15 +13,15 @@ use kiln_kernels::memory;
 use kiln_model::operators::Applied;
 use kiln_model::operators::lower::function;
 use kiln_model::{Attr, NodeDesc, operators};
+use kiln_run::exec::recurrent::{PackedDirection, PlainWeights, elements, pack};
+use kiln_run::exec::weights::Packing;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 use smallvec::SmallVec;
 
 use super::convert::through_f32;
 use super::double::with_double;
 use super::{LoadCx, OpError, Operator, optional, refused, required};
-use crate::exec::recurrent::{PackedDirection, PlainWeights, elements, pack};
-use crate::exec::weights::Packing;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "LSTM", make_layer), ("", "GRU", make_layer), ("", "RNN", make_layer)];

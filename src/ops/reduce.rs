@@ -6,16 +6,16 @@ use kiln_kernels::cpu::reduce::{Reduce as Executor, Reduction};
 use kiln_kernels::gpu::source::reduce::ReduceKernel;
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::transpose::TransposeKernel;
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+#[cfg(feature = "device")]
+use kiln_run::device::Operand;
+use kiln_run::exec::reduce::ReduceProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::generic::{make_reduce, reduced_axes};
 use super::{LoadCx, OpError, Operator, required};
-use crate::exec::reduce::ReduceProblem;
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -4,11 +4,11 @@
 //! syntax is that of RE2, which the standard asks for, but for classes such as `\w`, which are Unicode's, as in the
 //! reference.
 
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{BoolByte, DType, Tensor, TensorError, TensorSpec};
 use regex::{Regex, RegexBuilder};
 
 use super::{LoadCx, OpError, Operator, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "RegexFullMatch", make)];

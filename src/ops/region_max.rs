@@ -6,11 +6,11 @@
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{Collect, Pace};
 use kiln_kernels::parallel::for_each_chunk;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Element, Tensor, TensorSpec};
 
 use super::wide::{Wide, filled, lent, widened};
 use super::{LoadCx, OpError, Operator, index_of, refused, required, task_count};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "MaxRoiPool", make)];

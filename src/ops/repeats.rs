@@ -1,10 +1,10 @@
 //! NGramRepeatBlock: tokens after which an n-gram of a sequence would be there twice get a score of minus infinity.
 
 use kiln_kernels::memory::Pace;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{LoadCx, OpError, Operator, refused, required, size_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "NGramRepeatBlock", make)];

@@ -3,12 +3,12 @@
 //! They copy nothing: an output is a view of the input's bytes under another shape, which the rules of the table say.
 
 #[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
+#[cfg(feature = "device")]
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::Operator;
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -1,5 +1,5 @@
 //! Resize and its older form Upsample: sizes, scales, regions and policies after ONNX; the rest is
-//! [`exec::resize`](crate::exec::resize).
+//! [`exec::resize`](kiln_run::exec::resize).
 
 #[cfg(feature = "device")]
 mod device;
@@ -8,6 +8,10 @@ use kiln_kernels::Parallel;
 use kiln_kernels::memory::Pace;
 use kiln_key::F32Bits;
 use kiln_model::NodeDesc;
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+use kiln_run::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeProblem, Rounding, Transform};
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
@@ -16,10 +20,6 @@ use super::wide::{Wide, filled, widened};
 use super::{
     LoadCx, Movement, OpError, Operator, axes_of, dimensions, integers, optional, rearrange, refused, required,
 };
-use crate::exec::resize::{Mode, Resize as Executor, ResizeAxis, ResizeProblem, Rounding, Transform};
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[("", "Resize", adapted), ("", "Upsample", adapted)];

@@ -1,10 +1,10 @@
 //! ReverseSequence: the first steps of each batch in the opposite order.
 
 use kiln_kernels::memory::{self, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{Blocks, LoadCx, OpError, Operator, rearrange, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "ReverseSequence", make)];

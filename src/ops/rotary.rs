@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 use kiln_kernels::cpu::rotary::{Angles, Rotary as Executor, Rotation};
 use kiln_kernels::memory::{Collect, zeroed};
+use kiln_run::exec::rotary::RotaryProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{load_long, narrow, widened};
 use super::{LoadCx, OpError, Operator, Run, index_of, optional, refused, required, size_attribute};
-use crate::exec::rotary::RotaryProblem;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -2,11 +2,11 @@
 
 use kiln_kernels::memory::Collect;
 use kiln_model::NodeDesc;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{narrow, widened};
 use super::{LoadCx, OpError, Operator, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("ai.onnx.ml", "Scaler", make)];

@@ -8,6 +8,7 @@ mod texts;
 
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_model::NodeDesc;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 use lines::Lines;
 use texts::combine_texts;
@@ -17,7 +18,6 @@ use super::wide::{narrow, widened};
 use super::{
     LoadCx, Movement, OpError, Operator, around, axis_of, element_places, rearrange, refused, required, tuple_places,
 };
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

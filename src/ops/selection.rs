@@ -7,12 +7,12 @@ mod unique;
 use std::sync::Arc;
 
 use kiln_kernels::memory::{self, Collect, Pace, raise_if_over};
+use kiln_run::node::InferByValue;
+use kiln_run::node::{PrepareCx, Specs};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{BoolByte, DType, Shape, Tensor, TensorSpec};
 
 use super::{Blocks, LoadCx, OpError, Operator, around, axis_of, one, rearrange, refused, required};
-use crate::graph::node::InferByValue;
-use crate::graph::node::{PrepareCx, Specs};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file and of `unique`.
 pub(super) const OPERATORS: &[Operator] =

@@ -5,13 +5,13 @@
 
 use kiln_kernels::memory::{self, Collect};
 use kiln_model::Value;
+use kiln_run::{Body, Flow, FlowCx, NodeError};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 
 use super::{
     Blocks, FlowLoad, FlowOperator, OpError, around, axis_of, dimensions, index_of, integer, integers, join,
     joined_spec, rearrange, refused, stack,
 };
-use crate::graph::{Body, Flow, FlowCx, NodeError};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[

@@ -5,10 +5,10 @@
 use kiln_kernels::memory::Collect;
 use kiln_model::NodeDesc;
 use kiln_model::operators::spatial::positions;
+use kiln_run::NodeError;
 use kiln_tensor::Shape;
 
 use super::{OpError, refused};
-use crate::graph::NodeError;
 
 /// The attributes of a sliding window. Lists are empty where the model leaves them out.
 #[derive(Clone, Debug)]

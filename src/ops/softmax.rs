@@ -1,7 +1,7 @@
 //! Softmax and LogSoftmax.
 //!
 //! Before version 13 the axis split the tensor into a matrix whose rows sum to one; since then only the axis itself
-//! does. Both are an array around an axis to [`exec::softmax`](crate::exec::softmax).
+//! does. Both are an array around an axis to [`exec::softmax`](kiln_run::exec::softmax).
 //!
 //! In `f16` the standard's definition (ReduceMax, Sub, Exp, ReduceSum, Div, each of which rounds) is followed step by
 //! step: rounding once in the end is more accurate, and further from what other runtimes compute.
@@ -12,17 +12,17 @@ use kiln_kernels::cpu::softmax::{Around, Softmax as Executor};
 use kiln_kernels::gpu::source::softmax::SoftmaxKernel;
 use kiln_kernels::memory::Pace;
 use kiln_kernels::parallel::for_each_chunk;
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+#[cfg(feature = "device")]
+use kiln_run::device::Operand;
+use kiln_run::exec::softmax::SoftmaxProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use super::convert::through_f32;
 use super::double::with_double;
 use super::{LoadCx, OpError, Operator, around, axis_of, required};
-use crate::exec::softmax::SoftmaxProblem;
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Softmax", make_softmax), ("", "LogSoftmax", make_logarithm)];

@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use kiln_kernels::memory;
 use kiln_kernels::reference::rotary::rotate;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::tasks::try_each_chunk;
 use super::wide::{filled, lent};
 use super::{LoadCx, OpError, Operator, integer, optional, refused, required, size_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "SparseAttention", make)];

@@ -8,13 +8,13 @@
 use std::ops::Range;
 
 use kiln_kernels::memory;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::linear_attention::Number;
 use super::tasks::{share, try_each_chunk};
 use super::wide::{filled, lent};
 use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 mod packed;
 

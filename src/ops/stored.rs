@@ -7,10 +7,10 @@
 use half::bf16;
 use kiln_kernels::cpu::{Activations, ActivationsMut, Stored};
 use kiln_model::NodeDesc;
+use kiln_run::NodeError;
 use kiln_tensor::{DType, Tensor};
 
 use super::OpError;
-use crate::graph::NodeError;
 
 /// The attribute: ONNX's number of the type that is written.
 pub(super) const STORED: &str = "to";

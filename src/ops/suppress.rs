@@ -5,10 +5,10 @@
 
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_model::Value;
+use kiln_run::{Flow, FlowCx, NodeError};
 use kiln_tensor::Tensor;
 
 use super::{FlowLoad, FlowOperator, OpError, Ordinal, refused};
-use crate::graph::{Flow, FlowCx, NodeError};
 
 /// The operator of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[("", "NonMaxSuppression", make)];

@@ -5,9 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::for_each_chunk;
-
-use crate::exec::tasks_for_bytes;
-use crate::graph::NodeError;
+use kiln_run::NodeError;
+use kiln_run::exec::tasks_for_bytes;
 
 /// Tasks for work that takes as long as moving so many bytes; at least one.
 pub(crate) fn task_count(bytes: usize, parallel: &dyn Parallel) -> usize {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_model::Attr;
+use kiln_run::node::InferByValue;
+use kiln_run::node::{PrepareCx, Specs};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::{LoadCx, OpError, Operator, counted, one, refused, required};
-use crate::graph::node::InferByValue;
-use crate::graph::node::{PrepareCx, Specs};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "StringSplit", make_split), ("", "StringNormalizer", make_normalizer)];

@@ -8,11 +8,11 @@ mod expression;
 
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_model::{Attr, NodeDesc, Value};
+use kiln_run::{Flow, FlowCx, NodeError};
 use kiln_tensor::Tensor;
 
 use self::expression::{Expression, Finder};
 use super::{FlowLoad, FlowOperator, OpError, refused, size_attribute};
-use crate::graph::{Flow, FlowCx, NodeError};
 
 /// The operator of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[("com.microsoft", "Tokenizer", |load| Ok(Box::new(tokenizer(load)?)))];

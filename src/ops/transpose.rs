@@ -1,21 +1,21 @@
 //! Transpose, DepthToSpace and SpaceToDepth: all are a permutation of the axes of some view of the input.
 //!
-//! Elements of any type are moved as plain bytes by [`exec::transpose`](crate::exec::transpose); strings one by one.
+//! Elements of any type are moved as plain bytes by [`exec::transpose`](kiln_run::exec::transpose); strings one by one.
 
 use kiln_kernels::cpu::transpose::Transpose as Executor;
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::transpose::TransposeKernel;
 use kiln_kernels::reference;
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+#[cfg(feature = "device")]
+use kiln_run::device::Operand;
+use kiln_run::exec::transpose::TransposeProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{LoadCx, Movement, OpError, Operator, rearrange, required, size_attribute};
-use crate::exec::transpose::TransposeProblem;
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] =

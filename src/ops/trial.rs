@@ -7,13 +7,13 @@ use std::sync::Arc;
 use kiln_kernels::parallel::Pool;
 use kiln_kernels::{Isa, Parallel, Serial};
 use kiln_model::{Attr, Graph, NodeDesc, operators};
+use kiln_run::exec::BuildCx;
+use kiln_run::inference::Inference;
+use kiln_run::node::PrepareCx;
+use kiln_run::{Io, RunCx};
 use kiln_tensor::{BufferPool, DType, Element, Tensor};
 
 use super::{LoadCx, lookup};
-use crate::exec::BuildCx;
-use crate::graph::inference::Inference;
-use crate::graph::node::PrepareCx;
-use crate::graph::{Io, RunCx};
 
 /// One operator with attributes and inputs.
 pub(crate) struct Trial {
@@ -243,7 +243,7 @@ pub(crate) fn build_cx() -> BuildCx {
         numerics: Default::default(),
         precision: Default::default(),
         cache: Arc::new(kiln_cache::Cache::new(kiln_cache::Limits { entries: 64, bytes: 1 << 20 })),
-        records: Arc::new(crate::record::Store::in_memory()),
+        records: Arc::new(kiln_run::record::Store::in_memory()),
         check: false,
         gpu: None,
     }

@@ -1,9 +1,9 @@
 //! UnfoldTensor: all slices of a size along an axis, each as a new last axis.
 
 use kiln_kernels::memory::Pace;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 
 use super::{LoadCx, Movement, OpError, Operator, axis_of, rearrange, size_attribute};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "UnfoldTensor", make)];

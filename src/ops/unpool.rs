@@ -2,13 +2,13 @@
 
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_model::NodeDesc;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::{
     LoadCx, Movement, OpError, Operator, dimensions, index_of, integers, optional, rearrange, refused, required,
     strides,
 };
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "MaxUnpool", make)];

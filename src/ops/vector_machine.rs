@@ -13,13 +13,13 @@ use std::borrow::Cow;
 use kiln_kernels::memory::{self, Collect};
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_model::{Attr, NodeDesc};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use self::pairs::Pairs;
 use super::forest::{After, Label};
 use super::wide::lent;
 use super::{LoadCx, OpError, Operator, refused, required, share};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] =

@@ -7,12 +7,11 @@
 
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
+use kiln_kernels::memory::{self, Pace, raise_if_over};
+use kiln_run::NodeError;
 use smallvec::SmallVec;
 
-use kiln_kernels::memory::{self, Pace, raise_if_over};
-
 use super::{Axes, around, refused, strides};
-use crate::graph::NodeError;
 
 /// One axis of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 
 use kiln_kernels::memory;
 use kiln_model::Value;
+use kiln_run::{Flow, FlowCx, NodeError};
 use kiln_tensor::Tensor;
 
 use super::{FlowOperator, refused};
-use crate::graph::{Flow, FlowCx, NodeError};
 
 /// The operator of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[("com.microsoft", "DynamicTimeWarping", |_| Ok(Box::new(Warping)))];

@@ -10,10 +10,10 @@ use std::borrow::Cow;
 
 use half::{bf16, f16};
 use kiln_kernels::memory::{raise_if_over, zeroed};
+use kiln_run::NodeError;
 use kiln_tensor::{BoolByte, DType, Element, Tensor, minifloat};
 
 use super::{Run, refused};
-use crate::graph::NodeError;
 
 /// Elements of a chunk: 2 KiB of the widest type, so that the few chunks of an operator fit L1.
 pub(crate) const CHUNK: usize = 256;

@@ -4,11 +4,11 @@
 use std::f64::consts::PI;
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::wide::{Width, narrow, widened};
 use super::{LoadCx, OpError, Operator, named_type, refused, required};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[

@@ -9,12 +9,12 @@ use kiln_fork::Mutex;
 use kiln_kernels::Parallel;
 use kiln_kernels::extent::{FileId, Foreign, Mapped};
 use kiln_kernels::parallel::for_each_chunk;
+use kiln_run::record::{CodecError, decode_long, encode_long};
 
 use super::index::{DataRow, Index, Sources, SpanRow};
 use super::parts::Parts;
 use super::write::SIGNED;
 use super::{ALIGNMENT, HEADER, MAGIC, MadeFor, OLDEST_SCHEMA, PackedError, SCHEMA};
-use crate::record::{CodecError, decode_long, encode_long};
 
 /// Whether the digests of the data are compared. Header and index always are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

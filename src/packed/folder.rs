@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use kiln_kernels::extent::FileId;
+use kiln_run::record::{decode_long, encode_long};
 use serde::{Deserialize, Serialize};
 
 use super::{MadeFor, PackedError};
-use crate::record::{decode_long, encode_long};
 
 /// What packed models are named.
 const SUFFIX: &str = ".kpk";

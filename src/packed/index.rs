@@ -2,10 +2,9 @@
 
 use kiln_kernels::cpu::chain::Program;
 use kiln_model::ir::{Metadata, ValueInfo};
+use kiln_run::exec::weights::Place;
 use kiln_tensor::{DType, Grain};
 use serde::{Deserialize, Serialize};
-
-use crate::exec::weights::Place;
 
 /// Everything but elements.
 #[derive(Debug, Serialize, Deserialize)]

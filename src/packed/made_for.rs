@@ -2,11 +2,10 @@
 
 use kiln_kernels::cpu::{Numerics, Precision};
 use kiln_kernels::{EMITTER_REVISION, Extension, Extensions, Isa};
+use kiln_run::record::BUILD;
 
-use crate::record::BUILD;
-
-/// A digest of the sources of nodes, and of what packed models are.
-const SOURCES: &str = env!("KILN_GRAPH_SOURCES");
+/// A digest of the sources of operators, and of the sources of packed models.
+const SOURCES: &str = env!("KILN_SOURCES");
 
 /// Facts by name, in a fixed order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +20,7 @@ impl MadeFor {
         let beside = Extensions::beside(isa);
         let extensions = Extension::ALL.into_iter().filter(|extension| beside.contains(*extension));
         facts.push(("models", kiln_model::SOURCES.to_owned()));
+        facts.push(("run", kiln_run::SOURCES.to_owned()));
         facts.push(("graph", SOURCES.to_owned()));
         facts.push(("emitter", EMITTER_REVISION.to_string()));
         facts.push(("isa", isa.name().to_owned()));

@@ -4,10 +4,10 @@ use std::sync::{Arc, PoisonError};
 
 use hashbrown::HashMap;
 use kiln_fork::Mutex;
+use kiln_run::exec::weights::{Packed, Place, Shelf};
 
 use super::index::{DataRow, PanelRow};
 use super::{PackedError, PackedFile, Writer};
-use crate::exec::weights::{Packed, Place, Shelf};
 
 /// Adds weights to a file when they are packed.
 #[derive(Debug)]

@@ -8,12 +8,12 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use kiln_run::record::encode_long;
 use kiln_tensor::InFile;
 use tempfile::NamedTempFile;
 
 use super::index::{DataRow, Index, SpanRow};
 use super::{ALIGNMENT, HEADER, LARGE, MAGIC, PAGE, PackedError, References, SCHEMA};
-use crate::record::encode_long;
 
 /// Bytes of a span beyond which the next one begins: what one thread checks at a time.
 const SPAN: u64 = 8 << 20;

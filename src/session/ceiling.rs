@@ -8,9 +8,9 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use kiln_fork::Mutex;
 use kiln_kernels::memory::ceiling::{self, Asked, Claim, Held, Holder, Keeps};
+use kiln_run::record::Store;
 
 use super::options::SessionOptions;
-use crate::record::Store;
 
 /// The executors, code and plans of all caches that sessions use.
 struct Executors;

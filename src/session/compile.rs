@@ -12,6 +12,11 @@ use kiln_model::ir::{Attr, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
 use kiln_model::onnx;
 use kiln_model::passes::{self, PassReport};
 use kiln_model::{Stop, ValueId};
+#[cfg(feature = "device")]
+use kiln_run::device::transfer::to_device;
+use kiln_run::exec::BuildCx;
+use kiln_run::exec::weights::{Packing, Shelf};
+use kiln_run::{Body, Executable, Flow, Node, Work};
 use kiln_tensor::{InFile, Tensor};
 
 use super::evaluate::evaluate;
@@ -20,11 +25,6 @@ use super::options::SessionOptions;
 #[cfg(feature = "device")]
 use super::placement::place;
 use super::{Port, SessionError, Upload};
-use crate::exec::BuildCx;
-use crate::exec::weights::{Packing, Shelf};
-#[cfg(feature = "device")]
-use crate::graph::device::transfer::to_device;
-use crate::graph::{Body, Executable, Flow, Node, Work};
 use crate::ops::{self, FlowLoad, OpError};
 
 /// A graph after all passes, for display.

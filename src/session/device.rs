@@ -1,10 +1,10 @@
 //! A session's device, for its caller: copies to it and back, and the memory that is in use on it.
 
 use kiln_kernels::gpu::ArenaStats;
+use kiln_run::exec::gpu::Copies;
+use kiln_run::record::Engine;
 
 use super::Session;
-use crate::exec::gpu::Copies;
-use crate::record::Engine;
 
 /// Counters of a session's device.
 #[derive(Clone, Debug, PartialEq, Eq)]

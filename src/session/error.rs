@@ -3,10 +3,10 @@
 use kiln_kernels::memory::Refused;
 use kiln_model::onnx::ModelError;
 use kiln_model::{Stop, Stopped};
+use kiln_run::{NodeError, RunError};
 use kiln_tensor::TensorSpec;
 use kiln_tensor::threads::ThreadsError;
 
-use crate::graph::{NodeError, RunError};
 use crate::packed::PackedError;
 
 /// Why a session could not be made, or a request not be served.

@@ -13,13 +13,13 @@ use kiln_model::ir::{Graph, NodeDesc};
 use kiln_model::operators;
 use kiln_model::passes::FOLDED_BYTES;
 use kiln_model::stop::Stop;
+use kiln_run::exec::BuildCx;
+use kiln_run::inference::Inference;
+use kiln_run::node::{Io, PrepareCx, RunCx};
 use kiln_tensor::{BufferPool, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::node::make;
-use crate::exec::BuildCx;
-use crate::graph::inference::Inference;
-use crate::graph::node::{Io, PrepareCx, RunCx};
 
 /// The most steps of a folded operator whose attributes determine their number; longer ones wait for a request, which
 /// may have a time limit.

@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use kiln_kernels::Parallel;
+use kiln_run::exec::BuildCx;
+use kiln_run::exec::footprint::FootprintKey;
+use kiln_run::record::Store;
 use kiln_tensor::{BufferPool, installed_bytes};
 
 use super::LoadClock;
 use super::rehearsal::bounded;
 use super::structure::Digest;
-use crate::exec::BuildCx;
-use crate::exec::footprint::FootprintKey;
-use crate::record::Store;
 
 /// The record, and its value when it was read.
 pub(super) struct Footprint {

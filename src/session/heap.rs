@@ -7,9 +7,8 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use kiln_kernels::extent::trim_heap;
+use kiln_run::exec::Share;
 use kiln_tensor::trim_slabs;
-
-use crate::exec::Share;
 
 /// Requests of new shapes between two searches for free pages, which take milliseconds: a few microseconds a request.
 const SHAPES: u32 = 512;

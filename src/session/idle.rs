@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::graph::RunState;
+use kiln_run::RunState;
 
 /// A state that a request begins with.
 pub(super) struct Popped {

@@ -21,9 +21,9 @@ use std::thread::Thread;
 use std::time::Instant;
 
 use kiln_fork::{Mutex, MutexGuard, Origin};
+use kiln_run::exec::weights;
 
 use super::heap::Heap;
-use crate::exec::weights;
 
 /// What a session keeps, for who has it shed.
 pub(super) trait Rests: Send + Sync {

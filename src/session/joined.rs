@@ -24,15 +24,15 @@ use kiln_model::Value;
 use kiln_model::facts::Facts;
 use kiln_model::ir::{Graph, ValueId};
 use kiln_model::rows::{self, Rows, Stages};
+use kiln_run::record::CacheMode;
+use kiln_run::run::part::Part;
+use kiln_run::{Executable, NodeError, Resources, RunError, RunState};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::idle::Idle;
 use super::serve::Terms;
 use super::{Session, SessionError};
-use crate::graph::run::part::Part;
-use crate::graph::{Executable, NodeError, Resources, RunError, RunState};
-use crate::record::CacheMode;
 
 /// Rows of a group are a multiple of this.
 const ROUND: usize = 8;

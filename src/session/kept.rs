@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use kiln_cache::{Cache, Spared};
 use kiln_fork::{Mutex, MutexGuard, Origin};
 use kiln_kernels::memory::ceiling::{self, Keeps, Spare};
+use kiln_run::RunState;
+use kiln_run::exec::BuildCx;
 use kiln_tensor::{BufferPool, Usage};
 
 use super::ceiling::sweep_records;
@@ -20,8 +22,6 @@ use super::idle::{Idle, Popped};
 use super::janitor::{self, Rests};
 use super::options::SessionOptions;
 use super::overrides::Variants;
-use crate::exec::BuildCx;
-use crate::graph::RunState;
 
 /// Bytes of executors, code and plans that stay in any case: some thousand executors. Beside 16 MiB of them 30 more stayed
 /// in the heap after 10,000 shapes, because pages of gaps between what stays do not go.

@@ -2,14 +2,14 @@
 
 use kiln_model::ir::{Graph, NodeDesc};
 use kiln_model::operators;
+use kiln_run::Node;
+#[cfg(feature = "device")]
+use kiln_run::device::transfer::{ToDevice, ToHost};
+#[cfg(feature = "device")]
+use kiln_run::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
+use kiln_run::exec::BuildCx;
+use kiln_run::exec::weights::Packing;
 
-use crate::exec::BuildCx;
-use crate::exec::weights::Packing;
-use crate::graph::Node;
-#[cfg(feature = "device")]
-use crate::graph::device::transfer::{ToDevice, ToHost};
-#[cfg(feature = "device")]
-use crate::graph::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
 use crate::ops::{self, LoadCx, OpError};
 
 /// The running form of one node.

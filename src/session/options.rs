@@ -14,20 +14,20 @@ use kiln_knobs::{KnobError, Knobs, Pack};
 use kiln_model::Cancel;
 use kiln_model::onnx;
 use kiln_model::passes::PassOptions;
+use kiln_run::LoopLimits;
+use kiln_run::exec::BuildCx;
+#[cfg(feature = "device")]
+use kiln_run::exec::gpu::GpuCx;
+use kiln_run::exec::machine::MachineKey;
+use kiln_run::exec::peak::PeakKey;
+use kiln_run::exec::tune::{Tune, Tuner};
+use kiln_run::record::{CacheMode, Pace, Remote, RemotePolicy, Store, host_fingerprint};
 use kiln_tensor::threads::Threads;
 
 use super::structure::Digest;
 use super::trace::Trace;
 use super::verbose::Verbose;
-use crate::exec::BuildCx;
-#[cfg(feature = "device")]
-use crate::exec::gpu::GpuCx;
-use crate::exec::machine::MachineKey;
-use crate::exec::peak::PeakKey;
-use crate::exec::tune::{Tune, Tuner};
-use crate::graph::LoopLimits;
 use crate::packed::Verify;
-use crate::record::{CacheMode, Pace, Remote, RemotePolicy, Store, host_fingerprint};
 
 /// Settings of a session. [`SessionOptions::default`] reads no environment variable; [`SessionOptions::from_env`] does.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub struct SessionOptions {
     pub cache_dir: Option<PathBuf>,
     /// Whether the model has a record file of its own, named by its structure, instead of the one that all models share.
     pub cache_per_model: bool,
-    /// A remote store that many machines share ([`crate::record::connect`]), and its policy. It needs the folder, in
+    /// A remote store that many machines share ([`kiln_run::record::connect`]), and its policy. It needs the folder, in
     /// which its records are kept.
     pub remote: Option<(Arc<dyn Remote>, RemotePolicy)>,
     /// Whether types and shapes of requests are recorded, so that the next session of the model makes their plans,
@@ -268,7 +268,7 @@ impl SessionOptions {
             precision: knobs.precision,
             tune: knobs.tune,
             pack: knobs.pack,
-            cache_dir: knobs.cache_dir.clone().or_else(crate::record::default_folder),
+            cache_dir: knobs.cache_dir.clone().or_else(kiln_run::record::default_folder),
             cache_limits: Limits { entries: knobs.cache_capacity, bytes: knobs.cache_bytes.0 },
             cache_check: knobs.cache_check,
             process_bytes: knobs.process_bytes.map(|size| size.0),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use kiln_model::{Map, Value};
+use kiln_run::{Mismatch, NodeError, RunError};
 use kiln_tensor::destination::Destination;
 use kiln_tensor::{Tensor, TensorError};
 
 use super::{Observer, Port, RunOptions, Session, SessionError, Watch};
-use crate::graph::{Mismatch, NodeError, RunError};
 
 /// For each of a model's outputs, the memory that it is bound to. Empty where none is bound.
 pub(super) type Destinations = Vec<Option<Arc<Destination>>>;

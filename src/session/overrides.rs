@@ -19,6 +19,8 @@ use kiln_kernels::Parallel;
 use kiln_model::ir::Attr;
 use kiln_model::onnx;
 use kiln_model::{Graph, Stop, Value};
+use kiln_run::Executable;
+use kiln_run::exec::BuildCx;
 use kiln_tensor::Tensor;
 
 use super::compile::compile;
@@ -26,8 +28,6 @@ use super::idle::Idle;
 use super::names::{self, Names};
 use super::options::SessionOptions;
 use super::{Port, SessionError};
-use crate::exec::BuildCx;
-use crate::graph::Executable;
 use crate::packed::PackedError;
 use crate::packed::folder::Files;
 

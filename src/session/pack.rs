@@ -13,18 +13,18 @@ use kiln_model::Value;
 use kiln_model::ir::{Graph, ValueId, ValueInfo};
 use kiln_model::onnx;
 use kiln_model::passes::PassReport;
+use kiln_run::exec::BuildCx;
+use kiln_run::record::CacheMode;
 use kiln_tensor::threads::Threads;
 
 use super::compile::{self, Left, Maker};
 use super::overrides::{Overrides, Read};
 use super::structure::{self, Digest};
 use super::{Description, LoadClock, Made, Port, Session, SessionError, SessionOptions, attempt};
-use crate::exec::BuildCx;
 use crate::packed::folder::Files;
 use crate::packed::index::{BiasRow, Index, Port as PackedPort, Sources, StepsRow};
 use crate::packed::rows::{Constant, graph_of, rows_of};
 use crate::packed::{MadeFor, Noting, PackedError, PackedFile, Ready, References, Verify, Writer};
-use crate::record::CacheMode;
 
 pub use auto::PackStats;
 pub(super) use auto::{Packer, Waiting, find};
@@ -382,7 +382,7 @@ impl Packing<'_> {
     }
 
     /// The running form of a packed model, and its graph.
-    fn running(&self, file: &Arc<PackedFile>) -> Result<(crate::graph::Executable, Graph), SessionError> {
+    fn running(&self, file: &Arc<PackedFile>) -> Result<(kiln_run::Executable, Graph), SessionError> {
         let mut rebuilt = graph_of(file)?;
         let shelf = Ready::of(file);
         let made = self.maker().with_shelf(&shelf).make(&mut rebuilt.graph, &[]);

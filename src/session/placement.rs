@@ -8,9 +8,9 @@
 use kiln_model::facts::Facts;
 use kiln_model::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
 use kiln_model::operators;
+use kiln_run::device::{ON_DEVICE, TO_DEVICE, TO_HOST};
 
 use super::Upload;
-use crate::graph::device::{ON_DEVICE, TO_DEVICE, TO_HOST};
 use crate::ops::device::{Form, Pull, carried, form};
 
 /// The least elements of a table from which gathering rows on the device pays.

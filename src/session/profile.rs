@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use kiln_cache::Outcome;
+use kiln_run::StepEvent;
 use kiln_tensor::TensorSpec;
-
-use crate::graph::StepEvent;
 
 /// What one node has cost so far.
 #[derive(Clone, Debug, Default)]

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use super::{LoadClock, Session, SessionError};
-use crate::record::{
+use kiln_run::record::{
     self, CacheMode, CodecError, Engine, LoadReport, Record, RecordError, RecordId, RemoteError, SaveReport, Store,
     write_blob,
 };
+
+use super::{LoadClock, Session, SessionError};
 
 /// What is saved and loaded: a kind of records, or the packed model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -220,13 +221,13 @@ mod tests {
 
     #[test]
     fn every_family_is_of_one_kind_and_of_all() {
-        for family in crate::exec::FAMILIES {
+        for family in kiln_run::exec::FAMILIES {
             let kinds: Vec<&str> =
                 CacheKind::ALL.iter().filter(|kind| kind.holds(family.name)).map(|kind| kind.name()).collect();
             assert_eq!(kinds.len(), 2, "{}: {kinds:?}", family.name);
         }
         assert!(CacheKind::Chains.holds("chain") && CacheKind::Cudnn.holds("cudnn-conv"));
-        assert!(crate::exec::FAMILIES.iter().all(|family| !CacheKind::Fusion.holds(family.name)));
+        assert!(kiln_run::exec::FAMILIES.iter().all(|family| !CacheKind::Fusion.holds(family.name)));
         assert!(!CacheKind::Cudnn.holds("conv") && !CacheKind::Cudnn.holds("cudnn-fusion"));
         assert!(CacheKind::Chains.holds("cudnn-fusion") && CacheKind::Cublaslt.holds("cublaslt-matmul"));
     }
@@ -241,10 +242,10 @@ mod tests {
         use kiln_kernels::gpu::source::KernelCode;
         use kiln_kernels::gpu::{Arena, ConvProblem, Epilogue, MatMulProblem, Policy, Problem};
         use kiln_model::GraphBuilder;
+        use kiln_run::exec::{BuildCx, GpuCx};
         use kiln_tensor::DType;
 
         use super::*;
-        use crate::exec::{BuildCx, GpuCx};
         use crate::session::SessionOptions;
 
         /// A session, and its builders' context with a device that this build's sessions open only where there is one.

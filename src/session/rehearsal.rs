@@ -2,7 +2,7 @@
 //! rebuilt from records, and one of these requests is run on zeros, so that the first real request finds code, weights,
 //! memory and threads as warm as the second one does.
 //!
-//! Request records are types and shapes ([`crate::exec::request`]), and like records of executors they are untrusted:
+//! Request records are types and shapes ([`kiln_run::exec::request`]), and like records of executors they are untrusted:
 //! they are checked against the model's declarations, nothing is chosen for them, they get little memory, and all of it
 //! ends after a part of the time of loading. Of the records only what nodes of this model look up is built: records of
 //! other models in a shared file cost nothing. Failures are not errors, and nothing here counts as a request.
@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 
 use kiln_fork::Mutex;
 use kiln_model::{Stop, Value};
+#[cfg(feature = "device")]
+use kiln_run::exec::gpu;
+use kiln_run::exec::request::{MOST_REQUESTS, RequestKey};
+use kiln_run::exec::{BuildCx, Share};
+use kiln_run::record::{CacheMode, Store};
+use kiln_run::{Foresight, LoopBudget, Resources, Served};
 use kiln_tensor::{BufferPool, Tensor, TensorSpec, installed_bytes};
 
 use super::{LoadClock, Port, Session};
-#[cfg(feature = "device")]
-use crate::exec::gpu;
-use crate::exec::request::{MOST_REQUESTS, RequestKey};
-use crate::exec::{BuildCx, Share};
-use crate::graph::{Foresight, LoopBudget, Resources, Served};
-use crate::record::{CacheMode, Store};
 
 /// The records of the requests of a session's model.
 pub(super) struct Requests {

@@ -10,14 +10,14 @@ use kiln_kernels::crash::within;
 use kiln_kernels::memory::ceiling::check;
 use kiln_kernels::memory::{self, Refused};
 use kiln_model::{Stop, Value};
+use kiln_run::exec::tune::{Gauge, Tuner};
+use kiln_run::{LoopBudget, Observer, Resources, RunError, RunState, StepEvent};
 use kiln_tensor::destination::Destination;
 use kiln_tensor::threads::Narrow;
 
 use super::idle::Idle;
 use super::options::{RunOptions, Width};
 use super::{Session, SessionError, ceiling};
-use crate::exec::tune::{Gauge, Tuner};
-use crate::graph::{LoopBudget, Observer, Resources, RunError, RunState, StepEvent};
 
 /// What one request is run on.
 pub(super) struct Terms {

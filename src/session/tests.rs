@@ -6,13 +6,13 @@ mod nchwc;
 
 use kiln_model::GraphBuilder;
 use kiln_model::Stopped;
+use kiln_run::NodeError;
+use kiln_run::node::{Node, Prepared, RunCx};
+use kiln_run::run::Work;
+use kiln_run::{Io, StepEvent};
 use kiln_tensor::{TensorError, TensorSpec};
 
 use super::*;
-use crate::graph::NodeError;
-use crate::graph::node::{Node, Prepared, RunCx};
-use crate::graph::run::Work;
-use crate::graph::{Io, StepEvent};
 
 /// Returns its input; panics at negative numbers, in one of the tasks of a kernel.
 struct Fragile;

@@ -2,7 +2,7 @@
 //!
 //! A request is a span; inside it each node is one, and so is its preparation if shapes had changed, with the outcome
 //! of its look-up. A preparation that built an executor has its own category, which viewers show in another colour.
-//! Spans are made from the events of an [`Observer`](crate::graph::Observer); memory is bounded, and spans beyond the
+//! Spans are made from the events of an [`Observer`](kiln_run::Observer); memory is bounded, and spans beyond the
 //! bound are counted.
 
 use std::cell::Cell;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use kiln_cache::Outcome;
 use kiln_fork::{Mutex, MutexGuard};
+use kiln_run::StepEvent;
 use serde_json::json;
 
 use super::verbose::brief;
-use crate::graph::StepEvent;
 
 /// The most spans of a trace: some 100 MB of memory.
 const MOST: usize = 1 << 20;

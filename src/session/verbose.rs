@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use kiln_cache::Outcome;
 use kiln_kernels::Isa;
+use kiln_run::StepEvent;
 use kiln_tensor::TensorSpec;
-
-use crate::graph::StepEvent;
 
 /// Which lines are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

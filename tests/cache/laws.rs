@@ -2,7 +2,7 @@
 
 #[test]
 fn every_family_with_records_states_the_laws_of_its_key() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/exec");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/kiln-run/src/exec");
     let mut families = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -14,9 +14,9 @@
 //!   [`lookup`]: functions of bytes as tables.
 //! - [`weights`]: how weights are packed. [`prepare`]: the left-hand side made ready, and tensors of `f32` to bytes and
 //!   back.
-//! [`driver`]: a product or convolution that is ready to run. It computes by `dense` panels; by `depthwise` for filters
-//! of one channel, which reduce over the window alone; by `winograd` for 3x3 windows at stride 1; or by `amx`.
-//! [`model`] cuts its work.
+//! - [`driver`]: a product or convolution that is ready to run. It computes by `dense` panels; by `depthwise` for
+//!   filters of one channel, which reduce over the window alone; by `winograd` for 3x3 windows at stride 1; or by `amx`.
+//!   [`model`] cuts its work.
 
 pub(crate) mod amx;
 pub mod averages;

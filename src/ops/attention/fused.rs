@@ -9,10 +9,10 @@ use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Held, 
 use kiln_kernels::memory;
 use kiln_model::NodeDesc;
 use kiln_model::heads::Heads;
+use kiln_run::exec::attention::AttentionKey;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Shape, Tensor, TensorError, TensorSpec};
 
-use crate::exec::attention::AttentionKey;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::stored::{self, activations, activations_mut};
 use crate::ops::{LoadCx, OpError, View, optional, refused, required, strides};
 

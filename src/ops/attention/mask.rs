@@ -1,10 +1,10 @@
 //! Which keys a query attends to: the model's mask, causality, a window, and how much of the cache is filled.
 
 use kiln_kernels::memory::{self, Collect};
+use kiln_run::NodeError;
 use kiln_tensor::{BoolByte, DType, Shape, Tensor};
 
 use super::{Attention, Plan};
-use crate::graph::NodeError;
 use crate::ops::wide::widened;
 use crate::ops::{View, optional, refused};
 

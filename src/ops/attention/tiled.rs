@@ -9,11 +9,11 @@ use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Held, KeyRange, Operands, Strides};
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};
+use kiln_run::exec::attention::AttentionKey;
+use kiln_run::{Io, NodeError, PrepareCx, RunCx};
 use kiln_tensor::{DType, Tensor};
 
 use super::{Attention, Heads, Plan};
-use crate::exec::attention::AttentionKey;
-use crate::graph::{Io, NodeError, PrepareCx, RunCx};
 use crate::ops::{optional, strides};
 
 /// Strides of an operand's batches, heads and rows.

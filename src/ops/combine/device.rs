@@ -1,11 +1,11 @@
 //! Concat and Split on a device: each part is a strided copy between its own tensor and its place in the whole.
 
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
+use kiln_run::device::Operand;
+use kiln_run::{DeviceCx, NodeError};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{Concat, Split};
-use crate::graph::device::Operand;
-use crate::graph::{DeviceCx, NodeError};
 use crate::ops::{around, axis_of, required};
 
 /// Rows of `run` elements, of which the part's own follow each other and the whole's are `row` elements apart.

@@ -9,9 +9,9 @@ use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_kernels::parallel::{copy, for_each_chunk};
 use kiln_model::Attr;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{
     LoadCx, Movement, OpError, axes_of, counted, integers, optional, rearrange, refused, required, share, strides,
 };

@@ -1,14 +1,14 @@
 //! Tile and Expand: the same elements again and again, read through a [`View`] that does not move along some axes.
 
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+#[cfg(feature = "device")]
+use kiln_run::device::Operand;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::Shape;
 #[cfg(feature = "device")]
 use kiln_tensor::{Tensor, TensorSpec};
 
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 #[cfg(feature = "device")]
 use crate::ops::required;
 use crate::ops::{LoadCx, OpError, View, Viewed, rearrange};

@@ -8,10 +8,9 @@ use std::sync::{Mutex, PoisonError};
 
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::copy_runs;
+use kiln_run::exec::tasks_for_bytes;
 use kiln_tensor::Tensor;
 use smallvec::SmallVec;
-
-use crate::exec::tasks_for_bytes;
 
 /// Bytes of a block of rows: half of an L1 of 32 KiB.
 const BLOCK: usize = 16 << 10;

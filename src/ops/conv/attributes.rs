@@ -2,10 +2,10 @@
 
 use kiln_kernels::cpu::conv::Weights;
 use kiln_model::NodeDesc;
+use kiln_run::NodeError;
 use smallvec::SmallVec;
 
 use super::super::{OpError, refused};
-use crate::graph::NodeError;
 
 /// Sizes along the spatial dimensions, as many as the model has.
 pub(crate) type Sizes = SmallVec<[usize; 3]>;

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use kiln_kernels::cpu::conv::ConvShape;
 use kiln_kernels::memory::Pace;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::Conv;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::wide::lent;
 use crate::ops::{LoadCx, OpError, refused, required, try_each_chunk};
 

@@ -5,13 +5,13 @@
 //! would have.
 
 use kiln_kernels::cpu::conv::{Conv as Executor, ConvPart};
+use kiln_run::{NodeError, RunCx};
 use kiln_tensor::{Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::super::stored::activations;
 use super::super::{join, joined_spec, optional, required};
 use super::Conv;
-use crate::graph::{NodeError, RunCx};
 
 /// The input that the second part is; the others follow.
 pub(super) const SECOND: usize = 4;

@@ -2,10 +2,10 @@
 
 use kiln_kernels::cpu::conv::ConvShape;
 use kiln_model::operators::spatial::positions;
+use kiln_run::NodeError;
 
 use super::super::refused;
 use super::attributes::{Attributes, AutoPad, solid};
-use crate::graph::NodeError;
 
 /// One spatial dimension.
 #[derive(Clone, Copy, Debug)]

@@ -2,12 +2,12 @@
 
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::conv::ConvStored;
+use kiln_run::NodeError;
 use kiln_tensor::Tensor;
 
 use super::super::stored::stored;
 use super::super::{optional, required};
 use super::Conv;
-use crate::graph::NodeError;
 
 impl Conv {
     /// Whether its kernels take `bf16` on one side at least: on tensors that are channels-last already, with weights

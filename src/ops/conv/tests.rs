@@ -6,12 +6,12 @@ use kiln_kernels::cpu::chain::{Program, Step, Storage};
 use kiln_kernels::cpu::conv::Strategy;
 use kiln_kernels::{Serial, reference};
 use kiln_model::{Attr, Graph, NodeDesc};
+use kiln_run::inference::Inference;
 use kiln_tensor::BufferPool;
 use smallvec::smallvec;
 
 use super::super::trial::{Trial, build_cx};
 use super::*;
-use crate::graph::inference::Inference;
 
 fn count(shape: &[usize]) -> Vec<f32> {
     (0..shape.iter().product::<usize>()).map(|i| (i % 11) as f32 - 5.0).collect()

@@ -2,12 +2,12 @@
 //! `ChannelPRelu`, because to everything that knows operators by name PRelu broadcasts as numpy does.
 
 use kiln_model::NodeDesc;
+use kiln_run::node::PrepareCx;
+use kiln_run::{Io, Node, Prepared, RunCx};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{LoadCx, NodeError, OpError, make};
-use crate::graph::node::PrepareCx;
-use crate::graph::{Io, Node, Prepared, RunCx};
 use crate::ops::required;
 
 struct ChannelPRelu {

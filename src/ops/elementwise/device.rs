@@ -2,12 +2,12 @@
 
 use kiln_kernels::cpu::chain::Geometry;
 use kiln_kernels::gpu::source::chain::ChainKernel;
+use kiln_run::device::Operand;
+use kiln_run::{DeviceCx, NodeError};
 use kiln_tensor::{Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{Broadcast, Elementwise};
-use crate::graph::device::Operand;
-use crate::graph::{DeviceCx, NodeError};
 use crate::ops::required;
 
 impl Elementwise {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use kiln_kernels::cpu::blockwise::{BlockProduct, BlockProductShape};
 use kiln_kernels::cpu::gemm::{Extras, Matmul, MatmulStored};
 use kiln_kernels::cpu::{Elements, PackedWeights};
+use kiln_run::exec::matmul::{MatMulProblem, Stored};
+use kiln_run::exec::weights::{self, BlockWeights, MatMulWeights};
+use kiln_run::{NodeError, PrepareCx};
 use kiln_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
 use super::super::{LoadCx, OpError, optional, refused, required};
 use super::sizes::Sizes;
 use super::{Call, quantised};
-use crate::exec::matmul::{MatMulProblem, Stored};
-use crate::exec::weights::{self, BlockWeights, MatMulWeights};
-use crate::graph::{NodeError, PrepareCx};
 
 /// A product of each expert.
 pub(super) struct Product {

@@ -5,11 +5,11 @@ use kiln_kernels::cpu::blockwise::{
     BlockFormat, BlockProductShape, BlockSource, CodeBytes, Codes, LeftElements, Offsets, ZeroPoints,
 };
 use kiln_kernels::memory::{self, Collect};
+use kiln_run::exec::weights::{self, BlockWeights};
 use kiln_tensor::{DType, Tensor};
 
 use super::super::{LoadCx, OpError};
 use super::sizes::Sizes;
-use crate::exec::weights::{self, BlockWeights};
 
 /// Weights that share a scale, where all of a row do: kernels have blocks.
 const BLOCKS: [u32; 4] = [128, 64, 32, 16];

@@ -1,10 +1,10 @@
 //! If: one of two bodies, both over the same values.
 
 use kiln_model::Value;
+use kiln_run::{Body, Flow, FlowCx, NodeError};
 
 use super::super::OpError;
 use super::{FlowLoad, truth};
-use crate::graph::{Body, Flow, FlowCx, NodeError};
 use crate::ops::refused;
 
 struct If {

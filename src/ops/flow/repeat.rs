@@ -1,10 +1,10 @@
 //! Loop: a body iteration after iteration, over what the one before has made, until a count or a condition ends it.
 
 use kiln_model::Value;
+use kiln_run::{Body, Flow, FlowCx, NodeError};
 use kiln_tensor::{BoolByte, Tensor};
 
 use super::{FlowLoad, Gathered, truth};
-use crate::graph::{Body, Flow, FlowCx, NodeError};
 use crate::ops::{OpError, integer, refused};
 
 /// Inputs of the body, and of the node, before the values that are carried: the iteration's number (the node: how many

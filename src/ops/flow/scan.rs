@@ -5,10 +5,10 @@
 
 use kiln_kernels::memory::{self, Collect};
 use kiln_model::{NodeDesc, Value};
+use kiln_run::{Body, Flow, FlowCx, NodeError};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::{FlowLoad, Gathered, stack};
-use crate::graph::{Body, Flow, FlowCx, NodeError};
 use crate::ops::{Blocks, OpError, around, axis_of, integers, rearrange, refused, size_attribute};
 
 /// One scanned input or output.

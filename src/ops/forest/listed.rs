@@ -3,12 +3,12 @@
 
 use kiln_kernels::memory;
 use kiln_model::{Attr, NodeDesc};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::scores::{After, Aggregate};
 use super::stated::{Branch, Next, Stated, Test};
 use super::{Ensemble, Leaves, Weight};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::wide::{Width, narrow, widened};
 use crate::ops::{LoadCx, OpError, refused, required, size_attribute};
 

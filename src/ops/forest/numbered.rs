@@ -4,12 +4,12 @@
 use hashbrown::HashMap;
 use kiln_kernels::memory;
 use kiln_model::{Attr, NodeDesc};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::scores::Finish;
 use super::stated::{Branch, Next, Stated, Test, floats};
 use super::{Ensemble, Leaves, Weight, circle};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, refused, required};
 
 fn ints<'a>(node: &'a NodeDesc, name: &str, count: usize) -> Result<&'a [i64], OpError> {

@@ -6,10 +6,10 @@
 use kiln_kernels::memory::Collect;
 use kiln_model::operators::float::{Real, sigmoid};
 use kiln_model::{Attr, NodeDesc};
+use kiln_run::{Io, NodeError};
 use kiln_tensor::Tensor;
 
 use super::stated::floats;
-use crate::graph::{Io, NodeError};
 use crate::ops::OpError;
 
 /// What becomes of the weights of one target.

@@ -5,6 +5,7 @@
 
 use kiln_kernels::memory::{Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::compact::widen;
 use kiln_tensor::grain::{Grain, Place};
 use kiln_tensor::{DType, Tensor, TensorSpec};
@@ -12,7 +13,6 @@ use kiln_tensor::{DType, Tensor, TensorSpec};
 use super::super::convert::narrow_through_f32;
 use super::super::{LoadCx, OpError, Operator, around, axis_of, index_of, optional, refused, required};
 use super::whole_numbers;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 
 /// The operators of this file.
 pub(in crate::ops) const OPERATORS: &[Operator] =

@@ -3,8 +3,8 @@
 //! Integers wrap and never trap: a division by zero gives zero. Nothing is known here of shapes.
 
 use kiln_kernels::memory::raise_if_over;
+use kiln_run::NodeError;
 
-use crate::graph::NodeError;
 use crate::ops::wide::Wide;
 pub(crate) use kiln_model::operators::{Binary, Unary};
 

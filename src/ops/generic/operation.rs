@@ -4,10 +4,10 @@ use kiln_model::NodeDesc;
 use kiln_model::operators::attributes::Default as Otherwise;
 use kiln_model::operators::row::{Broadcast, ElementWise, Operands, Types};
 use kiln_model::operators::{self, Wide};
+use kiln_run::NodeError;
 use kiln_tensor::{DType, Tensor, TensorError};
 
 use super::arithmetic::{Binary, Unary};
-use crate::graph::NodeError;
 use crate::ops::OpError;
 use crate::ops::wide::Width;
 

@@ -4,11 +4,11 @@
 
 use kiln_kernels::memory::{self, Pace};
 use kiln_model::NodeDesc;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::arithmetic::{Arithmetic, Binary, Unary};
 use super::{LoadCx, OpError, Reader};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::wide::{Wide, Width, limits, widened};
 use crate::ops::{Axes, View, axes_of, integers, optional, required};
 

@@ -1,9 +1,9 @@
 //! Element-wise work that looks at no number: Where on any type, and comparing and joining strings.
 
 use kiln_kernels::memory::{self, Pace};
+use kiln_run::NodeError;
 use kiln_tensor::{BoolByte, Tensor};
 
-use crate::graph::NodeError;
 use crate::ops::{Movement, View, in_step, refused};
 
 /// Which elements of the first source win over those of the second.

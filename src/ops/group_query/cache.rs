@@ -5,11 +5,11 @@ use kiln_kernels::Isa;
 use kiln_kernels::cpu::attention::{Cells, Held, Scales, quantize};
 use kiln_kernels::memory;
 use kiln_kernels::parallel::{copy, for_each_chunk};
+use kiln_run::{Io, NodeError};
 use kiln_tensor::Tensor;
 
 use super::heads::{Rows, Turn};
 use super::{GroupQuery, PRESENT_KEY, Request, input};
-use crate::graph::{Io, NodeError};
 
 /// Writes the rows of new positions.
 pub(super) struct Writer<'a> {

@@ -2,10 +2,10 @@
 
 use kiln_kernels::memory::Collect;
 use kiln_kernels::reference::rotary::rotate;
+use kiln_run::NodeError;
 use kiln_tensor::Tensor;
 
 use super::sizes::{Sequence, Sizes};
-use crate::graph::NodeError;
 use crate::ops::index_of;
 
 /// Rows of heads: those of queries, keys or values in an input.

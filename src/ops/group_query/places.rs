@@ -1,10 +1,10 @@
 //! The sequences of a cache that those of a request are.
 
 use kiln_kernels::memory::Collect;
+use kiln_run::NodeError;
 use kiln_tensor::Tensor;
 
 use super::input;
-use crate::graph::NodeError;
 use crate::ops::refused;
 
 /// For each sequence of a request, its place in the cache. Several may have the same one.

@@ -7,10 +7,10 @@
 
 use kiln_kernels::cpu::attention::Held;
 use kiln_kernels::memory::Collect;
+use kiln_run::NodeError;
 use kiln_tensor::Tensor;
 
 use super::{GroupQuery, input};
-use crate::graph::NodeError;
 use crate::ops::{integer, optional, refused, required};
 
 /// Sizes of a request.

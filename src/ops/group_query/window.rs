@@ -4,12 +4,12 @@
 //! drops positions drops some that its first queries still see: attention then reads a copy with all of them.
 
 use kiln_kernels::parallel::{copy, for_each_chunk};
+use kiln_run::{Io, NodeError, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::heads::Turn;
 use super::sizes::Sequence;
 use super::{GroupQuery, PRESENT_KEY, Request, input};
-use crate::graph::{Io, NodeError, RunCx};
 
 impl GroupQuery {
     /// The cache of keys or values after a step, and what attention reads instead where the step drops positions that it

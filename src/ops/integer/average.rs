@@ -3,12 +3,12 @@
 
 use kiln_kernels::cpu::pool::{PoolShape, Window};
 use kiln_kernels::cpu::quantized::averages::Averages;
+use kiln_run::exec::average::AverageProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::between::{Bounds, addend, eight_bits_each, parameters};
 use super::eight_bits;
-use crate::exec::average::AverageProblem;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::pool::{Windows, pool_shape};
 use crate::ops::{LoadCx, OpError, refused, required};
 

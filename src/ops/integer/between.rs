@@ -6,10 +6,10 @@
 use kiln_kernels::Isa;
 use kiln_kernels::cpu::quantized::bytes::{Addend, Rounding, add};
 use kiln_kernels::memory;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
 use super::{bounds, eight_bits, single};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, View, optional, required};
 
 /// Bounds of the result as a real number.

@@ -1,10 +1,10 @@
 //! Convolutions of integers, element of the window by element: plain, for models that were quantised with them.
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{eight_bits, requantised, requantiser, single};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::sliding::{Slide, Sliding};
 use crate::ops::wide::{narrow, widened};
 use crate::ops::{LoadCx, OpError, refused, required};

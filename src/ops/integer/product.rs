@@ -14,13 +14,13 @@ use kiln_kernels::cpu::quantized::{
 };
 use kiln_kernels::cpu::transpose::Transpose;
 use kiln_kernels::memory::Collect;
+use kiln_run::exec::quantized::QuantizedProblem;
+use kiln_run::exec::transpose::TransposeProblem;
+use kiln_run::exec::weights::{self, Packing, QuantizedWeights};
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 
 use super::{Product, bounds, eight_bits, requantiser, single};
-use crate::exec::quantized::QuantizedProblem;
-use crate::exec::transpose::TransposeProblem;
-use crate::exec::weights::{self, Packing, QuantizedWeights};
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::wide::widened;
 use crate::ops::{ConvAttributes, LoadCx, OpError, optional, refused, required};
 

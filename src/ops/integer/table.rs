@@ -2,10 +2,10 @@
 
 use kiln_kernels::cpu::quantized::lookup::{Lookup, VALUES};
 use kiln_model::Attr;
+use kiln_run::exec::lookup::LookupProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
 
-use crate::exec::lookup::LookupProblem;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, required};
 
 /// The result of each byte, by its pattern.

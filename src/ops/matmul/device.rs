@@ -4,14 +4,14 @@
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
 use kiln_kernels::gpu::source::fill::FillKernel;
 use kiln_kernels::gpu::{Epilogue, MatMulProblem, Problem};
+use kiln_run::device::{Addend, Operand};
+use kiln_run::exec::matmul::Stored;
+use kiln_run::{DeviceCx, NodeError};
 use kiln_tensor::{Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::dims::Problem as Product;
 use super::{MatMul, Third};
-use crate::exec::matmul::Stored;
-use crate::graph::device::{Addend, Operand};
-use crate::graph::{DeviceCx, NodeError};
 use crate::ops::{optional, refused};
 
 const F32: u64 = size_of::<f32>() as u64;

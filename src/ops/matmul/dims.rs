@@ -1,11 +1,11 @@
 //! Which matrix product two shapes ask for, after numpy: vectors become matrices, batches broadcast.
 
+use kiln_run::NodeError;
+use kiln_run::exec::matmul::{BatchStep, Stored};
 use kiln_tensor::Shape;
 use smallvec::SmallVec;
 
 use super::super::{broadcast, refused};
-use crate::exec::matmul::{BatchStep, Stored};
-use crate::graph::NodeError;
 
 /// One side as the model has it.
 #[derive(Clone, Copy)]

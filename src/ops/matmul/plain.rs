@@ -1,11 +1,11 @@
 //! Matrix products of elements that no kernel is emitted for: `f64` and integers, which wrap around as in C.
 
 use kiln_kernels::memory;
+use kiln_run::exec::matmul::Stored;
+use kiln_run::{NodeError, RunCx};
 use kiln_tensor::{DType, Element, Tensor};
 
 use super::dims::Problem;
-use crate::exec::matmul::Stored;
-use crate::graph::{NodeError, RunCx};
 
 /// Rows of the right-hand side that a row is multiplied with before it is asked whether the request shall go on.
 const BETWEEN_CHECKS: usize = 64;

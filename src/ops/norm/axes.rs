@@ -1,17 +1,17 @@
 //! MeanVarianceNormalization and LpNormalization: a reduction over any axes, by whose result every element is changed.
 //!
-//! Rare operators, so they are made of [reductions](crate::exec::reduce) and one loop over the elements instead of
+//! Rare operators, so they are made of [reductions](kiln_run::exec::reduce) and one loop over the elements instead of
 //! having kernels of their own.
 
 use std::sync::Arc;
 
 use kiln_kernels::cpu::reduce::{Reduce, Reduction};
 use kiln_kernels::memory::{self, Pace};
+use kiln_run::exec::reduce::{ReduceKey, ReduceProblem};
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::floats;
-use crate::exec::reduce::{ReduceKey, ReduceProblem};
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{Axes, LoadCx, OpError, View, axes_of, required};
 
 pub(super) enum Form {

@@ -5,13 +5,13 @@ use kiln_kernels::cpu::norm::{Channels as Images, GroupOperands, Local};
 use kiln_kernels::memory::{self, Collect};
 use kiln_kernels::reference::norm::moments;
 use kiln_key::F32Bits;
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+use kiln_run::exec::norm::{ByChannel, ChannelNorm, ChannelNormProblem};
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{by_channel, counted, floats, images};
-use crate::exec::norm::{ByChannel, ChannelNorm, ChannelNormProblem};
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, refused, required, size_attribute};
 
 /// What one of these operators does to images.

@@ -3,11 +3,11 @@
 use kiln_kernels::cpu::chain::{BinaryOp, Builder, Geometry, Storage, UnaryOp};
 use kiln_kernels::gpu::source::chain::ChainKernel;
 use kiln_kernels::gpu::source::norm::{RowNormKernel, Scaling};
+use kiln_run::device::Operand;
+use kiln_run::{DeviceCx, NodeError};
 use kiln_tensor::{Shape, Tensor, TensorSpec};
 
 use super::channels::{Channels, Form};
-use crate::graph::device::Operand;
-use crate::graph::{DeviceCx, NodeError};
 use crate::ops::required;
 
 impl Channels {

@@ -3,12 +3,12 @@
 use kiln_kernels::cpu::norm::Channels as Images;
 use kiln_kernels::cpu::reduce::Reduction;
 use kiln_kernels::memory::{self, Pace};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::axes::{self, OverAxes};
 use super::channels::{Channels, Form};
 use super::rows::RowNorm;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::wide::{lent, narrow};
 use crate::ops::{LoadCx, OpError, View, axis_of, optional, required};
 

@@ -1,10 +1,10 @@
 //! BatchNormalization with `spatial = 0`, which operator sets 7 and 8 have: every place of an image has a scale, a
 //! bias, a mean and a variance of its own. No network of today has it, so that a plain loop is enough.
 
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::floats;
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::{LoadCx, OpError, refused};
 
 struct Places {

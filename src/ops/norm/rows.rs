@@ -7,14 +7,14 @@ use kiln_kernels::cpu::norm::{RowForm, RowNorm as Executor, RowOperands, RowResu
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::norm::{RowNormKernel, Scaling};
 use kiln_kernels::memory;
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+#[cfg(feature = "device")]
+use kiln_run::device::Operand;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::floats;
-#[cfg(feature = "device")]
-use crate::graph::DeviceCx;
-#[cfg(feature = "device")]
-use crate::graph::device::Operand;
-use crate::graph::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
 use crate::ops::stored::{self, STORED, activations_mut};
 use crate::ops::{LoadCx, OpError, View, axis_of, optional, required};
 

@@ -6,10 +6,10 @@ use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::recurrent::{Activation, Cell};
 use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::reference::chain::unary;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{Tensor, TensorSpec};
 
 use super::{B, C, H, LENGTHS, Layer, P, R, Sizes, W, X, lengths};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::wide::lent;
 use crate::ops::{LoadCx, OpError};
 

@@ -1,12 +1,12 @@
 //! Resizing on a device: the same tables as on the processor, sent there once for their sizes.
 
 use kiln_kernels::gpu::source::resize::{Mix, ResizeKernel, Resized};
+use kiln_run::device::Operand;
+use kiln_run::{DeviceCx, NodeError};
 use kiln_tensor::{Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 use super::{Mode, Resize};
-use crate::graph::device::Operand;
-use crate::graph::{DeviceCx, NodeError};
 use crate::ops::required;
 
 impl Resize {

@@ -11,9 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::parallel::part;
+use kiln_run::NodeError;
 use kiln_tensor::Tensor;
 
-use crate::graph::NodeError;
 use crate::ops::gather::whole_numbers;
 use crate::ops::generic::{Arithmetic, Binary};
 use crate::ops::{Run, Side, around, index_of, sides, task_count};

@@ -1,10 +1,10 @@
 //! Strings that meet others where they are written: joined, or the first or the last of both by their bytes.
 
 use kiln_kernels::memory::{self, Pace};
+use kiln_run::NodeError;
 use kiln_tensor::Tensor;
 
 use super::Put;
-use crate::graph::NodeError;
 use crate::ops::generic::Binary;
 
 /// As [`combine`](super::combine) for strings: a sum joins them, in the order of updates.

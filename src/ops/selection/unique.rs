@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use kiln_kernels::memory::{self, Collect, Pace};
+use kiln_run::node::InferByValue;
+use kiln_run::node::{PrepareCx, Specs};
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
 
-use crate::graph::node::InferByValue;
-use crate::graph::node::{PrepareCx, Specs};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::wide::{Wide, Width, dispatch, narrow, widened};
 use crate::ops::{Blocks, LoadCx, Movement, OpError, View, around, axis_of, counted, rank, rearrange, required};
 

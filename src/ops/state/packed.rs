@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::{Form, Operands, Past, Sizes, Steps, floats, shaped};
-use crate::graph::{Io, Node, NodeError, Prepared, RunCx};
 use crate::ops::linear_attention::Number;
 use crate::ops::ragged::{captured, ranges};
 use crate::ops::wide::{filled, lent};

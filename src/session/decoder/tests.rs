@@ -52,7 +52,7 @@ fn whole(window: Option<i64>, text: &[i64]) -> Vec<f32> {
 
 #[test]
 fn memory_that_an_earlier_prompt_needed_is_not_made_present() {
-    let records = Arc::new(crate::record::Store::in_memory());
+    let records = Arc::new(kiln_run::record::Store::in_memory());
     let options = || SessionOptions { threads: 1, records: Some(records.clone()), ..SessionOptions::default() };
     let first = Decoder::from_graph(model(None, false), &options()).unwrap();
     first.session.footprint.key.note(256 << 20, &records);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use kiln_model::Stopped;
+use kiln_run::NodeError;
 
 use super::*;
-use crate::graph::NodeError;
 use crate::session::decoder::choose::ChoiceError;
 use crate::session::decoder::tests::small::{WORDS, model};
 use crate::session::{Cancel, Numerics, SessionError, SessionOptions};

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use kiln_fork::Origin;
 use kiln_knobs::Pack;
 use kiln_model::Graph;
+use kiln_run::record::CacheMode;
 
 use super::super::{LoadClock, Session, SessionError, SessionOptions};
 use super::model::files_of;
 use super::{User, made_for};
 use crate::packed::folder::{Files, Found, PackFolder};
 use crate::packed::{PackedError, Verify};
-use crate::record::CacheMode;
 
 /// What became of packed models in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

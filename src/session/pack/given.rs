@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use kiln_fork::{Mutex, MutexGuard};
+use kiln_run::record::CacheMode;
 use kiln_tensor::threads::Threads;
 
 use super::super::{LoadClock, Session, SessionError, SessionOptions};
@@ -17,7 +18,6 @@ use super::model::Model;
 use super::{User, made_for};
 use crate::packed::folder::Files;
 use crate::packed::{MadeFor, PackedError, PackedFile, Verify, write};
-use crate::record::CacheMode;
 
 /// A packed model that was given for a model.
 struct Given {

@@ -119,6 +119,7 @@ impl Chunk {
         let exec = Mapping::new(start, len)?;
         // Changing the protection now, not at the first kernel, detects a refusal while the next scheme can still be
         // tried.
+        // SAFETY: nothing uses the range yet.
         unsafe { mprotect(start, PAGE, MprotectFlags::READ | MprotectFlags::EXEC) }?;
         Ok(Chunk::over(exec, None, len))
     }

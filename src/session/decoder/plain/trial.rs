@@ -11,9 +11,9 @@ use hashbrown::{HashMap, HashSet};
 use kiln_model::facts::{Facts, Size};
 use kiln_model::ir::{Attr, Graph, NodeDesc, ValueId};
 use kiln_model::stop::Stop;
+use kiln_run::exec::BuildCx;
 use kiln_tensor::{DType, Tensor};
 
-use crate::exec::BuildCx;
 use crate::session::decoder::rewrite::{OF_PAST, OF_TOTAL};
 use crate::session::evaluate::evaluate;
 

@@ -1,6 +1,6 @@
 //! Steps with other values than tensors or with bodies: sequences, optional values, loops and branches.
 //!
-//! A [`Flow`] is the counterpart of [`Node`](crate::graph::Node). A node infers, prepares and executes, and is not
+//! A [`Flow`] is the counterpart of [`Node`](crate::Node). A node infers, prepares and executes, and is not
 //! prepared again while its shapes stay; a flow decides anew in each run and computes nothing itself. Results are
 //! remembered by the nodes of its bodies: each [`Body`] has a run state that stays with the flow from iteration to
 //! iteration and from request to request, so that an iteration with the shapes of the last one looks nothing up.
@@ -18,7 +18,7 @@ use kiln_model::value::Value;
 use kiln_tensor::TensorSpec;
 
 use super::{Executable, Resources, RunState};
-use crate::graph::error::NodeError;
+use crate::error::NodeError;
 
 /// Limits for the loops of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -63,7 +63,7 @@ impl MachineKey {
 
     /// Has this process's cost models go by what was measured before of one thread at that level, if that is known and
     /// they have not been asked yet.
-    pub(crate) fn settle(isa: Isa, records: &Store) {
+    pub fn settle(isa: Isa, records: &Store) {
         if let Some(known) = (MachineKey { isa, threads: 1 }).recall(records) {
             Speeds::recall(isa, &known);
         }

@@ -9,8 +9,8 @@ use kiln_tensor::TensorSpec;
 
 use super::flow::{Flow, FlowCx};
 use super::{Executable, NodeState, Recorder, Resources, RunError, RunState, Step, StepEvent, Work, spec_of};
-use crate::graph::io::{Io, Memory};
-use crate::graph::node::{Node, NodeError};
+use crate::io::{Io, Memory};
+use crate::node::{Node, NodeError};
 
 impl Executable {
     /// Runs a step without a plan; a recorder is given its outputs.

@@ -52,7 +52,7 @@ impl Family for PeakKey {
 impl PeakKey {
     /// Has this process go by what was measured before, or measures and remembers it. Without AVX512_BF16 there is
     /// nothing to choose, and nothing is measured.
-    pub(crate) fn settle(records: &Store) {
+    pub fn settle(records: &Store) {
         let key = PeakKey { isa: Isa::Avx512 };
         match key.recall(records) {
             Some(known) => drop(Peaks::recall(known)),

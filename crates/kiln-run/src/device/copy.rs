@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kiln_tensor::{DType, Elsewhere, Tensor, TensorSpec};
 
+use crate::error::NodeError;
 use crate::exec::gpu::GpuCx;
-use crate::graph::error::NodeError;
 
 /// Bytes of a tensor's elements.
 pub(super) fn bytes_of(spec: &TensorSpec) -> Result<u64, NodeError> {

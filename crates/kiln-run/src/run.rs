@@ -24,7 +24,7 @@ mod ahead;
 pub mod flow;
 mod foresee;
 mod observe;
-pub(crate) mod part;
+pub mod part;
 mod plan;
 mod spans;
 mod stepwise;
@@ -176,7 +176,7 @@ impl RunState {
     }
 
     /// The states of `count` parts.
-    pub(crate) fn parts(&mut self, count: usize) -> &mut [RunState] {
+    pub fn parts(&mut self, count: usize) -> &mut [RunState] {
         self.parts.resize_with(count, RunState::default);
         &mut self.parts
     }
@@ -277,7 +277,7 @@ impl Executable {
 
     /// As [`Executable::run`], with destinations in the order of the outputs, none for none. An output is in its
     /// destination where a step has allocated it there.
-    pub(crate) fn run_into(
+    pub fn run_into(
         &self,
         inputs: Vec<Option<Value>>,
         destinations: &[Option<Arc<Destination>>],

@@ -14,7 +14,7 @@ use kiln_records::Fingerprint;
 pub const SOURCES: &str = env!("KILN_SOURCES");
 
 /// What tells this build from others: facts that go before those about the machine.
-pub(crate) const BUILD: [(&str, &str); 5] = [
+pub const BUILD: [(&str, &str); 5] = [
     ("kiln", env!("CARGO_PKG_VERSION")),
     ("sources", SOURCES),
     ("kernels", kiln_kernels::SOURCES),

@@ -13,8 +13,8 @@ use super::layout::lay_out;
 use super::outline::{Outline, OutputStorage};
 use super::{Ahead, Plan, PlannedStep, fresh_number};
 use crate::exec::tune::Standing;
-use crate::graph::lease::Place;
-use crate::graph::node::{Prepared, Specs, Standings};
+use crate::lease::Place;
+use crate::node::{Prepared, Specs, Standings};
 
 /// The most bytes of a constant folded per shape; larger ones are computed in each request.
 const MOST_FOLDED: usize = 16 << 10;

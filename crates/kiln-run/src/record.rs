@@ -4,7 +4,7 @@ mod host;
 
 use std::path::PathBuf;
 
-pub(crate) use host::BUILD;
+pub use host::BUILD;
 pub use host::{SOURCES, host_fingerprint};
 pub use kiln_records::{
     Asked, BlobError, CacheMode, CodecError, Credentials, Engine, EngineError, Evidence, EvidenceKind, FileSummary,

@@ -26,8 +26,8 @@ use smallvec::SmallVec;
 
 use super::spans::SpanKey;
 use crate::exec::tune::Standing;
-use crate::graph::lease::Place;
-use crate::graph::node::{Prepared, Specs, Standings};
+use crate::lease::Place;
+use crate::node::{Prepared, Specs, Standings};
 
 pub(super) use draft::StretchCx;
 pub(super) use outline::Outline;

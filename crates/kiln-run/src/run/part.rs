@@ -8,27 +8,28 @@ use kiln_model::value::Value;
 use super::{Executable, Work};
 
 /// Some nodes of an executable, ready to run.
-pub(crate) struct Part {
-    pub(crate) executable: Executable,
+pub struct Part {
+    /// What runs them.
+    pub executable: Executable,
     /// The values of the whole graph that it is given, in the order of its inputs.
-    pub(crate) inputs: Vec<ValueId>,
+    pub inputs: Vec<ValueId>,
     /// The values of the whole graph that it makes, in the order of its outputs.
-    pub(crate) outputs: Vec<ValueId>,
+    pub outputs: Vec<ValueId>,
 }
 
 impl Executable {
     /// Whether a value follows from the shapes of a request, a few numbers of its inputs, and constants.
-    pub(crate) fn is_folded(&self, value: ValueId) -> bool {
+    pub fn is_folded(&self, value: ValueId) -> bool {
         self.folded[value.index()]
     }
 
     /// Whether a product of `rows` rows adds in an order that does not depend on their number.
-    pub(crate) fn adds_in_order(&self, product: usize, isa: Isa, rows: usize) -> bool {
+    pub fn adds_in_order(&self, product: usize, isa: Isa, rows: usize) -> bool {
         matches!(&self.steps[product].work, Work::Node(node) if node.adds_in_order(isa, rows))
     }
 
     /// A graph's description with the constants that its executable holds: passes of one and the same graph.
-    pub(crate) fn whole(&self, graph: &Graph) -> Graph {
+    pub fn whole(&self, graph: &Graph) -> Graph {
         let mut whole = graph.clone();
         for (index, constant) in self.constants.iter().enumerate() {
             if let Some(Value::Tensor(tensor)) = constant {
@@ -40,7 +41,7 @@ impl Executable {
 
     /// The part of these nodes of `graph`, in its order, that makes the values that `wanted` names. `graph` is the one
     /// that this executable was made of, with its constants.
-    pub(crate) fn part(&self, graph: &Graph, nodes: &[usize], wanted: &dyn Fn(ValueId) -> bool) -> Part {
+    pub fn part(&self, graph: &Graph, nodes: &[usize], wanted: &dyn Fn(ValueId) -> bool) -> Part {
         let mut cut = Cut { whole: graph, graph: Graph::default(), numbers: HashMap::new(), inputs: Vec::new() };
         let mut outputs = Vec::new();
         for &node in nodes {

@@ -148,7 +148,7 @@ impl<'a> PrepareCx<'a> {
     }
 
     /// Counts a node whose fused operators have no common executor and run one after the other.
-    pub(crate) fn count_apart(&self) {
+    pub fn count_apart(&self) {
         if let Some(share) = self.share {
             share.count_apart();
         }

@@ -30,8 +30,8 @@ use smallvec::SmallVec;
 use super::plan::{Ahead, Plan, Recorder};
 use super::spans::Span;
 use super::{Executable, Observer, Resources, RunState, Step, StepEvent, Work};
-use crate::graph::io::{Edges, Io, Memory};
-use crate::graph::node::{Node, NodeError, PrepareCx};
+use crate::io::{Edges, Io, Memory};
+use crate::node::{Node, NodeError, PrepareCx};
 
 /// Steps that are prepared in less time than idle threads spin.
 const STEPS_AWAKE: usize = 16;

@@ -12,7 +12,7 @@ use super::draft::{Draft, StretchCx};
 use super::layout::Storage;
 use super::outline::{Outline, OutputStorage, bytes_of};
 use super::{Ahead, Plan, PlannedStep};
-use crate::graph::node::{Prepared, Specs, Standings};
+use crate::node::{Prepared, Specs, Standings};
 
 /// A value of the stretch.
 #[derive(Clone, Copy, Default)]

@@ -11,7 +11,7 @@
 use kiln_tensor::TensorSpec;
 
 use super::layout::Storage;
-use crate::graph::node::Specs;
+use crate::node::Specs;
 
 /// The storage of an output.
 #[derive(Clone, Copy, Debug)]

@@ -49,7 +49,7 @@ pub mod weights;
 
 pub use blob::Executor;
 pub use context::{BuildCx, BuildError};
-pub(crate) use family::tasks_for_bytes;
+pub use family::tasks_for_bytes;
 pub use family::{Family, FamilyEntry};
 pub use gpu::GpuCx;
 pub use key::{ExecutorKey, Problem};

@@ -44,7 +44,7 @@ fn memory() -> &'static Arc<BufferPool> {
 }
 
 /// Gives memory of packed weights that no model uses any more back to the system.
-pub(crate) fn trim() {
+pub fn trim() {
     memory().trim();
 }
 

@@ -113,7 +113,7 @@ fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, B
 
 /// Tasks for work that costs as much as moving so many bytes. A task should move memory for 6.4 us at least, where
 /// handing one to a thread that waits awake, as threads do within a request, takes 0.2.
-pub(crate) fn tasks_for_bytes(bytes: u64, threads: u32) -> u32 {
+pub fn tasks_for_bytes(bytes: u64, threads: u32) -> u32 {
     let task = Speeds::of_process(Isa::detect()).moved * 32 / 5;
     (bytes / task).clamp(1, u64::from(threads.max(1))) as u32
 }
