@@ -48,10 +48,10 @@ fn variable(name: &str) -> String {
 }
 
 fn main() -> io::Result<()> {
-    // Records depend on the executors of `kiln-run`, packed models on the nodes beside them, too.
+    // Records depend on the executors of `kiln-run`, packed models on more.
     let sources: &[&str] = match variable("CARGO_PKG_NAME").as_str() {
         "kiln-run" => &["src/exec", "src/exec.rs", "src/record", "src/record.rs"],
-        "kiln" => &["src/ops", "src/ops.rs", "src/packed", "src/packed.rs"],
+        "kiln" => &["src/packed", "src/packed.rs"],
         _ => &["src"],
     };
     println!("cargo:rustc-env=KILN_SOURCES={}", digest(sources)?);

@@ -45,8 +45,6 @@ pub mod cache;
 #[doc(hidden)]
 pub mod graph;
 #[doc(hidden)]
-pub mod ops;
-#[doc(hidden)]
 pub mod packed;
 #[doc(hidden)]
 pub mod session;
@@ -65,6 +63,8 @@ pub use kiln_model::ir::{Dim, Metadata, ValueKind};
 pub use kiln_model::onnx;
 pub use kiln_model::onnx::ModelError;
 pub use kiln_model::{Attr, Graph, GraphBuilder, Map, Stopped, Value, ValueId};
+#[doc(hidden)]
+pub use kiln_ops as ops;
 pub use kiln_run::record::{
     CacheMode, Credentials, RecordError, Remote, RemoteError, RemotePolicy, SaveReport, Store, StoreStats,
 };

@@ -4,7 +4,7 @@ use kiln_kernels::cpu::{Numerics, Precision};
 use kiln_kernels::{EMITTER_REVISION, Extension, Extensions, Isa};
 use kiln_run::record::BUILD;
 
-/// A digest of the sources of operators, and of the sources of packed models.
+/// A digest of the sources of packed models.
 const SOURCES: &str = env!("KILN_SOURCES");
 
 /// Facts by name, in a fixed order.
@@ -21,7 +21,8 @@ impl MadeFor {
         let extensions = Extension::ALL.into_iter().filter(|extension| beside.contains(*extension));
         facts.push(("models", kiln_model::SOURCES.to_owned()));
         facts.push(("run", kiln_run::SOURCES.to_owned()));
-        facts.push(("graph", SOURCES.to_owned()));
+        facts.push(("operators", kiln_ops::SOURCES.to_owned()));
+        facts.push(("packed", SOURCES.to_owned()));
         facts.push(("emitter", EMITTER_REVISION.to_string()));
         facts.push(("isa", isa.name().to_owned()));
         facts.push(("extensions", extensions.map(Extension::name).collect::<Vec<_>>().join(",")));

@@ -9,13 +9,13 @@ use hashbrown::HashMap;
 use kiln_kernels::memory;
 use kiln_model::ir::{Attr, Graph, NodeDesc, ValueId};
 use kiln_model::verify::verify;
+use kiln_ops::lookup_flow;
 use kiln_tensor::{Backing, Buffer, Compact, DType, Expansion, Factors, InFile, Tensor, TensorSpec};
 
 use super::index::{
     AttrRow, CompactPartRow, DataRow, ElementsRow, FactorsRow, GraphRow, NodeRow, StoredRow, TensorRow,
 };
 use super::{PackedError, PackedFile, Writer};
-use crate::ops::lookup_flow;
 
 /// How much larger elements may be than what is packed of them: `f32` that became 2 bits, and as much again.
 const MOST_PACKED: usize = 32;

@@ -12,6 +12,7 @@ use kiln_model::ir::{Attr, Dim, Graph, NodeDesc, ValueInfo, ValueKind};
 use kiln_model::onnx;
 use kiln_model::passes::{self, PassReport};
 use kiln_model::{Stop, ValueId};
+use kiln_ops::{FlowLoad, OpError, lookup_flow};
 #[cfg(feature = "device")]
 use kiln_run::device::transfer::to_device;
 use kiln_run::exec::BuildCx;
@@ -25,7 +26,6 @@ use super::options::SessionOptions;
 #[cfg(feature = "device")]
 use super::placement::place;
 use super::{Port, SessionError, Upload};
-use crate::ops::{self, FlowLoad, OpError};
 
 /// A graph after all passes, for display.
 #[derive(Clone, Debug, Default)]
@@ -183,7 +183,7 @@ impl<'a> Maker<'a> {
             let (whole, build, shelf, asked) = (&*graph, self.build, self.shelf, memory::asked());
             for_each_chunk(self.parallel, &mut wave, 1, &|index, made| {
                 let node = &whole.nodes[first + index];
-                if ops::lookup_flow(&node.domain, &node.op).is_none() {
+                if lookup_flow(&node.domain, &node.op).is_none() {
                     let packing = Packing::of_node(build.isa, shelf, number, (first + index) as u32);
                     let attempt = || memory::until(asked.as_ref(), || make(whole, node, build, &packing));
                     made.fill_with(|| Some(Refused::catch(attempt)));
@@ -308,7 +308,7 @@ impl<'a> Maker<'a> {
             };
         }
         let node = &graph.nodes[index];
-        let Some((bodies, make)) = bodies.zip(ops::lookup_flow(&node.domain, &node.op)) else { return Ok(None) };
+        let Some((bodies, make)) = bodies.zip(lookup_flow(&node.domain, &node.op)) else { return Ok(None) };
         Ok(Some(make(FlowLoad { node, graph, bodies })))
     }
 

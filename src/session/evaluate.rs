@@ -69,11 +69,30 @@ fn fold(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kiln_cache::{Cache, Limits};
+    use kiln_kernels::Isa;
     use kiln_model::Attr;
+    use kiln_run::exec::BuildCx;
+    use kiln_run::record::Store;
     use kiln_tensor::DType;
 
     use super::*;
-    use crate::ops::trial::build_cx;
+
+    /// What nodes are made with: plain Rust, one thread, a cache of its own.
+    fn build_cx() -> BuildCx {
+        BuildCx {
+            isa: Isa::Portable,
+            threads: 1,
+            numerics: Default::default(),
+            precision: Default::default(),
+            cache: Arc::new(Cache::new(Limits { entries: 64, bytes: 1 << 20 })),
+            records: Arc::new(Store::in_memory()),
+            check: false,
+            gpu: None,
+        }
+    }
 
     /// Whether a node of constants of these shapes, all zeros, is computed at load.
     fn is_computed(op: &str, attrs: &[(&str, Attr)], inputs: &[&[usize]]) -> bool {

@@ -2,6 +2,7 @@
 
 use kiln_model::ir::{Graph, NodeDesc};
 use kiln_model::operators;
+use kiln_ops::{LoadCx, OpError};
 use kiln_run::Node;
 #[cfg(feature = "device")]
 use kiln_run::device::transfer::{ToDevice, ToHost};
@@ -9,8 +10,6 @@ use kiln_run::device::transfer::{ToDevice, ToHost};
 use kiln_run::device::{ON_DEVICE, OnDevice, TO_DEVICE, TO_HOST};
 use kiln_run::exec::BuildCx;
 use kiln_run::exec::weights::Packing;
-
-use crate::ops::{self, LoadCx, OpError};
 
 /// The running form of one node.
 pub(super) fn make(
@@ -35,12 +34,12 @@ pub(super) fn make(
             return Err(OpError::invalid(node, format!("{given} inputs where it takes {}", row.inputs)));
         }
     }
-    let make = ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
+    let make = kiln_ops::lookup(&node.domain, &node.op).ok_or_else(|| OpError::Unknown(node.op.clone()))?;
     let made = make(&LoadCx { node, graph, build, packing })?;
     #[cfg(feature = "device")]
     if let Some(gpu) = build.gpu.as_ref().filter(|_| node.is_marked(ON_DEVICE)) {
-        let form = ops::device::form(node).ok_or_else(|| OpError::unsupported(node, "no form on a device"))?;
-        return Ok(Box::new(OnDevice::new(made, gpu.clone(), ops::device::carried(&form))));
+        let form = kiln_ops::device::form(node).ok_or_else(|| OpError::unsupported(node, "no form on a device"))?;
+        return Ok(Box::new(OnDevice::new(made, gpu.clone(), kiln_ops::device::carried(&form))));
     }
     Ok(made)
 }

@@ -1,6 +1,6 @@
 //! Placement: which nodes of a graph run on a device, and the copies between them and the others.
 //!
-//! Nodes with a form on the device ([`ops::device`](crate::ops::device)) are placed there if they compute much, or if
+//! Nodes with a form on the device ([`ops::device`](kiln_ops::device)) are placed there if they compute much, or if
 //! one of their inputs is there already; all others (shapes, indices, nodes without a form) stay on the processor. A
 //! value that both need is copied once, by its own node, so that profiles and traces show copies. Constants that the
 //! device reads are sent when the graph is loaded. Bodies of loops and branches stay on the processor.
@@ -8,10 +8,10 @@
 use kiln_model::facts::Facts;
 use kiln_model::ir::{Attr, Graph, NodeDesc, ValueId, ValueInfo};
 use kiln_model::operators;
+use kiln_ops::device::{Form, Pull, carried, form};
 use kiln_run::device::{ON_DEVICE, TO_DEVICE, TO_HOST};
 
 use super::Upload;
-use crate::ops::device::{Form, Pull, carried, form};
 
 /// The least elements of a table from which gathering rows on the device pays.
 const TABLE: usize = 4096;

@@ -1,0 +1,249 @@
+//! Reductions on every element type, in plain Rust: what runs where no kernel does, and the oracle where one does.
+//!
+//! The reduced axes are read innermost through a [`View`], a row of them at a time.
+
+use kiln_kernels::memory::{self, Pace};
+use kiln_model::NodeDesc;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
+use kiln_tensor::{DType, Tensor, TensorSpec};
+
+use super::arithmetic::{Arithmetic, Binary, Unary};
+use super::{LoadCx, OpError, Reader};
+use crate::wide::{Wide, Width, limits, widened};
+use crate::{Axes, View, axes_of, integers, optional, required};
+
+/// Makes the node of any `Reduce*` operator, for inputs of any numeric type, and booleans in ReduceMax and ReduceMin.
+///
+/// Axes are an attribute or input 1, in every version of each operator. The type is looked at when the node runs.
+pub fn make_reduce(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let node = cx.node;
+    Ok(Box::new(Reduce {
+        kind: Kind::of(node)?,
+        fixed_axes: node.ints("axes").map(<[i64]>::to_vec),
+        none_means_none: node.attributes().int("noop_with_empty_axes") != 0,
+    }))
+}
+
+/// The axes that a reduction reduces: those of the attribute, or of input 1; all where none are named, or none where
+/// `none_means_none`.
+pub(crate) fn reduced_axes(
+    fixed: Option<&[i64]>,
+    none_means_none: bool,
+    inputs: &[Option<&Tensor>],
+) -> Result<Axes, NodeError> {
+    let rank = required(inputs, 0)?.shape().len();
+    let given = match (fixed, optional(inputs, 1)) {
+        (Some(axes), _) => axes.to_vec(),
+        (None, Some(input)) => integers(input)?,
+        (None, None) => Vec::new(),
+    };
+    if given.is_empty() && !none_means_none {
+        return Ok((0..rank).collect());
+    }
+    axes_of(&given, rank)
+}
+
+struct Reduce {
+    kind: Kind,
+    fixed_axes: Option<Vec<i64>>,
+    /// Without axes nothing is reduced, instead of everything.
+    none_means_none: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Sum,
+    Mean,
+    Max,
+    Min,
+    Prod,
+    L1,
+    L2,
+    SumSquare,
+    LogSum,
+    LogSumExp,
+}
+
+impl Kind {
+    fn of(node: &NodeDesc) -> Result<Kind, OpError> {
+        Ok(match node.op.as_str() {
+            "ReduceSum" => Kind::Sum,
+            "ReduceMean" => Kind::Mean,
+            "ReduceMax" => Kind::Max,
+            "ReduceMin" => Kind::Min,
+            "ReduceProd" => Kind::Prod,
+            "ReduceL1" => Kind::L1,
+            "ReduceL2" => Kind::L2,
+            "ReduceSumSquare" => Kind::SumSquare,
+            "ReduceLogSum" => Kind::LogSum,
+            "ReduceLogSumExp" => Kind::LogSumExp,
+            other => return Err(OpError::Unknown(other.to_owned())),
+        })
+    }
+
+    fn width(self, dtype: DType) -> Result<Width, NodeError> {
+        // These leave the integers on the way.
+        if dtype.is_float() || matches!(self, Kind::Mean | Kind::L2 | Kind::LogSum | Kind::LogSumExp) {
+            return Ok(Width::F64);
+        }
+        Width::of(dtype)
+    }
+
+    /// The reduction of a row, which is used up.
+    fn row<W: Arithmetic>(self, row: &mut [W], empty: W) -> Result<W, NodeError> {
+        let step = match self {
+            Kind::Max => Binary::Max,
+            Kind::Min => Binary::Min,
+            Kind::Prod => Binary::Mul,
+            _ => Binary::Add,
+        };
+        match self {
+            Kind::L1 => W::unary(Unary::Abs, row)?,
+            Kind::L2 | Kind::SumSquare => {
+                let same = memory::copied(row);
+                W::long_binary(Binary::Mul, row, &same)?;
+            }
+            _ => {}
+        }
+        Ok(W::fold(step, row)?.unwrap_or(empty))
+    }
+}
+
+/// What reducing nothing gives: zero, one, or the type's least or greatest value.
+fn of_nothing<W: Wide>(kind: Kind, dtype: DType) -> Result<W, NodeError> {
+    // Booleans are what is left: false and true.
+    let (least, greatest) = limits(dtype).unwrap_or((0, 1));
+    let value = match (kind, dtype.is_float()) {
+        (Kind::Max, true) => Tensor::scalar(f64::NEG_INFINITY),
+        (Kind::Min, true) => Tensor::scalar(f64::INFINITY),
+        (Kind::Max, false) => Tensor::scalar(least),
+        (Kind::Min, false) => Tensor::scalar(greatest),
+        (Kind::Prod, _) => Tensor::scalar(1i64),
+        _ => Tensor::scalar(0i64),
+    };
+    Ok(widened::<W>(&value)?[0])
+}
+
+impl Reduce {
+    /// The axes to reduce.
+    fn axes(&self, inputs: &[Option<&Tensor>]) -> Result<Axes, NodeError> {
+        reduced_axes(self.fixed_axes.as_deref(), self.none_means_none, inputs)
+    }
+
+    fn compute<W: Arithmetic>(&self, io: &Io<'_>) -> Result<Tensor, NodeError> {
+        let (input, mut output) = (io.input(0)?, io.alloc(0)?);
+        let axes = self.axes(&io.inputs())?;
+        let count: usize = axes.iter().map(|&axis| input.shape()[axis]).product();
+        let view = View::with_inner(input.shape(), &axes);
+        let mut reader = Reader { tensor: input, cursor: view.cursor(), pace: Pace::default() };
+        let (mut row, empty) = (memory::zeroed(count), of_nothing::<W>(self.kind, input.dtype())?);
+        let dtype = output.dtype();
+        let mut pace = Pace::default();
+        for to in output.bytes_mut().chunks_exact_mut(dtype.size()) {
+            pace.step(1 + count);
+            reader.read(&mut row)?;
+            W::store(&[self.finish(&mut row, empty)?], dtype, to)?;
+        }
+        Ok(output)
+    }
+
+    fn finish<W: Arithmetic>(&self, row: &mut [W], empty: W) -> Result<W, NodeError> {
+        let count = row.len();
+        if self.kind == Kind::LogSumExp {
+            return W::log_sum_exp(row);
+        }
+        let value = self.kind.row(row, empty)?;
+        match self.kind {
+            Kind::Mean => Ok(value.divided(count)),
+            Kind::L2 => value.root(),
+            Kind::LogSum => value.log(),
+            _ => Ok(value),
+        }
+    }
+}
+
+impl Node for Reduce {
+    fn family(&self) -> &'static str {
+        "generic"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        u64::from(self.fixed_axes.is_none()) << 1
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        let dtype = required(inputs, 0)?.dtype();
+        let booleans = matches!(self.kind, Kind::Max | Kind::Min);
+        let stored_only = dtype.is_minifloat() || dtype.is_small_integer();
+        if dtype == DType::String || stored_only || dtype == DType::Bool && !booleans {
+            return Err(NodeError::Unsupported(format!("elements of type {dtype}")));
+        }
+        Ok(())
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let output = match self.kind.width(io.input(0)?.dtype())? {
+            Width::F32 | Width::F64 => self.compute::<f64>(io)?,
+            Width::I64 => self.compute::<i64>(io)?,
+            Width::U64 => self.compute::<u64>(io)?,
+        };
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::{Trial, bools};
+
+    fn reduce(op: &str) -> Trial {
+        Trial::new(op).made_by(make_reduce)
+    }
+
+    #[test]
+    fn every_reduction_of_every_kind_of_number() {
+        let row = |op| reduce(op).int("keepdims", 0).input(&[2, 3], &[1i32, -2, 3, 4, 5, -6]).input(&[1], &[1i64]);
+        let table = [
+            ("ReduceSum", [2, 3]),
+            ("ReduceMean", [0, 1]),
+            ("ReduceMax", [3, 5]),
+            ("ReduceMin", [-2, -6]),
+            ("ReduceProd", [-6, -120]),
+            ("ReduceL1", [6, 15]),
+            ("ReduceL2", [3, 8]),
+            ("ReduceSumSquare", [14, 77]),
+        ];
+        for (op, expected) in table {
+            row(op).gives(&[2], &expected);
+        }
+        reduce("ReduceLogSum").input(&[2], &[0.5f64, 0.5]).gives(&[1], &[0f64]);
+        reduce("ReduceLogSumExp").input(&[2], &[1000f64, f64::NEG_INFINITY]).gives(&[1], &[1000f64]);
+        reduce("ReduceMax").input(&[2], &bools([false, true])).gives(&[1], &bools([true]));
+        reduce("ReduceSum").input(&[2], &[u64::MAX, 2]).gives(&[1], &[1u64]);
+        reduce("ReduceSum").input(&[2], &bools([false, true])).is_refused("bool");
+    }
+
+    #[test]
+    fn axes_come_from_the_attribute_the_input_or_not_at_all() {
+        let ramp: Vec<i64> = (0..8).collect();
+        let cube = || reduce("ReduceSum").input(&[2, 2, 2], &ramp);
+        cube().gives(&[1, 1, 1], &[28i64]);
+        cube().int("noop_with_empty_axes", 1).gives(&[2, 2, 2], &ramp);
+        cube().ints("axes", &[0, -1]).gives(&[1, 2, 1], &[10i64, 18]);
+        cube().int("keepdims", 0).input(&[1], &[-2i64]).gives(&[2, 2], &[2i64, 4, 10, 12]);
+        cube().input(&[2], &[0i64, 0]).is_refused("twice");
+    }
+
+    #[test]
+    fn nothing_reduces_to_the_neutral_element() {
+        let nothing = |op| reduce(op).ints("axes", &[1]).int("keepdims", 0);
+        nothing("ReduceSum").input::<i8>(&[2, 0], &[]).gives(&[2], &[0i8, 0]);
+        nothing("ReduceProd").input::<f32>(&[1, 0], &[]).gives(&[1], &[1f32]);
+        nothing("ReduceMax").input::<i16>(&[1, 0], &[]).gives(&[1], &[i16::MIN]);
+        nothing("ReduceMin").input::<f32>(&[1, 0], &[]).gives(&[1], &[f32::INFINITY]);
+        nothing("ReduceMin").input::<u64>(&[1, 0], &[]).gives(&[1], &[u64::MAX]);
+        nothing("ReduceLogSumExp").input::<f32>(&[1, 0], &[]).gives(&[1], &[f32::NEG_INFINITY]);
+        nothing("ReduceSum").input::<i8>(&[0, 3], &[]).gives::<i8>(&[0], &[]);
+    }
+}

@@ -1,0 +1,411 @@
+//! Looking up images at arbitrary places: AffineGrid makes the places, GridSample looks.
+
+use std::ops::Range;
+
+use kiln_kernels::Parallel;
+use kiln_kernels::memory::{self, Pace};
+use kiln_kernels::parallel::for_each_chunk;
+use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
+use kiln_tensor::{Shape, Tensor, TensorSpec};
+use smallvec::SmallVec;
+
+use super::wide::{filled, lent, narrow, widened};
+use super::{LoadCx, OpError, Operator, dimensions, integers, refused, required, task_count};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[
+    ("", "AffineGrid", |cx| Ok(Box::new(AffineGrid { align: cx.node.attributes().int("align_corners") != 0 }))),
+    ("", "GridSample", make_sample),
+];
+
+struct AffineGrid {
+    /// Whether -1 and 1 are the centres of the outermost elements, instead of the image's edges.
+    align: bool,
+}
+
+impl AffineGrid {
+    /// Batch and spatial sizes.
+    fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<(usize, Shape), NodeError> {
+        let (theta, size) = (required(inputs, 0)?, dimensions(&integers(required(inputs, 1)?)?)?);
+        match (theta.shape(), size.as_slice()) {
+            (&[n, 2, 3], &[batch, _, ref spatial @ ..]) if n == batch && spatial.len() == 2 => Ok((n, spatial.into())),
+            (&[n, 3, 4], &[batch, _, ref spatial @ ..]) if n == batch && spatial.len() == 3 => Ok((n, spatial.into())),
+            (theta, size) => Err(refused(format!("no grid of size {size:?} from matrices of shape {theta:?}"))),
+        }
+    }
+
+    /// Place `index` of `size` between -1 and 1.
+    fn place(&self, index: usize, size: usize) -> f64 {
+        match (self.align, size) {
+            (true, 1) => 0.0,
+            (true, _) => 2.0 * index as f64 / (size - 1) as f64 - 1.0,
+            (false, _) => (2 * index + 1) as f64 / size as f64 - 1.0,
+        }
+    }
+}
+
+impl Node for AffineGrid {
+    fn family(&self) -> &'static str {
+        "AffineGrid"
+    }
+
+    fn value_inputs(&self) -> u64 {
+        1 << 1
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, _: &RunCx<'_>) -> Result<(), NodeError> {
+        let (batch, spatial) = self.sizes(&io.inputs())?;
+        let (theta, to) = (widened::<f64>(io.input(0)?)?, io.alloc(0)?);
+        let (rank, area) = (spatial.len(), spatial.iter().product::<usize>());
+        let mut grid = memory::with_capacity(to.len());
+        let mut pace = Pace::default();
+        for number in 0..if to.is_empty() { 0 } else { batch * area } {
+            pace.step(8);
+            let (matrix, mut rest) = (&theta[number / area * rank * (rank + 1)..][..rank * (rank + 1)], number % area);
+            // The first coordinate runs along the last axis.
+            let mut place: SmallVec<[f64; 4]> = SmallVec::new();
+            for &size in spatial.iter().rev() {
+                place.push(self.place(rest % size, size));
+                rest /= size;
+            }
+            place.push(1.0);
+            let row = |row: &[f64]| row.iter().zip(&place).map(|(a, b)| a * b).sum::<f64>();
+            grid.extend(matrix.chunks_exact(rank + 1).map(row));
+        }
+        let output = narrow(&grid, to)?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Nearest,
+    Linear,
+    Cubic,
+}
+
+/// What is read outside of the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outside {
+    Zeros,
+    Border,
+    Reflection,
+}
+
+struct GridSample {
+    mode: Mode,
+    outside: Outside,
+    align: bool,
+}
+
+fn make_sample(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let mode = match cx.node.attributes().text("mode") {
+        "linear" | "bilinear" => Mode::Linear,
+        "nearest" => Mode::Nearest,
+        "cubic" | "bicubic" => Mode::Cubic,
+        other => return Err(OpError::unsupported(cx.node, format!("mode = {other}"))),
+    };
+    let outside = match cx.node.attributes().text("padding_mode") {
+        "zeros" => Outside::Zeros,
+        "border" => Outside::Border,
+        "reflection" => Outside::Reflection,
+        other => return Err(OpError::unsupported(cx.node, format!("padding_mode = {other}"))),
+    };
+    Ok(Box::new(GridSample { mode, outside, align: cx.node.attributes().int("align_corners") != 0 }))
+}
+
+/// Elements along an axis with their weights; at most four.
+type Taps = SmallVec<[(usize, f32); 4]>;
+
+impl GridSample {
+    /// Which elements of an axis a coordinate between -1 and 1 sees. In `f32`, as ties of `nearest` depend on it.
+    fn taps(&self, coordinate: f32, size: usize) -> Taps {
+        let length = size as f32;
+        let (least, greatest) = if self.align { (0.0, length - 1.0) } else { (-0.5, length - 0.5) };
+        let mut place = match self.align {
+            true => (coordinate + 1.0) / 2.0 * (length - 1.0),
+            false => ((coordinate + 1.0) * length - 1.0) / 2.0,
+        };
+        if self.mode == Mode::Nearest {
+            place = place.round_ties_even();
+        }
+        if place < least || place > greatest {
+            place = match self.outside {
+                Outside::Zeros => place,
+                // As in ONNX Runtime, cubic convolution is at the place itself, over elements that repeat the border.
+                Outside::Border if self.mode == Mode::Cubic => place,
+                Outside::Border => place.clamp(0.0, length - 1.0),
+                Outside::Reflection => reflected(place, least, greatest),
+            };
+        }
+        let first = place.floor();
+        let weights: SmallVec<[(f32, f32); 4]> = match self.mode {
+            Mode::Nearest => SmallVec::from_slice(&[(place, 1.0)]),
+            Mode::Linear => SmallVec::from_slice(&[(first, 1.0 - (place - first)), (first + 1.0, place - first)]),
+            Mode::Cubic => (-1..3).map(|step| first + step as f32).map(|at| (at, cubic((place - at).abs()))).collect(),
+        };
+        weights
+            .into_iter()
+            .filter_map(|(at, weight)| Some((self.element(at, size, least, greatest)?, weight)))
+            .collect()
+    }
+
+    /// The element at a whole place, if there is one.
+    fn element(&self, place: f32, size: usize, least: f32, greatest: f32) -> Option<usize> {
+        let last = size as f32 - 1.0;
+        let inside = (0.0..=last).contains(&place);
+        match self.outside {
+            _ if inside => Some(place as usize),
+            Outside::Zeros => None,
+            Outside::Border => Some(place.clamp(0.0, last) as usize),
+            Outside::Reflection => Some(reflected(place, least, greatest).clamp(0.0, last) as usize),
+        }
+    }
+
+    fn sizes(&self, image: &[usize], grid: &[usize]) -> Result<Shape, NodeError> {
+        let error = || refused(format!("a grid of shape {grid:?} over an image of {image:?}"));
+        let (&[batch, channels, ref spatial @ ..], Some((&rank, places))) = (image, grid.split_last()) else {
+            return Err(error());
+        };
+        let fits = rank == spatial.len() && rank > 0 && places.len() == rank + 1 && places[0] == batch;
+        if !fits || spatial.contains(&0) {
+            return Err(error());
+        }
+        Ok([batch, channels].into_iter().chain(places[1..].iter().copied()).collect())
+    }
+}
+
+/// A place mirrored at the borders until it is between them.
+fn reflected(place: f32, least: f32, greatest: f32) -> f32 {
+    let range = greatest - least;
+    if range <= 0.0 {
+        return least;
+    }
+    let beyond = if place < least { least - place } else { place - greatest };
+    let (reflections, rest) = ((beyond / range).floor(), beyond % range);
+    // After an even number of reflections it comes back from the border that it left by.
+    if (reflections % 2.0 == 0.0) == (place < least) { least + rest } else { greatest - rest }
+}
+
+/// The kernel of cubic convolution, with the slope that PyTorch uses.
+fn cubic(distance: f32) -> f32 {
+    const SLOPE: f32 = -0.75;
+    match distance {
+        x if x <= 1.0 => ((SLOPE + 2.0) * x - (SLOPE + 3.0)) * x * x + 1.0,
+        x if x < 2.0 => ((SLOPE * x - 5.0 * SLOPE) * x + 8.0 * SLOPE) * x - 4.0 * SLOPE,
+        _ => 0.0,
+    }
+}
+
+impl Node for GridSample {
+    fn family(&self) -> &'static str {
+        "GridSample"
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        let (image, grid) = (required(inputs, 0)?, required(inputs, 1)?);
+        super::wide::Width::of(image.dtype())?;
+        self.sizes(image.shape(), grid.shape()).map(drop)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let (image, grid, to) = (io.input(0)?, io.input(1)?, io.alloc(0)?);
+        let [_, channels, spatial @ ..] = image.shape() else {
+            return Err(refused("no image"));
+        };
+        let places: usize = to.shape()[2..].iter().product();
+        let (values, coordinates) = (lent::<f32>(image)?, lent::<f32>(grid)?);
+        let sampling = Sampling { node: self, spatial, values: &values, coordinates: &coordinates, places };
+        let output = filled(to, |output| {
+            let planes = output.len() / places.max(1);
+            let parts = task_count(output.len().saturating_mul(SAMPLING), cx.parallel);
+            // A grid's places are worked out once for all planes of a task: planes are divided only where they are few.
+            let each = if planes >= parts { planes.div_ceil(parts) * places } else { output.len().div_ceil(parts) };
+            for_each_chunk(cx.parallel, output, each, &|index, output| {
+                sampling.planes(*channels, index * each, output, cx.parallel);
+            });
+            Ok(())
+        })?;
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// Bytes that are moved in the time that an element of an image is looked up in.
+const SAMPLING: usize = 32;
+
+/// Elements and weights that are kept for the next plane: so many stay in L2.
+const KEPT: usize = 1 << 14;
+
+/// An image that is looked up at the places of a grid.
+struct Sampling<'a> {
+    node: &'a GridSample,
+    spatial: &'a [usize],
+    values: &'a [f32],
+    coordinates: &'a [f32],
+    /// Places of an image's grid.
+    places: usize,
+}
+
+impl Sampling<'_> {
+    /// Writes the outputs from number `first` on, `channels` planes of places for each image.
+    fn planes(&self, channels: usize, first: usize, output: &mut [f32], parallel: &dyn Parallel) {
+        // A place sees four elements an axis at most.
+        let length = (KEPT >> (2 * self.spatial.len()).min(63)).max(1);
+        let mut seen = Seen::default();
+        let (mut at, mut rest) = (first, output);
+        while !rest.is_empty() {
+            let (plane, start) = (at / self.places, at % self.places);
+            // Whole planes of one image at once, or what there is of one.
+            let whole = (rest.len() / self.places).min(channels - plane % channels);
+            let (count, end) = match start {
+                0 if whole > 0 => (whole, self.places),
+                _ => (1, self.places.min(start + rest.len())),
+            };
+            let (now, later) = rest.split_at_mut(count * (end - start));
+            for block in (start..end).step_by(length) {
+                if parallel.is_stopped() {
+                    return;
+                }
+                let block = block..end.min(block + length);
+                self.look(plane / channels, block.clone(), &mut seen);
+                for (number, to) in now.chunks_exact_mut(end - start).enumerate() {
+                    self.sum(plane + number, &seen, &mut to[block.start - start..block.end - start]);
+                }
+            }
+            (at, rest) = (at + now.len(), later);
+        }
+    }
+
+    /// Which elements the places of an image's grid see.
+    fn look(&self, image: usize, places: Range<usize>, seen: &mut Seen) {
+        let rank = self.spatial.len();
+        seen.ends.clear();
+        seen.taps.clear();
+        let grid = &self.coordinates[(image * self.places + places.start) * rank..][..places.len() * rank];
+        for place in grid.chunks_exact(rank) {
+            // All combinations of the axes' taps; coordinates come last axis first.
+            let mut taps: SmallVec<[(usize, f32); 16]> = SmallVec::from_slice(&[(0, 1.0)]);
+            for (&size, &coordinate) in self.spatial.iter().zip(place.iter().rev()) {
+                let along = self.node.taps(coordinate, size);
+                let join = |&(at, weight): &(usize, f32)| {
+                    along.clone().into_iter().map(move |(a, w)| (at * size + a, weight * w))
+                };
+                taps = taps.iter().flat_map(join).collect();
+            }
+            seen.taps.extend_from_slice(&taps);
+            seen.ends.push(seen.taps.len());
+        }
+    }
+
+    /// The weighted sums at places of a plane.
+    fn sum(&self, plane: usize, seen: &Seen, to: &mut [f32]) {
+        let area: usize = self.spatial.iter().product();
+        let plane = &self.values[plane * area..][..area];
+        let mut start = 0;
+        for (to, &end) in to.iter_mut().zip(&seen.ends) {
+            let taps = &seen.taps[start..end];
+            *to = taps.iter().map(|&(at, weight)| plane[at] * weight).sum();
+            start = end;
+        }
+    }
+}
+
+/// Elements of a plane and their weights, for some places.
+#[derive(Default)]
+struct Seen {
+    taps: Vec<(usize, f32)>,
+    /// Where the taps of each place end.
+    ends: Vec<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::trial::Trial;
+
+    #[test]
+    fn cubic_convolution_repeats_the_border_beyond_it() {
+        let row = |mode: &str| {
+            let trial =
+                Trial::new("GridSample").text("mode", mode).text("padding_mode", "border").int("align_corners", 1);
+            // Half an element before the first one.
+            trial.input(&[1, 1, 1, 2], &[1f32, 3.0]).input(&[1, 1, 1, 2], &[-2f32, 0.0])
+        };
+        row("cubic").gives_about(&[1, 1, 1, 1], &[0.8125]);
+        row("linear").gives_about(&[1, 1, 1, 1], &[1.0]);
+    }
+
+    #[test]
+    fn grids_span_the_image_from_edge_to_edge_or_centre_to_centre() {
+        let row = |align| {
+            let identity = Trial::new("AffineGrid")
+                .int("align_corners", align)
+                .input(&[1, 2, 3], &[1f32, 0.0, 0.0, 0.0, 1.0, 0.0]);
+            identity.input(&[4], &[1i64, 1, 2, 2])
+        };
+        row(0).gives_about(&[1, 2, 2, 2], &[-0.5, -0.5, 0.5, -0.5, -0.5, 0.5, 0.5, 0.5]);
+        row(1).gives_about(&[1, 2, 2, 2], &[-1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0]);
+        let wrong = Trial::new("AffineGrid").input(&[1, 2, 3], &[0f32; 6]).input(&[4], &[2i64, 1, 2, 2]);
+        wrong.is_refused("no grid");
+    }
+
+    fn sample(mode: &str, outside: &str, align: i64, places: &[f32]) -> Trial {
+        let trial =
+            Trial::new("GridSample").text("mode", mode).text("padding_mode", outside).int("align_corners", align);
+        trial.input(&[1, 1, 1, 4], &[1f32, 2.0, 3.0, 4.0]).input(&[1, 1, places.len() / 2, 2], places)
+    }
+
+    #[test]
+    fn places_between_elements_are_interpolated() {
+        sample("linear", "zeros", 1, &[-1.0, 0.0, 0.0, 0.0, 1.0, 0.0]).gives_about(&[1, 1, 1, 3], &[1.0, 2.5, 4.0]);
+        sample("linear", "zeros", 0, &[-0.75, 0.0, -1.0, 0.0]).gives_about(&[1, 1, 1, 2], &[1.0, 0.5]);
+        sample("nearest", "zeros", 1, &[-0.4, 0.0, 0.4, 0.0]).gives_about(&[1, 1, 1, 2], &[2.0, 3.0]);
+        sample("cubic", "border", 1, &[0.0, 0.0]).gives_about(&[1, 1, 1, 1], &[2.5]);
+    }
+
+    #[test]
+    fn places_outside_follow_the_padding() {
+        let far = [-3.0, 0.0, 1.0 + 2.0 / 3.0, 0.0];
+        sample("nearest", "zeros", 1, &far).gives_about(&[1, 1, 1, 2], &[0.0, 0.0]);
+        sample("nearest", "border", 1, &far).gives_about(&[1, 1, 1, 2], &[1.0, 4.0]);
+        sample("nearest", "reflection", 1, &far).gives_about(&[1, 1, 1, 2], &[4.0, 3.0]);
+        let strange = [f32::NAN, 0.0, f32::INFINITY, 0.0, f32::MAX, 0.0];
+        for (mode, outside) in [("linear", "zeros"), ("cubic", "reflection"), ("nearest", "border")] {
+            assert_eq!(sample(mode, outside, 0, &strange).run().unwrap()[0].len(), 3, "{mode} {outside}");
+        }
+    }
+
+    #[test]
+    fn planes_are_the_same_on_any_number_of_threads() {
+        for (images, channels, height, width) in [(2, 5, 40, 50), (1, 1, 100, 70), (1, 2, 3, 1500)] {
+            let image: Vec<f32> = (0..images * channels * 6 * 7).map(|at| ((at * 37) % 101) as f32).collect();
+            let count = images * height * width * 2;
+            let grid: Vec<f32> = (0..count).map(|at| ((at * 61) % 257) as f32 / 100.0 - 1.3).collect();
+            for mode in ["linear", "cubic", "nearest"] {
+                let on = |threads| {
+                    let trial = Trial::new("GridSample").text("mode", mode).input(&[images, channels, 6, 7], &image);
+                    trial.input(&[images, height, width, 2], &grid).threads(threads).run().unwrap().remove(0)
+                };
+                let alone = on(1);
+                assert!(alone.same(&on(3)), "{mode}");
+                // The last place of the last plane by itself.
+                let plane = &image[(images * channels - 1) * 42..];
+                let trial = Trial::new("GridSample").text("mode", mode).input(&[1, 1, 6, 7], plane);
+                let last = trial.input(&[1, 1, 1, 2], &grid[count - 2..]);
+                last.gives(&[1, 1, 1, 1], &alone.as_slice::<f32>().unwrap()[alone.len() - 1..]);
+            }
+        }
+    }
+
+    #[test]
+    fn grids_that_do_not_fit_are_refused() {
+        let row = |grid: &[usize]| {
+            let count = grid.iter().product();
+            Trial::new("GridSample").input(&[1, 1, 2, 2], &[0f32; 4]).input(grid, &vec![0f32; count])
+        };
+        row(&[1, 1, 1, 3]).is_refused("a grid");
+        row(&[2, 1, 1, 2]).is_refused("a grid");
+        row(&[1, 1, 2]).is_refused("a grid");
+    }
+}

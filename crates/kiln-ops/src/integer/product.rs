@@ -1,0 +1,543 @@
+//! Quantised products and convolutions on executors: one node for all operators that sum products of bytes.
+//!
+//! The operators differ in the order of their inputs ([`Roles`]) and in what becomes of a sum: nothing, bytes by a
+//! scale and a zero point, or (made by the pass `quantized` alone) `f32`. Weights known at load are packed when the
+//! node is made. Scales and zero points are read at every run, because models compute them.
+
+use std::sync::Arc;
+
+use kiln_kernels::cpu::conv::{ConvShape, Weights};
+use kiln_kernels::cpu::quantized::bytes::{Added, Plus, Rounding, add_to};
+use kiln_kernels::cpu::quantized::weights::pack;
+use kiln_kernels::cpu::quantized::{
+    Form, Output, PackedIntegers, PackedIntegersMut, Quantized, Steps, Terms, WeightSource,
+};
+use kiln_kernels::cpu::transpose::Transpose;
+use kiln_kernels::memory::Collect;
+use kiln_run::exec::quantized::QuantizedProblem;
+use kiln_run::exec::transpose::TransposeProblem;
+use kiln_run::exec::weights::{self, Packing, QuantizedWeights};
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use kiln_tensor::{DType, Shape, Tensor, TensorSpec};
+
+use super::{Product, bounds, eight_bits, requantiser, single};
+use crate::wide::widened;
+use crate::{ConvAttributes, LoadCx, OpError, optional, refused, required};
+
+/// The number of each input; [`ABSENT`] where an operator has no such input.
+#[derive(Clone, Copy)]
+struct Roles {
+    x: usize,
+    x_scale: usize,
+    x_zero: usize,
+    weights: usize,
+    weights_scale: usize,
+    weights_zero: usize,
+    y_scale: usize,
+    y_zero: usize,
+    bias: usize,
+}
+
+const ABSENT: usize = usize::MAX;
+
+const INTEGER: Roles = Roles {
+    x: 0,
+    x_scale: ABSENT,
+    x_zero: 2,
+    weights: 1,
+    weights_scale: ABSENT,
+    weights_zero: 3,
+    y_scale: ABSENT,
+    y_zero: ABSENT,
+    bias: ABSENT,
+};
+
+const LINEAR: Roles = Roles {
+    x: 0,
+    x_scale: 1,
+    x_zero: 2,
+    weights: 3,
+    weights_scale: 4,
+    weights_zero: 5,
+    y_scale: 6,
+    y_zero: 7,
+    bias: 8,
+};
+
+/// Data, weights and bias where the operators that they replace have them.
+const FUSED: Roles = Roles {
+    x: 0,
+    weights: 1,
+    bias: 2,
+    x_scale: 3,
+    x_zero: 4,
+    weights_scale: 5,
+    weights_zero: 6,
+    y_scale: 7,
+    y_zero: 8,
+};
+
+/// The inputs of QGemm.
+const GEMM: Roles = Roles {
+    x: 0,
+    x_scale: 1,
+    x_zero: 2,
+    weights: 3,
+    weights_scale: 4,
+    weights_zero: 5,
+    bias: 6,
+    y_scale: 7,
+    y_zero: 8,
+};
+
+/// What is summed.
+enum Kind {
+    /// Rows times columns; the right-hand side stored by columns if `transposed`.
+    Product {
+        transposed: bool,
+    },
+    Conv {
+        attributes: Box<ConvAttributes>,
+        channels_last: bool,
+    },
+}
+
+/// Where what the pass adds stands: a tensor of bytes, its scale and zero point, and those of the sum.
+const PLUS: [usize; 5] = [9, 10, 11, 12, 13];
+
+struct ByteProduct {
+    family: &'static str,
+    roles: Roles,
+    kind: Kind,
+    /// Bounds of the result as a real number.
+    low: f32,
+    high: f32,
+    /// Whether a tensor is added to the rounded result, as which operand, and the sum's bounds as a real number.
+    plus: Option<(Added, [f32; 2])>,
+    /// The weights with their type and shape, where they are known at load.
+    known: Option<(QuantizedWeights, TensorSpec)>,
+    /// Whether nothing but the packed weights is needed whatever comes.
+    kept: bool,
+    /// The factors, where all that they follow from is known at load.
+    fixed: Option<Factors>,
+    /// Loops for what executors do not do.
+    plain: Option<Box<dyn Node>>,
+}
+
+/// MatMulInteger and ConvInteger.
+pub(super) fn integer(cx: &LoadCx<'_>, plain: Box<dyn Node>) -> Result<Box<dyn Node>, OpError> {
+    make(cx, INTEGER, Some(plain))
+}
+
+/// QLinearMatMul and QLinearConv.
+pub(super) fn linear(cx: &LoadCx<'_>, plain: Box<dyn Node>) -> Result<Box<dyn Node>, OpError> {
+    make(cx, LINEAR, Some(plain))
+}
+
+/// What the pass makes.
+pub(super) fn fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    make(cx, FUSED, None)
+}
+
+/// ONNX Runtime's QGemm.
+pub(super) fn gemm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    if cx.node.attributes().int("transA") != 0 || cx.node.attributes().float("alpha") != 1.0 {
+        return Err(OpError::unsupported(cx.node, "a transposed left-hand side or a factor"));
+    }
+    make(cx, GEMM, None)
+}
+
+fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<Box<dyn Node>, OpError> {
+    let attributes = cx.node.attributes();
+    let kind = if cx.node.op.contains("Conv") {
+        let attributes = Box::new(ConvAttributes::read(cx.node)?);
+        Kind::Conv { attributes, channels_last: cx.node.is_channels_last() }
+    } else {
+        let names = ["trans_b", "transB"].into_iter().filter(|name| attributes.declares(name));
+        Kind::Product { transposed: names.into_iter().any(|name| attributes.flag(name)) }
+    };
+    let (low, high) = bounds(cx.node);
+    let plus = cx.node.input(PLUS[0]).filter(|_| cx.node.domain == "kiln").map(|_| {
+        let added = if attributes.flag("sum_second") { Added::First } else { Added::Second };
+        (added, ["sum_low", "sum_high"].map(|name| attributes.float(name)))
+    });
+    let known = None;
+    let mut node =
+        ByteProduct { family: "quantized", roles, kind, low, high, plus, known, kept: false, fixed: None, plain };
+    let zero = cx.graph.constant_input(cx.node, roles.weights_zero);
+    let zero_is_known = zero.is_some() || cx.node.input(roles.weights_zero).is_none();
+    if let Some(tensor) = cx.graph.constant_input(cx.node, roles.weights).filter(|_| zero_is_known) {
+        // What cannot be packed is refused, or left to the loops, when shapes are known.
+        node.known = node.pack(tensor, zero, cx.packing).ok().map(|packed| (packed, tensor.spec().clone()));
+        let one = |role: usize| match cx.node.input(role) {
+            None => true,
+            Some(value) => cx.graph.constant(value).is_some_and(|constant| constant.len() == 1),
+        };
+        let fits = [roles.x_scale, roles.x_zero, roles.y_scale, roles.y_zero].into_iter().all(one);
+        node.kept = node.known.is_some() && (node.plain.is_none() || fits && roles.weights_scale == ABSENT);
+    }
+    let constant = |role: usize| cx.node.input(role).is_none() || cx.graph.constant_input(cx.node, role).is_some();
+    let parameters = [roles.x_scale, roles.weights_scale, roles.y_scale, roles.bias];
+    if roles.x_scale != ABSENT && parameters.into_iter().all(constant) {
+        let inputs: Vec<Option<&Tensor>> =
+            (0..cx.node.inputs.len()).map(|at| cx.graph.constant_input(cx.node, at)).collect();
+        // What makes no factors is refused, or left to the loops, when shapes are known.
+        node.fixed = Factors::read(&roles, &inputs).ok();
+    }
+    Ok(Box::new(node))
+}
+
+/// What is prepared for one set of shapes. None for the loops.
+struct Ready(Option<Fast>);
+
+struct Fast {
+    executor: Arc<Quantized>,
+    shape: ConvShape,
+    output: Output,
+    /// Transpose the input to channels-last and the output back, where they have to be.
+    input: Option<Arc<Transpose>>,
+    back: Option<Arc<Transpose>>,
+    /// What the executor adds: the node's, unless the output has to be transposed first.
+    added: Added,
+}
+
+impl ByteProduct {
+    /// Sizes of weights of that shape, and how the window steps.
+    fn sizes(&self, shape: &[usize]) -> Result<(Weights, Steps), NodeError> {
+        match &self.kind {
+            Kind::Conv { attributes, .. } => {
+                let three = |given: &[usize]| {
+                    let mut all = [1; 3];
+                    let offset = 3usize.saturating_sub(given.len());
+                    all[offset..].iter_mut().zip(given).for_each(|(to, &by)| *to = by);
+                    all
+                };
+                let steps = Steps { strides: three(&attributes.strides), dilations: three(&attributes.dilations) };
+                Ok((attributes.weights(shape)?, steps))
+            }
+            Kind::Product { transposed } => {
+                let [channels, filters] = match (shape, *transposed) {
+                    (&[k], _) => [k, 1],
+                    (&[k, n], false) | (&[n, k], true) => [k, n],
+                    _ => return Err(refused(format!("quantised weights of shape {shape:?}"))),
+                };
+                Ok((Weights { channels, filters, groups: 1, kernel: [1; 3], transposed: None }, Steps::ONE))
+            }
+        }
+    }
+
+    fn source<'a>(&self, data: &'a [u8], signed: bool, zeros: &'a [i32], sizes: &Weights) -> WeightSource<'a> {
+        match self.kind {
+            Kind::Conv { .. } => WeightSource::convolution(data, signed, zeros, sizes),
+            Kind::Product { transposed } => {
+                WeightSource::matrix(data, signed, zeros, [sizes.channels, sizes.filters], transposed)
+            }
+        }
+    }
+
+    fn pack(
+        &self,
+        tensor: &Tensor,
+        zero: Option<&Tensor>,
+        packing: &Packing<'_>,
+    ) -> Result<QuantizedWeights, NodeError> {
+        eight_bits(tensor)?;
+        let (sizes, steps) = self.sizes(tensor.shape())?;
+        let zeros = zero_points(zero)?;
+        let signed = tensor.dtype() == DType::I8;
+        let source = |data| self.source(data, signed, &zeros, &sizes);
+        Ok(weights::quantized(packing, source, || tensor.bytes(), &sizes, steps)?)
+    }
+
+    fn weights_spec<'a>(&'a self, inputs: &[Option<&'a Tensor>]) -> Result<&'a TensorSpec, NodeError> {
+        match &self.known {
+            Some((_, spec)) => Ok(spec),
+            None => Ok(required(inputs, self.roles.weights)?.spec()),
+        }
+    }
+
+    /// The convolution that these inputs ask for, and the shape of the output.
+    fn shape(&self, inputs: &[Option<&Tensor>]) -> Result<(ConvShape, Shape), NodeError> {
+        let (x, spec) = (required(inputs, self.roles.x)?, self.weights_spec(inputs)?);
+        let (shape, output) = match &self.kind {
+            Kind::Product { transposed } => {
+                let (sizes, _) = self.sizes(&spec.shape)?;
+                let right: Shape = if *transposed {
+                    [sizes.channels, sizes.filters].into_iter().collect()
+                } else {
+                    spec.shape.clone()
+                };
+                let product = Product::of(x.shape(), &right)?;
+                let rows = [1, 1, (product.stack.iter().product::<usize>() * product.rows) as u64];
+                let ones = [1; 3];
+                let shape = ConvShape {
+                    batch: 1,
+                    channels: product.inner as u64,
+                    filters: product.columns as u64,
+                    groups: 1,
+                    input: rows,
+                    output: rows,
+                    kernel: ones,
+                    strides: ones,
+                    dilations: ones,
+                    pads: [0; 3],
+                    transposed: false,
+                };
+                (shape, product.output)
+            }
+            Kind::Conv { attributes, channels_last } => {
+                let own = x.shape();
+                if own.len() != spec.shape.len() || own.len() < 3 {
+                    return Err(refused(format!("input of shape {own:?} for weights of shape {:?}", spec.shape)));
+                }
+                let last = own.len() - 1;
+                let (channels, space) = if *channels_last { (own[last], &own[1..last]) } else { (own[1], &own[2..]) };
+                let shape = attributes.shape(own[0], channels, space, &spec.shape)?;
+                let space = &shape.output()[5 - own.len()..];
+                let mut output = Shape::from_slice(&[shape.batch()]);
+                output.extend((!channels_last).then_some(shape.filters()));
+                output.extend(space.iter().copied());
+                output.extend(channels_last.then_some(shape.filters()));
+                (shape, output)
+            }
+        };
+        shape.validate().map_err(|error| refused(error.to_string()))?;
+        Ok((shape, output))
+    }
+
+    /// What becomes of a sum.
+    fn output(&self, inputs: &[Option<&Tensor>]) -> Result<Output, NodeError> {
+        if self.roles.x_scale == ABSENT {
+            return Ok(Output::Sums);
+        }
+        if optional(inputs, self.roles.y_scale).is_none() {
+            return Ok(Output::Floats);
+        }
+        let zero = required(inputs, self.roles.y_zero)?;
+        eight_bits(zero)?;
+        Ok(if zero.dtype() == DType::I8 { Output::Signed } else { Output::Unsigned })
+    }
+
+    /// Whether executors do what these inputs ask for.
+    fn is_fast(&self, inputs: &[Option<&Tensor>]) -> Result<bool, NodeError> {
+        let roles = &self.roles;
+        let spec = self.weights_spec(inputs)?;
+        if matches!(self.kind, Kind::Product { .. }) && spec.shape.len() > 2 {
+            return Ok(false);
+        }
+        let filters = self.sizes(&spec.shape)?.0.filters;
+        let single = |role| optional(inputs, role).is_none_or(|tensor: &Tensor| tensor.len() == 1);
+        let column = |role| {
+            let fits = |tensor: &Tensor| tensor.len() == 1 || tensor.shape() == [filters];
+            optional(inputs, role).is_none_or(fits)
+        };
+        let all = [roles.x_scale, roles.x_zero, roles.y_scale, roles.y_zero].into_iter().all(single);
+        Ok(all && column(roles.weights_scale) && column(roles.weights_zero) && column(roles.bias))
+    }
+}
+
+/// Zero points of weights; zero where there are none.
+fn zero_points(tensor: Option<&Tensor>) -> Result<Vec<i32>, NodeError> {
+    let Some(tensor) = tensor else { return Ok(vec![0]) };
+    Ok(widened::<i64>(tensor)?.into_iter().map(|zero| zero as i32).collected())
+}
+
+impl Node for ByteProduct {
+    fn family(&self) -> &'static str {
+        self.family
+    }
+
+    fn kept_inputs(&self) -> u64 {
+        if self.kept { 1 << self.roles.weights } else { 0 }
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        if let Some(plain) = &self.plain {
+            return plain.check(inputs, outputs);
+        }
+        eight_bits(required(inputs, self.roles.x)?)?;
+        self.output(inputs)?;
+        let filters = self.sizes(&self.weights_spec(inputs)?.shape)?.0.filters;
+        let bias = optional(inputs, self.roles.bias);
+        if !self.is_fast(inputs)? || bias.is_some_and(|bias| bias.shape() != [filters]) {
+            return Err(NodeError::Unsupported("scales or zero points of a quantised product by row".to_owned()));
+        }
+        if self.plus.is_some() {
+            let other = required(inputs, PLUS[0])?.spec();
+            if *other != outputs[0] {
+                return Err(refused(format!("{other:?} added to {:?}", outputs[0])));
+            }
+            single::<f64>(required(inputs, PLUS[1])?)?;
+            single::<f64>(required(inputs, PLUS[3])?)?;
+        }
+        Ok(())
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        if !self.is_fast(inputs)? {
+            return Ok(Prepared::new(Arc::new(Ready(None))));
+        }
+        let (shape, _) = self.shape(inputs)?;
+        let output = self.output(inputs)?;
+        // Weights that another node makes may be any bytes.
+        let form = self.known.as_ref().map_or(Form::Words, |(weights, _)| weights.form.of_shape(cx.isa(), &shape));
+        let transposition = |[batch, from, to]: [usize; 3], bytes: usize| {
+            let plain = matches!(self.kind, Kind::Conv { channels_last: false, .. });
+            if !plain || from == 1 || to == 1 {
+                return Ok(None);
+            }
+            let problem = TransposeProblem::new(&[batch, from, to], &[0, 2, 1], bytes);
+            cx.executor(&cx.key(problem)).map(Some)
+        };
+        let positions = |size: [usize; 3]| size.iter().product::<usize>();
+        let input = transposition([shape.batch(), shape.channels(), positions(shape.input())], 1)?;
+        let back = transposition([shape.batch(), positions(shape.output()), shape.filters()], output.bytes())?;
+        let added = self.plus.filter(|_| back.is_none()).map_or(Added::Nothing, |(added, _)| added);
+        let problem = QuantizedProblem { shape, form, result: output, added };
+        let executor = cx.executor(&cx.key(problem))?;
+        Ok(Prepared::new(Arc::new(Ready(Some(Fast { executor, shape, output, input, back, added })))))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let ready: &Ready = prepared.get()?;
+        match (&ready.0, &self.plain) {
+            (Some(fast), _) => {
+                let output = self.multiply(fast, &io.inputs(), io.alloc(0)?, cx)?;
+                io.push(output);
+                Ok(())
+            }
+            (None, Some(plain)) => plain.execute(prepared, io, cx),
+            (None, None) => Err(refused("a quantised product that nothing computes".to_owned())),
+        }
+    }
+}
+
+impl ByteProduct {
+    fn multiply(
+        &self,
+        fast: &Fast,
+        inputs: &[Option<&Tensor>],
+        mut y: Tensor,
+        cx: &RunCx<'_>,
+    ) -> Result<Tensor, NodeError> {
+        let roles = &self.roles;
+        let x = required(inputs, roles.x)?;
+        let read;
+        let factors = match &self.fixed {
+            Some(fixed) => fixed,
+            None => {
+                read = if fast.output == Output::Sums { Factors::NONE } else { Factors::read(roles, inputs)? };
+                &read
+            }
+        };
+        let bias = optional(inputs, roles.bias).filter(|bias| bias.dtype() == DType::I32);
+        let zero = |role| optional(inputs, role).map(single::<i64>).transpose().map(|zero| zero.unwrap_or(0) as i32);
+        let terms = Terms {
+            signed: x.dtype() == DType::I8,
+            left_zero: zero(roles.x_zero)?,
+            bias: bias.map(Tensor::as_slice).transpose()?,
+            scale: &factors.scale,
+            shift: factors.shift.as_deref(),
+            low: self.low / factors.unit,
+            high: self.high / factors.unit,
+            zero: zero(roles.y_zero)?,
+            plus: None,
+        };
+        let plus = self.plus(inputs, fast.output)?;
+        let terms = Terms { plus: plus.filter(|_| fast.added != Added::Nothing), ..terms };
+        let mut transposed = None;
+        if let Some(transpose) = &fast.input {
+            let mut last = cx.scratch::<u8>(x.len())?;
+            transpose.run(x.bytes(), last.bytes_mut(), cx.parallel)?;
+            transposed = Some(last);
+        }
+        let x = transposed.as_ref().unwrap_or(x).bytes();
+        let packed_now;
+        let weights = match &self.known {
+            Some((weights, _)) => weights.view()?,
+            None => {
+                packed_now = self.pack_now(fast, inputs, cx)?;
+                PackedIntegers::new(fast.executor.packed(), bytemuck::cast_slice(packed_now.as_slice::<i32>()?))?
+            }
+        };
+        let mut scratch = cx.scratch::<i32>(fast.executor.scratch_len())?;
+        let scratch = scratch.as_mut_slice()?;
+        match &fast.back {
+            None => fast.executor.run(x, weights, y.bytes_mut(), &terms, scratch, cx.parallel)?,
+            Some(back) => {
+                let mut last = cx.scratch::<u8>(y.bytes().len())?;
+                fast.executor.run(x, weights, last.bytes_mut(), &terms, scratch, cx.parallel)?;
+                back.run(last.bytes(), y.bytes_mut(), cx.parallel)?;
+                if let (Some(plus), Some((added, _))) = (plus, self.plus) {
+                    add_to(fast.executor.isa(), y.bytes_mut(), terms.zero, plus, added, cx.parallel);
+                }
+            }
+        }
+        Ok(y)
+    }
+
+    /// What is added to the rounded result.
+    fn plus<'a>(&self, inputs: &[Option<&'a Tensor>], output: Output) -> Result<Option<Plus<'a>>, NodeError> {
+        let Some((_, [low, high])) = self.plus else { return Ok(None) };
+        let [other, scale, zero, sum_scale, sum_zero] = PLUS;
+        let number = |at: usize| single::<f64>(required(inputs, at)?);
+        let whole =
+            |at: usize| Ok::<_, NodeError>(optional(inputs, at).map(single::<i64>).transpose()?.unwrap_or(0) as i32);
+        let (unit, own) = (number(sum_scale)?, number(self.roles.y_scale)?);
+        let (low, high) = (low / unit as f32, high / unit as f32);
+        let rounding = Rounding { signed: output == Output::Signed, zero: whole(sum_zero)?, low, high };
+        Ok(Some(Plus {
+            data: required(inputs, other)?.bytes(),
+            zero: whole(zero)?,
+            scale: number(scale)? / unit,
+            own_scale: own / unit,
+            rounding,
+        }))
+    }
+
+    /// Packs weights that are made by another node, for this run only.
+    fn pack_now(&self, fast: &Fast, inputs: &[Option<&Tensor>], cx: &RunCx<'_>) -> Result<Tensor, NodeError> {
+        let tensor = required(inputs, self.roles.weights)?;
+        let zeros = zero_points(optional(inputs, self.roles.weights_zero))?;
+        let sizes = fast.shape.weights();
+        let (isa, layout) = (fast.executor.isa(), fast.executor.layout());
+        let sizes_of_packed = fast.executor.packed();
+        let mut packed = cx.scratch::<i32>(sizes_of_packed.words())?;
+        let words = bytemuck::cast_slice_mut(packed.as_mut_slice::<i32>()?);
+        let room = PackedIntegersMut::new(sizes_of_packed, words)?;
+        let source = self.source(tensor.bytes(), tensor.dtype() == DType::I8, &zeros, &sizes);
+        pack(isa, &sizes, layout, &source, room)?;
+        Ok(packed)
+    }
+}
+
+/// The numbers that lead from sums to the result.
+struct Factors {
+    scale: Vec<f32>,
+    shift: Option<Vec<f32>>,
+    /// What the result is counted in before it is rounded: the output's scale, or 1.
+    unit: f32,
+}
+
+impl Factors {
+    /// Those of sums that are stored as they are.
+    const NONE: Factors = Factors { scale: Vec::new(), shift: None, unit: 1.0 };
+
+    fn read(roles: &Roles, inputs: &[Option<&Tensor>]) -> Result<Factors, NodeError> {
+        let number = |role| optional(inputs, role).map(single::<f32>).transpose().map(|scale| scale.unwrap_or(1.0));
+        let (left, unit) = (number(roles.x_scale)?, number(roles.y_scale)?);
+        let columns = optional(inputs, roles.weights_scale).map(widened::<f32>).transpose()?;
+        let columns = columns.unwrap_or_else(|| vec![1.0]);
+        let scale = columns.into_iter().map(|own| requantiser(left, own, unit)).collect();
+        let shift = match optional(inputs, roles.bias).filter(|bias| bias.dtype() != DType::I32) {
+            Some(bias) => Some(bias.as_slice::<f32>()?.iter().map(|&bias| bias / unit).collect()),
+            None => None,
+        };
+        Ok(Factors { scale, shift, unit })
+    }
+}

@@ -1,0 +1,141 @@
+//! Sums, products and extremes of updates along an axis, where indices and data agree in all other axes.
+//!
+//! Lines along the axis never meet, so each thread takes some of them. It keeps them wide until all updates have been
+//! combined: an element is rounded once, however many updates it gets. Where a row of indices is one index throughout,
+//! as after an Expand, the whole row is combined in one loop.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use kiln_kernels::Parallel;
+use kiln_kernels::memory::{self, Pace};
+use kiln_kernels::parallel::part;
+use kiln_run::NodeError;
+use kiln_tensor::Tensor;
+
+use crate::gather::whole_numbers;
+use crate::generic::{Arithmetic, Binary};
+use crate::{Run, Side, around, index_of, sides, task_count};
+
+/// Elements that are combined between two looks at whether the request goes on.
+const UNSEEN: usize = 1 << 16;
+
+/// Updates to be combined with the data along an axis.
+pub(super) struct Lines<'a> {
+    step: Binary,
+    indices: Cow<'a, [i64]>,
+    updates: &'a Tensor,
+    /// Elements of the data along the axis.
+    size: usize,
+    /// Updates along the axis.
+    count: usize,
+    /// Lines of a block, side by side.
+    inner: usize,
+    blocks: usize,
+}
+
+impl<'a> Lines<'a> {
+    /// Nothing where the updates cover only a part of another axis.
+    pub(super) fn new(
+        step: Binary,
+        axis: usize,
+        data: &[usize],
+        [indices, updates]: [&'a Tensor; 2],
+    ) -> Result<Option<Lines<'a>>, NodeError> {
+        let same = |(at, (have, want)): (usize, (&usize, &usize))| at == axis || have == want;
+        if !indices.shape().iter().zip(data).enumerate().all(same) {
+            return Ok(None);
+        }
+        let (blocks, size, inner) = around(data, axis);
+        let (indices, count) = (whole_numbers(indices)?, indices.shape()[axis]);
+        Ok(Some(Lines { step, indices, updates, size, count, inner, blocks }))
+    }
+
+    /// Combines the updates with `data`.
+    pub(super) fn combine<W: Arithmetic>(
+        &self,
+        mut data: Tensor,
+        parallel: &dyn Parallel,
+    ) -> Result<Tensor, NodeError> {
+        let lines = self.blocks * self.inner;
+        let tasks = task_count(self.updates.len().saturating_mul(size_of::<W>()), parallel).min(lines.max(1));
+        let results: Vec<Mutex<Result<Vec<W>, NodeError>>> = (0..tasks).map(|_| Mutex::new(Ok(Vec::new()))).collect();
+        parallel.run(tasks, &|task| {
+            let combined = self.combined(&data, part(lines, tasks, task), parallel);
+            *results[task].lock().unwrap_or_else(PoisonError::into_inner) = combined;
+        });
+        let (dtype, width) = (data.dtype(), data.dtype().size());
+        let (bytes, mut pace) = (data.bytes_mut(), Pace::default());
+        for (task, result) in results.into_iter().enumerate() {
+            let values = result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+            let mut rest = values.as_slice();
+            for Side { block, columns } in sides(part(lines, tasks, task), self.inner) {
+                for row in 0..self.size {
+                    pace.step(columns.len());
+                    // A task that was skipped because the request has ended has left nothing.
+                    let Some((now, later)) = rest.split_at_checked(columns.len()) else { break };
+                    let start = (block * self.size + row) * self.inner + columns.start;
+                    W::store(now, dtype, &mut bytes[start * width..][..now.len() * width])?;
+                    rest = later;
+                }
+            }
+        }
+        Ok(data)
+    }
+
+    /// Those lines of the data with their updates: block by block the rows of their columns.
+    fn combined<W: Arithmetic>(
+        &self,
+        data: &Tensor,
+        lines: Range<usize>,
+        parallel: &dyn Parallel,
+    ) -> Result<Vec<W>, NodeError> {
+        let mut all = memory::zeroed(lines.len() * self.size);
+        let mut rest = all.as_mut_slice();
+        let (mut update, mut unseen) = (memory::zeroed(lines.len().min(self.inner)), 0);
+        let mut pace = Pace::default();
+        for Side { block, columns } in sides(lines, self.inner) {
+            let count = columns.len();
+            let (values, later) = rest.split_at_mut(count * self.size);
+            rest = later;
+            let run = |row: usize, rows: usize| {
+                let start = (block * rows + row) * self.inner + columns.start;
+                Run { start, count, stride: 1 }
+            };
+            for (row, to) in values.chunks_exact_mut(count).enumerate() {
+                pace.step(count);
+                W::load(data.dtype(), data.bytes(), run(row, self.size), to)?;
+            }
+            let update = &mut update[..count];
+            for row in 0..self.count {
+                unseen += count;
+                if unseen >= UNSEEN {
+                    unseen = 0;
+                    if parallel.is_stopped() {
+                        return Ok(Vec::new());
+                    }
+                }
+                let run = run(row, self.count);
+                W::load(self.updates.dtype(), self.updates.bytes(), run, update)?;
+                self.combine_row(&self.indices[run.start..][..count], update, values)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Combines a row of updates with the rows of `values` that its indices name.
+    fn combine_row<W: Arithmetic>(&self, indices: &[i64], update: &[W], values: &mut [W]) -> Result<(), NodeError> {
+        let Some(&first) = indices.first() else { return Ok(()) };
+        let count = indices.len();
+        if indices.iter().fold(0, |differ, &index| differ | (index ^ first)) == 0 {
+            let row = &mut values[index_of(first, self.size)? * count..][..count];
+            return W::binary(self.step, row, update);
+        }
+        for (column, (&index, update)) in indices.iter().zip(update).enumerate() {
+            let value = &mut values[index_of(index, self.size)? * count + column];
+            W::binary(self.step, std::slice::from_mut(value), std::slice::from_ref(update))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! Softmax and LogSoftmax.
+//!
+//! Before version 13 the axis split the tensor into a matrix whose rows sum to one; since then only the axis itself
+//! does. Both are an array around an axis to [`exec::softmax`](kiln_run::exec::softmax).
+//!
+//! In `f16` the standard's definition (ReduceMax, Sub, Exp, ReduceSum, Div, each of which rounds) is followed step by
+//! step: rounding once in the end is more accurate, and further from what other runtimes compute.
+
+use half::f16;
+use kiln_kernels::cpu::softmax::{Around, Softmax as Executor};
+#[cfg(feature = "device")]
+use kiln_kernels::gpu::source::softmax::SoftmaxKernel;
+use kiln_kernels::memory::Pace;
+use kiln_kernels::parallel::for_each_chunk;
+#[cfg(feature = "device")]
+use kiln_run::DeviceCx;
+#[cfg(feature = "device")]
+use kiln_run::device::Operand;
+use kiln_run::exec::softmax::SoftmaxProblem;
+use kiln_run::{Io, Node, NodeError, PrepareCx, Prepared, RunCx};
+use kiln_tensor::{DType, Tensor, TensorError, TensorSpec};
+
+use super::convert::through_f32;
+use super::double::with_double;
+use super::{LoadCx, OpError, Operator, around, axis_of, required};
+
+/// The operators of this file.
+pub(super) const OPERATORS: &[Operator] = &[("", "Softmax", make_softmax), ("", "LogSoftmax", make_logarithm)];
+
+struct Softmax {
+    axis: i64,
+    /// Whether all axes from `axis` on are one.
+    flat: bool,
+    logarithm: bool,
+}
+
+fn softmax(cx: &LoadCx<'_>, logarithm: bool) -> Softmax {
+    let flat = cx.node.version < 13;
+    Softmax { axis: cx.node.attributes().int("axis"), flat, logarithm }
+}
+
+fn make(cx: &LoadCx<'_>, logarithm: bool) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(softmax(cx, logarithm)))
+}
+
+fn make_double(cx: &LoadCx<'_>, logarithm: bool) -> Result<Box<dyn Node>, OpError> {
+    Ok(Box::new(Double(softmax(cx, logarithm))))
+}
+
+fn make_logarithm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    with_double(cx, |cx| make_double(cx, true), |cx| through_f32(cx, |cx| make(cx, true)))
+}
+
+fn make_softmax(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
+    let wide = with_double(cx, |cx| make_double(cx, false), |cx| through_f32(cx, |cx| make(cx, false)))?;
+    let declared = cx.node.input(0).and_then(|value| cx.graph.value(value).dtype);
+    // A type that is known to be another one needs no such fallback.
+    Ok(match declared {
+        None | Some(DType::F16) => Box::new(Stepwise { definition: softmax(cx, false), wide }),
+        Some(_) => wide,
+    })
+}
+
+/// Softmax that computes `f16` by the definition, and everything else as `wide` does.
+struct Stepwise {
+    definition: Softmax,
+    wide: Box<dyn Node>,
+}
+
+fn is_half(input: &Tensor) -> bool {
+    input.dtype() == DType::F16
+}
+
+/// The softmax of every `step`-th of `count` values, one of the definition's operators after the other.
+fn step_by_step(from: &[f16], to: &mut [f16], count: usize, step: usize) {
+    let at = |index: usize| from[index * step].to_f32();
+    let greatest = (0..count).map(at).fold(f32::NEG_INFINITY, f32::max);
+    let rounded = |value: f32| f16::from_f32(value).to_f32();
+    let mut sum = 0f32;
+    for index in 0..count {
+        let power = f16::from_f32(rounded(at(index) - greatest).exp());
+        sum += power.to_f32();
+        to[index * step] = power;
+    }
+    let sum = rounded(sum);
+    (0..count).for_each(|index| to[index * step] = f16::from_f32(to[index * step].to_f32() / sum));
+}
+
+impl Node for Stepwise {
+    fn family(&self) -> &'static str {
+        self.wide.family()
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Result<(), NodeError> {
+        self.wide.check(inputs, outputs)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        match is_half(required(inputs, 0)?) {
+            true => Ok(Prepared::NONE),
+            false => self.wide.prepare_params(cx, inputs, outputs),
+        }
+    }
+
+    #[cfg(feature = "device")]
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        outputs: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        self.wide.prepare_device(cx, inputs, outputs)
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        if !is_half(io.input(0)?) {
+            return self.wide.execute(prepared, io, cx);
+        }
+        let (input, mut output) = (io.input(0)?, io.alloc(0)?);
+        let (_, length, inner) = self.definition.around(input.shape())?;
+        let from = input.as_slice::<f16>()?;
+        let block = (length * inner).max(1);
+        for_each_chunk(cx.parallel, output.as_mut_slice::<f16>()?, block, &|index, to| {
+            let from = &from[index * block..][..block];
+            (0..inner).for_each(|first| step_by_step(&from[first..], &mut to[first..], length, inner));
+        });
+        io.push(output);
+        Ok(())
+    }
+}
+
+/// Softmax of `f64`, in plain Rust.
+struct Double(Softmax);
+
+impl Double {
+    /// The softmax of every `step`-th of `count` values.
+    fn line(&self, from: &[f64], to: &mut [f64], count: usize, step: usize) {
+        let at = |index: usize| from[index * step];
+        let greatest = (0..count).map(at).fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = (0..count).map(|index| (at(index) - greatest).exp()).sum();
+        let (logarithm, ln) = (self.0.logarithm, sum.ln());
+        for index in 0..count {
+            let x = at(index) - greatest;
+            to[index * step] = if logarithm { x - ln } else { x.exp() / sum };
+        }
+    }
+}
+
+impl Node for Double {
+    fn family(&self) -> &'static str {
+        "softmax"
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        let input = required(inputs, 0)?;
+        if input.dtype() != DType::F64 {
+            return Err(TensorError::Type { expected: DType::F64, found: input.dtype() }.into());
+        }
+        self.0.around(input.shape()).map(drop)
+    }
+
+    fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let (input, mut output) = (io.input(0)?, io.alloc(0)?);
+        let (_, length, inner) = self.0.around(input.shape())?;
+        let from = input.as_slice::<f64>()?;
+        let block = (length * inner).max(1);
+        for_each_chunk(cx.parallel, output.as_mut_slice::<f64>()?, block, &|index, to| {
+            let from = &from[index * block..][..block];
+            let mut pace = Pace::default();
+            for first in 0..inner {
+                pace.step(4 * length);
+                self.line(&from[first..], &mut to[first..], length, inner);
+            }
+        });
+        io.push(output);
+        Ok(())
+    }
+}
+
+impl Softmax {
+    fn around(&self, shape: &[usize]) -> Result<(usize, usize, usize), NodeError> {
+        // A vector has no axis 1, which is the old default: it is a matrix of one column.
+        if self.flat && usize::try_from(self.axis) == Ok(shape.len()) {
+            return Ok((shape.iter().product(), 1, 1));
+        }
+        let axis = axis_of(self.axis, shape.len())?;
+        let (outer, length, inner) = around(shape, axis);
+        Ok(if self.flat { (outer, length * inner, 1) } else { (outer, length, inner) })
+    }
+}
+
+impl Node for Softmax {
+    fn family(&self) -> &'static str {
+        "softmax"
+    }
+
+    fn check(&self, inputs: &[Option<&Tensor>], _: &[TensorSpec]) -> Result<(), NodeError> {
+        let input = required(inputs, 0)?;
+        if input.dtype() != DType::F32 {
+            return Err(TensorError::Type { expected: DType::F32, found: input.dtype() }.into());
+        }
+        self.around(input.shape()).map(drop)
+    }
+
+    fn prepare_params(
+        &self,
+        cx: &PrepareCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<Prepared, NodeError> {
+        let (outer, length, inner) = self.around(required(inputs, 0)?.shape())?;
+        let around = Around { outer: outer as u64, length: length as u64, inner: inner as u64 };
+        let problem = SoftmaxProblem { around, logarithm: self.logarithm };
+        Ok(Prepared::new(cx.executor(&cx.key(problem))?))
+    }
+
+    #[cfg(feature = "device")]
+    fn prepare_device(
+        &self,
+        cx: &mut DeviceCx<'_>,
+        inputs: &[Option<&Tensor>],
+        _: &[TensorSpec],
+    ) -> Result<(), NodeError> {
+        let [outer, length, inner] =
+            <[usize; 3]>::from(self.around(required(inputs, 0)?.shape())?).map(|size| size as u64);
+        let kernel = SoftmaxKernel::new(outer, length, inner, self.logarithm)?;
+        cx.kernel(kernel, &[Some(Operand::Input(0))], Operand::Output(0))
+    }
+
+    fn execute(&self, prepared: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
+        let executor = prepared.get::<Executor>()?;
+        // The input's memory becomes the output's where no other value has it.
+        let output = if io.can_reuse(0, 0) {
+            let mut data = io.take(0)?;
+            executor.run_in_place(data.as_mut_slice()?, cx.parallel)?;
+            data
+        } else {
+            let mut output = io.alloc(0)?;
+            executor.run(io.input(0)?.as_slice()?, output.as_mut_slice()?, cx.parallel)?;
+            output
+        };
+        io.push(output);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::f16;
+
+    use crate::trial::Trial;
+
+    #[test]
+    fn the_axis_alone_sums_to_one_since_version_13() {
+        let cube = |op| Trial::new(op).input(&[2, 2, 2], &[0f32; 8]);
+        cube("Softmax").gives_about(&[2, 2, 2], &[0.5; 8]);
+        cube("LogSoftmax").int("axis", 1).gives_about(&[2, 2, 2], &[-std::f32::consts::LN_2; 8]);
+        cube("Softmax").int("axis", -3).gives_about(&[2, 2, 2], &[0.5; 8]);
+        cube("Softmax").int("axis", 3).is_refused("axis 3");
+        let e = std::f32::consts::E;
+        let columns = Trial::new("Softmax").int("axis", 0).input(&[2, 2], &[0f32, 5.0, 1.0, 5.0]);
+        columns.gives_about(&[2, 2], &[1.0 / (1.0 + e), 0.5, e / (1.0 + e), 0.5]);
+    }
+
+    #[test]
+    fn all_axes_from_the_given_one_on_sum_to_one_before_version_13() {
+        let cube = || Trial::new("Softmax").version(11).input(&[2, 2, 2], &[0f32; 8]);
+        cube().gives_about(&[2, 2, 2], &[0.25; 8]);
+        cube().int("axis", 0).gives_about(&[2, 2, 2], &[0.125; 8]);
+        cube().int("axis", -1).gives_about(&[2, 2, 2], &[0.5; 8]);
+        Trial::new("Softmax").version(9).input(&[2], &[0f32, 1.0]).gives_about(&[2], &[1.0; 2]);
+    }
+
+    #[test]
+    fn halves_round_after_each_step_of_the_definition() {
+        let halves = |values: &[f32]| values.iter().map(|&value| f16::from_f32(value)).collect::<Vec<_>>();
+        // exp(-1) rounds to 0.36792, and the sum of 1, 0.36792 and 0.36792 to 1.7354 instead of 1.7358.
+        let row = Trial::new("Softmax").int("axis", 0).input(&[3, 1], &halves(&[0.0, -1.0, -1.0]));
+        let (power, sum) =
+            (f16::from_f32((-1f32).exp()), f16::from_f32(1.0 + 2.0 * f16::from_f32((-1f32).exp()).to_f32()));
+        let part = f16::from_f32(power.to_f32() / sum.to_f32());
+        row.gives(&[3, 1], &[f16::from_f32(1.0 / sum.to_f32()), part, part]);
+        Trial::new("Softmax").input(&[2, 2], &halves(&[0.0, 0.0, 5.0, 5.0])).gives(&[2, 2], &halves(&[0.5; 4]));
+        Trial::new("Softmax").input::<f16>(&[0, 3], &[]).gives::<f16>(&[0, 3], &[]);
+    }
+
+    #[test]
+    fn empty_tensors_and_large_numbers_pass_and_other_types_are_refused() {
+        Trial::new("Softmax").input::<f32>(&[0, 3], &[]).gives::<f32>(&[0, 3], &[]);
+        Trial::new("Softmax").input::<f32>(&[3, 0], &[]).gives::<f32>(&[3, 0], &[]);
+        Trial::new("Softmax").input(&[2], &[1e30f32, -1e30]).gives_about(&[2], &[1.0, 0.0]);
+        Trial::new("Softmax").input(&[2], &[0f64, 0.0]).gives(&[2], &[0.5f64, 0.5]);
+        Trial::new("Softmax").input(&[2], &[1i64, 2]).is_refused("int64");
+        Trial::new("Softmax").input(&[], &[1f32]).is_refused("rank 0");
+    }
+}
