@@ -8,10 +8,10 @@
 //! tensors that hold sizes (`Shape`, then `Gather`, then `Concat`) are followed element by element, because exported
 //! models compute the targets of their reshapes that way.
 //!
-//! Declared dimensions of inputs are trusted, because sessions refuse requests that contradict them, or serve those
-//! without what was proved (dimensions of one name that differ). Declarations of other values are used for element
-//! types only; a wrong one ends in a kernel's refusal, never in a wrong read. Unknown operators make unknown values.
-//! Nothing here allocates sizes that a model gives.
+//! Declared dimensions of inputs are trusted: a session refuses a request that contradicts them, or serves it without
+//! what was proved where dimensions of one name differ. Declarations of other values are used for element types only; a
+//! wrong one ends in a kernel's refusal, never in a wrong read. Unknown operators make unknown values. Nothing here
+//! allocates sizes that a model gives.
 
 #[cfg(test)]
 mod tests;
@@ -52,8 +52,8 @@ impl Facts {
         facts
     }
 
-    /// The facts of one iteration of a body, with facts of its inputs from the graph around it. Declarations of the
-    /// body are trusted, so this is for iterations that do not happen.
+    /// The facts of one iteration of a body, with facts of its inputs from the graph around it. It trusts the body's
+    /// declarations, so it is only for iterations that do not run.
     pub fn of_body(body: &Graph, inputs: &[Option<Fact>]) -> Facts {
         let mut facts = Facts { values: vec![Fact::default(); body.values.len()], sizes: Sizes::default() };
         for (id, tensor) in &body.constants {
@@ -116,7 +116,7 @@ impl Facts {
         self.get(value).dims.as_deref()
     }
 
-    /// The size in numbers, for these values of the names.
+    /// The size as a number, where `named` gives the value of each name.
     pub fn value(&self, size: Size, named: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         self.sizes.value(size, named)
     }
@@ -136,8 +136,8 @@ impl Facts {
         matches!((self.dims(a), self.dims(b)), (Some(a), Some(b)) if a == b)
     }
 
-    /// Whether a part of an element-wise computation has about as many elements as the whole: equal sizes, or sizes
-    /// that are equal unless they are 1. Unknown sizes count as equal.
+    /// Whether a part of an element-wise computation has about as many elements as the whole: each size of the part
+    /// equals the whole's unless it turns out to be 1. Unknown sizes count as equal.
     pub(crate) fn is_as_large(&self, part: ValueId, whole: ValueId) -> bool {
         let (Some(part), Some(whole)) = (self.dims(part), self.dims(whole)) else { return true };
         part.len() == whole.len()

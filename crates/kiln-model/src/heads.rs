@@ -18,7 +18,7 @@ pub enum Heads {
     Joined,
 }
 
-/// The axes of batch, head, row and feature; `None` for those that a tensor has not. Joined heads are in the axis of
+/// The axes of batch, head, row and feature; `None` for an axis that the tensor lacks. Joined heads are in the axis of
 /// features.
 pub(crate) type Places = [Option<usize>; 4];
 

@@ -200,8 +200,8 @@ impl NodeDesc {
         self.is_marked(CHANNELS_LAST)
     }
 
-    /// How many of its last inputs are values that its bodies capture. A negative number, which no node can have, counts
-    /// as [`usize::MAX`], which none has either.
+    /// The number of its last inputs that are values captured by its bodies. A negative attribute, which is invalid,
+    /// counts as [`usize::MAX`], which is invalid too.
     #[must_use]
     pub fn captures(&self) -> usize {
         match self.attrs.get(CAPTURES) {
@@ -229,7 +229,7 @@ impl NodeDesc {
     }
 }
 
-/// What a model says of itself beside its graph. Nothing of it changes what is computed.
+/// What a model says of itself beside its graph. It does not change results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// The tool that wrote the model.
@@ -240,13 +240,13 @@ pub struct Metadata {
     pub domain: String,
     /// The model's own version.
     pub version: i64,
-    /// What the model is, in prose.
+    /// A description of the model, in prose.
     pub description: String,
     /// The name of its graph.
     pub graph_name: String,
-    /// What the graph is, in prose.
+    /// A description of the graph, in prose.
     pub graph_description: String,
-    /// Pairs of texts (`metadata_props`), in the file's order; of equal keys the last one counts.
+    /// Pairs of texts (`metadata_props`), in the file's order; the last pair of a key counts.
     pub properties: Vec<(String, String)>,
 }
 

@@ -2,10 +2,10 @@
 //! read. All of it is used while a model is loaded.
 //!
 //! - [`ir`] is the description: nodes with an operator name and attributes, values, constants. Passes rewrite it.
-//! - [`operators`] is the table of all operators: what is known of each before one of its nodes is made. [`heads`] is
-//!   what attention's forms have in common.
-//! - [`facts`] are what can be proved of each value. [`passes`] rewrite a graph by them; [`verify`] holds passes to what
-//!   a graph promises. [`rows`] finds what can run over the rows of many requests.
+//! - [`operators`] is the table of all operators: all facts of an operator that do not need a node. [`heads`] is shared
+//!   by the forms of attention.
+//! - [`facts`] are what can be proved of each value. [`passes`] rewrite a graph by them; [`verify`] checks that a graph
+//!   is still valid after a pass. [`rows`] finds the nodes that can run over the rows of many requests.
 //! - [`build`] writes small graphs by hand.
 //! - [`value`] is what flows along the edges of a graph, [`stop`] what ends a request before its graph ends.
 //! - [`onnx`] reads and writes model files.
@@ -33,5 +33,5 @@ pub use ir::{Attr, Attrs, Graph, NodeDesc, ValueId};
 pub use stop::{Cancel, Stop, Stopped};
 pub use value::{Map, Value, ValueError};
 
-/// A digest of the sources of this crate, and of what the compiler was told to make of them.
+/// A digest of the sources of this crate and of the compiler's options.
 pub const SOURCES: &str = env!("KILN_SOURCES");

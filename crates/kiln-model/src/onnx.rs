@@ -5,12 +5,14 @@
 //! in order, whose values are made once, and whose constants are complete, or a [`ModelError`] with the place of the
 //! fault. An operator's attributes and inputs are checked by the operator (`ops`).
 //!
-//! - `import` reads graphs and their nodes, `opsets` the versions that they are written for. `function` expands functions
-//!   that the model defines, `standard` those that ONNX defines, `contrib` operators of ONNX Runtime that others compute;
-//!   `draft` is what these write; `order` sorts. `nchwc` rewrites what ONNX Runtime has optimised for a processor.
+//! - `import` reads graphs and their nodes, `opsets` the versions that they are written for. `function` expands
+//!   functions that the model defines, `standard` functions that ONNX defines, `contrib` operators of ONNX Runtime that
+//!   other operators can compute; all three write a `draft`; `order` sorts. `nchwc` rewrites what ONNX Runtime has
+//!   optimised for a processor.
 //! - `source` reads the file, every tensor comes through `tensor`, `external` reads those in files beside the model,
 //!   which `folders` opens and `handed` has in memory; `claims` holds their sizes against what may be taken.
-//! - `weigh` says what a model's messages take before they are decoded. `url` is what a model may be named by. `data` reads the values of test cases.
+//! - `weigh` bounds the memory of a model's messages before they are decoded. `url` reads `file://` names of models.
+//!   `data` reads the values of test cases.
 //! - `write` writes models: for tests, the demonstration and fuzzing. `built` checks graphs that programs build.
 //! - `proto` is generated from `onnx.proto` (a test compares them).
 
@@ -96,8 +98,8 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Graph, ModelError> {
     load_with(path, ExternalData::new(), limits)
 }
 
-/// Reads a model file, as [`load`], with what a program hands over: where there are files among it, tensors in other
-/// files are looked for there alone.
+/// Reads a model file as [`load`] does, with data that the program hands over. If that data has files, tensors in other
+/// files are looked for only there.
 ///
 /// # Errors
 ///
@@ -147,8 +149,8 @@ pub fn load_bytes(bytes: Bytes, folder: Option<&Path>, limits: &Limits) -> Resul
     refusable(|| read_model(Source::memory(bytes), external, limits))
 }
 
-/// How zip archives begin: with a member, or empty ones with the end of their list. Read as a protobuf message, the third
-/// byte is a tag of field 0, which there is none of.
+/// How zip archives begin: with a member, or empty ones with the end of their list. As protobuf, the third byte would
+/// be a tag of field 0, which does not exist.
 const ARCHIVES: [[u8; 4]; 2] = [*b"PK\x03\x04", *b"PK\x05\x06"];
 
 fn check_archive(bytes: &[u8], place: impl FnOnce() -> String) -> Result<(), ModelError> {
@@ -182,7 +184,7 @@ pub fn load_bytes_with(bytes: Bytes, external: ExternalData, limits: &Limits) ->
 fn read_model(mut source: Source, mut external: External, limits: &Limits) -> Result<Graph, ModelError> {
     let model = proto::ModelProto::decode(&mut source);
     let inline = source.finish();
-    // The reading error comes first: what a decoder makes of missing bytes does not matter.
+    // The reading error comes first: missing bytes can cause any decoding error.
     inline.backing().map_or(Ok(()), read_whole)?;
     let model = model.map_err(|error| ModelError::Wire(error.to_string()))?;
     external.inline = inline;

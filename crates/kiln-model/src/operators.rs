@@ -1,16 +1,15 @@
 //! The table of operators: one row each, from which all code that needs operators by name is derived.
 //!
-//! - [`row`] is what a row says: domain, name, versions, inputs, attributes with defaults, element types, dimensions,
-//!   what a layout does with it, its form on a device, and what an element-wise operator computes.
+//! - [`row`] defines the fields of a row: domain, name, versions, inputs, attributes with defaults, element types,
+//!   dimensions, layout, form on a device, and the function of an element-wise operator.
 //! - `rows` are the rows, by theme. A new element-wise operator is a row in `rows/elementwise.rs`; any other operator
 //!   is a row and a node, whose maker stands in a group of `ops`.
-//! - The rules that rows name: `kinds` (element types), `shapes`, `spatial`, `signals`, `sequences` and `elements` say
-//!   what outputs are, by what a [`View`] shows of the inputs; [`lower`] makes programs of element-wise operators,
-//!   [`wide`] and `float` are what they compute on all other types. `work` and `arithmetic` say how nodes
-//!   run and how much they compute.
+//! - The rules that rows name: `kinds` (element types), `shapes`, `spatial`, `signals`, `sequences` and `elements` give
+//!   outputs from a [`View`] of the inputs; [`lower`] makes programs of element-wise operators, [`wide`] and `float`
+//!   are their arithmetic on all other types. `work` and `arithmetic` say how nodes run and how much they compute.
 //!
 //! Facts, the layout pass, the fusion of chains, the element-wise nodes, devices and `kiln ops` read it. A test of
-//! `ops` holds that every maker has a row and every row a maker, and that what the rules say is what runs.
+//! `ops` checks that every maker has a row and every row a maker, and that the rules agree with the nodes.
 
 mod arithmetic;
 pub mod attributes;
@@ -80,7 +79,7 @@ impl NodeDesc {
     }
 }
 
-/// What the table says of a node's outputs, in order; what is missing is not known.
+/// The facts of a node's outputs by the table, in order; missing ones are unknown.
 pub(crate) fn infer(view: &View<'_>, row: &Operator, sizes: &mut Sizes) -> Vec<Fact> {
     let dims = dims(view, row, sizes).unwrap_or_default();
     let mut outputs: Vec<Fact> = dims.into_iter().map(|dims| Fact { dims: Some(dims), ..Fact::default() }).collect();
@@ -113,8 +112,8 @@ fn dims(view: &View<'_>, row: &Operator, sizes: &mut Sizes) -> Result<Outputs, O
 /// load.
 pub struct Rule {
     row: &'static Operator,
-    /// The node without what no rule reads: texts, and the long lists of operators on tables, of which rules ask no
-    /// more than whether they are empty.
+    /// The node without data that rules do not read: texts, and the elements of the long lists of operators on tables,
+    /// where rules only check whether a list is empty.
     node: NodeDesc,
 }
 
@@ -124,7 +123,7 @@ impl Rule {
         let row = of(desc).filter(|row| !matches!(row.shapes, Shapes::Unknown))?;
         let tables = desc.domain == "ai.onnx.ml";
         let kept = |name: &str, attr: &Attr| match attr {
-            // The names of classes are few, and there are as many scores.
+            // The names of classes are few, and their number is the number of scores.
             other if name.starts_with("classlabels") => other.clone(),
             Attr::Strs(_) => Attr::Strs(Vec::new()),
             Attr::Ints(list) if tables => Attr::Ints(list.iter().take(1).copied().collect()),
@@ -148,7 +147,7 @@ impl Rule {
     ///
     /// # Errors
     ///
-    /// Tensors of which the operator makes no output, with the input and its dimensions.
+    /// Tensors that the operator does not take, with the input and its dimensions.
     pub fn specs(&self, tensors: &[Option<&Tensor>]) -> Result<SmallVec<[TensorSpec; 1]>, ShapeError> {
         let view = View::of_tensors(&self.node, self.row.attributes_of(&self.node), tensors);
         let dims = dims(&view, self.row, &mut Sizes::default())?;

@@ -1,23 +1,23 @@
 //! Rewriting a graph before it runs: the same results from fewer and larger steps.
 //!
 //! Every pass is a file with one function; `PASSES` lists them in the order in which they run, and each can be turned
-//! off by name, because a pass that cannot be turned off cannot be suspected. They come in groups: a group runs again and
-//! again until a whole round changes nothing (or its bound is reached: a pass may only ever make the graph simpler, so
-//! the bound is a precaution).
+//! off by name, because a pass that cannot be turned off cannot be suspected. They come in groups: a group runs again
+//! until a whole round changes nothing. Passes only make the graph simpler, so the bound on rounds is a precaution.
 //!
 //! 1. *Clean*: products between quantised tensors, functions between them as tables, and products by block-quantised
-//!    weights (before folding would make numbers of their weights), constants into bodies, constant folding, no-ops,
-//!    reshapes with known targets, transposes that meet, equal nodes, dead nodes.
+//!    weights (before folding would dequantise the weights), constants into bodies, constant folding, no-ops, reshapes
+//!    with known targets, transposes that meet, equal nodes, dead nodes.
 //! 2. *Fuse*: padding and per-channel arithmetic into convolutions, scales, biases, transposes and residuals into
-//!    matmuls, layer normalisations into their operator, attention with the heads around it, and then whatever became clean again.
+//!    matmuls, layer normalisations into their operator, attention with the heads around it, and then the cleaning
+//!    again.
 //! 3. *Chains*: element-wise nodes into one node; chains that are one function into the matmul or convolution before.
 //! 4. *Layout*: spatial operators to channels-last, and a last cleaning.
 //! 5. *Sums of bytes* into the products before them.
 //! 6. *Storage*: activations in lower precision, where that was asked for and pays.
-//! 7. *Parts*: convolutions read what a Concat would have joined.
+//! 7. *Parts*: convolutions read the parts of a Concat in place.
 //!
-//! What a pass may assume is in [`facts`](super::facts): proofs about types and shapes that hold for every request that
-//! a session accepts. How it rewrites is in `edit`. After each pass, debug builds [verify](super::verify) the graph.
+//! Passes rely on [`facts`](super::facts): proofs about types and shapes that hold for every request that a session
+//! accepts. They rewrite through `edit`. After each pass, debug builds [verify](super::verify) the graph.
 
 mod activation;
 mod affine;
@@ -71,7 +71,7 @@ pub use report::{PassCount, PassOptions, PassReport};
 /// must refuse outputs of more than [`FOLDED_BYTES`] before it allocates memory for them.
 pub type Evaluate<'a> = dyn Fn(&Graph, &NodeDesc, &[Option<Tensor>]) -> Option<Vec<Tensor>> + 'a;
 
-/// What passes use besides the graph.
+/// The context of passes besides the graph.
 struct PassCx<'a> {
     /// Facts about the values that existed when the round began.
     facts: Facts,
@@ -79,7 +79,7 @@ struct PassCx<'a> {
     folding: &'a mut fold::Budget,
     /// The element type of packed weights.
     elements: Elements,
-    /// Bits of the integers that weights of products become.
+    /// Bits of the integers to which weights of products are rounded.
     code_bits: Option<u8>,
 }
 

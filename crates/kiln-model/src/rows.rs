@@ -1,17 +1,17 @@
 //! Which nodes treat the rows of their operands one by one, so that they can run once over the rows of many requests.
 //!
-//! A value's *rows* are its leading axes, and what follows has one known width: `[batch, sequence, 384]` has
-//! `batch * sequence` rows of 384 elements. A node is *row-wise* if
+//! A value's *rows* are its leading axes; the other axes have one known width: `[batch, sequence, 384]` has `batch *
+//! sequence` rows of 384 elements. A node is *row-wise* if
 //!
 //! - each row of its result depends on the same row of its operands and on constants alone, in ONNX's semantics, and
 //! - its operands provably have the same leading dimensions, whatever the request.
 //!
 //! The rows of several requests, laid end to end, are then an operand of the same node, and its result has their
-//! results end to end. All other nodes run for each request. What is not understood here costs speed and never a wrong
-//! result, because only row-wise nodes are joined: masks, positions and heads need no pattern.
+//! results end to end. All other nodes run for each request. A node that is not recognised as row-wise costs speed but
+//! never a wrong result. Masks, positions and heads need no patterns.
 //!
-//! [`stages`] cuts a graph into stages that follow each other, in turn of nodes that run for each request and of
-//! row-wise ones. It is asked of a graph after its passes, and reads nothing that a value's name says.
+//! [`stages`] cuts a graph into successive stages, alternately of nodes that run for each request and of row-wise ones.
+//! It takes a graph after its passes, and ignores names of values.
 
 use std::collections::BTreeMap;
 
@@ -26,16 +26,16 @@ use super::operators::{self, RowWise};
 pub struct Stage {
     /// Their places in the graph, in its order.
     pub nodes: Vec<usize>,
-    /// What their rows are, where they are row-wise: an index in [`Stages::rows`].
+    /// Their rows, as an index in [`Stages::rows`], if they are row-wise.
     pub rows: Option<usize>,
 }
 
-/// What the rows of values are: as many as an input of the graph has along its first axes.
+/// A kind of rows: their number is the product of the first axes of an input of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
     /// The input, by its place among the graph's.
     pub input: usize,
-    /// How many axes are rows, 1 at least.
+    /// The number of axes, at least 1.
     pub axes: usize,
 }
 
@@ -46,16 +46,16 @@ pub struct Stages {
     pub stages: Vec<Stage>,
     /// Every kind of rows that a stage has.
     pub rows: Vec<Rows>,
-    /// Which of the rows those of most products are: the index in `rows`.
+    /// The rows that most products have, as an index in `rows`.
     pub most: usize,
     /// By rows, the products by constant weights.
     pub products: Vec<Vec<usize>>,
 }
 
-/// Most inputs of a graph that are looked at for rows, and most rows that are told apart.
+/// The most inputs of a graph that are searched for rows, and the most kinds of rows.
 const MOST_ROWS: usize = 64;
 
-/// Passes over a graph after which no part of it is joined: each takes parts without products out of those that remain.
+/// After this many passes over a graph no part of it is joined; each pass takes out parts without products.
 const PASSES: usize = 8;
 
 /// Row-wise nodes of a graph.
@@ -70,9 +70,10 @@ struct Found {
 /// The stages of a graph in which row-wise nodes run once for many requests; `None` if there is no row-wise product by
 /// constant weights, because nothing else gains by that.
 ///
-/// The rows of most products are joined; others (those of a network's head, which are as many as requests have items)
-/// where `may_join` says so of their products. `folded` says of a value whether it follows from the shapes of a request
-/// and constants: the nodes that make such a value belong to no stage, and each stage that reads it has copies of them.
+/// The rows that most products have are joined. Other rows (those of a network's head, one for each item of a request)
+/// are joined where `may_join` allows it for their products. `folded` tells whether a value follows from the shapes of
+/// a request and constants: nodes that make such a value belong to no stage, and each stage that reads it has copies of
+/// these nodes.
 pub fn stages(
     graph: &Graph,
     facts: &Facts,
@@ -116,7 +117,7 @@ impl Found {
         found
     }
 
-    /// The index of the rows of a node's result, whose first axes they are: those of an input with the same sizes.
+    /// The index of the rows of a node's result, which are its first axes: those of an input with the same sizes.
     fn rows_of(&mut self, look: &Look<'_>, node: &NodeDesc, axes: usize) -> Option<usize> {
         let leading = look.facts.dims(node.output(0)?)?.get(..axes)?;
         let has = |&input: &ValueId| look.facts.dims(input).is_some_and(|dims| dims.get(..axes) == Some(leading));
@@ -137,7 +138,7 @@ impl Found {
         (0..self.nodes.len()).filter(|&node| self.products[node] && self.nodes[node] == Some(rows)).collect()
     }
 
-    /// Has nodes run for each request, by their places and rows.
+    /// Makes nodes run for each request, chosen by their places and rows.
     fn leave(&mut self, leaves: impl Fn(usize, Option<usize>) -> bool) {
         for (node, rows) in self.nodes.iter_mut().enumerate() {
             if leaves(node, *rows) {
@@ -190,11 +191,11 @@ impl Ready {
 enum Treatment {
     /// Computes each element from those in its place.
     Elements,
-    /// What its operator's row says.
+    /// Treats rows as the table says.
     Rows(RowWise),
 }
 
-/// What a node is looked at with.
+/// The context for examining nodes.
 struct Look<'a> {
     graph: &'a Graph,
     facts: &'a Facts,
@@ -202,7 +203,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// How a node treats its operands, where rows may be joined by its operator and attributes.
+    /// How a node treats its operands, if its operator and attributes allow joined rows.
     fn treatment(&self, node: &NodeDesc) -> Option<Treatment> {
         let row = operators::of(node)?;
         let is_single = node.outputs.iter().skip(1).all(Option::is_none);

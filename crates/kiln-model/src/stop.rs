@@ -22,7 +22,7 @@ pub struct Cancel(Arc<Called>);
 #[derive(Default)]
 struct Called {
     off: AtomicBool,
-    /// Says so too.
+    /// Also tells whether they were.
     ask: Option<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
@@ -39,9 +39,9 @@ impl Cancel {
         Cancel::default()
     }
 
-    /// One that also cancels once `ask` returns true. It is called before each step, and within kernels by the threads
-    /// that compute: often, so that it must be fast, and on the caller's thread too, so that it can read what belongs to
-    /// that thread (a signal that an interpreter has noted).
+    /// A handle that also cancels once `ask` returns true. `ask` is called before each step, and within kernels by the
+    /// threads that compute. It is called often, so it must be fast. It is called on the caller's thread too, so it can
+    /// read data of that thread (a signal that an interpreter has noted).
     #[must_use]
     pub fn asking(ask: impl Fn() -> bool + Send + Sync + 'static) -> Cancel {
         Cancel(Arc::new(Called { off: AtomicBool::new(false), ask: Some(Box::new(ask)) }))
@@ -154,7 +154,7 @@ impl Parallel for Watched<'_> {
     }
 
     fn run(&self, tasks: usize, task: &(dyn Fn(usize) + Sync)) {
-        // Plain loops ask as the caller's thread does, on whichever thread they are.
+        // Plain loops check for the end as on the caller's thread, whatever thread they run on.
         let asked = memory::asked();
         self.threads.run(tasks, &|index| {
             if !self.is_stopped() {

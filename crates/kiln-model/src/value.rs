@@ -2,7 +2,7 @@
 //! values without an element.
 //!
 //! An optional value of ONNX that has its element is that element; one without is [`Value::Nothing`]. The types that
-//! operators accept are not nested further, so these cases are all. Depends on no operator.
+//! operators accept are not nested further, so there are no other cases. Depends on no operator.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use kiln_kernels::memory::Collect;
 use kiln_tensor::{DType, Tensor};
 
-/// A value is not of the kind that is wanted, or its parts make none.
+/// A value is not of the wanted kind, or its parts are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ValueError(String);
 
-/// Keys, which are integers of 64 bits or texts, and a value for each. Of equal keys the last one's value counts.
+/// Keys, which are integers of 64 bits or texts, and a value for each. The last value of a key counts.
 #[derive(Clone, Debug)]
 pub struct Map {
     keys: Tensor,
@@ -27,7 +27,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// If they are of different lengths or no lists, or if the keys are of another type.
+    /// If they have different lengths or are no lists, or if the keys have another type.
     pub fn new(keys: Tensor, values: Tensor) -> Result<Map, ValueError> {
         let refused = |reason: String| Err(ValueError(reason));
         match (keys.shape(), values.shape()) {
@@ -54,7 +54,7 @@ impl Map {
         &self.values
     }
 
-    /// Both lists, to be put elsewhere; they stay of one length and of their types.
+    /// Both lists, to be moved elsewhere in memory; their lengths and types must not change.
     pub fn lists_mut(&mut self) -> [&mut Tensor; 2] {
         [&mut self.keys, &mut self.values]
     }
@@ -154,8 +154,8 @@ impl Value {
         }
     }
 
-    /// The tensors that it is made of, in an order that does not depend on how it was made: of maps the keys, ascending,
-    /// and their values, one after the other.
+    /// The tensors of the value, in an order that does not depend on how it was made: a map has its keys, ascending,
+    /// then their values.
     #[must_use]
     pub fn tensors(&self) -> Cow<'_, [Tensor]> {
         match self {

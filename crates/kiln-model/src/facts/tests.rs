@@ -93,7 +93,8 @@ fn what_overflows_is_not_known() {
     assert_eq!(sizes.ratio(&[known(i64::MAX), known(3)], &[known(5)]).known(), None);
 }
 
-/// The dimensions that a node makes of an input `[n, 4, h, 10]`, with sizes of `n` and `h` from 100 on for reading.
+/// The output dimensions of a node on an input `[n, 4, h, 10]`, as text: numbers, `n`, `h`, or `?` for any other
+/// symbol.
 fn dims_of(op: &str, extra: &[Tensor], attrs: &[(&str, Attr)]) -> Option<Vec<String>> {
     let mut build = GraphBuilder::new("g", 17);
     let x = build.input("x", DType::F32, ["n".into(), 4.into(), "h".into(), 10.into()]);

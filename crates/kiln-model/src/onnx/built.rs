@@ -8,13 +8,13 @@ use super::{ExternalData, Limits, ModelError, dtype_code, import, shown, write};
 use crate::{Graph, NodeDesc, operators};
 
 /// The graph as [`load_bytes_with`](super::load_bytes_with) would give it if it were written to a file: nodes may be in
-/// any order, names are checked, and functions are expanded. Constants are neither copied nor encoded; those that
-/// `external` replaces are its own.
+/// any order, names are checked, and functions are expanded. Constants are neither copied nor encoded; `external` may
+/// replace some.
 ///
 /// # Errors
 ///
-/// [`ModelError::Attribute`] for attributes of another type than their operator's. Else as [`load`](super::load) for
-/// wrong models, and as [`write`](super::write()) for what ONNX has no message for.
+/// [`ModelError::Attribute`] for attributes of another type than their operator's. Otherwise as [`load`](super::load)
+/// for wrong models, and as [`write`](super::write()) for parts of a graph for which ONNX has no message.
 pub fn check_built(mut graph: Graph, external: ExternalData, limits: &Limits) -> Result<Graph, ModelError> {
     super::refusable(|| {
         let mut constants: Vec<_> = std::mem::take(&mut graph.constants).into_iter().collect();
@@ -37,7 +37,8 @@ pub fn check_built(mut graph: Graph, external: ExternalData, limits: &Limits) ->
     })
 }
 
-/// Checks that a node's attributes have the types of their defaults: another type would be taken as left out.
+/// Checks that a node's attributes have the types of their defaults: an attribute of another type would be taken as
+/// absent.
 fn check_attributes(node: &NodeDesc) -> Result<(), ModelError> {
     let mistyped = operators::find(&node.domain, &node.op).and_then(|row| row.attributes_of(node).mistyped());
     mistyped.map_or(Ok(()), |attribute| {

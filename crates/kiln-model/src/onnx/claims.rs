@@ -1,8 +1,8 @@
-//! What a model's tensors claim of memory, held against a limit before any is taken.
+//! The memory that a model's tensors claim, compared with a limit before any is allocated.
 //!
 //! A model of a hundred bytes can name a file of a tebibyte that takes no room on the disk: its size is a number, and
-//! its contents are holes, which read as zeros. So claims are held against the bytes that may be taken, and against
-//! those that the file has on its disk.
+//! its contents are holes, which read as zeros. So claims are compared with the bytes that may be allocated, and with
+//! the bytes that the file has on disk.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -13,14 +13,14 @@ use rustix::fs::{SeekFrom, seek};
 
 use super::TensorProblem;
 
-/// Bytes of holes that a file may have whatever else is in it: whole files of zeros are written by tests.
+/// Bytes of holes that any file may have: tests write whole files of zeros.
 const SMALL_HOLES: u64 = 64 << 20;
 
-/// Bytes that tensors may read for each byte that the file has on its disk. Copies leave blocks of zeros out, but a
-/// trained weight is rarely a zero.
+/// Bytes that tensors may read for each byte that the file has on disk. A copy of a file may leave out blocks of zeros,
+/// but trained weights are rarely zero.
 const HOLES_PER_BYTE: u64 = 8;
 
-/// The most stretches of data that are looked at; what follows them counts as holes.
+/// The most stretches of data that are counted; the rest of the file counts as a hole.
 const STRETCHES: usize = 4096;
 
 /// The claims of one model.
@@ -42,12 +42,12 @@ struct Claimed {
     present: u64,
     /// Bytes of the tensors that it has.
     bytes: u64,
-    /// Their ranges. Tied weights are stored once, and in memory once.
+    /// The ranges of these tensors. Tied weights are stored once and loaded once.
     ranges: HashSet<[u64; 2]>,
 }
 
 impl Claims {
-    /// Of a model whose tensors may take that many bytes.
+    /// Claims of a model whose tensors may take at most `limit` bytes.
     pub(super) fn up_to(limit: u64) -> Claims {
         Claims { limit: Some(limit), ..Claims::default() }
     }
@@ -61,7 +61,7 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// [`TensorProblem::Memory`] where all tensors are more than the limit.
+    /// [`TensorProblem::Memory`] where the tensors together exceed the limit.
     pub(super) fn add(&mut self, length: u64) -> Result<(), TensorProblem> {
         let total = self.total.saturating_add(length);
         match self.limit {
@@ -77,7 +77,7 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// As [`Claims::add`]; [`TensorProblem::Holes`] where the file is a hole for the most part.
+    /// As [`Claims::add`]; [`TensorProblem::Holes`] where most of the file is a hole.
     pub(super) fn add_of_file(&mut self, file: &Arc<Backing>, offset: u64, length: u64) -> Result<(), TensorProblem> {
         let claimed = self.files.entry(Arc::as_ptr(file).addr()).or_insert_with(|| Claimed {
             _file: file.clone(),

@@ -1,6 +1,5 @@
-//! Operators of ONNX Runtime and of classical models that other operators compute, expanded when a model is read: what an
-//! optimiser fuses and saves, and what tools write. Fusion passes, kernels and keys then are those of the operators that
-//! they stand for.
+//! Operators of ONNX Runtime and of classical models, expanded to other operators when a model is read: optimisers save
+//! fused ones, and tools write others. Fusion passes, kernels and keys are then those of the expansion.
 //!
 //! The expansion of an operator is written in ONNX's own operators of one version ([`super::standard::WRITTEN_FOR`]), in
 //! the order of ONNX Runtime's additions. Ranks and element types of values are not known here: an expansion that needs

@@ -18,7 +18,7 @@ pub enum ModelError {
         /// The error of the system.
         source: std::io::Error,
     },
-    /// There is no memory for what is read, or loading was over before it was there.
+    /// There is not enough memory, or loading was ended before there was.
     #[error(transparent)]
     Memory(Refused),
     /// The path names a folder, a pipe or a device.
@@ -83,7 +83,7 @@ pub enum ModelError {
         newest: i64,
     },
     /// A node's operator is newer than the operator set that the model imports. ONNX's checker and ONNX Runtime refuse
-    /// such a model too: what the node would mean is known from no standard.
+    /// such a model too: no standard defines the node's meaning.
     #[error("{place}: operator {operator} is defined from version {first} on, and the model imports version {opset}")]
     NotYetDefined {
         /// The node.
@@ -190,16 +190,16 @@ pub enum TensorProblem {
     /// Data in two fields.
     #[error("it has data in more than one field")]
     Ambiguous,
-    /// Data that, with those of the tensors before it, are more than may be taken
+    /// Data that, together with the tensors before it, exceed the limit
     /// ([`Limits::tensor_bytes`](super::Limits::tensor_bytes)).
     #[error("it has {need} bytes, and {room} may still be taken")]
     Memory {
         /// Its bytes.
         need: u64,
-        /// What is left.
+        /// Bytes left under the limit.
         room: u64,
     },
-    /// Data of a file that is a hole for the most part: it says that it has what its disk does not.
+    /// Data of a file that is mostly a hole: its size is larger than what is on disk.
     #[error("with the tensors before it it claims {claimed} bytes of a file that has {present} on its disk")]
     Holes {
         /// Bytes of all tensors in the file so far.
@@ -225,8 +225,8 @@ pub enum ExternalProblem {
     /// A location that is empty, absolute, or leaves the folder.
     #[error("location {0} is not a path below the model's folder")]
     Location(String),
-    /// A location that leads by symbolic links to what is in none of the model's folders: that of the path by which the
-    /// model was named, and that of its real file.
+    /// A location that leads by symbolic links out of the model's folders: the folder of the path that named the model,
+    /// and the folder of its real file.
     #[error("{0} is a link that leads out of the model's folder")]
     Outside(String),
     /// A location that passes too many symbolic links, or links that lead to each other.

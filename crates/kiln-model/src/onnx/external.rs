@@ -17,8 +17,8 @@ use super::folders::{Folders, Identity, Single};
 use super::handed::ExternalData;
 use super::source::Inline;
 
-/// All tensors together may read a file this many times over. Tied weights are stored once and read about twice; more
-/// than this is a small model that makes much memory of one file.
+/// All tensors together may read a file this many times over. Tied weights are stored once and read about twice; a
+/// model that reads more often than this takes much memory from a small file.
 const READS_PER_FILE: u64 = 8;
 
 /// A tensor's reference to its data.
@@ -60,7 +60,7 @@ pub(super) enum Beside {
     Handed(ExternalData),
 }
 
-/// What is one file, whatever its names are.
+/// The identity of a file, whatever its names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum FileKey {
     OnDisk(Identity),
@@ -96,7 +96,7 @@ pub(super) struct External {
 }
 
 impl External {
-    /// What is beside a model, and what takes the place of its initialisers.
+    /// Data beside a model, and replacements for its initialisers.
     pub(super) fn of(beside: Beside, initialisers: HashMap<String, Tensor>) -> External {
         External { beside, initialisers, ..External::default() }
     }

@@ -1,9 +1,10 @@
 //! Opening files in a model's folders by paths that the model names.
 //!
 //! A path is walked one component at a time, each relative to the folder before it, which is open. The system follows
-//! no link: a link is read, and its target is walked in the same way. So the walk ends at an open folder and a single name
-//! in it. Where links were passed, that folder must be one of the allowed ones, or below one: its descriptor's parents
-//! say so, and no name is looked up again for it. Folders on the way are opened as places only, never to be read.
+//! no link: a link is read, and its target is walked in the same way. So the walk ends at an open folder and a single
+//! name in it. Where links were passed, that folder must be one of the allowed ones, or below one. This is checked by
+//! walking up from its descriptor, without looking up a name again. Folders on the way are opened as places only, never
+//! for reading.
 
 use std::fs::{File, Metadata};
 use std::os::fd::OwnedFd;
@@ -65,7 +66,7 @@ pub struct Single {
     pub info: Metadata,
 }
 
-/// What is one file or folder, whatever its names are.
+/// The identity of a file or folder, whatever its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     device: u64,
@@ -111,7 +112,7 @@ impl Folders {
         Ok(Single { file, info })
     }
 
-    /// Opens the file of a location, without blocking as on a pipe. What kind of file it is must be checked yet.
+    /// Opens the file of a location, without blocking as on a pipe. The caller checks what kind of file it is.
     fn open(&mut self, location: &str) -> Result<File, ExternalProblem> {
         let io = |errno: Errno| ExternalProblem::Io { location: shown(location), source: errno.into() };
         let refused = || ExternalProblem::Location(shown(location));
@@ -138,7 +139,7 @@ impl Folders {
                     }
                     push(&mut ahead, target.as_bytes());
                 }
-                // It is no link.
+                // The last component is no link.
                 Err(Errno::INVAL) if ahead.is_empty() && part != b".." => {
                     if links > 0 && !opened.holds(&at).map_err(io)? {
                         return Err(ExternalProblem::Outside(shown(location)));
@@ -153,7 +154,7 @@ impl Folders {
                 Err(errno) => return Err(io(errno)),
             }
         }
-        // A link to a folder that has no name in its target, as "..".
+        // The path ends in a folder, as a link to ".." does.
         Err(ExternalProblem::NotAFile(shown(location)))
     }
 
@@ -170,7 +171,7 @@ impl Folders {
 }
 
 impl ModelFile {
-    /// The folder of the real file. There is none if the path leads to another file by now.
+    /// The folder of the real file. `None` if the path leads to another file by now.
     fn folder(&self) -> Option<Place> {
         let real = std::fs::canonicalize(&self.path).ok()?;
         let folder = openat(CWD, real.parent()?, PLACE, Mode::empty()).ok()?;

@@ -31,7 +31,7 @@ pub struct ExternalData {
     pub(super) initialisers: HashMap<String, Tensor>,
 }
 
-/// Fetches the file of a location, of which there are at most that many bytes.
+/// Fetches the file of a location, which may have at most that many bytes.
 #[derive(Clone)]
 struct Fetch(Arc<FetchFile>);
 
@@ -55,16 +55,16 @@ impl ExternalData {
         self.files.insert(normal(location), bytes.into());
     }
 
-    /// Replaces the model's initialiser of a name by a tensor of the same type and shape, which is not copied. What the
-    /// model says of its data, in a file that may not exist, is not looked at. A name that the model does not have does
-    /// no harm; another type or shape is an error when the model is read.
+    /// Replaces the model's initialiser of a name by a tensor of the same type and shape, which is not copied. The
+    /// model's own reference to data is ignored, even if its file does not exist. A name that the model does not have
+    /// does no harm; another type or shape is an error when the model is read.
     pub fn replace(&mut self, initialiser: &str, tensor: Tensor) {
         self.initialisers.insert(initialiser.to_owned(), tensor);
     }
 
-    /// Has the other files, as members of an archive, fetched where a model names them, each once. `fetch` is called
-    /// with a location, a path below the model's folder without `..`, and the bytes that tensors may take in all; a
-    /// longer file is an error of its choice. It gives `None` where there is no such file.
+    /// Has other files, such as members of an archive, fetched when a model names them, each once. `fetch` is called
+    /// with a location (a path below the model's folder, without `..`) and the bytes that tensors may take in all. It
+    /// should return an error for a longer file, and returns `None` for a file that does not exist.
     ///
     /// ```
     /// use kiln::onnx::{Bytes, ExternalData};
@@ -107,7 +107,7 @@ impl ExternalData {
     }
 }
 
-/// A file with its name, of which all spellings are one.
+/// A file with its normalised name.
 pub(super) struct HandedFile {
     pub(super) name: String,
     pub(super) bytes: Bytes,
@@ -121,7 +121,7 @@ impl<Name: AsRef<str>, Data: Into<Bytes>> FromIterator<(Name, Data)> for Externa
     }
 }
 
-/// A relative path without what says nothing; others as they are.
+/// A relative path without empty components and `.`; other paths are unchanged.
 fn normal(location: &str) -> String {
     let parts = location.split('/').filter(|part| !part.is_empty() && *part != ".");
     let joined = parts.collect::<Vec<_>>().join("/");

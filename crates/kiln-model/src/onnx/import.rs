@@ -202,7 +202,7 @@ impl Importer<'_> {
         Ok(Body { graph: scope.graph, free: scope.free })
     }
 
-    /// The constants of a graph. Those of the outermost one may have been replaced.
+    /// The constants of a graph. Constants of the outermost graph may have been replaced.
     fn initialisers(&mut self, proto: &GraphProto, scope: &mut Scope, depth: usize) -> Result<(), ModelError> {
         for tensor in &proto.initializer {
             self.name(tensor.name(), "an initialiser")?;
@@ -236,7 +236,7 @@ impl Importer<'_> {
     }
 }
 
-/// What takes the place of an initialiser, if it is of the same type and shape.
+/// The replacement of an initialiser, if it has the same type and shape.
 fn replaced(declared: &TensorProto, given: &Tensor) -> Option<Tensor> {
     let same_type = dtype_of(declared.data_type()).is_ok_and(|dtype| dtype == given.dtype());
     let same_shape = declared.dims.iter().copied().eq(given.shape().iter().map(|&size| size as i64));
@@ -318,7 +318,7 @@ fn import_node(
     Ok(())
 }
 
-/// Gives the node its bodies, and passes the free names of all of them through the node's inputs to each.
+/// Gives the node its bodies. The free names of all bodies become inputs of the node and of each body.
 fn attach(node: &mut NodeDesc, mut bodies: Vec<(String, Body)>, scope: &mut Scope) {
     if bodies.is_empty() {
         return;
@@ -390,7 +390,7 @@ fn import_attribute(
     };
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8"));
     let plain = match kind_of(&proto) {
-        // A missing field has its default value, by which some writers store zeros and empty texts.
+        // A missing field has its default value: some writers leave out zeros and empty texts.
         Kind::Float => Attr::Float(proto.f()),
         Kind::Int => Attr::Int(proto.i()),
         Kind::String => Attr::Str(text(proto.s.unwrap_or_default())?),

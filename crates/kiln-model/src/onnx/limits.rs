@@ -23,8 +23,7 @@ pub struct Limits {
     pub rank: usize,
     /// Bytes of all tensors that are stored in files or bytes, counted before any are read. Equal ranges count once.
     pub tensor_bytes: u64,
-    /// Bytes of memory that the messages of the file take at most when they are decoded, without the raw elements of
-    /// tensors.
+    /// Bytes of memory of the file's messages after decoding, without the raw elements of tensors.
     pub message_bytes: u64,
     /// Bytes of one name.
     pub name_bytes: usize,

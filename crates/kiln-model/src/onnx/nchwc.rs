@@ -2,18 +2,18 @@
 //! channels in blocks as wide as the processor's vectors, and whose weights were stored in such blocks.
 //!
 //! When a model is read, weights are read back to ONNX's order, and the operators become ONNX's own. Values then have
-//! no blocks, and only as many channels as are known to be theirs, not those that filled the last block up.
+//! no blocks, and no channels that only fill up the last block where the true count is known.
 //!
-//! - `survey` finds which values are in blocks, how many channels they have, and what that demands of the width.
+//! - `survey` finds which values are in blocks, how many channels they have, and which widths of a block are possible.
 //! - `weights` reads weights back, and tells the width from them.
 //! - `rewrite` writes the nodes.
 //!
 //! # The width of a block
 //!
-//! No attribute says it: ONNX Runtime takes its own, 16 channels with AVX-512 and else 8, and computes nonsense where a
-//! file came from another machine. Here the counts of channels that the file has decide, where they fit one width only.
-//! Else the weights do: weights of one channel have one scale, as training leaves them, and the right width keeps
-//! channels apart. Where neither tells, it is the width that ONNX Runtime has on this machine.
+//! No attribute states it: ONNX Runtime takes the width of its own machine, 16 channels with AVX-512 and otherwise 8,
+//! and computes nonsense if the file came from another machine. Here the file's counts of channels decide, if they fit
+//! only one width. Otherwise the weights do: trained weights of one channel have one scale, and the right width keeps
+//! channels apart. If neither decides, the width is that of ONNX Runtime on this machine.
 
 mod rewrite;
 mod survey;
@@ -38,7 +38,7 @@ const WIDTHS: [usize; 2] = [8, 16];
 /// One operator of the domain. Each makes one value.
 struct Blocked {
     name: &'static str,
-    /// How many inputs a node has, at least and at most; those that are left out count.
+    /// The least and the greatest number of inputs of a node, including those that are left out.
     inputs: [usize; 2],
     attributes: &'static [&'static str],
 }
@@ -75,17 +75,17 @@ const OPERATORS: &[Blocked] = &[
     Blocked { name: "Upsample", inputs: [1, 1], attributes: &["coordinate_transformation_mode", "mode", "scales"] },
 ];
 
-/// The domain and the names of the operators, which others compute.
+/// The domain and the names of the operators, which are rewritten to others.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     OPERATORS.iter().map(|operator| (DOMAIN, operator.name))
 }
 
-/// Rewrites the nodes of a model whose values are in blocks, in its graph and in the bodies of it.
+/// Rewrites the nodes of a model whose values are in blocks, in its graph and its bodies.
 ///
 /// # Errors
 ///
-/// Nodes that are none of their operator, counts of channels that no width of a block fits, and operators that read
-/// values in blocks and are none of this domain.
+/// Nodes that are invalid for their operator, counts of channels that fit no width of a block, and operators of other
+/// domains that read values in blocks.
 pub(super) fn rewrite(graph: &mut Graph, claims: &mut Claims) -> Result<(), ModelError> {
     if !is_blocked(graph) {
         return Ok(());
@@ -150,7 +150,7 @@ fn unsupported(node: &NodeDesc, what: String) -> ModelError {
     ModelError::Unsupported { what, place: place(node) }
 }
 
-/// Refuses a node that its operator does not have.
+/// Refuses a node that is invalid for its operator.
 fn check(node: &NodeDesc) -> Result<(), ModelError> {
     let Some(operator) = OPERATORS.iter().find(|operator| operator.name == node.op) else {
         return Err(unsupported(node, format!("operator {} of {DOMAIN}", shown(&node.op))));

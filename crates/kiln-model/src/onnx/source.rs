@@ -14,14 +14,15 @@ use kiln_tensor::Backing;
 /// Bytes of a window; longer fields stay in the file.
 pub(super) const WINDOW: usize = 64 << 10;
 
-/// Bytes that are decoded between two questions whether loading is over: some milliseconds.
+/// Bytes that are decoded between two checks whether loading was ended: some milliseconds.
 const ASK: usize = 1 << 20;
 
 /// The input of a decoder.
 ///
 /// Raises [`Refused::Over`](kiln_kernels::memory::Refused::Over) where loading is over.
 ///
-/// A decoder has no reading errors. After one it gets zeros, which end no message, and the caller checks the file.
+/// A decoder cannot report a reading error. After one it gets zeros, which end no message, and the caller checks the
+/// file.
 pub(super) struct Source {
     window: Bytes,
     /// Bytes of the file after the window.
@@ -29,7 +30,7 @@ pub(super) struct Source {
     /// Their offset in the file.
     position: u64,
     inline: Inline,
-    /// Bytes that were decoded since it was last asked whether loading is over.
+    /// Bytes that were decoded since the last check whether loading was ended.
     unasked: usize,
 }
 

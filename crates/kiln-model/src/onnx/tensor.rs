@@ -92,8 +92,7 @@ fn from_packed(spec: TensorSpec, count: usize, bytes: &[u8]) -> Result<Tensor, T
     Tensor::from_bytes(spec, &elements)
 }
 
-/// What is wrong with a tensor whose elements make none. That there is no memory for them is not a fault of the tensor,
-/// and is raised.
+/// The problem with a tensor's elements. A lack of memory is no fault of the tensor, and is raised instead.
 fn unless_refused(error: TensorError, wrong: TensorProblem) -> TensorProblem {
     match error {
         TensorError::Refused(refused) => refused.raise(),
@@ -171,7 +170,7 @@ fn read_typed(
     proto: &TensorProto,
     external: &mut External,
 ) -> Result<Tensor, TensorProblem> {
-    // Elements are counted below; so many are claimed only if there are as many.
+    // Elements are counted below; memory is claimed only if there are at least as many as the shape has.
     if typed_elements(proto) >= count {
         external.claims.add((count * spec.dtype.size()) as u64)?;
     }

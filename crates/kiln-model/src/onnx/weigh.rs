@@ -2,7 +2,8 @@
 //!
 //! Two bytes of a file are a message without fields, which takes hundreds in memory, and a list of them grows by
 //! doubling. So a few megabytes could ask for a few gigabytes before anything counts nodes. The walk keeps nothing: it
-//! reads tags and lengths, and passes over what is no message. What is malformed is left to the decoder, which names it.
+//! reads tags and lengths, and skips fields that are no messages. Malformed bytes are left to the decoder, which
+//! reports them.
 
 use bytes::Bytes;
 use kiln_tensor::Backing;
@@ -13,7 +14,7 @@ use super::proto::{
 };
 use super::source::WINDOW;
 
-/// Bytes of a message that lists of others grow by beyond their elements.
+/// A list, which grows by doubling, may have room for this many times its elements.
 const GROWTH: u64 = 2;
 
 /// Bytes of memory for each byte of messages that are not walked: types, whose smallest parts are dimensions, and
@@ -43,7 +44,7 @@ enum Kind {
     Text,
     /// Raw elements, which stay where they are if they are long.
     Raw,
-    /// Elements of a list, of which each byte may be one of eight.
+    /// Elements of a list: each byte may be an element of eight bytes.
     Packed,
 }
 
@@ -73,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// Bytes of memory of a message without its fields; `None` for what is no message that is walked.
+    /// Bytes of memory of a message without its fields; `None` for a field that is not walked as a message.
     fn message(self) -> Option<u64> {
         Some(match self {
             Kind::Model => size_of::<ModelProto>() as u64,
@@ -103,7 +104,7 @@ impl Kind {
     }
 }
 
-/// The bytes of a model, of which a window is at hand.
+/// The bytes of a model, read through a window.
 struct Wire<'a> {
     from: From<'a>,
     window: Vec<u8>,

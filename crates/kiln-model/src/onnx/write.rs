@@ -22,7 +22,7 @@ const IR_VERSION: i64 = 8;
 ///
 /// # Errors
 ///
-/// [`ModelError::Unsupported`] for what ONNX has no message for, [`ModelError::Malformed`] for nodes of one domain with
+/// [`ModelError::Unsupported`] where ONNX has no message, [`ModelError::Malformed`] for nodes of one domain with
 /// different versions, [`ModelError::Memory`] where there is no memory for them.
 pub fn write(graph: &Graph) -> Result<Vec<u8>, ModelError> {
     super::refusable(|| Ok(encoded(&message(graph)?)))
@@ -63,7 +63,7 @@ pub fn write_tensor(name: &str, tensor: &Tensor) -> Vec<u8> {
 /// The bytes of a message. Raises [`Refused`](memory::Refused) where there is no memory for them.
 fn encoded(message: &impl Message) -> Vec<u8> {
     let mut bytes = memory::with_capacity(message.encoded_len());
-    // A vector takes any length.
+    // A vector always has room, so encoding cannot fail.
     message.encode_raw(&mut bytes);
     bytes
 }

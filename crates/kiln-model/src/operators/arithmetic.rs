@@ -1,5 +1,5 @@
-//! How much operators compute. What is computed of constants while a model is loaded is bounded by it: a few bytes of
-//! file can declare matrices with any number of products.
+//! How much operators compute. This bounds constant folding while a model is loaded: a few bytes of a file can declare
+//! matrices with any number of products.
 
 use kiln_tensor::{Tensor, TensorSpec};
 
@@ -12,14 +12,14 @@ use crate::ir::NodeDesc;
 pub enum Arithmetic {
     /// A few operations for each element that they read or write.
     PerElement,
-    /// As many products, or elements under windows, as this says; `None` where a count overflows.
+    /// The number of products, or of elements under windows; `None` where a count overflows.
     By(fn(&Extents<'_>) -> Option<usize>),
-    /// Nothing says how much, so they wait for a request: the elements of inputs decide it, or no node of constants
-    /// has this operator.
+    /// Not counted, so nodes are not folded: the elements of inputs decide it, or no node of constants has this
+    /// operator.
     Uncounted,
 }
 
-/// A node with its inputs, and what it makes of them.
+/// A node with its inputs and outputs.
 pub struct Extents<'a> {
     pub(super) node: &'a NodeDesc,
     pub(super) attributes: Attributes<'a>,
@@ -43,7 +43,7 @@ impl Extents<'_> {
         self.outputs.first()?.elements().ok()
     }
 
-    /// So many products for each element of the first output.
+    /// This many products for each element of the first output.
     fn each(&self, products: Option<usize>) -> Option<usize> {
         self.output()?.checked_mul(products?)
     }

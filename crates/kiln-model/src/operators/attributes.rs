@@ -1,4 +1,4 @@
-//! Attributes of operators: their names with their defaults, and what a node says of them.
+//! Attributes of operators: their names and defaults, and their values in a node.
 
 use kiln_tensor::DType;
 
@@ -9,18 +9,18 @@ use crate::ir::{Attr, NodeDesc};
 pub struct Attribute {
     /// Its name in the standard.
     pub name: &'static str,
-    /// What it is where a node leaves it out.
+    /// Its value where a node leaves it out.
     pub default: Default,
 }
 
-/// What an attribute is where a node leaves it out. Integers stand for booleans and element types, as in the standard.
+/// The value of an attribute that a node leaves out. Integers stand for booleans and element types, as in the standard.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Default {
     /// A node has to have it.
     Required,
-    /// A node has to have it before that operator-set version, since which an input says it.
+    /// Required before that operator-set version; an input replaces it from that version on.
     RequiredBefore(i64),
-    /// Being left out means something of its own.
+    /// No default: leaving it out has a meaning of its own.
     Absent,
     /// An integer.
     Int(i64),
@@ -35,9 +35,9 @@ pub enum Default {
     },
     /// A number.
     Number(f32),
-    /// One of a few words, the first of them by default; numbers that kernels are given count from 0.
+    /// One of a few words, the first by default; kernels get its index, from 0 on.
     Choice(&'static [&'static str]),
-    /// One of a few words, which has to be named.
+    /// One of a few words, without a default.
     Word(&'static [&'static str]),
     /// A text.
     Text(&'static str),
@@ -86,7 +86,7 @@ pub(super) const fn number(name: &'static str, default: f32) -> Attribute {
     attribute(name, Default::Number(default))
 }
 
-/// One of a few words, the first of them by default.
+/// One of a few words, the first by default.
 pub(super) const fn choice(name: &'static str, words: &'static [&'static str]) -> Attribute {
     attribute(name, Default::Choice(words))
 }
@@ -121,7 +121,7 @@ pub struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Those of that node, whose operator declares these.
+    /// The attributes of that node, whose operator declares these.
     pub(crate) const fn new(node: &'a NodeDesc, declared: &'static [Attribute]) -> Attributes<'a> {
         Attributes { node, declared }
     }
@@ -137,7 +137,7 @@ impl<'a> Attributes<'a> {
         self.declared.iter().any(|attribute| attribute.name == name)
     }
 
-    /// An integer that a node may leave out: its default then, and `None` where it has none.
+    /// An integer, or its default where the node leaves it out; `None` if there is none.
     pub fn integer(&self, name: &str) -> Option<i64> {
         match (self.node.attrs.get(name), self.default(name)) {
             (Some(Attr::Int(value)), _) => Some(*value),
@@ -159,8 +159,8 @@ impl<'a> Attributes<'a> {
         self.int(name) != 0
     }
 
-    /// A number, be it written as a float or as an integer, that a node may leave out: its default then, and `None`
-    /// where it has none.
+    /// A number, written as a float or as an integer, or its default where the node leaves it out; `None` if there is
+    /// none.
     pub fn number(&self, name: &str) -> Option<f32> {
         match (self.node.attrs.get(name), self.default(name)) {
             (Some(Attr::Float(value)), _) => Some(*value),
@@ -180,7 +180,7 @@ impl<'a> Attributes<'a> {
         self.stated(name, value)
     }
 
-    /// A text that a node may leave out: its default then, and `None` where it has none.
+    /// A text, or its default where the node leaves it out; `None` if there is none.
     pub fn word(&self, name: &str) -> Option<&'a str> {
         match (self.node.attrs.get(name), self.default(name)) {
             (Some(Attr::Str(value)), _) => Some(value),
@@ -198,7 +198,7 @@ impl<'a> Attributes<'a> {
         self.stated(name, self.word(name))
     }
 
-    /// What was found of an attribute for which the table has a default, so that it is always there.
+    /// The value of an attribute for which the table has a default, so that there always is one.
     fn stated<T: std::default::Default>(&self, name: &str, value: Option<T>) -> T {
         debug_assert!(value.is_some(), "{} has no default for {name}", self.node.op);
         value.unwrap_or_default()
@@ -227,8 +227,8 @@ impl<'a> Attributes<'a> {
         words.iter().position(|word| *word == found).ok_or(found)
     }
 
-    /// The first attributes as numbers, in the order in which they are declared: what a function is given. Words count
-    /// from 0.
+    /// The first two attributes as numbers, in the order of their declaration: the arguments of a function. A word is
+    /// its index, from 0 on.
     pub fn numbers(&self) -> [f64; 2] {
         let mut numbers = [0.0; 2];
         for (number, attribute) in numbers.iter_mut().zip(self.declared) {
@@ -252,7 +252,7 @@ impl<'a> Attributes<'a> {
         self.declared.iter().find(is_missing).map(|attribute| attribute.name)
     }
 
-    /// An attribute that the node has of another type than its default's.
+    /// An attribute of the node whose type is not that of its default.
     pub(crate) fn mistyped(&self) -> Option<&'static str> {
         let is_mistyped = |attribute: &&Attribute| {
             let Some(value) = self.node.attrs.get(attribute.name) else { return false };

@@ -8,8 +8,8 @@ use super::size::{Size, Sizes};
 use super::view::{Dims, Outputs, View, axis_of};
 use crate::ir::Attr;
 
-/// What is added to scores [batch, heads, queries, keys]. A mask of rank 1 has lengths, one of rank 2 a number for every
-/// key, of rank 3 and 4 one for every query and key.
+/// The term that is added to scores [batch, heads, queries, keys]. A mask of rank 1 has lengths, one of rank 2 a number
+/// for every key, one of rank 3 or 4 a number for every query and key.
 pub(super) fn attention_mask(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let (mask, query, key) = (view.dims(0)?, view.dims(1)?, view.dims(2)?);
     let positions = |index: usize, dims: &Dims| match dims[..] {
@@ -52,7 +52,7 @@ pub(super) fn hash(view: &View<'_>, _: usize) -> Option<DType> {
     Some(if view.int("positive") == 0 { DType::I32 } else { DType::U32 })
 }
 
-/// As many slices of `size` elements along an axis as there are in steps of `step`; their elements are a last axis.
+/// Slices of `size` elements along an axis, in steps of `step`; the elements of a slice become a last axis.
 pub(super) fn unfold(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let mut dims = view.dims(0)?;
     let at = axis_of(view.int("dim"), dims.len())?;
@@ -117,8 +117,8 @@ pub(super) fn quantized_lstm(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, 
 }
 
 /// The result [batch, positions, heads * size], and the cache of keys and of values [batch, heads of keys, positions,
-/// size], which has room for the given one and for the longest sequence. Where the request says which sequences of the
-/// cache it continues, the cache has as many as the given one.
+/// size], which has room for the given cache and for the longest sequence. Where the request names the cache's
+/// sequences that it continues, the result has as many sequences as the given cache.
 pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
     let query = view.dims(0)?;
     let &[batch, positions, width] = &query[..] else {
@@ -138,13 +138,13 @@ pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs,
             cached = sequences;
         }
         room = match (past, total) {
-            // A cache that slides has as much room as it had.
+            // The room of a sliding cache does not change.
             (past, _) if view.int("sliding_window_cache") != 0 => past,
             (Size::Known(past), Size::Known(total)) => Size::Known(past.max(total)),
             (past, total) => sizes.other("max", past, total),
         };
     }
-    // Two codes of 4 bits are a byte.
+    // A byte holds two codes of 4 bits.
     let stored = match view.int("kv_cache_bit_width") {
         4 => {
             let whole = sizes.add(size, Size::Known(1));
@@ -161,8 +161,9 @@ pub(super) fn group_query(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs,
     Ok(outputs)
 }
 
-/// The result [batch, positions, heads * size], of as many heads as queries or values have, and the state [batch, heads
-/// of values, size of keys, size of values], of several positions where a window of them is kept.
+/// The result [batch, positions, heads * size], with as many heads as queries or values have, and the state [batch,
+/// heads of values, size of keys, size of values]; where states of a window of positions are kept, they are its first
+/// axis.
 pub(super) fn linear_attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
     let (query, value) = (view.dims(0)?, view.dims(2)?);
     let (&[batch, steps, width], &[_, _, values]) = (&query[..], &value[..]) else {
@@ -177,7 +178,7 @@ pub(super) fn linear_attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Out
     Ok([result, window.into_iter().chain(state).collect()].into_iter().collect())
 }
 
-/// That of the query; of caches, that of the given one.
+/// The query's type; caches have the type of the given cache.
 pub(super) fn group_query_types(view: &View<'_>, output: usize) -> Option<DType> {
     let given = if view.has(3) { 3 } else { 0 };
     view.dtype(if [1, 2].contains(&output) { given } else { 0 })
@@ -212,7 +213,7 @@ fn classes(view: &View<'_>, numbers: &str) -> usize {
     }
 }
 
-/// A label for each row, and so many scores.
+/// A label and `scores` scores for each row.
 fn labels_and_scores(view: &View<'_>, scores: usize) -> Result<Outputs, Open> {
     let rows = rows(view)?;
     let scores = [rows, Size::Known(scores as i64)].into_iter().collect();
@@ -224,7 +225,7 @@ pub(super) fn tree_classes(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Op
     labels_and_scores(view, classes(view, "classlabels_int64s"))
 }
 
-/// A score for each class; of more than two classes with support vectors and without probabilities, one for each pair.
+/// A score for each class; for more than two classes with support vectors and without probabilities, one for each pair.
 pub(super) fn machine_classes(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
     let count = classes(view, "classlabels_ints");
     let has_vectors = view.node.ints("vectors_per_class").is_some_and(|counts| !counts.is_empty());

@@ -1,4 +1,4 @@
-//! What is known of an operator's form on a device before it is made and before any shape is.
+//! An operator's form on a device, as far as it is known before a node is made and before shapes are known.
 
 use crate::ir::NodeDesc;
 
@@ -9,7 +9,7 @@ pub enum Pull {
     Always,
     /// Where one of its inputs is there already.
     Follows,
-    /// There too, and where its first input is a large constant.
+    /// Where one of its inputs is there already, or its first input is a large constant.
     Table,
 }
 
@@ -20,7 +20,7 @@ pub struct Form {
     pub pull: Pull,
     /// Inputs that the processor reads, by bit: shapes, axes, indices.
     pub host_inputs: u64,
-    /// Whether elements of any type move; else all of them are `f32`, or booleans of chains.
+    /// Whether it moves elements of any type; otherwise all are `f32`, or booleans of chains.
     pub moves: bool,
 }
 

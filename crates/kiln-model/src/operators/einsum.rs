@@ -6,7 +6,7 @@ use super::error::{Open, ShapeError};
 use super::size::{Size, Sizes};
 use super::view::{Dims, View};
 
-/// An axis name: a letter, or a place counted from the end of what an ellipsis stands for.
+/// An axis name: a letter, or a place under an ellipsis, counted from its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// A place under an ellipsis.
@@ -56,12 +56,12 @@ pub struct Equation {
 pub struct Named {
     /// Of each operand.
     pub operands: Vec<Vec<Name>>,
-    /// Of the output, each of which is one of an operand.
+    /// Of the output; each is also a name of an operand.
     pub output: Vec<Name>,
 }
 
 impl Equation {
-    /// Reads an equation; none where it is none.
+    /// Reads an equation; `None` where the text is invalid.
     pub fn parse(text: &str) -> Option<Equation> {
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let (left, right) = match text.split_once("->") {
@@ -81,7 +81,7 @@ impl Equation {
         self.operands.len()
     }
 
-    /// The names of the axes of operands of these ranks; none where they do not fit the equation.
+    /// The names of the axes of operands of these ranks; `None` where the ranks do not fit the equation.
     pub fn names(&self, ranks: &[usize]) -> Option<Named> {
         if ranks.len() != self.operands.len() {
             return None;
@@ -96,7 +96,7 @@ impl Equation {
                 let rank = term.before.len() + term.after.as_ref().map_or(0, |after| after.len() + hidden);
                 term.names(rank)?
             }
-            // Without an output: what the ellipses hide, then every letter that stands once, in order.
+            // Without an output: the axes under ellipses, then every letter that stands once, in order.
             None => {
                 let stands_once = |name: &&Name| all.iter().filter(|other| other == name).count() == 1;
                 let mut once: Vec<Name> = all.iter().filter(stands_once).copied().collect();

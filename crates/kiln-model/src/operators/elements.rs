@@ -19,8 +19,8 @@ pub(super) fn size(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     Ok([sizes.product(&view.dims(0)?)].into_iter().collect())
 }
 
-/// The elements of the first input. Rank 2 and more are not followed, and a tensor that becomes rank 2 on the way is
-/// lost rather than mistaken for one of rank 1.
+/// The elements of the first input. Tensors of rank 2 and more are not followed, so a tensor that becomes one is
+/// unknown from then on, not mistaken for one of rank 1.
 pub(super) fn same(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     view.elements(0)
 }
@@ -63,7 +63,7 @@ pub(super) fn concat(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     Ok(all)
 }
 
-/// An operator of two numbers, one of which may be a single one.
+/// A function of the elements of two inputs; either may be a single number.
 fn pairs(view: &View<'_>, of: impl FnMut((Size, Size)) -> Size) -> Result<Dims, Open> {
     let (a, b) = (view.elements(0)?, view.elements(1)?);
     let count = if a.len() == 1 { b.len() } else { a.len() };
@@ -137,7 +137,7 @@ pub(super) fn slice(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
         Some(&[value]) => Ok(Some(value)),
         Some(_) => Err(Open::Unknown),
     };
-    // With one dimension there is one start and one end, and the axis says nothing new.
+    // With one dimension there is one start and one end, and the axis is known.
     let (start, end) = (bound("starts", 1)?.ok_or(Open::Unknown)?, bound("ends", 2)?.ok_or(Open::Unknown)?);
     if bound("steps", 4)?.is_some_and(|step| step != 1) {
         return Err(Open::Unknown);

@@ -1,4 +1,4 @@
-//! Why a rule says nothing of an output's dimensions: something is not known yet, or the inputs break the rule.
+//! Why a rule gives no output dimensions: something is not known yet, or the inputs break the rule.
 
 use std::fmt;
 
@@ -37,14 +37,14 @@ impl fmt::Display for Extents {
     }
 }
 
-/// Inputs of which an operator makes no output: what its rule found, with the input and the dimensions.
+/// Inputs that an operator does not take: the reason, with the input and its dimensions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {
     /// An input that the operator needs.
     #[error("input {0} is missing")]
     Missing(usize),
-    /// A list of integers that is of another type.
+    /// A list of integers has another type.
     #[error("input {input} is of type {found}, expected {expected}")]
     Type {
         /// Which input.
@@ -54,7 +54,7 @@ pub enum ShapeError {
         /// What it is.
         found: DType,
     },
-    /// A number that is of a type without numbers, or of one that nothing is computed in.
+    /// A number has a type that is not numeric, or that nothing is computed in.
     #[error("input {input} is of type {found}, expected a number")]
     NotNumber {
         /// Which input.
@@ -62,7 +62,7 @@ pub enum ShapeError {
         /// What it is.
         found: DType,
     },
-    /// A list of integers that has another rank.
+    /// A list of integers has another rank.
     #[error("expected a list of integers, found a tensor of shape {dims} in input {input}")]
     List {
         /// Which input.
@@ -91,7 +91,7 @@ pub enum ShapeError {
     Broadcast {
         /// Dimensions of the operand.
         shape: Extents,
-        /// What those before it broadcast to.
+        /// Dimensions that the operands before it broadcast to.
         whole: Extents,
     },
     /// Operands of a product whose dimensions do not meet.
@@ -109,13 +109,13 @@ pub enum ShapeError {
         input: usize,
         /// Its dimensions.
         dims: Extents,
-        /// What they are not.
+        /// Why the operator does not take them.
         reason: String,
     },
     /// Attributes and lists that contradict each other.
     #[error("{0}")]
     Lists(String),
-    /// A dimension that is negative or no number that fits.
+    /// A dimension that is negative or too large.
     #[error("output {output} would be of shape {dims}")]
     Output {
         /// Which output.
@@ -123,10 +123,10 @@ pub enum ShapeError {
         /// Its dimensions, as far as they are numbers.
         dims: Extents,
     },
-    /// An element type that the table does not tell.
+    /// The table does not give the output's element type.
     #[error("the element type of output {0} is not known")]
     NoType(usize),
-    /// Contents that were asked for before they were there.
+    /// Elements of an input were asked for before they were there.
     #[error("the shape of an output depends on contents that are not known")]
     Contents,
 }
@@ -143,7 +143,7 @@ impl ShapeError {
     }
 }
 
-/// Why a rule says nothing.
+/// Why a rule gives no dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Open {
     /// Something that it needs is not known.

@@ -26,14 +26,14 @@ pub trait Real:
     const ONE: Self;
     /// Positive infinity.
     const INFINITY: Self;
-    /// What some functions take for zero.
+    /// A magnitude that some functions treat as zero.
     const NEAR_ZERO: Self;
 
     /// e to this power.
     fn exp(self) -> Self;
-    /// The smaller; the number where the other is none.
+    /// The smaller; if one is NaN, the other.
     fn min(self, other: Self) -> Self;
-    /// The larger; the number where the other is none.
+    /// The larger; if one is NaN, the other.
     fn max(self, other: Self) -> Self;
 }
 

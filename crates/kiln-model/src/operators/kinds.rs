@@ -1,4 +1,4 @@
-//! Element types of outputs that more than one input's type decides.
+//! Element types of outputs that depend on more than the type of one input.
 
 use kiln_kernels::cpu::chain::Storage;
 use kiln_tensor::DType;
@@ -11,38 +11,39 @@ pub(super) fn named(view: &View<'_>, attribute: &str) -> Option<DType> {
     view.attributes.dtype(attribute)
 }
 
-/// The type that `to` names, which passes add to what may store its result so; else that of the first input.
+/// The type that `to` names: passes add this attribute to nodes that can store another type. Otherwise the first
+/// input's type.
 pub(super) fn stored(view: &View<'_>, _: usize) -> Option<DType> {
     if view.node.attrs.contains_key("to") { named(view, "to") } else { view.dtype(0) }
 }
 
-/// The same for the first output; the moments after it are `f32`.
+/// [`stored`] for the first output; the moments after it are `f32`.
 pub(super) fn stored_and_moments(view: &View<'_>, output: usize) -> Option<DType> {
     if output == 0 { stored(view, output) } else { Some(DType::F32) }
 }
 
-/// The same of attention, which computes `f32`.
+/// The type that `to` names, otherwise `f32`, in which attention computes.
 pub(super) fn stored_or_f32(view: &View<'_>, _: usize) -> Option<DType> {
     if view.node.attrs.contains_key("to") { named(view, "to") } else { Some(DType::F32) }
 }
 
-/// Of the first input; running moments are of the type of the ones before, which are inputs 3 and 4.
+/// The first output has the first input's type; running moments have the types of the earlier ones, inputs 3 and 4.
 pub(super) fn first_and_running(view: &View<'_>, output: usize) -> Option<DType> {
     if output == 0 { view.dtype(0) } else { view.dtype(output + 2) }
 }
 
-/// The first output is of the first input's type, others are places.
+/// The first output has the first input's type, others are positions.
 pub(super) fn first_and_places(view: &View<'_>, output: usize) -> Option<DType> {
     if output == 0 { view.dtype(0) } else { Some(DType::I64) }
 }
 
 /// The first output is of the first input's type, the second a mask.
 pub(super) fn first_and_mask(view: &View<'_>, output: usize) -> Option<DType> {
-    // It was a number before version 10.
+    // The mask was a number before version 10.
     if output == 1 && view.node.version >= 10 { Some(DType::Bool) } else { view.dtype(0) }
 }
 
-/// What a program's result is stored as.
+/// The type in which a program's result is stored.
 pub(super) fn chain(view: &View<'_>, _: usize) -> Option<DType> {
     match view.node.attrs.get("program") {
         Some(Attr::Chain(program)) => Some(match program.output {
@@ -68,27 +69,27 @@ pub(super) fn first_and_f32(view: &View<'_>, output: usize) -> Option<DType> {
     if output == 0 { view.dtype(0) } else { Some(DType::F32) }
 }
 
-/// That of the queries; of caches, that of the given one.
+/// The queries' type; a cache has the type of the given cache.
 pub(super) fn first_and_caches(view: &View<'_>, output: usize) -> Option<DType> {
     view.dtype(if output == 0 { 0 } else { output + 2 })
 }
 
-/// Of the zero point's type where the result has a scale, which is input 7, else sums as `f32`.
+/// The zero point's type where the result has a scale (input 7), otherwise `f32` sums.
 pub(super) fn quantized_product(view: &View<'_>, _: usize) -> Option<DType> {
     if view.has(7) && view.has(8) { view.dtype(8) } else { Some(DType::F32) }
 }
 
-/// Of the type of the zero point that is input 7, or else of the operand's.
+/// The type of the zero point (input 7), or else the operand's.
 pub(super) fn zero_point_7(view: &View<'_>, _: usize) -> Option<DType> {
     if view.has(7) { view.dtype(7) } else { view.dtype(0) }
 }
 
-/// Of the type of the zero point that is input 4, or else of the operand's.
+/// The type of the zero point (input 4), or else the operand's.
 pub(super) fn zero_point_4(view: &View<'_>, _: usize) -> Option<DType> {
     if view.has(4) { view.dtype(4) } else { view.dtype(0) }
 }
 
-/// Half floats become whole ones, everything else stays.
+/// 16-bit floats become `f32`; other types stay.
 pub(super) fn widened(view: &View<'_>, _: usize) -> Option<DType> {
     match view.dtype(0) {
         Some(DType::F16 | DType::BF16) => Some(DType::F32),
@@ -96,12 +97,12 @@ pub(super) fn widened(view: &View<'_>, _: usize) -> Option<DType> {
     }
 }
 
-/// Of the scale's type, unless the node names one.
+/// The scale's type, unless the node names one.
 pub(super) fn dequantized(view: &View<'_>, _: usize) -> Option<DType> {
     if view.int("output_dtype") == 0 { view.dtype(1) } else { named(view, "output_dtype") }
 }
 
-/// Of the zero point's type where there is one, or bytes unless the node names a type.
+/// The zero point's type; without a zero point, the type that the node names, or bytes.
 pub(super) fn quantized(view: &View<'_>, _: usize) -> Option<DType> {
     match view.has(2) {
         true => view.dtype(2),
@@ -123,7 +124,7 @@ pub(super) fn quantized_with_parameters(_: &View<'_>, output: usize) -> Option<D
     Some(if output == 1 { DType::F32 } else { DType::U8 })
 }
 
-/// What labels become: the type of the values, or in version 1 strings of numbers and numbers of strings.
+/// The type of the values that labels are mapped to; in version 1, strings for numbers and numbers for strings.
 pub(super) fn labels(view: &View<'_>, _: usize) -> Option<DType> {
     let has = |name: &str| view.node.attrs.contains_key(name);
     if let Some(Attr::Tensor(values)) = view.node.attrs.get("values_tensor") {
@@ -158,7 +159,7 @@ pub(super) fn window(view: &View<'_>, _: usize) -> Option<DType> {
     named(view, "output_datatype")
 }
 
-/// Of the value that fills it, which is a float unless the node has one.
+/// The type of the fill value, `f32` if the node has none.
 pub(super) fn filled(view: &View<'_>, _: usize) -> Option<DType> {
     match view.node.attrs.get("value") {
         Some(Attr::Tensor(value)) => Some(value.dtype()),

@@ -1,4 +1,5 @@
-//! ONNX's element-wise operators as programs over `f32` and booleans: what a row of the table builds one from.
+//! ONNX's element-wise operators as programs over `f32` and booleans, and the functions by which rows of the table
+//! build them.
 //!
 //! Both the operators and the pass that fuses chains ask here, so that a node fused or alone computes the same. Element
 //! types other than `f32` and `bool` are not known here.
@@ -28,19 +29,19 @@ impl Input {
 /// The program of an operator, not yet in simplest form. `None` where it has none for these inputs and attributes.
 pub(crate) type Lower = fn(&Given<'_>) -> Option<Program>;
 
-/// The program of a node, in simplest form, if its operator has one. Its operands are those of `inputs` that are
-/// present and no constants, in order.
+/// The program of a node, in simplest form, if its operator has one. Its operands are the inputs that are present and
+/// not constants, in order.
 ///
 /// `None` where the operator is not element-wise, does not take these storages, or has too many inputs for one program.
-/// Broadcasting is the business of who runs it; mind that PRelu's slope and Clip's bounds broadcast one way only.
+/// The caller does the broadcasting; PRelu's slope and Clip's bounds broadcast in one direction only.
 pub fn lower(node: &NodeDesc, inputs: &[Option<Input>]) -> Option<Program> {
     let row = super::of(node)?;
     let given = Given::new(row.attributes_of(node), inputs)?;
     (row.element_wise.as_ref()?.lower)(&given).map(|program| program.simplified())
 }
 
-/// The function of one float that a node's operator is, with the node's attributes; none where it is none or takes
-/// steps.
+/// The node's operator as a function of one float, with the node's attributes; `None` where it is no such function or
+/// takes several steps.
 pub fn function(node: &NodeDesc) -> Option<UnaryOp> {
     let row = super::of(node)?;
     let given = Given::new(row.attributes_of(node), &[Some(Input::dynamic(Storage::F32))])?;
@@ -51,7 +52,7 @@ pub fn function(node: &NodeDesc) -> Option<UnaryOp> {
     }
 }
 
-/// What the operator was given, and a program with its operands to build on.
+/// The operator's attributes and inputs, and a builder that has the operands.
 pub(crate) struct Given<'a> {
     attributes: Attributes<'a>,
     builder: Builder,
@@ -99,7 +100,7 @@ impl<'a> Given<'a> {
         self.attributes.choice(name).ok()
     }
 
-    /// The values of all inputs, if there are `count` of them, of one storage.
+    /// The values of all inputs, if there are `count` and all have that storage.
     fn all(&self, count: usize, storage: Storage) -> Option<Vec<u8>> {
         if self.values.len() != count {
             return None;
@@ -133,7 +134,7 @@ impl<'a> Given<'a> {
         builder.finish(Storage::Bool)
     }
 
-    /// The other boolean.
+    /// The negated boolean.
     pub(super) fn not(&self) -> Option<Program> {
         let (mut builder, x) = self.alone(Storage::Bool)?;
         builder.unary(UnaryOp::Not, x);
@@ -177,7 +178,7 @@ impl<'a> Given<'a> {
         for &value in rest {
             result = b.binary(op, result, value);
         }
-        // Of a single input a copy remains, which is written as a quotient by one.
+        // A single input is only copied, which is written as a quotient by one.
         if mean || rest.is_empty() {
             let divisor = b.constant(count as f32);
             b.binary(BinaryOp::Div, result, divisor);
@@ -195,7 +196,7 @@ impl<'a> Given<'a> {
         if storage == other { b.finish(storage) } else { None }
     }
 
-    /// min(max(x, lo), hi): of crossed bounds the upper one wins. Bounds are attributes (before version 11) or inputs.
+    /// min(max(x, lo), hi): the upper bound wins if they cross. Bounds are attributes (before version 11) or inputs.
     pub(super) fn clip(&self, bounds: [&str; 2]) -> Option<Program> {
         let mut b = self.builder.clone();
         let float = |index: usize| match self.values.get(index).copied().flatten() {

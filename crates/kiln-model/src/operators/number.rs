@@ -19,7 +19,7 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Tensors of several elements, or of elements that are not computed with; elements that are not there yet.
+    /// Tensors of several elements or of types that are not numeric, and elements that are not there yet.
     pub(crate) fn of(input: usize, tensor: &Tensor) -> Result<Number, Open> {
         let count = tensor.len();
         if count != 1 {
@@ -52,7 +52,7 @@ impl Number {
         }
     }
 
-    /// The number as a size: floats are cut towards zero, and what no `i64` holds becomes the nearest one.
+    /// The number as a size: floats are truncated towards zero, and numbers beyond `i64` become the nearest `i64`.
     pub(crate) fn size(self) -> i64 {
         match self {
             Number::Integer(value) => value.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
@@ -61,8 +61,8 @@ impl Number {
     }
 }
 
-/// How many numbers there are from `start` to `limit`, which is not among them, in steps of `delta`; `None` where the
-/// steps lead nowhere. More integers than any tensor has count as [`i64::MAX`].
+/// The number of steps of `delta` from `start` to `limit`, excluding `limit`; `None` where `delta` is 0, or the count
+/// of floats is NaN or above 2^53. Larger counts of integers become [`i64::MAX`].
 pub(super) fn count(start: Number, limit: Number, delta: Number) -> Option<i64> {
     match (start, limit, delta) {
         (Number::Integer(start), Number::Integer(limit), Number::Integer(delta)) => {

@@ -1,4 +1,4 @@
-//! What a row of the table says of an operator.
+//! The row of an operator in the table.
 
 use kiln_tensor::{DType, Tensor, TensorSpec};
 
@@ -23,8 +23,8 @@ pub struct Operator {
     pub name: &'static str,
     /// The versions of its domain's operator set that defined it, first to last.
     pub since: &'static [u8],
-    /// The first version in which models have it. That is the first that defined it, but for what others wrote into
-    /// the domain before the standard did.
+    /// The first version in which models have it: the first that defined it, unless other tools wrote it into the
+    /// domain before.
     pub first: u8,
     /// How many inputs a node has, at least and at most.
     pub inputs: Count,
@@ -40,27 +40,26 @@ pub struct Operator {
     pub layout: Layout,
     /// Its form on a device.
     pub device: Device,
-    /// What it does to each element, where that is all it does.
+    /// Its function of elements, if it is element-wise.
     pub element_wise: Option<ElementWise>,
     /// How its nodes run.
     pub work: Work,
     /// How much they compute.
     pub arithmetic: Arithmetic,
-    /// Which of its nodes of constants are computed while a model is loaded.
+    /// Which of its nodes are folded: computed while a model is loaded, if their inputs are constants.
     pub(crate) folds: Folds,
-    /// Whether it draws random numbers, so that the same inputs do not give the same outputs.
+    /// Whether it draws random numbers, so that equal inputs do not give equal outputs.
     pub(crate) draws: bool,
-    /// Whether it reads the shapes of its inputs alone.
+    /// Whether it reads only the shapes of its inputs.
     pub measures: bool,
-    /// How it treats rows one by one, where it does and is not element-wise.
+    /// How it treats rows one by one, where it does so and is not element-wise.
     pub row_wise: Option<RowWise>,
-    /// Which other operators apply it by its name.
+    /// Which other operators apply it by name.
     pub applied: Applied,
 }
 
 impl Operator {
-    /// An operator of which nothing else is known: its outputs are unknown, and it runs in ONNX's order on the
-    /// processor.
+    /// An operator without further facts: its outputs are unknown, and it runs in ONNX's order on the processor.
     pub(super) const fn new(
         work: Work,
         arithmetic: Arithmetic,
@@ -129,8 +128,8 @@ impl Operator {
         Operator::new(Work::Plain(reason), arithmetic, domain, name, since, inputs, attributes)
     }
 
-    /// Products that a node of this operator computes on these inputs, or elements under its windows; 0 where it is
-    /// bound by reading and writing. `None` where they are not known or too many to count.
+    /// The number of products that a node of this operator computes on these inputs, or of elements under its windows;
+    /// 0 where it is bound by reading and writing, `None` where it is unknown or overflows.
     pub fn products(&self, node: &NodeDesc, inputs: &[Option<&Tensor>], outputs: &[TensorSpec]) -> Option<usize> {
         self.arithmetic.products(&Extents { node, attributes: self.attributes_of(node), inputs, outputs })
     }
@@ -145,8 +144,8 @@ impl Operator {
         self.device.form(node)
     }
 
-    /// Why a model's node, by its version and the attributes that this version has to have, is none of this operator;
-    /// `None` if it is one.
+    /// Why a model's node is not valid for this operator, by its version and the attributes that this version requires;
+    /// `None` if it is valid.
     pub fn refusal(&self, node: &NodeDesc) -> Option<Refusal> {
         if node.version < i64::from(self.first) {
             return Some(Refusal::NotYetDefined { first: self.first });
@@ -166,17 +165,17 @@ impl Operator {
     }
 }
 
-/// Which nodes of constants are computed while a model is loaded, within the bounds of folding.
+/// Which nodes are folded if their inputs are constants, within the bounds of folding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Folds {
-    /// Those with outputs of known dimensions, whose results are small or not much larger than their operands.
+    /// Nodes with outputs of known dimensions that are small or not much larger than the operands.
     Sized,
-    /// These, and those with outputs of unknown dimensions, which are about as large as the operands.
+    /// These, and nodes with outputs of unknown dimensions, which are about as large as the operands.
     Unsized,
-    /// Those with outputs of known dimensions, however much larger than the operands: filled tensors, which stand for
+    /// Nodes with outputs of known dimensions, however much larger than the operands: filled tensors, which stand for
     /// weights in models whose weights were removed.
     Filled,
-    /// None: they run graphs of their own.
+    /// No nodes: they run graphs of their own.
     Never,
 }
 
@@ -191,21 +190,22 @@ pub enum Applied {
     ByCells,
 }
 
-/// How an operator treats rows one by one: the leading axes of its operands, whose results do not depend on each other.
+/// How an operator treats rows one by one: rows are the leading axes of its operands, and their results are
+/// independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowWise {
     /// It multiplies the rows of its first operand by the second one, unless this attribute transposes the first.
     Product(Option<&'static str>),
-    /// It computes the last axis of each row, where its axis is the last one, from version `since` on.
+    /// It computes along the last axis of each row if that is its axis, from version `since` on.
     LastAxis {
         /// The first version whose axis is one.
         since: i64,
     },
-    /// It takes rows of its first operand by the second one, where its axis is the first.
+    /// It gathers rows of its first operand by the second one, where its axis is the first.
     Table,
 }
 
-/// Why a model's node is none of its operator.
+/// Why a model's node is not valid for its operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The node's operator set does not have the operator yet.
@@ -217,7 +217,7 @@ pub enum Refusal {
     Attribute(&'static str),
 }
 
-/// How many there may be.
+/// A range of counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     /// At least.
@@ -227,7 +227,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Whether there may be so many.
+    /// Whether `count` is in the range.
     pub fn allows(self, count: usize) -> bool {
         count >= usize::from(self.least) && self.most.is_none_or(|most| count <= usize::from(most))
     }
@@ -248,12 +248,12 @@ pub(super) const fn exactly(count: u8) -> Count {
     Count { least: count, most: Some(count) }
 }
 
-/// As many as that, the last of them optional.
+/// From `least` to `most`.
 pub(super) const fn between(least: u8, most: u8) -> Count {
     Count { least, most: Some(most) }
 }
 
-/// Any number from that on.
+/// Any number from `least` on.
 pub(super) const fn at_least(least: u8) -> Count {
     Count { least, most: None }
 }
@@ -261,11 +261,11 @@ pub(super) const fn at_least(least: u8) -> Count {
 /// Element types of the outputs.
 #[derive(Clone, Copy)]
 pub enum Types {
-    /// The operator alone does not tell.
+    /// Not known by the operator alone.
     Unknown,
-    /// That of an input.
+    /// The type of an input.
     Input(usize),
-    /// That of all inputs: the first that is known tells.
+    /// The common type of all inputs, by the first that is known.
     Inputs,
     /// Always this one.
     Is(DType),
@@ -274,7 +274,7 @@ pub enum Types {
 }
 
 impl Types {
-    /// The element type of that output, where the operator tells.
+    /// The element type of that output, where it is known by the operator.
     pub(crate) fn of(self, view: &View<'_>, output: usize) -> Option<DType> {
         match self {
             Types::Unknown => None,
@@ -289,11 +289,11 @@ impl Types {
 /// Dimensions of the outputs. A node that runs makes as many outputs as its rule has dimensions.
 #[derive(Clone, Copy)]
 pub enum Shapes {
-    /// They depend on more than types and shapes, or are not worth knowing.
+    /// They depend on more than types and shapes, or have no rule.
     Unknown,
-    /// The first output has those of an input.
+    /// The first output has the dimensions of an input.
     Input(usize),
-    /// The first output has what all inputs broadcast to.
+    /// The first output has the dimensions that all inputs broadcast to.
     Broadcast,
     /// Of the first output.
     First(fn(&View<'_>, &mut Sizes) -> Result<Dims, Open>),
@@ -309,16 +309,16 @@ pub(crate) type Elements = fn(&View<'_>, &mut Sizes) -> Result<Dims, Open>;
 pub enum Layout {
     /// It runs in ONNX's order.
     Plain,
-    /// It wants its operand channels-last, wherever that comes from, and is marked so. One that is asked for more than
-    /// one output is plain: the places of maxima are counted in ONNX's order.
+    /// It pulls its operand to channels-last, and is marked so. A node with more than one output is plain: positions of
+    /// maxima are counted in ONNX's order.
     Pulls,
-    /// It can be marked so where its operand is channels-last already, and has a single output.
+    /// It is marked so where its operand is channels-last already, and has a single output.
     Follows,
     /// Every element is computed from those in the same place of its operands, which broadcast.
     ElementWise,
-    /// So it is where its parameters are single numbers.
+    /// As `ElementWise` where its parameters are single numbers.
     Quantizes,
-    /// So it is of one operand, and its other outputs are single numbers about all elements.
+    /// As `ElementWise` with one operand; its other outputs are single numbers about all elements.
     Measures,
     /// It names one axis, since that version (it flattened before). The first input is data, or all of them are.
     Axis {
@@ -333,7 +333,7 @@ pub enum Layout {
     Pads,
     /// It slices axes that it names.
     Slices,
-    /// It asks for the sizes.
+    /// It returns the sizes.
     Shape,
     /// It drops axes.
     Squeeze,
@@ -345,18 +345,18 @@ pub enum Layout {
     Transpose,
 }
 
-/// What an operator does to each element.
+/// The function of an element-wise operator.
 #[derive(Clone, Copy)]
 pub struct ElementWise {
-    /// What its operands are.
+    /// The types of its operands.
     pub operands: Operands,
     /// How they broadcast.
     pub broadcast: Broadcast,
-    /// Which elements it takes.
+    /// Which element types it takes.
     pub takes: Takes,
     /// Its program over `f32` and booleans, where it has one.
     pub(crate) lower: Lower,
-    /// What it computes on all other types; none where the operator has a node of its own.
+    /// Its arithmetic on all other types; `None` where the operator has a node of its own.
     pub wide: Option<Wide>,
 }
 
@@ -378,12 +378,11 @@ pub enum Broadcast {
     All,
     /// To the first.
     ToFirst,
-    /// Not at all: what follows the first are single numbers.
+    /// Not at all: the inputs after the first are single numbers.
     Scalars,
 }
 
-/// Element types that an element-wise operator takes; all wide ones, which minifloats and integers below a byte are
-/// not.
+/// Element types that an element-wise operator takes, without minifloats and integers of less than a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// All types.

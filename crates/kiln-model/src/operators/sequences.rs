@@ -1,4 +1,4 @@
-//! Dimensions of outputs of operators over sequences: attention, recurrent layers, and what carries a state.
+//! Dimensions of outputs of operators over sequences: attention, recurrent layers, and other operators with a state.
 
 use smallvec::SmallVec;
 
@@ -7,8 +7,8 @@ use super::size::{Size, Sizes};
 use super::view::{Dims, Outputs, View};
 use crate::heads::Heads;
 
-/// Batch, head, position and feature of each operand, whatever the order of its axes, broadcast, and put into the order
-/// of the result's axes.
+/// The batches, heads, positions and features of all operands, read in the order of each operand's axes and broadcast,
+/// in the order of the result's axes.
 pub(super) fn fused_attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let rank = usize::try_from(view.int("rank")).map_err(|_| Open::Unknown)?;
     let apart = |index: usize, attribute: &str| -> Result<[Size; 4], Open> {
@@ -106,7 +106,7 @@ fn in_heads(view: &View<'_>, input: usize, heads: Option<i64>, sizes: &mut Sizes
     }
 }
 
-/// The result as the queries are, the keys and values with those of the cache before them, and the scores.
+/// The result in the form of the queries, the keys and values appended to those of the cache, and the scores.
 pub(super) fn attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
     let of = |name: &str| view.attributes.integer(name).filter(|&heads| heads > 0);
     let (queries, others) = (of("q_num_heads"), of("kv_num_heads"));
@@ -130,7 +130,7 @@ pub(super) fn attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, O
     Ok(all.into_iter().take(view.node.outputs.len().max(1)).collect())
 }
 
-/// The result as the input is, and what the next part of the sequence needs of this one.
+/// The result in the form of the input, and the state for the next part of the sequence.
 pub(super) fn causal_conv(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
     let (x, weights) = (view.dims(0)?, view.dims(1)?);
     let (&[batch, channels, _], &[_, _, taps]) = (&x[..], &weights[..]) else {

@@ -1,8 +1,8 @@
 //! Dimensions of outputs, for operators that neither slide windows (those are in [`spatial`](super::spatial)) nor
 //! transform signals ([`signals`](super::signals)).
 //!
-//! The same rules serve a graph at load, whose sizes may be symbols, and a node that runs, whose sizes are numbers:
-//! what they refuse is what a request is refused for.
+//! The same rules serve a graph at load, whose sizes may be symbols, and a running node, whose sizes are numbers: a
+//! request is refused by the same rules.
 
 use super::error::{Open, ShapeError};
 use super::number;
@@ -23,7 +23,7 @@ pub fn shown(size: Size) -> String {
     size.known().map_or_else(|| "?".to_owned(), |size| size.to_string())
 }
 
-/// The numbers of a list of sizes; none where some are not known.
+/// The numbers of a list of sizes; `None` where some are not known.
 fn numbers(sizes: &[Size]) -> Option<Ints> {
     sizes.iter().map(|size| size.known()).collect()
 }
@@ -47,7 +47,7 @@ pub(super) fn scalar(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     }
 }
 
-/// As many numbers as the operator gives dimensions.
+/// A list with a number for each dimension that the operator asks for.
 pub(super) fn shape(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     Ok(one(Size::Known(super::elements::shape(view, sizes)?.len() as i64)))
 }
@@ -146,7 +146,7 @@ pub(super) fn tile(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     Ok(dims.iter().zip(&repeats).map(|(&dim, &repeat)| sizes.mul(dim, repeat)).collect())
 }
 
-/// As many numbers as there are from the first input to the second in steps of the third.
+/// The numbers from the first input to the second in steps of the third.
 pub(super) fn range(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let bounds = [view.number(0), view.number(1), view.number(2)];
     if bounds.contains(&Err(Open::Unknown)) {
@@ -174,7 +174,7 @@ pub(super) fn one_hot(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> 
     Ok(dims)
 }
 
-/// What all inputs broadcast to.
+/// The dimensions that all inputs broadcast to.
 pub(super) fn broadcast_all(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let mut dims = view.dims(0)?;
     for index in (1..view.count()).filter(|&index| view.has(index)) {
@@ -183,7 +183,7 @@ pub(super) fn broadcast_all(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, 
     Ok(dims)
 }
 
-/// What an operand of dimensions `other` and those before it, which broadcast to `whole`, broadcast to.
+/// The dimensions that `whole` (of the operands before) and an operand of dimensions `other` broadcast to.
 fn broadcast(whole: &[Size], other: &[Size], sizes: &mut Sizes) -> Result<Dims, Open> {
     let (long, short) = if whole.len() >= other.len() { (whole, other) } else { (other, whole) };
     let lead = long.len() - short.len();
@@ -275,9 +275,9 @@ pub(super) fn reshape(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> 
             }
         }
         (Some(place), Some((whole, known, from, to))) => {
-            // A size of 0 leaves nothing to divide by, but what the other sizes are divided into is as with any other
-            // size in its place: an empty batch of images flattens like a full one. With `allowzero` such a target is
-            // invalid by the standard; exporters write it for any batch, and onnxruntime resolves it in this way.
+            // A size of 0 leaves nothing to divide by, so it is left out on both sides: an empty batch of images
+            // flattens like a full one. With `allowzero` such a target is invalid by the standard; exporters write it
+            // for any batch, and onnxruntime resolves it in this way.
             let left_out = |place: usize, size: i64| match copies_zeros {
                 true => target.get(place) == Some(&Size::Known(0)),
                 false => size == 0 && whole == Some(0),
@@ -306,7 +306,7 @@ pub(super) fn reshape(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> 
 
 /// The product of sizes, where it is a number that fits.
 fn count(sizes: impl Iterator<Item = i64>) -> Option<i64> {
-    // Beside a zero, sizes may be too large to be multiplied.
+    // If there is a zero, the product of the other sizes may overflow.
     let (mut product, mut empty) = (Some(1i64), false);
     for size in sizes {
         empty |= size == 0;
@@ -315,8 +315,8 @@ fn count(sizes: impl Iterator<Item = i64>) -> Option<i64> {
     if empty { Some(0) } else { product }
 }
 
-/// What a slice takes of one axis of `size` elements, after numpy: bounds count from the end where they are negative,
-/// and are then clamped. The first element, and how many; none where the step is zero.
+/// The first element and the number of elements of a slice along an axis of `size` elements, as in numpy: negative
+/// bounds count from the end, and bounds are clamped. `None` where the step is zero.
 pub fn cut(start: i64, end: i64, step: i64, size: i64) -> Option<(i64, i64)> {
     let from_start = |bound: i64| if bound < 0 { bound.saturating_add(size) } else { bound };
     let (start, end) = (from_start(start), from_start(end));
@@ -336,7 +336,7 @@ pub fn cut(start: i64, end: i64, step: i64, size: i64) -> Option<(i64, i64)> {
     Some((if count == 0 { 0 } else { start }, count))
 }
 
-/// A list that may not be known yet: outer none where it is not, inner none where there is none.
+/// A list that may not be known yet: the outer `None` if it is not known, the inner `None` if there is no list.
 fn unless_open(list: Result<Option<Ints>, Open>) -> Result<Option<Option<Ints>>, Open> {
     match list {
         Ok(list) => Ok(Some(list)),
@@ -347,7 +347,7 @@ fn unless_open(list: Result<Option<Ints>, Open>) -> Result<Option<Option<Ints>>,
 
 pub(super) fn slice(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let mut dims = view.dims(0)?;
-    // Bounds are attributes, or inputs where they are none.
+    // Bounds are attributes, otherwise inputs.
     let fixed = view.node.ints("starts").is_some();
     let list = |attribute, input| match view.node.ints(attribute) {
         list if fixed => Ok(list.map(Ints::from_slice)),
@@ -384,9 +384,9 @@ pub(super) fn slice(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
             (Some(start), Some(end), Some(step), Size::Known(size)) => {
                 Size::Known(cut(start, end, step, size).map_or(0, |(_, count)| count))
             }
-            // Everything, in the form that exporters write it.
+            // The whole axis, as exporters write it.
             (Some(0), Some(end), Some(1), size) if end >= i64::from(i32::MAX) => size,
-            // As many from the front as another size says.
+            // As many elements from the front as another size.
             (Some(0), None, Some(1), size) => match open_ends.as_ref().and_then(|ends| ends.get(n)) {
                 Some(&end) => sizes.front(end, size),
                 None => sizes.fresh(),
@@ -449,7 +449,7 @@ pub(super) fn split(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open>
     Ok(parts.into_iter().map(of).collect())
 }
 
-/// A size in parts, the last of which may be smaller since version 18.
+/// A size in equal parts. Since version 18 the last parts may be smaller.
 fn equal_parts(view: &View<'_>, whole: Size, count: usize, sizes: &mut Sizes) -> Option<Dims> {
     let Size::Known(whole) = whole else { return Some((0..count).map(|_| sizes.fresh()).collect()) };
     let parts = i64::try_from(count).ok().filter(|&parts| parts > 0)?;
@@ -506,7 +506,7 @@ pub(super) fn top_k(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open>
     Ok([dims.clone(), dims].into_iter().collect())
 }
 
-/// A tuple of indices for each of which there is what is behind it.
+/// Each tuple of indices becomes the part of the data that it names: the axes after those that it indexes.
 pub(super) fn gather_nd(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (data, indices) = (view.dims(0)?, view.dims(1)?);
     let Some((depth, tuples)) = indices.split_last() else {
@@ -540,7 +540,7 @@ pub(super) fn determinants(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open>
     }
 }
 
-/// A number for all targets or one for each, and the logarithms where they are wanted.
+/// One loss for all targets or one for each, and the logarithms where they are wanted.
 pub(super) fn losses(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
     let (scores, targets) = (view.dims(0)?, view.dims(1)?);
     let loss = if view.attributes.text("reduction") == "none" { targets } else { Dims::new() };
@@ -548,7 +548,7 @@ pub(super) fn losses(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
     Ok([loss].into_iter().chain(logarithms.then_some(scores)).collect())
 }
 
-/// As many numbers of the last axis as are named; one observation is a row.
+/// The named elements of the last axis; a single observation becomes a row.
 pub(super) fn features(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let (dims, numbers) = (view.dims(0)?, view.dims(1)?);
     let count = sizes.product(&numbers);

@@ -4,7 +4,7 @@ use super::error::{Open, ShapeError};
 use super::size::{Size, Sizes};
 use super::view::{Dims, View, axis};
 
-/// A size where it is known or can be computed from sizes that are; one that nothing is known of at load.
+/// The size, or a new unknown one where it is not known at load.
 fn or_fresh(size: Result<Size, Open>, sizes: &mut Sizes) -> Result<Size, Open> {
     match size {
         Err(Open::Unknown) => Ok(sizes.fresh()),
@@ -21,7 +21,7 @@ fn refused(reason: String) -> Open {
     ShapeError::Lists(reason).into()
 }
 
-/// `length / 2 + 1`: the bins of the spectrum of a real signal that its other half mirrors.
+/// `length / 2 + 1`: the bins of a real signal's spectrum without the mirrored half.
 fn half_spectrum(length: Size, sizes: &mut Sizes) -> Size {
     let half = sizes.div(length, Size::Known(2));
     sizes.add(half, Size::Known(1))
@@ -100,7 +100,7 @@ pub(super) fn mel_weights(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Op
     Ok([half_spectrum(length, sizes), bands].into_iter().collect())
 }
 
-/// As many numbers as the first input says.
+/// The length is the value of the first input.
 pub(super) fn window(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     match view.size(0)? {
         size if below(size, 0) => Err(refused(format!("a size of {}", super::shapes::shown(size)))),

@@ -1,8 +1,8 @@
 //! Sizes that may be unknown: numbers, or symbols that stand for the same number wherever they occur.
 //!
-//! A symbol is made by a name, by nothing (a size that nothing is known of), or by computing with other sizes. The same
-//! computation on the same sizes gives the same symbol, which is all the algebra there is, but for sums with constants
-//! and the few cancellations that shape arithmetic in models needs.
+//! A symbol stands for a name, for an unknown size, or for a computation with other sizes. The same computation on the
+//! same sizes gives the same symbol. There is no further algebra but sums with constants and the few cancellations that
+//! shape arithmetic in models needs.
 
 use hashbrown::HashMap;
 
@@ -49,7 +49,7 @@ enum Origin {
     Other(&'static str, Size, Size),
 }
 
-/// How many of `size` elements come before `end`, which counts from the last one where it is negative.
+/// The number of `size` elements before `end`; a negative `end` counts from the last one.
 fn front(end: i64, size: i64) -> i64 {
     if end < 0 { size.saturating_add(end).max(0) } else { end.min(size) }
 }
@@ -62,7 +62,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// A size that nothing is known of.
+    /// An unknown size.
     pub(crate) fn fresh(&mut self) -> Size {
         self.origins.push(None);
         Size::Symbol { id: (self.origins.len() - 1) as u32, plus: 0 }
@@ -78,7 +78,7 @@ impl Sizes {
         self.symbol(Origin::Unnamed(self.origins.len() as u32))
     }
 
-    /// Whether a number is certainly not negative: a dimension, or what is added and multiplied of them.
+    /// Whether a number is certainly not negative: a dimension, or a sum or product of dimensions.
     fn is_natural(&self, size: Size) -> bool {
         // Computations nest as deep as a graph is long; a few levels are what models have.
         const MOST: usize = 16;
@@ -208,8 +208,8 @@ impl Sizes {
         }
     }
 
-    /// Whether `size` is the length of a slice of one or more elements that ends at `whole`, or earlier if there are
-    /// fewer. Then they broadcast to `whole`, or not at all.
+    /// Whether `size` is the length of a slice up to `whole` of a known number of elements, at least 1. Then both
+    /// broadcast to `whole`, or not at all.
     fn is_front_of(&self, size: Size, whole: Size) -> bool {
         matches!(self.origin(size), Some(&Origin::Other("front", end, Size::Known(1..))) if end == whole)
     }
@@ -248,8 +248,8 @@ impl Sizes {
         false
     }
 
-    /// What a size is where names stand for these numbers; none where it hangs on something that nothing is known of, or
-    /// on sizes that do not go together.
+    /// The value of a size for these values of names; `None` where it depends on an unknown size, or on sizes that do
+    /// not fit together.
     pub fn value(&self, size: Size, named: &dyn Fn(&str) -> Option<i64>) -> Option<i64> {
         // Computations nest as deep as a graph is long; a few levels are what models have.
         self.value_within(size, named, 64)
@@ -293,7 +293,7 @@ impl Sizes {
         sorted.into_iter().fold(Size::Known(1), |product, size| self.mul(product, size))
     }
 
-    /// What is left of the product of `of` when the factors in `by` are taken out: the -1 of a reshape.
+    /// The product of `of` divided by the factors in `by`: the -1 of a reshape.
     pub(crate) fn ratio(&mut self, of: &[Size], by: &[Size]) -> Size {
         let mut left = self.factors(of);
         let mut divisor = Vec::new();
@@ -319,7 +319,7 @@ impl Sizes {
 
     /// Products taken apart, as far as they were put together here.
     fn factors(&self, sizes: &[Size]) -> Vec<Size> {
-        // Far more than a shape has; a product of products of products is not worth more.
+        // Far more factors than a shape has.
         const MOST: usize = 32;
         let mut open = sizes.to_vec();
         let mut factors = Vec::new();

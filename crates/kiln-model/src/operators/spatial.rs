@@ -10,7 +10,7 @@ use super::shapes::lengths;
 use super::size::{Size, Sizes};
 use super::view::{Dims, Ints, Outputs, View, axes_of};
 
-/// What `rule` makes of the operand in ONNX's order, put into the order that the node has.
+/// Applies `rule` to the operand in ONNX's order, and puts the result into the node's order.
 fn in_order(
     view: &View<'_>,
     sizes: &mut Sizes,
@@ -19,7 +19,7 @@ fn in_order(
     of_input(0, view, sizes, rule)
 }
 
-/// The same where that input is the operand.
+/// The same for the operand in that input.
 fn of_input(
     input: usize,
     view: &View<'_>,
@@ -63,7 +63,7 @@ pub(super) fn quantized_conv(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims,
     })
 }
 
-/// Windows of a pooling, and where the greatest elements stood where that is wanted.
+/// Windows of a pooling, and the positions of the greatest elements where they are wanted.
 pub(super) fn pool(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
     let dims = in_order(view, sizes, |view, x, sizes| {
         let kernel = view.node.ints("kernel_shape").ok_or(Open::Unknown)?;
@@ -122,7 +122,7 @@ fn list(view: &View<'_>, name: &str, count: usize, default: i64) -> Result<Ints,
     }
 }
 
-/// What counts the places of a window.
+/// The rule that counts the positions of a window.
 #[derive(Clone, Copy, PartialEq)]
 enum Places {
     /// A filter.
@@ -131,8 +131,8 @@ enum Places {
     Pool { ceil: bool },
 }
 
-/// Positions of a window that reaches so far along a padded input; none where not even one fits. Along an input of
-/// nothing the formula gives nothing, where its padding is not too far from what the window reaches.
+/// Positions of a window of `reach` elements along a padded input; `None` where not even one fits. An empty input has 0
+/// positions by the same formula, unless its padding is more than a stride shorter than the window.
 pub fn positions(input: usize, padded: usize, reach: usize, stride: usize) -> Option<usize> {
     match padded.checked_sub(reach) {
         Some(room) => Some(room / stride + 1),
@@ -140,16 +140,15 @@ pub fn positions(input: usize, padded: usize, reach: usize, stride: usize) -> Op
     }
 }
 
-/// Places of a pooling's window that spans so many elements of an axis, where all is known; none where not even one
-/// fits.
+/// Positions of a pooling's window of `span` elements along an axis; `None` where not even one fits.
 pub fn pooled(input: u64, [before, after]: [u64; 2], span: u64, stride: u64, ceil: bool) -> Option<u64> {
     let total = input.saturating_add(before).saturating_add(after);
     let windows = match total.checked_sub(span) {
         Some(room) if ceil => room.div_ceil(stride) + 1,
         Some(room) => room / stride + 1,
-        // The same formula below zero: rounded up, less than a stride short of a window is one, and a stride is none.
+        // The same formula, rounded up: an input that is short by less than a stride has one window, by a stride none.
         None if ceil => 1u64.checked_sub((span - total) / stride)?,
-        // Nothing gives nothing, where windows are no longer than their steps.
+        // An empty input has none, where windows are no longer than their steps.
         None if total == 0 && span <= stride => 0,
         None => return None,
     };
@@ -210,7 +209,7 @@ fn windows(
         let places = if places != (Places::Pool { ceil: true }) {
             floor_div(sizes, free, stride)
         } else if stride == 1 && after < reach {
-            // A window that would start in the padding behind is left out, which takes numbers to decide.
+            // A window that would start in the padding after the input is left out, which only numbers can decide.
             free
         } else {
             sizes.fresh()
@@ -262,7 +261,7 @@ fn transposed(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Result<Dims, Op
         // stride * (x - 1) + reach + extra - pads
         let spread = sizes.mul(x[2 + n], Size::Known(strides[n]));
         let size = sizes.add(spread, Size::Known(fixed));
-        // There is nothing to spread over an output.
+        // An empty input cannot fill an output.
         if size.known().is_some_and(|size| size < 0 || size > 0 && x[2 + n] == Size::Known(0)) {
             return Err(refused());
         }
@@ -294,7 +293,7 @@ fn blocks(view: &View<'_>, x: &[Size], sizes: &mut Sizes, to_space: bool) -> Res
     Ok([n, sizes.mul(c, area), sizes.div(h, block), sizes.div(w, block)].into_iter().collect())
 }
 
-/// Whether a list is there and has elements: empty ones are how models leave them out.
+/// Whether a list is there and has elements: models leave lists out by empty ones.
 fn is_given(view: &View<'_>, input: usize) -> bool {
     view.has(input) && view.dims(input).is_ok_and(|dims| dims[..] != [Size::Known(0)])
 }
@@ -313,7 +312,7 @@ pub(super) fn upsample(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open>
     in_order(view, sizes, |view, x, sizes| scaled(view, x, 1, sizes))
 }
 
-/// The axes that scales and sizes are about.
+/// The axes to which scales and sizes apply.
 fn named(view: &View<'_>, rank: usize) -> Result<SmallVec<[usize; 8]>, Open> {
     match view.node.ints("axes") {
         Some(axes) => axes_of(axes, rank),
@@ -345,10 +344,10 @@ fn resized(view: &View<'_>, x: &[Size], sizes: &mut Sizes) -> Result<Dims, Open>
             return Ok(y);
         }
     };
-    // The ratio of one axis is that of all.
+    // All axes get the greatest or the least of their ratios.
     let ratio = |(&axis, &to): (&usize, &Size)| {
         let (from, to) = (x[axis].known()?, to.known()?);
-        // Also of none to none.
+        // Also for two sizes of 0.
         Some(if from == to { 1.0 } else { to as f64 / from.max(1) as f64 })
     };
     let Some(ratios) = axes.iter().zip(&target).map(ratio).collect::<Option<SmallVec<[f64; 5]>>>() else {
@@ -374,13 +373,13 @@ fn times(size: i64, scale: f64) -> Result<i64, Open> {
     Err(ShapeError::Lists(format!("a scale of {scale} for {size} elements")).into())
 }
 
-/// By scales, of which those of symbols are followed for whole factors only.
+/// Scales the sizes; unknown sizes only by whole factors.
 fn scaled(view: &View<'_>, x: &[Size], input: usize, sizes: &mut Sizes) -> Result<Dims, Open> {
     let axes = named(view, x.len())?;
     let scales = match view.node.floats("scales") {
         _ if is_given(view, input) => view.floats(input)?,
         Some(scales) => SmallVec::from_slice(scales),
-        // What is not known yet may be there when the node runs.
+        // A list that is not known yet may be there when the node runs.
         None if view.has(input) && view.dims(input).is_err() => return Err(Open::Unknown),
         None => return Err(ShapeError::Lists("neither scales nor sizes".to_owned()).into()),
     };
@@ -421,7 +420,7 @@ pub(super) fn pad(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     Ok(dims)
 }
 
-/// What an image has at each place of a grid, whose last axis holds the place.
+/// The values of an image at each place of a grid, whose last axis holds the place.
 pub(super) fn grid_sample(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (image, grid) = (view.dims(0)?, view.dims(1)?);
     match (&image[..], &grid[..]) {
@@ -435,7 +434,7 @@ pub(super) fn grid_sample(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> 
     }
 }
 
-/// A place of two or three numbers for every element of images of the size that is input 1.
+/// A place of two or three numbers for every element of images of the size in input 1.
 pub(super) fn affine_grid(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (theta, size) = (view.dims(0)?, view.elements(1)?);
     let known = |at: usize| theta.get(at).and_then(|size| size.known());
@@ -467,7 +466,7 @@ pub(super) fn regions(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     bins(view, ["output_height", "output_width"].map(|name| view.int(name)))
 }
 
-/// The same of bins that one list counts.
+/// Bins of every region, counted by one list.
 pub(super) fn region_maxima(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let pooled: &[i64] = view.node.ints("pooled_shape").ok_or(Open::Unknown)?;
     let &[rows, columns] = pooled else {
@@ -487,7 +486,7 @@ fn bins(view: &View<'_>, bins: [i64; 2]) -> Result<Dims, Open> {
     }
 }
 
-/// Sizes of some axes, or of all, as input 1 says.
+/// Input 1 gives the sizes of some or all axes.
 pub(super) fn crop_pad(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let (mut dims, target) = (view.dims(0)?, lengths(view, 1)?);
     let axes = named(view, dims.len())?;

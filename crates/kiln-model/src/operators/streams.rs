@@ -1,4 +1,4 @@
-//! Dimensions of outputs of what decoders carry from step to step besides attention, and of branches of features.
+//! Dimensions of outputs of a decoder's operators with a state besides attention, and of branches of features.
 
 use super::error::{Open, ShapeError};
 use super::size::{Size, Sizes};
@@ -10,7 +10,7 @@ fn kept(view: &View<'_>, sizes: &mut Sizes, taps: Size) -> Size {
     sizes.mul(others, Size::Known(view.int("dilation")))
 }
 
-/// The result, and the state of each sequence, of several positions where a window of them is kept.
+/// The result, and the state of each sequence; several states where a window of positions is kept.
 pub(super) fn causal_conv(view: &View<'_>, sizes: &mut Sizes) -> Result<Outputs, Open> {
     let (x, weights) = (view.dims(0)?, view.dims(1)?);
     let wrong = || {
@@ -117,7 +117,7 @@ pub(super) fn sparse_attention(view: &View<'_>, sizes: &mut Sizes) -> Result<Out
     Ok([result, view.dims(3)?, view.dims(4)?].into_iter().collect())
 }
 
-/// One branch of several: those before the features, or a part of the last axis.
+/// One branch of several: branches are an axis before the features, or parts of the last axis.
 pub(super) fn one_branch(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     let given = view.dims(0)?;
     let mut dims = given.clone();
@@ -129,7 +129,7 @@ pub(super) fn one_branch(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Ope
     Ok(dims)
 }
 
-/// The gated values, and the same normalised.
+/// The gated values, and these normalised.
 pub(super) fn twice(view: &View<'_>, _: &mut Sizes) -> Result<Outputs, Open> {
     let dims = view.dims(0)?;
     Ok(std::iter::repeat_n(dims, view.node.outputs.len()).collect())

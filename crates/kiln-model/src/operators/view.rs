@@ -1,4 +1,4 @@
-//! A node and what is known of its inputs: what the rules of the table look at, the same at load and when it runs.
+//! A node and what is known of its inputs: the argument of the table's rules, at load and at run time.
 
 use kiln_tensor::{DType, Tensor};
 use smallvec::SmallVec;
@@ -54,7 +54,7 @@ pub(crate) const NOTHING: &Fact = &Fact { dtype: None, dims: None, elements: Non
 /// Where a rule finds its inputs.
 #[derive(Clone, Copy)]
 enum Inputs<'a> {
-    /// At load: what is known of the values of a graph.
+    /// At load: the facts of the values of a graph.
     Facts { graph: &'a Graph, facts: &'a [&'a Fact] },
     /// When the node runs: its tensors, which may be hollow.
     Tensors(&'a [Option<&'a Tensor>]),
@@ -84,7 +84,7 @@ impl<'a> View<'a> {
         View { node, attributes, inputs: Inputs::Tensors(tensors) }
     }
 
-    /// How many inputs there are, those that are left out among them.
+    /// The number of inputs, including those that are left out.
     pub(crate) fn count(&self) -> usize {
         match self.inputs {
             Inputs::Facts { .. } => self.node.inputs.len(),
@@ -167,7 +167,7 @@ impl<'a> View<'a> {
         Number::of(index, self.tensor(index)?)
     }
 
-    /// The single number in an input of any type, as a size: one that is followed where it is computed from sizes.
+    /// The single number in an input of any type, as a size: a symbol where the input is computed from sizes.
     pub(crate) fn size(&self, index: usize) -> Result<Size, Open> {
         if let Ok(Given::Fact(Fact { elements: Some(elements), .. })) = self.given(index)
             && let &[size] = &elements[..]
@@ -219,7 +219,7 @@ pub fn axis(axis: i64, rank: usize) -> Option<usize> {
     usize::try_from(axis).ok().filter(|&axis| axis < rank)
 }
 
-/// The same, refused where there is none.
+/// The same, with an error where there is no such axis.
 pub(super) fn axis_of(named: i64, rank: usize) -> Result<usize, Open> {
     axis(named, rank).ok_or_else(|| ShapeError::Axis { axis: named, rank }.into())
 }

@@ -1,7 +1,7 @@
-//! What element-wise operators do to numbers of any type, computed in the wide types `f64`, `i64` and `u64`. It is what
-//! runs on types other than `f32`, and the oracle for `f32`. The arithmetic itself is where tensors are known.
+//! Functions of element-wise operators on numbers of any type, computed in the wide types `f64`, `i64` and `u64`. They
+//! run on types other than `f32`, and are the oracle for `f32`. The arithmetic itself is with the operators' nodes.
 
-/// What an element-wise operator computes.
+/// The function of an element-wise operator.
 #[derive(Clone, Copy, Debug)]
 pub enum Wide {
     /// A function of one element.
@@ -12,20 +12,20 @@ pub enum Wide {
     Binary(Binary),
     /// One of two functions of two elements, as the first attribute says: 0 or another number.
     Either(Binary, Binary),
-    /// Any number of operands, from left to right; at last divided by their number.
+    /// Any number of operands, from left to right; for a mean divided by their number.
     Fold {
-        /// What joins two operands.
+        /// The function of two operands.
         step: Binary,
         /// Whether the result is divided.
         mean: bool,
     },
     /// A lower and an upper bound: the attributes of these names, or inputs 1 and 2 where there are none.
     Clip([&'static str; 2]),
-    /// The second or the third input, where the first is true or not; elements of any type.
+    /// The second input where the first is true, otherwise the third; elements of any type.
     Where,
     /// Strings, joined.
     Concat,
-    /// A function of one float of the first input times the second.
+    /// A function of one float, applied to the first input, times the second.
     Gated(Float),
 }
 
@@ -47,7 +47,7 @@ pub enum Unary {
     Not,
     /// Every bit inverted.
     BitwiseNot,
-    /// One of floats only, with its attributes.
+    /// A function of floats only, with its attributes.
     Float(Float, [f64; 2]),
 }
 

@@ -1,5 +1,5 @@
 //! How operators run: which compute through executors with keys, which only move data, and which are plain Rust and
-//! why. Rows say it, `kiln check --operators` writes it down, and tests hold it against what runs.
+//! why. Rows state it, `kiln check --operators` prints it, and tests compare it with the nodes.
 
 /// How the nodes of an operator run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

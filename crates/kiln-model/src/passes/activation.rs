@@ -1,5 +1,5 @@
 //! Fuses a function of one element into the convolution or product before it, which applies it before the result is
-//! stored, if kernels have code for it ([`is_fusible`], which they check too).
+//! stored, if kernels have code for it ([`is_fusible`], the check of the kernels too).
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ pub(super) struct Affine {
     pub(super) shift: Vec<f64>,
 }
 
-/// A batch normalisation as such, if its parameters are constants.
+/// The scale and shift of a batch normalisation, if its parameters are constants.
 pub(super) fn of_batch_norm(edit: &Edit<'_>, node: &NodeDesc) -> Option<Affine> {
     // Old versions could normalise each position separately, and every version can train.
     let attributes = node.attributes();
@@ -50,7 +50,8 @@ pub(super) fn of_batch_norm(edit: &Edit<'_>, node: &NodeDesc) -> Option<Affine> 
     Some(Affine { scale, shift })
 }
 
-/// What `node` computes of its operand of `channels` channels and `rank` dimensions, and the index of that operand.
+/// The scale and shift that `node` applies to its operand of `channels` channels and `rank` dimensions, and the index
+/// of that operand.
 fn affine_of(edit: &Edit<'_>, node: &NodeDesc, operand: usize, channels: usize, rank: usize) -> Option<Affine> {
     if node.op == "BatchNormalization" {
         return of_batch_norm(edit, node).filter(|affine| operand == 0 && affine.scale.len() == channels);
@@ -71,7 +72,7 @@ fn affine_of(edit: &Edit<'_>, node: &NodeDesc, operand: usize, channels: usize, 
     Some(Affine { scale, shift })
 }
 
-/// A constant of one element for each channel (axis 1 of `rank`), or one for all of them.
+/// A constant with one element for each channel (axis 1 of `rank`), or one for all channels.
 fn per_channel(constant: &Tensor, channels: usize, rank: usize) -> Option<Vec<f64>> {
     let values = constant.as_slice::<f32>().ok()?;
     let shape = constant.shape();

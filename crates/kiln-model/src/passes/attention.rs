@@ -178,7 +178,7 @@ fn before_transpose(transpose: &NodeDesc, heads: Heads, rank: Option<usize>) -> 
     Heads::at(heads.places(rank)?.map(|place| place.map(|axis| perm[axis])), rank)
 }
 
-/// The number of heads, if the one are dimensions of joined heads and the other those of separate heads.
+/// The number of heads, if `joined` are dimensions of joined heads and `apart` those of separate heads.
 fn joined(joined: Option<&[Size]>, apart: Option<&[Size]>) -> Option<i64> {
     let (&[batch, rows, width], &[same_batch, same_rows, heads, size]) = (joined?, apart?) else { return None };
     let (width, heads, size) = (width.known()?, heads.known()?, size.known()?);

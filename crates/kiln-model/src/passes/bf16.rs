@@ -1,14 +1,14 @@
 //! Stores activations between layers that are multiplied as `bf16`: by AMX, or convolutions in pairs on vectors.
 //!
-//! Both round their operands anyway. A value that all readers can take as `bf16`, and that its maker can write so,
-//! takes half the memory traffic in `bf16` and need not be rounded later. Exactly those values are stored as `bf16`: a
-//! value that one reader needs as `f32` stays `f32`, and no conversion is ever added. Results of convolutions are the
-//! same; a residual has been rounded once.
+//! Both round their operands anyway. Values whose maker can write `bf16` and whose readers can all read it are stored
+//! as `bf16`: this halves their memory traffic, and they need no rounding later. A value that one reader needs as `f32`
+//! stays `f32`, and no conversion is added. Results of convolutions do not change, but a residual is rounded once.
 //!
-//! Convolutions that multiply `bf16` read and write either type; those that multiply `f32`, as of images, read that and
-//! write either. Products, normalisations and attention take `bf16` with AMX alone. Depthwise convolutions, pools and
-//! operators that move or pick elements write the type that they read, so their inputs and outputs have one type. The
-//! type is the attribute `to` for nodes whose kernels need it. The graph's own inputs and outputs keep their types.
+//! Convolutions that multiply `bf16` read and write either type; those that multiply `f32` (of images, for example)
+//! read `f32` and write either. Products, normalisations and attention take `bf16` with AMX alone. Depthwise
+//! convolutions, pools and operators that move or pick elements write the type that they read, so their inputs and
+//! outputs have one type. The type is the attribute `to` for nodes whose kernels need it. The graph's own inputs and
+//! outputs keep their types.
 
 use kiln_kernels::cpu::Elements;
 use kiln_tensor::DType;
@@ -94,7 +94,8 @@ impl Role {
         !matches!(self, Role::Measures | Role::Plain)
     }
 
-    /// The values around a node that have one type: data, and the result of a node that writes the type that it reads.
+    /// The values around a node that must have one type: data, and the result of a node that writes the type that it
+    /// reads.
     fn group(self, node: &NodeDesc) -> Vec<ValueId> {
         match self {
             Role::Pool | Role::Depthwise => node.input(0).into_iter().chain(node.output(0)).collect(),
@@ -140,8 +141,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     found.map(|(value, _)| value.dtype = Some(DType::BF16)).count()
 }
 
-/// The values whose maker and readers all take `bf16`: those that makers could write, less those that some reader
-/// cannot read.
+/// The values whose maker can write `bf16` and whose readers can all read it.
 fn stored_as_bf16(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
     let mut in_bf16 = vec![false; graph.values.len()];
     for (node, _) in graph.nodes.iter().zip(roles).filter(|(_, role)| role.writes()) {

@@ -1,5 +1,5 @@
-//! A matrix product by weights that DequantizeLinear makes of constants, by blocks along the reduction, becomes a
-//! product that reads them as they are stored. Before folding, which would have their numbers packed.
+//! A matrix product by constant weights that DequantizeLinear dequantises by blocks along the reduction becomes a
+//! product that reads the stored weights. This pass runs before folding, which would dequantise them.
 
 use kiln_kernels::cpu::blockwise::BlockFormat;
 use kiln_tensor::DType;
@@ -48,7 +48,7 @@ fn fused(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
             (constant.dtype() == stored.dtype() && constant.shape() == shape).then_some(Some(zeros))?
         }
     };
-    // 0 names no type: the scales'.
+    // 0 stands for the scales' type.
     let output = DType::of_onnx(dequantize.attributes().int("output_dtype")).unwrap_or(scales.dtype());
     let fits = small
         && block > 0
@@ -76,7 +76,7 @@ fn fused(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc> {
     })
 }
 
-/// Something if a Gemm is a product and a sum, without factors, of a left-hand side that is not transposed.
+/// `Some` if a Gemm has no factors and its left-hand side is not transposed.
 pub(super) fn plain_gemm(node: &NodeDesc) -> Option<()> {
     let attributes = node.attributes();
     let plain = node.version >= 7
@@ -86,7 +86,7 @@ pub(super) fn plain_gemm(node: &NodeDesc) -> Option<()> {
     plain.then_some(())
 }
 
-/// Whether a value is a vector of that type with so many elements.
+/// Whether a value is a vector of that type with `columns` elements.
 pub(super) fn is_row(value: ValueId, columns: usize, dtype: DType, facts: &Facts) -> bool {
     let dims = facts.dims(value).and_then(|dims| if let [size] = dims { size.known() } else { None });
     facts.is(value, dtype) && dims == i64::try_from(columns).ok()

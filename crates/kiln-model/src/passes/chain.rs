@@ -1,9 +1,10 @@
 //! Fuses element-wise nodes into one node that goes over memory once.
 //!
 //! A node takes in the maker of an operand if it is the operand's only reader and if the maker computes as many
-//! elements as the node does. (What is computed on a row and added to a matrix is computed once a row; inside the chain
-//! it would be computed for every element. Fusing it would still be correct, because the operands of a chain broadcast
-//! together.) Composing programs simplifies them, which turns the long forms of GELU and SiLU into one function.
+//! elements as the node does. (A function of a row that is added to a matrix is computed once for the row; inside the
+//! chain it would be computed for every element of the matrix. Fusing it would still be correct, because the operands
+//! of a chain broadcast together.) Composing programs simplifies them, which turns the long forms of GELU and SiLU into
+//! one function.
 
 mod lower;
 

@@ -1,8 +1,8 @@
 //! Convolutions read the inputs of a Concat of channels in place, and the Concat is removed.
 //!
 //! Kernels that transform tiles, or that make im2col for AMX, take an input in parts
-//! ([`Conv::takes_parts`](kiln_kernels::cpu::conv::Conv::takes_parts)), which saves writing and reading all of it once
-//! more: a U-shaped network took 0.95 to 0.98 of its time. Convolutions without such a kernel keep their Concat; if
+//! ([`Conv::takes_parts`](kiln_kernels::cpu::conv::Conv::takes_parts)), which saves writing and reading the joined
+//! tensor: a U-shaped network took 0.95 to 0.98 of its time. Convolutions without such a kernel keep their Concat; if
 //! another kernel is chosen at run time, the node joins its input itself.
 
 use kiln_kernels::cpu::Elements;
@@ -42,8 +42,8 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// The channels of all parts but the last have to be multiples of this, for kernels that can compute the convolution
-/// and do not read its input in place.
+/// All parts but the last must have a multiple of this number of channels; `None` where a kernel for the convolution
+/// does not take parts.
 fn whole_channels(conv: &NodeDesc, sizes: &Weights, elements: Elements) -> Option<i64> {
     let is_one = |name: &str| conv.ints(name).is_none_or(|steps| steps.iter().all(|&step| step == 1));
     if sizes.groups != 1 || sizes.kernel == [1; 3] {

@@ -10,7 +10,6 @@ use crate::ir::{Attr, Graph, NodeDesc, ValueId};
 
 /// The most bytes of constants and attributes that are compared by content. Sizes, axes and scalars are a few bytes;
 /// weights are rarely stored twice, and comparing them would read the whole model.
-/// weights are hardly ever stored twice, and comparing them would read the whole model.
 const COMPARED_BYTES: usize = 256;
 
 pub(super) fn run(graph: &mut Graph, _: &mut PassCx<'_>) -> usize {

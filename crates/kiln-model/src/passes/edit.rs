@@ -2,7 +2,7 @@
 //!
 //! A pass goes through the slots in order, looks from a node up to the makers of its inputs, removes nodes and inserts
 //! others. Slots keep their numbers until [`Edit::finish`], so the order stays valid as long as a node is put into the
-//! slot of the last node that it replaces. All operations are constant-time in the size of the graph.
+//! slot of the last node that it replaces. All operations take constant time, whatever the size of the graph.
 
 use hashbrown::HashMap;
 use kiln_tensor::Tensor;
@@ -11,7 +11,7 @@ use crate::ir::{Graph, NodeDesc, ValueId};
 
 /// See the [module](self).
 pub(super) struct Edit<'a> {
-    /// Values and constants; its nodes are in the slots until the end.
+    /// Values and constants. The nodes are in the slots until the end.
     pub(super) graph: &'a mut Graph,
     slots: Vec<Option<NodeDesc>>,
     before: HashMap<usize, Vec<NodeDesc>>,
@@ -45,7 +45,7 @@ impl<'a> Edit<'a> {
         Some(node)
     }
 
-    /// The node in a slot, whose inputs may have been replaced.
+    /// The node in a slot, without resolving inputs that were replaced.
     pub(super) fn at(&self, slot: usize) -> Option<&NodeDesc> {
         self.slots.get(slot)?.as_ref()
     }

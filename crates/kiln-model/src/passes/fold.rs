@@ -31,11 +31,12 @@ const FOLDING_TIME: Duration = Duration::from_secs(2);
 /// Results up to this size may be larger than their operands.
 const ALWAYS_WORTH_BYTES: usize = 1 << 20;
 
-/// Most bytes that the numbers of compact constants may take, beyond [`FOLDED_TOTAL_BYTES`], over those of a model's
-/// constants. A byte becomes four, each in up to three steps; a file that makes one tensor into many gets no further.
+/// The numbers of compact constants may take this many times the bytes of a model's constants, beyond
+/// [`FOLDED_TOTAL_BYTES`]. A byte becomes four in each of up to three steps. This bounds a file that makes one tensor
+/// into many.
 const COMPACT_GROWTH: usize = 16;
 
-/// What is left of the bounds.
+/// The rest of the bounds.
 pub(super) struct Budget {
     bytes: usize,
     compact_bytes: usize,
@@ -44,7 +45,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// All of it for that graph; folding also ends with `stop`.
+    /// The full bounds of that graph; folding also ends with `stop`.
     pub(super) fn of(graph: &Graph, stop: Option<Stop>) -> Budget {
         let grown = constant_bytes(graph).saturating_mul(COMPACT_GROWTH);
         let compact_bytes = grown.saturating_add(FOLDED_TOTAL_BYTES);
@@ -105,7 +106,7 @@ fn known_elements(node: &NodeDesc, facts: &Facts) -> Option<Vec<Tensor>> {
     tensor.ok().map(|tensor| vec![tensor])
 }
 
-/// The output as a compact constant, within the bound of their numbers.
+/// The output as a compact constant, within the bound on the numbers of such constants.
 fn compacted(graph: &Graph, node: &NodeDesc, folding: &mut Budget) -> Option<Vec<Tensor>> {
     if node.is("Transpose") && (folding.time.is_zero() || folding.is_stopped()) {
         return None;
@@ -179,7 +180,7 @@ fn element_bytes(dtype: DType) -> usize {
     if dtype == DType::String { size_of::<String>() } else { dtype.size() }
 }
 
-/// Which nodes of that operator are folded; none of an operator that is not known.
+/// Which nodes of that operator are folded; none of an unknown operator.
 fn folds(node: &NodeDesc) -> Folds {
     operators::of(node).map_or(Folds::Never, |row| row.folds)
 }

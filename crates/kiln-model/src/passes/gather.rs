@@ -1,7 +1,7 @@
 //! Gathers out of a transposed constant before it is transposed.
 //!
-//! A language model whose embedding is the table of its last product reads rows of the transposed table. Folding leaves
-//! a table that is large as it is, and every request would transpose all of it for a few rows.
+//! A language model whose embedding is the table of its last product reads rows of the transposed table. Folding does
+//! not transpose a large table, so every request would transpose all of it for a few rows.
 
 use super::PassCx;
 use super::edit::Edit;
@@ -34,7 +34,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// The constant, its axis that is gathered along, and the permutation of the gathered tensor.
+/// The constant, the axis of it along which elements are gathered, and the permutation of the gathered tensor.
 fn parts(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<(ValueId, usize, Perm)> {
     let (_, transpose) = edit.maker(node.input(0)?)?;
     if !transpose.is("Transpose") {

@@ -20,7 +20,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// Whether a slice takes what it takes from the first element on.
+/// Whether a slice goes forward: all its steps are positive.
 fn goes_forward(node: &NodeDesc, facts: &Facts) -> bool {
     let Some(steps) = node.input(4) else { return true };
     let steps = facts.get(steps).elements.as_ref();

@@ -1,8 +1,8 @@
 //! Fuses layer normalisation as exporters wrote it before there was an operator: ReduceMean, Sub, Pow, ReduceMean, Add,
 //! Sqrt, Div, Mul, Add over the last axis.
 //!
-//! A pattern ends with the scale, or with the bias after it. Only `f32` is fused, where the difference in rounding is
-//! that of another order of additions; `f16` rounds after every step, and stays as it is.
+//! A pattern ends with the scale, or with the bias after it. Only `f32` is fused: the results differ no more than by
+//! another order of additions. `f16` rounds after every step, and is not fused.
 
 use kiln_tensor::{DType, Tensor};
 
@@ -26,7 +26,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// The operator that computes what `node` ends, and the slots of the nodes before it, which become dead.
+/// The operator for the pattern that `node` ends, and the slots of the nodes before it, which become dead.
 fn fused(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<(NodeDesc, Vec<usize>)> {
     let mut slots = Vec::new();
     let (product, bias) = match node.op.as_str() {
@@ -75,7 +75,8 @@ fn fused(edit: &Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<(NodeDesc, V
     (fits && (bias.is_some() || !is_followed_by_bias(edit, node, facts))).then_some((made, slots))
 }
 
-/// The operand of `node` that a node `op` makes for it alone, with its slot, and the other operand.
+/// An operand of `node` whose maker is an `op` that only `node` reads: the slot and node of this maker, and the other
+/// operand.
 fn operand(edit: &Edit<'_>, node: &NodeDesc, op: &str) -> Option<(usize, NodeDesc, ValueId)> {
     let (a, b) = (node.input(0)?, node.input(1)?);
     let made = |value, other| sole(edit, value, op).map(|(slot, node)| (slot, node, other));
@@ -86,7 +87,7 @@ fn sole(edit: &Edit<'_>, value: ValueId, op: &str) -> Option<(usize, NodeDesc)> 
     edit.sole_maker(value).filter(|(_, node)| node.is(op)).map(|(slot, node)| (slot, node.clone()))
 }
 
-/// Whether an Add of a row follows, to which the product is left then.
+/// Whether an Add of a row follows; the pass then fuses both when it gets to that Add.
 fn is_followed_by_bias(edit: &Edit<'_>, product: &NodeDesc, facts: &Facts) -> bool {
     let Some(output) = product.output(0) else { return true };
     edit.uses(output) == 1

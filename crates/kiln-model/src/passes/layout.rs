@@ -1,5 +1,5 @@
-//! Layout: spatial operators run channels-last, where a 1x1 convolution is a plain matrix product, and everything else
-//! a loop over contiguous channels.
+//! Layout: spatial operators run channels-last, where a 1x1 convolution is a plain matrix product, and all others are
+//! loops over contiguous channels.
 //!
 //! # How
 //!
@@ -12,12 +12,12 @@
 //!   [`views`]);
 //! - all others, and spatial operators on `f64`, get their operands in ONNX's order.
 //!
-//! The table of operators says which of these an operator does.
+//! The table of operators says which of these applies to an operator.
 //!
 //! A conversion is a Transpose, made where it is first needed and at most once in each direction. Constants, and
 //! operands of lower rank, are permuted at load. Where the moved axes have size 1, the next cleaning makes a reshape of
-//! the Transpose. A value keeps its id in ONNX's order, so the graph's outputs stay what they are; its channels-last
-//! form is a separate value.
+//! the Transpose. A value's id stands for its form in ONNX's order, so the graph's outputs do not change; its
+//! channels-last form is a separate value.
 
 mod axes;
 mod views;
@@ -304,7 +304,7 @@ impl Layout<'_> {
         id
     }
 
-    /// A size as the target of a reshape; `rest` is whether -1 is in use.
+    /// A size as an element of a reshape's target; `rest` is whether -1 is in use.
     fn target(size: Size, rest: &mut bool) -> Option<i64> {
         match size {
             Size::Known(size) => (size > 0).then_some(size),

@@ -67,12 +67,12 @@ fn factor(edit: &Edit<'_>, node: &NodeDesc) -> Option<(ValueId, f32)> {
     }
 }
 
-/// What a product is multiplied by, which a plain MatMul does not say.
+/// The factor of a product; 1 for a plain MatMul.
 pub(super) fn alpha(node: &NodeDesc) -> f32 {
     if node.is_fused(FUSED) { node.attributes().float("alpha") } else { 1.0 }
 }
 
-/// Whether a product transposes the operand that the attribute is about, which a plain MatMul never does.
+/// Whether a product transposes the operand of that attribute, which a plain MatMul never does.
 pub(super) fn transposes(node: &NodeDesc, attribute: &str) -> bool {
     node.is_fused(FUSED) && node.attributes().flag(attribute)
 }
@@ -150,7 +150,8 @@ fn biased(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) {
     let (Some(a), Some(b)) = (node.input(0), node.input(1)) else { return };
     for (product, bias) in [(a, b), (b, a)] {
         let Some((maker, matmul)) = edit.sole_maker(product) else { continue };
-        // A vector on the right-hand side is one column, which the product does not have: its last axis are rows.
+        // A vector on the right-hand side is one column, which the product does not have: its last axis is that of
+        // rows.
         let has_columns = matmul.input(1).and_then(|right| facts.rank(right)).is_some_and(|rank| rank > 1);
         if !is_matmul(matmul, facts) || !is_bare(matmul) || !has_columns {
             continue;

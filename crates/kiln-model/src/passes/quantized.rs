@@ -1,15 +1,15 @@
 //! Fuses products and convolutions between quantised tensors into nodes that compute on bytes.
 //!
 //! Exporters write a quantised model as one of floats: `DequantizeLinear` before an operator, `QuantizeLinear` after
-//! it. The operator with both becomes one node whose sums are exact integers; one whose result is not quantised again
-//! gives `f32`. A sum of integers less their zero points, times both scales, is the model's result up to rounding: the
-//! model's `f32` sums round at every step, these once. Where that moves a value over the middle between two bytes, the
-//! byte differs by one. The form of dynamic quantisation, sums of integers that are cast and scaled, becomes one node in
+//! it. The operator with both becomes one node whose sums are exact integers; without `QuantizeLinear` the node gives
+//! `f32`. The sum of integers less their zero points, times both scales, is the model's result up to rounding: the
+//! model's `f32` sums are rounded at every step, the node's once. Where this moves a value across the midpoint of two
+//! bytes, the byte differs by one. Dynamic quantisation (sums of integers that are cast and scaled) becomes one node in
 //! the same way ([`sums`]).
 //!
-//! Only if the left-hand side and the output have one constant scale each, and the weights one or one a filter: other
-//! nodes stay as they are. This pass comes before folding, which would dequantise the weights. `Relu` and `Clip` before
-//! the rounding are bounds of the node.
+//! A node is fused only if the left-hand side and the output have one constant scale each, and the weights have one
+//! scale, or one for each filter. This pass comes before folding, which would dequantise the weights. `Relu` and `Clip`
+//! before the rounding are bounds of the node.
 //!
 //! Additions and average pools between such tensors become nodes on bytes too, and operators that move or pick elements
 //! do so on the bytes ([`between`]); functions of single elements become tables ([`tables`]). Operators of the QOperator
@@ -202,7 +202,7 @@ fn fused(edit: &mut Edit<'_>, node: &NodeDesc, facts: &Facts) -> Option<NodeDesc
     Some(NodeDesc { domain: "kiln".to_owned(), op: op.to_owned(), attrs, inputs, outputs: Vec::new(), ..node.clone() })
 }
 
-/// A bias of one element a filter: a constant of `f32`, dequantised if it is quantised.
+/// A bias of one element for each filter: a constant of `f32`, dequantised if it is quantised.
 fn row(edit: &mut Edit<'_>, bias: ValueId, filters: usize) -> Option<ValueId> {
     let fits = |tensor: &Tensor| {
         let leading = tensor.shape().split_last().map_or(&[][..], |(_, leading)| leading);

@@ -35,21 +35,22 @@ impl PassOptions {
         self
     }
 
-    /// The same for a graph whose packed weights are of `elements`; `f32` by default.
+    /// The same for a graph with packed weights of `elements`; `f32` by default.
     #[must_use]
     pub fn with_elements(mut self, elements: Elements) -> PassOptions {
         self.elements = elements;
         self
     }
 
-    /// The same for a graph whose weights of products become integers of that many bits, 4 or 8; `None` by default.
+    /// The same for a graph whose weights of products are rounded to integers of `bits` bits, 4 or 8; `None` by
+    /// default.
     #[must_use]
     pub fn with_code_bits(mut self, bits: Option<u8>) -> PassOptions {
         self.code_bits = bits;
         self
     }
 
-    /// Bits of the integers that weights of products become.
+    /// Bits of the integers to which weights of products are rounded.
     #[must_use]
     pub(super) fn code_bits(&self) -> Option<u8> {
         self.code_bits

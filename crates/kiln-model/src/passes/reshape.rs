@@ -1,8 +1,8 @@
 //! Makes targets of reshapes constant, and merges reshapes of reshapes.
 //!
 //! Exporters compute the target of a reshape from the shape of its input, because they do not know the batch. Mostly
-//! the unknown sizes keep their position, which ONNX writes as 0, and one more can be written as -1. Then the target is
-//! a constant, and the nodes that computed it are dead.
+//! the unknown sizes keep their position, which ONNX writes as 0, and one other can be written as -1. Then the target
+//! is a constant, and the nodes that computed it are dead.
 
 use kiln_tensor::{DType, Tensor};
 
@@ -52,7 +52,7 @@ fn target_of(node: &NodeDesc, facts: &Facts) -> Option<Vec<i64>> {
     fixed_target(facts.dims(node.input(0)?).unwrap_or(&[]), facts.dims(node.output(0)?)?)
 }
 
-/// The input of the view that a reshape to fixed sizes reads, if it can read that instead.
+/// The input of the view before a reshape to fixed sizes, if the reshape can read that input instead.
 fn through_views(edit: &Edit<'_>, node: &NodeDesc) -> Option<ValueId> {
     let target = edit.constant(node, 1).filter(|target| target.dtype() == DType::I64)?;
     let target = target.as_slice::<i64>().ok()?;

@@ -1,5 +1,5 @@
-//! Where a caller asks for integers as weights, a product by a constant matrix of numbers becomes one that rounds the matrix
-//! when it is loaded. After a bias has been fused into the product, and before a residual is.
+//! Where a caller asks for integer weights, a product by a constant matrix of floats becomes one that rounds the matrix
+//! at load. The pass runs after a bias has been fused into the product, and before a residual is.
 
 use kiln_tensor::DType;
 
@@ -10,7 +10,7 @@ use super::matmul::FUSED;
 use crate::facts::Facts;
 use crate::ir::{Attr, Attrs, Graph, NodeDesc};
 
-/// Weights of a column that share a scale, as quantisers of MatMulNBits have it by default.
+/// Weights of a column that share a scale, the default of quantisers that write MatMulNBits.
 const BLOCK: usize = 32;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {

@@ -1,4 +1,4 @@
-//! Merges transposes of transposes, and makes a reshape of one that moves no axis longer than 1 past another.
+//! Merges transposes of transposes. A transpose that moves no axis longer than 1 past another becomes a reshape.
 
 use kiln_tensor::Tensor;
 
@@ -39,7 +39,7 @@ fn merged(edit: &Edit<'_>, node: &NodeDesc) -> Option<NodeDesc> {
     Some(merged)
 }
 
-/// The target of a reshape that does the same: axes longer than 1 keep their order.
+/// The target of an equivalent reshape, if axes longer than 1 keep their order.
 fn as_view(node: &NodeDesc, facts: &Facts) -> Option<Vec<i64>> {
     let dims = facts.dims(node.input(0)?)?;
     let perm = perm_of(node, dims.len())?;

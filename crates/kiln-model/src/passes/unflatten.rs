@@ -1,6 +1,6 @@
-//! A product of two matrices between two reshapes, of which the first flattens all but the last axis and the second
-//! undoes that, is computed on the original shape: exporters write linear layers over [batch, steps, width] that way.
-//! The nodes that computed the second target become dead, and an addition after it can become a residual.
+//! A product of two matrices between two reshapes is computed on the original shape if the first reshape flattens all
+//! but the last axis and the second undoes that: exporters write linear layers over [batch, steps, width] that way. The
+//! nodes that computed the second target become dead, and an addition after it can become a residual.
 
 use kiln_tensor::Tensor;
 

@@ -1,14 +1,14 @@
-//! A network in `f16` or `bf16` is computed in `f32`, which kernels are for: the passes that fuse `f32` then fuse it, too,
-//! and no node converts what it reads and writes.
+//! A network in `f16` or `bf16` is computed in `f32`, the type of most kernels: passes that fuse `f32` then apply to it
+//! too, and nodes do not convert their inputs and outputs.
 //!
-//! Where a node of the lists below reads or makes values of 16 bits, it gets them in `f32` and makes `f32`; a conversion
-//! stands where other nodes, the caller or a constant table have the value in its own type. What lies between such
-//! nodes is not rounded to 16 bits any more, which ONNX Runtime does on processors, too. Constants stay as small as they
-//! are stored until they are packed. A caller's caches of 16 bits (attention with a past) are left alone: converting
-//! them would take longer than reading them. GroupQueryAttention gets all else in `f32`, and reads a cache of `f16` or of
-//! codes where it is.
+//! A node of the lists below that reads or makes 16-bit values reads and makes `f32` instead. A conversion stands where
+//! other nodes, the caller or a constant table have the value in its own type. Values between such nodes are no longer
+//! rounded to 16 bits; ONNX Runtime does the same on processors. Constants stay as small as they are stored until they
+//! are packed. A caller's caches of 16 bits (attention with a past) are left alone: converting them would take longer
+//! than reading them. GroupQueryAttention gets its other inputs in `f32`, and reads a cache of `f16` or of codes in
+//! place.
 //!
-//! A graph without a value between two such nodes has nothing to gain, and stays.
+//! A graph without a value between two such nodes gains nothing, and is not changed.
 
 use std::ops::Range;
 
@@ -171,7 +171,7 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
             node.attrs.insert("to".to_owned(), Attr::Int(F32));
         }
         rewrite.nodes.push(node);
-        // Removed again where nothing reads it.
+        // A conversion that is not read is removed again.
         for (wide, output, dtype) in narrowed {
             rewrite.nodes.push(cast(graph, wide, output, dtype));
         }
@@ -191,24 +191,24 @@ fn takes_f32(graph: &Graph, node: &NodeDesc, facts: &Facts) -> bool {
     let touches = node.inputs.iter().flatten().any(computed) || node.outputs.iter().flatten().any(computed);
     let types_stated = ["output_dtype", "precision"].iter().any(|name| node.attrs.contains_key(*name));
     let kind = match node.op.as_str() {
-        // Rounding decides what an integer or a truth becomes.
+        // The result of a cast to integers or booleans depends on rounding.
         "Cast" => {
             let to = node.attributes().dtype("to");
             [DType::F16, DType::BF16, DType::F32].map(Some).contains(&to)
         }
-        // A table of 16 bits is read where it is.
+        // A constant table of 16 bits is read in place.
         "Gather" | "GatherElements" => node.input(0).is_some_and(|data| graph.constant(data).is_none()),
-        // Without a cache, the type of the new one is that of queries.
+        // Without a past cache, the type of the new one is the queries' type.
         GROUP_QUERY => node.input(PAST.start).is_some_and(|past| !facts.is(past, DType::BF16)),
         op => COMPUTE.contains(&op) || MOVE.contains(&op),
     };
-    // Beside a value of unknown type, which may be of 16 bits, nothing is converted.
+    // A node with a value of unknown type, which may have 16 bits, is not converted.
     let values = node.inputs.iter().chain(&node.outputs).flatten();
     let known = values.into_iter().all(|value| facts.get(*value).dtype.is_some());
     ours && touches && kind && known && !types_stated
 }
 
-/// Whether some value of 16 bits lies between two nodes that would have it in `f32`, of which one computes.
+/// Whether some 16-bit value lies between two nodes that would have it in `f32`, at least one of them in [`COMPUTE`].
 fn pays(graph: &Graph, widened: &[bool], facts: &Facts) -> bool {
     let nodes = || graph.nodes.iter().zip(widened).filter(|(_, widened)| **widened).map(|(node, _)| node);
     let made: HashMap<ValueId, bool> = nodes()
@@ -222,7 +222,7 @@ fn pays(graph: &Graph, widened: &[bool], facts: &Facts) -> bool {
     })
 }
 
-/// The nodes so far, and the values that there are in `f32`.
+/// The nodes so far, and the `f32` forms of values.
 struct Rewrite {
     nodes: Vec<NodeDesc>,
     wide: HashMap<ValueId, ValueId>,

@@ -1,5 +1,5 @@
 //! Functions with a bias before them: BiasGelu, FastGelu, Gelu, BiasAdd, BiasSplitGelu, BiasSoftmax; and the
-//! activations that products end in.
+//! activations at the end of products.
 
 use super::Expanded;
 use super::given::Given;
@@ -44,7 +44,7 @@ fn bias_split_gelu(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelErro
     Ok(())
 }
 
-/// Softmax over all axes from `axis` on, which are one row, as `output`.
+/// Softmax over all axes from `axis` on, taken as one row; its result is `output`.
 pub(super) fn softmax_of_rows(draft: &mut Draft, x: &str, axis: i64, output: &str) {
     let shape = draft.op("Shape", &[x], "shape", Vec::new());
     let rows = draft.op("Flatten", &[x], "rows", vec![int("axis", axis)]);
@@ -52,7 +52,7 @@ pub(super) fn softmax_of_rows(draft: &mut Draft, x: &str, axis: i64, output: &st
     draft.node("", "Reshape", &[&made, &shape], output.to_owned(), vec![int("allowzero", 1)]);
 }
 
-/// Which axes of the bias repeat its shape says, too.
+/// `is_inner_broadcast` is not needed: the shape of the bias says which axes repeat.
 fn bias_softmax(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     given.int("is_inner_broadcast", 0)?;
     let biased = draft.op("Add", &[given.required(0)?, given.required(1)?], "biased", Vec::new());
@@ -67,7 +67,7 @@ pub(super) struct Parameters {
     pub(super) gamma: Option<f32>,
 }
 
-/// Adds the function that a product ends in, which makes `output`.
+/// Adds the activation at the end of a product; its result is `output`.
 pub(super) fn activate(
     given: &Given<'_>,
     draft: &mut Draft,

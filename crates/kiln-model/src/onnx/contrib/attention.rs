@@ -1,8 +1,8 @@
 //! Attention, MultiHeadAttention, QAttention and DecoderMaskedMultiHeadAttention: products of weights, masks and heads
 //! around ONNX's own Attention.
 //!
-//! A mask tells which keys are shown, as one number a key, a query and key, or a length of each sequence; which of them
-//! it is depends on its rank. The operator `AttentionMask` makes of it what is added to scores.
+//! A mask tells which keys are shown: by a number for each key, a number for each query and key, or the length of each
+//! sequence, depending on its rank. The operator `AttentionMask` turns it into a term that is added to scores.
 
 mod buffer;
 
@@ -73,7 +73,7 @@ struct Operands {
     bias: Option<String>,
     /// Keys and values of earlier positions.
     past: Option<[String; 2]>,
-    /// The output of scores with all that is added to them, where it is wanted.
+    /// The output for scores after masks and biases are added, where it is wanted.
     scores: Option<String>,
 }
 
@@ -138,7 +138,7 @@ fn attend_stacked(
     Ok(())
 }
 
-/// A tensor in three parts along the last axis, of these sizes or equal ones.
+/// Splits a tensor into three parts along the last axis, of these sizes or of equal ones.
 fn in_three(draft: &mut Draft, of: &str, sizes: Option<&str>, name: &str) -> [String; 3] {
     let parts = ["query", "key", "value"].map(|part| draft.named(&format!("{name}/{part}")));
     let outputs: Vec<&str> = parts.iter().map(String::as_str).collect();
@@ -149,7 +149,7 @@ fn in_three(draft: &mut Draft, of: &str, sizes: Option<&str>, name: &str) -> [St
     parts
 }
 
-/// The projections are one product; its weights are split, which happens when the model is loaded.
+/// The projections are stored as one product. Its weights are split when the model is loaded.
 fn attention(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     given.only("past_present_share_buffer", 0)?;
     given.only("do_rotary", 0)?;
@@ -205,7 +205,7 @@ fn unpacked(draft: &mut Draft, of: &str, names: &[&str]) -> Vec<String> {
     joined.collect()
 }
 
-/// Operands with a bias added that has the elements of all of them, one after the other.
+/// Adds a bias to the operands; it holds the biases of all operands one after the other.
 fn biased(draft: &mut Draft, operands: &[String], bias: &str) -> Vec<String> {
     let sizes = ["query", "key", "value"].iter().zip(operands);
     let sizes: Vec<String> = sizes.map(|(name, of)| draft.sizes(of, 2, 3, &format!("{name}/size"))).collect();
@@ -216,7 +216,7 @@ fn biased(draft: &mut Draft, operands: &[String], bias: &str) -> Vec<String> {
     pairs.map(|(part, (of, bias))| draft.op("Add", &[of, bias], &format!("{part}/biased"), Vec::new())).collect()
 }
 
-/// Keys and values of earlier positions, which are these inputs: both or none.
+/// Keys and values of earlier positions, from these two inputs: both or none.
 fn past_of(given: &Given<'_>, inputs: [usize; 2]) -> Result<Option<[String; 2]>, ModelError> {
     match inputs.map(|index| given.input(index)) {
         [Some(keys), Some(values)] => Ok(Some([keys.to_owned(), values.to_owned()])),
@@ -286,7 +286,7 @@ fn one_step(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     match &operands.past {
         Some(past) if shares_buffer => buffer::attend(given, draft, &operands, past, present),
         Some(_) => {
-            // Without a shared buffer all of the past is earlier positions, and no beam has those of another.
+            // Without a shared buffer, all of the past is earlier positions, and no beam reads another beam's rows.
             given.without_inputs(&[(7, "past_sequence_length"), (8, "beam_width"), (9, "cache_indirection")])?;
             attend(given, draft, &operands, present)
         }

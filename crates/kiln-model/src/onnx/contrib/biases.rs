@@ -25,11 +25,11 @@ fn positions(draft: &mut Draft, length: &str, axis: i64, name: &str) -> String {
     draft.op("Unsqueeze", &[&all, &axis], name, Vec::new())
 }
 
-/// Rows of the table, one for each distance up to a few and one for each range of longer ones, whose lengths grow by
-/// one factor; keys behind the query have the second half of the table, or the bucket of distance 0.
+/// Each short distance has a row of the table, and each range of longer distances has one; the lengths of ranges grow
+/// by a constant factor. Keys after the query use the second half of the table, or the bucket of distance 0.
 ///
-/// The table says that it is [buckets, heads], and its elements lie as those of [heads, buckets]: onnxruntime's
-/// optimiser transposes the elements alone.
+/// The table's shape is [buckets, heads], but its elements are in the order of [heads, buckets]: onnxruntime's
+/// optimiser transposes only the elements.
 fn relative(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let (table, is_both) = (given.required(0)?, given.int("is_bidirectional", 0)? != 0);
     let longest = match given.int("max_distance", 0)? {
@@ -52,7 +52,7 @@ fn relative(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let is_exact = draft.op("Less", &[&distance, &exact], "is exact", Vec::new());
     let float = |draft: &mut Draft, of: &str, name: &str| draft.op("Cast", &[of], name, vec![int("to", FLOAT)]);
     let exact_number = float(draft, &exact, "exact/float");
-    // Where the distance is 0 its own bucket is exact, and no logarithm is looked at.
+    // Distance 0 has a bucket of its own, so its logarithm is never used.
     let at_least = draft.op("Max", &[&distance, &one], "at least one", Vec::new());
     let number = float(draft, &at_least, "distance/float");
     let ratio = draft.op("Div", &[&number, &exact_number], "ratio", Vec::new());
@@ -85,8 +85,8 @@ fn relative(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Rows [tokens, width] at their places among all positions, which the first of `places` [batch, positions] are, as
-/// [batch * positions, width]; positions without a token are 0.
+/// Rows [tokens, width] scattered to their places among all positions, as [batch * positions, width]. The first
+/// elements of `places` [batch, positions] are these places; positions without a token are 0.
 fn unpacked(draft: &mut Draft, tokens: &str, places: &str) -> String {
     let (count, width) = (draft.sizes(tokens, 0, 1, "tokens"), draft.sizes(tokens, 1, 2, "width"));
     let all = draft.list(&[-1], "all");
@@ -102,8 +102,8 @@ fn unpacked(draft: &mut Draft, tokens: &str, places: &str) -> String {
     draft.op("ScatterND", &[&rows, &own, tokens], "rows/own", Vec::new())
 }
 
-/// Biases times a gate of each query and head: u (r a - 1) + 2, where u and r are sigmoids of sums of a product's
-/// halves.
+/// Biases times a gate of each query and head: u (r a - 1) + 2, where u and r are the sigmoids of the sums over the two
+/// halves of a product.
 fn gated(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let (heads, weights) = (given.heads("num_heads")?, given.required(3)?);
     let (query, sequences) = match given.input(6) {

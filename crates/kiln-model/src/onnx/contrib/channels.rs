@@ -69,7 +69,7 @@ fn nhwc_max_pool(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError>
     Ok(())
 }
 
-/// GroupNormalization of an image, and x sigmoid(x) after it where the node asks for that.
+/// GroupNormalization of an image, followed by x sigmoid(x) where the node asks for it.
 fn normalised(given: &Given<'_>, draft: &mut Draft, x: &str) -> Result<(), ModelError> {
     let is_last = given.int("channels_last", 1)? != 0;
     let is_active = match given.int("activation", 0)? {
@@ -101,13 +101,14 @@ fn group_norm(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     normalised(given, draft, given.required(0)?)
 }
 
-/// The same of X + skip + bias, where skip is an image, or one position for all of it: [N, C] or with two axes of 1.
+/// [`normalised`] of X + skip + bias. `skip` is an image, or one position for the whole image: [N, C], or with two axes
+/// of 1.
 fn skip_group_norm(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let (x, skip) = (given.required(0)?, given.required(3)?);
     let (channel, [start, end]) = if given.int("channels_last", 1)? != 0 { (3, [1, 3]) } else { (1, [2, 4]) };
     let (batch, channels) = (draft.sizes(x, 0, 1, "batch"), draft.sizes(x, channel, channel + 1, "channels"));
     let image = draft.sizes(x, start, end, "image");
-    // As many elements as one position has say which form it is.
+    // The number of elements tells the form: one position has batch * channels.
     let position = draft.op("Mul", &[&batch, &channels], "position", Vec::new());
     let count = draft.op("Size", &[skip], "skip/count", Vec::new());
     let is_position = draft.op("Equal", &[&count, &position], "skip/is position", Vec::new());

@@ -1,7 +1,7 @@
 //! Functions, sums and norms with a gate: ScaledSiLU, GatedAdd, GatedRMSNorm; and the gates of linear attention,
 //! LinearAttentionGate.
 //!
-//! Numbers of 16 bits are rounded where ONNX Runtime rounds them; between that they are `f32`.
+//! 16-bit numbers are rounded where ONNX Runtime rounds them; in between they are `f32`.
 
 use super::given::Given;
 use super::{Expanded, MICROSOFT};
@@ -52,7 +52,7 @@ fn gated_add(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// The logarithm of how a state decays, scale softplus(a + bias), and the rate at which it is corrected, sigmoid(b).
+/// The logarithm of a state's decay, scale softplus(a + bias), and the rate of its correction, sigmoid(b).
 fn attention_gates(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let (a, bias, scale) = (given.required(0)?, given.required(1)?, given.required(2)?);
     let wide = as_float(draft, a, "a");

@@ -51,7 +51,7 @@ impl<'a> Given<'a> {
         self.input(index).ok_or_else(|| self.malformed(format!("its input {index} is left out")))
     }
 
-    /// How many inputs it has, those that are left out among them.
+    /// The number of inputs, including those that are left out.
     pub(super) fn count(&self) -> usize {
         self.0.input.len()
     }
@@ -64,7 +64,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Refuses a node of which one of these outputs is wanted.
+    /// Refuses a node if one of these outputs is wanted.
     pub(super) fn without_outputs(&self, outputs: &[(usize, &str)]) -> Result<(), ModelError> {
         match outputs.iter().find(|(index, _)| self.output(*index).is_some()) {
             None => Ok(()),
@@ -123,12 +123,12 @@ impl<'a> Given<'a> {
         Ok(self.attribute(name, Kind::Strings)?.map_or(&[], |own| own.strings.as_slice()))
     }
 
-    /// All attributes, as they are: `check` lets no others pass than those that are known.
+    /// All attributes, as they are: `check` has refused unknown ones.
     pub(super) fn attributes(&self) -> Vec<AttributeProto> {
         self.0.attribute.clone()
     }
 
-    /// Those of these attributes that the node has, as they are.
+    /// The attributes of these names that the node has, as they are.
     pub(super) fn copied(&self, names: &[&str]) -> Vec<AttributeProto> {
         self.0.attribute.iter().filter(|own| names.contains(&own.name())).cloned().collect()
     }
@@ -141,7 +141,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// A number of heads, which an operator cannot do without.
+    /// A number of heads, which the operator requires.
     pub(super) fn heads(&self, name: &str) -> Result<i64, ModelError> {
         match self.int(name, 0)? {
             heads if heads > 0 => Ok(heads),

@@ -1,5 +1,5 @@
-//! Operators that ONNX has, too, under ONNX Runtime's names: Trilu, GatherND, ExpandDims, Pad, Unique, Range, GridSample,
-//! and SampleOp, which gives what it is given.
+//! Operators that ONNX has, too, under ONNX Runtime's names: Trilu, GatherND, ExpandDims, Pad, Unique, Range,
+//! GridSample, and SampleOp, which is the identity.
 
 use super::given::Given;
 use super::{Expanded, MICROSOFT, renamed};
@@ -17,7 +17,7 @@ pub(super) const OPERATORS: &[Expanded] = &[
     Expanded { domain: MICROSOFT, name: "Unique", inputs: [1, 1], outputs: 3, attributes: &[], expand: unique },
 ];
 
-/// A new axis, whose place is a number of 32 bits.
+/// Adds an axis. Its place is a 32-bit integer, which ONNX's operator does not take.
 fn expand_dims(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let axis = draft.op("Cast", &[given.required(1)?], "axis", vec![int("to", 7)]);
     let one = draft.list(&[1], "axis/shape");
@@ -55,7 +55,8 @@ fn pad(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// In the order of first occurrence, with the place of each element among them and their counts.
+/// Distinct elements in the order of first occurrence, with the place of each input element among them and their
+/// counts.
 fn unique(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let outputs = [given.result(), "", given.output(1).unwrap_or_default(), given.output(2).unwrap_or_default()];
     draft.many("Unique", &[given.required(0)?], &outputs, vec![int("sorted", 0)]);

@@ -1,4 +1,4 @@
-//! Layer normalisations with what comes before them: a residual, a bias, the sum of embeddings.
+//! Layer normalisations fused with the operation before them: a residual, a bias, a sum of embeddings.
 
 use super::given::Given;
 use super::{Expanded, MICROSOFT};
@@ -45,7 +45,7 @@ pub(super) const OPERATORS: &[Expanded] = &[
     },
 ];
 
-/// ONNX Runtime's optimiser writes it into ONNX's own domain.
+/// SimplifiedLayerNormalization. ONNX Runtime's optimiser writes it into ONNX's own domain.
 const fn simplified(domain: &'static str) -> Expanded {
     Expanded {
         domain,
@@ -131,7 +131,7 @@ fn embed(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     finish(given, draft, Embeddings { word, position, segment, gamma, beta })
 }
 
-/// The same over quantised tables, each with a scale and a zero point behind the mask.
+/// The same over quantised tables. Their scales and zero points are the inputs after the mask.
 fn quantized_embed(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let ids = given.required(0)?;
     let number = |draft: &mut Draft, bytes: &str, table: usize, name: &str| -> Result<String, ModelError> {

@@ -1,4 +1,4 @@
-//! Products and convolutions with what the optimiser fuses into them: transposes, scales, activations, residuals; and
+//! Products and convolutions that the optimiser has fused with transposes, scales, activations or residuals; and
 //! distances, which are products.
 
 use super::Expanded;
@@ -45,7 +45,7 @@ pub(super) const OPERATORS: &[Expanded] = &[
     Expanded::microsoft("CDist", [2, 2], &["metric"], distances),
 ];
 
-/// alpha op(A) op(B), which transposes the last two axes of either; Kiln's fused product is the same.
+/// alpha op(A) op(B), where op may transpose the last two axes; this is Kiln's fused product.
 fn fused_matmul(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     given.only("transBatchA", 0)?;
     given.only("transBatchB", 0)?;
@@ -60,7 +60,8 @@ fn fused_matmul(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> 
 }
 
 /// A transposed convolution. Input 2 says how much is cut off at the beginning and at the end of each spatial axis.
-/// It is `Pad` with the negative of that, and the bias after it: what is added by negative numbers no tap reaches.
+/// `Pad` with negative amounts cuts it off. The bias is added after that, also where `Pad` adds positions: no tap
+/// reaches those.
 fn conv_transpose(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let auto = given.text("auto_pad", "NOTSET")?;
     if auto != "NOTSET" {
@@ -121,7 +122,7 @@ fn fused_conv(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     fused_conv_of(given, draft, [given.required(0)?, given.optional(3)], given.result())
 }
 
-/// activation(conv(X, W, B) + Z) of these X and Z, of which the second may be left out, as `output`.
+/// Adds activation(conv(X, W, B) + Z) for these X and Z; its result is `output`. Z is optional.
 pub(super) fn fused_conv_of(
     given: &Given<'_>,
     draft: &mut Draft,
@@ -148,7 +149,7 @@ pub(super) fn fused_conv_of(
 }
 
 /// Distances of all rows of A from all rows of B, as |a|^2 + |b|^2 - 2 a b: one product instead of a difference for
-/// each.
+/// each pair.
 fn distances(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let is_root = match given.text("metric", "sqeuclidean")?.as_str() {
         "sqeuclidean" => false,
@@ -165,7 +166,7 @@ fn distances(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let product = draft.op("Mul", &[&product, &factor], "product/twice", Vec::new());
     let sum = draft.op("Add", &[&of_a, &of_b], "squares", Vec::new());
     let sum = draft.op("Add", &[&sum, &product], "sum", Vec::new());
-    // Of equal rows rounding may leave less than nothing.
+    // For equal rows, rounding may give a negative number.
     let zero = draft.number(0.0, a, "zero");
     if !is_root {
         draft.node("", "Max", &[&sum, &zero], given.result().to_owned(), Vec::new());

@@ -1,6 +1,6 @@
-//! Operators on quantised tensors. Those that compute element by element are the operator on numbers between
-//! DequantizeLinear and QuantizeLinear, which fusion puts back on bytes where a kernel has that; products are integer
-//! products that are cast and scaled.
+//! Operators on quantised tensors. Element-wise ones become the float operator between DequantizeLinear and
+//! QuantizeLinear; fusion returns to bytes where a kernel takes them. Products become integer products that are cast
+//! and scaled.
 
 use super::activations::softmax_of_rows;
 use super::channels::channel_orders;
@@ -51,7 +51,7 @@ fn scaled(given: &Given<'_>, draft: &mut Draft, product: &Product<'_>) {
     }
 }
 
-/// A product of numbers that are quantised as a whole and of weights in bytes.
+/// A product of an operand that is quantised with one scale and of weights in bytes.
 fn dynamic_matmul(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let (a, b) = (given.required(0)?, given.required(1)?);
     let made = ["bytes", "scale", "zero"].map(|name| draft.named(&format!("a/{name}")));
@@ -84,7 +84,8 @@ fn numbers(given: &Given<'_>, draft: &mut Draft, index: usize, name: &str) -> Re
     Ok(draft.op("DequantizeLinear", &inputs, name, Vec::new()))
 }
 
-/// Quantises the result by the scale that is input `index`; without a zero point behind it, it is 0 of the type of `like`.
+/// Quantises the result by the scale in input `index` and the zero point after it, which is 0 of the type of `like` if
+/// left out.
 fn quantized(given: &Given<'_>, draft: &mut Draft, value: &str, index: usize, like: &str) -> Result<(), ModelError> {
     let zero = match given.input(index + 1) {
         Some(zero) => zero.to_owned(),
@@ -107,7 +108,7 @@ fn function(given: &Given<'_>, draft: &mut Draft, op: &str, attributes: &[&str])
     quantized(given, draft, &made, 3, given.required(0)?)
 }
 
-/// Inputs in threes behind the scale and the zero point of the result.
+/// The scale and the zero point of the result come first, then three inputs for each part.
 fn concat(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     if given.count() % 3 != 2 {
         return Err(given.malformed(format!("it has {} inputs, not threes behind two", given.count())));
@@ -149,7 +150,7 @@ fn average_pool(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> 
         let made = draft.op("AveragePool", &[&x], "pooled", attributes);
         return quantized(given, draft, &made, 3, given.required(0)?);
     }
-    // Bytes are moved, so that the pool lies between a DequantizeLinear and a QuantizeLinear.
+    // The transpose moves bytes, so that the pool stays between a DequantizeLinear and a QuantizeLinear.
     let moved = draft.op("Transpose", &[given.required(0)?], "channels first", vec![ints("perm", &front)]);
     let x = draft.op("DequantizeLinear", &[&moved, given.required(1)?, given.optional(2)], "x", Vec::new());
     let pooled = draft.op("AveragePool", &[&x], "pooled", attributes);

@@ -1,4 +1,4 @@
-//! Numbers of two parts, and transforms of signals: ComplexMul, ComplexMulConj, Rfft, Irfft.
+//! Complex numbers, and transforms of signals: ComplexMul, ComplexMulConj, Rfft, Irfft.
 
 use super::Expanded;
 use super::given::Given;
@@ -32,9 +32,9 @@ fn complex_product(given: &Given<'_>, draft: &mut Draft, is_conjugate: bool) -> 
     Ok(())
 }
 
-/// Over the last axes that are the signal's; of the last of them only the half that says everything is there. Going
-/// back, the signal has an even number of elements there. The operators define no other transforms than those that are
-/// `onesided` and not `normalized`.
+/// Transforms the last `signal_ndim` axes. The last axis of the spectrum has only the half that is not redundant; the
+/// inverse gives an even number of elements there. The operators define only transforms that are `onesided` and not
+/// `normalized`.
 fn transform(given: &Given<'_>, draft: &mut Draft, is_back: bool) -> Result<(), ModelError> {
     given.only("normalized", 0)?;
     given.only("onesided", 1)?;
@@ -47,7 +47,7 @@ fn transform(given: &Given<'_>, draft: &mut Draft, is_back: bool) -> Result<(), 
     if !is_back {
         x = draft.op("Unsqueeze", &[&x, &last], "x", Vec::new());
     }
-    // Behind the signal's axes are the parts of numbers.
+    // The axis after the signal's axes is that of real and imaginary parts.
     let along = |draft: &mut Draft, x: &str, axis: i64, one_sided: bool| {
         let length = if is_back && one_sided {
             let half = draft.sizes(x, axis, axis + 1, "half");

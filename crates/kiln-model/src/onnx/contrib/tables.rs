@@ -99,7 +99,7 @@ fn product(given: &Given<'_>, draft: &mut Draft, rows: usize, output: String) ->
     Ok(())
 }
 
-/// The function after several scores; none where they are the result.
+/// The function that is applied to several scores; none where the scores are the result.
 fn after_many(given: &Given<'_>) -> Result<Option<&'static str>, ModelError> {
     match given.text("post_transform", "NONE")?.as_str() {
         "NONE" => Ok(None),
@@ -112,7 +112,7 @@ fn after_many(given: &Given<'_>) -> Result<Option<&'static str>, ModelError> {
 fn regressor(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let targets = given.int("targets", 1)?;
     let targets = usize::try_from(targets).map_err(|_| given.malformed(format!("targets = {targets}")))?;
-    // A single target is not changed by a function, in ONNX Runtime.
+    // ONNX Runtime applies no function to a single target.
     let Some(function) = after_many(given)?.filter(|_| targets > 1) else {
         return product(given, draft, targets, given.result().to_owned());
     };
@@ -122,7 +122,7 @@ fn regressor(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// The names of classes as a constant, and how many there are.
+/// The names of classes as a constant, and their number.
 fn labels(given: &Given<'_>, draft: &mut Draft) -> Result<Option<(String, usize)>, ModelError> {
     let (names, numbers) = (given.texts("classlabels_strings")?, given.ints("classlabels_ints")?.unwrap_or_default());
     Ok(match (names.len(), numbers.len()) {
@@ -132,7 +132,7 @@ fn labels(given: &Given<'_>, draft: &mut Draft) -> Result<Option<(String, usize)
     })
 }
 
-/// The label of the greatest score. One score stands for two classes, of which the second is where it is above 0.
+/// The label of the greatest score. A single score stands for two classes: the second where it is above 0.
 fn classifier(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let intercepts = given.floats("intercepts")?.len();
     let labels = labels(given, draft)?;
@@ -177,7 +177,7 @@ fn classifier(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Each row over its norm; one whose norm is 0 stays.
+/// Each row divided by its norm; a row of norm 0 is kept.
 fn normalizer(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let reduce = match given.text("norm", "MAX")?.as_str() {
         "MAX" => "ReduceMax",
@@ -196,7 +196,7 @@ fn normalizer(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Values that are missing, be it a number that stands for that or no number, replaced: by one value, or one a feature.
+/// Replaces missing values (NaN, or a number that stands for "missing") by one value, or by one for each feature.
 fn imputer(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let x = given.required(0)?;
     let (numbers, whole) =
@@ -225,8 +225,8 @@ fn imputer(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// A column for each category, in which one is where the value is it. Without `zeros` a value that is none of them is
-/// refused: its place is one behind the last category, where a list of all places has no element.
+/// A column for each category: 1 where the value is that category. Without `zeros`, a value of no category is refused:
+/// its place is one past the last category, where `Gather` finds no element.
 fn one_hot(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let (names, numbers) = (given.texts("cats_strings")?, given.ints("cats_int64s")?.unwrap_or_default());
     let x = given.required(0)?.to_owned();
@@ -261,7 +261,7 @@ fn vectorizer(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let mut parts = Vec::with_capacity(widths.len());
     for (index, &width) in widths.iter().enumerate() {
         let x = rows_of(draft, given.required(index)?, &format!("{index}/x"));
-        // As wide as it is said to be, or refused.
+        // A table of another width than stated is refused.
         let shape = draft.list(&[0, width], &format!("{index}/shape"));
         parts.push(draft.op("Reshape", &[&x, &shape], &format!("{index}/rows"), Vec::new()));
     }

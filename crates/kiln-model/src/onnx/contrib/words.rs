@@ -12,13 +12,13 @@ pub(super) const OPERATORS: &[Expanded] = &[Expanded::microsoft(
     words,
 )];
 
-/// What a filter gives of a word that has no character, before the greatest is taken.
+/// The value of a window that reaches beyond its word, before the greatest is taken.
 const LEAST: f32 = -1e12;
 
-/// For each word of `Sequence` [words, characters] the greatest that each filter gives under the hyperbolic tangent.
-/// The filters are [filters, 1, window, size], the embeddings [characters, size]. Characters from 1 on count; windows begin
-/// within a word, or at its first character where it is shorter than they are. A word that begins with no character is
-/// zeros, which ONNX Runtime leaves open.
+/// For each word of `Sequence` [words, characters] and each filter, the greatest hyperbolic tangent over all windows.
+/// The filters are [filters, 1, window, size], the embeddings [characters, size]. Characters are numbers from 1 on.
+/// Windows lie within the word; a word that is shorter than a window has one, from its first character on. A word that
+/// begins with no character gives zeros, which ONNX Runtime leaves undefined.
 fn words(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let (characters, table) = (given.required(0)?, given.required(3)?);
     let zero = draft.number(0.0, characters, "zero");
@@ -27,7 +27,7 @@ fn words(given: &Given<'_>, draft: &mut Draft) -> Result<(), ModelError> {
     let (first, second) = (draft.list(&[0], "first"), draft.list(&[1], "second"));
     let counts = draft.op("ReduceSum", &[&ones, &second], "counts", Vec::new());
     let has_any = draft.op("Slice", &[&is_there, &first, &second, &second], "words/are", Vec::new());
-    // A size that no attribute states stays as it is.
+    // Sizes that no attribute states are kept.
     let mut stated = [0; 4];
     for (place, name) in [(0, "embedding_size"), (2, "conv_window_size"), (3, "char_embedding_size")] {
         stated[place] = Some(given.int(name, -1)?).filter(|&size| size > 0).unwrap_or(0);

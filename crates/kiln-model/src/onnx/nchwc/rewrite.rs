@@ -22,11 +22,11 @@ struct Writer<'a> {
     nodes: Vec<NodeDesc>,
     /// Constants that were read back, by what they were read from.
     read: HashMap<Source, ValueId>,
-    /// Those from which something was read.
+    /// Constants that were read from.
     used: HashSet<ValueId>,
 }
 
-/// What a constant was read back from.
+/// The source of a constant that was read back.
 #[derive(PartialEq, Eq, Hash)]
 struct Source {
     id: ValueId,
@@ -119,8 +119,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Where the channels of an image are not known, those that fill the last block up are added when it runs: readers
-    /// have weights for them.
+    /// Where the true count of an image's channels is not known, the channels that fill up the last block are added at
+    /// run time: readers have weights for them.
     fn reorder_input(&mut self, node: &NodeDesc, output: ValueId) -> Result<(), ModelError> {
         let is_last = int(node, "channels_last", 0)? != 0;
         let filled = self.survey.channels(output).filter(|_| !self.survey.is_known(output));
@@ -138,13 +138,13 @@ impl Writer<'_> {
         let [before, after] = [self.constant(node, list(&[0; 5]))?, self.constant(node, list(&[0; 2]))?];
         let own = self.part(node, "Shape", &[x], attributes([("start", 1.into()), ("end", 2.into())]))?;
         let more = self.part(node, "Sub", &[filled, own], Attrs::new())?;
-        // More channels than readers have weights for stay, and are refused there.
+        // Surplus channels are kept: their reader, which has no weights for them, refuses them.
         let more = self.part(node, "Max", &[more, none], Attrs::new())?;
         let pads = self.part(node, "Concat", &[before, more, after], attributes([("axis", 0.into())]))?;
         self.push(node, "Pad", &[Some(x), Some(pads)], output, Attrs::new())
     }
 
-    /// Scales are whole numbers of which the first two are 1. Nearest elements are repeated, whatever the mode of
+    /// Scales are whole numbers, and the first two are 1. Nearest elements are repeated, whatever the mode of
     /// coordinates.
     fn upsample(&mut self, node: &NodeDesc, output: ValueId) -> Result<(), ModelError> {
         let scales = node.ints("scales").unwrap_or_default();
@@ -175,7 +175,7 @@ impl Writer<'_> {
     fn conv(&mut self, node: &NodeDesc, output: ValueId) -> Result<(), ModelError> {
         let own = self.survey.convolution(self.graph, node)?;
         let [mut outputs, mut inputs, ..] = own.dims;
-        // Never more than the weights have: a width that fits says so.
+        // A width that fits ensures that there are at most as many as the weights have.
         outputs = self.survey.channels(output).map_or(outputs, |known| known.min(outputs));
         let mut group = own.group;
         match own.form {
@@ -233,7 +233,7 @@ impl Writer<'_> {
         self.push(node, name, &[Some(x)], output, pairs.collect())
     }
 
-    /// Counts what is read of a constant for a second time: the first takes the constant's place.
+    /// Counts the memory of a constant's second and further copies: the first one replaces the constant.
     fn claim(&mut self, node: &NodeDesc, source: &Source, elements: usize) -> Result<(), ModelError> {
         if self.used.insert(source.id) {
             return Ok(());
@@ -268,7 +268,7 @@ impl Writer<'_> {
         Ok(made)
     }
 
-    /// Corrects what is declared of values that were in blocks, and drops constants that nothing reads any more.
+    /// Corrects the declarations of values that were in blocks, and drops constants that are no longer read.
     fn finish(self) {
         let Writer { graph, survey, nodes, used, .. } = self;
         graph.nodes = nodes;

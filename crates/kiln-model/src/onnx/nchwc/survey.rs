@@ -1,7 +1,7 @@
 //! Which values of a graph have their channels in blocks, and how many channels they have.
 //!
-//! Values that must have as many channels as each other are of one class: the inputs and the output of an addition,
-//! what goes into a pool and what comes out. A class learns its count where one is stated.
+//! Values that must have the same number of channels form a class: the inputs and the output of an addition, or the
+//! input and the output of a pool. A class takes its count from any of its values that states one.
 
 use hashbrown::{HashMap, HashSet};
 use kiln_tensor::{DType, Tensor};
@@ -18,7 +18,7 @@ use crate::operators;
 pub(super) struct Survey {
     /// The class of each value in blocks.
     classes_of: HashMap<ValueId, usize>,
-    /// Those of them that have the elements of a block as a fifth axis.
+    /// Values in blocks whose fifth axis is the elements of a block.
     split: HashSet<ValueId>,
     classes: Vec<Class>,
     /// What the file demands of the width of a block.
@@ -29,17 +29,17 @@ pub(super) struct Survey {
 
 /// Values with the same channels.
 struct Class {
-    /// The class that it has become a part of; itself, if none.
+    /// The class that it was merged into; itself, if none.
     part_of: usize,
     /// How many classes it is made of.
     parts: usize,
-    /// Channels with those that fill the last block up.
+    /// Channels, including those that only fill up the last block.
     filled: Option<usize>,
-    /// Channels without them.
+    /// Channels without those that only fill up the last block.
     channels: Option<usize>,
 }
 
-/// What a part of a file demands of the width of a block.
+/// A requirement on the width of a block, by a node.
 pub(super) struct Demand {
     pub(super) node: String,
     pub(super) what: Required,
@@ -47,13 +47,13 @@ pub(super) struct Demand {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Required {
-    /// Whole blocks of so many channels.
+    /// This number of channels is in whole blocks.
     Multiple(usize),
-    /// More than so many channels in a block.
+    /// A block has more channels than this.
     Above(usize),
-    /// So many channels in a block.
+    /// A block has exactly this number of channels.
     Exactly(usize),
-    /// So many channels are these when the last block is filled up.
+    /// Filling up the last block of `channels` channels gives `filled`.
     Fills { channels: usize, filled: usize },
 }
 
@@ -124,7 +124,7 @@ impl Survey {
         self.classes_of.contains_key(&id)
     }
 
-    /// All values in blocks, and those of them that have the elements of a block as a fifth axis.
+    /// All values in blocks, including those whose fifth axis is the elements of a block.
     pub(super) fn blocked(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.classes_of.keys().copied()
     }
@@ -185,7 +185,7 @@ impl Survey {
         if one == other {
             return Ok(());
         }
-        // The smaller becomes a part, which keeps ways short.
+        // The smaller class becomes a part of the larger one, which keeps paths to the root short.
         let is_larger = self.classes[one].parts >= self.classes[other].parts;
         let (root, part) = if is_larger { (one, other) } else { (other, one) };
         self.classes[root].parts += self.classes[part].parts;
@@ -365,7 +365,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Blocks behind blocks, all of which are whole.
+    /// Joins blocks. All parts are in whole blocks.
     fn concat(&mut self, node: &NodeDesc, output: ValueId) -> Result<(), ModelError> {
         if !matches!(int(node, "axis", 0)?, 1 | -3) {
             return Err(malformed(
@@ -425,11 +425,11 @@ fn plain_channels(graph: &Graph, node: &NodeDesc, plain: &HashMap<ValueId, usize
     }
 }
 
-/// Finds what is in blocks. All demands of one width stay, so that a refusal names the place.
+/// Finds the values in blocks. All demands on the width are kept, so that an error can name the node.
 pub(super) fn survey(graph: &Graph) -> Result<Survey, ModelError> {
     let mut survey = Survey::default();
     let ids = (0..graph.values.len() as u32).map(ValueId);
-    // What a file declares of values that nodes make may be of blocks.
+    // Only declarations of inputs and constants are used: those of other values may describe blocks.
     let mut plain: HashMap<ValueId, usize> = graph
         .inputs
         .iter()

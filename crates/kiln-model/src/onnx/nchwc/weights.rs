@@ -13,14 +13,15 @@ use super::WIDTHS;
 use super::survey::{Convolution, Demand, Form, Required, Stored};
 use crate::onnx::ModelError;
 
-/// How many standard deviations of what chance says of weights without scales it must be that decides on a width.
+/// A score decides on a width if it is above this many standard deviations of the score of weights that all have one
+/// scale.
 const SURE: f64 = 5.0;
 
 /// The width of a file's blocks.
 ///
 /// # Errors
 ///
-/// Where no width is as all that the file demands.
+/// Where no width fulfils all demands of the file.
 pub(super) fn width<'a, Weights: Iterator<Item = &'a Stored>>(
     demands: impl Iterator<Item = &'a Demand> + Clone,
     weights: impl Fn() -> Weights,
@@ -54,7 +55,7 @@ fn own_width() -> usize {
     if is_x86_feature_detected!("avx512f") { WIDTHS[1] } else { WIDTHS[0] }
 }
 
-/// The width of which weights say that it keeps channels apart, if they do.
+/// The width that keeps channels apart by their weights, if the weights decide.
 fn likelier<'a>(weights: impl Iterator<Item = &'a Stored>) -> Option<usize> {
     let (mut score, mut variance) = (0.0, 0.0);
     for Stored { tensor, form } in weights {
@@ -63,7 +64,7 @@ fn likelier<'a>(weights: impl Iterator<Item = &'a Stored>) -> Option<usize> {
         let (outputs, inputs) = (shape[0], shape[1]);
         let (each, kernel) = (values.len() / outputs, shape[2] * shape[3]);
         let of_outputs = WIDTHS.map(|width| scales(values, width, outputs, |row| [row / each * width, 1]));
-        // Inputs have scales, too, which must not be taken for those of outputs.
+        // Input channels have scales too, which must not be mistaken for those of output channels.
         let of_inputs = WIDTHS.map(|width| match form {
             Form::Whole => scales(values, width, inputs, |row| {
                 [row / (kernel * width) % (inputs / width) * width + row % width, 0]
@@ -76,7 +77,7 @@ fn likelier<'a>(weights: impl Iterator<Item = &'a Stored>) -> Option<usize> {
             let spread = (narrow.kurtosis.max(wide.kurtosis) - 1.0).max(0.0) / 2.0;
             variance += channels as f64 * spread * spread;
         }
-        // Where weights are plain enough, not all are read.
+        // Stops early where the score is clear enough.
         if score.abs() > 8.0 * SURE * f64::sqrt(variance) {
             break;
         }
@@ -85,7 +86,7 @@ fn likelier<'a>(weights: impl Iterator<Item = &'a Stored>) -> Option<usize> {
     is_sure.then_some(if score > 0.0 { WIDTHS[0] } else { WIDTHS[1] })
 }
 
-/// What the scales of channels say of weights.
+/// How well one scale for each channel explains the weights.
 #[derive(Default)]
 struct Scales {
     /// The negative logarithm of the likelihood of all weights but zeros, each channel being normally distributed with
@@ -95,10 +96,10 @@ struct Scales {
     kurtosis: f64,
 }
 
-/// What weights in rows of `width` say of so many channels. A row begins at a channel, and its elements are each so
-/// many channels behind the one before.
+/// The scales of `channels` channels of weights that are in rows of `width`. `place` gives the channel of a row's first
+/// element, and the step in channels from one element to the next.
 fn scales(values: &[f32], width: usize, channels: usize, place: impl Fn(usize) -> [usize; 2]) -> Scales {
-    // Counts, squares and fourth powers. Zeros, which fill blocks up, are none of them.
+    // Counts, squares and fourth powers, without zeros, which fill up blocks.
     let mut moments: Vec<[f64; 3]> = memory::zeroed(channels);
     for (row, values) in values.chunks_exact(width).enumerate() {
         if row.is_multiple_of(1 << 16) {

@@ -51,7 +51,7 @@ fn of_kind(kind: i32) -> AttributeProto {
     AttributeProto { r#type: Some(kind), ..Default::default() }
 }
 
-/// `If` in `If`, so deep.
+/// `If` in `If`, `depth` levels deep.
 fn nested(depth: usize) -> GraphProto {
     let mut graph =
         GraphProto { node: vec![node("Abs", &["x"], &["r"])], output: vec![named("r")], ..Default::default() };
@@ -66,7 +66,7 @@ fn nested(depth: usize) -> GraphProto {
     graph
 }
 
-/// A function that calls the next one twice, so deep: two to the power of the depth calls.
+/// Functions that each call the next one twice, `depth` levels deep: two to the power of `depth` calls.
 fn doubling(depth: usize) -> Vec<FunctionProto> {
     let call = |function: usize, input: &str, output: &str| NodeProto {
         domain: Some("own".to_owned()),
@@ -396,7 +396,7 @@ fn bad_models_are_refused_at_once_and_by_name() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// A model with something of everything, about a kilobyte long.
+/// A model with every kind of field, about a kilobyte long.
 fn varied() -> Vec<u8> {
     let mut message = ModelProto::decode(&*calling(doubling(2))).unwrap();
     let graph = message.graph.as_mut().unwrap();
@@ -429,7 +429,8 @@ fn a_model_cut_anywhere_or_with_any_bit_flipped_is_loaded_or_refused() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         refused += usize::from(load_bytes(flipped.into(), None, &Limits::default()).is_err());
     }
-    // Every cut but those between the model's own fields, and most flips: what remains are names and numbers.
+    // All cuts are refused but those between the model's own fields, and most flips; the other flips change names and
+    // numbers.
     assert!(refused > bytes.len(), "{refused} of {} refused", bytes.len() * 9);
 }
 
@@ -450,7 +451,7 @@ fn a_file_above_the_limit_is_not_read() {
     std::io::Write::write_all(&mut file, &varied()).unwrap();
     let limits = Limits { file_bytes: 10, ..Limits::default() };
     assert!(matches!(load(file.path(), &limits), Err(ModelError::TooLarge { limit: 10, .. })));
-    // What protobuf cannot hold, told from the size alone.
+    // Larger than protobuf allows, which the size alone tells.
     file.as_file().set_len((2 << 30) + 1).unwrap();
     let error = load(file.path(), &Limits::default()).unwrap_err();
     assert!(matches!(error, ModelError::TooLarge { bytes: 0x8000_0001, limit: 0x8000_0000, .. }), "{error}");

@@ -1,5 +1,5 @@
 //! Symbolic links among the files beside a model: those that end in the model's folders are followed, and no others,
-//! also while somebody changes them.
+//! also while another thread changes them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::beside::{Expected, folder, load_in, model_with, problem};
 use super::*;
 
-/// Bytes of four numbers, of which the first is this one.
+/// Bytes of four numbers from `first` on.
 fn numbers(first: f32) -> Vec<u8> {
     (0..4).flat_map(|i| (first + i as f32).to_le_bytes()).collect()
 }
@@ -43,7 +43,7 @@ fn a_hub_cache_loads_by_both_names_of_its_model() {
     assert!(matches!(missing, ExternalProblem::Io { .. }), "{missing}");
     symlink("bb22", blobs.join("model.onnx_data")).unwrap();
     assert_eq!(first(&load(&blobs.join("aa11"), &Limits::default()).unwrap()), 7.0);
-    // The folder beside both is neither.
+    // The folder beside both is not allowed.
     fs::create_dir(cache.join("refs")).unwrap();
     fs::write(cache.join("refs/main"), numbers(9.0)).unwrap();
     fs::remove_file(snapshot.join("model.onnx_data")).unwrap();
@@ -156,8 +156,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Loads 4,000 times a model whose tensor is in `location`, while a thread changes what is there; each time it is what
-/// lies inside, or nothing.
+/// Loads 4,000 times a model whose tensor is in `location`, while a thread changes that location. Each load gives the
+/// tensor inside the folder or an error.
 fn never_the_secret(location: &str, change: impl Fn(&Path, bool) + Sync) {
     let root = folder();
     let inside = root.path().join("model");
@@ -174,7 +174,7 @@ fn never_the_secret(location: &str, change: impl Fn(&Path, bool) + Sync) {
                 change(root.path(), outside);
                 outside = !outside;
             }
-            // Left inside.
+            // At the end, the location leads inside.
             change(root.path(), false);
         });
         let _done = Done(&done);

@@ -1,4 +1,4 @@
-//! Operators of ONNX Runtime's domain that have nodes of their own, and what its expansions need besides ONNX's.
+//! Operators of ONNX Runtime's domain that have nodes of their own, and operators that expansions use besides ONNX's.
 
 use kiln_tensor::DType;
 
@@ -170,7 +170,7 @@ pub(in crate::operators) const ROWS: &[Operator] = &[
         shapes: Shapes::All(contrib::group_query),
         ..Operator::keyed(Uncounted, "com.microsoft", "GroupQueryAttention", &[1], between(7, 17), GROUP_QUERY)
     },
-    // The same with one input more: the sequences of the cache that those of the request are.
+    // The same with one more input: the sequences of the cache that the request continues.
     Operator {
         types: Types::By(contrib::group_query_types),
         shapes: Shapes::All(contrib::group_query),

@@ -1,9 +1,9 @@
-//! Element-wise operators. A new one is a row here; where it needs a function that no kernel has, that is a function of
-//! [`UnaryOp`] in the kernels crate.
+//! Element-wise operators. A new one is a row here; a function that no kernel has yet is added to [`UnaryOp`] in the
+//! kernels crate.
 //!
-//! A row says the operator's name, the versions that defined it, its attributes with their defaults, its program over
-//! `f32` and booleans, and what it computes in `f64` or in wide integers on all other types, which is also the oracle
-//! of the program.
+//! A row has the operator's name, the versions that defined it, its attributes with their defaults, its program over
+//! `f32` and booleans, and its arithmetic in `f64` or in wide integers for all other types, which is also the oracle of
+//! the program.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
@@ -34,7 +34,7 @@ const fn row(
     wide: Wide,
 ) -> Operator {
     let (operands, broadcast) = (Operands::Alike, Broadcast::All);
-    // Kernels are of floats and booleans, and gates are one pass in plain Rust.
+    // Kernels take floats and booleans; gates are one pass in plain Rust.
     let work = match (wide, takes) {
         (Wide::Gated(_), _) => Work::Plain(work::BOUND_BY_MEMORY),
         (_, Takes::Integers | Takes::Texts) => Work::Plain(work::NO_KERNELS),
@@ -49,7 +49,7 @@ const fn row(
     }
 }
 
-/// The same, where it is a program on `f32` whatever its attributes: devices run that too.
+/// The same operator, which is a program on `f32` for all attributes, so that devices run it too.
 const fn everywhere(row: Operator) -> Operator {
     Operator { device: Device::Form(Form::FOLLOWS), ..row }
 }

@@ -1,4 +1,4 @@
-//! Operators with bodies, sequences and optional values: what sees more than tensors.
+//! Operators with bodies, sequences and optional values, which handle more than tensors.
 
 use kiln_tensor::DType;
 

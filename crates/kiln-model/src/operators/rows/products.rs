@@ -17,7 +17,7 @@ pub(super) const CONV: &[Attribute] = &[
     optional("strides"),
 ];
 
-/// The attributes of recurrent layers, and those that one of them has besides.
+/// The attributes of all recurrent layers, and further ones of a single operator.
 macro_rules! recurrent_attributes {
     [$($own:expr)?] => {
         &[
@@ -276,7 +276,7 @@ const fn recurrent(
     }
 }
 
-/// A transposed convolution that cuts as much off one end as off the other, and says so itself.
+/// A transposed convolution whose pads are explicit and equal at both ends.
 fn symmetric(node: &NodeDesc) -> Option<Form> {
     let pads = node.ints("pads").unwrap_or_default();
     let (before, after) = pads.split_at(pads.len() / 2);

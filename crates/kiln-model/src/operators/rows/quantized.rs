@@ -12,7 +12,7 @@ use crate::operators::{arithmetic, kinds, shapes, spatial, work};
 const LOW: Attribute = number("low", f32::NEG_INFINITY);
 const HIGH: Attribute = number("high", f32::INFINITY);
 
-/// The bounds of what a fused sum adds up to, and whether the product is its second operand.
+/// The bounds of a fused sum, and whether the product is its second operand.
 const SUM_LOW: Attribute = number("sum_low", f32::NEG_INFINITY);
 const SUM_HIGH: Attribute = number("sum_high", f32::INFINITY);
 const SUM_SECOND: Attribute = int("sum_second", 0);

@@ -7,7 +7,7 @@ use crate::operators::device::{Device, Form, Pull};
 use crate::operators::row::{Layout, Operator, Shapes, Types, between, exactly};
 use crate::operators::{arithmetic, kinds, spatial, work};
 
-/// The attributes of poolings with windows, and the one that each of them has besides.
+/// The attributes of poolings with windows, and one further attribute of each.
 macro_rules! pool_attributes {
     [$own:expr] => {
         &[
@@ -299,7 +299,7 @@ fn single_output(node: &NodeDesc) -> Option<Form> {
     (node.outputs.len() == 1).then_some(Form::FOLLOWS)
 }
 
-/// Statistics that are given, for each channel.
+/// With given statistics for each channel.
 fn normalises_batches(node: &NodeDesc) -> Option<Form> {
     let attributes = node.attributes();
     let given = !attributes.flag("training_mode") && attributes.flag("spatial");

@@ -1,4 +1,4 @@
-//! Operators of ONNX Runtime's domain that decoders use besides attention: what is carried from step to step, branches of
+//! Operators of ONNX Runtime's domain that decoders use besides attention: operators with a state, branches of
 //! features, and the choice of experts.
 
 use crate::operators::arithmetic::Arithmetic::{By, PerElement, Uncounted};

@@ -1,5 +1,5 @@
-//! One node as a program, by [`operators::lower`](crate::operators::lower), which the node itself uses too, so
-//! that it computes the same fused or alone.
+//! One node as a program, by [`operators::lower`](crate::operators::lower). The node itself uses that too, so its
+//! results are the same fused or alone.
 
 use kiln_kernels::cpu::chain::Storage;
 use kiln_tensor::{DType, Tensor};

@@ -1,9 +1,9 @@
-//! Weights that are stored small: a constant DequantizeLinear or Cast of them, and the Sub and Mul behind a Cast that
-//! dequantise by hand, become a [compact](Tensor::compact) constant, and a Transpose of one moves the small elements.
+//! Weights that are stored small: DequantizeLinear or Cast of such a constant, and the Sub and Mul after a Cast that
+//! dequantise by hand, become a [compact](Tensor::compact) constant. A Transpose of one moves the small elements.
 //!
-//! Nothing is computed and no memory is taken but by a Transpose, so that the bounds of folding are others here. Products
-//! and convolutions then pack from the small elements, and a Gather widens the rows that it picks. What would take all
-//! numbers in `f32` makes them when it first asks.
+//! Only a Transpose computes and takes memory, so other bounds than those of folding apply. Products and convolutions
+//! then pack from the small elements, and a Gather widens the rows that it picks. Other readers make all numbers in
+//! `f32` when they first ask for them.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use kiln_kernels::memory;
@@ -17,7 +17,7 @@ use crate::ir::{Graph, NodeDesc};
 /// Smaller results are computed at once, so that passes may look at their elements.
 const COMPACT_BYTES: usize = 1 << 16;
 
-/// The output of a node as a compact constant, if that is what it makes of constants.
+/// The output of a node as a compact constant, if the node dequantises or moves constants.
 pub(super) fn compacted(graph: &Graph, node: &NodeDesc) -> Option<Tensor> {
     let tensor = match node.op.as_str() {
         "DequantizeLinear" => dequantized(graph, node),
@@ -45,7 +45,7 @@ pub(super) fn compacted(graph: &Graph, node: &NodeDesc) -> Option<Tensor> {
 fn dequantized(graph: &Graph, node: &NodeDesc) -> Option<Tensor> {
     let (stored, scale) = (graph.constant_input(node, 0)?, graph.constant_input(node, 1)?);
     let attributes = node.attributes();
-    // 0 names no type: the scale's.
+    // 0 stands for the scale's type.
     let output = DType::of_onnx(attributes.int("output_dtype")).unwrap_or(scale.dtype());
     widens(stored.dtype()).then_some(())?;
     let block = usize::try_from(attributes.int("block_size")).ok()?;
@@ -58,7 +58,7 @@ fn dequantized(graph: &Graph, node: &NodeDesc) -> Option<Tensor> {
             let zero = graph.constant(value).filter(|zero| zero.len() == scale.len() && widens(zero.dtype()))?;
             let mut zeros = memory::zeroed(zero.len());
             widen(zero.dtype(), zero.bytes(), &mut zeros);
-            // Nothing changes where they are all zero.
+            // Zero points of 0 change nothing.
             if zeros.iter().all(|&zero| zero == 0.0) { None } else { Some(factors(zeros)?) }
         }
     };
@@ -74,8 +74,7 @@ fn dequantized(graph: &Graph, node: &NodeDesc) -> Option<Tensor> {
     Tensor::compact_as(output, stored.clone(), Expansion { zero, scale }).ok()
 }
 
-/// A compact constant with its axes in another order: its stored elements are moved, and its factors where they have to
-/// be.
+/// A compact constant with its axes permuted: its stored elements are moved, and its factors where necessary.
 fn transposed(graph: &Graph, node: &NodeDesc) -> Option<Tensor> {
     let tensor = graph.constant_input(node, 0)?;
     let CompactParts { stored, expansion } = CompactParts::of(tensor)?;
@@ -118,7 +117,7 @@ impl CompactParts {
         Some(CompactParts { stored, expansion: form.expansion.clone() })
     }
 
-    /// Those of numbers in `f32`.
+    /// The parts of a compact constant of `f32` numbers.
     fn in_f32(tensor: &Tensor) -> Option<CompactParts> {
         if tensor.dtype() == DType::F32 { CompactParts::of(tensor) } else { None }
     }

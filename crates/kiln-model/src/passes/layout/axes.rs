@@ -17,7 +17,7 @@ pub(super) fn to_last_axis(axis: usize, rank: usize) -> usize {
     }
 }
 
-/// Whether the node has an axis fewer in its result, as only reductions along one axis can.
+/// Whether the result has fewer axes; only a reduction can drop them.
 fn drops_axes(node: &NodeDesc) -> bool {
     let attributes = node.attributes();
     attributes.declares("keepdims") && !attributes.flag("keepdims")

@@ -8,7 +8,7 @@ use super::{dequantised, is_number};
 use crate::facts::{Fact, Facts};
 use crate::ir::{Graph, NodeDesc, ValueId};
 
-/// The domain of ONNX Runtime's quantiser for operators that ONNX has not.
+/// The domain of ONNX Runtime's quantiser for operators that ONNX lacks.
 const MICROSOFT: &str = "com.microsoft";
 
 /// Whether a graph may have nodes for this pass.
@@ -17,8 +17,8 @@ pub(super) fn is_quantised(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| node.domain == MICROSOFT || known.iter().any(|op| node.is(op)))
 }
 
-/// Makes constants of Constant nodes and of quantised constants, which exporters write instead of initialisers: folding
-/// would do so too, but it would also dequantise the bytes.
+/// Makes constants of Constant nodes and of QuantizeLinear of constants, which exporters write instead of initialisers.
+/// Folding would do so too, but would also dequantise the bytes.
 pub(super) fn constants(edit: &mut Edit<'_>, cx: &mut PassCx<'_>) {
     for slot in edit.slots() {
         let known = |node: &NodeDesc| node.is("Constant") || node.is("QuantizeLinear");
@@ -136,17 +136,17 @@ pub(super) fn computed(edit: &mut Edit<'_>, facts: &Facts, maker: &NodeDesc, nod
     Some(fused)
 }
 
-/// The most elements that windows read for each element of their input where bytes are faster than `f32`. Bytes are
-/// widened once for each window: 3x3 windows take as long at steps of 2 and twice as long at steps of 1.
+/// The most reads of each input element by windows for which bytes are faster than `f32`. Bytes are widened once for
+/// each window: compared with `f32`, 3x3 windows take as long at steps of 2 and twice as long at steps of 1.
 const MOST_READS: i64 = 4;
 
-/// Whether the windows of a pool read each element of the input so few times.
+/// Whether the windows of a pool read each input element at most [`MOST_READS`] times.
 fn reads_little(pool: &NodeDesc) -> bool {
     let product = |name: &str| pool.ints(name).unwrap_or(&[]).iter().fold(1i64, |all, &each| all.saturating_mul(each));
     product("kernel_shape") <= product("strides").saturating_mul(MOST_READS)
 }
 
-/// Puts a mean over the spatial axes before the slot, and into it the node that drops those axes.
+/// Puts a mean over the spatial axes before the slot, and a node that drops those axes into the slot.
 pub(super) fn put_without_space(edit: &mut Edit<'_>, slot: usize, rank: usize, mut mean: NodeDesc) -> Option<()> {
     let axes: Vec<i64> = (2..rank as i64).collect();
     let axes = edit.add_constant("axes", Tensor::from_vec([axes.len()], axes).ok()?);
@@ -179,9 +179,10 @@ fn is_over_space(edit: &Edit<'_>, facts: &Facts, maker: &NodeDesc) -> bool {
     rank > 2 && axes.into_iter().eq(2..rank)
 }
 
-/// A node that moves, joins or picks dequantised elements, which are quantised again, does so on the bytes. Where their
-/// scale is that of the result, nothing is rounded, because a byte times the scale is quantised to that byte; others are
-/// rounded to the result's scale before they are moved, which gives the same bytes: rounding keeps their order.
+/// A node that moves, joins or picks dequantised elements that are then quantised again does so on the bytes. Bytes
+/// with the scale of the result are not rounded, because a byte times the scale is quantised to the same byte. Others
+/// are rounded to the result's scale before they are moved, which gives the same bytes, because rounding keeps their
+/// order.
 pub(super) fn moved(
     edit: &mut Edit<'_>,
     slot: usize,
@@ -196,7 +197,7 @@ pub(super) fn moved(
         return None;
     }
     let scale = edit.constant(node, 1).filter(|scale| is_number(scale))?.as_slice::<f32>().ok()?[0];
-    // So that dividing by it gives the byte again.
+    // Such a scale gives the byte again when the number is divided by it.
     (scale.is_normal() && scale > 0.0 && (scale * 512.0).is_normal()).then_some(())?;
     let count = if joins { maker.inputs.len() } else { 1 };
     let operands = (0..count).map(|index| {
@@ -223,7 +224,7 @@ pub(super) fn moved(
     Some(on_bytes)
 }
 
-/// Whether bytes are scaled as they are quantised again.
+/// Whether bytes have the scale and the zero point with which they are quantised again.
 fn is_same_scale(edit: &Edit<'_>, bytes: &NodeDesc, node: &NodeDesc) -> bool {
     let same = |index: usize| {
         let (a, b) = (edit.constant(bytes, index), edit.constant(node, index));

@@ -1,8 +1,8 @@
 //! Fuses sums of bytes into the product before them, whose rounded result is still in registers when the other operand
 //! is added.
 //!
-//! Rounding is the same as in two steps. Only if all bytes are of one type and nothing broadcasts. After the layout
-//! pass, so that both operands have one layout.
+//! Results are rounded as in two steps. Sums are fused only if all bytes have one type and nothing broadcasts. The pass
+//! runs after the layout pass, so that both operands have one layout.
 
 use kiln_tensor::DType;
 

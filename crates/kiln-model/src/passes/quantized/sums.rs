@@ -1,5 +1,6 @@
 //! Dynamic quantisation: sums of `MatMulInteger` and `ConvInteger` that are cast to `f32` and multiplied by a scale are
-//! scaled where they are made. Scales and the bias of a convolution, which counts in them, are made by other nodes.
+//! scaled where they are made. Other nodes make the scales, and the bias of a convolution, which is in units of the
+//! scales.
 
 use kiln_tensor::{DType, Tensor};
 
@@ -11,7 +12,7 @@ use crate::passes::edit::Edit;
 /// Most dimensions of weights that executors of convolutions take.
 const MOST_RANK: usize = 5;
 
-/// What makes the sums, and the nodes that it replaces beside the multiplication.
+/// The node that makes the sums, and the nodes that it replaces besides the multiplication.
 struct Sums {
     product: NodeDesc,
     /// Integers that are added to the sums of each filter, one-dimensional.
@@ -19,7 +20,7 @@ struct Sums {
     replaced: Vec<usize>,
 }
 
-/// Fuses sums that are cast to `f32` and multiplied by a scale, or by one a column.
+/// Fuses sums that are cast to `f32` and multiplied by a scale, or by one for each column.
 pub(super) fn scaled(edit: &mut Edit<'_>, slot: usize, node: &NodeDesc, facts: &Facts) -> Option<()> {
     for (value, scale) in operands(node)? {
         let Some((cast, before)) = edit.sole_maker(value).filter(|(_, node)| node.is("Cast")) else { continue };
@@ -82,14 +83,15 @@ fn convolution(edit: &mut Edit<'_>, value: ValueId, scale: ValueId, facts: &Fact
     Some(Sums { product, bias, replaced })
 }
 
-/// Whether that is one number of `f32`, or one for each of so many columns.
+/// Whether the scale is one `f32` number, or one for each of `columns` columns.
 fn is_scale(scale: ValueId, columns: Option<usize>, facts: &Facts) -> bool {
     let dims = facts.dims(scale).filter(|dims| dims.len() <= 1 && facts.is(scale, DType::F32));
     let columns = columns.map(|columns| columns as i64);
     dims.is_some_and(|dims| dims.iter().all(|size| size.is_one() || columns.is_some() && size.known() == columns))
 }
 
-/// Whether the zero points of a product are one of the left-hand side, and a constant or one a filter of the weights.
+/// Whether a product has one zero point for the left-hand side, and for the weights a constant one or one for each
+/// filter.
 fn zeros_fit(edit: &Edit<'_>, product: &NodeDesc, filters: usize, facts: &Facts) -> bool {
     let left =
         product.input(2).is_none_or(|zero| facts.dims(zero).is_some_and(|dims| dims.iter().all(|size| size.is_one())));
@@ -98,7 +100,7 @@ fn zeros_fit(edit: &Edit<'_>, product: &NodeDesc, filters: usize, facts: &Facts)
     left && right
 }
 
-/// A bias of integers that is added to a convolution's sums, as one dimension: a constant, or what was reshaped.
+/// A bias of integers that is added to a convolution's sums, in one dimension: a constant, or the input of a reshape.
 fn flat(edit: &mut Edit<'_>, bias: ValueId, filters: usize, rank: usize, facts: &Facts) -> Option<ValueId> {
     // Dimensions from the last one on: as many ones as there are places, then the filters.
     let places = rank - 2;

@@ -1,9 +1,8 @@
 //! Functions from bytes to bytes as tables.
 //!
-//! What lies between a `DequantizeLinear` and a `QuantizeLinear` and computes each element from that element alone (an
-//! activation, the products and sums of SiLU, a clip, or nothing but another scale) has 256 possible results. They are
-//! computed once, by the nodes themselves, and looked up: no tensor of numbers is made, and the bytes are those that the
-//! nodes would give.
+//! Nodes between a `DequantizeLinear` and a `QuantizeLinear` that compute each element from that element alone (an
+//! activation, the products and sums of SiLU, a clip, or only another scale) have 256 possible results. These are
+//! computed once, by the nodes themselves, and looked up: no tensor of numbers is made, and the bytes are the same.
 
 use kiln_tensor::{DType, Tensor};
 
@@ -121,7 +120,7 @@ impl Function<'_, '_, '_> {
         constant.reshaped([]).ok().filter(|_| constant.len() == 1)
     }
 
-    /// What a node that scales or rounds makes of all values.
+    /// The results of a node that scales or rounds, for all values.
     fn scaled(&self, node: &NodeDesc, all: &Tensor) -> Option<Tensor> {
         let [scale, zero] = parameters(self.edit, node)?;
         let mut inputs = vec![Some(all.clone()), scale];

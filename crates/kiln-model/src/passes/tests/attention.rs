@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// What an exporter of BERT writes around three linear layers: heads apart, scores, mask, softmax, context, heads joined.
+/// The nodes that an exporter of BERT writes around three linear layers: heads apart, scores, mask, softmax, context,
+/// heads joined.
 struct Written {
     build: GraphBuilder,
     layers: [ValueId; 3],

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A product by the transposed or plain constant of 64 by 8 bytes, dequantised by blocks of that length along an axis.
+/// A product by the plain or transposed constant of 64 by 8 bytes, dequantised by blocks of `block` along `axis`.
 fn product(op: &str, [axis, block]: [i64; 2], attrs: &[(&str, Attr)]) -> Graph {
     let mut build = GraphBuilder::new("g", 21);
     let x = input(&mut build, "x", &[-1, 64]);
@@ -35,7 +35,7 @@ fn other_blocks_and_factors_stay() {
     }
 }
 
-/// A graph whose weights are rounded to `bits` bits: `build` makes its output of the input `x` of rows of 64.
+/// A graph whose weights are rounded to `bits` bits. `make` builds its output from the input `x`, rows of 64.
 fn rounded(bits: Option<u8>, make: impl FnOnce(&mut GraphBuilder, ValueId) -> ValueId) -> Graph {
     let mut build = GraphBuilder::new("g", 21);
     let x = input(&mut build, "x", &[-1, 64]);

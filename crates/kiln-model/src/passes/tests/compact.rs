@@ -6,7 +6,7 @@ use kiln_tensor::Element;
 
 use super::*;
 
-/// Rows and columns of weights whose numbers are beyond what is computed at once.
+/// Rows and columns of weights that are too large to be dequantised at once.
 const SHAPE: [usize; 2] = [160, 128];
 
 fn stored<T: Element>(build: &mut GraphBuilder, number: impl Fn(usize) -> T) -> ValueId {
@@ -30,7 +30,7 @@ fn turned(build: &mut GraphBuilder) -> ValueId {
 
 type Make = fn(&mut GraphBuilder) -> ValueId;
 
-/// A product by what is made, after folding alone.
+/// A product by the weights of `make`, after folding alone.
 fn product(make: Make) -> Graph {
     let mut build = GraphBuilder::new("g", 21);
     let x = input(&mut build, "x", &[-1, 160]);

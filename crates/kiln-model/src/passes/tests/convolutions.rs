@@ -42,7 +42,7 @@ fn a_residual_block_becomes_two_fused_convs() {
 
 #[test]
 fn a_residual_may_be_strided_and_projected() {
-    // The two branches compute their sizes from the same input in different ways that agree.
+    // The two branches compute equal sizes from the same input in different ways.
     let (mut build, x) = with_x(&[-2, 4, -3, -4]);
     let (w3, w1) = (floats(&mut build, &[4, 4, 3, 3]), floats(&mut build, &[4, 4, 1, 1]));
     let strides: Attr = [2, 2].into();

@@ -106,7 +106,7 @@ fn transposes_of_the_last_two_axes_become_flags() {
 
 #[test]
 fn heads_are_transposed_by_rows() {
-    // [batch, steps, heads, width] to [batch, heads, width, steps]: what remains keeps the last axis.
+    // [batch, steps, heads, width] to [batch, heads, width, steps]: the remaining transpose keeps the last axis.
     let (mut build, q) = with_x(&[-2, 4, -3, 16]);
     let k = input(&mut build, "k", &[-2, -3, 4, 16]);
     let transposed = build.op("Transpose", &[k], &[("perm", [0, 2, 3, 1].into())]);

@@ -21,7 +21,7 @@ fn conv(build: &mut GraphBuilder, x: ValueId, [channels, filters, kernel]: [usiz
     build.op("Conv", &[x, w], &[("pads", [(kernel / 2) as i64; 4].into()), ("group", (group as i64).into())])
 }
 
-/// Convolutions of `x` to so many channels each, joined along an axis.
+/// Convolutions of `x` to these numbers of channels, joined along an axis.
 fn joined(build: &mut GraphBuilder, x: ValueId, channels: &[usize], axis: i64) -> ValueId {
     let parts: Vec<ValueId> = channels.iter().map(|&filters| conv(build, x, [8, filters, 1], 1)).collect();
     build.op("Concat", &parts, &[("axis", axis.into())])

@@ -74,7 +74,7 @@ fn sums_of_dynamic_quantisation_are_scaled_where_they_are_made() {
 
 #[test]
 fn sums_of_convolutions_are_scaled_where_they_are_made_with_a_bias_that_counts_in_scales() {
-    // As onnxruntime's tool writes it; `wide` is a bias that is no row of the filters.
+    // As onnxruntime's tool writes it; `wide` is a bias that is not one row of filters.
     for (biased, wide) in [(false, false), (true, false), (true, true)] {
         let (mut build, x) = with_x(&[-2, 4, 5, 5]);
         let parts = build.op_many("DynamicQuantizeLinear", &[Some(x)], 3, &[]);

@@ -1,15 +1,15 @@
 //! A step over one buffer of past and present (DecoderMaskedMultiHeadAttention): GroupQueryAttention with as many heads
-//! of keys as of queries, whose cache it is.
+//! of keys as of queries, with the buffer as its cache.
 //!
-//! The buffer's room is what no step changes, so that steps of any length are of the same shapes. Where a mask or a bias
-//! comes with a step, its own length is that of the positions. Beams read their rows from each other: attention is then
-//! over a copy of the rows that each has, and the new ones go into the buffer by themselves.
+//! No step changes the size of the buffer, so all steps have the same shapes. Where a step has a mask or a bias, its
+//! length is the number of positions. Beams read rows from each other: attention then runs over a copy of each beam's
+//! rows, and the new rows are written into the buffer separately.
 
 use super::{Given, Operands};
 use crate::onnx::ModelError;
 use crate::onnx::draft::{Draft, float, int};
 
-/// What is added to scores: nothing, the bias, or the mask's number where a key is not shown. A mask is
+/// The term that is added to scores: nothing, the bias, or the mask's number where a key is not shown. A mask is
 /// [batch, positions].
 fn added(given: &Given<'_>, draft: &mut Draft, operands: &Operands) -> Result<Option<String>, ModelError> {
     let Some(mask) = &operands.shown else { return Ok(operands.bias.clone()) };
@@ -27,8 +27,8 @@ fn added(given: &Given<'_>, draft: &mut Draft, operands: &Operands) -> Result<Op
     }))
 }
 
-/// The cache that attention reads, and whose new rows it writes: the buffer, or what beams have of it. Where it is not
-/// the buffer, the present one is made here.
+/// The cache that attention reads and writes new rows to: the buffer, or a copy of the rows of each beam. For a copy,
+/// this also adds the node that makes `present`.
 fn cache(
     given: &Given<'_>,
     draft: &mut Draft,
@@ -78,7 +78,7 @@ pub(super) fn attend(
     attributes.push(float("scale", given.float("scale", 0.0)?));
     let mut inputs = vec![query.as_str(), key, value, &keys, &values, &position, &total, "", "", ""];
     inputs.extend(added.as_deref());
-    // Presents of beams have been made, and attention over what they read from each other makes none that is wanted.
+    // With beams, `cache` has made the present outputs already, so those of attention over the copies are not wanted.
     let is_buffer = given.input(9).is_none();
     let own = |name: Option<String>, otherwise: &str| name.filter(|_| is_buffer).unwrap_or(draft.named(otherwise));
     let outputs = [own(present_keys, "present/key"), own(present_values, "present/value")];
