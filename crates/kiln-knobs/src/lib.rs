@@ -1,9 +1,8 @@
 //! Knobs: the environment variables of Kiln, each declared once with its values, its default and its meaning.
 //!
 //! This is the only file that reads `KILN_*` variables; everything else gets values. A knob is a default for a whole
-//! process: a function's argument or a command's flag always wins over it. docs/knobs.md is compared with the table
-//! below by a test. A value that is not allowed is an error that names the variable, the value and what is allowed,
-//! never a silent default.
+//! process: a function's argument or a command's flag always wins over it. A test compares docs/knobs.md with the table
+//! below. An invalid value is an error that names the variable, the value and the valid values, never a silent default.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -81,8 +80,8 @@ macro_rules! knobs {
     };
 }
 
-// An executor and its key take about a kibibyte, so 16,384 entries are some 16 MiB even where builders charge nothing:
-// the bound that matters is the one in bytes, and the entries only keep tiny values from piling up. It must be
+// An executor and its key take about a kibibyte, so 16,384 entries take some 16 MiB even where builders charge nothing.
+// The bound in bytes is the one that matters; the number of entries only keeps tiny values from piling up. It is
 // generous, because a model of 200 computing nodes at 60 shapes makes 12,000 keys, and an LRU that is one entry too
 // small for a cyclic trace never hits.
 knobs! {
@@ -149,7 +148,7 @@ impl Knobs {
         Knobs::from_env_after(|_| None)
     }
 
-    /// As [`from_env`](Knobs::from_env), where a value that `first` gives for a variable counts before the environment's.
+    /// As [`from_env`](Knobs::from_env), but a value that `first` gives for a variable wins over the environment's.
     ///
     /// # Errors
     ///
@@ -168,7 +167,7 @@ impl Knobs {
         Ok(Knobs { num_threads, ..knobs })
     }
 
-    /// The folders of NVIDIA's libraries, and the environment variables that change what they compute.
+    /// The folders of NVIDIA's libraries, and the environment variables that change their results.
     #[cfg(feature = "cuda")]
     #[must_use]
     #[allow(clippy::disallowed_methods, reason = "the one file that may read the environment")]
@@ -347,8 +346,8 @@ impl Value for Folders {
     }
 }
 
-/// The number of threads of OpenMP's variable: that of the outermost level of a list. `None` where it is no such number:
-/// a variable of other programs is never an error.
+/// The number of threads in OpenMP's variable, for the outermost level of a list. `None` where it is invalid: a
+/// variable of other programs is never an error.
 fn omp_threads(text: &str) -> Option<NonZeroUsize> {
     let first = text.split(',').next().unwrap_or_default();
     <Option<NonZeroUsize> as Value>::parse(first.trim()).flatten()
@@ -358,7 +357,7 @@ fn omp_threads(text: &str) -> Option<NonZeroUsize> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimAfter(pub Option<Duration>);
 
-/// At which end memory of tensors is flush with a page that faults, if at all.
+/// At which end memory of tensors touches a page that faults, if at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guard(pub Option<Flush>);
 
@@ -388,7 +387,7 @@ pub fn process_bytes() -> Option<usize> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders(pub Vec<PathBuf>);
 
-/// Variables of NVIDIA's that change what its libraries compute or choose.
+/// Variables of NVIDIA's that change results or choices of its libraries.
 const LIBRARY_VARIABLES: [&str; 2] = ["NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG"];
 
 /// The variable that names a file of engines that cuDNN must not choose.
@@ -418,7 +417,7 @@ pub enum Pack {
     /// Neither: a packed model is loaded where its path is given.
     #[default]
     Off,
-    /// Both, in the folder `packed` beside the records. Where the records are only read, so are they.
+    /// Both, in the folder `packed` beside the records. Where records are read-only, packed models are too.
     Auto,
 }
 

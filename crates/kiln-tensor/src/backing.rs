@@ -1,9 +1,9 @@
 //! Files, on disk or in memory, that tensors are read from when their elements are first asked for. Depends on no file
 //! format.
 //!
-//! A model's weights are read once, packed, and freed. Reading all of them first would take the memory of all of them,
-//! and fresh memory costs more than reading. Read one by one into memory that earlier ones have freed, they take that
-//! of a few.
+//! A model's weights are read once, packed, and freed. Reading all weights first would take memory for all at once, and
+//! fresh memory costs more than reading. Read one by one into memory that earlier ones have freed, they take memory for
+//! a few.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -16,7 +16,7 @@ use kiln_kernels::memory::raise_if_over;
 
 use super::pool::BufferPool;
 
-/// Bytes that are read between two questions whether loading is over: some milliseconds from a disk.
+/// Bytes that are read between two checks whether loading was ended: some milliseconds from a disk.
 const PIECE: usize = 4 << 20;
 
 /// Most bytes kept between the reading of one tensor and the next.
@@ -45,7 +45,7 @@ pub struct InFile {
 enum Source {
     File(File),
     Memory(Bytes),
-    /// They are nowhere: only what was made of them was kept.
+    /// Nowhere: only data derived from them was kept.
     Absent,
 }
 
@@ -89,13 +89,13 @@ impl Backing {
         if let Source::File(file) = &self.source { Some(file) } else { None }
     }
 
-    /// Whether the bytes take no memory while nobody reads them.
+    /// Whether the bytes take no memory until they are read.
     #[must_use]
     pub fn is_on_disk(&self) -> bool {
         matches!(self.source, Source::File(_))
     }
 
-    /// Whether they are those of the file at that path.
+    /// Whether this is the file at that path.
     #[must_use]
     pub fn is_at(&self, path: &Path) -> bool {
         let Source::File(file) = &self.source else { return false };
@@ -126,7 +126,7 @@ impl Backing {
     /// On an error `out` is zeros, and [`Backing::failure`] returns the error: readers of a tensor's elements cannot
     /// handle it, but loading a model checks it before the model is used.
     ///
-    /// Raises [`Refused::Over`](kiln_kernels::memory::Refused::Over) between pieces of the file where loading is over.
+    /// Raises [`Refused::Over`](kiln_kernels::memory::Refused::Over) between pieces of the file if loading was ended.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         let mut at = offset;
         for piece in out.chunks_mut(PIECE) {
@@ -145,7 +145,7 @@ impl Backing {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Gives the memory for its tensors back to the system: the model is loaded.
+    /// Gives the memory for its tensors back to the system, once the model is loaded.
     pub fn retire(&self) {
         self.pool.retire();
     }

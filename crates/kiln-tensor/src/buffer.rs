@@ -1,5 +1,5 @@
-//! Memory of tensors: cache-line aligned, lent by a [pool](BufferPool) and given back on drop, or read from a file or
-//! made of smaller elements at the first access. Independent of how a pool divides memory.
+//! Memory of tensors, aligned to cache lines. It is lent by a [pool](BufferPool) and given back on drop, or read from a
+//! file or made of smaller elements at the first access. Independent of how a pool divides memory.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -13,21 +13,21 @@ use super::dtype::DType;
 use super::memory::Memory;
 use super::pool::BufferPool;
 
-/// Aligned bytes. Dropping one gives its memory back to who lent it.
+/// Aligned bytes. Dropping a buffer gives its memory back to its lender.
 #[derive(Debug)]
 pub struct Buffer {
     /// Empty until the first access if the bytes are in a file, or numbers in compact form.
     memory: OnceLock<Memory>,
-    /// The place in the file then, or the form.
+    /// The place in the file, or the compact form, until then.
     later: Mutex<Option<Deferred>>,
     lender: Lender,
     /// Bytes that were requested.
     asked: usize,
-    /// The lease that it goes back to when it is freed, if any; else it goes to the pool.
+    /// The lease to which it returns when it is freed, if any; otherwise it returns to the pool.
     home: Home,
 }
 
-/// Who gets a buffer's memory back.
+/// The owner to which a buffer's memory returns.
 #[derive(Debug, Default)]
 enum Lender {
     /// It is freed.
@@ -35,7 +35,7 @@ enum Lender {
     Heap,
     /// A pool.
     Pool(Arc<BufferPool>),
-    /// Who lends it to one buffer after the other.
+    /// A loan, which lends it to one buffer after the other.
     Loan(Arc<Loan>),
 }
 
@@ -58,7 +58,7 @@ impl Loan {
     }
 }
 
-/// A buffer's memory and what is known of it, apart from its users.
+/// A buffer's memory, without its users.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) memory: Memory,
@@ -77,7 +77,7 @@ pub struct Home {
     pub place: u32,
 }
 
-/// Where bytes are that nothing has accessed.
+/// Where bytes are that have not been accessed yet.
 #[derive(Clone, Debug)]
 enum Deferred {
     /// In a file.
@@ -91,19 +91,19 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Where the system has not as much, or the work of this thread is over before it is present.
+    /// Where the system has too little memory, or this thread's work is ended before the memory is present.
     pub fn zeroed(bytes: usize) -> Result<Buffer, Refused> {
         Ok(Buffer::of(Memory::zeroed(bytes)?, bytes, None))
     }
 
-    /// Bytes that belong to a caller. They are read where they are; who writes gets a copy.
+    /// Bytes that belong to a caller. They are read in place; a writer gets a copy.
     #[must_use]
     pub fn foreign(bytes: Foreign) -> Buffer {
         let len = bytes.bytes().len();
         Buffer::of(Memory::Foreign(bytes), len, None)
     }
 
-    /// Bytes that belong to a caller, and are written where they are.
+    /// Bytes that belong to a caller, and are written in place.
     #[must_use]
     pub fn foreign_mut(bytes: ForeignMut) -> Buffer {
         let len = bytes.bytes().len();
@@ -128,14 +128,14 @@ impl Buffer {
         Ok(Buffer::of(pool.lend_to_keep(bytes)?, bytes, Some(pool.clone())))
     }
 
-    /// That many bytes of a file from `offset` on, which are read at the first access.
+    /// `bytes` bytes of a file from `offset` on, which are read at the first access.
     #[must_use]
     pub fn deferred(backing: Arc<Backing>, offset: u64, bytes: usize) -> Buffer {
         let lender = Lender::Pool(backing.pool().clone());
         Buffer::later(Deferred::File { backing, offset }, bytes, lender)
     }
 
-    /// That many bytes of numbers of the float type `dtype`, which are made at the first access.
+    /// `bytes` bytes of numbers of the float type `dtype`, which are made at the first access.
     pub(super) fn compact(form: Arc<Compact>, dtype: DType, bytes: usize) -> Buffer {
         Buffer::later(Deferred::Compact(form, dtype), bytes, Lender::Heap)
     }
@@ -144,8 +144,8 @@ impl Buffer {
         Buffer { memory: OnceLock::new(), later: Mutex::new(Some(later)), lender, asked, home: Home::default() }
     }
 
-    /// `bytes` bytes of the same file, from byte `start` of these on, to be read once more; `None` if these have been
-    /// read or are not from a file.
+    /// A buffer that reads `bytes` bytes of this one's file, from its byte `start` on; `None` if this buffer has been
+    /// read or is not from a file.
     pub(super) fn unread(&self, start: usize, bytes: usize) -> Option<Buffer> {
         self.place().map(|(backing, offset)| Buffer::deferred(backing, offset + start as u64, bytes))
     }
@@ -158,7 +158,7 @@ impl Buffer {
         }
     }
 
-    /// The form that the bytes will be made of, while they are not.
+    /// The form from which the bytes will be made; `None` once they are.
     pub(super) fn form(&self) -> Option<Arc<Compact>> {
         match self.later.lock().unwrap_or_else(PoisonError::into_inner).as_ref()? {
             Deferred::Compact(form, _) => Some(form.clone()),
@@ -183,8 +183,7 @@ impl Buffer {
         matches!(&self.lender, Lender::Loan(own) if Arc::ptr_eq(own, loan))
     }
 
-    /// The memory, which goes back to no lender by itself any more; `None` where it may not be written, is still in a
-    /// file, or is on loan.
+    /// The memory, detached from its lender; `None` where it may not be written, is still in a file, or is on loan.
     pub(super) fn into_writable(mut self) -> Option<Parts> {
         let is_kept = matches!(self.memory.get(), None | Some(Memory::Foreign(_)));
         if is_kept || matches!(self.lender, Lender::Loan(_)) {
@@ -219,8 +218,8 @@ impl Buffer {
         self.len() == 0
     }
 
-    /// All bytes, rounded up to whole cache lines. Raises [`Refused`] where they are read or made now and there is no
-    /// memory for them.
+    /// All bytes, rounded up to whole cache lines. Raises [`Refused`] where they have to be read or made and there is
+    /// no memory for them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         match self.memory.get() {
@@ -255,7 +254,7 @@ impl Buffer {
             }
             None => Memory::default(),
         };
-        // Only now, so that bytes for which there was no memory can be asked for again.
+        // Cleared only now, so that bytes for which there was no memory can be asked for again.
         *self.later.lock().unwrap_or_else(PoisonError::into_inner) = None;
         memory
     }

@@ -1,9 +1,9 @@
-//! Numbers in `f32`, or in `f16` and `bf16`, that are kept as the smaller elements they follow from: quantised weights,
-//! and those of half precision.
+//! Numbers in `f32`, `f16` or `bf16` that are kept as smaller stored elements: quantised weights, and weights in half
+//! precision.
 //!
-//! A pass makes such tensors of constants ([`Tensor::compact`]). What reads all elements finds `f32` numbers, made when
-//! it first asks. What can do with less asks for the form itself: packing takes them a piece at a time
-//! ([`super::Pieces`]), and a look-up of rows widens those rows.
+//! A pass makes such tensors of constants ([`Tensor::compact`]). A reader of all elements gets numbers, made when it
+//! first asks. Other readers ask for the form itself: packing takes a piece at a time ([`super::Pieces`]), and a
+//! look-up of rows widens those rows.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use half::{bf16, f16};
@@ -13,7 +13,7 @@ use kiln_kernels::cpu::{halves, linear};
 use super::grain::{Grain, Permuted, Place};
 use super::{BoolByte, DType, Tensor, minifloat};
 
-/// Numbers, and which elements each of them serves.
+/// Factors, and the elements to which each applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Factors {
     values: Vec<f32>,
@@ -21,8 +21,8 @@ pub struct Factors {
 }
 
 impl Factors {
-    /// As many numbers as the grain has places in a tensor of `elements`; `None` if there are fewer, or the grain's
-    /// sizes make no sense.
+    /// Factors for a tensor of `elements` elements; `None` if there are fewer numbers than the grain has places, or the
+    /// grain's sizes are invalid.
     #[must_use]
     pub fn new(values: Vec<f32>, grain: Grain, elements: usize) -> Option<Factors> {
         let sizes = match grain {
@@ -61,19 +61,19 @@ impl Factors {
         &self.values
     }
 
-    /// Which elements each of them serves.
+    /// The elements to which each factor applies.
     #[must_use]
     pub fn grain(&self) -> Grain {
         self.grain
     }
 }
 
-/// How numbers follow from stored elements: less a zero point, times a scale.
+/// How numbers are made from stored elements: less a zero point, times a scale.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expansion {
-    /// What is subtracted.
+    /// The zero points, which are subtracted.
     pub zero: Option<Factors>,
-    /// What the difference is multiplied by.
+    /// The scales, by which the difference is multiplied.
     pub scale: Option<Factors>,
 }
 
@@ -103,15 +103,15 @@ impl Expansion {
     }
 }
 
-/// Numbers that are in `f32` on their way to a narrow type: they stay in L1.
+/// Numbers that are converted to a narrow type at a time: in `f32` they fit L1.
 const PIECE: usize = 1 << 10;
 
-/// Stored elements, and how numbers follow from them.
+/// Stored elements, and how numbers are made from them.
 #[derive(Clone, Debug)]
 pub struct Compact {
     /// The elements as they are stored, of a type that [`widens`].
     pub stored: Tensor,
-    /// What is made of them.
+    /// The zero points and scales.
     pub expansion: Expansion,
 }
 
@@ -122,7 +122,7 @@ impl Compact {
         self.write_from(&self.stored.bytes()[first * size..][..to.len() * size], first, to);
     }
 
-    /// Writes all numbers as elements of the float type `dtype` over `to`, which has room for exactly as many.
+    /// Writes all numbers as elements of the float type `dtype` over `to`, whose size is exact.
     pub(super) fn write_as(&self, dtype: DType, to: &mut [u8]) {
         match dtype {
             DType::F16 => self.write_narrow(cast_slice_mut(to), |from, to| halves::narrow(Isa::detect(), from, to)),

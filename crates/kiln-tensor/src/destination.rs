@@ -1,4 +1,4 @@
-//! Memory of a caller's in which one output of a request is made. Knows neither graphs nor requests.
+//! A caller's memory, in which one output of a request is made. Knows neither graphs nor requests.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct Destination {
     start: usize,
     /// Bytes that the tensor's buffer was asked for.
     asked: usize,
-    /// The pool that the memory goes back to in the end, if it came from one.
+    /// The pool to which the memory finally returns, if it came from one.
     pool: Option<Arc<BufferPool>>,
     memory: Arc<Loan>,
 }
@@ -24,7 +24,7 @@ impl Destination {
     ///
     /// # Errors
     ///
-    /// Where others have the memory too, or it may not be written, or there are no bytes (strings).
+    /// Where the memory has other owners, or may not be written, or there are no bytes (strings).
     pub fn of(tensor: Tensor) -> Result<Arc<Destination>, TensorError> {
         let Tensor { spec, data } = tensor;
         let Data::Bytes(buffer, start) = data else { return Err(TensorError::NotWritable(spec.shape)) };
@@ -38,7 +38,8 @@ impl Destination {
         &self.spec
     }
 
-    /// A tensor over the memory, with arbitrary contents; `None` for other types and shapes, and while there is one.
+    /// A tensor over the memory, with arbitrary contents; `None` for other types and shapes, and while the memory is
+    /// lent.
     pub fn lend(&self, spec: &TensorSpec) -> Option<Tensor> {
         let buffer = if *spec == self.spec { Buffer::on_loan(&self.memory, self.asked) } else { None };
         buffer.map(|buffer| self.over(buffer))
@@ -74,7 +75,7 @@ impl Destination {
 }
 
 impl Drop for Destination {
-    /// A request that has failed gives memory of a pool back.
+    /// Gives a pool's memory back after a failed request.
     fn drop(&mut self) {
         drop(self.reclaim());
     }

@@ -6,7 +6,7 @@ use std::any::Any;
 pub struct Elsewhere(Box<dyn Any + Send + Sync>);
 
 impl Elsewhere {
-    /// Wraps it.
+    /// Wraps memory.
     pub fn new<T: Any + Send + Sync>(memory: T) -> Elsewhere {
         Elsewhere(Box::new(memory))
     }

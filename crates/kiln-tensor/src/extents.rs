@@ -1,9 +1,9 @@
 //! Free extents: a pool's large memory, divided anew for every graph and every shape.
 //!
-//! It is in a few reserved stretches of address space, so that a freed extent joins its free neighbours and can be
-//! divided in another way. A request of other shapes then fits into the pages of the one before, and one of larger
-//! shapes adds what is missing. The smallest free extent that fits is taken, and among equal ones the one at the lowest
-//! address, so that equal requests get equal addresses. Depends on no tensor.
+//! Memory lies in a few reserved stretches of address space, so that a freed extent joins its free neighbours and can
+//! be divided in another way. A request of other shapes then fits into the pages of the request before, and one of
+//! larger shapes adds only the missing pages. The smallest free extent that fits is taken, and among equal ones the one
+//! at the lowest address, so that equal requests get equal addresses. Depends on no tensor.
 
 use kiln_kernels::extent::{Extent, HUGE_PAGE};
 use kiln_kernels::memory::ceiling::{self, Full, Holder};
@@ -14,7 +14,7 @@ use super::system::{Missing, make_present, reserve};
 /// Address space that is reserved at once: more than most models need; it costs nothing until it is present.
 const RESERVED: usize = 1 << 30;
 
-/// Part of the address space that is left to the process, where that is limited, which is reserved at once at most.
+/// Where address space is limited, at most this part of the rest is reserved at once.
 const SHARE: usize = 8;
 
 /// Free memory. There is at most one free extent more than there are taken ones, and mostly there are a few: a linear
@@ -31,7 +31,7 @@ pub(super) struct FreeExtents {
     present_bytes: usize,
     /// The maximum of `present_bytes`.
     most_present: usize,
-    /// What bytes that are present are counted for.
+    /// The holder for which present bytes are counted.
     holder: Holder,
 }
 
@@ -43,12 +43,12 @@ struct Apart(Vec<Extent>);
 pub(super) struct Found {
     /// The part with present pages; may be empty.
     present: Extent,
-    /// What follows it, to be populated.
+    /// The extent after it, whose pages are still to be populated.
     fresh: Option<Extent>,
 }
 
 impl FreeExtents {
-    /// Nothing yet; what becomes present is counted for that holder.
+    /// No memory yet; pages that become present are counted for `holder`.
     pub(super) fn of(holder: Holder) -> FreeExtents {
         let (present, absent) = (Apart::default(), Apart::default());
         FreeExtents { present, absent, bytes: 0, present_bytes: 0, most_present: 0, holder }
@@ -68,7 +68,7 @@ impl FreeExtents {
     ///
     /// # Errors
     ///
-    /// [`Full`] where pages are missing that the process may not hold.
+    /// [`Full`] where the missing pages would exceed the process's ceiling.
     pub(super) fn take(&mut self, bytes: usize) -> Result<Option<Found>, Full> {
         if let Some(present) = self.present.take_tightest(bytes) {
             self.bytes -= bytes;
@@ -97,7 +97,7 @@ impl FreeExtents {
         ceiling::give_back(self.holder, unmapped);
     }
 
-    /// Takes an extent back whose pages were to be present, of which only the first are.
+    /// Takes back an extent of which only the first `present` bytes became present.
     pub(super) fn insert_missing(&mut self, mut extent: Extent, present: usize) {
         let absent = extent.split_off(present);
         self.present_bytes = self.present_bytes.saturating_sub(absent.len());
@@ -116,13 +116,13 @@ impl FreeExtents {
         self.present_bytes
     }
 
-    /// A free extent, with the missing pages after it.
+    /// Takes a free extent together with the missing pages after it.
     fn grow(&mut self, bytes: usize) -> Result<Option<Found>, Full> {
         let length_before = |absent: &Extent| self.present.before(absent).map_or(0, |at| self.present.0[at].len());
         let fits = |absent: &Extent| absent.len() + length_before(absent) >= bytes;
         let Some(at) = self.absent.0.iter().position(fits) else { return Ok(None) };
         let absent = &self.absent.0[at];
-        // Whole huge pages: the rest of one becomes present anyway.
+        // Whole huge pages: the rest of a huge page becomes present anyway.
         let end = (absent.address() + (bytes - length_before(absent))).next_multiple_of(HUGE_PAGE);
         let missing = (end - absent.address()).min(absent.len());
         ceiling::take(self.holder, missing)?;
@@ -148,7 +148,7 @@ impl FreeExtents {
         self.present.insert(extent);
     }
 
-    /// Removes what is beyond `most` bytes, from the highest addresses down, to be discarded.
+    /// Removes extents beyond `most` bytes, from the highest addresses down, to be discarded.
     pub(super) fn excess(&mut self, most: usize) -> Vec<Extent> {
         let mut out = Vec::new();
         while self.bytes > most {
@@ -171,7 +171,7 @@ impl FreeExtents {
 }
 
 impl Drop for FreeExtents {
-    /// All of it is free then: a pool lives as long as what it has lent.
+    /// All memory is free then: a pool lives at least as long as the memory that it has lent.
     fn drop(&mut self) {
         ceiling::give_back(self.holder, self.present_bytes);
     }
@@ -254,7 +254,7 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// All of its memory, of which only the first bytes are present, and why.
+    /// All of its memory, with the bytes that are present and the reason why the others are not.
     pub(super) fn populate_part(self, bytes: usize) -> Result<(Extent, Option<Extent>), (Extent, Missing)> {
         let Found { mut present, fresh } = self;
         let Some(mut fresh) = fresh else { return Ok((present, None)) };

@@ -5,7 +5,7 @@ use std::ops::Range;
 use kiln_kernels::reference::transpose::transpose;
 use serde::{Deserialize, Serialize};
 
-/// What one factor serves.
+/// The elements that share one factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Grain {
     /// The whole tensor.
@@ -25,32 +25,32 @@ pub enum Grain {
         inner: usize,
         /// Factors along the axis.
         blocks: usize,
-        /// Indices that share one.
+        /// Indices that share a factor.
         block: usize,
     },
 }
 
-/// What becomes of factors where their tensor's axes are permuted.
+/// Factors after their tensor's axes were permuted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permuted {
-    /// What each serves then.
+    /// The new grain.
     pub grain: Grain,
-    /// The place that each has had; `None` where all keep theirs.
+    /// The old place of each factor; `None` where all keep their places.
     pub order: Option<Vec<usize>>,
 }
 
 /// The factors of neighbouring elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The one at this place serves all.
+    /// All share the factor at this place.
     Shared(usize),
-    /// Each has its own, from this place on.
+    /// Each has its own factor, from this place on.
     Own(usize),
 }
 
 impl Grain {
-    /// How factors of shape `factors` serve a tensor of `shape` along `axis`, in blocks of `block` indices where it is
-    /// not zero; `None` if they do not fit.
+    /// The grain of factors of shape `factors` for a tensor of `shape` along `axis`, in blocks of `block` indices if it
+    /// is not zero; `None` if they do not fit.
     #[must_use]
     pub fn of(shape: &[usize], factors: &[usize], axis: usize, block: usize) -> Option<Grain> {
         if factors.iter().product::<usize>() == 1 && (block == 0 || factors.is_empty()) {
@@ -67,8 +67,8 @@ impl Grain {
         fits.then_some(Grain::Blocks { size, inner, blocks, block })
     }
 
-    /// How factors of shape `factors` serve a tensor of `shape` after numpy's rules for broadcasting; `None` where they
-    /// would stretch it, or change along axes that are not neighbours.
+    /// The grain of factors of shape `factors` for a tensor of `shape` by numpy's rules for broadcasting; `None` where
+    /// they would stretch the tensor, or vary along axes that are not neighbours.
     #[must_use]
     pub fn broadcast(shape: &[usize], factors: &[usize]) -> Option<Grain> {
         let lead = shape.len().checked_sub(factors.len())?;
@@ -83,9 +83,8 @@ impl Grain {
         })
     }
 
-    /// The same factors for the tensor of `shape` with its axes in the order `perm`, and for each of them in their new
-    /// order its place in the old one (nothing where the order stays). `None` if the factors are not along axes that
-    /// are neighbours then, too.
+    /// The same factors for the tensor of `shape` with its axes in the order `perm`, and the old place of each factor
+    /// in the new order. `None` if the factors would vary along axes that are not neighbours.
     #[must_use]
     pub fn permuted(self, shape: &[usize], perm: &[usize]) -> Option<Permuted> {
         let moved = |of: &[usize]| perm.iter().map(|&axis| of[axis]).collect::<Vec<usize>>();
@@ -126,7 +125,8 @@ impl Grain {
         }
     }
 
-    /// Calls `run` for consecutive parts of the elements of `range`, whose factors are all one or one after another.
+    /// Calls `run` for consecutive parts of the elements of `range`. The elements of a part share one factor, or have
+    /// successive ones.
     pub fn runs(self, range: Range<usize>, mut run: impl FnMut(Range<usize>, Place)) {
         let mut start = range.start;
         while start < range.end {

@@ -5,9 +5,9 @@
 //!
 //! [`dtype`] lists the element types, [`minifloat`] decodes the smallest, [`pool`] lends the memory of a [`buffer`],
 //! which `extents` and `slab` divide, `memory` holds and `system` gives. [`backing`] is a file whose tensors are read
-//! when they are needed, whole or in [`pieces`]; a [`compact`] tensor is made of smaller elements then, whose factors
-//! have a [`grain`]. [`elsewhere`] is memory that the processor cannot read, [`destination`] a caller's, in which an
-//! output is made. [`threads`] compute with them.
+//! when they are needed, whole or in [`pieces`]; a [`compact`] tensor is then made from smaller elements by factors
+//! that have a [`grain`]. [`elsewhere`] is memory that the processor cannot read, [`destination`] a caller's, in which
+//! an output is made. [`threads`] compute with them.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 #![deny(unsafe_code)]
@@ -78,15 +78,15 @@ pub enum TensorError {
     /// The elements are in memory that the processor cannot read, or were freed.
     #[error("the elements of a tensor of shape {0:?} are not to be had here")]
     Elsewhere(Shape),
-    /// The elements do not lie where the processor reads elements of their type.
+    /// The elements are not aligned for their type.
     #[error("elements of type {dtype} do not lie at a multiple of their size ({address:#x})")]
     Misaligned {
-        /// Where the first one lies.
+        /// The address of the first one.
         address: usize,
         /// Their type.
         dtype: DType,
     },
-    /// No output can be made in the tensor's memory: others have it too, or it may only be read, or there are no bytes.
+    /// No output can be made in the tensor's memory: it has other owners, or may only be read, or there are no bytes.
     #[error("the memory of a tensor of shape {0:?} is not its own to be written")]
     NotWritable(Shape),
     /// There is no memory for that many elements: beyond the machine's, or beyond the session's limit.
@@ -99,7 +99,7 @@ pub enum TensorError {
         /// Bytes that are left.
         room: usize,
     },
-    /// The system refuses the memory, or the request was over before it was there.
+    /// The system refuses the memory, or the request was ended before the memory was there.
     #[error(transparent)]
     Refused(#[from] Refused),
 }
@@ -132,7 +132,7 @@ impl TensorSpec {
         element_count(&self.shape, self.dtype.size().max(1))
     }
 
-    /// Whether elements of its type may begin where these bytes do.
+    /// Checks that these bytes are aligned for elements of its type.
     fn check_address(&self, bytes: &[u8]) -> Result<(), TensorError> {
         let address = bytes.as_ptr().addr();
         let aligned = address.is_multiple_of(self.dtype.size().max(1));
@@ -217,18 +217,18 @@ impl Tensor {
         Ok(Tensor { spec, data: Data::Bytes(buffer, 0) })
     }
 
-    /// A tensor over a caller's bytes, which are read where they are and never written.
+    /// A tensor over a caller's bytes, which are read in place and never written.
     ///
     /// # Errors
     ///
-    /// Where the bytes are not those that the shape needs, or do not lie at a multiple of an element's size.
+    /// Where the number of bytes does not fit the shape, or their address is no multiple of an element's size.
     pub fn from_foreign(spec: TensorSpec, bytes: Foreign) -> Result<Tensor, TensorError> {
         spec.check_address(bytes.bytes())?;
         let found = bytes.bytes().len();
         Tensor::from_buffer(spec, Arc::new(Buffer::foreign(bytes)), found)
     }
 
-    /// A tensor over a caller's bytes, which are read and written where they are.
+    /// A tensor over a caller's bytes, which are read and written in place.
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ impl Tensor {
         Tensor::from_buffer(spec, Arc::new(Buffer::foreign_mut(bytes)), found)
     }
 
-    /// Numbers in `f32` of the stored elements' shape, which are made of those when they are first needed.
+    /// `f32` numbers that are made from stored elements, in the shape of these, when they are first needed.
     ///
     /// # Errors
     ///
@@ -261,8 +261,8 @@ impl Tensor {
         Ok(Tensor { spec, data: Data::Bytes(Arc::new(Buffer::compact(form, dtype, bytes)), 0) })
     }
 
-    /// The numbers of a tensor of narrower elements in `f32`, which are made when they are first needed. Where it is
-    /// itself in [compact form](Tensor::compact_as), they follow from the stored elements, rounded once less.
+    /// The numbers of a tensor of narrower elements in `f32`, made when they are first needed. If the tensor is itself
+    /// in [compact form](Tensor::compact_as), they are made from the stored elements, with one rounding less.
     ///
     /// # Errors
     ///
@@ -276,8 +276,8 @@ impl Tensor {
         }
     }
 
-    /// The form that numbers in `f32` will be made of, and the number of the first one in it; `None` if they are not in
-    /// such a form, have been made, or are of another type.
+    /// The form from which `f32` numbers will be made, and the index of the tensor's first number in it; `None` if
+    /// there is no form, the numbers have been made, or they have another type.
     #[must_use]
     pub fn compact_form(&self) -> Option<(Arc<Compact>, usize)> {
         self.form().filter(|_| self.dtype() == DType::F32)
@@ -385,7 +385,7 @@ impl Tensor {
         if let Data::Bytes(buffer, _) = self.data { Some(buffer) } else { None }
     }
 
-    /// The address of the bytes' buffer, which identifies it among those that are alive.
+    /// The address of the bytes' buffer, which identifies it among live buffers.
     pub fn place(&self) -> Option<usize> {
         match &self.data {
             Data::Bytes(buffer, _) => Some(Arc::as_ptr(buffer).addr()),
@@ -431,8 +431,8 @@ impl Tensor {
         Ok(bytemuck::cast_slice(self.bytes()))
     }
 
-    /// The elements in `f32`, piece by piece: neither bytes that are still in a file nor numbers that are made of a
-    /// compact form are kept.
+    /// The elements in `f32`, piece by piece. Bytes that are read from a file and numbers that are made from a compact
+    /// form are not kept.
     pub fn pieces(&self) -> Result<Pieces<'_>, TensorError> {
         self.expect(DType::F32)?;
         if let Some((backing, offset)) = self.in_file() {
@@ -450,8 +450,8 @@ impl Tensor {
         buffer.place().map(|(backing, offset)| (backing, offset + *start as u64))
     }
 
-    /// Where a file on a disk has the elements, or the smaller ones that these follow from ([`Compact::stored`]), while
-    /// they are not read.
+    /// The place in a file on disk of the elements, or of their stored elements ([`Compact::stored`]), while they are
+    /// not read.
     #[must_use]
     pub fn stored_in(&self) -> Option<InFile> {
         let (backing, offset) = match self.compact_form() {
@@ -497,8 +497,8 @@ impl Tensor {
         let _ = self.bytes();
     }
 
-    /// The same elements. If they are still in a file, the new tensor reads them for itself, when they are first
-    /// needed; else they are shared.
+    /// The same elements. If they are still in a file, the new tensor reads them itself when they are first needed;
+    /// otherwise they are shared.
     #[must_use]
     pub fn unread(&self) -> Tensor {
         let own = match &self.data {
@@ -529,7 +529,7 @@ impl Tensor {
                     own.bytes_mut()[..length].copy_from_slice(&shared.bytes()[*start..][..length]);
                     (*shared, *start) = (Arc::new(own), 0);
                 }
-                // This is the only owner now and there are no weak ones, so the copy of nothing never runs.
+                // This is the only owner now and there are no weak references, so the empty slice is never returned.
                 match Arc::get_mut(shared) {
                     Some(buffer) => &mut buffer.bytes_mut()[*start..][..length],
                     None => &mut [],

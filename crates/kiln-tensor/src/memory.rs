@@ -1,8 +1,8 @@
 //! Aligned bytes from the system. Knows neither tensors nor pools.
 //!
 //! The smallest pieces come from the heap, small ones from slots of their size ([`super::slab`]). Large ones are pieces
-//! of reserved address space, and present from the start: a page that a kernel touches first costs a fault, which would
-//! be most of the time of a kernel that writes as fast as memory allows.
+//! of reserved address space, and present from the start: the first touch of a page costs a fault, which would be most
+//! of the time of a kernel that is bound by memory.
 
 use kiln_kernels::extent::{Extent, Foreign, ForeignMut};
 use kiln_kernels::memory::ceiling::{Claim, Holder};
@@ -19,8 +19,8 @@ pub(super) struct Line([u8; LINE]);
 /// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// Bytes from which on memory without a pool is mapped. Mapping smaller pieces would waste pages and calls; larger
-/// pieces of always different sizes would leave gaps in the heap, which grew to 132 MB of which 21 were in use.
+/// From this many bytes on, memory without a pool is mapped. Mapping smaller pieces would waste pages and calls. Larger
+/// pieces, of ever different sizes, would leave gaps in the heap: it grew to 132 MB with 21 in use.
 const MAPPED: usize = 1 << 16;
 
 /// At least as many bytes as requested, rounded up to whole cache lines, and aligned to them.
@@ -36,9 +36,9 @@ pub(super) enum Memory {
     /// A piece of a pool's address space whose pages are present, which the pool has counted; or exactly the requested
     /// bytes, between pages that fault.
     Piece(Extent),
-    /// A caller's, lent to be read and never written: who writes copies first ([`Memory::own`]).
+    /// A caller's, lent for reading: a writer copies it first ([`Memory::own`]).
     Foreign(Foreign),
-    /// A caller's, lent to be written.
+    /// A caller's, lent for writing.
     ForeignMut(ForeignMut),
 }
 
@@ -53,7 +53,7 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// Where the system has not as much, or the work of this thread is over before it is present.
+    /// Where the system has too little memory, or this thread's work is ended before the memory is present.
     pub(super) fn zeroed(bytes: usize) -> Result<Memory, Refused> {
         if let Some(guarded) = Memory::guarded(bytes) {
             return Ok(guarded);
@@ -73,11 +73,11 @@ impl Memory {
         Extent::guarded(bytes, flush).ok().map(Memory::Piece)
     }
 
-    /// That many lines and hardly more, with arbitrary contents, counted for that holder; less than mapped memory.
+    /// `lines` lines and hardly more, with arbitrary contents, counted for `holder`; fewer than would be mapped.
     ///
     /// # Errors
     ///
-    /// Where the system has not as much, or the process may hold no more.
+    /// Where the system has too little memory, or the process's ceiling is reached.
     pub(super) fn small(lines: usize, holder: Holder) -> Result<Memory, Refused> {
         let bytes = lines * LINE;
         let claim = Claim::of(holder, Slot::bytes_for(bytes).unwrap_or(bytes))?;
@@ -110,7 +110,7 @@ impl Memory {
         }
     }
 
-    /// Makes a copy of memory that belongs to a caller, which may be written. Raises [`Refused`] where there is no
+    /// Replaces memory that belongs to a caller by a copy that may be written. Raises [`Refused`] where there is no
     /// memory for it.
     pub(super) fn own(&mut self) {
         if let Memory::Foreign(foreign) = self {
@@ -120,7 +120,7 @@ impl Memory {
         }
     }
 
-    /// All bytes, to be written; a caller's are copied first.
+    /// All bytes, for writing; a caller's read-only bytes are copied first.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         self.own();
         match self {
@@ -128,7 +128,7 @@ impl Memory {
             Memory::Slot(slot, _) => slot.bytes_mut(),
             Memory::Mapped(extent, _) | Memory::Piece(extent) => extent.bytes_mut(),
             Memory::ForeignMut(foreign) => foreign.bytes_mut(),
-            // A copy of its own was made above.
+            // A copy was made above.
             Memory::Foreign(_) => &mut [],
         }
     }

@@ -1,7 +1,7 @@
 //! Floats of eight and four bits: decoding, and rounding to them.
 //!
-//! A tensor has one of them in a byte. No arithmetic is done in them: they are widened to `f32` before and rounded to
-//! nearest, ties to even, after. Only files pack two of the small ones into a byte.
+//! In a tensor each takes a byte. No arithmetic is done in these types: elements are widened to `f32` before it and
+//! rounded to nearest, ties to even, after it. Only files pack two 4-bit floats into a byte.
 
 use super::DType;
 
@@ -57,7 +57,7 @@ impl Format {
         match self.special {
             Special::NegativeZeroIsNan => self.sign(),
             Special::Ieee | Special::OneNan => self.sign() - 1,
-            // There is none; negative zero is the least misleading value.
+            // The format has no NaN; negative zero is the least misleading value.
             Special::None => self.sign(),
         }
     }
@@ -120,7 +120,7 @@ pub enum PowerRounding {
     Nearest,
 }
 
-/// The value of a byte of that type; NaN for a type that is not one of these.
+/// The value of a byte of that type; NaN for a type that is no small float.
 #[must_use]
 pub fn decode(dtype: DType, bits: u8) -> f32 {
     match (Format::of(dtype), dtype) {
@@ -140,7 +140,7 @@ pub fn encode(dtype: DType, value: f32, saturate: bool) -> u8 {
     }
 }
 
-/// The power of two for a value, in the format that has an exponent and nothing else. Its sign is lost, and NaN is 255.
+/// The power of two for a value, in the format that has only an exponent. Its sign is lost, and NaN is 255.
 #[must_use]
 pub fn encode_power(value: f32, saturate: bool, rounding: PowerRounding) -> u8 {
     let size = f64::from(value.abs());

@@ -1,6 +1,6 @@
-//! A tensor's elements as `f32`, a piece at a time: those in memory in place, those in a file through a small buffer,
-//! numbers in compact form widened into another. Packing a model's weights by pieces takes no memory for all of them in
-//! the model's layout, and each piece is in a cache when it is packed.
+//! A tensor's elements as `f32`, a piece at a time: elements in memory in place, elements in a file through a small
+//! buffer, and numbers in compact form widened into a second buffer. Packing weights by pieces needs no memory for a
+//! whole tensor in the model's layout, and each piece is in a cache when it is packed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::backing::Backing;
 use super::buffer::Buffer;
 use super::compact::Compact;
 
-/// Bytes of a piece: L2 holds it together with what is made of it.
+/// Bytes of a piece: L2 holds it together with the result of packing it.
 pub const PIECE: usize = 1 << 18;
 
 /// Elements as `f32`, to be read piece by piece.
@@ -29,7 +29,7 @@ enum Place<'a> {
         form: Arc<Compact>,
         /// The number of the first element in the form.
         first: usize,
-        /// Where the stored elements are read, if they are in a file.
+        /// The window through which stored elements are read, if they are in a file.
         stored: Option<Window>,
         numbers: Vec<f32>,
     },
@@ -51,7 +51,7 @@ impl Window {
     }
 
     fn read(&mut self, range: Range<usize>) -> &[u8] {
-        // Between two pieces is where the packing of large weights may end.
+        // Packing of large weights may be ended between two pieces.
         raise_if_over(range.len());
         let kept = self.buffer.take().filter(|buffer| buffer.len() >= range.len());
         let lent = || Buffer::lent(self.backing.pool(), range.len()).unwrap_or_else(|refused| refused.raise());
@@ -100,7 +100,7 @@ impl Pieces<'_> {
 
     /// The elements of `range`; `None` if there are fewer. Reading errors are in [`Backing::failure`]. Raises
     /// [`Refused`](kiln_kernels::memory::Refused) where they are in a file and there is no memory for them, or loading
-    /// is over.
+    /// was ended.
     pub fn get(&mut self, range: Range<usize>) -> Option<&[f32]> {
         if range.start > range.end || range.end > self.len {
             return None;

@@ -1,12 +1,12 @@
 //! The pool that lends memory to tensors.
 //!
-//! A run of a graph allocates and frees the same sizes again and again, and with changing shapes other ones. Used
-//! memory is kept because fresh pages cost more than most operators take to fill them. Large buffers are cut out of
-//! [free extents](super::extents), which join when they are freed. Small ones come from the heap or from slots, in
+//! A run of a graph allocates and frees the same sizes again and again, and other sizes when shapes change. Freed
+//! memory is kept, because fresh pages cost more time than most operators take to fill them. Large buffers are cut out
+//! of [free extents](super::extents), which join when they are freed. Small ones come from the heap or from slots, in
 //! classes of about an eighth of a power of two; the least recently used is freed first.
 //!
-//! Much large memory beyond the bound goes back to the system on [another thread](leaving). Until then it is free
-//! memory of the pool as the rest, and the first to be lent.
+//! Large memory beyond the bound goes back to the system on [another thread](leaving) if it is much. Until then it is
+//! free memory like the rest, and the first to be lent.
 
 #[cfg(test)]
 mod tests;
@@ -33,30 +33,30 @@ pub struct BufferPool {
     free: Mutex<Free>,
     /// Bytes that are lent.
     lent: AtomicUsize,
-    /// The most that was lent at once since [`BufferPool::usage`] was asked last.
+    /// The most bytes lent at once since the last call of [`BufferPool::usage`].
     peak: AtomicUsize,
-    /// The most that may be lent at once.
+    /// The most bytes that may be lent at once.
     most: usize,
-    /// What its memory is counted for.
+    /// The holder for which its memory is counted.
     holder: Holder,
     /// About how many bytes are on their way back to the system.
     leaving: Arc<AtomicUsize>,
-    /// This pool, for who gives its memory back.
+    /// This pool, for the thread that gives its memory back.
     this: Weak<BufferPool>,
 }
 
-/// What a pool has, in bytes.
+/// The memory of a pool, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// The most that was lent at once since the last look.
+    /// The most that was lent at once since the last call.
     pub peak: usize,
-    /// What is free, or on its way back to the system.
+    /// Free memory, including memory on its way back to the system.
     pub free: usize,
-    /// The most large memory that ever was present.
+    /// The most large memory that was ever present.
     pub most_present: usize,
 }
 
-/// What a pool has beyond its bound.
+/// Memory of a pool beyond its bound.
 struct Excess {
     pool: Weak<BufferPool>,
     /// As the pool's `leaving`, to be read without owning the pool.
@@ -79,13 +79,13 @@ struct Free {
     limit: usize,
     /// Large memory.
     extents: FreeExtents,
-    /// Small memory by bytes; of each size, the last was freed last and is the most likely in a cache.
+    /// Small memory by bytes. The last entry of a size was freed last and is the most likely in a cache.
     sizes: BTreeMap<usize, Vec<Kept>>,
     /// Bytes of small memory.
     bytes: usize,
     /// Counts buffers that are given back.
     clock: u64,
-    /// Whether what is beyond the limit is on its way back to the system.
+    /// Whether memory beyond the limit is on its way back to the system.
     is_leaving: bool,
 }
 
@@ -115,7 +115,8 @@ impl BufferPool {
         BufferPool::of(Holder::Tensors, limit, most)
     }
 
-    /// A pool of packed weights or constants of models. Its free memory goes where the process may hold no more.
+    /// A pool of packed weights or constants of models. Its free memory is given up when the process reaches its
+    /// ceiling.
     #[must_use]
     pub fn of_weights(limit: usize) -> Arc<BufferPool> {
         let pool = BufferPool::of(Holder::Weights, limit, installed_bytes());
@@ -134,19 +135,19 @@ impl BufferPool {
     fn note_lent(&self, memory: &Memory) {
         let bytes = memory.bytes().len();
         let lent = self.lent.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        // Mostly another request has lent more: then nothing is written.
+        // Mostly the peak was higher before: then nothing is written.
         if lent > self.peak.load(Ordering::Relaxed) {
             self.peak.fetch_max(lent, Ordering::Relaxed);
         }
     }
 
-    /// Bytes that may still be lent. Requests at the same time may together get a little more.
+    /// Bytes that may still be lent. Concurrent requests may together get a little more.
     pub fn room(&self) -> usize {
         self.most.saturating_sub(self.lent.load(Ordering::Relaxed))
     }
 
-    /// Memory of at least `bytes` bytes, hardly more, that is kept for long. Large ones follow each other closely, so
-    /// that none takes a huge page for its end alone: of weights of 2.25 MiB each, that would be nearly half.
+    /// Memory of at least `bytes` bytes, hardly more, that is kept for long. Large pieces are packed closely, so that
+    /// none takes a huge page for its end alone: for weights of 2.25 MiB each, that would waste nearly half.
     ///
     /// # Errors
     ///
@@ -168,8 +169,8 @@ impl BufferPool {
             let mut free = self.lock();
             let Some(found) = free.extents.take(bytes)? else { return Ok(None) };
             let (extent, rest) = found.divide(bytes);
-            // Before the pages are present, which takes long, so that another thread meanwhile continues in this one's
-            // last huge page.
+            // Given back before the pages are present, which takes long, so that another thread can meanwhile continue
+            // in the last huge page.
             free.extents.insert(rest);
             self.bound(free);
             Ok(Some(extent))
@@ -181,7 +182,7 @@ impl BufferPool {
         }
     }
 
-    /// Memory that is kept: not much larger than `bytes`.
+    /// Memory that is not much larger than `bytes`, for buffers that are kept.
     ///
     /// # Errors
     ///
@@ -190,7 +191,7 @@ impl BufferPool {
         self.lend(bytes, 1)
     }
 
-    /// Memory of `bytes` bytes; from the heap, it may have `slack` times as many.
+    /// Memory of `bytes` bytes; small memory may have up to `slack` times as many.
     ///
     /// # Errors
     ///
@@ -235,7 +236,7 @@ impl BufferPool {
         }
     }
 
-    /// Takes memory back that was not lent because pages are missing.
+    /// Takes back memory that was not lent because pages are missing.
     fn take_back(&self, extent: Extent, missing: Missing) -> Refused {
         let mut free = self.lock();
         free.extents.insert_missing(extent, missing.present);
@@ -243,12 +244,12 @@ impl BufferPool {
         missing.refused
     }
 
-    /// Gives memory that is on its way back to the system at once where this pool would else have more at a time than
+    /// Gives memory on its way back to the system back at once, where this pool would otherwise have more present than
     /// it may lend.
     ///
     /// # Errors
     ///
-    /// Where the work of this thread is over before there is room.
+    /// Where this thread's work is ended before there is room.
     fn await_room(&self, bytes: usize) -> Result<(), Refused> {
         loop {
             if self.leaving.load(Ordering::Relaxed) == 0 {
@@ -266,15 +267,15 @@ impl BufferPool {
         }
     }
 
-    /// Makes that many bytes of large memory present ahead of their use, on all threads; not more than the pool keeps.
-    /// Asks before each piece of some milliseconds whether that is still wanted, and stops where it is not.
+    /// Makes `bytes` bytes of large memory present ahead of their use, on all threads; no more than the pool keeps.
+    /// Before each piece, which takes some milliseconds, it checks `is_wanted`, and stops if it is false.
     pub fn prepare(&self, bytes: usize, parallel: &dyn Parallel, is_wanted: &(dyn Fn() -> bool + Sync)) {
         let mut free = self.lock();
         let bytes = bytes.min(free.limit).min(self.most);
         if bytes < LARGE || bytes <= free.extents.bytes() {
             return;
         }
-        // It is made ready where there is room, and nothing is let go for it.
+        // Only where there is room: no other memory is given up for it.
         let Ok(Some(found)) = free.extents.take(bytes) else { return };
         drop(free);
         let (present, fresh) = found.pieces(PIECE);
@@ -304,7 +305,7 @@ impl BufferPool {
         self.lent.load(Ordering::Relaxed)
     }
 
-    /// What the pool has now. The next look's peak begins here.
+    /// The memory of the pool now. The peak of the next call begins here.
     pub fn usage(&self) -> Usage {
         let lent = self.lent.load(Ordering::Relaxed);
         let peak = self.peak.swap(lent, Ordering::Relaxed).max(lent);
@@ -312,8 +313,8 @@ impl BufferPool {
         Usage { peak, free: free.bytes + free.extents.bytes(), most_present: free.extents.most_present() }
     }
 
-    /// Gives free memory back to the system until no more than `most` bytes are free, a piece at a time, for as long as
-    /// `goes_on` says so. No fork happens while a piece is on its way, so that a child loses none.
+    /// Gives free memory back to the system, a piece at a time, until at most `most` bytes are free or `goes_on` is
+    /// false. No fork happens while a piece is given back, so a child process loses none.
     pub fn trim_to(&self, most: usize, goes_on: &dyn Fn() -> bool) {
         while goes_on() {
             let _whole = stay();
@@ -338,7 +339,8 @@ impl BufferPool {
         self.bound(free);
     }
 
-    /// Gives all free memory back to the system before it returns. What is lent is kept again once it comes back.
+    /// Gives all free memory back to the system before it returns. Memory that is lent now is kept again once it comes
+    /// back.
     pub fn trim(&self) {
         self.shrink(self.lock(), 0);
         leaving::go_on();
@@ -359,7 +361,7 @@ impl BufferPool {
         let size = memory.bytes().len();
         self.lent.fetch_sub(size, Ordering::Relaxed);
         if kiln_knobs::guard().is_some() {
-            // It is unmapped at once, so that later accesses fault.
+            // Guarded memory is unmapped at once, so that later accesses fault.
             return;
         }
         let mut free = self.lock();
@@ -381,7 +383,7 @@ impl BufferPool {
         }
     }
 
-    /// Frees what is beyond the limit; of large memory, much is left to another thread.
+    /// Frees memory beyond the limit; much large memory is left to another thread.
     #[cold]
     fn give_excess(&self, mut free: MutexGuard<'_, Free>) {
         let limit = free.limit;
@@ -400,9 +402,9 @@ impl BufferPool {
         leaving::leave(Box::new(Excess { pool: self.this.clone(), bytes: self.leaving.clone() }));
     }
 
-    /// Gives a piece of what is beyond the limit back to the system. Whether there is more.
+    /// Gives a piece of the memory beyond the limit back to the system. Returns whether there is more.
     fn give_piece(&self) -> bool {
-        // A child of a fork that happened meanwhile would have lost the piece.
+        // A process forked meanwhile would lose the piece.
         let _whole = stay();
         let mut free = self.lock();
         let most = free.extents.bytes() - free.excess().min(leaving::PIECE);
@@ -415,7 +417,7 @@ impl BufferPool {
         free.is_leaving
     }
 
-    /// Frees what is beyond `limit`: large memory first.
+    /// Frees memory beyond `limit`, large memory first.
     #[cold]
     fn shrink(&self, mut free: MutexGuard<'_, Free>, limit: usize) {
         let most = limit.saturating_sub(free.bytes);
@@ -479,7 +481,7 @@ impl Free {
         last.map(|kept| kept.memory)
     }
 
-    /// Removes what was given back first.
+    /// Removes the small memory that was given back first.
     fn oldest(&mut self) -> Option<Memory> {
         let first = |kept: &[Kept]| kept.first().map_or(u64::MAX, |kept| kept.since);
         let (&size, kept) = self.sizes.iter_mut().min_by_key(|(_, kept)| first(kept))?;
@@ -492,7 +494,7 @@ impl Free {
     }
 }
 
-/// A number of lines rounded up to one that memory is kept in: there are eight from a power of two to the next.
+/// A number of lines rounded up to a size class: there are eight from a power of two to the next.
 fn rounded(lines: usize) -> usize {
     if lines <= 8 {
         return lines;

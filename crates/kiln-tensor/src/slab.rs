@@ -1,9 +1,9 @@
 //! Memory of small tensors, in slots of size classes, apart from the C library's heap.
 //!
-//! Outputs of a few kilobytes live for a request, executors and plans of about that size for thousands of shapes. Mixed
-//! in one heap they leave gaps that are too small for tensors of the next shapes: of 91 MiB of glibc's heap, 15 were in
-//! use after 60,000 shapes of a strided convolution. Here slots of equal size are together, so that freed ones fit
-//! later tensors.
+//! Outputs of a few kilobytes live for a request; executors and plans of about that size live for thousands of shapes.
+//! Mixed in one heap, they leave gaps that are too small for tensors of the next shapes: after 60,000 shapes of a
+//! strided convolution, 15 of 91 MiB of glibc's heap were in use. Here slots of equal size are together, so that freed
+//! slots fit later tensors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -13,10 +13,10 @@ use kiln_kernels::extent::Extent;
 
 use super::system::reserve;
 
-/// Bytes of the smallest slot. Smaller tensors come from the heap, as executors do, whose gaps they fit.
+/// Bytes of the smallest slot. Smaller tensors come from the heap, like executors, and fit its gaps.
 const LEAST: usize = 1 << 10;
 
-/// Bytes from which on memory is mapped separately.
+/// From this many bytes on, memory is mapped separately.
 const MOST: usize = 1 << 16;
 
 /// Bytes of address space of a chunk of slots: eight of the largest slots. Pages are present after the first write.
@@ -78,7 +78,7 @@ fn lock(class: usize) -> MutexGuard<'static, Class> {
 }
 
 impl Slot {
-    /// Bytes of the slot that [`Slot::take`] gives for that many; `None` if no slots have such a size.
+    /// Bytes of the slot that [`Slot::take`] gives for `bytes` bytes; `None` if no slots have such a size.
     pub(super) fn bytes_for(bytes: usize) -> Option<usize> {
         class_of(bytes).map(size_of)
     }
@@ -137,7 +137,7 @@ impl Drop for Slot {
         chunk.lent -= 1;
         let is_empty = chunk.lent == 0;
         slabs.open.insert(self.chunk);
-        // One chunk stays, for a class whose slots are taken and given back one at a time.
+        // One chunk is kept, for a class whose slots are taken and given back one at a time.
         let spare = if is_empty && slabs.open.len() > 1 { slabs.remove(self.chunk) } else { None };
         drop(slabs);
         // Outside of the lock: unmapping takes long.
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn slots_are_apart_aligned_and_reused() {
-        // A size of which no other test needs so many.
+        // A size of slots that other tests rarely use.
         let bytes = LEAST * 7 + 1;
         let mut slots: Vec<Slot> = (0..200).map(|_| Slot::take(bytes).expect("there is memory")).collect();
         for (number, slot) in slots.iter_mut().enumerate() {

@@ -1,5 +1,4 @@
-//! What the system has of memory and gives of it: reserved address space, pages that are present, and the limits that
-//! hold for both.
+//! Memory from the system: reserved address space, present pages, and the limits of both.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -8,24 +7,24 @@ use kiln_fork::stay;
 use kiln_kernels::extent::{Extent, leaving};
 use kiln_kernels::memory::{Refused, ceiling, is_over, unclaimed_bytes};
 
-/// Bytes from which on memory is held against what the machine has left before its pages are made present: asking takes
-/// a thousandth of that time.
+/// From this many bytes on, memory is compared with the machine's free memory before its pages are made present: the
+/// check takes a thousandth of that time.
 const HELD_AGAINST_MACHINE: usize = 64 << 20;
 
-/// Part of the memory to be had that may be on its way back while more is taken.
+/// The part of the available memory that may be on its way back to the system while more is taken.
 const SHARE: usize = 2;
 
-/// Reserves address space, of which some is always left for what is not a tensor.
+/// Reserves address space; some is always left for uses other than tensors.
 ///
 /// # Errors
 ///
-/// Where there is not as much.
+/// Where there is too little.
 pub(super) fn reserve(bytes: usize) -> Result<Extent, Refused> {
     loop {
         let fits = bytes <= unclaimed_bytes();
         match fits.then(|| Extent::reserve(bytes)) {
             Some(Ok(extent)) => return Ok(extent),
-            // Mappings that are on their way back still take addresses.
+            // Mappings on their way back to the system still take addresses.
             _ if leaving::unmap() => {}
             _ => return Err(Refused::System { bytes }),
         }
@@ -45,13 +44,13 @@ pub(super) struct Missing {
 ///
 /// # Errors
 ///
-/// Where they are more than the machine has left, or the work of this thread is over before they are present.
+/// Where the machine has too little memory left, or this thread's work is ended before all pages are present.
 pub(super) fn make_present(extent: &mut Extent) -> Result<(), Missing> {
     let bytes = extent.len();
     if bytes >= HELD_AGAINST_MACHINE {
         check_machine(bytes).map_err(|refused| Missing { present: 0, refused })?;
     }
-    // What pools that are gone have left on its way is counted no more and is there still.
+    // Memory that dropped pools have left on its way back is no longer counted, but still there.
     while ceiling::limit().is_some_and(|limit| ceiling::bytes() + leaving::bytes() > limit) && leaving::give_piece() {
         if is_over() {
             return Err(Missing { present: 0, refused: Refused::Over { bytes } });
@@ -63,8 +62,8 @@ pub(super) fn make_present(extent: &mut Extent) -> Result<(), Missing> {
     }
 }
 
-/// Holds much memory against what the machine has left. What is on its way back counts as taken: as much of it as has
-/// to be there before is given back by this thread.
+/// Compares much memory with the memory that the machine has left. Memory on its way back counts as taken; this thread
+/// gives back as much of it as is needed.
 fn check_machine(bytes: usize) -> Result<(), Refused> {
     let is_early = || {
         let leaving = leaving::bytes();
@@ -91,8 +90,8 @@ fn meminfo(field: &str) -> Option<usize> {
 }
 
 /// Bytes of memory that tensors of this process may take: the machine's, its control group's limit where that is less,
-/// or what limits of the process on address space and data (`ulimit -v`, `ulimit -d`) leave; `usize::MAX` if the system
-/// says none of them.
+/// or the rest under the process's limits on address space and data (`ulimit -v`, `ulimit -d`); `usize::MAX` if the
+/// system tells none of these.
 #[must_use]
 pub fn installed_bytes() -> usize {
     physical_bytes().min(unclaimed_bytes())
@@ -109,9 +108,9 @@ fn physical_bytes() -> usize {
     *INSTALLED
 }
 
-/// The least limit of the memory of a process in these control groups (the text of `/proc/self/cgroup`) and those
-/// around them, of either version of the system's interface. In a container, paths may begin at the container's own
-/// group, which is then where the groups are mounted.
+/// The least memory limit of a process in these control groups (the text of `/proc/self/cgroup`) and their parents, in
+/// either version of cgroups. In a container, paths may begin at the container's own group, which is then where the
+/// groups are mounted.
 fn group_limit(groups: &str, read: impl Fn(&Path) -> Option<String>) -> Option<usize> {
     let limit = |file: PathBuf| read(&file)?.trim().parse::<usize>().ok();
     let limits = groups.lines().filter_map(|line| {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use kiln_kernels::{Parallel, Pool, Serial};
 
-/// A fork-join pool in which the calling thread takes part. Its clones are one and the same pool, which many sessions
-/// may compute with: a request that finds it in use by another runs on its caller's thread alone.
+/// A fork-join pool in which the calling thread takes part. Its clones are the same pool, which many sessions may use:
+/// a request that finds it in use by another runs on its caller's thread alone.
 #[derive(Clone, Debug)]
 pub struct Threads {
     pool: Arc<Pool>,
 }
 
-/// The caller's thread in the place of a pool. Work is cut as for the pool and done one part after another, so that it
-/// gives the same bits and needs nothing that the pool's would not.
+/// The caller's thread in place of a pool. Work is divided as for the pool and done one part after the other, so that
+/// it gives the same bits and needs no other executors.
 #[derive(Clone, Copy, Debug)]
 pub struct Narrow {
     threads: usize,
@@ -27,7 +27,8 @@ pub struct ThreadsError {
 }
 
 impl Threads {
-    /// A pool of exactly `count` threads, the caller of [`Parallel::run`] included; 0 means all that this process may use.
+    /// A pool of exactly `count` threads, including the caller of [`Parallel::run`]; 0 means all that this process may
+    /// use.
     ///
     /// # Errors
     ///

@@ -42,8 +42,8 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {
     edit.finish()
 }
 
-/// All parts but the last must have a multiple of this number of channels; `None` where a kernel for the convolution
-/// does not take parts.
+/// All parts but the last must have a multiple of this number of channels; `None` where the kernels of the convolution
+/// read their input in place.
 fn whole_channels(conv: &NodeDesc, sizes: &Weights, elements: Elements) -> Option<i64> {
     let is_one = |name: &str| conv.ints(name).is_none_or(|steps| steps.iter().all(|&step| step == 1));
     if sizes.groups != 1 || sizes.kernel == [1; 3] {

@@ -1,4 +1,4 @@
-//! What a pool lends, keeps and gives back.
+//! Memory that a pool lends, keeps and gives back.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -197,7 +197,7 @@ fn large_memory_beyond_the_limit_goes_back_to_the_system() {
     assert_eq!(pool.free_bytes(), 0, "nothing is kept any more");
 }
 
-/// Work of the thread that gives memory back, which takes until the test lets it end.
+/// Work for the thread that gives memory back, which lasts until the test ends it.
 struct Gate(mpsc::Receiver<()>);
 
 impl Leaving for Gate {
@@ -210,14 +210,14 @@ impl Leaving for Gate {
     }
 }
 
-/// Keeps all that is left to the thread meanwhile from being given back, until the sender is dropped.
+/// Keeps the thread from giving memory back until the sender is dropped.
 fn closed() -> mpsc::Sender<()> {
     let (open, gate) = mpsc::channel();
     leaving::leave(Box::new(Gate(gate)));
     open
 }
 
-/// Waits until the pool has so much free memory and none on its way.
+/// Waits until the pool has `bytes` bytes of free memory and none on its way back.
 fn await_free(pool: &BufferPool, bytes: usize) {
     let begun = Instant::now();
     while pool.free_bytes() > bytes || leaving_bytes(pool) > 0 {
@@ -305,7 +305,7 @@ fn eight_callers_have_no_more_at_a_time_than_the_pool_may_lend() {
             });
         }
     });
-    // Each may be a huge page larger, and callers that ask at the same time may each find the same room.
+    // Each may be a huge page larger, and concurrent callers may each find the same room.
     assert!(pool.most_present() <= 2 * callers * each, "{}", pool.most_present());
     await_free(&pool, 0);
     assert_eq!(pool.lent.load(Ordering::Relaxed), 0);

@@ -249,7 +249,7 @@ fn attention_takes_bf16_where_queries_keys_and_values_all_are() {
     for (full, of_attention) in [(false, BF16), (true, BF16)] {
         let (mut build, x) = with_x(&[-2, -3, 16]);
         let [query, key, value] = [0; 3].map(|_| product(&mut build, x, [16, 16]));
-        // A KV cache keeps keys in `f32`, so the queries beside them stay `f32` too.
+        // A KV cache keeps keys in `f32`, so queries and values stay `f32` too.
         let key = if full { build.op("Tanh", &[key], &[]) } else { key };
         let apart = |build: &mut GraphBuilder, layer: ValueId, perm: [i64; 4]| {
             let target = ints(build, &[0, 0, 4, 4]);
