@@ -1,7 +1,7 @@
 //! Kiln: a runtime that never compiles, tunes or picks the same kernel twice.
 //!
-//! A [`Session`] is one ONNX model, ready to run at any shape, from any number of threads. What it has built for a shape it keeps,
-//! and what it chose it records, so that a shape that comes back and the next process build nothing.
+//! A [`Session`] is one ONNX model, ready to run at any shape, from any number of threads. It keeps what it builds for
+//! a shape and records its choices, so that neither a repeated shape nor the next process builds anything again.
 //!
 //! ```
 //! use kiln::{DType, Dim, GraphBuilder, Session, SessionOptions, Tensor};
@@ -24,8 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The names below are the library's; its modules are for the command, the tests and those who read the source. Of them, lowest
-//! first, each imports only from those before it:
+//! The names below are the library's; its modules are for the command, the tests and readers of the source. Lowest
+//! first, each module imports only from those before it:
 //!
 //! - [`knobs`]: the environment variables, of the crate `kiln-knobs`.
 //! - [`tensor`], [`threads`]: memory and fork-join, of the crate `kiln-tensor`. [`cache`] is `kiln-cache`.
@@ -35,7 +35,7 @@
 //! - [`ops`]: what ONNX means by each operator.
 //! - [`onnx`]: model files. [`packed`]: models with packed weights, mapped.
 //!
-//! `gpu` (feature `device`) is what devices beside the processor offer; it comes from the kernels crate, where they are.
+//! `gpu` (feature `device`) is the interface to devices beside the processor, from the kernels crate.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 #![deny(unsafe_code)]

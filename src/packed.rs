@@ -1,9 +1,8 @@
 //! Packed models: a graph after its passes with its packed weights, in a file that is mapped and not read.
 //!
-//! What is kept is data that is checked, never code. The header and the index (the graph, types, shapes, offsets) are
-//! validated whole before anything follows an offset ([`file`], [`index`]); packed weights may hold any numbers. A file
-//! is for one build of Kiln and one set of what shapes a graph and its panels ([`made_for`]). docs/packed.md has every
-//! byte.
+//! A file holds checked data, never code. The header and the index (the graph, types, shapes, offsets) are validated
+//! whole before any offset is used ([`file`], [`index`]); packed weights may hold any numbers. A file is for one build
+//! of Kiln and one set of facts that determine a graph and its panels ([`made_for`]). docs/packed.md has every byte.
 
 pub mod file;
 pub mod folder;
@@ -32,13 +31,13 @@ pub const SCHEMA: u32 = 4;
 /// The oldest form that is read.
 pub const OLDEST_SCHEMA: u32 = 3;
 
-/// Bytes of the header, and where the data behind it begins.
+/// Bytes of the header. The data begins after it.
 pub const HEADER: usize = 4096;
 
-/// Bytes to a multiple of which everything in the data is aligned: a cache line, and the widest vector.
+/// Everything in the data is aligned to a multiple of this many bytes: a cache line, and the widest vector.
 pub const ALIGNMENT: usize = 64;
 
-/// Bytes from which on a weight begins on a page of its own.
+/// A weight of at least this many bytes begins on a page of its own.
 pub const LARGE: usize = 64 << 10;
 
 /// Bytes of a page of a file.
@@ -85,21 +84,21 @@ pub enum PackedError {
         fact: String,
         /// What the file says.
         found: String,
-        /// What it is here.
+        /// The fact here.
         wanted: String,
     },
-    /// The model has what no packed model holds.
+    /// The model has something that packed models cannot hold.
     #[error("the model cannot be packed: {0}")]
     Unsupported(String),
 }
 
 impl PackedError {
-    /// What the system said about a file.
+    /// The system's error about a file.
     pub fn io<'a>(what: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> PackedError + 'a {
         move |source| PackedError::Io { what, path: path.to_owned(), source }
     }
 
-    /// That a file is not what it should be.
+    /// The error for a damaged file.
     pub fn damaged(path: &Path, reason: impl Into<String>) -> PackedError {
         PackedError::Damaged { path: path.to_owned(), reason: reason.into() }
     }

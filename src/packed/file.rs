@@ -1,4 +1,4 @@
-//! A packed model's file, mapped: opened once a process, and validated before anything in it is followed.
+//! A packed model's file, mapped: opened once for each process, and validated before any of its offsets is used.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ use super::{ALIGNMENT, HEADER, MAGIC, MadeFor, OLDEST_SCHEMA, PackedError, SCHEM
 pub enum Verify {
     /// At each load.
     Each,
-    /// Once after the file has appeared or was changed, which is remembered beside the records; without a folder of
-    /// records, once a process.
+    /// Once after the file was made or changed, which is noted beside the records; without a folder of records, once
+    /// for each process.
     #[default]
     Once,
-    /// Not at all: wrong bytes in packed weights are wrong numbers, and nothing else.
+    /// Not at all: wrong bytes in packed weights cause wrong numbers, and no other harm.
     Never,
 }
 
@@ -38,7 +38,7 @@ pub struct PackedFile {
     /// The files that it refers to.
     parts: Parts,
     made_for: MadeFor,
-    /// Whether its data has been found to be what the index says.
+    /// Whether its data has been found to match the digests in the index.
     verified: AtomicBool,
     /// Whether a session has been made of it.
     used: AtomicBool,
@@ -63,7 +63,7 @@ impl Verify {
 }
 
 impl PackedFile {
-    /// The file at that path; sessions of one process share it while its file stays as it is.
+    /// The file at that path; sessions of one process share it while the file does not change.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl PackedFile {
         };
         let open = || OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = known(&open());
-        // What it refers to may have been changed since, or be other files from another folder.
+        // Files that it refers to may have changed since, or be different ones if it was opened from another folder.
         let is_same = |known: &Arc<PackedFile>| known.parts.are_found(path, &file, &known.index.sources);
         if let Some(known) = shared.into_iter().find(is_same) {
             return Ok(known);
@@ -94,7 +94,7 @@ impl PackedFile {
         Ok(file)
     }
 
-    /// Which file it is, and which those are that it refers to.
+    /// The identities of the file and of the files that it refers to.
     #[must_use]
     pub fn ids(&self) -> Vec<FileId> {
         std::iter::once(self.map.id()).chain(self.parts.ids()).collect()
@@ -118,7 +118,7 @@ impl PackedFile {
         self.verified.load(Ordering::Acquire)
     }
 
-    /// Takes its data as verified.
+    /// Marks its data as verified.
     pub fn trust(&self) {
         self.verified.store(true, Ordering::Release);
     }
@@ -172,8 +172,8 @@ impl PackedFile {
     ///
     /// # Errors
     ///
-    /// [`PackedError::Damaged`] with the first span that holds something else, [`PackedError::Source`] with the first
-    /// part of another file.
+    /// [`PackedError::Damaged`] with the first span that differs, [`PackedError::Source`] with the first part of
+    /// another file that differs.
     pub fn verify(&self, parallel: &dyn Parallel) -> Result<(), PackedError> {
         let mut spans: Vec<(&SpanRow, bool)> = self.index.spans.iter().map(|span| (span, true)).collect();
         for_each_chunk(parallel, &mut spans, 1, &|_, spans| {
@@ -196,31 +196,31 @@ impl PackedFile {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Everything but its elements.
+    /// Its index: everything but the elements.
     #[must_use]
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// The whole file, where it is mapped.
+    /// The whole file, mapped.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.map.bytes()
     }
 
-    /// How many they are.
+    /// The file's bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.map.bytes().len()
     }
 
-    /// Whether there are none; no such file opens.
+    /// Whether the file is empty; an empty file cannot be opened.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -241,7 +241,7 @@ impl PackedFile {
         }
     }
 
-    /// Bytes of the data, where they are mapped.
+    /// Bytes of the data, mapped.
     ///
     /// # Errors
     ///
@@ -260,18 +260,18 @@ impl PackedFile {
     ///
     /// # Errors
     ///
-    /// That there is no such part.
+    /// If there is no such part.
     pub(super) fn part(&self, number: u32, alignment: usize) -> Result<Foreign, String> {
         self.parts.bytes(&self.index.sources, number, alignment)
     }
 
-    /// Notes that a session is made of it. Whether it is the first one since the file was opened.
+    /// Notes that a session is made of it. Returns whether it is the first since the file was opened.
     pub fn note_session(&self) -> bool {
         !self.used.swap(true, Ordering::Relaxed)
     }
 
-    /// Brings the pages of all data from the disk, in the order in which they were written, which is that of first use.
-    /// Ends early where the file has no other user any more.
+    /// Reads the pages of all data from the disk, in the order in which they were written, the order of first use. Ends
+    /// early once the file has no other user.
     pub fn populate(file: Arc<PackedFile>) {
         const PIECE: usize = 4 << 20;
         let (map, file) = (Arc::downgrade(&file.map), Arc::downgrade(&file));
@@ -286,7 +286,7 @@ impl PackedFile {
     }
 }
 
-/// The index of a file of that schema. One of schema 3 ends before its sources, of which it says nothing.
+/// The index of a file of that schema. An index of schema 3 ends before the sources, which it lacks.
 fn read_index(bytes: &[u8], schema: u32) -> Result<Index, CodecError> {
     if schema >= SCHEMA {
         return decode_long(bytes);

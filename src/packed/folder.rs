@@ -1,8 +1,8 @@
 //! Packed models that are kept beside the records: found by the file that a model is in, and bounded in bytes.
 //!
-//! A *note* says of a model's files as they are, by device, number, length and times of change, which packed model is
-//! theirs. So finding one reads no weights, and a model that was changed in any way is another one. Packed models are
-//! named by a digest of the model's bytes: copies of a model share one.
+//! A *note* maps a model's files, identified by device, inode, length and times of change, to their packed model. So a
+//! look-up reads no weights, and a changed file counts as another model. Packed models are named by a digest of the
+//! model's bytes: copies of a model share one.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
@@ -16,19 +16,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{MadeFor, PackedError};
 
-/// What packed models are named.
+/// The suffix of packed models.
 const SUFFIX: &str = ".kpk";
 
-/// What notes are named.
+/// The suffix of notes.
 const NOTE: &str = ".note";
 
-/// What marks of verified files are named.
+/// The suffix of marks of verified files.
 const SEEN: &str = ".seen";
 
-/// A mark that is older is made anew when its file is used.
+/// An older mark is renewed when its file is used.
 const REMEMBERED: Duration = Duration::from_secs(90 * 86_400);
 
-/// Files that were begun so long ago belong to no process any more.
+/// Unfinished files that are older belong to no process any more.
 const STALE: Duration = Duration::from_secs(3600);
 
 /// Bytes that are digested at a time.
@@ -55,14 +55,14 @@ struct Note {
     files: Files,
     /// The packed model's name in the folder.
     name: String,
-    /// That file as it was when its data was last verified.
+    /// The identity of that file when its data was last verified.
     verified: FileId,
 }
 
 /// A packed model that was found.
 #[derive(Debug)]
 pub struct Found {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Whether its data has been verified since the file was last changed.
     pub verified: bool,
@@ -76,7 +76,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// The system's, for a file that cannot be looked at.
+    /// The system's, for a file that cannot be inspected.
     pub fn of<'a>(model: &Path, others: impl IntoIterator<Item = &'a Path>) -> Result<Files, PackedError> {
         let model = fs::canonicalize(model).map_err(PackedError::io("find", model))?;
         let mut paths = vec![model];
@@ -99,7 +99,7 @@ impl Files {
         self.0.first().map_or(Path::new(""), |(path, _)| path)
     }
 
-    /// Whether they are still as they were.
+    /// Whether they have not changed.
     #[must_use]
     pub fn are_unchanged(&self) -> bool {
         self.0.iter().all(|(path, id)| fs::metadata(path).is_ok_and(|metadata| FileId::of(&metadata) == *id))
@@ -114,7 +114,7 @@ impl Files {
         let mut hasher = blake3::Hasher::new();
         let mut piece = vec![0; PIECE];
         for (at, (path, id)) in self.0.iter().enumerate() {
-            // Where the other files are is a part of the model's own bytes.
+            // The paths of the other files are a part of the model's own bytes.
             hasher.update(&(at as u64).to_le_bytes()).update(&id.len.to_le_bytes());
             let io = PackedError::io("read", path);
             let mut file = File::open(path).map_err(&io)?;
@@ -130,7 +130,7 @@ impl Files {
 }
 
 impl PackFolder {
-    /// The one beside those records, for that many bytes of packed models.
+    /// The folder beside those records, for at most `most` bytes of packed models.
     #[must_use]
     pub fn beside(records: &Path, most: u64) -> PackFolder {
         PackFolder { path: records.join("packed"), most }
@@ -156,7 +156,7 @@ impl PackFolder {
         if !is_plain || note.files.0.first() != Some(&(path.clone(), *id)) || !note.files.are_unchanged() {
             return None;
         }
-        // When it was last used. One who may not write reads all the same.
+        // Notes the last use. A user without write permission can still read.
         let _ = File::open(&place).and_then(|note| note.set_modified(SystemTime::now()));
         Some(Found { path: packed, verified: FileId::of(&metadata) == note.verified, files: note.files, note: place })
     }
@@ -169,14 +169,14 @@ impl PackFolder {
         }
     }
 
-    /// Whether the data of a file, and of those that it refers to, was verified since one of them was last changed.
+    /// Whether the data of a file and of the files that it refers to has been verified since they last changed.
     #[must_use]
     pub fn has_seen(&self, ids: &[FileId]) -> bool {
         let (place, contents) = self.mark(ids);
         fs::read(place).is_ok_and(|found| found == contents.as_bytes())
     }
 
-    /// Notes that the data of a file, and of those that it refers to, has been verified.
+    /// Notes that the data of a file and of the files that it refers to has been verified.
     ///
     /// # Errors
     ///
@@ -187,13 +187,13 @@ impl PackFolder {
         fs::write(&place, contents.as_bytes()).map_err(PackedError::io("write", &place))
     }
 
-    /// The mark of a verified file, and what it holds.
+    /// The path of a verified file's mark, and its contents.
     fn mark(&self, ids: &[FileId]) -> (PathBuf, blake3::Hash) {
         let digest = blake3::hash(format!("{ids:?}").as_bytes());
         (self.path.join(format!("{}{SEEN}", &digest.to_hex()[..32])), digest)
     }
 
-    /// Makes the folder, which no other user may write.
+    /// Makes the folder, which other users cannot write.
     fn make(&self) -> Result<(), PackedError> {
         let io = PackedError::io("make", &self.path);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(&io)?;
@@ -211,13 +211,12 @@ impl PackFolder {
         }
     }
 
-    /// Keeps the packed model of these files, which `write` writes to the path that it is given, unless there is one
-    /// already. Returns whether it was written: not if another process is at it, nor where it is larger than all that
-    /// the folder may hold.
+    /// Keeps the packed model of these files, unless there is one already. `write` writes it to a given path. Returns
+    /// whether it was written: it is not if another process is writing it, or if it is larger than the folder's limit.
     ///
     /// # Errors
     ///
-    /// The system's; those of `write`. The folder is then as it was.
+    /// The system's; those of `write`. The folder is then unchanged.
     pub fn keep<E: From<PackedError>>(
         &self,
         files: &Files,
@@ -245,7 +244,7 @@ impl PackFolder {
             let _ = fs::remove_file(&packed);
             return Ok(false);
         }
-        // Another one's data has not been verified here.
+        // Data that another process has written has not been verified here.
         let verified = if is_new { FileId::of(&metadata) } else { FileId { inode: 0, ..FileId::of(&metadata) } };
         self.write(&place, &Note { files: files.clone(), name: name.clone(), verified })?;
         self.make_room(&name);
@@ -262,8 +261,8 @@ impl PackFolder {
         Ok(())
     }
 
-    /// Removes what was used least recently until the rest fits, what was left by processes that ended, and notes of
-    /// packed models that are not there.
+    /// Removes the least recently used packed models until the rest fits, files that ended processes have left, and
+    /// notes of packed models that are gone.
     fn make_room(&self, newest: &str) {
         let Ok(entries) = fs::read_dir(&self.path) else { return };
         let (mut packed, mut notes) = (Vec::new(), Vec::new());
@@ -302,7 +301,7 @@ impl PackFolder {
     }
 }
 
-/// A note that is whole.
+/// Reads a note; `None` where it is not whole.
 fn read(path: &Path) -> Option<Note> {
     let file = File::open(path).ok()?;
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! What a packed model's index says: plain rows, in which graphs and places are numbers.
+//! The index of a packed model: plain rows, in which graphs and places are numbers.
 
 use kiln_kernels::cpu::chain::Program;
 use kiln_model::ir::{Metadata, ValueInfo};
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 pub struct Index {
     /// What the file is for ([`super::MadeFor`]).
     pub made_for: Vec<(String, String)>,
-    /// The number of the model's structure before its passes, by which its records are found.
+    /// The digest of the model's structure before its passes, by which its records are found.
     pub structure: u64,
-    /// What the model declares of its inputs.
+    /// The declared inputs of the model.
     pub inputs: Vec<Port>,
-    /// And of its outputs.
+    /// The declared outputs of the model.
     pub outputs: Vec<Port>,
     /// What the model says of itself.
     pub metadata: Metadata,
@@ -23,26 +23,26 @@ pub struct Index {
     pub graphs: Vec<GraphRow>,
     /// Packed weights.
     pub panels: Vec<PanelRow>,
-    /// What a decoder knows beside its session; of no other model.
+    /// The data of a decoder beside its session; none for other models.
     pub steps: Option<StepsRow>,
-    /// Parts of the data, end to end.
+    /// Parts of the data, which cover it without gaps.
     pub spans: Vec<SpanRow>,
-    /// The files that the model was in; files of schema 3 do not say.
+    /// The files that the model was in; empty for schema 3.
     pub sources: Sources,
 }
 
 /// The files that a model was in.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sources {
-    /// The digest of their bytes ([`Files::digest`](super::folder::Files::digest)); none of a model from memory.
+    /// The digest of their bytes ([`Files::digest`](super::folder::Files::digest)); none for a model from memory.
     pub digest: Option<[u8; 32]>,
-    /// Those that parts are of.
+    /// The files that parts belong to.
     pub files: Vec<FileRow>,
-    /// Parts of them that take the place of data.
+    /// Parts of files that take the place of data.
     pub parts: Vec<PartRow>,
 }
 
-/// A file of which parts are.
+/// A file that parts belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRow {
     /// Its path below the packed model's folder.
@@ -82,11 +82,11 @@ pub struct GraphRow {
     pub nodes: Vec<NodeRow>,
     /// Values.
     pub values: Vec<ValueInfo>,
-    /// Values that are given.
+    /// Values that the caller gives.
     pub inputs: Vec<u32>,
-    /// Values that are returned.
+    /// Values that the graph returns.
     pub outputs: Vec<u32>,
-    /// Values that are known.
+    /// Constants.
     pub constants: Vec<(u32, TensorRow)>,
 }
 
@@ -147,26 +147,26 @@ pub enum ElementsRow {
     Data(DataRow),
     /// Texts.
     Texts(Vec<String>),
-    /// Nowhere: packed weights were made of them, and nothing else is.
+    /// Nowhere: only packed weights were made from them.
     Absent,
-    /// Numbers in `f32` that follow from elements of a smaller type.
+    /// `f32` numbers that are made from elements of a smaller type.
     Compact {
         /// Those elements.
         stored: Box<StoredRow>,
         /// The number of the first one.
         first: u64,
-        /// What is subtracted from them.
+        /// The zero points, which are subtracted from them.
         zero: Option<FactorsRow>,
-        /// What the difference is multiplied by.
+        /// The scales, by which the difference is multiplied.
         scale: Option<FactorsRow>,
     },
     /// The part of that number in [`Sources::parts`].
     Part(u32),
-    /// As [`ElementsRow::Compact`], of elements that are a part.
+    /// As [`ElementsRow::Compact`], with stored elements in a part.
     CompactPart(Box<CompactPartRow>),
 }
 
-/// Numbers in `f32` that follow from elements of a smaller type, which are in a file beside the packed model.
+/// `f32` numbers that are made from elements of a smaller type in a file beside the packed model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CompactPartRow {
     /// Element type.
@@ -177,9 +177,9 @@ pub struct CompactPartRow {
     pub part: u32,
     /// The number of the first element.
     pub first: u64,
-    /// What is subtracted.
+    /// The zero points, which are subtracted.
     pub zero: Option<FactorsRow>,
-    /// What the difference is multiplied by.
+    /// The scales, by which the difference is multiplied.
     pub scale: Option<FactorsRow>,
 }
 
@@ -190,16 +190,16 @@ pub struct StoredRow {
     pub dtype: DType,
     /// Dimensions.
     pub shape: Vec<u64>,
-    /// Where they are; none is as [`ElementsRow::Absent`].
+    /// Where they are; `None` stands for [`ElementsRow::Absent`].
     pub data: Option<DataRow>,
 }
 
-/// Numbers, and which elements each serves.
+/// Factors, and the elements to which each applies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FactorsRow {
     /// The numbers.
     pub values: Vec<f32>,
-    /// Which elements.
+    /// The elements that share a factor.
     pub grain: Grain,
 }
 
@@ -223,26 +223,26 @@ pub struct PanelRow {
     pub data: DataRow,
 }
 
-/// How the steps of a decoder are served: what its inputs are, by name.
+/// How the steps of a decoder are served: the roles of its inputs, by name.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StepsRow {
     /// The tokens.
     pub tokens: String,
-    /// One for each position that is filled, where the graph reads it.
+    /// The mask, 1 for each filled position, where the graph reads it.
     pub mask: Option<String>,
     /// The number of each new position, where the graph reads it.
     pub positions: Option<String>,
-    /// The parts of the cache, in the order of the outputs behind the logits.
+    /// The parts of the cache, in the order of the outputs after the logits.
     pub cache: Vec<CacheRow>,
     /// The output that has the logits.
     pub logits: String,
-    /// Whether the graph counts positions of one sequence for all of a batch.
+    /// Whether the graph counts the positions of one sequence for the whole batch.
     pub counts_one: bool,
     /// Whether a step is of one token.
     pub takes_one: bool,
     /// Inputs that are the same in all steps of a text.
     pub beside: Vec<String>,
-    /// What is added to scores by distance.
+    /// Biases that are added to scores by distance.
     pub biases: Vec<BiasRow>,
 }
 
@@ -264,7 +264,7 @@ pub struct CacheRow {
 pub struct BiasRow {
     /// The input that has it.
     pub input: String,
-    /// The graph that computes it before its passes, then the bodies in it. Its elements are all in the data.
+    /// The graph that computes it, before passes, then its bodies. All elements are in the data.
     pub graphs: Vec<GraphRow>,
 }
 

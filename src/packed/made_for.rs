@@ -1,4 +1,4 @@
-//! What a packed model is for: everything that shapes its graph and its panels.
+//! What a packed model is made for: all facts that determine its graph and its panels.
 
 use kiln_kernels::cpu::{Numerics, Precision};
 use kiln_kernels::{EMITTER_REVISION, Extension, Extensions, Isa};
@@ -12,7 +12,7 @@ const SOURCES: &str = env!("KILN_SOURCES");
 pub struct MadeFor(pub Vec<(String, String)>);
 
 impl MadeFor {
-    /// What models are packed for at that level, with these passes, to be used by `user`.
+    /// The facts of models packed here for that level and these passes, to be used by `user`.
     #[must_use]
     pub fn here(isa: Isa, precision: Precision, numerics: Numerics, passes: &str, user: &str) -> MadeFor {
         let mut facts = vec![("use", user.to_owned())];

@@ -1,7 +1,7 @@
 //! The files that a packed model refers to, mapped, and the parts of them that take the place of its data.
 //!
-//! They are found as files beside a model are: below the packed model's folder, regular, with one name. Each must have
-//! the length that it had, and parts must be disjoint, so that what is copied is no more than the files have.
+//! They are found as files beside a model are: below the packed model's folder, regular, with one name. Each file must
+//! have its recorded length, and parts must be disjoint, so that copies take no more bytes than the files have.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -25,7 +25,7 @@ pub(super) const MOST_FILES: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     files: Vec<Arc<Mapped>>,
-    /// Copies of parts that are not aligned where they are mapped, as long as something uses them.
+    /// Copies of parts whose mapping is not aligned, while they are in use.
     copies: Vec<Mutex<Weak<Copied>>>,
 }
 
@@ -43,12 +43,12 @@ impl AsRef<[u8]> for Share {
     }
 }
 
-/// That a file which a packed model refers to cannot be used.
+/// The error for a file that a packed model refers to and that cannot be used.
 fn refused(path: &Path, row: &FileRow, reason: impl ToString) -> PackedError {
     PackedError::Source { path: path.to_owned(), location: shown(&row.location), reason: reason.to_string() }
 }
 
-/// The folders below which the packed model at `path`, which `file` is, finds others.
+/// The folders below which the packed model `file` at `path` finds other files.
 fn folders_of(path: &Path, file: &File) -> Result<Folders, PackedError> {
     Folders::of_model(path, file).ok_or_else(|| PackedError::damaged(path, "it is in no folder"))
 }
@@ -84,7 +84,7 @@ impl Parts {
         Ok(opened)
     }
 
-    /// Which files they are, in their order.
+    /// The identities of the files, in their order.
     pub(super) fn ids(&self) -> impl Iterator<Item = FileId> {
         self.files.iter().map(|map| map.id())
     }
@@ -101,11 +101,11 @@ impl Parts {
         })
     }
 
-    /// The bytes of a part, at a multiple of `alignment` bytes: where they are mapped, or copied once.
+    /// The bytes of a part, at a multiple of `alignment` bytes: mapped, or copied once.
     ///
     /// # Errors
     ///
-    /// That there is no such part.
+    /// If there is no such part.
     pub(super) fn bytes(&self, sources: &Sources, number: u32, alignment: usize) -> Result<Foreign, String> {
         let found = sources.parts.get(number as usize).zip(self.copies.get(number as usize));
         let (row, copy) = found.ok_or_else(|| format!("part {number} is not there"))?;
@@ -131,7 +131,7 @@ impl Parts {
     ///
     /// # Errors
     ///
-    /// [`PackedError::Source`] with the first part that holds something else.
+    /// [`PackedError::Source`] with the first part that differs.
     pub(super) fn verify(&self, path: &Path, sources: &Sources, parallel: &dyn Parallel) -> Result<(), PackedError> {
         let mut parts: Vec<(&PartRow, bool)> = sources.parts.iter().map(|part| (part, true)).collect();
         for_each_chunk(parallel, &mut parts, 1, &|_, parts| {
@@ -147,7 +147,7 @@ impl Parts {
         Err(refused(path, &sources.files[part.file as usize], reason))
     }
 
-    /// Brings the pages of all parts from the disk while `is_wanted`.
+    /// Reads the pages of all parts from the disk while `is_wanted`.
     pub(super) fn populate(&self, sources: &Sources, is_wanted: impl Fn() -> bool) {
         const PIECE: usize = 4 << 20;
         for PartRow { file, data, .. } in &sources.parts {
@@ -162,7 +162,7 @@ impl Parts {
     }
 }
 
-/// Refuses parts that are not in their files, are empty, or share bytes; and files of one name.
+/// Refuses parts that are outside of their files, empty, or overlapping, and files with equal names.
 fn check_ranges(files: &[FileRow], parts: &[PartRow]) -> Result<(), String> {
     let mut locations = HashSet::new();
     if let Some(twice) = files.iter().find(|file| !locations.insert(&*file.location)) {

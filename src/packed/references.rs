@@ -8,7 +8,7 @@ use kiln_tensor::{Backing, InFile};
 use super::index::{DataRow, FileRow, PartRow};
 use super::parts::MOST_FILES;
 
-/// A file that parts may be of.
+/// A file that parts may refer to.
 #[derive(Debug)]
 pub struct Referable {
     /// The file.
@@ -17,11 +17,11 @@ pub struct Referable {
     pub row: FileRow,
 }
 
-/// The files that parts may be of, and the parts so far.
+/// The files that parts may refer to, and the parts so far.
 #[derive(Debug, Default)]
 pub struct References {
     referable: Vec<Referable>,
-    /// Those of which there are parts, by their place in `referable`.
+    /// Files that have parts, by their place in `referable`.
     files: Vec<usize>,
     parts: Vec<PartRow>,
     /// The numbers of parts by where they begin.
@@ -36,14 +36,15 @@ struct Start {
 }
 
 impl References {
-    /// To these files, each of which is there once.
+    /// References to these files, which are distinct.
     #[must_use]
     pub fn to(referable: Vec<Referable>) -> References {
         References { referable, ..References::default() }
     }
 
-    /// The number of the part of a file that has these bytes at that place. Equal parts are one. `None` for another
-    /// file, for a part that overlaps another one, and where there would be more files than a packed model may refer to.
+    /// The number of the part of a file that has these bytes at that place. Equal parts get one number. `None` for any
+    /// other file, for a part that overlaps another one, and where there would be more files than a packed model may
+    /// refer to.
     pub fn part(&mut self, place: &InFile, bytes: &[u8]) -> Option<u32> {
         let len = bytes.len() as u64;
         let end = place.offset.checked_add(len).filter(|_| len > 0)?;
@@ -80,7 +81,7 @@ impl References {
         Some(number)
     }
 
-    /// The files of which there are parts.
+    /// The files that have parts.
     #[must_use]
     pub fn files(&self) -> Vec<FileRow> {
         self.files.iter().map(|&at| self.referable[at].row.clone()).collect()

@@ -17,13 +17,14 @@ use super::index::{
 };
 use super::{PackedError, PackedFile, Writer};
 
-/// How much larger elements may be than what is packed of them: `f32` that became 2 bits, and as much again.
+/// How many times larger elements may be than their packed form: `f32` packed into 2 bits is 16 times larger, and this
+/// allows twice that.
 const MOST_PACKED: usize = 32;
 
-/// Numbers of a list beyond which they are in the data.
+/// Longer lists of numbers are stored in the data.
 const MANY: usize = 256;
 
-/// Bodies within bodies that a file may have.
+/// The greatest depth of bodies within bodies.
 const DEPTH: usize = 64;
 
 /// A constant of a graph whose nodes have been made.
@@ -35,16 +36,15 @@ pub struct Constant {
     pub value: ValueId,
     /// Its elements.
     pub tensor: Tensor,
-    /// Where a file has them, or those that they follow from.
+    /// Where a file has its elements, or the stored elements of a compact constant.
     pub stored_in: Option<InFile>,
-    /// Whether its elements are kept. Those of which there are packed copies alone need not be.
+    /// Whether its elements are kept. They need not be if only packed copies are used.
     pub kept: bool,
     /// Its row, once its elements have been added.
     pub added: Option<TensorRow>,
 }
 
-/// The rows of a graph and of the bodies in it, whose constants have been taken out of them. Elements that are kept are
-/// added to the data.
+/// The rows of a graph and of its bodies, whose constants have been taken out. Kept elements are added to the data.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub fn rows_of(graph: &Graph, constants: &mut [Constant], writer: &mut Writer) -
 }
 
 struct Flat<'a> {
-    /// Rows in the order in which graphs are met; none while a graph's own bodies are being met.
+    /// Rows in the order in which graphs are visited; `None` while a graph's bodies are visited.
     rows: Vec<Option<GraphRow>>,
     /// Graphs whose nodes are made.
     numbers: u32,
@@ -99,7 +99,7 @@ impl Flat<'_> {
             };
             row.constants.push((value.0, made));
         }
-        // In the order of values, so that equal models are equal files.
+        // In the order of values, so that equal models give equal files.
         row.constants.sort_unstable_by_key(|(value, _)| *value);
         for node in &graph.nodes {
             row.nodes.push(self.node(node)?);
@@ -142,7 +142,7 @@ impl Flat<'_> {
     }
 }
 
-/// The row of a tensor, which a file may have (`stored_in`).
+/// The row of a tensor, whose elements a file may have (`stored_in`).
 fn tensor_row(
     tensor: &Tensor,
     kept: bool,
@@ -190,11 +190,12 @@ fn sizes(shape: &[usize]) -> Vec<u64> {
     shape.iter().map(|&size| size as u64).collect()
 }
 
-/// A graph of an index, whose elements are where the file is mapped.
+/// A graph of an index, with elements in the mapped file.
 pub struct Rebuilt {
     /// The graph.
     pub graph: Graph,
-    /// Constants whose elements are nowhere: their graph's number, their value, and what notes that they were wanted.
+    /// Constants without elements: the number of the graph, the value, and the backing that records an attempt to read
+    /// them.
     pub absent: Vec<(u32, ValueId, Arc<Backing>)>,
 }
 
@@ -209,11 +210,11 @@ pub fn graph_of(file: &PackedFile) -> Result<Rebuilt, PackedError> {
     Ok(rebuilt)
 }
 
-/// A graph of a file beside the model's, of which all elements are in the data.
+/// A graph in the file beside the model's graph, with all elements in the data.
 ///
 /// # Errors
 ///
-/// As [`graph_of`], and for elements that are nowhere.
+/// As [`graph_of`], and for missing elements.
 pub fn whole_graph(file: &PackedFile, rows: &[GraphRow]) -> Result<Graph, PackedError> {
     let Rebuilt { graph, absent } = rebuilt(file, rows)?;
     match absent.first() {
@@ -227,7 +228,7 @@ pub fn whole_graph(file: &PackedFile, rows: &[GraphRow]) -> Result<Graph, Packed
 
 fn rebuilt(file: &PackedFile, rows: &[GraphRow]) -> Result<Rebuilt, PackedError> {
     let damaged = |reason: String| PackedError::damaged(file.path(), reason);
-    // Bodies come after the graphs of their nodes, so a graph finds its own ready from the last one on.
+    // Bodies come after the graphs of their nodes, so graphs are made from the last one to the first.
     let mut made: Vec<Option<Graph>> = Vec::new();
     made.resize_with(rows.len(), || None);
     let mut heights = vec![0; rows.len()];
@@ -313,7 +314,7 @@ impl Builder<'_> {
             AttrRow::Tensor(tensor) => Attr::Tensor(self.tensor(tensor, None)?),
             AttrRow::Graph(_) => return Err("a body out of place".to_owned()),
             AttrRow::Chain(program) => {
-                // Nothing between a product and its activation is a chain of no steps.
+                // A chain without steps stands for "nothing" between a product and its activation.
                 let passes_on = program.steps.is_empty() && program.inputs.len() == 1;
                 if !program.is_valid() && !passes_on {
                     return Err(format!("a chain that names what is not there: {program:?}"));
@@ -359,7 +360,7 @@ impl Builder<'_> {
         Ok(memory::copied(numbers))
     }
 
-    /// Elements where the file is mapped.
+    /// Elements in the mapped file.
     fn mapped(&self, spec: TensorSpec, data: DataRow) -> Result<Tensor, String> {
         if spec.dtype == DType::String {
             return Err("texts are not in the data".to_owned());
@@ -367,7 +368,7 @@ impl Builder<'_> {
         Tensor::from_foreign(spec, self.file.data(data)?).map_err(|error| error.to_string())
     }
 
-    /// Elements where a file beside the packed model is mapped, or a copy of them.
+    /// Elements in a mapped file beside the packed model, or a copy of them.
     fn referred(&self, spec: TensorSpec, part: u32) -> Result<Tensor, String> {
         if spec.dtype == DType::String {
             return Err("texts are no part of a file".to_owned());
@@ -394,7 +395,7 @@ impl Builder<'_> {
     }
 }
 
-/// Numbers that follow from stored elements, from the element `first` on.
+/// Numbers that are made from stored elements, from element `first` on.
 fn compact(
     spec: &TensorSpec,
     stored: Tensor,

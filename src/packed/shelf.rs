@@ -1,4 +1,4 @@
-//! The shelves of packed weights: one that notes them in a file that is being written, and a file that has them.
+//! Shelves of packed weights: one adds weights to a file that is being written, the other takes them from a file.
 
 use std::sync::{Arc, PoisonError};
 
@@ -17,23 +17,24 @@ pub struct Noting(Mutex<Noted>);
 struct Noted {
     writer: Writer,
     rows: Vec<PanelRow>,
-    /// Where weights are that were added, so that equal ones are there once. They live as long as their address counts.
+    /// The rows of weights that were added, so that shared weights are added once. The weights are kept alive so that
+    /// their addresses stay unique.
     known: HashMap<usize, (Arc<Packed>, DataRow)>,
     failed: Option<PackedError>,
 }
 
 impl Noting {
-    /// Adds them by that writer.
+    /// Adds weights by that writer.
     #[must_use]
     pub fn by(writer: Writer) -> Noting {
         Noting(Mutex::new(Noted { writer, rows: Vec::new(), known: HashMap::new(), failed: None }))
     }
 
-    /// The writer, and rows of what was added, in the order of places.
+    /// The writer, and the rows of added weights, in the order of places.
     ///
     /// # Errors
     ///
-    /// The first one of the writer.
+    /// The first error of the writer.
     pub fn end(self) -> Result<(Writer, Vec<PanelRow>), PackedError> {
         let Noted { writer, mut rows, failed, .. } = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         rows.sort_unstable_by_key(|row| row.place);
@@ -70,16 +71,16 @@ impl Shelf for Noting {
     }
 }
 
-/// Takes packed weights from where a file is mapped.
+/// Takes packed weights from a mapped file.
 pub struct Ready<'a> {
     file: &'a PackedFile,
     rows: HashMap<Place, &'a PanelRow>,
-    /// What was taken, by its place in the file: tied weights are one.
+    /// Weights that were taken, by their place in the file: tied weights are shared.
     taken: Mutex<HashMap<u64, Arc<Packed>>>,
 }
 
 impl<'a> Ready<'a> {
-    /// What the file has.
+    /// The weights of the file.
     #[must_use]
     pub fn of(file: &'a PackedFile) -> Ready<'a> {
         let rows = file.index().panels.iter().map(|row| (row.place, row)).collect();
@@ -103,6 +104,6 @@ impl Shelf for Ready<'_> {
         false
     }
 
-    /// Never called: it takes no more.
+    /// Never called: this shelf takes no weights.
     fn put(&self, _: Place, _: &str, _: &Arc<Packed>) {}
 }

@@ -15,10 +15,10 @@ use tempfile::NamedTempFile;
 use super::index::{DataRow, Index, SpanRow};
 use super::{ALIGNMENT, HEADER, LARGE, MAGIC, PAGE, PackedError, References, SCHEMA};
 
-/// Bytes of a span beyond which the next one begins: what one thread checks at a time.
+/// A span ends after this many bytes: the unit in which a thread verifies data.
 const SPAN: u64 = 8 << 20;
 
-/// Bytes of an index that the codec reads at most.
+/// The longest index that the codec reads.
 const LONGEST: usize = 256 << 20;
 
 /// Bytes of the header that its digest covers.
@@ -34,7 +34,7 @@ pub struct Writer {
     begun: u64,
     digest: blake3::Hasher,
     spans: Vec<SpanRow>,
-    /// What stays in the model's files.
+    /// Parts that stay in the model's files.
     references: References,
 }
 
@@ -65,13 +65,13 @@ impl Writer {
         Writer { references, ..self }
     }
 
-    /// The number of a part of a file that has these bytes at that place; `None` where they have to be data
+    /// The number of a part of a file that has these bytes at that place; `None` where they must be stored as data
     /// ([`References::part`]).
     pub fn refer(&mut self, place: &InFile, bytes: &[u8]) -> Option<u32> {
         self.references.part(place, bytes)
     }
 
-    /// Where the bytes are while they are written.
+    /// The path of the file while it is written.
     #[must_use]
     pub fn aside(&self) -> &Path {
         self.aside.path()
@@ -112,8 +112,8 @@ impl Writer {
         self.begun = self.at;
     }
 
-    /// Adds the index and the header, behind all data that has been added so far. More data, and another index, may
-    /// follow: the last one counts.
+    /// Adds the index, after all data so far, and the header. More data and another index may follow: the last index
+    /// counts.
     ///
     /// # Errors
     ///
@@ -144,14 +144,14 @@ impl Writer {
         file.seek(SeekFrom::Start(0)).map_err(&io)?;
         file.write_all(&header).map_err(&io)?;
         file.set_len(self.at).map_err(&io)?;
-        // More data takes the place of this index.
+        // Further data overwrites this index.
         file.seek(SeekFrom::Start(offset)).map_err(&io)?;
         self.spans = std::mem::take(&mut index.spans);
         (self.at, self.begun) = (offset, offset);
         Ok(())
     }
 
-    /// Ends the file, which then has its path. Returns its bytes.
+    /// Ends the file and gives it its path. Returns its length in bytes.
     ///
     /// # Errors
     ///
@@ -161,25 +161,25 @@ impl Writer {
     }
 }
 
-/// Writes a file of these bytes, which are those of another packed model. Returns how many they are.
+/// Writes a file of these bytes, which are a packed model's. Returns their number.
 ///
 /// # Errors
 ///
-/// [`PackedError::Io`]; nothing has that path then that had not.
+/// [`PackedError::Io`]; the path is then unchanged.
 pub fn copy(bytes: &[u8], path: &Path) -> Result<u64, PackedError> {
     let mut aside = aside(path)?;
     aside.as_file_mut().write_all(bytes).map_err(PackedError::io("write", path))?;
     name(aside, path)
 }
 
-/// A file beside that path that has a passing name.
+/// A file with a temporary name beside that path.
 fn aside(path: &Path) -> Result<NamedTempFile, PackedError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let aside = tempfile::Builder::new().prefix(".packing-").tempfile_in(folder);
     aside.map_err(PackedError::io("write a file in", folder))
 }
 
-/// Gives a file that is whole its path, when it is on the disk. Returns its bytes.
+/// Gives a complete file its path once it is on the disk. Returns its length in bytes.
 fn name(aside: NamedTempFile, path: &Path) -> Result<u64, PackedError> {
     let io = PackedError::io("write", path);
     let file: &File = aside.as_file();

@@ -242,7 +242,7 @@ impl Found {
     pub(super) fn divide(self, bytes: usize) -> (Extent, Extent) {
         let Found { mut present, fresh } = self;
         if let Some(fresh) = fresh {
-            // Cannot fail: it follows.
+            // Cannot fail: the extents are adjacent.
             let _ = present.join(fresh);
         }
         let rest = present.split_off(bytes);
@@ -260,7 +260,7 @@ impl Found {
         let Some(mut fresh) = fresh else { return Ok((present, None)) };
         let before = present.len();
         let made = make_present(&mut fresh);
-        // Cannot fail: it follows.
+        // Cannot fail: the extents are adjacent.
         let _ = present.join(fresh);
         if let Err(missing) = made {
             return Err((present, Missing { present: before + missing.present, ..missing }));

@@ -151,7 +151,7 @@ impl BufferPool {
     ///
     /// # Errors
     ///
-    /// Where the system has not as much, or the work of this thread is over before it is present.
+    /// Where the system has too little memory, or this thread's work is ended before the memory is present.
     pub(super) fn lend_to_keep(&self, bytes: usize) -> Result<Memory, Refused> {
         let lines = bytes.div_ceil(LINE);
         let memory = match (self.lend_guarded(bytes), lines * LINE) {
@@ -195,7 +195,7 @@ impl BufferPool {
     ///
     /// # Errors
     ///
-    /// Where the system has not as much, or the work of this thread is over before it is present.
+    /// Where the system has too little memory, or this thread's work is ended before the memory is present.
     pub(super) fn lend(&self, bytes: usize, slack: usize) -> Result<Memory, Refused> {
         let lines = bytes.div_ceil(LINE).max(1);
         let memory = match (self.lend_guarded(bytes), lines * LINE) {

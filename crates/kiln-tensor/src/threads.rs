@@ -11,8 +11,8 @@ pub struct Threads {
     pool: Arc<Pool>,
 }
 
-/// The caller's thread in place of a pool. Work is divided as for the pool and done one part after the other, so that
-/// it gives the same bits and needs no other executors.
+/// The caller's thread in place of a pool. Work is divided as for the pool and done one part after the other, so it
+/// gives the same bits and needs nothing that the pool's work does not need.
 #[derive(Clone, Copy, Debug)]
 pub struct Narrow {
     threads: usize,

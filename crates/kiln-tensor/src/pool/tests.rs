@@ -278,7 +278,7 @@ fn work_that_is_over_leaves_what_it_had_got_and_returns() {
     let left = pool.free_bytes();
     assert!((100 << 20..512 << 20).contains(&left), "{left} bytes were present, and are on their way");
     assert_eq!((pool.lent.load(Ordering::Relaxed), leaving_bytes(&pool)), (0, left));
-    // Nor does it give back what it would need the room of.
+    // Nor does work that was ended give back memory to make room for itself.
     let tight = BufferPool::bounded(0, 300 << 20);
     drop(lent(&tight, 200 << 20));
     let ended = kiln_kernels::memory::until(Some(&is_over), || tight.lend(280 << 20, 1).map(drop));
