@@ -1,12 +1,12 @@
 //! A session: one loaded model, ready to run at any shape, from any number of threads.
 //!
-//! Loading reads the model, rewrites its graph ([`kiln_model::passes`]) and makes the nodes; that is [`compile`].
-//! Then executors for the shapes of the model's earlier requests are rebuilt from records, so that the first request of
-//! a known shape builds nothing: [`rehearsal`]. [`options`] are a caller's settings; [`records`] imports and exports
+//! Loading reads the model, rewrites its graph ([`kiln_model::passes`]) and makes the nodes; that is [`compile`]. Then
+//! executors for the shapes of the model's earlier requests are rebuilt from records, so that the first request of a
+//! known shape builds nothing: [`rehearsal`]. [`options`] are a caller's settings; [`records`] imports and exports
 //! records; [`profile`], [`trace`] and [`verbose`] observe runs; [`taps`] makes any value an output, and `outputs`
-//! makes outputs in memory of the caller's. [`serve`] runs one request, [`many`] many at a time, whose rows are
-//! [`joined`] where that is worth it. [`overrides`] serves requests that replace defaults of the model. [`decoder`]
-//! runs language models a step at a time.
+//! makes outputs in the caller's memory. [`serve`] runs one request, [`many`] runs many at a time, with [`joined`] rows
+//! where that pays. [`overrides`] serves requests that replace defaults of the model. [`decoder`] runs language models
+//! a step at a time.
 
 pub mod batch;
 mod ceiling;
@@ -101,7 +101,7 @@ pub use verbose::Verbose;
 /// A constant that nodes on a device read.
 #[cfg_attr(not(feature = "device"), expect(dead_code, reason = "without devices nothing is sent"))]
 struct Upload {
-    /// The value as the graph has it.
+    /// The value in the graph.
     host: ValueId,
     /// The value that the device's nodes read.
     there: ValueId,
@@ -137,8 +137,8 @@ impl LoadClock {
     }
 }
 
-/// Runs a part of loading the model `name`, which ends with the clock's limit. A crash within it names the model; a
-/// panic becomes an error, and so does memory that is refused.
+/// Runs a part of loading the model `name`, which ends at the clock's limit. A crash within it names the model; a panic
+/// becomes an error, and so does memory that is refused.
 fn attempt<T>(
     name: &str,
     clock: &LoadClock,
@@ -146,7 +146,7 @@ fn attempt<T>(
 ) -> Result<T, SessionError> {
     let stop = clock.stop.as_ref();
     let question = stop.map(Stop::question);
-    // What could not be refused while it loaded, such as records, is held against the ceiling at its end.
+    // Memory that could not be refused during loading, such as records, is compared with the ceiling at its end.
     let load = || {
         memory::until(question.as_ref(), load)
             .and_then(|loaded| check(0).map(|()| loaded).map_err(|refused| SessionError::of_refused(refused, "", stop)))
@@ -165,7 +165,7 @@ fn attempt<T>(
     })
 }
 
-/// What loading makes of a model.
+/// The result of loading a model.
 struct Made {
     executable: Executable,
     description: Description,
@@ -201,15 +201,15 @@ pub struct Session {
     build: BuildCx,
     /// The tuner, which measures while no request runs, if tuning is on.
     tuner: Option<Tuner>,
-    /// What measures this machine while no request runs, where the records lacked its figures.
+    /// Measures this machine while no request runs, where the records lacked its figures.
     gauge: Option<Gauge>,
     /// Counters of its requests' look-ups in the cache, which other sessions may use too.
     share: Share,
     threads: Threads,
-    /// The graph in stages over the rows of many requests, found when many came for the first time; `None` in it where
-    /// nothing can be joined.
+    /// The graph in stages over the rows of many requests, found when several requests come together for the first
+    /// time; the inner `None` means that nothing can be joined.
     joined: OnceLock<Option<Joined>>,
-    /// What it keeps between requests: memory, states, plans.
+    /// Memory, states and plans that it keeps between requests.
     kept: Arc<Kept>,
     /// The record of the memory that requests need.
     footprint: Footprint,
@@ -222,7 +222,7 @@ pub struct Session {
     verbose: Verbose,
     trace: Option<Arc<Trace>>,
     warmed: usize,
-    /// The ceiling that it asks for while it lives.
+    /// The ceiling that it requests while it lives.
     ceiling: Arc<Asked>,
 }
 
@@ -261,7 +261,7 @@ impl Session {
         attempt(&name, &begun, || Session::make(graph, name.clone(), options, &begun))
     }
 
-    /// Loads an ONNX file with what a program hands over: initialisers to take the place of the model's, and files that
+    /// Loads an ONNX file with data that the program hands over: initialisers that replace the model's, and files that
     /// the model names, which are then looked for nowhere else.
     ///
     /// # Errors
@@ -321,7 +321,7 @@ impl Session {
         let names = Names::of(&inputs);
         let overrides = Overrides::of(&graph, options, &names);
         let constants = graph.constants.values().map(|tensor| tensor.byte_len()).sum();
-        // What every process builds at load (packed weights, constants) comes before executors of earlier requests.
+        // Packed weights and constants, which every process builds at load, come before executors of earlier requests.
         let (executable, description) = compile::compile(graph, options, &build, &threads, begun.stop.as_ref())?;
         let made = Made {
             executable,
@@ -396,7 +396,7 @@ impl Session {
             ceiling: begun.ceiling.clone(),
         };
         session.warmed = session.rehearse(begun);
-        // Its time begins when loading has ended.
+        // The gauge starts when loading has ended.
         session.gauge = Gauge::start(&session.build, session.tuner.as_ref());
         session
     }
@@ -419,8 +419,8 @@ impl Session {
         &self.metadata
     }
 
-    /// Gives memory that no request uses now back to the system: that of tensors, of states between requests, and what
-    /// is free in the heap. The next requests take it anew.
+    /// Gives memory that no request uses now back to the system: memory of tensors, of states between requests, and
+    /// free pages of the heap. The next requests allocate it again.
     pub fn trim(&self) {
         self.kept.trim();
         Heap::trim_now();
@@ -516,7 +516,7 @@ impl Session {
         self.bind_owned(given.iter().map(|(name, value)| (*name, value.clone().into())))
     }
 
-    /// As [`Session::bind`], of values that the request is the only owner of: a step may write over them.
+    /// As [`Session::bind`], for values that only the request owns: a step may write over them.
     fn bind_owned<'n>(
         &self,
         given: impl IntoIterator<Item = (&'n str, Value)>,
@@ -533,7 +533,7 @@ impl Session {
         })
     }
 
-    /// As [`Session::bind_owned`], of values by the places of their inputs.
+    /// As [`Session::bind_owned`], for values by the places of their inputs.
     fn bind_placed(
         &self,
         given: impl IntoIterator<Item = Result<(usize, Value), SessionError>>,
@@ -576,7 +576,7 @@ impl Session {
         self.build.cache.family_stats()
     }
 
-    /// Look-ups and bytes of plans. Apart from the executors' counters, because a plan builds nothing.
+    /// Look-ups and bytes of plans. They are separate from the executors' counters, because a plan builds nothing.
     #[must_use]
     pub fn plan_stats(&self) -> kiln_cache::Stats {
         self.kept.plans.as_ref().map(kiln_cache::Cache::stats).unwrap_or_default()
@@ -595,8 +595,8 @@ impl Session {
         self.warmed
     }
 
-    /// Waits until every key of the requests so far is tuned and nothing of the machine is being measured, or until the
-    /// timeout; returns whether all is. For measurements, and for services that tune before they take requests.
+    /// Waits until every key of the requests so far is tuned and no measurement of the machine is running, or until the
+    /// timeout; returns whether this is so. For measurements, and for services that tune before they take requests.
     pub fn settle(&self, timeout: Duration) -> bool {
         let begun = Instant::now();
         let measured = self.gauge.as_ref().is_none_or(|gauge| gauge.settle(timeout));
@@ -638,7 +638,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Both end first, so that their results are saved with the rest.
+        // The gauge and the packer end first, so that their results are saved with the rest.
         self.gauge = None;
         self.packer = None;
         self.tuner = None;
@@ -650,8 +650,8 @@ impl Drop for Session {
 }
 
 impl Port {
-    /// The value, as a scalar where the model declares one and the request gives one element with axes: other runtimes
-    /// take any shape for a scalar, and programs count on it.
+    /// The value, made a scalar where the model declares one and the request gives one element with axes: other
+    /// runtimes accept any shape of one element for a scalar, and programs rely on it.
     fn scalar(&self, value: Value) -> Value {
         match value {
             Value::Tensor(tensor)

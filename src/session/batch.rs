@@ -1,9 +1,9 @@
-//! Many texts that one language model continues at the same time: texts come and go between steps.
+//! Many texts that one language model continues at the same time. Texts come and go between steps.
 //!
-//! Each text that runs has a sequence of one cache; others wait for one. A step has a row for each token that the model
-//! reads: the last one of every text that goes on, and the prompts of those that begin, if they are short. Weights are
-//! read once for all of them. Of a longer prompt a part is read by itself, so that its queries share the reads of keys. A
-//! text begins with a copy of the rows that another one has already, where their tokens are the same.
+//! Each running text has a sequence of one cache; others wait for a sequence. A step has a row for each token that the
+//! model reads: the last token of every continuing text, and all tokens of short prompts. Weights are read once for all
+//! rows. A longer prompt is read part by part, separately, so that its queries share the reads of keys. A text begins
+//! with a copy of the rows of another text where their tokens are the same.
 
 #[cfg(test)]
 mod tests;
@@ -16,14 +16,14 @@ use super::decoder::{Decoder, DecoderCache, DecoderError};
 use super::generate::{CHUNK, Ended, GenerateOptions, ROOM, chunk, keep};
 use super::{RunOptions, SessionError};
 
-/// Tokens that two texts have in common at least before rows are copied. A few are read as fast.
+/// The least number of common tokens for which rows are copied. Fewer tokens are read as fast.
 const SHARED: usize = 16;
 
-/// Tokens of a prompt that are read as rows beside those of other texts at most.
+/// The longest prompt that is read as rows beside those of other texts, in tokens.
 const SHORT: usize = 16;
 
-/// Continues many texts, a token of each that has been read for each [`Batch::step`]. `D` is a decoder, or something that
-/// owns or borrows one.
+/// Continues many texts: each [`Batch::step`] gives a token of every text whose prompt has been read. `D` is a decoder,
+/// or owns or borrows one.
 ///
 /// ```no_run
 /// use kiln::{Batch, Decoder, GenerateOptions, RunOptions, SessionOptions};
@@ -54,7 +54,7 @@ pub struct Batch<D: Borrow<Decoder>> {
     logits: Vec<f32>,
 }
 
-/// A text that goes on.
+/// A text that has not ended.
 struct Text {
     id: u64,
     tokens: Vec<i64>,
@@ -69,11 +69,11 @@ struct Text {
 pub struct Finished {
     /// Its number.
     pub id: u64,
-    /// All tokens: the prompt, those that were chosen, and the last of these also where it ended the text.
+    /// All tokens: the prompt and the chosen tokens, including the one that ended the text.
     pub text: Vec<i64>,
     /// Why it ended.
     pub ended: Ended,
-    /// What failed, where it ended so.
+    /// The error, where a failure ended it.
     pub error: Option<DecoderError>,
 }
 
@@ -100,7 +100,7 @@ impl Text {
 }
 
 impl<D: Borrow<Decoder>> Batch<D> {
-    /// For so many texts at the same time, of at most `context` tokens each.
+    /// A batch of up to `texts` texts at the same time, of at most `context` tokens each.
     ///
     /// # Errors
     ///
@@ -112,13 +112,13 @@ impl<D: Borrow<Decoder>> Batch<D> {
         Ok(Batch { decoder, cache, running, waiting, finished, context, next: 0, logits })
     }
 
-    /// Adds a text, which begins when a sequence is free, and gives its number. The time limit of its options is not
-    /// asked: a step has its own.
+    /// Adds a text, which begins when a sequence is free, and gives its number. The time limit of its options is
+    /// ignored: each step has its own.
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Tokens`] for a prompt of no tokens or of more than the context has and for a look-up, and
-    /// [`DecoderError::Choice`] for settings that cannot be.
+    /// [`DecoderError::Tokens`] for an empty prompt, one longer than the context, or a look-up;
+    /// [`DecoderError::Choice`] for invalid settings.
     pub fn push(&mut self, prompt: &[i64], options: GenerateOptions) -> Result<u64, DecoderError> {
         let chooser = Chooser::new(options.sampling)?;
         if options.lookup.is_some() {
@@ -142,7 +142,7 @@ impl<D: Borrow<Decoder>> Batch<D> {
         Ok(id)
     }
 
-    /// Forgets a text that runs or waits; whether there was one of that number.
+    /// Forgets a running or waiting text; returns whether there was one of that number.
     pub fn cancel(&mut self, id: u64) -> bool {
         let is_it = |text: &Text| text.id == id;
         if let Some(place) = self.waiting.iter().position(is_it) {
@@ -163,18 +163,18 @@ impl<D: Borrow<Decoder>> Batch<D> {
         std::mem::take(&mut self.finished)
     }
 
-    /// Has the model read the last token of every text that goes on, short prompts, and up to 256 tokens of one longer
-    /// prompt, and gives the next token of every text that it has read to its end: first those that go on, by the texts'
-    /// numbers, then prompts. A token that ends its text is not among them. None are given while prompts are read, and
-    /// where nothing runs.
+    /// Has the model read the last token of every continuing text, short prompts, and up to 256 tokens of one longer
+    /// prompt. Returns the next token of every text that is then read to its end: first of continuing texts, by number,
+    /// then of prompts. A token that ends its text is not returned. There may be none: while only parts of prompts are
+    /// read, and where nothing runs.
     ///
-    /// A text that makes a step fail, by a token that the model does not know, ends alone ([`Ended::Failed`]): the others
-    /// are then served one by one.
+    /// If a text makes a step fail, by a token that the model does not know, only that text ends ([`Ended::Failed`]):
+    /// texts are then served one by one.
     ///
     /// # Errors
     ///
-    /// Where the step was ended by its time limit or called off, or there is no memory for a longer cache. All texts are
-    /// as they were, and the next step tries again.
+    /// Where the step was ended by its time limit or cancelled, or there is no memory for a longer cache. Texts are
+    /// unchanged, and the next step tries again.
     pub fn step(&mut self, run: &RunOptions) -> Result<Vec<(u64, i64)>, DecoderError> {
         self.begin()?;
         let (rows, prompt) = self.parts();
@@ -182,12 +182,12 @@ impl<D: Borrow<Decoder>> Batch<D> {
         self.read(&rows, run, &mut said)?;
         match prompt.map_or(Ok(()), |part| self.read(&[part], run, &mut said)) {
             Err(error) if said.is_empty() => Err(error),
-            // What was said is said; the prompt is tried again.
+            // Tokens so far are returned; the prompt is tried again.
             _ => Ok(said),
         }
     }
 
-    /// Reads these parts. A text that makes that fail ends alone.
+    /// Reads these parts. If a text makes that fail, only that text ends.
     fn read(&mut self, parts: &[Part], run: &RunOptions, said: &mut Vec<(u64, i64)>) -> Result<(), DecoderError> {
         let Err(error) = self.serve(parts, run, said) else { return Ok(()) };
         if !is_of_texts(&error) {
@@ -201,7 +201,7 @@ impl<D: Borrow<Decoder>> Batch<D> {
             match self.serve(&[part], run, said) {
                 Ok(()) => {}
                 Err(error) if is_of_texts(&error) => self.end(part.sequence, Ended::Failed, Some(error)),
-                // What was said is said; the rest is tried again.
+                // Tokens so far are returned; the rest is tried again.
                 Err(_) if !said.is_empty() => break,
                 Err(error) => return Err(error),
             }
@@ -209,14 +209,14 @@ impl<D: Borrow<Decoder>> Batch<D> {
         Ok(())
     }
 
-    /// Gives free sequences to texts that wait.
+    /// Gives free sequences to waiting texts.
     fn begin(&mut self) -> Result<(), DecoderError> {
         for sequence in 0..self.running.len() {
             if self.running[sequence].is_some() {
                 continue;
             }
             let Some(text) = self.waiting.front() else { return Ok(()) };
-            // The last token is read in any case, for the logits behind it.
+            // The last token is always read, for the logits after it.
             let own = &text.tokens[..text.tokens.len() - 1];
             let read =
                 |other: usize| self.running[other].as_ref().map(|text| &text.tokens[..self.cache.lengths()[other]]);
@@ -231,8 +231,8 @@ impl<D: Borrow<Decoder>> Batch<D> {
         Ok(())
     }
 
-    /// What a step reads: the texts that go on and then short prompts, by the texts' numbers, as rows; and a part of the
-    /// first longer prompt.
+    /// The parts that a step reads: continuing texts and then short prompts as rows, by the texts' numbers; and a part
+    /// of the first longer prompt.
     fn parts(&self) -> (Vec<Part>, Option<Part>) {
         let unread = |(sequence, text): (usize, &Option<Text>)| {
             let text = text.as_ref()?;
@@ -257,7 +257,7 @@ impl<D: Borrow<Decoder>> Batch<D> {
         (rows, prompt)
     }
 
-    /// Reads these parts, and chooses the next token of texts that are then read.
+    /// Reads these parts, and chooses the next token of texts that are then read to their ends.
     fn serve(&mut self, parts: &[Part], run: &RunOptions, said: &mut Vec<(u64, i64)>) -> Result<(), DecoderError> {
         if parts.is_empty() {
             return Ok(());
@@ -308,7 +308,7 @@ impl<D: Borrow<Decoder>> Batch<D> {
     }
 }
 
-/// Whether a text may be the reason of a failure, and not a limit of the step or of memory.
+/// Whether a text may have caused a failure, and not a limit of the step or of memory.
 fn is_of_texts(error: &DecoderError) -> bool {
     matches!(error, DecoderError::Session(SessionError::Run(error)) if error.stopped().is_none())
 }

@@ -1,7 +1,7 @@
-//! What sessions hold, in the one account of the process ([`kiln_kernels::memory::ceiling`]), and what they let go of
-//! where its ceiling would be passed.
+//! The memory of sessions in the process's account ([`kiln_kernels::memory::ceiling`]), and how they give it up where
+//! its ceiling would be passed.
 //!
-//! Pools count their own memory. Accounts of executors and plans are made a part of it here, records are counted where a
+//! Pools count their own memory. Accounts of executors and plans are joined to it here. Records are counted after a
 //! session has loaded them or may have added some.
 
 use std::sync::{Arc, PoisonError, Weak};
@@ -33,13 +33,13 @@ impl kiln_cache::Whole for Executors {
     }
 }
 
-/// Asks for the limit of these options or of the environment, whichever is less, for as long as what it returns lives.
+/// Requests the limit of these options or of the environment, whichever is less, while the returned value lives.
 pub(super) fn ask(options: &SessionOptions) -> Arc<Asked> {
     let limits = [options.process_bytes, kiln_knobs::process_bytes()];
     Arc::new(ceiling::ask(limits.into_iter().flatten().min()))
 }
 
-/// Counts the executors of an account, and has a session let go of what it keeps.
+/// Counts the executors of an account, and registers a session that can give up memory.
 pub(super) fn join(kept: Weak<dyn Keeps>, account: &kiln_cache::Account) {
     account.join_whole(&Executors);
     ceiling::keep(kept);
@@ -48,7 +48,7 @@ pub(super) fn join(kept: Weak<dyn Keeps>, account: &kiln_cache::Account) {
 /// The records of a store, counted.
 struct Counted {
     store: Weak<Store>,
-    /// What stores of the same records have in common.
+    /// Identifies the records; equal for stores of the same records.
     place: usize,
     claim: Claim,
 }
@@ -70,17 +70,17 @@ pub(super) fn count_records(store: &Arc<Store>) {
     }
 }
 
-/// Counts out the records of stores that are gone.
+/// Removes the records of dropped stores from the account.
 pub(super) fn sweep_records() {
     let mut all = RECORDS.lock().unwrap_or_else(PoisonError::into_inner);
     all.retain(|counted| counted.store.strong_count() > 0);
 }
 
-/// What the process holds, and what it may.
+/// The memory that the process holds, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessMemory {
-    /// Bytes that are held now, by what they are for.
+    /// Bytes that are held now, by use.
     pub held: Held,
     /// The most bytes that were ever held at once.
     pub most: usize,
@@ -89,8 +89,8 @@ pub struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// What all sessions of this process hold now. Memory of the caller's, of devices and of mapped files is not in it,
-    /// nor are graphs, keys and lists in the heap.
+    /// The memory that all sessions of this process hold now, without memory of callers, devices and mapped files, and
+    /// without graphs, keys and lists in the heap.
     #[must_use]
     pub fn now() -> ProcessMemory {
         sweep_records();

@@ -52,8 +52,8 @@ fn port(graph: &Graph, value: ValueId, has_default: bool) -> Port {
     Port { name: info.name.clone(), kind: info.kind, dtype, dims: info.dims.clone(), has_default }
 }
 
-/// Nodes that are made at once, by all threads: so many that several of them have weights to pack, and so few that the
-/// weights of a large model are not all in memory twice.
+/// Nodes that are made at once, by all threads: enough that several have weights to pack, and few enough that not all
+/// weights of a large model are in memory twice.
 const WAVE: usize = 32;
 
 /// Passes that prepare for kernels of the processor: layout, fused attention, quantised products, storage in `bf16`,
@@ -97,7 +97,7 @@ pub(super) fn optimise(
 /// A node, unless its operator refuses it or it was refused memory.
 type Made = Result<Result<Box<dyn Node>, OpError>, Refused>;
 
-/// A constant behind which all nodes are made.
+/// A constant of a graph whose nodes have all been made.
 #[derive(Debug)]
 pub(super) struct Left {
     /// Its graph, in the order in which graphs are made.
@@ -106,26 +106,26 @@ pub(super) struct Left {
     pub(super) value: ValueId,
     /// Its elements.
     pub(super) tensor: Tensor,
-    /// Where a file had them before nodes read them, or those that they follow from.
+    /// Where a file had them, or the stored elements of a compact constant, before nodes read them.
     pub(super) stored_in: Option<InFile>,
-    /// Whether nodes have kept packed copies of it and nothing reads its elements any more.
+    /// Whether nodes keep packed copies of it and its elements are no longer read.
     pub(super) is_packed: bool,
 }
 
-/// Makes the nodes of a graph and of its bodies, and collects what is not supported in any of them.
+/// Makes the nodes of a graph and its bodies, and collects everything that is not supported.
 pub(super) struct Maker<'a> {
     build: &'a BuildCx,
     parallel: &'a dyn Parallel,
     /// The time limit of loading, if there is one.
     stop: Option<&'a Stop>,
-    /// Where packed weights may lie ready.
+    /// A shelf that may have packed weights ready.
     shelf: Option<&'a dyn Shelf>,
     problems: BTreeSet<String>,
     /// Constants that nodes and graphs read in the model's layout.
     held: Vec<Tensor>,
-    /// The constants of all graphs that have been made, if somebody wants them.
+    /// The constants of all graphs that have been made, if they are wanted.
     left: Option<Vec<Left>>,
-    /// Where files have them, by the numbers of their graphs.
+    /// Where files have constants, by the numbers of their graphs.
     stored_in: HashMap<(u32, ValueId), InFile>,
     /// Graphs that have been begun.
     graphs: u32,
@@ -140,7 +140,7 @@ impl<'a> Maker<'a> {
         Maker { build, parallel, stop, shelf: None, problems, held, left: None, stored_in, graphs: 0, depth: 0 }
     }
 
-    /// Makes nodes whose packed weights may lie ready.
+    /// Makes nodes whose packed weights a shelf may have ready.
     pub(super) fn with_shelf(self, shelf: &'a dyn Shelf) -> Maker<'a> {
         Maker { shelf: Some(shelf), ..self }
     }
@@ -156,7 +156,7 @@ impl<'a> Maker<'a> {
         Ok(executable)
     }
 
-    /// As [`Maker::make`], for who wants the constants and not the running form; none is freed.
+    /// As [`Maker::make`], for a caller that wants the constants and not the running form; none is freed.
     pub(super) fn constants(mut self, graph: &mut Graph) -> Result<Vec<Left>, SessionError> {
         self.left = Some(Vec::new());
         self.make(graph, &[])?;
@@ -224,9 +224,9 @@ impl<'a> Maker<'a> {
         Ok(Some(executable))
     }
 
-    /// Frees the constants of which a node has kept a packed copy and that no other node reads; `wanted` counts the
-    /// readers that are left. Done while nodes are made, so that a model's weights are never all in memory twice.
-    /// Constants with other owners are held.
+    /// Frees constants that a node keeps as packed copies and that no other node reads; `wanted` counts the remaining
+    /// readers. This happens while nodes are made, so that not all weights of a model are in memory twice. Constants
+    /// with other owners are held.
     fn release(&mut self, graph: &mut Graph, number: u32, node: usize, kept: u64, wanted: &mut [u32]) {
         let inputs = graph.nodes[node].inputs.iter().enumerate();
         let kept = inputs.filter(|(input, _)| *input < 64 && kept >> input & 1 == 1).filter_map(|(_, value)| *value);
@@ -278,7 +278,7 @@ impl<'a> Maker<'a> {
         index: usize,
     ) -> Result<Option<Result<Box<dyn Flow>, OpError>>, SessionError> {
         let mut bodies = Some(BTreeMap::new());
-        // What a loop of no iterations gathers has the shape that an iteration would give it.
+        // Values gathered by a loop of no iterations have the shape that an iteration would give them.
         let node = &graph.nodes[index];
         let undeclared = |attr: &Attr| match attr {
             Attr::Graph(body) => body.outputs.iter().any(|&output| is_undeclared(body.value(output))),
@@ -340,8 +340,8 @@ fn is_undeclared(output: &ValueInfo) -> bool {
     output.kind == ValueKind::Tensor && (output.dtype.is_none() || output.dims.as_ref().is_none_or(is_open))
 }
 
-/// Facts of the inputs of a loop's body: those of captured values, which come last, and of the slices of a Scan, which
-/// come before them. Carried values may change their shape from iteration to iteration.
+/// Facts of the inputs of a loop's body: of captured values, which come last, and of the slices of a Scan, which come
+/// before them. Carried values may change their shape from iteration to iteration.
 fn known_inside(node: &NodeDesc, around: &Facts) -> Vec<Option<Fact>> {
     let mut known: Vec<Option<Fact>> = vec![None; node.inputs.len()];
     let captured = known.len().saturating_sub(node.captures());
@@ -365,7 +365,7 @@ fn known_inside(node: &NodeDesc, around: &Facts) -> Vec<Option<Fact>> {
     known
 }
 
-/// Adds to the declarations of a body's outputs what follows from its nodes.
+/// Completes the declarations of a body's outputs by the facts of its nodes.
 fn declare(outputs: &mut [ValueInfo], body: &Graph, facts: &Facts) {
     let dim = |size: &Size| size.known().and_then(|size| usize::try_from(size).ok()).map_or(Dim::Any, Dim::Fixed);
     for (info, &output) in outputs.iter_mut().zip(&body.outputs) {
@@ -408,7 +408,7 @@ fn collect_tensors<'a>(graph: &'a Graph, tensors: &mut Vec<&'a Tensor>) {
     }
 }
 
-/// What was fused into a node, for verbose lines.
+/// The operations that were fused into a node, for verbose lines.
 #[must_use]
 pub fn fusions(node: &NodeDesc) -> String {
     let mut parts = Vec::new();

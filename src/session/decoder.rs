@@ -1,9 +1,9 @@
 //! Language models a step at a time: a session over a graph that is rewritten for it, and caches that grow in place.
 //!
-//! A [`Decoder`] loads a model as onnxruntime-genai's builder writes it. A [`DecoderCache`] holds the keys and values of
-//! some sequences, each of its own length. [`Decoder::step`] appends tokens to them: the step writes its own rows of the
-//! cache, which is lent to the request and comes back when it ends, also where it fails. Every step of as many tokens has
-//! the same shapes, whatever the lengths: after the first one nothing is planned, chosen or emitted.
+//! A [`Decoder`] loads a model as onnxruntime-genai's builder writes it. A [`DecoderCache`] holds the keys and values
+//! of some sequences, each of its own length. [`Decoder::step`] appends tokens: the step writes its own rows of the
+//! cache, which is lent to the request and comes back when it ends or fails. All steps of one number of tokens have the
+//! same shapes, whatever the lengths: after the first one nothing is planned, chosen or emitted.
 
 mod bias;
 pub mod choose;
@@ -28,15 +28,15 @@ use self::rewrite::{LAST, PLACES, Pair, ROWS, Roles};
 use super::pack::Packer;
 use super::{LoadClock, RunOptions, Session, SessionError, SessionOptions, attempt};
 
-/// Why a decoder could not be made, or a step not be served. A step that fails leaves the lengths of its cache as they
-/// were.
+/// Why a decoder could not be made, or a step could not be served. A failed step leaves the lengths of its cache
+/// unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecoderError {
-    /// The model is none that can be run a step at a time.
+    /// The model cannot be run a step at a time.
     #[error("the model is no decoder: {0}")]
     Model(String),
-    /// The tokens of a step are none that its cache takes.
+    /// The tokens of a step do not fit its cache.
     #[error("tokens: {0}")]
     Tokens(String),
     /// The cache has no room for a step and may not have more, or is another model's.
@@ -83,7 +83,7 @@ impl Rewritten {
     }
 }
 
-/// As many tokens of a sequence as every other part of a step has.
+/// Tokens of a sequence; all entries of a step have the same number of tokens.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
     /// The sequence of the cache.
@@ -93,7 +93,7 @@ struct Entry<'a> {
     tokens: &'a [i64],
 }
 
-/// The rows of a step whose logits are given.
+/// The rows of a step whose logits are returned.
 #[derive(Clone, Copy)]
 enum Logits {
     /// The last one of each sequence.
@@ -105,9 +105,9 @@ enum Logits {
 pub struct DecoderCache {
     /// For each part of the cache, [sequences, heads, room, size].
     parts: Vec<Arc<Destination>>,
-    /// For each bias, its row for the last position that there is room for.
+    /// For each bias, its row for the last position of the room.
     rows: Vec<Tensor>,
-    /// What the model is given in every step, in the order of its names.
+    /// Tensors that the model gets in every step, in the order of their names.
     beside: Vec<Tensor>,
     lengths: Vec<usize>,
     room: usize,
@@ -119,8 +119,8 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// As [`Session::load`], and [`DecoderError::Model`] for a model whose cache is not read and written by
-    /// GroupQueryAttention of com.microsoft, and of which it is not proved that it might be: with the node, and why.
+    /// As [`Session::load`], and [`DecoderError::Model`], with the node and the reason, for a model whose cache is
+    /// neither read and written by GroupQueryAttention of com.microsoft nor proved to be equivalent to that.
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Decoder, DecoderError> {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();
@@ -186,7 +186,7 @@ impl Decoder {
         Ok(Decoder { session, roles, biases })
     }
 
-    /// Keeps what packs the model behind its load.
+    /// Keeps the packer that packs the model after its load.
     pub(super) fn pack_behind(&mut self, packer: Option<Packer>) {
         self.session.packer = packer;
     }
@@ -197,17 +197,17 @@ impl Decoder {
         &self.session
     }
 
-    /// An empty cache for so many sequences, with room for `room` positions of each. It doubles where a step needs more,
-    /// up to `most` positions.
+    /// An empty cache for `sequences` sequences, with room for `room` positions each. The room doubles where a step
+    /// needs more, up to `most` positions.
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Memory`] where the session has not as much memory left.
+    /// [`DecoderError::Memory`] where the session has too little memory left.
     pub fn cache(&self, sequences: usize, room: usize, most: usize) -> Result<DecoderCache, DecoderError> {
         self.cache_beside(sequences, room, most, Vec::new())
     }
 
-    /// As [`Decoder::cache`], for texts whose steps are given these tensors, in the order of [`Decoder::beside`].
+    /// As [`Decoder::cache`], for texts whose steps get these tensors, in the order of [`Decoder::beside`].
     pub(super) fn cache_beside(
         &self,
         sequences: usize,
@@ -236,7 +236,7 @@ impl Decoder {
         &self.roles.beside
     }
 
-    /// Tokens of a sequence that a step takes at most.
+    /// The most tokens of a sequence in a step.
     pub(super) fn most_tokens(&self) -> usize {
         if self.roles.takes_one { 1 } else { usize::MAX }
     }
@@ -249,21 +249,21 @@ impl Decoder {
         let part = |pair: &Pair| {
             let spec = pair.spec(sequences, room);
             let mut part = Tensor::from_pool(&self.session.kept.buffers, spec)?;
-            // Rows that no sequence has may be multiplied by weights of zero.
+            // Rows of no sequence may be multiplied by weights of zero, so they must be finite.
             memory::fill(part.bytes_mut(), &0);
             Ok(part)
         };
         self.roles.cache.iter().map(part).collect()
     }
 
-    /// Appends as many tokens to every sequence of the cache, and gives the logits behind the last one:
+    /// Appends the same number of tokens to every sequence of the cache, and returns the logits after the last one:
     /// [sequences, words].
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Tokens`] for other numbers of sequences or for tokens that are not as many for each,
-    /// [`DecoderError::Cache`] where a sequence would be longer than the cache may be or the cache is of another model,
-    /// and what the session refuses. Lengths are then as they were.
+    /// [`DecoderError::Tokens`] for another number of sequences or for unequal numbers of tokens,
+    /// [`DecoderError::Cache`] where a sequence would exceed the cache's limit or the cache is another model's, and
+    /// errors of the session. Lengths are then unchanged.
     pub fn step(
         &self,
         cache: &mut DecoderCache,
@@ -289,16 +289,16 @@ impl Decoder {
         Ok(logits)
     }
 
-    /// Appends tokens to some sequences of the cache, each its own number of them, and gives the logits behind the last
-    /// one of each: [sequences that are named, words]. Sequences that are not named take no part: products have a row for
-    /// each token, and up to a half more, so that steps of similar numbers of tokens have the same shapes (1, 2, 3, 4, 6,
-    /// 8, 12 and so on), whichever sequences they are of. Attention reads the rows of a sequence for each of its new
-    /// tokens anew: long prompts are faster by [`Decoder::step`] or [`Decoder::step_one`].
+    /// Appends tokens to some sequences of the cache, any number to each, and returns the logits after the last one of
+    /// each: [named sequences, words]. Products have a row for each token, and up to a half more, so that steps of
+    /// similar numbers of tokens have the same shapes (1, 2, 3, 4, 6, 8, 12 and so on), whatever the sequences.
+    /// Sequences that are not named take no part. Attention reads the rows of a sequence again for each of its new
+    /// tokens: long prompts are faster by [`Decoder::step`] or [`Decoder::step_one`].
     ///
     /// # Errors
     ///
     /// As [`Decoder::step`]; [`DecoderError::Tokens`] also for a sequence that the cache does not have, that is named
-    /// twice or gets no token. Lengths are then as they were.
+    /// twice or gets no token. Lengths are then unchanged.
     pub fn step_some(
         &self,
         cache: &mut DecoderCache,
@@ -308,12 +308,12 @@ impl Decoder {
         self.step_rows(cache, tokens, Logits::Last, options)
     }
 
-    /// Appends tokens to one sequence of the cache, and gives the logits behind the last one: [1, words]. Attention reads
-    /// the keys of a block once for several of the tokens, which makes this the step for a long prompt beside other texts.
+    /// Appends tokens to one sequence of the cache, and returns the logits after the last one: [1, words]. Attention
+    /// reads the keys of a block once for several tokens, so this is the step for a long prompt beside other texts.
     ///
     /// # Errors
     ///
-    /// As [`Decoder::step_some`]. Lengths are then as they were.
+    /// As [`Decoder::step_some`]. Lengths are then unchanged.
     pub fn step_one(
         &self,
         cache: &mut DecoderCache,
@@ -331,12 +331,12 @@ impl Decoder {
         Ok(logits)
     }
 
-    /// Appends tokens to one sequence of the cache, and gives the logits behind every one of them: [tokens, words]. The
-    /// rows are those of [`Decoder::step_some`].
+    /// Appends tokens to one sequence of the cache, and returns the logits after each: [tokens, words]. The rows are
+    /// those of [`Decoder::step_some`].
     ///
     /// # Errors
     ///
-    /// As [`Decoder::step_some`]. Lengths are then as they were.
+    /// As [`Decoder::step_some`]. Lengths are then unchanged.
     pub fn step_each(
         &self,
         cache: &mut DecoderCache,
@@ -401,7 +401,7 @@ impl Decoder {
             }
         }
         let given = last.len();
-        // Rows that make the number up are the last one again: they write what it writes.
+        // Rows that fill up the number repeat the last one: they write the same values.
         let (end, most) = (count - 1, if matches!(wanted, Logits::Each) { rows } else { sequences });
         entries.resize(rows, entries[end]);
         last.resize(rows.min(most), end);
@@ -416,7 +416,7 @@ impl Decoder {
         }
     }
 
-    /// Runs a step over parts of as many tokens, and gives the logits of these of its rows.
+    /// Runs a step over entries of equal numbers of tokens, and returns the logits of the wanted rows.
     fn serve(
         &self,
         cache: &DecoderCache,
@@ -537,13 +537,13 @@ impl DecoderCache {
         self.parts.iter().map(bytes).sum()
     }
 
-    /// Makes the sequence `to` begin as `from` does: with a copy of its first positions, instead of what it had. That
-    /// copy is all that a shared beginning costs.
+    /// Makes the sequence `to` a copy of the first positions of `from`. That copy is the only cost of a shared
+    /// beginning.
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Cache`] for a sequence that it has not, where `from` is shorter, and while a step uses the cache.
-    /// Both sequences are then as they were.
+    /// [`DecoderError::Cache`] for a sequence that does not exist, where `from` is shorter, and while a step uses the
+    /// cache. Both sequences are then unchanged.
     pub fn fork(&mut self, from: usize, to: usize, positions: usize) -> Result<(), DecoderError> {
         for sequence in [from, to] {
             if sequence >= self.lengths.len() {
@@ -575,7 +575,7 @@ impl DecoderCache {
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Cache`] for a sequence that it has not, or one that is shorter.
+    /// [`DecoderError::Cache`] for a sequence that does not exist or is shorter.
     pub fn rewind(&mut self, sequence: usize, length: usize) -> Result<(), DecoderError> {
         match self.lengths.get_mut(sequence) {
             Some(old) if *old >= length => *old = length,
@@ -588,7 +588,7 @@ impl DecoderCache {
     }
 }
 
-/// As many rows as a step of so many tokens has: a power of two, or one and a half of one.
+/// The rows of a step of `count` tokens: a power of two, or 1.5 times one.
 fn row_class(count: usize) -> usize {
     let power = count.next_power_of_two();
     let between = power / 4 * 3;

@@ -1,9 +1,9 @@
 //! Models of an encoder and a decoder, in the two or three files that exporters write.
 //!
-//! The encoder runs once for a text. Of the decoder without a cache only the keys and values of cross-attention are
-//! kept, which follow from what the encoder has made: they are computed once as well ([`EncoderDecoder::encode`]). The
-//! decoder with a cache is a [`Decoder`] whose steps are of one token: all of them are given these tensors, which are
-//! not copied, and its own cache grows in place. A merged decoder is both of these models ([`branch`]).
+//! The encoder runs once for a text. From the decoder without a cache only the keys and values of cross-attention are
+//! kept. They depend only on the encoder's result, so they too are computed once ([`EncoderDecoder::encode`]). The
+//! decoder with a cache is a [`Decoder`] whose steps have one token. All steps get these tensors without a copy, and
+//! its own cache grows in place. A merged decoder contains both decoders ([`branch`]).
 
 mod branch;
 mod packed;
@@ -25,7 +25,7 @@ use super::decoder::{Decoder, DecoderCache, DecoderError};
 use super::generate::{GenerateOptions, Generator, ROOM};
 use super::{LoadClock, Port, RunOptions, Session, SessionOptions, attempt};
 
-/// What exporters call inputs and outputs.
+/// Exporters' names of inputs and outputs.
 const TOKENS: &str = "input_ids";
 const STATES: &str = "encoder_hidden_states";
 const LAST_STATES: &str = "last_hidden_state";
@@ -50,7 +50,7 @@ pub struct EncoderDecoderFiles {
 impl EncoderDecoderFiles {
     /// The files of a folder as optimum and transformers.js name them: `encoder_model.onnx`, and
     /// `decoder_model_merged.onnx` or `decoder_model.onnx` and `decoder_with_past_model.onnx`, in the folder or its
-    /// folder `onnx`; or those that [`EncoderDecoder::pack`] has written there. `None` where there is no such encoder.
+    /// folder `onnx`; or those that [`EncoderDecoder::pack`] has written there. `None` where there is no encoder.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ pub struct EncoderDecoder {
     states: String,
 }
 
-/// What the decoder is given of the texts that an encoder has read.
+/// Tensors that the decoder gets for the texts that an encoder has read.
 pub struct Encoded {
     decoder: Arc<Decoder>,
     sequences: usize,
@@ -140,8 +140,8 @@ impl EncoderDecoder {
     ///
     /// # Errors
     ///
-    /// As [`Session::load`], with the file, and [`DecoderError::Model`] for a decoder whose inputs and outputs are not
-    /// as exporters name them, or whose own cache is none that grows in place, with the file and why.
+    /// As [`Session::load`], with the file, and [`DecoderError::Model`] with the file and the reason, for a decoder
+    /// whose inputs and outputs are not named as by exporters, or whose own cache cannot grow in place.
     pub fn load(files: &EncoderDecoderFiles, options: &SessionOptions) -> Result<EncoderDecoder, DecoderError> {
         let begun = LoadClock::now(options);
         let options = &on_one_pool(options)?;
@@ -197,14 +197,14 @@ impl EncoderDecoder {
         [&self.encoder, &self.cross, self.decoder.session()]
     }
 
-    /// Runs the encoder on texts or sounds of one length, and computes the keys and values of cross-attention. A mask
-    /// `attention_mask` that is not given is all ones. `encoder_attention_mask`, the mask of what the encoder makes, is
-    /// the same one where it has that length, and all ones where a mask of another length is.
+    /// Runs the encoder on texts or sounds of one length, and computes the keys and values of cross-attention. An
+    /// `attention_mask` that is not given is all ones. `encoder_attention_mask`, the mask of the encoder's result, is
+    /// the same mask if the lengths agree; otherwise it is all ones, and the given mask must be, too.
     ///
     /// # Errors
     ///
-    /// What a session refuses; [`DecoderError::Model`] for outputs that are not what the decoder takes, and for a mask
-    /// of another length that hides something.
+    /// Errors of the session; [`DecoderError::Model`] for outputs that the decoder does not take, and for a mask of
+    /// another length that is not all ones.
     pub fn encode(&self, inputs: &[(&str, Tensor)], options: &RunOptions) -> Result<Encoded, DecoderError> {
         let mut given: Vec<(&str, Tensor)> = inputs.iter().filter(|(name, _)| *name != ENCODER_MASK).cloned().collect();
         let has_mask = given.iter().any(|(name, _)| *name == MASK);
@@ -238,7 +238,7 @@ impl EncoderDecoder {
         let side = |name: &str| match name {
             STATES => Ok(states.clone()),
             ENCODER_MASK => Ok(mask.clone()),
-            // Of the tokens, keys and values have at most the number of sequences.
+            // Keys and values depend on no more of the tokens than the number of sequences.
             _ => Tensor::zeros(TensorSpec::new(DType::I64, [sequences, 1])),
         };
         let names = self.cross.inputs().iter().map(|port| port.name.as_str());
@@ -269,19 +269,19 @@ impl EncoderDecoder {
 }
 
 impl Encoded {
-    /// How many texts it is of.
+    /// The number of texts.
     #[must_use]
     pub fn sequences(&self) -> usize {
         self.sequences
     }
 
-    /// Bytes of what the decoder is given.
+    /// Bytes of the tensors that the decoder gets.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.beside.iter().map(Tensor::byte_len).sum()
     }
 
-    /// An empty cache for what is said about these texts, as [`Decoder::cache`].
+    /// An empty cache for output about these texts, as [`Decoder::cache`].
     ///
     /// # Errors
     ///
@@ -305,7 +305,7 @@ impl Encoded {
     }
 }
 
-/// The graphs that are run, of those that exporters write.
+/// The graphs that are run, made from those that exporters write.
 struct Parts {
     encoder: Graph,
     /// Keys and values of cross-attention.
@@ -367,7 +367,7 @@ fn on_one_pool(options: &SessionOptions) -> Result<SessionOptions, DecoderError>
     Ok(SessionOptions { pool: Some(pool.map_err(super::SessionError::from)?), ..options.clone() })
 }
 
-/// Says which file an error is of.
+/// Adds the file's name to an error.
 fn within(name: &str, error: DecoderError) -> DecoderError {
     match error {
         DecoderError::Model(reason) => DecoderError::Model(format!("{name}: {reason}")),
@@ -408,7 +408,7 @@ fn steps_of(mut graph: Graph) -> Result<(Graph, Vec<String>), DecoderError> {
     Ok((graph, beside))
 }
 
-/// Says that steps are of one token: exporters write decoders with a cache for that, and many without a causal mask.
+/// Declares that steps have one token: exporters write decoders with a cache for this, many without a causal mask.
 fn take_one(graph: &mut Graph) -> Result<(), DecoderError> {
     let input = graph.inputs.iter().copied().find(|&input| graph.value(input).name == TOKENS);
     let input = input.ok_or_else(|| refused(format!("it has no input '{TOKENS}'")))?;
@@ -422,7 +422,7 @@ fn take_one(graph: &mut Graph) -> Result<(), DecoderError> {
     }
 }
 
-/// The model of cross-attention's keys and values, of which the steps read those `beside`.
+/// The model of cross-attention's keys and values; the steps read those in `beside`.
 fn cross_of(mut graph: Graph, beside: &[String]) -> Result<Graph, DecoderError> {
     let is_cross = |name: &str| name.starts_with(PRESENT) && name.contains(OF_ENCODER);
     let name = |value: &ValueId| graph.value(*value).name.as_str();
@@ -451,7 +451,7 @@ fn cross_of(mut graph: Graph, beside: &[String]) -> Result<Graph, DecoderError> 
     Ok(graph)
 }
 
-/// A node by which outputs follow from the elements of the tokens, and not from their shape alone.
+/// A node that makes outputs depend on the elements of the tokens, not only on their shape.
 fn reader_of_tokens(graph: &Graph) -> Option<&str> {
     let tokens = graph.inputs.iter().copied().find(|&input| graph.value(input).name == TOKENS)?;
     let producers = graph.producers();

@@ -1,4 +1,4 @@
-//! Why a session could not be made, or a request not be served.
+//! Why a session could not be made, or a request could not be served.
 
 use kiln_kernels::memory::Refused;
 use kiln_model::onnx::ModelError;
@@ -9,14 +9,14 @@ use kiln_tensor::threads::ThreadsError;
 
 use crate::packed::PackedError;
 
-/// Why a session could not be made, or a request not be served.
+/// Why a session could not be made, or a request could not be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
     /// The model file could not be read as a model.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The model needs what Kiln does not support; all of it at once.
+    /// The model needs features that Kiln does not support; lists all.
     #[error("the model is not supported: {}", .0.join("; "))]
     Unsupported(Vec<String>),
     /// A node breaks its operator's rules.
@@ -55,7 +55,7 @@ pub enum SessionError {
     Output {
         /// The output.
         name: String,
-        /// What it is, or why.
+        /// The kind of the output, or the reason.
         reason: String,
     },
     /// An output is of another type or shape than the memory that it is bound to
@@ -67,9 +67,9 @@ pub enum SessionError {
     Bound {
         /// The output.
         name: String,
-        /// What the memory is for.
+        /// The type and shape that the memory is for.
         bound: TensorSpec,
-        /// What the model made.
+        /// The type and shape that the model made.
         made: TensorSpec,
     },
     /// [`SessionOptions::taps`](super::SessionOptions::taps) names a value that is not in the model's graph.
@@ -86,17 +86,17 @@ pub enum SessionError {
     /// Loading took longer than its limit.
     #[error("loading ended{}: {why}", before(node))]
     LoadStopped {
-        /// The node that was not made; empty while the file or what nodes keep of it is read.
+        /// The node that was not made; empty while the file, or data that nodes keep, is read.
         node: String,
         /// Why.
         why: Stopped,
     },
-    /// There was no memory for what the model's sizes ask for while it was loaded.
+    /// There was too little memory for the sizes that the model asks for at load.
     #[error("loading ended{}: {refused}", before(node))]
     Memory {
-        /// The node that was not made; empty while the file or what nodes keep of it is read.
+        /// The node that was not made; empty while the file, or data that nodes keep, is read.
         node: String,
-        /// What was asked for.
+        /// The refused request.
         refused: Refused,
     },
     /// The device could not be prepared: it has no room for the model's constants.
@@ -119,7 +119,7 @@ fn before(node: &str) -> String {
 }
 
 impl SessionError {
-    /// Loading that was refused memory, because `stop` has ended it or because there is none.
+    /// The error of loading that was refused memory, because `stop` has ended it or because there is none.
     pub(super) fn of_refused(refused: Refused, node: &str, stop: Option<&Stop>) -> SessionError {
         let node = node.to_owned();
         match (refused, stop.map(Stop::check)) {

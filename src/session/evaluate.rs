@@ -1,9 +1,9 @@
 //! Runs one node on constants, for constant folding. Independent of passes.
 //!
-//! What is computed while a model is loaded depends on the file alone, before there is a request with a time limit. It
-//! is bounded three times: in bytes, in steps of a single node, and by the passes in total time. A time that is checked
-//! between nodes does not bound a single node, which may take hours: two matrices of 64 MiB, each filled from a few
-//! bytes of file, have 68 thousand million products.
+//! Folding depends on the file alone, and happens before there is a request with a time limit. It is bounded in three
+//! ways: in bytes, in steps of a single node, and by the passes in total time. A time limit that is checked between
+//! nodes does not bound a single node, which may take hours: the product of two matrices of 64 MiB, each filled from a
+//! few bytes of a file, takes 68 thousand million multiplications.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use smallvec::SmallVec;
 
 use super::node::make;
 
-/// The most steps of a folded operator whose attributes determine their number; longer ones wait for a request, which
-/// may have a time limit.
+/// The most steps of a folded operator whose attributes determine their number; operators with more steps wait for a
+/// request, which may have a time limit.
 const FOLDED_STEPS: u64 = 1 << 22;
 
-/// The most products, or elements under windows, of a folded node: a matrix of 1024 squared times another, a hundredth
-/// of a second in emitted code and about a second in plain Rust, which computes types without kernels.
+/// The most products, or elements under windows, of a folded node: the product of two 1024 x 1024 matrices, which takes
+/// a hundredth of a second in emitted code and about a second in plain Rust (used for types without kernels).
 const FOLDED_PRODUCTS: usize = 1 << 30;
 
 /// The outputs of a node on these inputs. `None` after any error, which a request will report.

@@ -27,7 +27,7 @@ const MOST_SHARE: usize = 8;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 impl Footprint {
-    /// Makes as much memory present as the record says, if there is one and `prepares` asks for it, within the time that
+    /// Makes the recorded amount of memory present, if there is a record and `prepares` is set, within the time that
     /// follows from `begun`.
     pub(super) fn prepare(
         model: &Digest,
@@ -46,8 +46,8 @@ impl Footprint {
         Footprint { key, noted: AtomicUsize::new(known) }
     }
 
-    /// Updates the record if the bytes that requests so far have needed are an eighth more than it says: smaller
-    /// differences come from requests at the same time.
+    /// Updates the record if requests so far have needed an eighth more bytes than recorded: smaller differences come
+    /// from concurrent requests.
     pub(super) fn note(&self, needed: usize, records: &Store) {
         let noted = self.noted.load(Ordering::Relaxed);
         if needed > noted + noted / 8 && self.noted.fetch_max(needed, Ordering::Relaxed) < needed {

@@ -1,4 +1,4 @@
-//! One text that a language model continues: an iterator of tokens over a decoder, its cache and a way to choose.
+//! One text that a language model continues: an iterator of tokens over a decoder, its cache and a chooser.
 
 pub(crate) mod lookup;
 #[cfg(test)]
@@ -15,7 +15,7 @@ use super::RunOptions;
 use super::decoder::choose::{Chooser, Sampling};
 use super::decoder::{Decoder, DecoderCache, DecoderError};
 
-/// Tokens of a prompt that a step takes at most.
+/// The most tokens of a prompt in a step.
 pub(super) const CHUNK: usize = 256;
 
 /// Positions that a cache has room for at first. It doubles from there.
@@ -26,15 +26,15 @@ pub(super) const ROOM: usize = 512;
 pub struct GenerateOptions {
     /// How tokens are chosen.
     pub sampling: Sampling,
-    /// Tokens that end the text. They are no part of what the iterator gives.
+    /// Tokens that end the text. The iterator does not return them.
     pub ends: Vec<i64>,
     /// Tokens that are never chosen.
     pub suppress: Vec<i64>,
-    /// Tokens that are not the first one that is chosen of a text.
+    /// Tokens that are never chosen first in a text.
     pub begin_suppress: Vec<i64>,
-    /// Tokens that are chosen at most behind what was appended last.
+    /// The most tokens that are chosen after the last append.
     pub max_tokens: usize,
-    /// Tokens of the whole text at most: those that the model was made for.
+    /// The most tokens of the whole text: the model's limit.
     pub context: usize,
     /// Limits of each step. A step takes one token, or up to 256 of a prompt.
     pub run: RunOptions,
@@ -59,7 +59,7 @@ impl Default for GenerateOptions {
 }
 
 impl GenerateOptions {
-    /// Lists of tokens that are not chosen now.
+    /// Lists of tokens that may not be chosen now.
     pub(super) fn suppressed(&self, is_first: bool) -> [&[i64]; 2] {
         [&self.suppress, if is_first { &self.begin_suppress } else { &[] }]
     }
@@ -79,8 +79,8 @@ pub enum Ended {
     Failed,
 }
 
-/// Continues one text, a token for each call of [`Iterator::next`]. `D` is a decoder, or something that owns or borrows
-/// one: `&Decoder` and `Arc<Decoder>` let many texts share a model.
+/// Continues one text, a token for each call of [`Iterator::next`]. `D` is a decoder, or owns or borrows one:
+/// `&Decoder` and `Arc<Decoder>` let many texts share a model.
 ///
 /// ```no_run
 /// use kiln::{Decoder, GenerateOptions, Generator, SessionOptions};
@@ -101,13 +101,13 @@ pub struct Generator<D: Borrow<Decoder>> {
     text: Vec<i64>,
     /// Tokens that were chosen since the last call of `append`.
     chosen: usize,
-    /// Whether one was ever chosen.
+    /// Whether a token was ever chosen.
     is_begun: bool,
-    /// A text without a token has ended.
+    /// Why the text has ended, if it has.
     ended: Option<Ended>,
-    /// Rows behind the text and behind what was proposed.
+    /// Logits after the text and after each proposed token.
     logits: Vec<f32>,
-    /// Tokens that were proposed, and which the cache has.
+    /// Proposed tokens that the cache has.
     ahead: Ahead,
     stats: LookupStats,
 }
@@ -117,8 +117,9 @@ impl<D: Borrow<Decoder>> Generator<D> {
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Choice`] for settings that cannot be, [`DecoderError::Tokens`] for a look-up that cannot be,
-    /// [`DecoderError::Model`] for one with a model whose rows cannot be read by themselves, and as [`Decoder::cache`].
+    /// [`DecoderError::Choice`] for invalid settings, [`DecoderError::Tokens`] for an invalid look-up,
+    /// [`DecoderError::Model`] for a look-up with a model whose tokens cannot be separate rows, and as
+    /// [`Decoder::cache`].
     pub fn new(decoder: D, options: GenerateOptions) -> Result<Generator<D>, DecoderError> {
         let cache = decoder.borrow().cache(1, ROOM.min(options.context), options.context)?;
         Generator::over(decoder, cache, options)
@@ -152,12 +153,12 @@ impl<D: Borrow<Decoder>> Generator<D> {
         })
     }
 
-    /// Appends tokens to the text and lets it go on, also behind its end and after a step that failed: that step is then
+    /// Appends tokens to the text and lets it go on, also after its end and after a failed step: that step is then
     /// tried again. The model reads them when the next token is asked for.
     ///
     /// # Errors
     ///
-    /// [`DecoderError::Tokens`] where the text would be longer than its context. It is then as it was.
+    /// [`DecoderError::Tokens`] where the text would be longer than its context. The text is then unchanged.
     pub fn append(&mut self, tokens: &[i64]) -> Result<(), DecoderError> {
         let (length, context) = (self.text.len().saturating_add(tokens.len()), self.options.context);
         if length > context {
@@ -173,7 +174,7 @@ impl<D: Borrow<Decoder>> Generator<D> {
         self.options.run = run;
     }
 
-    /// All tokens: those that were appended, those that were chosen, and the last of these also where it ended the text.
+    /// All tokens: the appended and the chosen ones, including the one that ended the text.
     #[must_use]
     pub fn text(&self) -> &[i64] {
         &self.text
@@ -185,7 +186,7 @@ impl<D: Borrow<Decoder>> Generator<D> {
         self.ended
     }
 
-    /// What the look-up has proposed.
+    /// Counts of the look-up's proposals.
     #[must_use]
     pub fn lookup_stats(&self) -> LookupStats {
         self.stats
@@ -205,12 +206,12 @@ impl<D: Borrow<Decoder>> Generator<D> {
         self.text.push(token);
         self.is_begun = true;
         self.chosen += 1;
-        // A row is behind a proposed token that was chosen.
+        // There is a row only after a proposed token that was chosen.
         self.stats.kept += u64::from(self.ahead.row(&self.text).is_some());
         Ok(if self.options.ends.contains(&token) { Err(Ended::Token(token)) } else { Ok(token) })
     }
 
-    /// Has the model read what it has not read of the text, and gives the elements of the logits behind it.
+    /// Has the model read the unread part of the text, and returns the range of the logits after it.
     fn read(&mut self) -> Result<Range<usize>, DecoderError> {
         if self.text.is_empty() {
             return Err(DecoderError::Tokens("there is none to go on from".to_owned()));
@@ -219,11 +220,11 @@ impl<D: Borrow<Decoder>> Generator<D> {
             if let Some(row) = self.ahead.row(&self.text) {
                 return Ok(self.row(row));
             }
-            // The text went on in another way.
+            // The text went on differently than proposed.
             self.cache.rewind(0, self.ahead.agreed(&self.text))?;
             self.ahead = Ahead::default();
         }
-        // A choice that failed has left logits that are still those behind the text.
+        // After a failed choice, the logits are still those after the text.
         while self.cache.lengths()[0] < self.text.len() {
             let unread = &self.text[self.cache.lengths()[0]..];
             let decoder = self.decoder.borrow();
@@ -243,13 +244,13 @@ impl<D: Borrow<Decoder>> Generator<D> {
         Ok(self.row(0))
     }
 
-    /// The elements of a row of the logits that there are.
+    /// The range of a row of the present logits.
     fn row(&self, row: usize) -> Range<usize> {
         let words = self.logits.len() / self.ahead.rows();
         row * words..(row + 1) * words
     }
 
-    /// Tokens that may follow the text: at most as many as may be chosen and read behind the next one.
+    /// Proposals for tokens after the next one: at most as many as may still be chosen and read.
     fn proposed(&self) -> Vec<i64> {
         let Some(lookup) = &self.options.lookup else { return Vec::new() };
         let wanted = self.options.max_tokens.saturating_sub(self.chosen + 1);
@@ -281,8 +282,8 @@ impl<D: Borrow<Decoder>> Iterator for Generator<D> {
 
 impl<D: Borrow<Decoder>> std::iter::FusedIterator for Generator<D> {}
 
-/// How many tokens a step takes of so many, which are not none: a power of two, so that prompts of all lengths have nine
-/// shapes.
+/// The number of tokens that a step takes of `unread` tokens, at least one: a power of two, so that prompts of all
+/// lengths have nine shapes.
 pub(super) fn chunk(unread: usize) -> usize {
     1 << unread.min(CHUNK).ilog2()
 }

@@ -1,4 +1,4 @@
-//! Texts that go on together say what each says alone, whenever they come and go.
+//! Texts in a batch get the tokens that each gets alone, whenever they come and go.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn options(max_tokens: usize, seed: Option<u64>) -> GenerateOptions {
     GenerateOptions { max_tokens, context: 64, sampling, ..GenerateOptions::default() }
 }
 
-/// What a text says alone, and why it ends.
+/// The tokens of a text alone, and why it ends.
 fn alone(decoder: &Decoder, prompt: &[i64], options: GenerateOptions) -> (Vec<i64>, Option<Ended>) {
     let mut generator = Generator::new(decoder, options).unwrap();
     generator.append(prompt).unwrap();
@@ -31,7 +31,7 @@ fn alone(decoder: &Decoder, prompt: &[i64], options: GenerateOptions) -> (Vec<i6
     (said, generator.ended())
 }
 
-/// Steps until nothing runs, and what each text has said.
+/// Steps until nothing runs; returns the tokens of each text.
 fn all(batch: &mut Batch<&Decoder>, texts: usize) -> Vec<Vec<i64>> {
     let mut said = vec![Vec::new(); texts];
     while !batch.is_idle() {
@@ -118,7 +118,7 @@ fn no_composition_of_texts_plans_anew_once_its_rows_were_seen() {
         }
         all(&mut batch, 6);
     };
-    // All classes up to 36 rows.
+    // All classes of numbers of rows, up to 36.
     let mut cache = decoder.cache(4, 64, 64).unwrap();
     let mut rows = 1;
     while rows <= 48 {

@@ -1,8 +1,8 @@
-//! What a model adds to the scores of attention by how far apart two positions are, as T5 does.
+//! Biases that a model adds to the scores of attention by the distance of two positions, as T5 does.
 //!
 //! The graph computes it from the length of the past, for all keys of a step. Here it is computed once, for the last
-//! position that a cache has room for: that row has every distance, and a step at an earlier position reads its end. Both
-//! are the same where the bias follows from the distance alone, to which it is held by trial at some lengths.
+//! position of a cache's room: that row has every distance, and a step at an earlier position reads its end. This is
+//! the same where the bias depends on the distance alone, which is tested at some lengths.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::DecoderError;
 use super::rewrite::{OF_PAST, OF_TOTAL, drop_unread, refused};
 use crate::session::{LoadClock, RunOptions, Session, SessionOptions};
 
-/// Positions at which a row is compared with the end of a longer one: on both sides of where buckets of distances end.
+/// Positions at which a row is compared with the end of a longer one: on both sides of the ends of buckets of
+/// distances.
 const TRIED: [usize; 14] = [1, 2, 3, 4, 8, 9, 16, 17, 33, 64, 128, 129, 130, 257];
 
 /// The positions of that longer one.
@@ -21,15 +22,15 @@ const LONG: usize = 300;
 
 /// A bias of a graph.
 pub(super) struct Found {
-    /// The input of the rewritten graph that takes its place, [sequences, heads, 1, room].
+    /// The input of the rewritten graph that replaces it, [sequences, heads, 1, room].
     pub(super) name: String,
     value: ValueId,
-    /// The bias alone.
+    /// The graph that computes only the bias.
     graph: Graph,
 }
 
 impl Found {
-    /// The one that a graph computes, where it computes nothing else.
+    /// The bias of a graph that computes nothing else.
     pub(super) fn of(name: String, graph: Graph) -> Option<Found> {
         let &[value] = &graph.outputs[..] else { return None };
         Some(Found { name, value, graph })
@@ -41,7 +42,7 @@ impl Found {
     }
 }
 
-/// Whether a value follows from the shapes of inputs alone, and from constants.
+/// Whether a value depends only on the shapes of inputs and on constants.
 pub(super) fn follows_from_shapes(graph: &Graph, value: ValueId) -> bool {
     let producers = graph.producers();
     let (mut open, mut is_seen) = (vec![value], vec![false; graph.values.len()]);
@@ -81,7 +82,7 @@ pub(super) fn input(graph: &mut Graph, original: &Graph, value: ValueId, all: &m
     input
 }
 
-/// A bias that rows are made of.
+/// A bias from which rows are made.
 pub(super) struct Bias {
     name: String,
     session: Session,
@@ -90,7 +91,7 @@ pub(super) struct Bias {
 impl Bias {
     /// # Errors
     ///
-    /// [`DecoderError::Model`] where it follows from more than the distance of positions.
+    /// [`DecoderError::Model`] where it depends on more than the distance of positions.
     pub(super) fn new(found: Found, options: &SessionOptions, begun: &LoadClock) -> Result<Bias, DecoderError> {
         let left = || options.load_time_limit.map(|limit| limit.saturating_sub(begun.at.elapsed()));
         let run = || RunOptions { time_limit: left(), cancel: options.load_cancel.clone(), ..RunOptions::default() };
@@ -113,7 +114,7 @@ impl Bias {
         &self.name
     }
 
-    /// The bias of position `room - 1` towards itself and all earlier ones, [heads, room].
+    /// The bias of position `room - 1` for itself and all earlier positions, [heads, room].
     pub(super) fn row(&self, room: usize, options: &RunOptions) -> Result<Tensor, DecoderError> {
         let mut inputs = Vec::new();
         for port in self.session.inputs() {
@@ -138,8 +139,8 @@ impl Bias {
     }
 }
 
-/// The bias of a step whose sequences have so many positions before, out of the row of the last position: what lies
-/// behind a sequence is 0.
+/// The bias of a step whose sequences have `before` earlier positions, cut from the row of the last position; 0 after
+/// the end of a sequence.
 pub(super) fn at(
     row: &Tensor,
     before: impl ExactSizeIterator<Item = usize>,

@@ -1,12 +1,13 @@
-//! Choosing the next token by the logits behind a text. Knows neither models nor caches.
+//! Choosing the next token by the logits after a text. Knows neither models nor caches.
 //!
-//! What is applied, and its order, is that of Hugging Face's generation and of onnxruntime-genai: the repetition penalty,
-//! tokens that are not to be chosen, the temperature, the `top_k` largest, the smallest set that has `top_p` of the
-//! probability, and what has at least `min_p` of the likeliest token's. A token is then drawn of those that are left.
+//! The rules and their order are those of Hugging Face's generation and of onnxruntime-genai: the repetition penalty,
+//! suppressed tokens, the temperature, the `top_k` largest logits, the smallest set that has `top_p` of the
+//! probability, and tokens with at least `min_p` of the likeliest token's probability. A token is then drawn from the
+//! rest.
 //!
-//! The same logits, settings and seed choose the same token on every machine. Logarithms and powers of a system's library
-//! have other last bits elsewhere, therefore [`exp`] is made of sums and products, and the generator of random numbers
-//! ([`Random`]) of integers.
+//! The same logits, settings and seed choose the same token on every machine. The last bits of logarithms and powers
+//! differ between systems' libraries, so [`exp`] uses only sums and products, and the random generator ([`Random`])
+//! only integers.
 
 #[cfg(test)]
 mod tests;
@@ -16,17 +17,16 @@ use std::cmp::Ordering;
 /// How the next token is chosen. The default is the likeliest one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
-    /// What logits are divided by before a token is drawn. At 0 none is drawn: the likeliest is taken, of equals the one
-    /// with the smallest number, and all below but the penalty is without effect.
+    /// The divisor of logits before a token is drawn. At 0 the likeliest token is taken (the first of equals), and of
+    /// the fields below only the penalty has an effect.
     pub temperature: f32,
-    /// Only as many of the largest logits are kept, and those that equal the last of them; 0 keeps all.
+    /// This number of the largest logits is kept, with those that equal the last one; 0 keeps all.
     pub top_k: usize,
     /// The likeliest tokens are kept until they have this part of the probability; 1 keeps all.
     pub top_p: f32,
     /// Tokens are kept that have at least this part of the likeliest token's probability; 0 keeps all.
     pub min_p: f32,
-    /// Logits of tokens that the text has are divided by it where they are positive, and multiplied where not; 1 changes
-    /// none.
+    /// Logits of tokens in the text are divided by it where they are positive, otherwise multiplied; 1 changes none.
     pub repetition_penalty: f32,
     /// Where the random numbers begin.
     pub seed: u64,
@@ -42,14 +42,14 @@ impl Default for Sampling {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChoiceError {
-    /// A setting is outside of what it may be.
+    /// A setting is out of range.
     #[error("{name} is {value}, which is not {expected}")]
     Setting {
         /// The field of [`Sampling`].
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: f32,
-        /// What it may be.
+        /// The valid values.
         expected: &'static str,
     },
     /// A logit is NaN or positive infinity.
@@ -77,7 +77,7 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// One that begins at the seed.
+    /// A chooser whose random numbers begin at the seed.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Chooser {
         Ok(Chooser { sampling, random: Random(seed), scores: Vec::new(), penalised: Vec::new() })
     }
 
-    /// The token behind `text`, which counts for the penalty alone.
+    /// The token after `text`, which matters only for the penalty.
     ///
     /// # Errors
     ///
@@ -111,12 +111,12 @@ impl Chooser {
         self.choose_but(logits, text, &[])
     }
 
-    /// As [`Chooser::choose`], but for the tokens of these lists, whatever their logits are. Tokens without a logit are
-    /// skipped.
+    /// As [`Chooser::choose`], but never a token of these lists, whatever its logit. Listed tokens without a logit are
+    /// ignored.
     ///
     /// # Errors
     ///
-    /// As [`Chooser::choose`]; [`ChoiceError::Nothing`] also where the lists have all that are possible.
+    /// As [`Chooser::choose`]; [`ChoiceError::Nothing`] also where the lists have all possible tokens.
     pub fn choose_but(&mut self, logits: &[f32], text: &[i64], not: &[&[i64]]) -> Result<i64, ChoiceError> {
         let refused = logits.iter().position(|&logit| logit.is_nan() || logit == f32::INFINITY);
         if let Some(token) = refused {
@@ -151,14 +151,14 @@ impl Chooser {
         for &token in &known {
             if !std::mem::replace(&mut self.penalised[token], true) {
                 let score = &mut scores[token];
-                // Within the numbers, so that a large logit and a small penalty make no infinity.
+                // Bounded, so that a large logit and a small penalty give no infinity.
                 *score = if *score < 0.0 { *score * penalty } else { (*score / penalty).min(f32::MAX) };
             }
         }
         known.iter().for_each(|&token| self.penalised[token] = false);
     }
 
-    /// One of the tokens, the largest of whose scores is `largest`.
+    /// Draws one of the tokens; `largest` is the largest score.
     fn draw(&mut self, scores: &[f32], largest: f32, temperature: f32) -> usize {
         let Sampling { top_k, top_p, min_p, .. } = self.sampling;
         let weight = |score: f32| exp((f64::from(score) - f64::from(largest)) / f64::from(temperature));
@@ -174,7 +174,7 @@ impl Chooser {
         if top_p < 1.0 {
             keep_mass(&mut kept, f64::from(top_p));
         }
-        // The likeliest one's weight is 1.
+        // The weight of the likeliest token is 1.
         kept.retain(|candidate| candidate.weight >= f64::from(min_p));
         kept.sort_unstable_by_key(|candidate| candidate.token);
         let total: f64 = kept.iter().map(|candidate| candidate.weight).sum();
@@ -184,7 +184,7 @@ impl Chooser {
             passed += candidate.weight;
             place < passed
         });
-        // A product that is rounded up may be the total, which no sum before the last one exceeds.
+        // The drawn number may be rounded up to the total, which no sum exceeds.
         drawn.or(kept.last()).map_or(0, |candidate| candidate.token)
     }
 }
@@ -194,22 +194,22 @@ impl Chooser {
 struct Candidate {
     token: usize,
     score: f32,
-    /// Its probability, the likeliest one's being 1.
+    /// Its probability relative to the likeliest one's.
     weight: f64,
 }
 
 impl Candidate {
-    /// The order of falling scores, and of rising numbers of those that are equal.
+    /// Orders by falling score, then by rising number.
     fn likelier(&self, other: &Candidate) -> Ordering {
         other.score.total_cmp(&self.score).then(self.token.cmp(&other.token))
     }
 }
 
-/// Keeps the likeliest candidates: a candidate stays where those before it have less than that part of all weight. They
-/// come in the order of their numbers.
+/// Keeps the likeliest candidates: a candidate stays if all likelier ones together have less than `part` of the total
+/// weight. Candidates come in the order of their numbers.
 fn keep_mass(kept: &mut Vec<Candidate>, part: f64) {
     let enough = part * kept.iter().map(|candidate| candidate.weight).sum::<f64>();
-    // Few tokens have most of the probability: these alone are sorted, and more of them where they do not suffice.
+    // A few tokens have most of the probability: only these are sorted, and more if they do not suffice.
     let mut sorted = 256;
     loop {
         if sorted < kept.len() {
@@ -231,7 +231,7 @@ fn keep_mass(kept: &mut Vec<Candidate>, part: f64) {
     }
 }
 
-/// The token with the largest logit, of equals the one with the smallest number; none where none is possible.
+/// The token with the largest logit, the first of equals; `None` where none is possible.
 fn likeliest(logits: &[f32]) -> Option<usize> {
     let mut best: Option<(usize, f32)> = None;
     for (token, &logit) in logits.iter().enumerate() {
@@ -242,9 +242,9 @@ fn likeliest(logits: &[f32]) -> Option<usize> {
     best.map(|(token, _)| token)
 }
 
-/// The power of e, for numbers that are not positive. Its error is below 1e-15 of the result.
+/// The exponential function, for numbers up to 0. Its relative error is below 1e-15.
 fn exp(x: f64) -> f64 {
-    // Smaller than any share that a sum of tokens' weights could show.
+    // Too small to matter in a sum of weights.
     if x < -700.0 {
         return 0.0;
     }

@@ -1,5 +1,5 @@
-//! Decoders as packed models: what a decoder knows beside its session as rows of the index, which are held to the session
-//! before anything uses them.
+//! Decoders as packed models: a decoder's data beside its session is in rows of the index, which are checked against
+//! the session before use.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ const MOST: u64 = 1 << 20;
 
 impl Decoder {
     /// Writes the model at `path`, with its graph rewritten for steps and its weights packed, to the file `to`, which
-    /// [`Decoder::load`] takes. What is said of [`Session::pack`] is true here too. [`Session::load`] refuses such a file,
-    /// and [`Decoder::load`] one of a session.
+    /// [`Decoder::load`] takes. See [`Session::pack`]. [`Session::load`] refuses such a file, and [`Decoder::load`] one
+    /// of a session.
     ///
     /// # Errors
     ///
@@ -68,8 +68,8 @@ impl Decoder {
         attempt(name, begun, || Ok(written()))?
     }
 
-    /// The decoder of a packed model, if `path` is one, or of the one that is kept for the model at `path`, if there is one
-    /// that can be used.
+    /// The decoder of the packed model at `path`, if it is one, or of the usable packed model that is kept for the
+    /// model at `path`, if any.
     pub(super) fn ready(
         path: &Path,
         name: &str,
@@ -82,8 +82,8 @@ impl Decoder {
         Decoder::find_packed(path, name, &user(&[], options), options, begun, |graph| Ok((graph, Vec::new())))
     }
 
-    /// The decoder that is kept for the model at `path`. `steps` makes of that model the graph that is rewritten, and the
-    /// names of its inputs that are the same in all steps.
+    /// The decoder that is kept for the model at `path`. `steps` makes from that model the graph to be rewritten, and
+    /// the names of its inputs that are the same in all steps.
     pub(in crate::session) fn find_packed(
         path: &Path,
         name: &str,
@@ -106,7 +106,7 @@ impl Decoder {
         })
     }
 
-    /// Loads a packed model that is for that user.
+    /// Loads a packed model made for that user.
     pub(in crate::session) fn load_packed(
         path: &Path,
         name: &str,
@@ -126,7 +126,7 @@ impl Decoder {
         for bias in &row.biases {
             let one = || damaged(format!("what computes '{}' does not compute it alone", bias.input));
             let found = Found::of(bias.input.clone(), whole_graph(file, &bias.graphs)?).ok_or_else(one)?;
-            // It is held to what a bias is, as that of an ONNX file.
+            // The bias is tested like that of an ONNX file.
             biases.push(Bias::new(found, options, begun).map_err(|error| match error {
                 DecoderError::Session(error) => error,
                 other => damaged(other.to_string()).into(),
@@ -136,7 +136,7 @@ impl Decoder {
     }
 }
 
-/// Who uses the packed model of a decoder.
+/// The user of a decoder's packed model.
 pub(in crate::session) fn user(beside: &[String], options: &SessionOptions) -> User {
     match beside.is_empty() {
         true => User::Decoder(options.alias.clone()),
@@ -152,7 +152,7 @@ pub(super) fn start(packing: Waiting, path: &Path, options: &SessionOptions) -> 
     packing.start(&user(&[], options), options, pack)
 }
 
-/// An error of a decoder where those of a session are told.
+/// A decoder's error as a session's error.
 pub(in crate::session) fn of_session(error: DecoderError) -> SessionError {
     match error {
         DecoderError::Session(error) => error,
@@ -160,7 +160,7 @@ pub(in crate::session) fn of_session(error: DecoderError) -> SessionError {
     }
 }
 
-/// What is written of roles; biases are added with their elements.
+/// The row of roles; biases are added with their elements.
 fn row(roles: &Roles) -> StepsRow {
     let Roles { tokens, mask, positions, cache, logits, counts_one, takes_one, beside } = roles.clone();
     let part =
@@ -169,11 +169,11 @@ fn row(roles: &Roles) -> StepsRow {
     StepsRow { tokens, mask, positions, cache, logits, counts_one, takes_one, beside, biases: Vec::new() }
 }
 
-/// The roles of a session's inputs and outputs, of which each has one.
+/// The roles of a session's inputs and outputs; each has exactly one.
 ///
 /// # Errors
 ///
-/// What the row says that is not true of the session.
+/// What in the row is not true of the session.
 fn roles(row: &StepsRow, inputs: &[Port], outputs: &[Port]) -> Result<Roles, String> {
     let mut open: Vec<&Port> = inputs.iter().filter(|port| !port.has_default).collect();
     let mut take = |name: &str| {

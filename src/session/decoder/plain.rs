@@ -1,16 +1,16 @@
-//! Plain exports of decoders, rewritten to attention that reads and writes its cache where it is.
+//! Plain exports of decoders, rewritten to attention that reads and writes its cache in place.
 //!
-//! Exporters that know no cache write `Concat(past, new)`: the result is both what attention reads and the output that
-//! the caller gives back with the next token. Every step would copy all keys and values, at shapes that no step before
-//! it had. Here each attention over such a part of the cache becomes a GroupQueryAttention, which [`super::rewrite`]
-//! knows: it appends the new rows and takes lengths as arguments.
+//! Exporters without a cache operator write `Concat(past, new)`: attention reads the result, and the caller gives it
+//! back with the next token. Every step would copy all keys and values, at new shapes. Here each attention over such a
+//! part of the cache becomes a GroupQueryAttention, which [`super::rewrite`] knows: it appends the new rows and takes
+//! lengths as arguments.
 //!
-//! That is done where it is found to be the same. Copies of the cache, and sizes that no step changes, are first read
-//! where they come from ([`direct`]). [`attend`] matches the operators; masks are computed for a few lengths beyond all
-//! numbers that they follow from ([`trial`]) and have to show each query its own and all earlier positions, or the last
-//! ones of them. Positions that the graph counts from the length of the past become the input `position_ids`. What is
-//! added to scores by how far apart two positions are becomes an input too ([`super::bias`]), where steps are of one
-//! token. Nothing else may read what changes with that length.
+//! This is done where both are found to be equal. Copies of the cache, and sizes that no step changes, are first read
+//! from their sources ([`direct`]). [`attend`] matches the operators. Masks are computed for a few lengths beyond all
+//! numbers that they depend on ([`trial`]); they must show each query its own and all earlier positions, or a window of
+//! the last ones. Positions that the graph counts from the length of the past become the input `position_ids`. Biases
+//! by the distance of two positions become an input too ([`super::bias`]), where steps have one token. No other node
+//! may read a value that changes with that length.
 
 mod attend;
 mod direct;
@@ -32,7 +32,7 @@ use super::bias::{self, Found};
 use super::rewrite::{drop_unread, is_attention, refused};
 use crate::session::{SessionOptions, structure};
 
-/// What hides a key adds no more than this to its score.
+/// A mask that hides a key adds at most this to its score.
 const HIDDEN: f32 = -1e4;
 
 /// The most new positions that masks are tried with.
@@ -41,11 +41,11 @@ const MOST_NEW: usize = 1 << 10;
 /// The input that has the numbers of new positions.
 const IDS: &str = "position_ids";
 
-/// Outputs and the inputs that they come back as, where nothing else is said.
+/// Outputs and the inputs of the next step that take them, by default.
 const NAMES: [&str; 3] =
     ["present.* -> past_key_values.*", "present_key_values.* -> past_key_values.*", "present.* -> past.*"];
 
-/// A part of the cache that comes in, and goes out with the new positions.
+/// A part of the cache: an input, and the output that adds the new positions.
 pub(super) struct Part {
     past: ValueId,
     present: ValueId,
@@ -59,12 +59,12 @@ fn refused_at(node: &NodeDesc, reason: &str) -> DecoderError {
     refused(format!("node '{}' ({}): {reason}", node.name, node.op))
 }
 
-/// What was found while attention was rewritten.
+/// Findings of the rewriting of attention.
 #[derive(Default)]
 pub(super) struct Lowered {
-    /// Whether the graph counts positions of one sequence for all.
+    /// Whether the graph counts the positions of one sequence for all sequences.
     pub(super) counts_one: bool,
-    /// What is added to scores by distance.
+    /// Biases that are added to scores by distance.
     pub(super) biases: Vec<Found>,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Lowered {
 ///
 /// # Errors
 ///
-/// Where the graph has a cache by the names of its inputs and outputs, and it is not known how it is used.
+/// Where the graph has a cache by the names of its inputs and outputs, and its use is not recognised.
 pub(super) fn lower(
     graph: &mut Graph,
     beside: &[String],
@@ -103,7 +103,7 @@ pub(super) fn lower(
             part.new = Some(*new);
         }
     }
-    // What masks are computed with is no part of the session.
+    // The session for computing masks is separate.
     let plain = SessionOptions { threads: 1, ..SessionOptions::default() };
     let threads = Threads::new(1).map_err(crate::session::SessionError::from)?;
     let build = plain.build_cx(&threads, &structure::digest(&Graph::default()));
@@ -123,7 +123,7 @@ pub(super) fn lower(
         let given = Given { mask, positions: ids(graph) };
         positions::counted(&mut Trial::new(graph, &facts, given, build.clone(), stop), &lengths, &parts, mask)
     };
-    // Biases count positions from the length of the past, as the model has it.
+    // Graphs of biases count positions from the length of the past, as in the model.
     let original = (grid.new == Some(1)).then(|| graph.clone());
     let of_one = positions::replace(graph, counted, tokens)?;
     let given = Given { mask, positions: ids(graph) };
@@ -132,7 +132,7 @@ pub(super) fn lower(
     let mut biases: Vec<Found> = Vec::new();
     let mut begin = 0;
     loop {
-        // Sizes behind a layer are known when it has been rewritten.
+        // Sizes after a layer are known when the layer has been rewritten.
         let facts = Facts::of(graph, true);
         let mut trial = Trial::new(graph, &facts, given, build.clone(), stop);
         let mut found = None;
@@ -173,7 +173,7 @@ pub(super) fn lower(
     Ok(Lowered { counts_one: of_one.iter().any(is_read), biases })
 }
 
-/// An output and the input that it comes back as.
+/// An output and the input of the next step that takes it.
 #[derive(Clone, Copy)]
 struct Pair {
     past: ValueId,
@@ -254,7 +254,7 @@ fn name_dimensions(
             }
         }
     }
-    // What the model declares of present positions is true no more.
+    // The model's declarations of present positions no longer hold.
     parts.iter().for_each(|part| graph.values[part.present.index()].dims = None);
     Ok((tokens.ok_or_else(|| refused("no input has the tokens"))?, mask))
 }
@@ -267,7 +267,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// Some lengths with up to `past` positions before, and up to `new` new ones.
+    /// Some lengths with up to `past` earlier positions, and up to `new` new ones.
     fn lengths(self, new: usize, past: usize) -> Vec<Lengths> {
         let mut all = Vec::new();
         for (batch, new, past) in [(1, 3, past), (1, 1, past + 1), (2, 2, past), (1, 4, 0), (1, 1, 0), (1, new, 1)] {
@@ -310,7 +310,8 @@ fn window_of(trial: &mut Trial<'_>, attend: &Attend, grid: Grid) -> Result<Optio
             hidden.push(view.ok_or_else(|| format!("its mask '{name}' is none that hides keys"))?);
         }
         if hidden.len() < attend.masks.len() {
-            // The model itself fails there: what it does for one new position, and for a text that begins, decides.
+            // The model itself fails at these lengths: its results for one new position, and at the beginning of a
+            // text, decide.
             let one = Lengths { new: grid.new.unwrap_or(1), ..lengths };
             for other in [one, Lengths { past: 0, ..lengths }] {
                 if !all.contains(&other) {
@@ -348,7 +349,7 @@ fn window_of(trial: &mut Trial<'_>, attend: &Attend, grid: Grid) -> Result<Optio
     window.ok_or_else(|| "its masks have no value at any lengths".to_owned())
 }
 
-/// Takes what is no mask, and follows from lengths alone, out of the masks of attention that reads one new position.
+/// Takes a summand that is no mask and depends on lengths alone out of the masks of attention for one new position.
 fn take_bias(trial: &mut Trial<'_>, original: &Graph, masks: &mut Vec<Mask>) -> Result<Option<ValueId>, &'static str> {
     let lengths = Lengths { batch: 1, new: 1, past: 5 };
     let mut hides = |mask: &Mask| {
@@ -377,7 +378,7 @@ struct Hidden {
 }
 
 impl Hidden {
-    /// `None` where it adds something else than nothing or what hides a key, or does not fit.
+    /// `None` where it adds anything but 0 or a value that hides a key, or does not fit.
     fn of(tensor: &Tensor, kind: Kind, lengths: Lengths) -> Option<Hidden> {
         let Lengths { batch, new, past } = lengths;
         let shape = tensor.shape();
@@ -427,7 +428,7 @@ fn made(op: &str, attrs: Attrs, inputs: Vec<Option<ValueId>>, output: ValueId) -
     NodeDesc { name, op, version: 13, attrs, inputs, outputs: vec![Some(output)], ..NodeDesc::default() }
 }
 
-/// Puts attention over the cache in the place of what was found. Returns the place of the node behind it.
+/// Replaces the matched nodes by attention over the cache. Returns the place of the node after it.
 fn rewrite(
     graph: &mut Graph,
     parts: &[Part],
@@ -437,7 +438,7 @@ fn rewrite(
 ) -> Result<usize, DecoderError> {
     let node = std::mem::take(&mut graph.nodes[attend.at]);
     let steps = cached(graph, parts, &node, attend, window, bias)?;
-    // The cache is the output of attention now.
+    // Attention makes the output of the cache now.
     let presents = attend.parts.map(|part| Some(parts[part].present));
     for output in graph.nodes.iter_mut().flat_map(|node| &mut node.outputs) {
         if presents.contains(output) {
@@ -449,7 +450,7 @@ fn rewrite(
     Ok(behind)
 }
 
-/// GroupQueryAttention and what turns heads for it.
+/// GroupQueryAttention and the transposes of heads for it.
 fn cached(
     graph: &mut Graph,
     parts: &[Part],
@@ -477,7 +478,7 @@ fn cached(
     };
     let inputs = [flat(graph, query, heads)?, flat(graph, key, kv_heads)?, flat(graph, value, kv_heads)?];
     let [keys, values] = own.map(|place| &parts[place]);
-    // `rewrite` puts the inputs of the step in the place of the last positions and the total.
+    // `rewrite` replaces the last positions and the total by the step's inputs.
     let total = graph.fresh("total");
     let of_positions = Attrs::from([("start".to_owned(), Attr::Int(2)), ("end".to_owned(), Attr::Int(3))]);
     steps.push(NodeDesc { version: 15, ..made("Shape", of_positions, vec![Some(keys.past)], total) });

@@ -1,9 +1,9 @@
 //! The graph of a language model, rewritten for steps over a cache.
 //!
 //! Models of onnxruntime-genai's builder compute the lengths of sequences from `attention_mask`, whose shape changes in
-//! every step. The operator that reads the lengths says what they are, so that they become inputs of their own, which
-//! have the same shape in all steps: one plan serves them all. What then reads the mask no more is dropped. Logits are
-//! computed of one position of each sequence.
+//! every step. The operator defines the meaning of the lengths that it reads, so they become inputs of their own, which
+//! have the same shape in all steps: one plan serves all steps. Nodes that are no longer needed are dropped. Logits are
+//! computed for one position of each sequence.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ use kiln_tensor::{DType, Tensor, TensorSpec};
 
 use super::DecoderError;
 
-/// Names of the inputs that a rewritten graph has beside the model's. Models do not use such names.
+/// Names of the inputs that a rewritten graph adds to the model's. Models do not use such names.
 pub(super) const LAST: &str = "kiln.last_positions";
 pub(super) const PLACES: &str = "kiln.sequences";
 pub(super) const ROWS: &str = "kiln.rows_of_logits";
 
-/// Names of the dimensions that a decoder's inputs have: positions before a step, and behind it.
+/// Names of dimensions of a decoder's inputs: positions before a step, and after it.
 pub(super) const OF_PAST: &str = "kiln.past";
 pub(super) const OF_TOTAL: &str = "kiln.total";
 
@@ -26,23 +26,23 @@ pub(super) const OF_TOTAL: &str = "kiln.total";
 const PAST: [usize; 2] = [3, 4];
 const LAST_INPUT: usize = 5;
 const TOTAL_INPUT: usize = 6;
-/// The one that the operator has in the domain kiln: which sequences of the cache those of the step are.
+/// The further input in the domain kiln: which sequences of the cache are those of the step.
 const PLACES_INPUT: usize = 17;
 
-/// What the inputs and outputs of a rewritten graph are.
+/// The roles of the inputs and outputs of a rewritten graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Roles {
     /// The tokens [sequences, positions].
     pub(super) tokens: String,
-    /// One for each position that is filled [sequences, longest], where the graph reads it.
+    /// The mask, 1 for each filled position [sequences, longest], where the graph reads it.
     pub(super) mask: Option<String>,
     /// The number of each new position [sequences, positions], where the graph reads it.
     pub(super) positions: Option<String>,
-    /// Inputs and outputs that are one buffer each: keys and values of every layer.
+    /// Pairs of an input and an output that share a buffer: keys and values of every layer.
     pub(super) cache: Vec<Pair>,
     /// The logits [sequences, 1, vocabulary].
     pub(super) logits: String,
-    /// Whether the graph counts positions of one sequence for all of a batch.
+    /// Whether the graph counts the positions of one sequence for the whole batch.
     pub(super) counts_one: bool,
     /// Whether a step is of one token.
     pub(super) takes_one: bool,
@@ -60,7 +60,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// For so many sequences, with room for so many positions.
+    /// The spec for these numbers of sequences and positions.
     pub(super) fn spec(&self, sequences: usize, room: usize) -> TensorSpec {
         TensorSpec::new(self.dtype, [sequences, self.heads, room, self.size])
     }
@@ -97,7 +97,7 @@ pub(super) fn rewrite(graph: &mut Graph, beside: &[String], biases: &[String]) -
             presents.push(present);
         }
         let past = graph.nodes[at].input(PAST[0]);
-        // The cache has room for the longest sequence, and that is all that this length decides.
+        // This length decides only the room of the cache, which is enough for the longest sequence.
         let room = graph.fresh("room");
         let attrs = Attrs::from([("start".to_owned(), Attr::Int(2)), ("end".to_owned(), Attr::Int(3))]);
         lengths.push((at, NodeDesc { version: 15, ..step("Shape", attrs, [past, None], room) }));
@@ -110,7 +110,7 @@ pub(super) fn rewrite(graph: &mut Graph, beside: &[String], biases: &[String]) -
         node.inputs[PLACES_INPUT] = Some(places);
         "kiln".clone_into(&mut node.domain);
         node.attrs.insert("past_present_share_buffer".to_owned(), Attr::Int(1));
-        // A window says which positions are read, and the whole cache is there.
+        // The window tells which positions are read; the cache has all positions.
         node.attrs.remove("sliding_window_cache");
     }
     for (at, node) in lengths.into_iter().rev() {
@@ -172,7 +172,7 @@ fn input(graph: &mut Graph, name: &str, dtype: DType, batch: Dim) -> ValueId {
     value
 }
 
-/// Gives the cache a number of sequences of its own: a step may be of some of them.
+/// Gives the cache's number of sequences a name of its own: a step may have fewer sequences.
 fn name_sequences(graph: &mut Graph, cache: &[Pair], presents: &[ValueId]) {
     presents.iter().for_each(|present| graph.values[present.index()].dims = None);
     for value in &mut graph.values {
@@ -185,7 +185,7 @@ fn name_sequences(graph: &mut Graph, cache: &[Pair], presents: &[ValueId]) {
     }
 }
 
-/// A part of the cache as it comes in and as it goes out.
+/// The input and the output of a part of the cache.
 fn pair(graph: &Graph, node: &NodeDesc, past: usize, present: usize) -> Result<(ValueId, ValueId), DecoderError> {
     let given = node.input(past).filter(|past| graph.inputs.contains(past));
     let given = given.ok_or_else(|| refused(format!("node '{}': input {past} is no input of the model", node.name)))?;
@@ -195,7 +195,7 @@ fn pair(graph: &Graph, node: &NodeDesc, past: usize, present: usize) -> Result<(
     Ok((given, made))
 }
 
-/// Heads of keys and values, and the elements of one as the cache stores it.
+/// Heads of keys and values, and the elements of a head as the cache stores it.
 fn heads_of(node: &NodeDesc, facts: &Facts) -> Result<(usize, usize), DecoderError> {
     let count = |name: &str| match node.attrs.get(name) {
         Some(Attr::Int(count)) => usize::try_from(*count).ok().filter(|count| (1..1 << 20).contains(count)),
@@ -211,22 +211,21 @@ fn heads_of(node: &NodeDesc, facts: &Facts) -> Result<(usize, usize), DecoderErr
             Some(_) => width(1)? / heads,
             None => width(0)? / (queries + 2 * heads),
         };
-        // Two codes of 4 bits are an element.
+        // An element holds two codes of 4 bits.
         let is_halved = matches!(node.attrs.get("kv_cache_bit_width"), Some(Attr::Int(4)));
         Some((heads, if is_halved { size.div_ceil(2) } else { size }))
     });
     sizes.ok_or_else(|| refused(format!("node '{}': it is not known how large a head is", node.name)))
 }
 
-/// The output that is no part of the cache.
+/// The output that does not belong to the cache.
 fn logits_of(graph: &Graph, presents: &[ValueId]) -> Result<ValueId, DecoderError> {
     let others: Vec<ValueId> = graph.outputs.iter().copied().filter(|output| !presents.contains(output)).collect();
     let named = others.iter().copied().find(|&output| graph.value(output).name == "logits");
     named.or(others.first().copied()).ok_or_else(|| refused("no output has the logits"))
 }
 
-/// The logits of one position of each sequence: the rows that the last product reads are picked before it, or else those
-/// of the logits.
+/// The logits of one position of each sequence: rows are picked before the last product, or else from the logits.
 fn at_rows(graph: &mut Graph, logits: ValueId, facts: &Facts) -> Result<ValueId, DecoderError> {
     let rows = input(graph, ROWS, DType::I64, Dim::Any);
     let (from, reader) = match head(graph, logits) {
@@ -240,7 +239,7 @@ fn at_rows(graph: &mut Graph, logits: ValueId, facts: &Facts) -> Result<ValueId,
     let axes = graph.add_constant("axes", axes);
     let [flat, picked, row] = ["flat", "picked", "row"].map(|name| graph.fresh(name));
     let axis = |axis: i64| Attrs::from([("axis".to_owned(), Attr::Int(axis))]);
-    // Positions of all sequences as rows, of which one is picked for each sequence.
+    // Positions of all sequences become rows; one row is picked for each sequence.
     let steps = [
         step("Flatten", axis(2), [Some(from), None], flat),
         step("Gather", axis(0), [Some(flat), Some(rows)], picked),
@@ -250,7 +249,7 @@ fn at_rows(graph: &mut Graph, logits: ValueId, facts: &Facts) -> Result<ValueId,
     graph.nodes.splice(place..place, steps);
     let Some(reader) = reader.map(|reader| reader + 3) else { return Ok(row) };
     graph.nodes[reader].inputs[0] = Some(row);
-    // What the model declares of all positions is true no more.
+    // The model's declarations for all positions no longer hold.
     for value in graph.nodes[reader..].iter().flat_map(|node| node.outputs.iter().flatten()) {
         graph.values[value.index()].dims = None;
     }
@@ -270,8 +269,8 @@ fn step(op: &str, attrs: Attrs, inputs: [Option<ValueId>; 2], output: ValueId) -
     }
 }
 
-/// The product that the logits follow from, element by element, and its left-hand side. `None` where others read what
-/// lies between.
+/// The product from which the logits are computed element by element, and its left-hand side. `None` where other nodes
+/// read values in between.
 fn head(graph: &Graph, logits: ValueId) -> Option<(usize, ValueId)> {
     let (producers, counts) = (graph.producers(), graph.use_counts());
     let mut value = logits;
@@ -291,7 +290,7 @@ fn is_product(node: &NodeDesc) -> bool {
     node.is("MatMul") || node.domain == "com.microsoft" && products.contains(&node.op.as_str())
 }
 
-/// Whether a node computes each element from one of its first input and from constants that have one number for all.
+/// Whether a node computes each element from one element of its first input and from constants of a single number.
 fn is_elementwise(graph: &Graph, node: &NodeDesc) -> bool {
     let functions = ["Mul", "Div", "Add", "Sub", "Tanh", "Cast", "Identity"];
     let single = |value: &Option<ValueId>| {

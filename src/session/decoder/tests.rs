@@ -1,5 +1,5 @@
-//! A small language model as onnxruntime-genai's builder writes them: what it says a token at a time is what it says of
-//! whole prompts, and what a step touches.
+//! A small language model as onnxruntime-genai's builder writes them: a token at a time it gives the same as for whole
+//! prompts; and what a step touches.
 
 pub(super) mod halves;
 pub(in crate::session) mod small;
@@ -36,7 +36,7 @@ fn text(count: usize, seed: usize) -> Vec<i64> {
     (0..count).map(|at| ((at * 7 + seed * 5) * (at + 3) % WORDS) as i64).collect()
 }
 
-/// The logits behind a text that the session computes as a whole, without a cache, on the graph as the model has it.
+/// The logits after a text that the session computes as a whole, without a cache, on the model's own graph.
 fn whole(window: Option<i64>, text: &[i64]) -> Vec<f32> {
     let mut graph = model(window, false);
     graph.nodes.iter_mut().for_each(|node| drop(node.attrs.remove("sliding_window_cache")));

@@ -1,5 +1,4 @@
-//! One of the two models that a merged decoder is: the branch of its If for a value of the condition, in the place of
-//! the node.
+//! One of the two models in a merged decoder: its If is replaced by the branch for a value of the condition.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use kiln_tensor::{BoolByte, Tensor};
 use crate::session::decoder::DecoderError;
 use crate::session::decoder::rewrite::{drop_unread, refused};
 
-/// The input that says whether there is a cache.
+/// The input that tells whether there is a cache.
 const FLAG: &str = "use_cache_branch";
 
 /// Whether a graph is a merged decoder.
@@ -18,7 +17,7 @@ pub(super) fn is_merged(graph: &Graph) -> bool {
     graph.inputs.iter().any(|&input| graph.value(input).name == FLAG)
 }
 
-/// The model that a merged decoder is with a cache, or without one.
+/// The model of a merged decoder with a cache, or without one.
 ///
 /// # Errors
 ///
@@ -66,7 +65,7 @@ fn inlined(graph: &mut Graph, node: &NodeDesc, body: &Graph) -> Result<Vec<NodeD
         let outside = outside.ok_or_else(|| refused(format!("node '{}' (If): an input is left out", node.name)))?;
         own.insert(inside, outside);
     }
-    // What a node of the branch makes is the output itself: a cache is known where Concat makes it.
+    // Nodes of the branch make the outputs themselves: a cache is recognised only where Concat makes it.
     let producers = body.producers();
     for (&inside, output) in body.outputs.iter().zip(&node.outputs) {
         if let Some(output) = output

@@ -14,7 +14,7 @@ use crate::session::decoder::{Decoder, DecoderError};
 use crate::session::pack::{self, Packer, User, Waiting};
 use crate::session::{LoadClock, PackReport, Session, SessionError, SessionOptions, attempt};
 
-/// What packed files are named.
+/// The names of packed files.
 const NAMES: [&str; 3] = ["encoder_model.kpk", "decoder_model.kpk", "decoder_with_past_model.kpk"];
 
 impl EncoderDecoderFiles {
@@ -31,15 +31,15 @@ impl EncoderDecoderFiles {
         self.with_past.as_deref().unwrap_or(&self.decoder)
     }
 
-    /// The names of the files that the three graphs are of.
+    /// The names of the files of the three graphs.
     pub(super) fn names(&self) -> [String; 3] {
         [&self.encoder, &self.decoder, self.steps()].map(|path| path.display().to_string())
     }
 }
 
 impl EncoderDecoder {
-    /// Writes the graphs of a model that are run, with their weights packed, to the files [`EncoderDecoderFiles::packed`]
-    /// of a folder, which [`EncoderDecoder::load`] takes. What is said of [`Session::pack`] is true here too.
+    /// Writes the graphs of a model that are run, with their weights packed, to the files
+    /// [`EncoderDecoderFiles::packed`] of a folder, which [`EncoderDecoder::load`] takes. See [`Session::pack`].
     ///
     /// # Errors
     ///
@@ -64,8 +64,8 @@ impl EncoderDecoder {
         Ok([encoder, cross, steps.map_err(|error| within(of_steps, error))?])
     }
 
-    /// The model of packed files, if these are such, or of those that are kept for ONNX files, if all are there and can be
-    /// used.
+    /// The model of packed files, if these are packed, or of the packed files that are kept for ONNX files, if all are
+    /// there and usable.
     pub(super) fn ready(
         files: &EncoderDecoderFiles,
         options: &SessionOptions,
@@ -93,7 +93,7 @@ impl EncoderDecoder {
             let steps = move |graph| steps_of(if is_merged { super::branch::taken(&graph, true)? } else { graph });
             let find = || Decoder::find_packed(files.steps(), of_steps, &of_steps_user, options, begun, steps);
             let Some(decoder) = attempt(of_steps, begun, find)? else { return Ok(None) };
-            // Those of other files of that decoder are none of this model.
+            // A decoder that is kept may belong to other files of the encoder, and then does not fit this model.
             return Ok(EncoderDecoder::joined(encoder, cross, decoder).ok());
         }
         let session = |path: &Path, name: &str, user: &User| {
@@ -129,12 +129,12 @@ impl EncoderDecoder {
     }
 }
 
-/// Who uses the packed model of steps.
+/// The user of the packed model of steps.
 fn steps_user(options: &SessionOptions) -> User {
     user(&[super::STATES.to_owned()], options)
 }
 
-/// The graphs that are run, of the files of a model.
+/// The graphs that are run, from the files of a model.
 fn parts(files: &EncoderDecoderFiles, options: &SessionOptions, begun: &LoadClock) -> Result<Parts, DecoderError> {
     Parts::of(EncoderDecoderGraphs::read(files, options, begun)?, &files.names())
 }
@@ -156,7 +156,7 @@ fn find_cross(
     })
 }
 
-/// What begins to pack the three graphs.
+/// The preparation for packing the three graphs.
 pub(super) fn wanted(
     files: &EncoderDecoderFiles,
     graphs: &EncoderDecoderGraphs,

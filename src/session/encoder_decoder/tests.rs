@@ -1,5 +1,5 @@
-//! Small encoder-decoders say a token at a time what the whole text says, without computing keys and values of the
-//! encoder again, and what is none is refused by its file and name.
+//! Small encoder-decoders give a token at a time the same as for the whole text, without computing keys and values of
+//! the encoder again; other models are refused with the file and the name.
 
 mod small;
 
@@ -15,7 +15,7 @@ fn text(count: usize, seed: usize) -> Vec<i64> {
     (0..count).map(|at| ((at * 7 + seed * 5) * (at + 3) % WORDS) as i64).collect()
 }
 
-/// What an encoder reads.
+/// The inputs of an encoder.
 fn source(kind: Kind, length: usize) -> Vec<(&'static str, Tensor)> {
     if kind == Kind::Features {
         let values = (0..FEATURES * length).map(|at| (at * 37 % 101) as f32 / 50.0 - 1.0).collect();
@@ -26,7 +26,7 @@ fn source(kind: Kind, length: usize) -> Vec<(&'static str, Tensor)> {
     vec![("input_ids", Tensor::from_vec([1, length], text(length, 3)).unwrap()), ("attention_mask", mask)]
 }
 
-/// The logits behind a text, all of which the decoder without a cache reads at once.
+/// The logits after a text that the decoder without a cache reads at once.
 fn expected(kind: Kind, source: &[(&str, Tensor)], text: &[i64]) -> Vec<f32> {
     let states = Session::from_graph(encoder(kind), &options()).unwrap().run(source).unwrap().swap_remove(0).1;
     let decoder = Session::from_graph(whole(kind), &options()).unwrap();
@@ -75,7 +75,7 @@ fn tokens_over_a_cache_say_what_the_whole_text_says() {
         for length in [9, 4] {
             let source = source(kind, length);
             let encoded = model.encode(&source, &RunOptions::default()).unwrap();
-            // It grows from 4 positions to 40.
+            // The cache grows from 4 positions to 40.
             let mut cache = encoded.cache(4, 40).unwrap();
             let text = text(40, 1);
             for end in 1..=40 {
@@ -231,7 +231,7 @@ fn models_without_an_output_or_an_input_are_refused_with_its_name() {
 #[test]
 fn biases_that_follow_from_more_than_distances_are_refused() {
     let mut graphs = graphs(Kind::Relative, Form::Apart);
-    // Each query's own number is added to the bucket's.
+    // The query's own number is added to its bucket's.
     let steps = graphs.with_past.as_mut().unwrap();
     steps.nodes.iter_mut().filter(|node| node.is("Sub")).take(1).for_each(|node| node.op = "Add".to_owned());
     let reason = why(graphs);

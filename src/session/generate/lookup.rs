@@ -1,22 +1,22 @@
-//! Prompt look-up: what followed the last tokens of a text where they stood before is proposed to the model, which reads
-//! all of it in one step. Knows neither models nor caches.
+//! Prompt look-up: the last tokens of a text are looked up earlier in it, and the tokens that followed them there are
+//! proposed to the model, which reads all of them in one step. Knows neither models nor caches.
 
 /// How tokens are proposed from the text itself ([`GenerateOptions::lookup`](super::GenerateOptions::lookup)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// Tokens that are proposed at most for a step, from 1 to [`Lookup::MOST`].
+    /// The most tokens that are proposed for a step, from 1 to [`Lookup::MOST`].
     pub tokens: usize,
-    /// Tokens at the end of the text that have to stand in it before, at least 1.
+    /// The number of last tokens that must occur earlier in the text, at least 1.
     pub ngram: usize,
 }
 
-/// What tokens that were proposed have become.
+/// Counts of proposed tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LookupStats {
     /// Tokens that were proposed.
     pub proposed: u64,
-    /// Those among them that were chosen.
+    /// Proposed tokens that were chosen.
     pub kept: u64,
 }
 
@@ -30,7 +30,7 @@ impl Lookup {
     /// The most tokens of a step, less one.
     pub const MOST: usize = super::CHUNK - 1;
 
-    /// What cannot be, if something is.
+    /// The reason why the settings are invalid, if they are.
     pub(super) fn refused(&self) -> Option<String> {
         if !(1..=Lookup::MOST).contains(&self.tokens) {
             return Some(format!("a look-up proposes {}, which is not between 1 and {}", self.tokens, Lookup::MOST));
@@ -38,8 +38,8 @@ impl Lookup {
         (self.ngram == 0).then(|| "a look-up looks for the last 0".to_owned())
     }
 
-    /// The tokens that followed the last place before its end where `text` has its last tokens, at most `most`. Where the
-    /// text ends before, they go on with themselves.
+    /// The tokens that followed the latest earlier occurrence of the last tokens of `text`, at most `most`. Where the
+    /// text ends first, they repeat themselves.
     pub(super) fn propose(&self, text: &[i64], most: usize) -> Vec<i64> {
         let most = most.min(self.tokens);
         if self.ngram >= text.len() || most == 0 {
@@ -57,10 +57,10 @@ impl Lookup {
     }
 }
 
-/// Tokens that the model has read behind a text before they were chosen.
+/// Tokens that the model has read after a text before they were chosen.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// The tokens of the text that were there.
+    /// The length of the text then.
     from: usize,
     tokens: Vec<i64>,
 }
@@ -79,13 +79,13 @@ impl Ahead {
         self.tokens.len() + 1
     }
 
-    /// Tokens of the text that have been read as they are.
+    /// The number of tokens of the text that have been read as they are now.
     pub(super) fn agreed(&self, text: &[i64]) -> usize {
         let chosen = text.get(self.from..).unwrap_or(&[]);
         self.from + chosen.iter().zip(&self.tokens).take_while(|(chosen, proposed)| chosen == proposed).count()
     }
 
-    /// Which of the step's rows of logits is behind the text, if one is.
+    /// The row of the step's logits that is after the text, if there is one.
     pub(super) fn row(&self, text: &[i64]) -> Option<usize> {
         (self.agreed(text) == text.len()).then(|| text.len() - self.from)
     }

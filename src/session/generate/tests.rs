@@ -19,7 +19,7 @@ fn prompt(count: usize) -> Vec<i64> {
     (0..count).map(|at| (at * (at + 3) % WORDS) as i64).collect()
 }
 
-/// What the model says, a step at a time and by hand.
+/// The model's tokens, a step at a time and by hand.
 fn expected(decoder: &Decoder, prompt: &[i64], count: usize) -> Vec<i64> {
     let mut cache = decoder.cache(1, 64, 64).unwrap();
     let (mut read, mut said) = (prompt.to_vec(), Vec::new());
@@ -54,7 +54,7 @@ fn a_text_goes_on_as_by_steps_of_ones_own_until_it_ends() {
         assert_eq!(all(&mut generator), said, "{length}");
         assert_eq!(generator.ended(), Some(Ended::MaxTokens));
         assert_eq!(generator.text(), [prompt.clone(), said.clone()].concat());
-        // The end is a token that is said: what is before its first place is given.
+        // The end is a token that the model chooses: only tokens before its first occurrence are returned.
         let end = said[7];
         let before = said.iter().position(|&token| token == end).unwrap();
         let mut generator = Generator::new(&decoder, GenerateOptions { ends: vec![99, end], ..options() }).unwrap();
@@ -83,7 +83,7 @@ fn tokens_that_are_suppressed_are_not_chosen() {
     let first = said(Vec::new(), vec![free[0]]);
     assert_ne!(first[0], free[0]);
     assert_eq!(first[1..], expected(&decoder, &[prompt(5), vec![first[0]]].concat(), 11));
-    // What was appended behind a text that has begun is not its beginning.
+    // Tokens after an append to a text that has begun are not its first ones.
     let options = GenerateOptions { begin_suppress: (0..WORDS as i64).collect(), ..options() };
     let mut none = Generator::new(&decoder, options.clone()).unwrap();
     none.append(&prompt(5)).unwrap();
@@ -199,7 +199,7 @@ fn logits_of_half_precision_are_widened_and_those_of_other_types_refused() {
     assert!(matches!(texts, Err(DecoderError::Model(_))));
 }
 
-/// What is said by look-ups, with the counts of what they proposed.
+/// The tokens with look-ups, and the counts of proposals.
 fn looked_up(decoder: &Decoder, prompt: &[i64], options: GenerateOptions, lookup: Lookup) -> (Vec<i64>, LookupStats) {
     let options = GenerateOptions { lookup: Some(lookup), ..options };
     let mut generator = Generator::new(decoder, options).unwrap();
@@ -270,7 +270,7 @@ fn a_text_with_a_look_up_ends_and_goes_on_as_one_without() {
         assert_eq!(all(&mut generator), said[..count]);
         assert_eq!(generator.ended(), Some(Ended::MaxTokens));
         kept = generator.lookup_stats().kept;
-        // Behind tokens that the model has read without their being chosen, and behind a step that was called off.
+        // Appends after tokens that the model has read but that were not chosen, and after a cancelled step.
         generator.append(&[4, 5, 4]).unwrap();
         cancel.cancel();
         generator.set_run(RunOptions { cancel: Some(cancel.clone()), ..RunOptions::default() });

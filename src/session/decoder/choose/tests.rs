@@ -1,8 +1,8 @@
-//! Each rule against its definition, computed in another way, and what seeds give on every machine.
+//! Each rule against its definition, computed in another way, and the results of seeds on every machine.
 
 use super::*;
 
-/// Which tokens are drawn at all, and how often, of so many drawings.
+/// How often each token is drawn in `drawings` drawings.
 fn drawn(sampling: Sampling, logits: &[f32], text: &[i64], drawings: usize) -> Vec<usize> {
     let mut chooser = Chooser::new(sampling).unwrap();
     let mut counts = vec![0; logits.len()];
@@ -34,7 +34,7 @@ fn the_likeliest_is_the_first_of_the_largest() {
 
 #[test]
 fn the_penalty_takes_from_each_token_of_the_text_once() {
-    // 3 / 2 is less than 2; -1 * 2 is less than -1.5; a token that occurs thrice is as one that occurs once.
+    // 3 / 2 is less than 2; -1 * 2 is less than -1.5; a token that occurs thrice counts like one that occurs once.
     assert_eq!(greedy(&[3.0, 2.0], 2.0, &[0]), 1);
     assert_eq!(greedy(&[3.0, 1.4], 2.0, &[0, 0, 0]), 0);
     assert_eq!(greedy(&[-1.0, -1.5], 2.0, &[0]), 1);
@@ -68,9 +68,9 @@ fn top_p_keeps_the_smallest_set_that_has_the_mass() {
         assert_eq!(kept(Sampling { top_p, ..WARM }, &logits), tokens, "{top_p}");
     }
     assert_eq!(kept(Sampling { top_p: 0.95, ..WARM }, &logits), [0, 1, 2, 3]);
-    // The mass is of what the largest two have: 0.4 of 0.7 is more than half of it.
+    // The mass is that of the largest two: 0.4 of 0.7 is more than half.
     assert_eq!(kept(Sampling { top_p: 0.5, top_k: 2, ..WARM }, &logits), [1]);
-    // And of what the temperature makes: at 0.25 the powers of four of them, 0.0256 of 0.0354.
+    // The temperature comes first: at 0.25 probabilities are taken to the power of four, 0.0256 of 0.0354.
     assert_eq!(kept(Sampling { top_p: 0.7, temperature: 0.25, ..WARM }, &logits), [1]);
     assert_eq!(kept(Sampling { top_p: 0.75, temperature: 0.25, ..WARM }, &logits), [1, 2]);
 }
@@ -109,7 +109,7 @@ fn min_p_is_a_part_of_the_likeliest_one() {
     assert_eq!(kept(Sampling { min_p: 0.7, ..WARM }, &logits), [1, 2]);
     assert_eq!(kept(Sampling { min_p: 0.45, ..WARM }, &logits), [1, 2, 3]);
     assert_eq!(kept(Sampling { min_p: 0.2, ..WARM }, &logits), [0, 1, 2, 3]);
-    // At a temperature of 2 the roots: 0.707 of it instead of 0.5.
+    // A temperature of 2 takes the roots: 0.707 of the likeliest instead of 0.5.
     assert_eq!(kept(Sampling { min_p: 0.7, temperature: 2.0, ..WARM }, &logits), [1, 2, 3]);
 }
 
@@ -132,7 +132,7 @@ fn drawings_have_the_probabilities_of_the_temperature() {
 
 #[test]
 fn the_penalty_comes_before_all_else() {
-    // Without it token 0 is the only one of the largest; with it the least of three.
+    // Without the penalty token 0 is the only largest one; with it, it is the least of three.
     let logits = [3.0, 2.0, 2.0];
     let counts = drawn(Sampling { top_k: 1, repetition_penalty: 3.0, seed: 1, ..WARM }, &logits, &[0], 200);
     assert_eq!(counts[0], 0);
@@ -154,7 +154,7 @@ fn seeds_give_the_same_tokens_everywhere() {
     assert_ne!(tokens(43), SEED_42);
 }
 
-/// What a program in Python draws by the same definition.
+/// The tokens that a Python program draws by the same definition.
 const SEED_42: [i64; 12] = [31, 8, 12, 16, 4, 39, 8, 35, 16, 28, 8, 27];
 
 #[test]

@@ -1,5 +1,5 @@
-//! Attention over a cache as exporters write it: the standard's Attention with `past_key` and `past_value` (which
-//! MultiHeadAttention is read as), and products and a softmax over what Concat has joined.
+//! Attention over a cache as exporters write it: the standard's Attention with `past_key` and `past_value`
+//! (MultiHeadAttention is expanded to it), and products and a softmax over keys and values joined by Concat.
 
 mod folded;
 
@@ -21,7 +21,7 @@ pub(super) struct Attend {
     pub(super) value: Rows,
     /// Parts of the cache by their places in the list of parts.
     pub(super) parts: [usize; 2],
-    /// Heads of queries, those of keys, and the elements of one.
+    /// Heads of queries, heads of keys, and elements of a head.
     pub(super) heads: usize,
     pub(super) kv_heads: usize,
     pub(super) size: usize,
@@ -30,8 +30,8 @@ pub(super) struct Attend {
     /// Whether the node itself hides later positions.
     pub(super) is_causal: bool,
     pub(super) masks: Vec<Mask>,
-    /// Where heads are folded into the axis of sequences, the queries, which have the shape of the result:
-    /// [sequences * heads, positions, size].
+    /// If heads are folded into the axis of sequences: the queries, which have the shape of the result, [sequences *
+    /// heads, positions, size].
     pub(super) folded: Option<ValueId>,
 }
 
@@ -39,11 +39,11 @@ pub(super) struct Attend {
 #[derive(Clone, Copy)]
 pub(super) struct Rows {
     pub(super) value: ValueId,
-    /// Whether they are [sequences, heads, positions, size], and not [sequences, positions, heads * size].
+    /// Whether they are [sequences, heads, positions, size]; otherwise [sequences, positions, heads * size].
     pub(super) heads_first: bool,
 }
 
-/// What hides keys, [sequences, heads, new positions, keys] or what broadcasts to it.
+/// A mask of keys, [sequences, heads, new positions, keys] or broadcast to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mask {
     pub(super) value: ValueId,
@@ -67,18 +67,18 @@ pub(super) struct Matcher<'a, 'b> {
     pub(super) lengths: &'b [Lengths],
 }
 
-/// A value that is a part of the cache with the new positions, each head as often as queries share it.
+/// A value that is a part of the cache with the new positions, each head repeated for the queries that share it.
 struct Joined {
     part: usize,
     shared: usize,
 }
 
 impl Matcher<'_, '_> {
-    /// The attention of which this node is the last, if it is. `None` for nodes that are not.
+    /// The attention that ends in this node; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// With the node, where it reads the cache in a way that is not known.
+    /// If it reads the cache in an unknown way, with the node.
     pub(super) fn attend(&mut self, at: usize) -> Result<Option<Attend>, DecoderError> {
         let graph = self.trial.graph;
         let node = &graph.nodes[at];
@@ -96,13 +96,13 @@ impl Matcher<'_, '_> {
         self.by_hand(at, node, weights, &values, true).map(Some)
     }
 
-    /// Attention of the standard, over its own cache or over what Concat has joined.
+    /// Attention of the standard, over its own cache or over keys and values joined by Concat.
     fn standard(&mut self, at: usize, node: &NodeDesc) -> Result<Option<Attend>, DecoderError> {
         let refused = |reason: &str| refused_at(node, reason);
         let attributes = node.attributes();
         let Some([query, key, value]) = all([0, 1, 2].map(|index| node.input(index))) else { return Ok(None) };
         let has_past = node.input(4).is_some() || node.input(5).is_some();
-        // How often it reads each head of the cache, where heads are repeated before it.
+        // How often each head of the cache is repeated before it.
         let mut copies = 1;
         let (parts, key, value) = if has_past {
             let part = |own: usize| {
@@ -148,7 +148,7 @@ impl Matcher<'_, '_> {
             (false, true) => usize::try_from(attributes.int("q_num_heads")).ok(),
             (false, false) => None,
         };
-        // What it shares itself, and what is repeated before it, are one: a query reads the same head of the cache.
+        // Sharing by the operator and repetition before it are equivalent: a query reads the same head of the cache.
         let read = kv_heads.checked_mul(copies).filter(|&read| read > 0);
         let heads = heads.zip(read).filter(|&(heads, read)| heads > 0 && heads % read == 0).map(|(heads, _)| heads);
         let heads = heads.ok_or_else(|| refused("it is not known how many heads queries have"))?;
@@ -159,14 +159,14 @@ impl Matcher<'_, '_> {
         if self.known(query, rank.unwrap_or(4) - 1) != Some(last) {
             return Err(refused("queries are not as wide as keys"));
         }
-        // Of what Concat joins, heads are an axis.
+        // Tensors joined by Concat have an axis of heads.
         let heads_first_of_keys = heads_first || !has_past;
         let rows = |value, heads_first| Rows { value, heads_first };
         let mut masks = Vec::new();
         if let Some(mask) = node.input(3) {
             self.masks(mask, &mut masks, 4);
         }
-        // Where it is left out, it follows from the size of a head.
+        // The default scale depends on the size of a head.
         let of_size = (size as f32).sqrt().recip();
         let scale = attributes.number("scale").unwrap_or(of_size);
         Ok(Some(Attend {
@@ -186,7 +186,7 @@ impl Matcher<'_, '_> {
         }))
     }
 
-    /// A mask and what it is the sum of.
+    /// A mask, taken apart if it is a sum.
     fn masks(&self, value: ValueId, masks: &mut Vec<Mask>, levels: usize) {
         match self.trial.maker(value) {
             Some(node) if node.is_fused("AttentionMask") => {
@@ -203,13 +203,13 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Whether Tile repeats the axis of heads alone.
+    /// Whether Tile repeats only the axis of heads.
     fn repeats_heads(&self, tile: &NodeDesc) -> bool {
         let repeats = tile.input(1).and_then(|repeats| self.trial.graph.constant(repeats)?.to_i64_vec().ok());
         matches!(repeats.as_deref(), Some([1, times, 1, 1]) if *times > 0)
     }
 
-    /// Attention in small operators, from the product with the values upwards. `is_folded` says whether products have
+    /// Attention in small operators, from the product with the values upwards. `is_folded` tells whether products have
     /// three axes.
     fn by_hand(
         &mut self,
@@ -324,7 +324,7 @@ impl Matcher<'_, '_> {
             let input = match maker.input(0) {
                 Some(input) if maker.is("Identity") => input,
                 Some(input) if to_f32 && self.trial.facts.is(input, DType::F32) => input,
-                // Rows that are hidden as a whole, of which there are none.
+                // This handles rows that are hidden as a whole, which do not occur.
                 Some(condition) if maker.is("Where") => {
                     let of = self.trial.maker(condition).filter(|node| node.is("IsNaN")).and_then(|node| node.input(0));
                     match of.filter(|_| maker.input(2) == of) {
@@ -357,7 +357,7 @@ impl Matcher<'_, '_> {
         false
     }
 
-    /// What a product or a quotient with a number scales, and the factor.
+    /// The operand and the factor of a product or quotient with a number.
     fn scaled(&mut self, node: &NodeDesc) -> Option<(ValueId, f32)> {
         let (a, b) = node.input(0).zip(node.input(1))?;
         if node.is("Div") {
@@ -369,7 +369,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// A value before numbers that it is multiplied by, and their product.
+    /// A value before its multiplications by numbers, and the product of the numbers.
     fn factors(&mut self, mut value: ValueId) -> (ValueId, f32) {
         let mut scale = 1.0;
         while let Some(maker) = self.trial.maker(value).filter(|maker| maker.is("Mul") || maker.is("Div"))
@@ -433,8 +433,8 @@ impl Matcher<'_, '_> {
         Some(Joined { part, shared: usize::try_from(shared?).ok()? })
     }
 
-    /// A part of the cache as Attention reads it, and whether its heads lie side by side in rows
-    /// [sequences, positions, heads * size], as Transpose and Reshape put them.
+    /// A part of the cache as Attention reads it, and whether its heads are side by side in rows [sequences, positions,
+    /// heads * size], as Transpose and Reshape put them.
     fn as_read(&mut self, value: ValueId) -> Option<(Joined, bool)> {
         if let Some(joined) = self.joined(value) {
             return Some((joined, false));

@@ -1,4 +1,4 @@
-//! What a graph says of its cache in other words, said directly: copies that are none, and sizes that no step changes.
+//! Simplifies a graph's use of its cache: removes copies, and replaces sizes that no step changes.
 
 use hashbrown::{HashMap, HashSet};
 use kiln_model::facts::{Dims, Facts};
@@ -9,8 +9,8 @@ use super::{Pair, Part, list, made};
 use crate::session::decoder::DecoderError;
 use crate::session::decoder::rewrite::refused;
 
-/// Has every node read what Identity or a Concat of one input copies. Where a part of the cache goes out as such a copy,
-/// the node before it makes the output itself.
+/// Makes every node read the source of an Identity or of a Concat of one input. Where an output of the cache is such a
+/// copy, the node before it makes the output itself.
 pub(super) fn skip_copies(graph: &mut Graph, pairs: &[Pair]) {
     let is_copy = |node: &NodeDesc| node.inputs.len() == 1 && (node.is("Identity") || node.is("Concat"));
     let mut origins: HashMap<ValueId, ValueId> = HashMap::new();
@@ -43,15 +43,15 @@ pub(super) fn skip_copies(graph: &mut Graph, pairs: &[Pair]) {
     }
 }
 
-/// A list of sizes, or one of them, that is computed from the shape of a part of the cache and is the same in all steps.
+/// A size, or a list of sizes, that is computed from the shape of a part of the cache and is the same in all steps.
 struct Settled {
     value: ValueId,
     elements: Dims,
     is_list: bool,
 }
 
-/// Takes sizes of the cache that no step changes from elsewhere: heads and their size are known, and sequences are those
-/// of the tokens. A cache may be of more sequences than a step.
+/// Replaces sizes of the cache that no step changes: heads and their size are known, and the number of sequences is
+/// taken from the tokens. A cache may have more sequences than a step.
 pub(super) fn settle_sizes(graph: &mut Graph, parts: &[Part], tokens: ValueId) -> Result<(), DecoderError> {
     let facts = Facts::of(graph, true);
     let batch = facts.dims(tokens).and_then(|dims| dims.first().copied());

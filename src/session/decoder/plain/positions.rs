@@ -1,5 +1,5 @@
 //! Positions that a graph counts from the length of the past: found by trial, and taken from the input `position_ids`
-//! instead. Rows that Slice takes of a table from that length on are such positions too.
+//! instead. Rows that Slice takes from a table at that length are such positions too.
 
 use std::collections::BTreeSet;
 
@@ -10,21 +10,21 @@ use super::trial::{Follows, Lengths, Trial};
 use super::{IDS, Part, list, made};
 use crate::session::decoder::DecoderError;
 
-/// A value that has the numbers of the new positions, which follow from the length of the past.
+/// A value with the numbers of the new positions, counted from the length of the past.
 pub(super) struct Counted {
     value: ValueId,
     dtype: DType,
     rank: usize,
     /// Whether it has a list for each sequence.
     of_each: bool,
-    /// The table whose rows of these numbers the value has instead.
+    /// The table, if the value has its rows at these numbers instead.
     table: Option<ValueId>,
 }
 
 /// All values that count new positions from the length of the past or of the mask.
 pub(super) fn counted(trial: &mut Trial<'_>, all: &[Lengths], parts: &[Part], mask: Option<ValueId>) -> Vec<Counted> {
     let Trial { graph, facts, .. } = *trial;
-    // What follows from that length, and not from positions that have been found.
+    // Values that depend on that length, except through positions that have been found.
     let mut follows: BTreeSet<ValueId> = parts.iter().flat_map(|part| [part.past, part.present]).chain(mask).collect();
     let mut found = Vec::new();
     for node in &graph.nodes {
@@ -73,7 +73,7 @@ fn counts(trial: &mut Trial<'_>, value: ValueId, rank: usize, all: &[Lengths]) -
     Some(of_each)
 }
 
-/// Rows of a table from the length of the past on, as Slice takes them.
+/// Rows that Slice takes from a table at the length of the past.
 fn rows_of_table(trial: &mut Trial<'_>, node: &NodeDesc, value: ValueId, all: &[Lengths]) -> Option<Counted> {
     let table = node.input(0).filter(|_| node.is("Slice"))?;
     let is_first = |index: usize, only: i64| match node.input(index) {
@@ -95,8 +95,8 @@ fn rows_of_table(trial: &mut Trial<'_>, node: &NodeDesc, value: ValueId, all: &[
     Some(Counted { value, dtype: DType::I64, rank: 1, of_each: false, table: Some(table) })
 }
 
-/// Takes positions that are counted from the input `position_ids` instead. Returns the values that have one list for all
-/// sequences: that of the first.
+/// Takes counted positions from the input `position_ids` instead. Returns the values with a single list, that of the
+/// first sequence, for all sequences.
 pub(super) fn replace(graph: &mut Graph, counted: Vec<Counted>, tokens: ValueId) -> Result<Vec<ValueId>, DecoderError> {
     let (mut steps, mut of_one) = (Vec::new(), Vec::new());
     for Counted { value, dtype, rank, of_each, table } in counted {
@@ -112,7 +112,7 @@ pub(super) fn replace(graph: &mut Graph, counted: Vec<Counted>, tokens: ValueId)
                 ids
             }
         };
-        // Nothing else may make the value.
+        // No other node may make the value.
         let outputs = graph.nodes.iter_mut().flat_map(|node| &mut node.outputs);
         outputs.filter(|output| **output == Some(value)).for_each(|output| *output = None);
         let (from, first) = match of_each {

@@ -1,15 +1,15 @@
 //! Heads of the cache and their size, where the inputs do not declare them.
 //!
-//! onnxruntime-genai's builder gives the last axis of the cache a name, so that one graph serves caches of numbers and of
-//! codes. What is appended to a part of the cache has as many heads, and heads as large.
+//! onnxruntime-genai's builder gives the last axis of the cache a name, so that one graph serves caches of numbers and
+//! of codes. Rows that are appended to a part of the cache have the same number and size of heads.
 
 use kiln_model::facts::Facts;
 use kiln_model::ir::{Dim, Graph, NodeDesc, ValueId};
 
 use super::Pair;
 
-/// Declares heads and their size of each part of the cache of four axes that leaves them open, where its new rows tell
-/// them.
+/// Declares heads and their size of each part of the cache of four axes that leaves them open, where its new rows have
+/// known ones.
 pub(super) fn declare(graph: &mut Graph, pairs: &[Pair]) {
     let facts = Facts::of(graph, true);
     for pair in pairs {
@@ -24,7 +24,7 @@ pub(super) fn declare(graph: &mut Graph, pairs: &[Pair]) {
     }
 }
 
-/// The heads and their size of what this node appends to the part.
+/// The heads and their size of the rows that this node appends to the part.
 fn of_rows(node: &NodeDesc, pair: &Pair, facts: &Facts) -> Option<(usize, usize)> {
     let known = |value: ValueId, axis: usize| usize::try_from(facts.dims(value)?.get(axis)?.known()?).ok();
     if node.is("Concat") && node.input(0) == Some(pair.past) && node.output(0) == Some(pair.present) {

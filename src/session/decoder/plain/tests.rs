@@ -1,5 +1,5 @@
-//! Small plain exports as torch and optimum write them: a token at a time over a cache they say what the whole text
-//! says, without copying it, and what is not known to be attention over a cache is refused.
+//! Small plain exports as torch and optimum write them: a token at a time over a cache they give the same as the whole
+//! text, without copying the cache, and a use of the cache that is not recognised as attention is refused.
 
 mod multi_head;
 mod small;
@@ -19,7 +19,7 @@ fn text(count: usize, seed: usize) -> Vec<i64> {
     (0..count).map(|at| ((at * 7 + seed * 5) * (at + 3) % WORDS) as i64).collect()
 }
 
-/// The logits behind a text that a session computes as a whole on the graph as the model has it.
+/// The logits after a text that a session computes as a whole on the model's own graph.
 fn whole(model: &Model, text: &[i64]) -> Vec<f32> {
     let session = Session::from_graph(model.graph(), &options()).unwrap();
     let row = |values: Vec<i64>| Tensor::from_vec([1, text.len()], values).unwrap();
@@ -153,8 +153,8 @@ fn other_names_are_given_as_alias() {
     }
 }
 
-/// The graph as torch traces the caches of transformers 5: what comes in goes through a Concat of its own and an Identity,
-/// what goes out is a copy, and shapes behind attention have sizes of what was joined.
+/// The graph as torch traces the caches of transformers 5: inputs of the cache go through a Concat of their own and an
+/// Identity, outputs are copies, and shapes after attention have sizes of the joined tensors.
 fn traced(model: &Model) -> Graph {
     let mut graph = model.graph();
     let is_past = |graph: &Graph, value: ValueId| graph.value(value).name.starts_with("past_key_values");

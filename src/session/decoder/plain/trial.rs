@@ -1,8 +1,8 @@
-//! Values of a graph that follow from lengths alone (masks, positions, shapes), computed for a few lengths.
+//! Values of a graph that depend on lengths alone (masks, positions, shapes), computed for a few lengths.
 //!
-//! What exporters write between `attention_mask` and a mask compares positions with each other and with numbers of the
-//! graph. Lengths beyond all these numbers therefore lie on both sides of every comparison. Operators that could tell
-//! other lengths apart (division, remainders) are not followed.
+//! The nodes that exporters write between `attention_mask` and a mask compare positions with each other and with
+//! numbers of the graph. Lengths beyond all these numbers therefore lie on both sides of every comparison. Operators
+//! that could tell other lengths apart (division, remainders) are not followed.
 
 use std::collections::BTreeSet;
 
@@ -26,8 +26,8 @@ pub(super) const TOTAL: &str = OF_TOTAL;
 /// Most bytes of all values that are computed.
 const MOST_BYTES: usize = 256 << 20;
 
-/// Numbers up to this one are tried; larger ones up to the largest 32-bit integer are refused, and beyond it they mean
-/// no length.
+/// Numbers up to this one are tried; larger ones up to the largest 32-bit integer are refused, and still larger ones
+/// mean no length.
 const MOST_LENGTH: i64 = 1 << 16;
 
 /// Operators that are followed.
@@ -71,7 +71,7 @@ const FOLLOWED: &[&str] = &[
     "Where",
 ];
 
-/// Operators that are followed besides for numbers that are the same at all lengths.
+/// Further operators that are followed for numbers that are the same at all lengths.
 const OF_NUMBERS: &[&str] = &["Div", "Pow", "Reciprocal", "Sqrt"];
 
 /// Lengths of a request.
@@ -92,17 +92,17 @@ impl Lengths {
     }
 }
 
-/// What a value may follow from.
+/// The operators through which a value may depend on lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follows {
     Comparisons,
     Numbers,
 }
 
-/// Inputs whose contents follow from lengths.
+/// Inputs whose contents depend on lengths alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
-    /// One for each filled position.
+    /// The mask: 1 for each filled position.
     pub(super) mask: Option<ValueId>,
     /// The number of each new position.
     pub(super) positions: Option<ValueId>,
@@ -144,7 +144,7 @@ impl<'a> Trial<'a> {
         self.producers[value.index()]
     }
 
-    /// The nodes that a value follows from, in order. `None` where it follows from more than lengths.
+    /// The nodes that a value depends on, in order. `None` where it depends on more than lengths.
     fn nodes_of(&self, value: ValueId, follows: Follows) -> Option<BTreeSet<usize>> {
         let (mut found, mut open) = (BTreeSet::new(), vec![value]);
         while let Some(value) = open.pop() {
@@ -188,14 +188,14 @@ impl<'a> Trial<'a> {
         Tensor::from_vec([sizes.len()], sizes).ok()
     }
 
-    /// The dimensions of a value in a request of these lengths, where they follow from them.
+    /// The dimensions of a value in a request of these lengths, where they depend on lengths alone.
     pub(super) fn dims(&self, value: ValueId, lengths: Lengths) -> Option<Vec<usize>> {
         let size = |&size: &Size| usize::try_from(self.size(size, lengths)?).ok();
         self.facts.dims(value)?.iter().map(size).collect()
     }
 
-    /// The value in a request of these lengths whose sequences are filled. `None` where it follows from more than
-    /// lengths or cannot be computed.
+    /// The value in a request of these lengths without padding. `None` where it depends on more than lengths or cannot
+    /// be computed.
     pub(super) fn compute(&mut self, value: ValueId, follows: Follows, lengths: Lengths) -> Option<Tensor> {
         if let Some(constant) = self.graph.constant(value) {
             return Some(constant.clone());
@@ -240,7 +240,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether the graph was found to fail in requests of these lengths, because an Expand is of other sizes.
+    /// Whether the graph was found to fail in requests of these lengths, because an Expand has sizes that do not fit.
     pub(super) fn is_contradicted(&self, lengths: Lengths) -> bool {
         self.contradicted.contains(&lengths)
     }
@@ -254,7 +254,7 @@ impl<'a> Trial<'a> {
         [self.given.mask, self.given.positions].contains(&Some(value))
     }
 
-    /// An input whose contents follow from lengths.
+    /// An input whose contents depend on lengths alone.
     fn input(&self, value: ValueId, lengths: Lengths) -> Option<Tensor> {
         let Lengths { batch, new, past } = lengths;
         let is_mask = Some(value) == self.given.mask;
@@ -282,7 +282,7 @@ impl<'a> Trial<'a> {
         found
     }
 
-    /// A length beyond all numbers that a value follows from; none where there is one that is too large to be tried.
+    /// A length beyond all numbers that a value depends on; `None` where one is too large to be tried.
     pub(super) fn beyond(&self, value: ValueId) -> Option<usize> {
         let mut most = 4i64;
         let mut count = |number: i64| match number.saturating_abs() {
@@ -308,13 +308,13 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Whether all numbers of a constant are tried, its sizes among them.
+/// Whether all numbers of a constant, and its sizes, are tried.
 fn is_tried_of(constant: &Tensor, count: &mut impl FnMut(i64) -> bool) -> bool {
     let sizes = constant.shape().iter().all(|&size| i64::try_from(size).is_ok_and(&mut *count));
     if !sizes || constant.len() > 64 {
         return sizes;
     }
-    // What hides a key is far below all scores.
+    // Numbers that hide a key are far below all scores.
     let mut is_tried = |element: f32| element <= super::HIDDEN || element.is_nan() || count(element as i64);
     match constant.dtype() {
         DType::F32 => constant.as_slice::<f32>().is_ok_and(|elements| elements.iter().all(|&number| is_tried(number))),

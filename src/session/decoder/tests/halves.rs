@@ -1,4 +1,4 @@
-//! Models of 16 bits: their caches of `f16` or of codes are written and read where they are, as those of `f32` are.
+//! Models of 16 bits: their caches of `f16` or of codes are written and read in place, like those of `f32`.
 
 use half::f16;
 
@@ -72,7 +72,7 @@ fn caches_of_f16_say_what_those_of_f32_say_forked_and_rewound() {
         caches.iter_mut().for_each(|cache| cache.fork(0, 1, 9).unwrap());
         both(&mut caches, &[&[6], &[7]], "forked");
         assert_eq!(caches[0].bytes() * 2, caches[1].bytes());
-        // Steps read the rows that a prompt reads: what is left is how logits are rounded.
+        // Steps read the same rows as a prompt: only the rounding of logits differs.
         let mut at_once = narrow.cache(1, 16, 16).unwrap();
         let whole = logits(&narrow, &mut at_once, &[&texts[0]]);
         let mut by_token = narrow.cache(1, 16, 16).unwrap();
@@ -102,7 +102,7 @@ fn a_step_writes_its_own_rows_of_a_cache_of_f16_or_of_codes_and_copies_none() {
         assert_eq!(cache.bytes(), 4 * ROOM * row);
         logits(&decoder, &mut cache, &[&text(3, 1)]);
         logits(&decoder, &mut cache, &[&[1]]);
-        // Rows that no sequence has are NaN of f16 that would be others once they were converted.
+        // Rows of no sequence are NaN of f16 whose bits a conversion would change.
         for part in &cache.parts {
             let mut part = part.lend(part.spec()).unwrap();
             part.bytes_mut()[4 * row..].chunks_exact_mut(2).for_each(|half| half.copy_from_slice(&[0x01, 0x7d]));

@@ -34,7 +34,7 @@ fn lengths(build: &mut GraphBuilder, mask: ValueId) -> [ValueId; 2] {
     [last, total].map(|value| build.op("Cast", &[value], &to_i32))
 }
 
-/// Two layers, the second of which has a window where `window` says so.
+/// A model of two layers; the second has a window if `window` is given.
 pub(in crate::session) fn model(window: Option<i64>, positions: bool) -> Graph {
     let mut build = GraphBuilder::new("small", 21);
     let dims = |names: [&str; 2]| names.map(Dim::from);

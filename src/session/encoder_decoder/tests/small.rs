@@ -19,7 +19,7 @@ const POSITIONS: usize = 64;
 pub(super) enum Kind {
     /// Biases by buckets of distances, added to scores that are not scaled.
     Relative,
-    /// Rows of a table, whose numbers are counted from the past.
+    /// Rows of a table at numbers that are counted from the past.
     Learned,
     /// The same, with heads folded into the axis of sequences.
     Folded,
@@ -37,7 +37,7 @@ pub(super) enum Form {
 
 pub(super) const KINDS: [Kind; 4] = [Kind::Relative, Kind::Learned, Kind::Folded, Kind::Features];
 
-/// Values that a decoder is given.
+/// Values that a decoder gets.
 struct Given {
     tokens: ValueId,
     states: ValueId,
@@ -100,7 +100,7 @@ impl Export {
         self.build.op("Transpose", &[apart], &[("perm", [0i64, 2, 1, 3].into())])
     }
 
-    /// Attention to keys and values, with what is added to its scores.
+    /// Attention to keys and values, with a term that is added to its scores.
     fn attention(&mut self, of: ValueId, [keys, values]: [ValueId; 2], added: Option<ValueId>, seed: usize) -> ValueId {
         let query = self.rows(of, seed);
         if self.kind == Kind::Folded {
@@ -121,7 +121,7 @@ impl Export {
         self.behind(of, result)
     }
 
-    /// The result of attention with heads beside each other, added to what it was computed of.
+    /// The result of attention with heads side by side, added to the input of attention.
     fn behind(&mut self, of: ValueId, result: ValueId) -> ValueId {
         let result = self.build.op("Transpose", &[result], &[("perm", [0i64, 2, 1, 3].into())]);
         let shape = self.list(&[0, 0, HIDDEN as i64]);
@@ -157,7 +157,7 @@ impl Export {
         shaped(self, result, &[batch, heads, open, size])
     }
 
-    /// What is added to the scores of one's own positions [new], of which there are `total` with the past.
+    /// The term that is added to scores of self-attention; there are `total` positions with the past.
     fn added(&mut self, past: ValueId, total: ValueId, is_causal: bool) -> Option<ValueId> {
         let (zero, one) = (self.number(0), self.number(1));
         let queries = self.op("Range", &[past, total, one]);
@@ -287,7 +287,7 @@ impl Export {
             self.build.output(&format!("present.{layer}.decoder.key"), *key);
             self.build.output(&format!("present.{layer}.decoder.value"), *value);
             if has_encoder {
-                // In a branch with a cache they are inputs, which have other names.
+                // In a branch with a cache these are inputs, which have other names.
                 let [key, value] = [*cross_key, *cross_value].map(|of| self.op("Identity", &[of]));
                 self.build.output(&format!("present.{layer}.encoder.key"), key);
                 self.build.output(&format!("present.{layer}.encoder.value"), value);
@@ -320,7 +320,7 @@ pub(super) fn encoder(kind: Kind) -> Graph {
     export.build.finish()
 }
 
-/// The decoder without a cache, which also is the one that reads a whole text.
+/// The decoder without a cache, which is also used for whole texts.
 pub(super) fn whole(kind: Kind) -> Graph {
     let mut export = Export::new("decoder_model", kind);
     let given = export.given(false);

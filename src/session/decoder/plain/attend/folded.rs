@@ -6,7 +6,7 @@ use kiln_model::ir::ValueId;
 use super::{Joined, Matcher};
 use crate::session::decoder::plain::trial::{Follows, Lengths};
 
-/// An axis behind that of heads.
+/// An axis after the axis of heads.
 #[derive(Clone, Copy)]
 pub(super) enum Axis {
     /// New positions.
@@ -38,8 +38,8 @@ impl Matcher<'_, '_> {
         self.lengths.iter().all(is_apart).then_some(input)
     }
 
-    /// The scores before a Reshape from one of these forms to the other. Their sizes are those of the product that they
-    /// are: a mask that is added to them is held to fit.
+    /// The scores before a Reshape from one of these forms to the other. Their sizes are not checked: they are those of
+    /// a product, and a mask that is added to them has to fit.
     pub(super) fn scores(&mut self, value: ValueId, heads: usize) -> Option<ValueId> {
         let axes = [Axis::New, Axis::Total];
         let folds = self.trial.facts.rank(value)? == 3;

@@ -1,5 +1,6 @@
-//! MultiHeadAttention as onnxruntime-genai's builder writes it for models in f16 on processors: over keys and values that
-//! Concat joins and whose heads are repeated, or over a past of its own; with what is added to scores, or with padding.
+//! MultiHeadAttention as onnxruntime-genai's builder writes it for models in f16 on processors: over keys and values
+//! that Concat joins and whose heads are repeated, or over a past of its own; with a mask added to scores, or with
+//! padding.
 
 use half::f16;
 use kiln_model::GraphBuilder;
@@ -14,7 +15,7 @@ const ANGLES: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Masked {
-    /// A triangle of new positions and padding, added. Behind a past it has a value for one new position alone.
+    /// A triangle of new positions and padding, added. After a past it has a value for only one new position.
     Added,
     /// Padding, and later positions hidden by the operator itself.
     Padding,
@@ -23,7 +24,7 @@ enum Masked {
 #[derive(Clone, Copy, Debug)]
 struct Built {
     masked: Masked,
-    /// Heads of keys. As many as of queries have a past of the operator's own.
+    /// Heads of keys. If they are as many as heads of queries, the operator has a past of its own.
     kv_heads: usize,
     is_half: bool,
 }
@@ -33,7 +34,7 @@ impl Built {
         if self.is_half { DType::F16 } else { DType::F32 }
     }
 
-    /// What is added to scores, [sequences, HEADS, new, total].
+    /// The mask that is added to scores, [sequences, HEADS, new, total].
     fn added(self, export: &mut Export, mask: ValueId) -> ValueId {
         let (new, past) = (export.size(export.tokens, 1), export.size(export.first_past, 2));
         let (batch, total) = (export.size(export.tokens, 0), export.op("Add", &[new, past]));
@@ -152,7 +153,7 @@ impl Built {
         load_bytes(write(&graph).unwrap().into(), None, &Limits::default()).unwrap()
     }
 
-    /// The logits behind a text that a session computes as a whole.
+    /// The logits after a text that a session computes as a whole.
     fn whole(self, text: &[i64]) -> Vec<f32> {
         let session = Session::from_graph(self.graph(), &options()).unwrap();
         let row = |values: Vec<i64>| Tensor::from_vec([1, text.len()], values).unwrap();
@@ -202,7 +203,7 @@ fn tokens_over_its_cache_say_what_the_whole_text_says() {
         let decoder =
             Decoder::from_graph(model.graph(), &options()).unwrap_or_else(|error| panic!("{model:?}: {error}"));
         let text = text(13, 1);
-        // Several tokens behind a past are one step here, which the triangle of the model itself has no value for.
+        // Several tokens after a past are one step here, for which the model's own triangle has no value.
         for chunks in [vec![1; 13], vec![5, 1, 3, 4]] {
             let mut cache = decoder.cache(1, 4, 20).unwrap();
             let mut filled = 0;
@@ -285,7 +286,7 @@ fn what_is_not_known_of_it_is_refused_with_its_node() {
             assert!(of_heads.contains("(Attention)") && of_heads.contains("none that hides keys"), "{of_heads}");
         }
         let twice = joined.why(|graph| {
-            // Values are read in the place of keys.
+            // Values are read instead of keys.
             let last = graph.nodes.iter_mut().rfind(|node| node.is("Attention")).unwrap();
             last.inputs[1] = last.inputs[2];
         });

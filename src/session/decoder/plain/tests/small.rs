@@ -1,4 +1,4 @@
-//! Small decoders as exporters write them that know no cache.
+//! Small decoders as exporters without a cache operator write them.
 
 use kiln_model::ir::{Attr, Dim, ValueId};
 use kiln_model::{Graph, GraphBuilder};
@@ -9,7 +9,7 @@ pub(super) const SIZE: usize = 8;
 pub(super) const HEADS: usize = 4;
 pub(super) const HIDDEN: usize = 16;
 
-/// What hides later keys.
+/// The mask of later keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Masked {
     /// The upper triangle of a full matrix, and padding.
@@ -18,13 +18,13 @@ pub(super) enum Masked {
     Compared,
     /// The same as a condition of Where.
     Condition,
-    /// As many last positions.
+    /// A window of this many last positions.
     Window(i64),
     /// The attribute of the operator.
     Causal,
     /// Nothing.
     Nothing,
-    /// Parts of positions of four.
+    /// Chunks of four positions.
     Chunks,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Written {
     Products,
     /// The standard's Attention over its own cache.
     Standard,
-    /// The standard's Attention over what Concat joins.
+    /// The standard's Attention over keys and values joined by Concat.
     Joined,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Model {
     pub(super) positions: bool,
 }
 
-/// A graph under construction and what all layers read.
+/// A graph under construction and the values that all layers read.
 pub(super) struct Export {
     pub(super) build: GraphBuilder,
     pub(super) tokens: ValueId,
@@ -112,7 +112,7 @@ impl Export {
         self.op("And", &[earlier, near])
     }
 
-    /// What is added to scores.
+    /// The mask that is added to scores.
     fn added(&mut self, masked: Masked, mask: ValueId) -> ValueId {
         let (zero, hidden) = (self.float(0.0), self.float(f32::MIN));
         if masked != Masked::Triangle {
@@ -155,7 +155,7 @@ impl Export {
         self.op("Add", &[straight, across])
     }
 
-    /// Each head as often as queries share it, as torch writes `repeat_kv`.
+    /// Repeats each head for the queries that share it, as torch writes `repeat_kv`.
     pub(super) fn repeated(&mut self, of: ValueId, kv_heads: usize) -> ValueId {
         if kv_heads == HEADS {
             return of;
@@ -169,7 +169,7 @@ impl Export {
             [count, shared as i64, SIZE as i64, HEADS as i64].map(|number| self.list(&[number]));
         let join = |export: &mut Export, parts: &[ValueId]| export.build.op("Concat", parts, &[("axis", Attr::Int(0))]);
         let wide = join(self, &[batch, count, shared, total, size]);
-        // A size of -1 stands for the one that is there.
+        // A size of -1 keeps the present size.
         let five = self.list(&[5]);
         let ones =
             self.build.op("ConstantOfShape", &[five], &[("value", Tensor::from_vec([1], vec![1i64]).unwrap().into())]);
