@@ -199,12 +199,12 @@ impl EncoderDecoder {
 
     /// Runs the encoder on texts or sounds of one length, and computes the keys and values of cross-attention. An
     /// `attention_mask` that is not given is all ones. `encoder_attention_mask`, the mask of the encoder's result, is
-    /// the same mask if the lengths agree; otherwise it is all ones, and the given mask must be, too.
+    /// the same mask if the lengths agree; otherwise it is all ones, and the given mask may hide nothing.
     ///
     /// # Errors
     ///
     /// Errors of the session; [`DecoderError::Model`] for outputs that the decoder does not take, and for a mask of
-    /// another length that is not all ones.
+    /// another length that hides something.
     pub fn encode(&self, inputs: &[(&str, Tensor)], options: &RunOptions) -> Result<Encoded, DecoderError> {
         let mut given: Vec<(&str, Tensor)> = inputs.iter().filter(|(name, _)| *name != ENCODER_MASK).cloned().collect();
         let has_mask = given.iter().any(|(name, _)| *name == MASK);

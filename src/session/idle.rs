@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use kiln_run::RunState;
 
-/// A state that a request begins with.
+/// The state with which a request begins.
 pub(super) struct Popped {
     pub(super) state: RunState,
     /// Bytes of its buffers.
@@ -18,7 +18,7 @@ pub(super) struct Idle {
     /// Each with the bytes of its buffers.
     states: Vec<(RunState, usize)>,
     pub(super) bytes: usize,
-    /// Most bytes of all together.
+    /// The most bytes of all states together.
     pub(super) limit: usize,
     /// The number of the executors' [refusals](kiln_cache::Account::refusals) that `relieve` has seen.
     refusals: u64,
@@ -88,8 +88,8 @@ impl Idle {
         self.running > 0
     }
 
-    /// Has all states give their memory back, and takes those out that are more than usually run at once: those that
-    /// were used longest ago.
+    /// Has all states give their memory back, and takes out the least recently used states beyond the usual number of
+    /// concurrent requests.
     pub(super) fn shed(&mut self) -> Vec<RunState> {
         self.release();
         let beyond = self.states.len().saturating_sub(self.usual.div_ceil(16).max(1));

@@ -1,20 +1,21 @@
-//! One thread of the process that has sessions give memory back once they have rested.
+//! A thread of the process that has sessions give memory back once they have rested.
 //!
 //! # Problem
 //!
-//! What a peak has left is kept for requests that may never come. Requests cannot give it back: none comes any more.
+//! Memory that a peak has left is kept for requests that may never come. Requests cannot give it back if none come any
+//! more.
 //!
 //! # Idea
 //!
-//! A request that leaves more than requests use has its session [watched](watch). A thread sleeps until the first of
-//! the watched sessions will have rested, has it [shed](Rests::shed), and watches it no longer. It is
-//! started when there is a session to watch and ends when there is none: sessions that serve what they always serve
-//! have no thread and no timer. Requests write the time of their end while their session is watched, and wake nobody.
+//! A request that leaves more memory than requests use has its session [watched](watch). A thread sleeps until the
+//! first watched session will have rested, has it [shed](Rests::shed) memory, and stops watching it. The thread is
+//! started when there is a session to watch and ends when there is none: sessions with steady requests have no thread
+//! and no timer. While their session is watched, requests write the time of their end, and wake no thread.
 //!
 //! # Forked children
 //!
-//! A child does not have the thread, and nothing watches the sessions that it has inherited. One that it loads itself
-//! has a thread of the child's.
+//! A child does not have the thread, and sessions that it has inherited are not watched. Sessions that it loads itself
+//! are watched by a thread of its own.
 
 use std::sync::{Arc, PoisonError, Weak};
 use std::thread::Thread;
@@ -25,22 +26,22 @@ use kiln_run::exec::weights;
 
 use super::heap::Heap;
 
-/// What a session keeps, for who has it shed.
+/// The memory of a session, for the janitor.
 pub(super) trait Rests: Send + Sync {
     /// When the session will have rested, if no request comes.
     fn rested_at(&self, now: Instant) -> Instant;
 
-    /// The janitor looks no longer; the next request that leaves more than it used calls it again.
+    /// The janitor has stopped watching; the next request that leaves more than requests use calls it again.
     fn unwatch(&self);
 
-    /// Gives back to the system what is beyond what the last requests used. Ends where a request begins.
+    /// Gives memory beyond the use of the last requests back to the system. Ends early if a request begins.
     fn shed(&self);
 }
 
-/// What there is to do.
+/// The janitor's tasks.
 struct Duty {
     watched: Vec<Weak<dyn Rests>>,
-    /// When shared memory is to be given back, where a session has gone.
+    /// When shared memory is to be given back, after a session was dropped.
     clear_at: Option<Instant>,
     worker: Option<Worker>,
 }
@@ -48,7 +49,7 @@ struct Duty {
 /// The thread.
 struct Worker {
     origin: Origin,
-    /// Itself, once it has begun to sleep.
+    /// Its handle, once it has begun to sleep.
     thread: Option<Thread>,
 }
 
@@ -79,7 +80,7 @@ pub(super) fn clear(at: Instant) {
     summon(duty);
 }
 
-/// Sees to it that the thread knows of what there is to do.
+/// Wakes the thread, or starts one, for new tasks.
 fn summon(mut duty: MutexGuard<'_, Duty>) {
     if let Some(worker) = &duty.worker {
         return worker.thread.iter().for_each(Thread::unpark);
@@ -101,7 +102,7 @@ fn work() {
     }
 }
 
-/// Has those sessions shed that have rested. When to look again, if there is any need.
+/// Has rested sessions shed memory. Returns when to look again, if at all.
 fn look() -> Option<Instant> {
     let mut duty = lock();
     let now = Instant::now();
@@ -122,7 +123,7 @@ fn look() -> Option<Instant> {
         let at = kept.rested_at(now);
         if at <= now {
             lock().watched.retain(|other| !std::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(&kept)));
-            // Before it sheds: a request that ends meanwhile has it watched again.
+            // Before it sheds, so that a request that ends meanwhile has it watched again.
             kept.unwatch();
             kept.shed();
             has_shed = true;
@@ -131,7 +132,7 @@ fn look() -> Option<Instant> {
         }
     }
     if has_shed {
-        // What sessions share: memory of packed weights, slots, the heap.
+        // Memory that sessions share: packed weights, slots, the heap.
         weights::trim();
         Heap::trim_now();
     }

@@ -1,18 +1,19 @@
-//! Several short requests at once: what is row-wise runs once over the rows of all, and what is not runs for each.
+//! Several short requests at once: row-wise nodes run once over the rows of all requests, other nodes run for each
+//! request.
 //!
 //! [`rows`](kiln_model::rows) cuts the graph into stages, and each stage is an executable of its own that shares nodes
-//! and packed weights with the session's. Nothing is padded: a stage over rows has the requests' rows end to end, in an
-//! operand whose other leading dimensions are 1, and no more than [`ROUND`] rows of zeros behind them, so that stages
-//! meet few sizes and their executors are built once. A stage that runs for each request reads its part of that memory.
+//! and packed weights with the session's. Requests are not padded: a stage over rows has the requests' rows end to end,
+//! in an operand whose other leading dimensions are 1, followed by rows of zeros up to a multiple of [`ROUND`], so that
+//! stages meet few sizes and their executors are built once. A stage that runs for each request reads the request's
+//! part of that memory.
 //!
-//! An answer has the bits that the request has alone. Functions of elements, norms and tables compute a row in one way,
-//! whatever other rows there are. Products of few rows may add in another order than products of many, so that requests
-//! are joined only if all products by weights add in one order for the rows of the request and for those of the group,
-//! or always under [`Numerics::Invariant`]. A group in which anything fails falls apart, and each of its requests runs
-//! alone.
+//! A request's results have the same bits as alone. Functions of elements, norms and tables compute a row in one way,
+//! whatever other rows there are. Products of few rows may add in another order than products of many rows, so requests
+//! are joined only if all products by weights add in the same order for the request's rows and for the group's; under
+//! [`Numerics::Invariant`] they always do. If anything fails in a group, each of its requests runs alone.
 //!
-//! Records that only groups have left would not know what a request looks up alone, and a session that takes records as
-//! complete joins nothing. So the first request of each shape runs alone where records are kept.
+//! Records that only groups leave would lack the executors of single requests, and a session that takes records as
+//! complete joins no requests. So the first request of each shape runs alone where records are kept.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -37,25 +38,26 @@ use super::{Session, SessionError};
 /// Rows of a group are a multiple of this.
 const ROUND: usize = 8;
 
-/// How many times as many nodes as the graph all stages together may have: each stage copies the nodes of what it folds.
+/// All stages together may have at most this many times the nodes of the graph: each stage has copies of nodes that it
+/// folds.
 const MOST_COPIES: usize = 8;
 
 /// More rows than these are not joined.
 pub(super) const MOST: usize = 512;
 
-/// Shapes of requests of which the first one runs alone. Shapes that come after as many others are joined at once.
+/// The most shapes whose first request runs alone. Requests of later shapes are joined at once.
 const MOST_SHAPES: usize = 4096;
 
-/// What of a model's graph is computed together for short requests.
+/// The part of a model's graph that is computed together for short requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JoinReport {
     /// Nodes that run once over the rows of many requests.
     pub nodes: usize,
-    /// Stages that these nodes are in.
+    /// Stages with these nodes.
     pub stages: usize,
-    /// Numbers of rows of the requests that are joined, in ascending order: those whose products add in the order of the
-    /// products of many rows.
+    /// The numbers of rows of requests that are joined, in ascending order: products of that many rows add in the same
+    /// order as products of many rows.
     pub rows: Vec<usize>,
     /// Most rows of requests that run together.
     pub group: usize,
@@ -65,9 +67,9 @@ pub struct JoinReport {
 pub(super) struct Joined {
     stages: Vec<Stage>,
     rows: Vec<Rows>,
-    /// The rows that count for how long a request is.
+    /// The rows whose number counts as the length of a request.
     most: usize,
-    /// By rows, and by how many of them there are: whether products add in the order of any other number.
+    /// By rows, and by their number: whether products add in the order that does not depend on the number.
     ordered: Vec<Vec<bool>>,
     /// How many values go from stage to stage.
     slots: usize,
@@ -85,7 +87,7 @@ type Slot = usize;
 /// A stage, ready to run.
 struct Stage {
     executable: Executable,
-    /// What its rows are, where it runs over those of all requests.
+    /// The index of its rows, if it runs over the rows of all requests.
     rows: Option<usize>,
     inputs: Vec<Slot>,
     outputs: Vec<Slot>,
@@ -98,7 +100,7 @@ enum Held {
     Nothing,
     /// One for each request.
     Each(Vec<Option<Value>>),
-    /// The rows of all requests end to end, of these rows.
+    /// The rows of all requests end to end, and the index of their kind.
     Rows(Tensor, usize),
 }
 
@@ -108,12 +110,13 @@ struct Layout {
     leading: Vec<Shape>,
     /// The first row of each request.
     first: Vec<usize>,
-    /// Rows of all requests, and those of zeros behind them.
+    /// The number of rows of all requests, with the rows of zeros after them.
     total: usize,
 }
 
 impl Layout {
-    /// Requests whose rows have these sizes. What `rounded` makes of the number of their rows is that with the zeros.
+    /// The layout of requests whose rows have these sizes. `rounded` gives the total, with rows of zeros, for the
+    /// number of their rows.
     fn of(leading: Vec<Shape>, rounded: impl FnOnce(usize) -> Option<usize>) -> Option<Layout> {
         let mut rows = 0usize;
         let mut first = Vec::with_capacity(leading.len());
@@ -126,7 +129,7 @@ impl Layout {
 }
 
 impl Joined {
-    /// The stages of a session's graph; `None` where nothing would gain by them, or bits could differ.
+    /// The stages of a session's graph; `None` where they gain nothing, or bits could differ.
     pub(super) fn of(session: &Session) -> Option<Joined> {
         let build = &session.build;
         let is_exact = build.elements() == Elements::F32 || build.numerics == Numerics::Invariant;
@@ -154,20 +157,20 @@ impl Joined {
         Some(Joined { shapes: keeps_records.then(Mutex::default), ..joined })
     }
 
-    /// How many nodes run over rows, in how many stages.
+    /// The number of nodes that run over rows, and of their stages.
     pub(super) fn report(&self) -> JoinReport {
         let over_rows = self.stages.iter().filter(|stage| stage.rows.is_some());
         let nodes = over_rows.clone().map(|stage| stage.executable.steps().len()).sum();
         JoinReport { nodes, stages: over_rows.count(), ..JoinReport::default() }
     }
 
-    /// The numbers of rows, `most` at the most, that a request may have to be joined.
+    /// The numbers of rows up to `most` with which a request may be joined.
     pub(super) fn counts(&self, most: usize) -> Vec<usize> {
         (1..=most).filter(|&count| self.is_ordered(self.most, count)).collect()
     }
 
     /// The number of rows of a request whose inputs have these shapes; `None` if it cannot be joined with others.
-    /// `shape` is that of the input at a place.
+    /// `shape` gives the shape of the input at a place.
     pub(super) fn rows_of<'a>(&self, shape: &dyn Fn(usize) -> Option<&'a [usize]>) -> Option<usize> {
         let leading = self.rows.iter().map(|rows| leading(shape(rows.input), *rows)).collect::<Option<Vec<Shape>>>()?;
         let counts = leading.iter().map(|sizes| sizes.iter().try_fold(1usize, |rows, &size| rows.checked_mul(size)));
@@ -176,8 +179,8 @@ impl Joined {
         can_join.then(|| counts[self.most])
     }
 
-    /// Notes a request whose inputs have these shapes. Whether it is the first such one, and runs alone because records are
-    /// kept.
+    /// Notes a request whose inputs have these shapes. Returns whether it is the first one and runs alone, because
+    /// records are kept.
     pub(super) fn note_first<'a>(&self, shape: &dyn Fn(usize) -> Option<&'a [usize]>) -> bool {
         let Some(shapes) = &self.shapes else { return false };
         let mut hasher = DefaultHasher::new();
@@ -197,7 +200,7 @@ pub(super) fn shape(inputs: &[Option<Value>], place: usize) -> Option<&[usize]> 
     Some(inputs.get(place)?.as_ref()?.as_tensor()?.shape())
 }
 
-/// The sizes of the axes that are rows, of the shape of the input that says so.
+/// The sizes of the axes that are rows, from the shape of the input that defines them.
 fn leading(shape: Option<&[usize]>, rows: Rows) -> Option<Shape> {
     Some(shape?.get(..rows.axes)?.iter().copied().collect())
 }
@@ -243,8 +246,8 @@ impl Cutter<'_> {
         Some(Joined { stages: ready, rows, most, ordered, slots: numbers.len(), inputs, outputs, idle, shapes: None })
     }
 
-    /// These nodes and those that make the folded values which they read, in the graph's order; `None` where more than
-    /// `left` would be.
+    /// These nodes and the nodes that make the folded values that they read, in the graph's order; `None` where there
+    /// would be more than `left`.
     fn with_folded(&self, nodes: &[usize], producers: &[Option<usize>], left: &mut usize) -> Option<Vec<usize>> {
         let mut found = BTreeSet::new();
         let mut open = nodes.to_vec();
@@ -266,12 +269,13 @@ impl Session {
         self.joined.get_or_init(|| Joined::of(self)).as_ref()
     }
 
-    /// Runs requests whose inputs have been bound as one group; gives the outputs of each, and none of those for which
-    /// `leaves` said, between two stages, that they are no longer wanted.
+    /// Runs requests with bound inputs as one group. Returns the outputs of each; `None` for a request that `leaves`
+    /// has dropped between two stages.
     ///
     /// # Errors
     ///
-    /// Where any of them would fail, or anything is not as the graph's description says: then each has to run alone.
+    /// Where any request would fail, or a value contradicts the graph's description: then each request has to run
+    /// alone.
     pub(super) fn run_joined(
         &self,
         joined: &Joined,
@@ -291,13 +295,13 @@ impl Session {
 /// Requests that run together.
 struct Group<'a> {
     joined: &'a Joined,
-    /// The places in the caller's list of those that have not left.
+    /// The places in the caller's list of the requests that have not left.
     members: Vec<usize>,
     layouts: Vec<Layout>,
     values: Vec<Held>,
 }
 
-/// A group that is not as its graph says.
+/// The error of a group whose values contradict its graph.
 fn apart(what: &str) -> RunError {
     RunError { node: String::new(), op: "graph".to_owned(), error: NodeError::Input(what.to_owned()) }
 }
@@ -347,7 +351,7 @@ impl Group<'_> {
         Ok(outputs)
     }
 
-    /// Takes the requests out of the group that are no longer wanted, and their rows out of those of all.
+    /// Removes unwanted requests, and their rows, from the group.
     fn part_with(&mut self, leaves: &dyn Fn(usize) -> bool, resources: &Resources<'_>) -> Result<(), RunError> {
         let stays: Vec<usize> = (0..self.members.len()).filter(|&at| !leaves(self.members[at])).collect();
         if stays.len() == self.members.len() {
@@ -372,7 +376,7 @@ impl Group<'_> {
         }
         for (rows, layout) in self.layouts.iter_mut().enumerate() {
             let leading = stays.iter().map(|&request| layout.leading[request].clone()).collect();
-            // Products of fewer rows may add in another order; those of as many as before do not.
+            // Products of fewer rows may add in another order; as many rows as before are always possible.
             let is_ordered = |&total: &usize| self.joined.is_ordered(rows, total);
             let rounded = |rows: usize| (rows..=layout.total).filter(|total| total % ROUND == 0).find(is_ordered);
             *layout = Layout::of(leading, rounded).ok_or_else(|| apart("rows of the group add in another order"))?;

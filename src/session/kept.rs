@@ -1,10 +1,10 @@
-//! What a session keeps between requests, and how much of it stays when no more come.
+//! Memory that a session keeps between requests, and how much of it stays when no more come.
 //!
 //! Memory is kept because fresh pages cost more than most operators take to fill them, and plans because shapes return.
-//! After a peak most of it waits for nothing. So each request notes how much memory it used, as an exponential mean
-//! over requests, and whether more than that is kept now. If so, the [janitor] looks at the session until it has
-//! rested, and then has it [shed](Rests::shed) what is beyond the mean. A session that always serves the same never
-//! meets it. A request that comes meanwhile ends the shedding, and takes fresh memory for what has gone.
+//! After a peak most of it is not needed. So each request adds the memory that it used to an exponential mean over
+//! requests, and checks whether more than that is kept. If so, the [janitor] watches the session until it has rested,
+//! and then has it [shed](Rests::shed) memory beyond the mean. Sessions with steady requests are never watched. A
+//! request that comes meanwhile ends the shedding, and takes fresh memory where it needs more.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -23,11 +23,11 @@ use super::janitor::{self, Rests};
 use super::options::SessionOptions;
 use super::overrides::Variants;
 
-/// Bytes of executors, code and plans that stay in any case: some thousand executors. Beside 16 MiB of them 30 more stayed
-/// in the heap after 10,000 shapes, because pages of gaps between what stays do not go.
+/// Bytes of executors, code and plans that always stay: some thousand executors. With 16 MiB of them, 30 MiB more
+/// stayed in the heap after 10,000 shapes, because gaps between them keep pages in use.
 const FEW: usize = 2 << 20;
 
-/// Bytes of free memory beyond what requests used, and beyond a quarter of that, that are not worth a thread.
+/// Bytes of free memory, beyond the use of requests and a quarter of it, that are not worth a thread.
 const SLACK: usize = 4 << 20;
 
 /// The longest rest: a bound for sums of times.
@@ -47,7 +47,7 @@ pub(super) struct Kept {
     joined: OnceLock<Arc<Mutex<Idle>>>,
     /// How long the session rests before it sheds; `None` is for ever.
     after: Option<Duration>,
-    /// Bytes that were lent when the last request began that was alone, without those of its state.
+    /// Bytes that were lent when the last request without concurrent ones began, without its state's bytes.
     before: AtomicUsize,
     /// The memory that requests used, as an exponential mean.
     usual: AtomicUsize,
@@ -57,7 +57,7 @@ pub(super) struct Kept {
     used_at: AtomicU64,
     /// Whether the janitor looks at it.
     is_watched: AtomicBool,
-    /// The process that it began in: there is no janitor for it in another one.
+    /// The process in which it was made: another process has no janitor for it.
     origin: Origin,
 }
 
@@ -132,7 +132,7 @@ impl Kept {
         let has_more = kept > usual + usual / 4 + SLACK;
         // New shapes have left executors, plans, and free pages in the heap.
         let is_new = self.executors.account().time() != self.shed_at.load(Ordering::Relaxed);
-        // Looked at once more: a janitor that has found this request at work has gone.
+        // Checked again: a janitor that has found this request running has stopped watching.
         if (has_more || is_new) && !self.is_watched.load(Ordering::Relaxed) {
             self.watch();
         }
@@ -168,7 +168,7 @@ impl Kept {
         self.buffers.trim();
     }
 
-    /// The session is gone: what it has left free in memory that sessions share goes when that is worth it.
+    /// The session is dropped: free memory that it has left in memory that sessions share is given back if that pays.
     pub(super) fn leave(&self) {
         if let Some(after) = self.after.filter(|_| self.origin.is_here()) {
             janitor::clear(Instant::now() + after);
@@ -214,8 +214,8 @@ impl Rests for Kept {
         self.is_watched.store(false, Ordering::Relaxed);
     }
 
-    /// Buffers of states, states of requests at once, free memory, plans of shapes that have not returned, executors that
-    /// nothing uses.
+    /// Gives back buffers of states, states of concurrent requests, free memory, plans of shapes that have not
+    /// returned, and unused executors.
     fn shed(&self) {
         let time = self.executors.account().time();
         if self.is_busy() {

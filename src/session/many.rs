@@ -1,12 +1,11 @@
 //! Many requests of any shapes at a time, each with the bits that its own run gives.
 //!
-//! A thread that has a request to itself waits for no other and shares none of its work, which is the most that threads
-//! can do where there are enough requests. Where there are few, or one is much longer than the others, threads would be
-//! idle at the end; such requests run first, one after another, on all threads.
+//! With enough requests, threads do the most if each runs requests of its own: no thread waits for another. If there
+//! are few requests, or one is much longer than the others, threads would be idle at the end; such requests run first,
+//! one after another, on all threads.
 //!
-//! Nothing is padded. Requests of few rows spend much of their time on reading weights, so that several of them run as a
-//! group, whose rows are [joined](super::joined) where the model computes row by row. A group is then what a thread has
-//! to itself.
+//! Requests are not padded. Requests of few rows spend much of their time on reading weights, so several of them run as
+//! a group, whose rows are [joined](super::joined) where the model computes row by row. Each thread then runs a group.
 
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};
@@ -16,15 +15,16 @@ use kiln_tensor::Tensor;
 use super::joined::{JoinReport, Joined, MOST, shape};
 use super::{Join, Observer, Port, RunOptions, Session, SessionError, Terms, Watch, Width};
 
-/// How much of its threads a wide request makes use of: on two threads it takes two thirds of the time that it takes on
-/// one. Between what small networks lose to forks and what large ones gain.
+/// The part of its threads' time that a wide request uses: on two threads it takes two thirds of its time on one
+/// thread. This is between small networks, which lose time to forks, and large ones, which gain more.
 const WIDE_SHARE: f64 = 0.75;
 
-/// Most rows of a request that runs in a group. On two threads of a Zen 5 minilm has 3.1 times the speed of requests side
-/// by side at 4 rows, 1.25 at 16 and 1.11 at 32 and at 40.
+/// Most rows of a request that runs in a group. On two threads of a Zen 5, groups of minilm are 3.1 times as fast as
+/// requests side by side at 4 rows, 1.25 times at 16 and 1.11 times at 32 and at 40.
 const SHORT: usize = 64;
 
-/// Most rows of a group. Weights are read once a group: minilm and bert_base took 4 to 9 % longer in groups of 128.
+/// Most rows of a group. Weights are read once for each group: minilm and bert_base took 4 to 9 % longer in groups of
+/// 128.
 const GROUP: usize = 256;
 
 // Requests are shared out evenly, and a group may have one more than fits.
@@ -41,7 +41,7 @@ struct Job {
     rows: usize,
 }
 
-/// A job and what came of its requests.
+/// A job and the results of its requests.
 struct Slot<T> {
     job: Job,
     made: Vec<T>,
@@ -50,14 +50,14 @@ struct Slot<T> {
 impl Session {
     /// Runs requests side by side, of any shapes, and gives their results in the requests' order. As many run at a time
     /// as the session has threads, longest first, each on one thread; a request that would keep others waiting at the
-    /// end runs before them on all threads. Never do more threads compute than the session has. Short requests run in
-    /// groups that read weights once, unless `options` say [`Join::Never`]. Where records are kept, the first request of
-    /// each shape runs alone, so that they know what it needs.
+    /// end runs before them on all threads. No more threads compute than the session has. Short requests run in groups
+    /// that read weights once, unless `options` say [`Join::Never`]. Where records are kept, the first request of each
+    /// shape runs alone, so that its executors are recorded.
     ///
     /// The outputs of a request have the bits that [`Session::run`] gives. A request that fails does so alone. The time
-    /// limit and the [`Cancel`](super::Cancel) of `options` are those of all requests together: where they end, what has
-    /// not finished fails as in [`Session::run_with`]. The session's own time limit is that of each request. With
-    /// [`Width::Narrow`] all of it is done on the caller's thread, one request after another.
+    /// limit and the [`Cancel`](super::Cancel) of `options` apply to all requests together: at the end, unfinished
+    /// requests fail as in [`Session::run_with`]. The session's own time limit applies to each request. With
+    /// [`Width::Narrow`] all requests run on the caller's thread, one after another.
     ///
     /// ```
     /// use kiln::{DType, Dim, GraphBuilder, RunOptions, Session, SessionOptions, Tensor};
@@ -98,17 +98,18 @@ impl Session {
         self.each_or_joined(requests, options, &Value::bytes, &alone, Some)
     }
 
-    /// What short requests have computed together; `None` where nothing is, because no product treats rows one by one or
-    /// its bits could depend on other rows.
+    /// The part of the graph that short requests compute together; `None` where there is none, because no product
+    /// treats rows one by one or its bits could depend on other rows.
     #[must_use]
     pub fn join_report(&self) -> Option<JoinReport> {
         self.joined().map(|joined| JoinReport { rows: joined.counts(SHORT), group: GROUP, ..joined.report() })
     }
 
-    /// How many rows a request has whose inputs have these shapes, by their names, where it may run
+    /// The number of rows of a request whose named inputs have these shapes, where it may run
     /// [together](Session::run_together) with others; `None` where it may not, or is too long to gain by it. Where
-    /// records are kept, it is `None` for the first request of each shape, which runs alone so that they know what it
-    /// needs. Programs that have a queue of requests group them by it, with at most [`JoinReport::group`] rows.
+    /// records are kept, it is `None` for the first request of each shape, which runs alone so that its executors are
+    /// recorded. A program with a queue of requests can form groups of at most [`JoinReport::group`] rows by this
+    /// number.
     #[must_use]
     pub fn rows_to_join(&self, shapes: &[(&str, &[usize])]) -> Option<usize> {
         let joined = self.joinable()?;
@@ -122,11 +123,11 @@ impl Session {
         joined.rows_of(&of).filter(|&rows| rows <= SHORT && !joined.note_first(&of))
     }
 
-    /// Runs requests as one group and gives the outputs of each, with the bits that it has alone. The time limit and the
-    /// cancel of `options` are those of the group. A request for whose place `leaves` says yes, because its caller has
-    /// gone, leaves the group behind the stage that is computed, and has no outputs; its rows are computed no further.
-    /// `None` where the requests cannot be [joined](Session::rows_to_join), where all of them have left, or where
-    /// anything fails: each request then has to run alone, and the one at fault says why.
+    /// Runs requests as one group and gives the outputs of each, with the bits that it has alone. The time limit and
+    /// the cancel of `options` apply to the group. If `leaves` is true for the place of a request, because its caller
+    /// has gone, the request leaves the group after the current stage and has no outputs; its rows are computed no
+    /// further. `None` where the requests cannot be [joined](Session::rows_to_join), all have left, or anything fails:
+    /// each request then has to run alone, and the faulty one reports its error.
     #[must_use = "without outputs each request runs alone"]
     pub fn run_together(
         &self,
@@ -144,7 +145,7 @@ impl Session {
         self.run_group(joined, requests.iter().map(Vec::as_slice), leaves, &self.terms(options), Some)
     }
 
-    /// Runs each request by `alone`, or several of them as a group, whose outputs `of` gives their type.
+    /// Runs each request by `alone`, or several as a group, whose outputs `of` converts.
     fn each_or_joined<V: Clone + Into<Value> + Send + Sync>(
         &self,
         requests: &[Vec<(&str, V)>],
@@ -179,20 +180,21 @@ impl Session {
         })
     }
 
-    /// The stages of the graph over rows, where requests like these may be joined. A time limit of the session's is that
-    /// of each request: then they may not.
+    /// The stages of the graph over rows, where requests like these may be joined. They may not if the session has a
+    /// time limit, which applies to each request.
     fn joins(&self, requests: usize, options: &RunOptions) -> Option<&Joined> {
         let may = options.join == Join::Auto && requests > 1 && self.time_limit.is_none();
         if may { self.joinable() } else { None }
     }
 
-    /// The stages of the graph over rows, where this session may join requests. An observer sees each request's own
-    /// nodes, and records that are taken as complete have no executors for the rows of a group: then it may not.
+    /// The stages of the graph over rows, where this session may join requests. It may not if an observer has to see
+    /// each request's own nodes, or if records are taken as complete, which have no executors for the rows of a group.
     fn joinable(&self) -> Option<&Joined> {
         if self.is_watched() || !self.build.records.may_choose() { None } else { self.joined() }
     }
 
-    /// The outputs of each request of a group, none of those that have left it; `None` where it falls apart.
+    /// The outputs of each request of a group, `None` for those that have left it; `None` overall where the requests
+    /// have to run alone.
     fn run_group<'r, V: Clone + Into<Value> + 'r>(
         &self,
         joined: &Joined,
@@ -214,7 +216,7 @@ impl Session {
             let values = values.into_iter().map(of).collect::<Option<Vec<V>>>()?;
             Some(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
         };
-        // What has left has no outputs to be named; outputs that cannot be are a failure of all.
+        // Requests that have left have no outputs to name; outputs that cannot be named fail the whole group.
         outputs.into_iter().map(|values| values.map_or(Some(None), |values| named(values).map(Some))).collect()
     }
 
@@ -227,7 +229,7 @@ impl Session {
         Ok(self.outputs.iter().map(|port| port.name.clone()).zip(values).collect())
     }
 
-    /// Has `run` run the jobs of requests, whose costs these are, and gives what it makes of them in the requests' order.
+    /// Has `run` run the jobs of requests with these costs, and returns its results in the requests' order.
     fn side_by_side<T: Send>(
         &self,
         mut jobs: Vec<Job>,
@@ -253,8 +255,8 @@ impl Session {
         for Slot { job, made } in wide {
             *made = run(job, &terms(Width::Wide));
         }
-        // A thread that is done with a job takes the longest that is left. The pool is in use until all are done, so that
-        // nothing else forks on it meanwhile.
+        // A thread that has finished a job takes the longest remaining one. The pool is in use until all are done, so
+        // that no other work forks on it meanwhile.
         for_each_chunk(lanes, narrow, 1, &|_, slots| {
             for Slot { job, made } in slots {
                 *made = run(job, &terms(Width::Narrow));
@@ -272,15 +274,15 @@ fn singles(requests: usize) -> Vec<Job> {
     (0..requests).map(|request| Job { requests: vec![request], rows: 0 }).collect()
 }
 
-/// Groups of the requests that are short, and the others alone; `rows` are those of each request, `None` for one that
-/// cannot be joined. There are as many groups as threads, or more where they would be longer than [`GROUP`] rows.
+/// Groups of the short requests, and the others alone; `rows` are the rows of each request, `None` for one that cannot
+/// be joined. There are as many groups as threads, or more where they would be longer than [`GROUP`] rows.
 fn jobs(rows: &[Option<usize>], threads: usize) -> Vec<Job> {
     let is_short = |request: usize| rows[request].filter(|rows| (1..=SHORT).contains(rows));
     let mut short: Vec<(usize, usize)> =
         (0..rows.len()).filter_map(|request| Some((request, is_short(request)?))).collect();
     let mut jobs: Vec<Job> =
         singles(rows.len()).into_iter().filter(|job| is_short(job.requests[0]).is_none()).collect();
-    // The longest first, each to the shortest group.
+    // The longest first, each into the shortest group.
     short.sort_by_key(|&(_, rows)| std::cmp::Reverse(rows));
     let total: usize = short.iter().map(|(_, rows)| rows).sum();
     let count = total.div_ceil(GROUP).next_multiple_of(threads.max(1)).min(short.len());
@@ -295,12 +297,13 @@ fn jobs(rows: &[Option<usize>], threads: usize) -> Vec<Job> {
     jobs
 }
 
-/// What a request costs beside others of its model: in proportion to its inputs, and a little without any.
+/// The cost of a request relative to others of its model: proportional to its inputs, and a little without any.
 fn cost(bytes: impl Iterator<Item = u64>) -> f64 {
     bytes.fold(1, u64::saturating_add) as f64
 }
 
-/// How many of the first requests are best run on all threads before the others run side by side, where `costs` falls.
+/// The number of first requests that should run on all threads before the others run side by side; `costs` are in
+/// descending order.
 fn wide_first(costs: &[f64], threads: usize) -> usize {
     if threads < 2 {
         return 0;
@@ -320,8 +323,8 @@ fn wide_first(costs: &[f64], threads: usize) -> usize {
     first
 }
 
-/// A lower bound of the time that requests take side by side; costs come in descending order. It is the largest of three:
-/// the total over the threads, the longest request, and for each `k` the cost of request `k * threads` times `k + 1`,
+/// A lower bound of the time of requests side by side; costs are in descending order. It is the largest of three: the
+/// total over the threads, the longest request, and for each `k` the cost of request `k * threads` times `k + 1`,
 /// because one thread then has at least `k + 1` requests that are no shorter.
 fn side_by_side(costs: &[f64], total: f64, threads: usize) -> f64 {
     let rounds = costs.iter().step_by(threads).zip(1..).map(|(cost, rounds)| cost * f64::from(rounds));
@@ -344,13 +347,14 @@ mod tests {
 
     #[test]
     fn what_would_leave_threads_idle_is_wide() {
-        // One of three equal ones would run while the other thread waits.
+        // One of three equal requests would run while the other thread waits.
         assert_eq!(wide_first(&[1.0; 3], 2), 1);
-        // Two of eight threads are fewer than what a wide request makes use of, and seven are more.
+        // A wide request uses the time of more than two of eight threads, and of fewer than seven.
         assert_eq!((wide_first(&[1.0; 2], 8), wide_first(&[1.0; 7], 8)), (2, 0));
-        // The others take a tenth of the time of the first, and hide none of it. Without one more, four are left for four.
+        // The others take a tenth of the first one's time, and hide none of it. One of them runs wide too: four are
+        // left for four threads.
         assert_eq!(wide_first(&[100.0, 2.0, 2.0, 2.0, 2.0, 2.0], 4), 2);
-        // The others take as long, and hide it.
+        // The others take as long as the first, and hide it.
         assert_eq!(wide_first(&[100.0, 40.0, 40.0, 20.0], 2), 0);
     }
 

@@ -1,14 +1,13 @@
-//! Dimensions that have one name in the model. Passes prove by names which shapes are equal, so a request in which two
-//! dimensions of one name differ does not run on the executable with these proofs: an executable of the graph without
-//! its names serves it ([`overrides`](super::overrides)), as other runtimes do, or the request is refused with the name
-//! and both sizes.
+//! Dimensions that have one name in the model. Passes use names to prove that shapes are equal, so a request in which
+//! two dimensions of one name differ cannot run on that executable. It runs on an executable of the graph without its
+//! names ([`overrides`](super::overrides)), as in other runtimes, or is refused with the name and both sizes.
 
 use kiln_model::Value;
 use kiln_model::ir::{Dim, Graph};
 
 use super::{Port, SessionError};
 
-/// The names that several dimensions of a model's inputs have.
+/// The names that several dimensions of a model's inputs share.
 pub(super) struct Names(Vec<Name>);
 
 struct Name {

@@ -34,7 +34,7 @@ use crate::packed::Verify;
 pub struct SessionOptions {
     /// Threads of one request; 0 means all that this process may use.
     pub threads: usize,
-    /// A pool of threads to share with other sessions, instead of one of its own; `threads` then says nothing.
+    /// A pool of threads to share with other sessions, instead of one of its own; `threads` is then ignored.
     pub pool: Option<Threads>,
     /// The highest instruction-set level that may be used; `None` is that of the machine.
     pub max_isa: Option<Isa>,
@@ -69,18 +69,18 @@ pub struct SessionOptions {
     /// A remote store that many machines share ([`kiln_run::record::connect`]), and its policy. It needs the folder, in
     /// which its records are kept.
     pub remote: Option<(Arc<dyn Remote>, RemotePolicy)>,
-    /// Whether types and shapes of requests are recorded, so that the next session of the model makes their plans,
-    /// rebuilds their executors from records, and runs one such request on zeros, before its first request. Rebuilding
-    /// takes at most as long as loading, or 20 ms; the rest a third of that, or a millisecond. With a tuner, only
-    /// executors are rebuilt, and for a device its solvers and kernels. Without this setting, requests rebuild
+    /// Whether types and shapes of requests are recorded, so that before its first request the next session of the
+    /// model makes their plans, rebuilds their executors from records, and runs one such request on zeros. Rebuilding
+    /// takes at most as long as loading, or 20 ms; the rest at most a third of that, or a millisecond. With a tuner,
+    /// only executors are rebuilt, and for a device its solvers and kernels. Without this setting, requests rebuild
     /// executors from the same records when they need them.
     pub rehearse: bool,
-    /// Whether as much memory as requests of earlier processes needed is made present at load, if a record says how much
+    /// Whether the memory that requests of earlier processes needed is made present at load, if it is recorded
     /// ([`SessionOptions::buffer_bytes`] at most). Not in a session of a packed model beside another one of the same
-    /// process, nor in a [`Decoder`](crate::Decoder), whose prompts need a hundred times what steps need.
+    /// process, nor in a [`Decoder`](crate::Decoder), whose prompts need a hundred times the memory of steps.
     pub prepare_memory: bool,
-    /// Whether needing an executor without a record is an error. Nothing is chosen or tuned then, and no choice of
-    /// another session of the same cache is used.
+    /// Whether it is an error to need an executor without a record. No choices are then made or tuned, and choices of
+    /// other sessions with the same cache are not used.
     pub error_on_cache_miss: bool,
     /// Bound of the executor cache; `entries` 0 turns it off. Its bytes are those of executors, code and plans, stored
     /// or in use.
@@ -92,33 +92,32 @@ pub struct SessionOptions {
     pub cache_check: bool,
     /// A cache to share with other sessions, instead of one of its own.
     pub cache: Option<Arc<Cache>>,
-    /// Records to share with other sessions, instead of those of the folder; they are saved as decided when they were
+    /// Records to share with other sessions, instead of the folder's; whether they are saved was decided when they were
     /// opened.
     pub records: Option<Arc<Store>>,
-    /// Most free bytes of tensor memory kept between requests; also most that are made present at load, if a record
-    /// says how much requests of this model need.
+    /// Most free bytes of tensor memory kept between requests, and most bytes that are made present at load.
     pub buffer_bytes: usize,
     /// Most bytes of tensors that all requests together may hold; a few bytes of model can demand any number.
     pub memory_bytes: usize,
     /// Most bytes that the process may hold, in all sessions together: executors, code, plans, packed weights that are
-    /// not mapped, tensors, scratch and records ([`ProcessMemory`](super::ProcessMemory)). What would pass it is refused
-    /// once all that can be let go has been. The least value of the live sessions' options and of `KILN_PROCESS_BYTES`
-    /// is in force; `None` asks for no limit.
+    /// not mapped, tensors, scratch and records ([`ProcessMemory`](super::ProcessMemory)). Memory beyond it is refused
+    /// after everything that can be given up has been. The least value of the live sessions' options and of
+    /// `KILN_PROCESS_BYTES` is in force; `None` asks for no limit.
     pub process_bytes: Option<usize>,
-    /// How long a session rests before it gives memory back to the system beyond what its last requests used, and how
-    /// long after a session is gone what it has left free goes; `None` is never. One thread of the process does so, only
-    /// while there is something to give back.
+    /// How long a session rests before it gives memory beyond the use of its last requests back to the system, and how
+    /// long after a session is dropped its free shared memory is given back; `None` is never. A thread of the process
+    /// does so, which runs only while there is something to give back.
     pub trim_after: Option<Duration>,
     /// Whether times by node are kept.
     pub profile: bool,
     /// Whether packed models are made of ONNX files that are loaded, and used in their place.
     pub pack: Pack,
-    /// Most bytes of packed models that are kept beside the records; those used least recently go first.
+    /// Most bytes of packed models that are kept beside the records; the least recently used are removed first.
     pub pack_bytes: u64,
     /// When the data of packed models is compared with its digests.
     pub pack_verify: Verify,
-    /// Whether a packed model that is written by its path refers to the model's files for weights that nodes read as
-    /// these have them. Such files must be below the packed model's folder, and stay as they are beside it.
+    /// Whether a packed model that is written to a given path refers to the model's files for weights that nodes read
+    /// in the files' layout. Such files must be below the packed model's folder, and must not change.
     pub pack_weightless: bool,
     /// Lines about executors and executions.
     pub verbose: Verbose,
@@ -132,8 +131,9 @@ pub struct SessionOptions {
     /// Passes keep them, so they are not fused away ([`taps`](super::taps)). An unknown name is an error when the
     /// session is made.
     pub taps: Vec<String>,
-    /// For a [`Decoder`](super::decoder::Decoder): which outputs are which inputs of the next step, as `OUTPUT -> INPUT`
-    /// with one `*` in each. `present.*` and `present_key_values.*` are `past_key_values.*` or `past.*` by themselves.
+    /// For a [`Decoder`](super::decoder::Decoder): the outputs that become inputs of the next step, as `OUTPUT ->
+    /// INPUT` with one `*` in each. `present.*` and `present_key_values.*` become `past_key_values.*` or `past.*` by
+    /// default.
     pub alias: Vec<String>,
     /// Bounds on models, which are untrusted.
     pub limits: onnx::Limits,
@@ -142,10 +142,10 @@ pub struct SessionOptions {
     /// Time limit of requests without their own ([`RunOptions::time_limit`]); `None` is none.
     pub time_limit: Option<Duration>,
     /// Time limit of loading a model; `None` is none. Checked between the nodes that are folded, the passes over the
-    /// graph and the nodes that are made, and by kernels that fold; reading the file comes before, and takes a time
-    /// that its size bounds.
+    /// graph and the nodes that are made, and by kernels that fold; reading the file comes before these, and takes a
+    /// time that is bounded by its size.
     pub load_time_limit: Option<Duration>,
-    /// Lets another thread end the loading, where the time limit is looked at.
+    /// Lets another thread end the loading, where the time limit is checked.
     pub load_cancel: Option<Cancel>,
 }
 
@@ -163,12 +163,12 @@ pub struct RunOptions {
     pub join: Join,
 }
 
-/// Whether what is computed row by row runs once for several short requests, so that weights are read once for all of
-/// them. Answers have the same bits either way.
+/// Whether row-wise parts of the graph run once for several short requests, so that weights are read once for all.
+/// Results have the same bits either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Join {
-    /// Where requests have so few rows that reading the weights takes a good part of their time.
+    /// For requests of so few rows that reading the weights takes a good part of their time.
     #[default]
     Auto,
     /// Never.
@@ -182,8 +182,8 @@ pub enum Width {
     /// The session's, unless another request uses them: the shortest time for one request.
     #[default]
     Wide,
-    /// Its caller's alone. Where as many requests run at a time as there are threads, they are done soonest like this:
-    /// none waits for another, and no thread waits for work.
+    /// Its caller's alone. If as many requests run at a time as there are threads, this finishes them soonest: no
+    /// request waits for another, and no thread waits for work.
     Narrow,
 }
 
@@ -225,7 +225,7 @@ impl Default for SessionOptions {
             buffer_bytes: 1 << 30,
             memory_bytes: kiln_tensor::installed_bytes(),
             process_bytes: None,
-            // Longer than pauses between requests of one user, shorter than what monitors call use.
+            // Longer than pauses between requests of one user, shorter than the periods of monitoring tools.
             trim_after: Some(Duration::from_secs(5)),
             profile: false,
             pack: Pack::default(),
@@ -279,7 +279,7 @@ impl SessionOptions {
         }
     }
 
-    /// The limits of a model's file: its tensors take no more than those of requests may.
+    /// The limits of a model's file: its tensors may take no more memory than those of requests.
     #[must_use]
     pub fn onnx_limits(&self) -> onnx::Limits {
         let memory = u64::try_from(self.memory_bytes).unwrap_or(u64::MAX);
@@ -294,7 +294,7 @@ impl SessionOptions {
     #[must_use]
     pub fn isa(&self) -> Isa {
         match self.max_isa {
-            // A level above the machine's is allowed only if it is emulated, in tests.
+            // A level above the machine's is allowed only in tests that emulate it.
             Some(isa) if isa.usable() => isa,
             Some(isa) => isa.min(Isa::detect()),
             None => Isa::detect(),

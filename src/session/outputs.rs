@@ -1,4 +1,4 @@
-//! Outputs that a request has bound to memory of its caller's.
+//! Outputs that a request has bound to its caller's memory.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use super::{Observer, Port, RunOptions, Session, SessionError, Watch};
 pub(super) type Destinations = Vec<Option<Arc<Destination>>>;
 
 impl Session {
-    /// Runs one request, as [`Session::run_values_with`], that makes the outputs of these names in the memory of these
-    /// tensors, whose contents do not matter. Each comes back as that output, at the address where it was.
+    /// Runs one request as [`Session::run_values_with`], and makes the named outputs in the memory of these tensors,
+    /// whose contents do not matter. Each tensor comes back as that output, at the same address.
     ///
-    /// The node that computes an output writes there, also where it is reshaped before it is returned; nothing is
-    /// copied. It is copied where an output is no node's own memory: a part of another value, an input or a constant
-    /// that the model returns, the result of a branch or a loop, one value that is an output twice.
+    /// The node that computes an output writes there without a copy, also if the output is reshaped before it is
+    /// returned. An output is copied if it is not a node's own memory: a part of another value, an input or a constant
+    /// that the model returns, the result of a branch or a loop, or a value that is an output twice.
     ///
     /// # Errors
     ///
-    /// As [`Session::run_values_with`]; [`SessionError::Output`] for a name that is no output or is there twice, and
-    /// for a tensor whose memory others have too, an input of the request among them, or may not be written;
-    /// [`SessionError::Bound`] where the output is of another type or shape than its tensor, which is known before
-    /// anything runs unless shapes depend on the contents of computed data. A request that fails drops
-    /// the tensors, and memory that outlives them ([`Tensor::from_foreign_mut`]) may then hold anything.
+    /// As [`Session::run_values_with`]; [`SessionError::Output`] for a name that is no output or is given twice, and
+    /// for a tensor whose memory has other owners (such as an input of the request) or may not be written;
+    /// [`SessionError::Bound`] where the output has another type or shape than its tensor, which is found before
+    /// anything runs unless shapes depend on computed data. A failed request drops the tensors, and memory that
+    /// outlives them ([`Tensor::from_foreign_mut`]) may then hold anything.
     pub fn run_into(
         &self,
         inputs: &[(&str, Value)],
@@ -36,17 +36,18 @@ impl Session {
         self.run_over(inputs, outputs, &[], options)
     }
 
-    /// As [`Session::run_into`], for outputs that take the place of inputs: for each pair of an input and an output, the
-    /// tensor that the output is bound to is the input as well. A cache that a step appends to is updated where it is.
+    /// As [`Session::run_into`], for outputs that replace inputs: for each pair of an input and an output, the tensor
+    /// that the output is bound to is also the input. So a cache that a step appends to is updated in place.
     ///
-    /// The node that makes such an output writes over the input where it can, and nothing is copied: GroupQueryAttention
-    /// does, and what computes element by element. No other node writes there. Where it cannot, because the input is
-    /// read later or has another shape, the output is made elsewhere, and copied when the request has succeeded.
+    /// The node that makes such an output writes over the input where it can, and nothing is copied:
+    /// GroupQueryAttention and element-wise nodes do so. No other node writes there. If the node cannot, because the
+    /// input is read later or has another shape, the output is made elsewhere and copied when the request has
+    /// succeeded.
     ///
     /// # Errors
     ///
-    /// As [`Session::run_into`]; [`SessionError::Input`] for an input that is no tensor without a default, or is there
-    /// twice, and [`SessionError::Output`] for an output that is bound to nothing or has several inputs.
+    /// As [`Session::run_into`]; [`SessionError::Input`] for an input that is no tensor without a default, or is given
+    /// twice, and [`SessionError::Output`] for an output that is not bound or has several inputs.
     pub fn run_over(
         &self,
         inputs: &[(&str, Value)],
@@ -71,11 +72,11 @@ impl Session {
     }
 
     /// As [`Session::run_over`], by places among [`Session::inputs`] and [`Session::outputs`], for callers that know
-    /// them: no name is looked up and none is copied. The values of all outputs, in the model's order.
+    /// them: no name is looked up or copied. Returns the values of all outputs, in the model's order.
     ///
     /// # Errors
     ///
-    /// As [`Session::run_over`]; a place that the model does not have is an error that says its number.
+    /// As [`Session::run_over`]; a place that the model does not have is an error with its number.
     pub fn run_placed(
         &self,
         inputs: Vec<(usize, Value)>,
@@ -108,7 +109,7 @@ impl Session {
         })
     }
 
-    /// The input that lies where an output is bound.
+    /// The input in the memory that an output is bound to.
     fn lend(
         &self,
         over: &Over,
@@ -139,7 +140,7 @@ impl Session {
     }
 }
 
-/// An output that takes the place of an input, by their places among the model's.
+/// An output that replaces an input, by their places among the model's.
 #[derive(Clone, Copy, Debug)]
 pub struct Over {
     /// The input.
@@ -200,7 +201,7 @@ fn settle(ports: &[Port], destinations: &[Option<Arc<Destination>>], values: &mu
             let (made, bound) = (made.spec().clone(), destination.spec().clone());
             return Err(SessionError::Bound { name: port.name.clone(), bound, made });
         }
-        // Its last owner, unless it lies elsewhere.
+        // Dropped as the last owner of the memory, unless it lies elsewhere.
         let elsewhere = (!destination.holds(&made)).then_some(made);
         let Some(mut own) = destination.reclaim() else { return Err(refused("its memory is in use".to_owned())) };
         if let Some(made) = elsewhere {
@@ -211,7 +212,7 @@ fn settle(ports: &[Port], destinations: &[Option<Arc<Destination>>], values: &mu
     Ok(())
 }
 
-/// Copies what lies in the memory of another output into memory of its own.
+/// Copies tensors that lie in another output's memory into memory of their own.
 fn leave(destination: &Destination, value: &mut Value) -> Result<(), TensorError> {
     let holds = |tensor: &Tensor| destination.holds(tensor);
     let holds_map = |map: &Map| holds(map.keys()) || holds(map.values());

@@ -1,16 +1,16 @@
 //! Requests that the main executable does not serve: those that replace defaults, and those in which dimensions of one
 //! name differ.
 //!
-//! Initialisers that a model also lists as inputs are defaults. A session compiles them as constants, which they are in
-//! nearly every request, so that they are folded and packed. The first request that gives one compiles a second
-//! executable, in which it is an input; the other defaults stay constants there. A default that is given later joins
-//! the earlier ones, so that a session compiles at most as often as it has defaults, and usually once.
+//! Initialisers that a model also lists as inputs are defaults. A session compiles them as constants, so that they are
+//! folded and packed: nearly every request leaves them out. The first request that gives one compiles a second
+//! executable, in which it is an input and the other defaults stay constants. A default that is given later becomes an
+//! input too, so a session compiles at most as often as it has defaults, and usually once.
 //!
 //! Passes trust that dimensions of one name are equal. Some models contradict that (one name for every unknown size),
-//! and other runtimes run them: here an executable of the graph without its names does.
+//! and other runtimes run them: here an executable of the graph without its names runs them.
 //!
-//! For that the graph is kept in the model's form. Weights from a file stay in the file; those of a model from memory
-//! stay in memory. For its names alone no large model is kept in memory.
+//! For both, the graph is kept as it was before its passes. Weights from a file stay in the file; weights of a model
+//! from memory stay in memory. A large model from memory is not kept for its names alone.
 
 use std::sync::{Arc, PoisonError};
 
@@ -31,14 +31,14 @@ use super::{Port, SessionError};
 use crate::packed::PackedError;
 use crate::packed::folder::Files;
 
-/// A graph in the model's form, and the executables that were compiled of it.
+/// A graph before its passes, and the executables that were compiled from it.
 pub(super) struct Overrides {
     source: Source,
     options: SessionOptions,
     /// By input, whether it has a default.
     defaults: Vec<bool>,
     made: Arc<Variants>,
-    /// Held while one is compiled.
+    /// Held while an executable is compiled.
     making: std::sync::Mutex<()>,
     /// The process whose threads may hold `making`.
     origin: Origin,
@@ -49,7 +49,7 @@ pub(super) struct Overrides {
 pub(super) struct Variants([Mutex<Option<Arc<Variant>>>; 2]);
 
 impl Variants {
-    /// Those that were made.
+    /// The executables that were made.
     pub(super) fn all(&self) -> impl Iterator<Item = Arc<Variant>> {
         self.0.iter().filter_map(|made| made.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
@@ -59,7 +59,7 @@ impl Variants {
 enum Source {
     /// It was kept when the model was loaded.
     Kept(Box<Graph>),
-    /// What is made of the ONNX files that a packed model was made of, and how these were then.
+    /// Made from the ONNX files of a packed model, with the identities of these files.
     Files(Files, Read),
 }
 
@@ -102,7 +102,7 @@ impl Overrides {
         wanted.then(|| Overrides::new(Source::Kept(Box::new(unread(graph))), defaults, options))
     }
 
-    /// Of a packed model, whose graph is read from the ONNX files when it is wanted, if these are as `files` says.
+    /// For a packed model: the graph is read from the ONNX files when it is needed, if these still match `files`.
     pub(super) fn of_file(
         files: Files,
         read: Read,
@@ -174,7 +174,7 @@ impl Overrides {
         Ok(Some(variant))
     }
 
-    /// The executables, for who gives the memory of their states back.
+    /// The executables, to give back the memory of their states.
     pub(super) fn variants(&self) -> Arc<Variants> {
         self.made.clone()
     }

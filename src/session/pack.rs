@@ -31,7 +31,7 @@ pub(super) use auto::{Packer, Waiting, find};
 pub(super) use model::Model;
 use model::files_of;
 
-/// What a packed model is used by: the graphs that are made of one ONNX file differ in it.
+/// The user of a packed model: different graphs are made from one ONNX file for different users.
 #[derive(Clone, Debug)]
 pub(super) enum User {
     /// [`Session::load`].
@@ -50,7 +50,7 @@ impl User {
         matches!(self, User::Decoder(_) | User::StepsBesideEncoder(_))
     }
 
-    /// Its name in what a packed model is for.
+    /// Its name among a packed model's facts.
     fn name(&self) -> String {
         let with = |name: &str, aliases: &[String]| match aliases.is_empty() {
             true => name.to_owned(),
@@ -65,7 +65,7 @@ impl User {
     }
 }
 
-/// What is written beside a decoder's graph.
+/// Data that is written beside a decoder's graph.
 pub(super) struct Steps {
     /// Everything but biases.
     pub(super) row: StepsRow,
@@ -73,16 +73,16 @@ pub(super) struct Steps {
     pub(super) biases: Vec<(String, Graph)>,
 }
 
-/// What is written beside a graph.
+/// Data that is written beside a graph.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// How steps are served, of a decoder.
+    /// How a decoder's steps are served.
     pub(super) steps: Option<Steps>,
     /// The files that the model was in.
     pub(super) sources: Sources,
 }
 
-/// What [`Session::pack`] wrote.
+/// A report of [`Session::pack`].
 #[derive(Clone, Copy, Debug)]
 pub struct PackReport {
     /// Bytes of the file.
@@ -91,7 +91,7 @@ pub struct PackReport {
     pub panels: usize,
     /// Constants in it in the model's layout.
     pub constants: usize,
-    /// Constants of which there are packed copies alone.
+    /// Constants that are kept only as packed copies.
     pub packed_only: usize,
     /// Bytes of constants that stay in the model's files ([`SessionOptions::pack_weightless`]).
     pub referred: u64,
@@ -99,8 +99,8 @@ pub struct PackReport {
 
 impl Session {
     /// Writes the model at `path`, with its graph after all passes and its weights as its nodes pack them, to the file
-    /// `to`, which [`Session::load`] takes. It is for sessions of these options, this build of Kiln and processors with
-    /// the same level and extensions; for others it is refused by name.
+    /// `to`, which [`Session::load`] takes. The file is for sessions with these options, this build of Kiln and
+    /// processors with the same level and extensions; others refuse it and name the difference.
     ///
     /// The file is loaded once before it gets its name.
     ///
@@ -130,7 +130,7 @@ impl Session {
         attempt(&name, &begun, || write(graph, &User::Session, Beside::default(), to, options, &begun))
     }
 
-    /// Loads a packed model that is for that user.
+    /// Loads a packed model made for that user.
     pub(super) fn load_packed(
         path: &Path,
         name: String,
@@ -141,7 +141,7 @@ impl Session {
         no_taps(options)?;
         let threads = options.pool.clone().map_or_else(|| Threads::new(options.threads), Ok)?;
         let file = PackedFile::open(path)?;
-        // One that is for another user is told so, and not after all of its weights have been read.
+        // A file for another user is refused before its weights are read.
         file.expect(&made_for(options, user))?;
         if file.index().steps.is_some() != user.takes_steps() {
             let reason = format!("it is for {}, and says otherwise of steps", user.name());
@@ -151,12 +151,13 @@ impl Session {
         let digest = Digest::of_number(file.index().structure);
         let build = options.build_cx(&threads, &digest);
         no_device(&build)?;
-        // A session beside another one of the same file finds its pages, and takes memory when its requests do.
+        // Beside another session of the same file, its pages are present already, and memory is taken when requests
+        // need it.
         let is_beside = !file.note_session();
         if !is_beside {
             let pages = file.clone();
             let populate = move || PackedFile::populate(pages);
-            // Without it, pages come when they are first read.
+            // Without this thread, pages are read when they are first used.
             let _ = std::thread::Builder::new().name("kiln-pages".to_owned()).spawn(populate);
         }
         let packing = Packing { options, user, build: &build, threads: &threads, begun };
@@ -178,14 +179,15 @@ impl Session {
         Ok(Session::assemble(made, name, &digest, build, threads, options, begun))
     }
 
-    /// Serves requests that a packed model alone does not, by what `read` makes of the ONNX files that it was made of.
+    /// Serves requests that a packed model alone cannot serve, by a graph that `read` makes from the model's ONNX
+    /// files.
     pub(super) fn with_source(mut self, files: Files, options: &SessionOptions, read: Read) -> Session {
         self.overrides = Overrides::of_file(files, read, &self.inputs, options, &self.names);
         self.overrides.iter().for_each(|overrides| self.kept.add(overrides.variants()));
         self
     }
 
-    /// The packed model that its weights are of.
+    /// The packed model that has its weights.
     pub(super) fn packed_file(&self) -> Option<&Arc<PackedFile>> {
         self.packed.as_ref()
     }
@@ -209,7 +211,7 @@ impl Session {
     }
 }
 
-/// Writes a graph, and what is known beside it, for that user.
+/// Writes a graph, and the data beside it, for that user.
 pub(super) fn write(
     graph: Graph,
     user: &User,
@@ -237,7 +239,7 @@ fn no_taps(options: &SessionOptions) -> Result<(), SessionError> {
     }
 }
 
-/// What is placed on a device is not packed.
+/// Nodes on a device do not pack weights.
 fn no_device(build: &BuildCx) -> Result<(), SessionError> {
     match &build.gpu {
         None => Ok(()),
@@ -247,13 +249,13 @@ fn no_device(build: &BuildCx) -> Result<(), SessionError> {
     }
 }
 
-/// What packed models are for with these options, and that user.
+/// The facts of packed models for these options and that user.
 fn made_for(options: &SessionOptions, user: &User) -> MadeFor {
     let passes = format!("{:?}", options.passes);
     MadeFor::here(options.isa(), options.precision, options.numerics, &passes, &user.name())
 }
 
-/// What a decoder knows, whose biases' elements are added to the data.
+/// The row of a decoder's steps; the elements of biases are added to the data.
 fn steps_row(steps: Steps, writer: &mut Writer) -> Result<StepsRow, SessionError> {
     let Steps { mut row, biases } = steps;
     for (input, graph) in biases {
@@ -298,7 +300,7 @@ fn port(row: &PackedPort) -> Port {
     Port { name, kind, dtype, dims, has_default: row.has_default }
 }
 
-/// What a file is written or used with.
+/// The context for writing or using a file.
 struct Packing<'a> {
     options: &'a SessionOptions,
     user: &'a User,
@@ -323,7 +325,7 @@ impl Packing<'_> {
             false => References::default(),
         };
         let shelf = Noting::by(Writer::new(to)?.referring(references));
-        // One node after the other, so that weights lie in the order of their use and equal models are equal files.
+        // One node after the other, so that weights are in the order of their use and equal models give equal files.
         let maker = Maker::new(self.build, &Serial, self.begun.stop.as_ref());
         let mut left = maker.with_shelf(&shelf).constants(&mut graph)?;
         left.sort_unstable_by_key(|left| (left.graph, left.value));
@@ -367,8 +369,8 @@ impl Packing<'_> {
         Ok(PackReport { bytes: writer.finish()?, panels, constants: kept, packed_only, referred })
     }
 
-    /// The constants without elements whose elements nodes want when they are made from the file: some look at weights
-    /// before they ask for packed ones.
+    /// Constants without elements that nodes read when they are made from the file: some nodes look at weights before
+    /// they ask for packed ones.
     fn wanted(&self, path: &Path) -> Result<Vec<(u32, ValueId)>, SessionError> {
         let file = PackedFile::open(path)?;
         file.verify(self.threads)?;
@@ -377,7 +379,7 @@ impl Packing<'_> {
         let made = self.maker().with_shelf(&shelf).make(&mut rebuilt.graph, &[]);
         let failed = rebuilt.absent.iter().filter(|(_, _, backing)| backing.failure().is_some());
         let wanted: Vec<(u32, ValueId)> = failed.map(|&(graph, value, _)| (graph, value)).collect();
-        // What was made of zeros says nothing.
+        // An error after reading zeros means nothing.
         if wanted.is_empty() { made.map(|_| wanted) } else { Ok(wanted) }
     }
 

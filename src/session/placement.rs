@@ -127,7 +127,7 @@ impl Placing<'_> {
         value
     }
 
-    /// The value wherever it is, for a node that reads none of its elements.
+    /// The value, on either side, for a node that reads none of its elements.
     fn anywhere(&self, value: ValueId) -> ValueId {
         match self.sides[value.index()] {
             Side { there: Some(there), made_there: true, copied: false } => there,

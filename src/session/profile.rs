@@ -6,7 +6,7 @@ use kiln_cache::Outcome;
 use kiln_run::StepEvent;
 use kiln_tensor::TensorSpec;
 
-/// What one node has cost so far.
+/// The cost of one node so far.
 #[derive(Clone, Debug, Default)]
 pub struct NodeProfile {
     /// The node's name.

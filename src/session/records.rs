@@ -1,5 +1,5 @@
-//! Import and export of what a session has found: records to a file, from a file, or one by one as blobs; and its
-//! packed model.
+//! Import and export of a session's choices: records to a file, from a file, or one by one as blobs; and its packed
+//! model.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -12,11 +12,11 @@ use kiln_run::record::{
 
 use super::{LoadClock, Session, SessionError};
 
-/// What is saved and loaded: a kind of records, or the packed model.
+/// A kind of data to save and load: records of a kind, or the packed model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CacheKind {
-    /// All records. The packed model is none, and a file of its own.
+    /// All records. The packed model is not a record; it has a file of its own.
     All,
     /// Choices of kernels that run on the processor.
     Cpu,
@@ -114,11 +114,11 @@ pub struct ChoiceBlob {
 }
 
 impl Session {
-    /// Writes the records of that kind to a file of the caller's, merged with its contents; of two records the one with
-    /// better evidence stays. The session's own file is written by [`Session::save_records`].
+    /// Writes the records of that kind to a file of the caller's, merged with its contents; of two records with one
+    /// key, the one with better evidence stays. The session's own file is written by [`Session::save_records`].
     ///
     /// [`CacheKind::Fusion`] writes the session's packed model in place of such a file, as [`Session::pack`] does with
-    /// the session's options; it counts as one in the report. A session of a packed model copies that one.
+    /// the session's options; it counts as one in the report. A session of a packed model copies it.
     ///
     /// # Errors
     ///
@@ -136,9 +136,8 @@ impl Session {
         Ok(store.save()?)
     }
 
-    /// Puts new records into the remote store now ([`SessionOptions::remote`](super::SessionOptions::remote)), and waits
-    /// for that, for no longer than `patience`. Without this they are put once they have settled, and at the session's
-    /// end.
+    /// Puts new records into the remote store now ([`SessionOptions::remote`](super::SessionOptions::remote)), and
+    /// waits for it up to `patience`. Without this they are put once they have settled, and at the session's end.
     ///
     /// # Errors
     ///
@@ -151,8 +150,8 @@ impl Session {
     /// them, are rebuilt at once, within the limits of loading a model; others when a request needs them.
     ///
     /// [`CacheKind::Fusion`] takes a packed model. Later sessions of the same model and options in this process are
-    /// loaded from it, and those of later processes with [`Pack::Auto`](super::Pack), where there is a folder of records
-    /// that is written. This session stays as it is. The packed model counts as one in the report.
+    /// loaded from it; so are those of later processes with [`Pack::Auto`](super::Pack), if there is a writable folder
+    /// of records. This session does not change. The packed model counts as one in the report.
     ///
     /// # Errors
     ///
@@ -190,8 +189,7 @@ impl Session {
         self.build.records.list().into_iter().map(blob).collect()
     }
 
-    /// Merges the records of a blob, and returns how many it has. As with those of a file, a choice is validated before
-    /// its use.
+    /// Merges the records of a blob, and returns their number. As with a file, a choice is validated before its use.
     ///
     /// # Errors
     ///
@@ -248,7 +246,8 @@ mod tests {
         use super::*;
         use crate::session::SessionOptions;
 
-        /// A session, and its builders' context with a device that this build's sessions open only where there is one.
+        /// A session, and a context for builders with a device, which sessions of this build only open where there is
+        /// one.
         fn with_device() -> (Session, BuildCx) {
             let mut builder = GraphBuilder::new("kinds", 17);
             let x = builder.input("x", DType::F32, [2.into(), 3.into()]);

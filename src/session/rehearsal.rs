@@ -4,8 +4,8 @@
 //!
 //! Request records are types and shapes ([`kiln_run::exec::request`]), and like records of executors they are untrusted:
 //! they are checked against the model's declarations, nothing is chosen for them, they get little memory, and all of it
-//! ends after a part of the time of loading. Of the records only what nodes of this model look up is built: records of
-//! other models in a shared file cost nothing. Failures are not errors, and nothing here counts as a request.
+//! ends after a part of the time of loading. Only executors that nodes of this model look up are built: records of
+//! other models in a shared file cost nothing. Failures are not errors, and the runs here do not count as requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -27,15 +27,15 @@ use super::{LoadClock, Port, Session};
 pub(super) struct Requests {
     model: u64,
     threads: u32,
-    /// With the nanoseconds that each took.
+    /// Requests, with the nanoseconds that each took.
     known: Mutex<HashMap<RequestKey, u64>>,
 }
 
 /// Plans and the run on zeros together take at most this part of the time that loading took before; plans half of that.
 const SHARE: u32 = 3;
 
-/// Executors are rebuilt for as long as loading took before, or for this long if that was shorter: the others are built
-/// when a request waits for them.
+/// Executors are rebuilt for as long as loading took before, or for this long if that was shorter: other executors are
+/// built when a request needs them.
 const BUILDING: Duration = Duration::from_millis(20);
 
 /// The same for solvers and kernels of a device, whose libraries and compiler take longer.
@@ -63,7 +63,7 @@ const RUNS: usize = 3;
 /// can move.
 const BYTES_PER_NANO: u128 = 16;
 
-/// The most that all tensors of a planned request may take of the machine's memory: this part.
+/// All tensors of a planned request may take at most this part of the machine's memory.
 const MOST_PART: usize = 8;
 
 impl Requests {
@@ -83,7 +83,7 @@ impl Requests {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (full, before) = (known.len() >= MOST_REQUESTS, known.get(&key).copied());
         match before {
-            // The first run of all is slower than its repeats: a much shorter time is recorded.
+            // The first run is slower than its repeats, so a much shorter time replaces it.
             Some(before) if nanos >= before - before / 4 => return,
             None if full => return,
             _ => known.insert(key.clone(), nanos),
@@ -103,8 +103,8 @@ struct Candidate {
 }
 
 impl Session {
-    /// Types and shapes of the requests that records know of this model, those of the shortest first. They are hints
-    /// that anybody may have written: what a request of them takes has to be bounded.
+    /// Types and shapes of the recorded requests of this model, the shortest first. Records are untrusted hints: the
+    /// memory and time of such a request must be bounded.
     #[must_use]
     pub fn remembered(&self) -> Vec<Vec<Option<TensorSpec>>> {
         let Some(requests) = &self.requests else { return Vec::new() };
@@ -152,7 +152,7 @@ impl Session {
             build: &build,
             parallel: &watched,
             buffers: &buffers,
-            // A tuner notes keys when requests look executors up, which requests with a plan do not.
+            // A tuner notes keys when requests look up executors, which requests with a plan do not do.
             plans: self.kept.plans.as_ref().filter(|_| self.tuner.is_none()),
             tuner: None,
             share: Some(&share),
@@ -164,7 +164,7 @@ impl Session {
         let mut least: Option<Candidate> = None;
         let mut before = 0;
         for (place, (key, nanos)) in recalled.iter().enumerate() {
-            // A plan whose executors exist already saves little; as long as some are being rebuilt, the next plan saves
+            // A plan whose executors exist already saves little; while executors are still rebuilt, the next plan saves
             // more.
             let built = share.stats().record_hits;
             let idle = place > 0 && std::mem::replace(&mut before, built) == built;
@@ -194,15 +194,15 @@ impl Session {
         rebuilt
     }
 
-    /// Whether requests with these types and shapes are valid, and their dimensions of one name equal.
+    /// Whether requests with these types and shapes are valid, with equal sizes for dimensions of one name.
     fn fits(&self, specs: &[Option<TensorSpec>]) -> bool {
         let size = |input: usize, axis: usize| specs[input].as_ref()?.shape.get(axis).copied();
         fit(&self.inputs, specs) && self.names.disagreement(size).is_none()
     }
 
-    /// Runs a request of zeros, whose buffers stay with the session, as long as each run is an eighth faster than the
-    /// one before. Its inputs are in other memory, as a caller's are, so that the session's memory is divided as for
-    /// the first request.
+    /// Runs a request of zeros again while each run is an eighth faster than the one before; its buffers stay with the
+    /// session. Its inputs are in other memory, like a caller's, so that the session's memory is divided as for the
+    /// first request.
     fn run_zeros(
         &self,
         specs: &[Option<TensorSpec>],
@@ -220,7 +220,7 @@ impl Session {
             let mut before = Duration::MAX;
             for _ in 0..RUNS {
                 let begun = Instant::now();
-                // No step writes over the inputs: a caller may keep its own.
+                // No step writes over the inputs: a caller may keep them.
                 self.executable.rehearse(inputs.clone(), resources);
                 let took = begun.elapsed();
                 if took > before - before / 8 || all.left().is_none_or(|left| left < took) {
@@ -232,7 +232,7 @@ impl Session {
     }
 }
 
-/// `time`, or what is left of the time limit of loading.
+/// `time`, or the rest of the time limit of loading, whichever is shorter.
 pub(super) fn bounded(stop: Option<&Stop>, time: Duration) -> Duration {
     stop.and_then(Stop::left).map_or(time, |left| left.min(time))
 }
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
     use crate::session::SessionOptions;
 
-    /// A session of a graph of one input of that many dimensions, whose last node is made by `end`.
+    /// A session of a graph of one input, whose last node is made by `end`.
     fn session(end: impl FnOnce(&mut GraphBuilder, kiln_model::ValueId) -> kiln_model::ValueId) -> Session {
         let mut builder = GraphBuilder::new("rehearsed", 17);
         let x = builder.input("x", DType::F32, ["n".into()]);

@@ -1,5 +1,5 @@
-//! Serving one request, with any destinations of its outputs and any observer: the executable that serves it, the
-//! state that it runs in, what ends it, and what is noted when it has ended.
+//! Serving one request, with any destinations of its outputs and any observer: its executable, its state, its early
+//! end, and the notes after it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -19,7 +19,7 @@ use super::idle::Idle;
 use super::options::{RunOptions, Width};
 use super::{Session, SessionError, ceiling};
 
-/// What one request is run on.
+/// The conditions of one request.
 pub(super) struct Terms {
     /// What may end it early.
     pub(super) stop: Option<Stop>,
@@ -63,7 +63,7 @@ impl Session {
         }
     }
 
-    /// Runs one request whose inputs have been bound, into destinations in the order of the outputs, none for none.
+    /// Runs one request with bound inputs, into destinations in the order of the outputs; empty if there are none.
     pub(super) fn serve(
         &self,
         mut ordered: Vec<Option<Value>>,
@@ -94,8 +94,8 @@ impl Session {
         })
     }
 
-    /// Has `run` compute one request, or several at once, in a state of theirs. If `asks`, the request is noted in the
-    /// records of requests.
+    /// Has `run` compute one request, or several at once, in a state. If `asks`, the request is noted in the records of
+    /// requests.
     pub(super) fn in_state<T>(
         &self,
         idle: &Mutex<Idle>,
@@ -127,7 +127,7 @@ impl Session {
         };
         let question = stop.map(Stop::question);
         let run = || {
-            // What other sessions could not be refused may have passed the ceiling.
+            // Memory that could not be refused in other sessions may have exceeded the ceiling.
             check(0).unwrap_or_else(|refused| refused.raise());
             run(&mut state, &resources)
         };

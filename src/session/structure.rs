@@ -17,7 +17,7 @@ pub(super) fn digest(graph: &Graph) -> Digest {
 }
 
 impl Digest {
-    /// The digest that is that number.
+    /// The digest of that number.
     pub(super) fn of_number(number: u64) -> Digest {
         Digest(number)
     }

@@ -1,4 +1,4 @@
-//! A panic in a node ends its request, and nothing else.
+//! A panic in a node ends only its request.
 
 mod contrib;
 mod maps;

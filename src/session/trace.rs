@@ -1,9 +1,9 @@
-//! Traces of requests: what each thread did when, in the JSON of Chrome's and Perfetto's viewers.
+//! Traces of requests: the work of each thread over time, in the JSON of Chrome's and Perfetto's viewers.
 //!
-//! A request is a span; inside it each node is one, and so is its preparation if shapes had changed, with the outcome
-//! of its look-up. A preparation that built an executor has its own category, which viewers show in another colour.
-//! Spans are made from the events of an [`Observer`](kiln_run::Observer); memory is bounded, and spans beyond the
-//! bound are counted.
+//! A request is a span. Inside it each node has a span, and another for its preparation if shapes had changed, with the
+//! outcome of its look-up. A preparation that built an executor has its own category, which viewers show in another
+//! colour. Spans are made from the events of an [`Observer`](kiln_run::Observer); memory is bounded, and spans
+//! beyond the bound are counted.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -99,7 +99,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// What the writer reports.
+    /// Errors of the writer.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let process = std::process::id();
         let micros = |time: Duration| time.as_nanos() as f64 / 1e3;

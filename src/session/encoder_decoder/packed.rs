@@ -93,7 +93,7 @@ impl EncoderDecoder {
             let steps = move |graph| steps_of(if is_merged { super::branch::taken(&graph, true)? } else { graph });
             let find = || Decoder::find_packed(files.steps(), of_steps, &of_steps_user, options, begun, steps);
             let Some(decoder) = attempt(of_steps, begun, find)? else { return Ok(None) };
-            // A decoder that is kept may belong to other files of the encoder, and then does not fit this model.
+            // Kept parts may belong to different models, and then do not fit together.
             return Ok(EncoderDecoder::joined(encoder, cross, decoder).ok());
         }
         let session = |path: &Path, name: &str, user: &User| {

@@ -1,7 +1,7 @@
-//! Packed models that sessions make and find by themselves, in the folder of the records ([`PackFolder`]).
+//! Packed models that sessions make and find automatically, in the folder of the records ([`PackFolder`]).
 //!
-//! A model that has none is loaded as it is, and packed afterwards by a thread of its own. Whatever is wrong with a packed
-//! model costs a line and the time of loading the ONNX file: it never fails a load.
+//! A model without a packed model is loaded from its ONNX file, and packed afterwards by a separate thread. A faulty
+//! packed model never fails a load: it costs a line of output and the time of loading the ONNX file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use super::{User, made_for};
 use crate::packed::folder::{Files, Found, PackFolder};
 use crate::packed::{PackedError, Verify};
 
-/// What became of packed models in this process.
+/// Counts of packed models in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackStats {
     /// Loads from a packed model that was found, or given ([`Session::load_cache`]).
@@ -38,7 +38,7 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl PackStats {
-    /// Those of this process.
+    /// The counts of this process.
     #[must_use]
     pub fn of_process() -> PackStats {
         let [found, missing, refused, made] =
@@ -47,14 +47,14 @@ impl PackStats {
     }
 }
 
-/// The folder of a session's packed models, if it has any to do with them.
+/// The folder of a session's packed models, if the session uses any.
 pub(super) fn folder(options: &SessionOptions) -> Option<PackFolder> {
     let has_files = matches!(options.cache_mode, CacheMode::Read | CacheMode::ReadWrite) && options.optimize;
     let records = options.cache_dir.as_ref().filter(|_| has_files)?;
     Some(PackFolder::beside(records, options.pack_bytes))
 }
 
-/// The folder where packed models are made and looked for by themselves.
+/// The folder where packed models are made and looked for automatically.
 fn own_folder(options: &SessionOptions) -> Option<PackFolder> {
     let is_wanted = options.pack == Pack::Auto && options.taps.is_empty() && !is_for_device(options);
     folder(options).filter(|_| is_wanted)
@@ -97,8 +97,8 @@ impl Session {
     }
 }
 
-/// What `load` makes of the packed model that is kept for the model at `path` and that user, if there is one that can be
-/// used. It is loaded with the options that `load` is given.
+/// The result of `load` for the packed model that is kept for the model at `path` and that user, if there is a usable
+/// one. `load` gets the options to load it with.
 pub(in super::super) fn find<T>(
     path: &Path,
     user: &User,
@@ -132,21 +132,20 @@ pub(in super::super) fn find<T>(
     }
 }
 
-/// A thread that packs a model behind its load.
+/// A thread that packs a model after its load.
 pub(in super::super) struct Packer {
     worker: Option<JoinHandle<()>>,
     origin: Origin,
 }
 
 impl Packer {
-    /// Begins to pack the model at `path`, of which and of whose other files `graphs` have been imported; `None` where
-    /// that is not wanted.
+    /// Prepares to pack the model at `path`, from which `graphs` were imported; `None` where that is not wanted.
     pub(in super::super) fn wanted(path: &Path, graphs: &[&Graph], options: &SessionOptions) -> Option<Waiting> {
         let folder = own_folder(options).filter(|_| options.cache_mode == CacheMode::ReadWrite)?;
         Some(Waiting { folder, files: files_of(path, graphs)? })
     }
 
-    /// Waits until it has ended, or for that long; whether it has.
+    /// Waits until it has ended, or until the timeout; returns whether it has ended.
     pub(in super::super) fn settle(&self, timeout: Duration) -> bool {
         let begun = Instant::now();
         let ended = || !self.origin.is_here() || self.worker.as_ref().is_none_or(JoinHandle::is_finished);
@@ -158,13 +157,13 @@ impl Packer {
 }
 
 impl Drop for Packer {
-    /// A packed model that has been begun is finished: it is for the next process.
+    /// A packed model that was begun is finished: the next process can use it.
     fn drop(&mut self) {
         if !self.origin.is_here() {
             return std::mem::forget(self.worker.take());
         }
         if let Some(worker) = self.worker.take() {
-            // What it packs is lost if it panics, and nothing else.
+            // If it panics, only its packed model is lost.
             let _ = worker.join();
         }
     }
@@ -177,7 +176,7 @@ pub(in super::super) struct Waiting {
 }
 
 impl Waiting {
-    /// Has `pack` write it in the background, for that user.
+    /// Has `pack` write the packed model in the background, for that user.
     pub(in super::super) fn start(
         self,
         user: &User,
@@ -193,11 +192,11 @@ impl Waiting {
             cache_mode: CacheMode::Memory,
             load_time_limit: None,
             load_cancel: None,
-            // It is kept apart from the model's files.
+            // It is kept in another folder than the model's files.
             pack_weightless: false,
             ..options.clone()
         };
-        // The level and what follows from it are the session's.
+        // The level, and facts that depend on it, are the session's.
         let made_for = made_for(options, user);
         let work = move || {
             let pack = |to: &Path| pack(to, &own);

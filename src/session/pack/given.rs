@@ -1,9 +1,8 @@
-//! Packed models as files of a caller's: written of a session's model, and given for later sessions of it
+//! Packed models as a caller's files: written from a session's model, and given for later sessions of it
 //! ([`CacheKind::Fusion`](super::super::CacheKind::Fusion)).
 //!
-//! A packed model that is given has to be of the model that the session was loaded from, byte for byte. It is used while
-//! it and the model's files stay as they are. What is wrong with it later costs a line and the time of loading the ONNX
-//! file.
+//! A given packed model must be of the session's model, byte for byte. It is used while it and the model's files do not
+//! change. A later fault costs a line of output and the time of loading the ONNX file.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -27,7 +26,7 @@ struct Given {
     file: Arc<PackedFile>,
 }
 
-/// Those of this process, one for each model and what it is packed for.
+/// The given packed models of this process, one for each model and set of facts.
 static GIVEN: Mutex<Vec<Arc<Given>>> = Mutex::new(Vec::new());
 
 fn given() -> MutexGuard<'static, Vec<Arc<Given>>> {
@@ -40,7 +39,8 @@ impl Given {
     }
 }
 
-/// The options for work beside a session: nothing of it is recorded, and what ended the session's load does not end it.
+/// The options for work beside a session: it is not recorded, and the limit and the cancel of the session's load do not
+/// end it.
 fn apart(options: &SessionOptions, threads: &Threads) -> SessionOptions {
     SessionOptions {
         pool: Some(threads.clone()),
@@ -56,7 +56,7 @@ fn apart(options: &SessionOptions, threads: &Threads) -> SessionOptions {
 }
 
 impl Session {
-    /// Writes the packed model of the session's model; its bytes.
+    /// Writes the packed model of the session's model; returns its bytes.
     pub(in super::super) fn save_packed(&self, to: &Path) -> Result<u64, SessionError> {
         match &self.packed {
             Some(file) if !file.is_weightless() => return Ok(write::copy(file.bytes(), to)?),
@@ -73,13 +73,13 @@ impl Session {
         Session::pack(path, to, &apart(options, &self.threads)).map(|report| report.bytes)
     }
 
-    /// Has later sessions of the same model be loaded from the packed model at `from`.
+    /// Loads later sessions of the same model from the packed model at `from`.
     pub(in super::super) fn take_packed(&self, from: &Path) -> Result<(), SessionError> {
         let Model { path, files, options } = self.packable()?;
         let own = SessionOptions { pack_verify: Verify::Each, ..apart(options, &self.threads) };
         let begun = LoadClock::now(&own);
         let name = from.display().to_string();
-        // Its header, index, digests and what it was made for are checked as in any load, and that its nodes can be made.
+        // Its header, index, digests and facts are checked as in any load, and its nodes are made.
         let load = || Session::load_packed(from, name.clone(), &User::Session, &own, &begun);
         let session = super::attempt(&name, &begun, load)?;
         let Some(file) = session.packed.clone() else {
@@ -94,7 +94,7 @@ impl Session {
             return Err(PackedError::Other { path: from.to_owned(), fact, found, wanted }.into());
         }
         let made_for = made_for(options, &User::Session);
-        // One that refers to files beside it would not find them from another folder.
+        // A packed model that refers to files beside it would not find them from another folder.
         let is_whole = !file.is_weightless();
         let writes = options.cache_mode == CacheMode::ReadWrite;
         if let Some(folder) = folder(options).filter(|_| writes && is_whole) {
@@ -121,7 +121,7 @@ impl Session {
         })
     }
 
-    /// The session of the packed model that was given for the model at `path`, if there is one that can be used.
+    /// The session of the packed model that was given for the model at `path`, if there is a usable one.
     pub(in super::super) fn find_given(
         path: &Path,
         name: &str,

@@ -1,4 +1,4 @@
-//! The ONNX model that a session was loaded from, or that its packed model was made of.
+//! The ONNX model that a session was loaded from, or that its packed model was made from.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Model {
 }
 
 impl Session {
-    /// Serves what a packed model alone does not by the model at `path`, whose files these are.
+    /// Serves requests that a packed model alone cannot serve by the model at `path`, in these files.
     pub(super) fn of_model(self, path: &Path, files: Files, options: &SessionOptions) -> Session {
         let (model, own) = (Model::new(path, files.clone(), options), path.to_owned());
         let read = move |options: &SessionOptions| Ok(onnx::load(&own, &options.onnx_limits())?);
@@ -40,9 +40,9 @@ impl Session {
     }
 }
 
-/// The files of the model at `path`, of which `graphs` have been imported; `None` where one is not found any more.
+/// The files of the model at `path`, from which `graphs` were imported; `None` where one is no longer found.
 pub(super) fn files_of(path: &Path, graphs: &[&Graph]) -> Option<Files> {
-    // Models name their files relative to where they are, in the folder of the file or of what a link leads to.
+    // Models name their files relative to their folder: the folder of the path, or of the file that a link leads to.
     let whole = std::fs::canonicalize(path).ok()?;
     let beside = [path, whole.as_path()].map(|path| path.parent().unwrap_or(Path::new("")));
     let backings = graphs.iter().flat_map(|graph| &graph.backings).filter(|backing| backing.is_on_disk());

@@ -1,4 +1,4 @@
-//! Packed models that refer to the model's files for weights that nodes read as these have them.
+//! Packed models that refer to the model's files for weights that nodes read in the files' layout.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::packed::index::FileRow;
 use crate::packed::references::Referable;
 use crate::packed::{PackedError, References};
 
-/// The files of a model, of which the packed model `to` may refer to parts.
+/// The files of a model to whose parts the packed model `to` may refer.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The folders of files by their paths, and of what these lead to.
+/// The folders of files by their paths, and by the paths that links lead to.
 fn folders(files: &[&Arc<Backing>]) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for path in files.iter().map(|file| file.path()) {

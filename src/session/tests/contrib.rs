@@ -142,7 +142,7 @@ fn a_residual_is_added_before_the_normalisation() {
 
 #[test]
 fn masked_keys_are_not_seen_whatever_the_mask_is() {
-    // Weights that hand one feature on as query, key and value: every score is q k, and values are the input.
+    // Weights that pass one feature on as query, key and value: every score is q k, and values are the input.
     let input = [0.0f32, 0.0, 0.0, 3.0];
     let model = |mask: Tensor| {
         let x = given(&[2, 2, 1], &input);
@@ -196,7 +196,7 @@ fn quantised_operators_compute_on_the_numbers_that_bytes_stand_for() {
     // (3 - 1) 0.5 (10 - 2) 0.25 / 0.5 = 4, and 3 times 4.5 over 0.5 is 27.
     let made = Model::new(MICROSOFT, "QLinearMul", inputs).run().expect("it runs");
     assert_eq!(made[0].as_slice::<u8>().expect("bytes"), [104, 127]);
-    // Numbers from 0 to 255 are bytes as they are: the product is exact.
+    // Numbers from 0 to 255 are bytes without rounding: the product is exact.
     let inputs =
         vec![given(&[1, 2], &[255.0, 2.0]), bytes(&[2, 1], &[4, 6]), number(0.5), byte(5), known(&[1], &[0.25])];
     Model::new(MICROSOFT, "DynamicQuantizeMatMul", inputs).gives(&[(-255.0 + 2.0) * 0.5 + 0.25]);
@@ -253,7 +253,7 @@ fn sigmoid(x: f32) -> f32 {
 #[test]
 fn positions_far_apart_share_rows_of_a_table() {
     let length = |count: i64| Value::Given(Tensor::from_slice([1], &[count]).expect("one"));
-    // Rows 0 to 7 of one head. Of eight, four are for single distances and the others for 4 to 7, 8 to 15 and so on.
+    // Rows 0 to 7 of one head: four rows are for single distances, the others for 4 to 7, 8 to 15 and so on.
     let table = known(&[8, 1], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
     let behind = Model::new(MICROSOFT, "RelativePositionBias", vec![table, length(12), length(3)]);
     let rows: Vec<f32> = (0..12i32)
@@ -271,7 +271,7 @@ fn positions_far_apart_share_rows_of_a_table() {
     let both = Model::new(MICROSOFT, "RelativePositionBias", vec![table, length(3), length(3)]);
     let both = both.with("max_distance", Attr::Int(64)).with("is_bidirectional", Attr::Int(1));
     both.gives(&[0.0, 5.0, 6.0, 1.0, 0.0, 5.0, 2.0, 1.0, 0.0]);
-    // The elements of the table lie as all rows of the first head, then all of the second.
+    // The table has all rows of the first head, then all rows of the second.
     let table = known(&[4, 2], &[0.0, 1.0, 2.0, 3.0, 10.0, 11.0, 12.0, 13.0]);
     let heads = Model::new(MICROSOFT, "RelativePositionBias", vec![table, length(3), length(2)]);
     let made = heads.with("max_distance", Attr::Int(8)).run().expect("it runs");
@@ -284,7 +284,7 @@ fn positions_far_apart_share_rows_of_a_table() {
 
 #[test]
 fn a_gate_of_the_query_scales_its_biases() {
-    // One head of two elements, which are handed on as the sums of the two halves.
+    // One head of two elements, passed on as the sums of the two halves.
     let inputs = vec![
         given(&[1, 2, 2], &[1.0, 2.0, 0.5, -1.0]),
         known(&[2], &[0.0, 0.5]),
@@ -324,7 +324,7 @@ fn a_gate_of_packed_tokens_has_the_bias_alone_where_there_is_no_token() {
 
 #[test]
 fn images_with_channels_last_are_normalised_and_convolved() {
-    // Two channels in one group, of which each position has a and -a: the mean is 0.
+    // Two channels in one group; each position has a and -a, so the mean is 0.
     let image = || given(&[1, 1, 2, 2], &[1.0, -1.0, 1.0, -1.0]);
     let scale = || vec![known(&[2], &[1.0, 2.0]), known(&[2], &[0.5, 0.0])];
     let group = |op: &'static str, inputs: Vec<Value>, active: i64| {
@@ -521,7 +521,7 @@ fn words_are_the_greatest_of_windows_over_their_characters() {
         let inputs = vec![sequence, given(&[1, 1, 2, 2], &[0.1, 0.0, 0.2, 0.0]), given(&[1], &[-0.5]), table()];
         Model::new(MICROSOFT, "WordConvEmbedding", inputs)
     };
-    // Of three characters, of one with what stands behind it, and of none.
+    // Words of three characters, of one character with others after its end, and of none.
     words(3, &[1, 3, 2, 3, 0, 0, 0, 3, 3]).gives(&[0.2f32.tanh(), (-0.2f32).tanh(), 0.0]);
     words(3, &[1, 2, 3]).with("conv_window_size", Attr::Int(2)).gives(&[0.3f32.tanh()]);
     words(3, &[1, 2, 3]).with("conv_window_size", Attr::Int(3)).refuses("[0, 0, 3, 0]");

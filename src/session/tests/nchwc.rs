@@ -244,7 +244,7 @@ fn blocks_as_a_fifth_axis_and_elements_repeated() {
     close(&model.run(3, 2, &image).expect("it runs"), &expected);
 }
 
-/// A model of one convolution of an image, with attributes, and what is done to its value.
+/// A model of one convolution of an image with attributes; `then` adds nodes after it.
 fn one(weights: &[usize], attrs: &[(&str, Attr)], then: impl FnOnce(&mut Model, ValueId)) -> Model {
     let mut model = Model::new();
     let x = model.image(Some(3));

@@ -43,7 +43,7 @@ fn logits(decoder: &Decoder, cache: &mut DecoderCache, tokens: &[&[i64]]) -> Vec
     }
 }
 
-/// Whether logits are those of `f32` as far as rows of `f16` go, and nodes that round where all of them do.
+/// Checks that logits are near those of `f32`, to which the bound `allowed` is relative.
 fn near(found: &[f32], expected: &[f32], allowed: f32, what: &str) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
