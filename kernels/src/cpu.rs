@@ -1,8 +1,8 @@
 //! The CPU kernel families, and the one key type over all their code.
 //!
-//! A family is a file (or a folder) with three things: *code keys* (what shapes the instructions and nothing else),
-//! an *emitter* `fn(&FamilyCode, &mut Asm) -> Result<()>`, and a *driver* that splits a problem into calls of the
-//! emitted code, or hands it to the reference where the level is [`Isa::Portable`].
+//! A family is a file (or a folder) with three things: *code keys* (only facts that determine the instructions), an
+//! *emitter* `fn(&FamilyCode, &mut Asm) -> Result<()>`, and a *driver* that splits a problem into calls of the emitted
+//! code, or hands it to the reference where the level is [`Isa::Portable`].
 
 pub mod activation;
 pub mod amx;
@@ -51,7 +51,7 @@ use crate::error::{KernelError, Result};
 use crate::isa::{Extension, Isa};
 use crate::jit::{Asm, Code};
 
-/// What was stated, or else a default.
+/// The stated value, or else a default.
 macro_rules! stated {
     ($default:expr,) => {
         $default
@@ -61,8 +61,8 @@ macro_rules! stated {
     };
 }
 
-/// The kinds of code, a row each: what determines it, among that its level; its family; the extension that it needs
-/// besides the level (none unless stated); how many parts it has (one unless stated); and what emits a part.
+/// The kinds of code, a row each: the facts that determine it, including its level; its family; the extension that it
+/// needs besides the level (none unless stated); its number of parts (one unless stated); and the emitter of a part.
 macro_rules! kinds {
     ($(
         $(#[$doc:meta])*
@@ -107,7 +107,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// How many parts its code has: most have one, a tile one for each number of rows.
+            /// The number of parts of its code: one for most, for a tile one for each number of rows.
             #[must_use]
             pub fn parts(&self) -> usize {
                 match self {
@@ -235,7 +235,7 @@ impl CodeKey {
     ///
     /// # Errors
     ///
-    /// For a part that the code does not have, and where the emitter cannot make it.
+    /// For a part that the code does not have, or that the emitter cannot make.
     pub fn assemble(&self, part: usize) -> Result<Vec<u8>> {
         let mut asm = Asm::new(self.isa())?;
         if part > 0 && part >= self.parts() {

@@ -1,4 +1,4 @@
-//! What a thread is doing, in words, for the last line of a crash.
+//! The current work of a thread, in words, for the last line of a crash.
 //!
 //! Work with a name puts a *mark* on its thread while it runs ([`within`]): a session with its model, the graph with
 //! each node, a builder with its key. Marks are on the stack and point to the mark around them, so that setting one is
@@ -26,14 +26,14 @@ thread_local! {
 /// A mark, on the stack of the [`within`] that set it.
 struct Mark<'a> {
     what: &'a dyn Display,
-    /// The mark around it, or null. It is further down on the same stack, or on that of a thread that waits.
+    /// The mark around it, or null. It is further down on the same stack, or on the stack of a thread that waits.
     outer: *const Mark<'static>,
 }
 
 /// Runs `run` with the mark `what`.
 ///
-/// A signal handler may format `what` at any moment and more than once: its `Display` must not lock or allocate. Those
-/// of plain data, texts and numbers do not.
+/// A signal handler may format `what` at any moment and more than once: its `Display` must not lock or allocate, which
+/// is true for plain data, texts and numbers.
 #[inline]
 pub fn within<R>(what: &dyn Display, run: impl FnOnce() -> R) -> R {
     let outer = INNERMOST.with(|innermost| innermost.load(Ordering::Relaxed));
@@ -99,7 +99,7 @@ impl Trail {
     }
 }
 
-/// What this thread is doing, outermost first, in one line; empty without marks.
+/// The current work of this thread, outermost first, in one line; empty without marks.
 #[must_use]
 pub fn trail() -> String {
     let mut text = String::new();

@@ -38,7 +38,7 @@ pub enum KernelError {
     Assembly {
         /// The kernel family.
         family: &'static str,
-        /// What the assembler said.
+        /// The assembler's message.
         reason: String,
     },
     /// A device, or a library that works on one, refused.
@@ -49,7 +49,7 @@ pub enum KernelError {
         /// Its error.
         reason: String,
     },
-    /// A device has not as much memory, or no more of it may be taken.
+    /// A device has too little memory, or its limit is reached.
     #[error("{need} bytes of device memory are needed, {room} are left")]
     DeviceMemory {
         /// Bytes needed.
@@ -57,7 +57,7 @@ pub enum KernelError {
         /// Bytes that may still be taken.
         room: u64,
     },
-    /// There was no memory for what the parameters ask for.
+    /// There was too little memory for the parameters.
     #[error(transparent)]
     Memory(#[from] Refused),
     /// The system gave no executable memory.

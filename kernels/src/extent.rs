@@ -1,9 +1,9 @@
 //! Extents: exclusive pieces of reserved address space, split and joined by their owners.
 //!
-//! Memory whose division changes all the time, as for tensors of changing shapes, should not go back to the system and
-//! be requested anew: fresh pages cost more than most operators take to fill them. Address space is reserved once,
-//! which costs nothing; its pages become present when they are populated, and stay, whatever they hold. Each byte
-//! belongs to exactly one extent, as each byte of a slice does after `split_at_mut`. Depends on none of its users.
+//! Memory whose division changes all the time, as for tensors of changing shapes, should not be given back to the
+//! system and requested again: fresh pages cost more than most operators take to fill them. Address space is reserved
+//! once, which costs nothing; its pages become present when they are populated, and stay present. Each byte belongs to
+//! exactly one extent, as each byte of a slice does after `split_at_mut`. Depends on none of its users.
 
 mod foreign;
 pub mod leaving;
@@ -40,8 +40,8 @@ const LARGEST_PAGE: usize = 1 << 16;
 /// Bytes for which the kind of pages is chosen at once.
 const PIECE: usize = 8 << 20;
 
-/// Bytes of small pages that become present between two questions whether they are still wanted: 0.3 ms, and up to 10
-/// where a virtual machine's host has to bring them.
+/// Bytes of small pages that become present between two checks whether they are still wanted: 0.3 ms, and up to 10 ms
+/// where a virtual machine's host has to provide them.
 const STEP: usize = 1 << 20;
 
 /// The pace of huge pages in this process.
@@ -135,8 +135,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Reserves at least so many bytes of address space: in whole huge pages and aligned to one; if they do not fill
-    /// one, in small pages, which wastes less.
+    /// Reserves at least `bytes` bytes of address space: in whole, aligned huge pages, or in small pages if they do not
+    /// fill a huge page, which wastes less.
     ///
     /// # Errors
     ///
@@ -157,9 +157,8 @@ impl Extent {
         Ok(Extent { region: Region::of(map, base, huge), start, len })
     }
 
-    /// Exactly so many zeros between two pages whose every access faults. The bytes are flush with the page at one end;
-    /// at the other end, the rest of a page may lie between. Finds kernels that read or write outside of their
-    /// operands.
+    /// Exactly `bytes` zeros between two pages on which every access faults. The bytes touch the page at one end; at
+    /// the other end, the rest of a page may lie between. Finds kernels that read or write outside of their operands.
     ///
     /// # Errors
     ///
@@ -241,10 +240,10 @@ impl Extent {
         unsafe { std::slice::from_raw_parts_mut(self.region.base.add(self.start).as_ptr(), self.len) }
     }
 
-    /// Makes pages present now, by system calls instead of a fault for each: in huge pages as long as they come
-    /// [fast enough](pace). Asks between pieces of a mebibyte or two, which take a millisecond or a few, whether they are
-    /// still wanted ([`memory::until`]). Returns how many bytes there are from the first one on whose pages are present: all, if
-    /// they are wanted still.
+    /// Makes pages present now, by system calls instead of a fault for each: in huge pages as long as they come [fast
+    /// enough](pace). Between pieces of a mebibyte or two, which take a few milliseconds at most, it checks whether
+    /// they are still wanted ([`memory::until`]). Returns the number of first bytes whose pages are present: all,
+    /// unless they are no longer wanted.
     pub fn populate_wanted(&mut self) -> usize {
         let (mut at, end) = (self.start, self.start + self.len);
         while at < end && (at == self.start || !memory::is_over()) {
@@ -288,7 +287,7 @@ impl Extent {
         let _ = self.region.map.advise_range(advice, at, len);
     }
 
-    /// Drops it. Where it is the last of its address space, that is unmapped before this returns.
+    /// Drops the extent. If it is the last one of its address space, that is unmapped before this returns.
     pub fn unmap(self) {
         if Arc::strong_count(&self.region) == 1 {
             self.region.present.store(0, Ordering::Relaxed);

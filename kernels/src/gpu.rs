@@ -1,4 +1,4 @@
-//! Devices (feature `device`): the interface that each implements, and the facts that are known of each.
+//! Devices (feature `device`): the interface that each implements, and the facts about each.
 //!
 //! A [`Device`] has memory, runs kernels that are compiled from CUDA C ([`source`]), and solves convolutions and matrix
 //! products by algorithms of its libraries ([`problem`], [`algorithm`]). All work of a device is on one stream, in the
@@ -35,12 +35,12 @@ use crate::error::Result;
 /// Alignment of device memory, in bytes: what `cudaMalloc` promises.
 pub const ALIGNMENT: u64 = 256;
 
-/// A device. Any thread may call it; what the calls start runs in the order of the calls.
+/// A device. Any thread may call it; its work runs in the order of the calls.
 pub trait Device: Send + Sync + Debug {
     /// The facts about it.
     fn facts(&self) -> &DeviceFacts;
 
-    /// Allocates so many bytes of its memory; returns the address, a multiple of [`ALIGNMENT`].
+    /// Allocates `bytes` bytes of its memory; returns the address, a multiple of [`ALIGNMENT`].
     ///
     /// # Errors
     ///
@@ -70,26 +70,26 @@ pub trait Device: Send + Sync + Debug {
     /// Waits for all work that was started.
     fn synchronise(&self) -> Result<()>;
 
-    /// Nanoseconds that the device takes for what `work` starts.
+    /// Nanoseconds that the device takes for the work that `work` starts.
     fn time(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<u64>;
 
     /// Compiles a kernel.
     ///
     /// # Errors
     ///
-    /// [`Device`](crate::KernelError::Device) with what the compiler said.
+    /// [`Device`](crate::KernelError::Device) with the compiler's messages.
     fn compile(&self, source: &Source) -> Result<Arc<dyn Module>>;
 
-    /// Algorithms that the libraries propose for a problem, best first, without running any. Libraries are told the
-    /// parts of `policy` that they can be told; the caller still asks [`Policy::allows`] of each algorithm.
+    /// Algorithms that the libraries propose for a problem, best first, without running any. Libraries get the parts of
+    /// `policy` that they can take; the caller still checks [`Policy::allows`] for each algorithm.
     fn heuristics(&self, problem: &Problem, policy: &Policy, heuristic: Heuristic) -> Result<Vec<Algorithm>>;
 
     /// Makes an algorithm ready to solve a problem.
     ///
     /// # Errors
     ///
-    /// [`Unsupported`](crate::KernelError::Unsupported) where this device or its libraries do not have the algorithm,
-    /// as may be with a choice of another version.
+    /// [`Unsupported`](crate::KernelError::Unsupported) where this device or its libraries lack the algorithm, which
+    /// may have been chosen by another version.
     fn solver(&self, problem: &Problem, algorithm: &Algorithm) -> Result<Arc<dyn Solver>>;
 
     /// Lets a back end find its own type.
@@ -151,7 +151,7 @@ pub trait Solver: Send + Sync + Debug {
     /// Bytes of scratch memory that it needs.
     fn workspace(&self) -> u64;
 
-    /// What its library says of its arithmetic. That two runs may differ is said of proposals alone by some libraries.
+    /// Its library's notes on its arithmetic. Some libraries tell only for proposals that two runs may differ.
     fn notes(&self) -> Notes;
 
     /// Starts it.
@@ -161,7 +161,7 @@ pub trait Solver: Send + Sync + Debug {
     /// [`Bounds`](crate::KernelError::Bounds) for operands that are smaller than the problem says.
     fn run(&self, operands: &Operands<'_>, workspace: Option<&Region>) -> Result<()>;
 
-    /// Bytes of the processor's and the device's memory that it keeps, of those that are known.
+    /// Bytes of the processor's and the device's memory that it keeps, as far as they are known.
     fn size(&self) -> usize;
 }
 
@@ -176,6 +176,6 @@ pub struct Operands<'a> {
     pub bias: Option<&'a Region>,
     /// Of the output's shape.
     pub residual: Option<&'a Region>,
-    /// What is computed.
+    /// The result.
     pub output: &'a Region,
 }

@@ -127,7 +127,7 @@ impl Extension {
         }
     }
 
-    /// Whether the processor has it and the operating system, which saves its registers, permits it.
+    /// Whether the processor has it and the operating system, which must save its registers, permits it.
     #[must_use]
     pub fn present(self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -181,7 +181,7 @@ impl Mutate for Extensions {
 }
 
 impl Extensions {
-    /// Those of a level that this machine has. An emulated level has none of the machine's.
+    /// The extensions of a level that this machine has. An emulated level has none of the machine's.
     #[must_use]
     pub fn beside(isa: Isa) -> Extensions {
         let present = |extension: &Extension| isa == extension.level() && extension.present();
@@ -206,7 +206,7 @@ impl Extensions {
         self.0
     }
 
-    /// Whether it is one of them.
+    /// Whether `extension` is in the set.
     #[must_use]
     pub const fn contains(self, extension: Extension) -> bool {
         self.0 & 1 << extension as u8 != 0

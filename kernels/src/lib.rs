@@ -1,12 +1,12 @@
 //! The kernels of Kiln: instruction-set levels, a small JIT, and one family of kernels per kind of work.
 //!
-//! Floors, each importing only from those above it in this list:
+//! Layers; each imports only from those above it in this list:
 //!
-//! 0. [`crash`], [`fork`]: what a thread is doing, and locks that children of a fork find free.
-//! 1. [`isa`], [`memory`], [`error`], [`extent`], [`parallel`]: what a machine has, memory that is refused, what can go
-//!    wrong, memory in pieces, how work is forked.
+//! 0. [`crash`], [`fork`]: the current work of a thread, and locks that are free in forked children.
+//! 1. [`isa`], [`memory`], [`error`], [`extent`], [`parallel`]: instruction sets, refusable memory, errors, memory in
+//!    pieces, and fork-join.
 //! 2. [`jit`]: assembling, sealing and calling machine code. Depends on no operator.
-//! 3. [`problem`]: what the families compute, as plain data.
+//! 3. [`problem`]: the problems of the families, as plain data.
 //! 4. [`reference`](mod@reference): each family in plain Rust, both the oracle of its tests and the fallback where no
 //!    code may be emitted.
 //! 5. [`cpu`]: the families. Each has parameters, an emitter and a driver.
@@ -35,16 +35,16 @@ pub use isa::{Extension, Extensions, Isa};
 pub use kiln_fork as fork;
 pub use parallel::{Parallel, Pool, Serial};
 
-/// Raised whenever emitters or drivers change so much that choices measured before say nothing about them: a part of
-/// the fingerprint of records.
+/// Raised whenever emitters or drivers change so much that earlier measurements no longer apply: a part of the
+/// fingerprint of records.
 pub const EMITTER_REVISION: u32 = 7;
 
-/// A digest of this crate's sources and of what the compiler was told to make of them: another part of that
-/// fingerprint, which changes by itself.
+/// A digest of this crate's sources and of the compiler's options: another part of that fingerprint, which changes
+/// automatically.
 pub const SOURCES: &str = env!("KILN_SOURCES");
 
-/// Does what the first kernel of the process would wait for: reads the sizes of the caches and maps memory for code.
-/// Together they take some 200 us, which a program can spend before its first request comes.
+/// Reads the sizes of the caches and maps memory for code, for which the process's first kernel would wait otherwise.
+/// This takes some 200 us, which a program can spend before its first request comes.
 pub fn make_ready() {
     let _ = cpu::machine::Caches::of_machine();
     jit::code::make_ready();

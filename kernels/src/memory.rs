@@ -1,13 +1,13 @@
-//! Memory that is not to be had: refused by the system, or wanted by a request whose time is over.
+//! Memory that is refused: by the system, or because its request was ended.
 //!
-//! A model's sizes decide how much memory its tensors, tables and scratch take, and where the standard library is
-//! refused memory it ends the process. What is sized by a model therefore asks here, and gets an error ([`Refused`]).
-//! Work that cannot return one *raises* it: an unwinding that carries the error, as the standard library's own option
-//! `-Z oom=panic` does. Who catches the panics of a node, of a request or of loading tells it from a fault by
+//! A model's sizes determine the memory of its tensors, tables and scratch, and the standard library ends the process
+//! if it is refused memory. So allocations whose sizes depend on a model are made here, and return an error
+//! ([`Refused`]). Work that cannot return an error *raises* it: it unwinds with the error, like the standard library's
+//! option `-Z oom=panic`. Code that catches the panics of a node, of a request or of loading tells it from a fault by
 //! [`Refused::of_panic`].
 //!
-//! Making much memory present takes seconds, so it is done in pieces, and between pieces the thread asks whether the
-//! work is still wanted ([`until`], [`is_over`]). What a process holds in all, and may hold, is [`ceiling`]'s.
+//! Making much memory present takes seconds, so it is done in pieces, and between pieces the thread checks whether the
+//! work is still wanted ([`until`], [`is_over`]). [`ceiling`] counts the memory of the whole process, and limits it.
 
 pub mod ceiling;
 
@@ -19,17 +19,17 @@ use bytemuck::Zeroable;
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 
-/// Memory that was asked for and not given.
+/// A refused request for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The system has not as much, or a limit of the process, its user or its control group forbids it.
+    /// The system has too little, or a limit of the process, its user or its control group forbids it.
     #[error("the system has no {bytes} bytes of memory left")]
     System {
         /// Bytes that were asked for.
         bytes: usize,
     },
-    /// It would pass the ceiling of the process, and all that can be let go has been.
+    /// It would exceed the ceiling of the process, and everything that can be given up has been.
     #[error(
         "{bytes} bytes more would pass the {limit} bytes that the process may hold; it holds {}: {held}",
         held.total()
@@ -39,10 +39,10 @@ pub enum Refused {
         bytes: usize,
         /// The ceiling.
         limit: usize,
-        /// Who holds how much.
+        /// The memory that is held, by holder.
         held: ceiling::Held,
     },
-    /// The time of the request, or of loading, was over before all of it was present.
+    /// The request, or loading, was ended before all of it was present.
     #[error("the time was over before {bytes} bytes of memory were there")]
     Over {
         /// Bytes that were asked for.
@@ -66,7 +66,7 @@ impl Refused {
     ///
     /// # Errors
     ///
-    /// What it raised. A panic unwinds further.
+    /// The error that it raised. A panic unwinds further.
     pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Refused> {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
             .map_err(|payload| Refused::of_panic(&*payload).unwrap_or_else(|| std::panic::resume_unwind(payload)))
@@ -81,10 +81,10 @@ thread_local! {
     static ASKED: RefCell<Option<IsOver>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, during which [`is_over`] asks `asked` on this thread; nothing is asked where it is `None`. Work within
-/// work asks the inner one.
+/// Runs `work`; meanwhile [`is_over`] calls `asked` on this thread, or is false if it is `None`. Nested work calls the
+/// inner one.
 pub fn until<T>(asked: Option<&IsOver>, work: impl FnOnce() -> T) -> T {
-    /// Puts the outer one back, also in an unwinding.
+    /// Restores the outer one, also when unwinding.
     struct Restore(Option<IsOver>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -95,14 +95,14 @@ pub fn until<T>(asked: Option<&IsOver>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs a part of the work of a thread that asks `asked`, on this thread or another: one that asks nothing asks the
-/// same meanwhile.
+/// Runs a part of the work of a thread that calls `asked`, on that thread or another: a thread without a check of its
+/// own calls `asked` meanwhile.
 pub fn beside<T>(asked: Option<&IsOver>, work: impl FnOnce() -> T) -> T {
     let own = ASKED.with_borrow(Option::is_some);
     if own || asked.is_none() { work() } else { until(asked, work) }
 }
 
-/// What this thread asks, for other threads that take part in its work.
+/// The check of this thread, for other threads that take part in its work.
 #[must_use]
 pub fn asked() -> Option<IsOver> {
     ASKED.with_borrow(Option::clone)
@@ -121,15 +121,15 @@ pub fn raise_if_over(bytes: usize) {
     }
 }
 
-/// Bytes of address space or data that is left to all else where the process has a limit of them: stacks, code,
-/// and the structures of models, whose allocations are small and cannot fail without ending the process.
+/// Bytes of address space or data that are left to other uses where the process has a limit: stacks, code, and the
+/// structures of models, whose allocations are small and cannot fail without ending the process.
 const LEFT_TO_OTHERS: usize = 64 << 20;
 
-/// Bytes from which on room is held against the limits of the process before it is asked for.
+/// Allocations of at least this many bytes are compared with the limits of the process first.
 const HELD_AGAINST_LIMITS: usize = 1 << 20;
 
-/// Bytes that the process's own limits on address space and data (`ulimit -v`, `ulimit -d`) leave to tensors and tables
-/// beyond what it has claimed; `usize::MAX` without a limit.
+/// Bytes that the process's own limits on address space and data (`ulimit -v`, `ulimit -d`) still leave to tensors and
+/// tables; `usize::MAX` without a limit.
 #[must_use]
 pub fn unclaimed_bytes() -> usize {
     let limit = |resource| getrlimit(resource).current.and_then(|bytes| usize::try_from(bytes).ok());
@@ -137,7 +137,7 @@ pub fn unclaimed_bytes() -> usize {
     if space.is_none() && data.is_none() {
         return usize::MAX;
     }
-    // In pages: size of the address space, then five numbers, the last of them of data and stacks.
+    // In pages: the size of the address space, then five numbers; the last is data and stacks.
     let told = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let claimed = |place: usize| {
         let pages = told.split_whitespace().nth(place).and_then(|pages| pages.parse::<usize>().ok());
@@ -162,7 +162,7 @@ pub fn try_with_capacity<T>(count: usize) -> Result<Vec<T>, Refused> {
     Ok(room)
 }
 
-/// Holds much memory against the limits of the process and its ceiling.
+/// Compares much memory with the limits of the process and its ceiling.
 fn check_limits(bytes: usize) -> Result<(), Refused> {
     if bytes < HELD_AGAINST_LIMITS {
         return Ok(());
@@ -173,14 +173,14 @@ fn check_limits(bytes: usize) -> Result<(), Refused> {
     ceiling::check(bytes)
 }
 
-/// Room for `count` elements, where a model decides how many. Raises [`Refused::System`] where there is none.
+/// Room for `count` elements, a number that depends on a model. Raises [`Refused::System`] where there is none.
 #[must_use]
 pub fn with_capacity<T>(count: usize) -> Vec<T> {
     try_with_capacity(count).unwrap_or_else(|refused| refused.raise())
 }
 
-/// `count` zeros, where a model decides how many, from the system's zero pages. Raises [`Refused::System`] where there
-/// is no memory.
+/// `count` zeros, a number that depends on a model, from the system's zero pages. Raises [`Refused::System`] where
+/// there is no memory.
 #[must_use]
 pub fn zeroed<T: Zeroable>(count: usize) -> Vec<T> {
     let bytes = count.saturating_mul(size_of::<T>());
@@ -193,7 +193,7 @@ pub fn zeroed<T: Zeroable>(count: usize) -> Vec<T> {
     bytemuck::allocation::try_zeroed_vec(count).unwrap_or_else(|()| refused.raise())
 }
 
-/// `count` times `value`, where a model decides how many. Raises [`Refused::System`] where there is no memory.
+/// `count` times `value`, a number that depends on a model. Raises [`Refused::System`] where there is no memory.
 #[must_use]
 pub fn filled<T: Clone>(value: T, count: usize) -> Vec<T> {
     let mut elements = with_capacity(count);
@@ -206,8 +206,8 @@ pub fn filled<T: Clone>(value: T, count: usize) -> Vec<T> {
     elements
 }
 
-/// Makes room for `more` elements behind those that are there, and for half as many again as are there, so that a list
-/// that grows is seldom moved. Raises [`Refused::System`] where there is none.
+/// Makes room for `more` further elements, and for half of the present number, so that a growing list is seldom moved.
+/// Raises [`Refused::System`] where there is none.
 pub fn reserve<T>(elements: &mut Vec<T>, more: usize) {
     let (length, free) = (elements.len(), elements.capacity() - elements.len());
     if more > free {
@@ -220,14 +220,14 @@ pub fn reserve<T>(elements: &mut Vec<T>, more: usize) {
     }
 }
 
-/// Holds `bytes` bytes of many small pieces against the limits of the process before the first of them is taken. Raises
+/// Compares `bytes` bytes of many small pieces with the limits of the process before the first one is allocated. Raises
 /// [`Refused`] where they are too many.
 pub fn hold(bytes: usize) {
     check_limits(bytes).unwrap_or_else(|refused| refused.raise());
 }
 
-/// A copy of `elements`, whose number a model decides. Raises [`Refused`] where there is no memory for it, or the work
-/// of this thread is over before all of them are there.
+/// A copy of `elements`, whose number depends on a model. Raises [`Refused`] where there is no memory for it, or this
+/// thread's work is ended before all elements are there.
 #[must_use]
 pub fn copied<T: Clone>(elements: &[T]) -> Vec<T> {
     let mut all = with_capacity(elements.len());
@@ -238,14 +238,13 @@ pub fn copied<T: Clone>(elements: &[T]) -> Vec<T> {
     all
 }
 
-/// Elements that are gathered between two questions whether the work of the thread is over: what makes one may take
-/// some microseconds.
+/// Elements that are gathered between two checks whether this thread's work was ended: one may take some microseconds.
 const PIECE: usize = 1 << 12;
 
-/// Iterators whose elements become a list of a length that a model decides.
+/// Iterators whose elements become a list of a length that depends on a model.
 pub trait Collect: Iterator + Sized {
-    /// As [`Iterator::collect`] into a list. Raises [`Refused`] where there is no memory for it, or the work of this
-    /// thread is over before all elements are there.
+    /// As [`Iterator::collect`] into a list. Raises [`Refused`] where there is no memory for it, or this thread's work
+    /// is ended before all elements are there.
     #[must_use]
     fn collected(self) -> Vec<Self::Item> {
         let mut all = Vec::new();
@@ -253,7 +252,7 @@ pub trait Collect: Iterator + Sized {
         all
     }
 
-    /// Puts the elements behind those of a list, and raises as [`Collect::collected`] does.
+    /// Appends the elements to a list, and raises as [`Collect::collected`] does.
     fn collected_into(mut self, all: &mut Vec<Self::Item>) {
         let (least, most) = self.size_hint();
         reserve(all, least);
@@ -285,7 +284,7 @@ pub trait Collect: Iterator + Sized {
         Self: Iterator<Item = Result<T, E>>,
     {
         let (mut all, mut failed) = (Vec::new(), None);
-        // Errors are seldom, so that the length that is announced is the one to be had.
+        // Errors are seldom, so the announced length is reserved.
         reserve(&mut all, self.size_hint().0);
         let mut elements = self;
         let values = std::iter::from_fn(|| match elements.next()? {
@@ -302,19 +301,18 @@ pub trait Collect: Iterator + Sized {
 
 impl<I: Iterator> Collect for I {}
 
-/// Counts what a loop does, and asks now and then whether its work is over: so seldom that loops over single elements
-/// can count theirs line by line, and so often that some milliseconds are the most between two questions.
+/// Counts the work of a loop, and sometimes checks whether it was ended: seldom enough for loops over single elements
+/// that count line by line, and at least every few milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     done: usize,
 }
 
 impl Pace {
-    /// Units between two questions, of some nanoseconds each: elements that are computed, or cache lines that are
-    /// copied.
+    /// Units between two checks, of some nanoseconds each: elements that are computed, or cache lines that are copied.
     pub const UNITS: usize = 1 << 18;
 
-    /// Notes `units` of work. Raises [`Refused::Over`] where the work of this thread is no longer wanted.
+    /// Counts `units` of work. Raises [`Refused::Over`] where this thread's work is no longer wanted.
     #[inline]
     pub fn step(&mut self, units: usize) {
         self.done += units;
@@ -325,7 +323,7 @@ impl Pace {
     }
 }
 
-/// Fills `to`, however much it is. Raises [`Refused::Over`] where the work of this thread is over before it is done.
+/// Fills `to`, of any size. Raises [`Refused::Over`] where this thread's work is ended first.
 pub fn fill<T: Clone>(to: &mut [T], value: &T) {
     let piece = piece_of::<T>();
     for to in to.chunks_mut(piece) {
@@ -336,7 +334,8 @@ pub fn fill<T: Clone>(to: &mut [T], value: &T) {
     }
 }
 
-/// Elements whose copying takes a few milliseconds at most. What has memory of its own may be a text of some KiB.
+/// The number of elements that are copied in a few milliseconds at most. An element with memory of its own may be a
+/// text of some KiB.
 #[must_use]
 pub const fn piece_of<T>() -> usize {
     let bytes = if std::mem::needs_drop::<T>() { 1 << 14 } else { size_of::<T>() };

@@ -65,7 +65,7 @@ pub fn for_each_chunk<T: Send>(
     });
 }
 
-/// A buffer that tasks write in ranges that do not overlap: the one splitter of mutable memory between threads. It
+/// A buffer that tasks write in ranges that do not overlap: the only splitter of mutable memory between threads. It
 /// keeps the buffer borrowed. [`for_each_chunk`] is its safe form, for parts of one length.
 #[derive(Debug)]
 pub(crate) struct Disjoint<'a, T> {
@@ -74,8 +74,8 @@ pub(crate) struct Disjoint<'a, T> {
     borrow: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: it is an address. What is read or written through it is so in unsafe code, which states why no other task
-// touches those elements; they are `Send`.
+// SAFETY: it is an address. Only unsafe code reads or writes through it, and states why no other task touches those
+// elements; they are `Send`.
 unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Disjoint<'_, T> {}
@@ -127,22 +127,22 @@ impl<'a, T: Send> Disjoint<'a, T> {
     }
 }
 
-/// What tasks of a driver read that may work in place: a buffer of its own, or the output that they write. It keeps the
-/// buffer borrowed.
+/// The input of tasks of a driver that may work in place: a separate buffer, or the output that they write. It keeps
+/// the buffer borrowed.
 #[derive(Debug)]
 pub(crate) struct InPlaceInput<'a, T> {
     start: *const T,
     borrow: PhantomData<&'a [T]>,
 }
 
-// SAFETY: it is an address. What is read through it is so in unsafe code, which states why no other task writes those
-// elements meanwhile; they are `Sync`.
+// SAFETY: it is an address. Only unsafe code reads through it, and states why no other task writes those elements
+// meanwhile; they are `Sync`.
 unsafe impl<T: Sync> Sync for InPlaceInput<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Send for InPlaceInput<'_, T> {}
 
 impl<'a, T> InPlaceInput<'a, T> {
-    /// A buffer of its own.
+    /// A separate buffer.
     pub(crate) fn apart(data: &'a [T]) -> InPlaceInput<'a, T> {
         InPlaceInput { start: data.as_ptr(), borrow: PhantomData }
     }

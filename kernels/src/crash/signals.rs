@@ -48,7 +48,7 @@ pub fn is_watched() -> bool {
     WATCHED.load(Ordering::Relaxed)
 }
 
-/// From now on this process writes to standard error which signal killed it and what the thread was doing: `kiln:
+/// From now on this process writes to standard error the signal that killed it and the thread's current work: `kiln:
 /// crashed: SIGSEGV at 0x10, model m.onnx, node 'conv' (Conv), ...`. For programs; a library leaves signals to its
 /// program.
 ///

@@ -1,15 +1,15 @@
-//! Memory of a caller's, lent to be read or to be written: the elements of an array of another language's, for example.
+//! A caller's memory, lent for reading or writing: for example the elements of an array in another language.
 
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Bytes that belong to a caller, which keeps them readable as long as this lives, and unchanged while they are looked at.
-/// They are never written.
+/// Bytes that belong to a caller, who keeps them readable while this lives, and unchanged while they are read. They are
+/// never written.
 pub struct Foreign {
     start: NonNull<u8>,
     len: usize,
-    /// What keeps the bytes alive; dropped with this.
+    /// Keeps the bytes alive; dropped with this.
     _owner: Box<dyn Any + Send + Sync>,
 }
 
@@ -25,14 +25,13 @@ impl Foreign {
     /// # Safety
     ///
     /// Until `owner` is dropped, the bytes must be initialised and readable from any thread, lie within one allocation
-    /// of at most `isize::MAX` bytes, and not be written while anything looks at them: while a slice lives that
-    /// [`bytes`](Foreign::bytes) gave.
+    /// of at most `isize::MAX` bytes, and not be written while a slice from [`bytes`](Foreign::bytes) lives.
     #[must_use]
     pub unsafe fn new(start: NonNull<u8>, len: usize, owner: impl Any + Send + Sync) -> Foreign {
         Foreign { start, len, _owner: Box::new(owner) }
     }
 
-    /// The bytes that `owner` gives, which are asked for once.
+    /// The bytes of `owner`, which is asked for them once.
     #[must_use]
     pub fn of(owner: impl AsRef<[u8]> + Any + Send + Sync) -> Foreign {
         let owner = Box::new(owner);
@@ -57,12 +56,12 @@ impl fmt::Debug for Foreign {
     }
 }
 
-/// Bytes that belong to a caller, which neither reads nor writes them as long as this lives.
+/// Bytes that belong to a caller, who neither reads nor writes them while this lives.
 pub struct ForeignMut {
     start: NonNull<u8>,
     len: usize,
-    /// What keeps the bytes alive, out of a box; dropped with this. A pointer, because a box that is moved would claim
-    /// bytes inside of it for itself.
+    /// Keeps the bytes alive; dropped with this. A pointer instead of a box, because a box that is moved claims
+    /// exclusive access to bytes inside it.
     owner: NonNull<dyn Any + Send>,
 }
 
@@ -83,7 +82,7 @@ impl ForeignMut {
         ForeignMut { start, len, owner: leak(owner) }
     }
 
-    /// The bytes that `owner` gives, which are asked for once.
+    /// The bytes of `owner`, which is asked for them once.
     #[must_use]
     pub fn of(owner: impl AsMut<[u8]> + Any + Send) -> ForeignMut {
         let mut owner = leak(owner);

@@ -1,29 +1,29 @@
-//! Memory on its way back to the system, apart from who gave it back.
+//! Memory on its way back to the system, independent of its former owner.
 //!
 //! # Problem
 //!
-//! The system takes 17 ms or more to take a gigabyte of pages back. A request that has gigabytes when its time is over
-//! would return that much later.
+//! The system takes 17 ms or more to take a gigabyte of pages back. A request that holds gigabytes when it ends would
+//! return that much later.
 //!
 //! # Idea
 //!
-//! Who has much to give back leaves it here and goes on; a thread gives it back in pieces. It is started when there is
-//! something to do and ends when nothing is left, so that none is idle. Memory that is on its way still counts
-//! ([`bytes`]), and who needs it sooner gives pieces back on its own thread ([`give_piece`]). Where the system starts no
-//! thread, that is who leaves it.
+//! An owner of much memory leaves it here and goes on; a thread gives it back in pieces. The thread is started when
+//! there is memory to give back and ends when none is left, so it is never idle. Memory on its way still counts
+//! ([`bytes`]), and code that needs it sooner gives pieces back on its own thread ([`give_piece`]). Where the system
+//! cannot start a thread, the owner gives the memory back itself.
 //!
 //! # Forked children
 //!
-//! A child has no such thread. What was on its way is its own then, and goes with the next that the child itself
-//! leaves. No fork happens while a piece is given back, so that a child finds each piece with an owner.
+//! A child has no such thread. Memory that was on its way belongs to the child, and is given back with the next memory
+//! that the child leaves. No fork happens while a piece is given back, so in a child each piece has an owner.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use crate::fork::{Mutex, MutexGuard, Origin, stay};
 
-/// Bytes from which on memory is left here: below, giving it back takes less than a thread's start and some
-/// milliseconds at most.
+/// Memory of at least this many bytes is left here. Giving back less takes some milliseconds at most, less than a
+/// thread's start costs.
 pub const LEAST: usize = 64 << 20;
 
 /// Bytes of a piece: half a millisecond, for which forks wait.
@@ -31,19 +31,19 @@ pub const PIECE: usize = 32 << 20;
 
 /// Memory that goes back to the system piece by piece.
 pub trait Leaving: Send {
-    /// Gives a [piece](PIECE) back. Whether there is more.
+    /// Gives a [piece](PIECE) back. Returns whether there is more.
     fn give_piece(&mut self) -> bool;
 
     /// Bytes that are still to be given back.
     fn bytes(&self) -> usize;
 
-    /// Whether it has address space that nothing else has, which goes back where it is dropped.
+    /// Whether it is the only owner of address space, which is unmapped when it is dropped.
     fn takes_addresses(&self) -> bool {
         false
     }
 }
 
-/// What is on its way, in the order in which it came.
+/// Memory on its way, in the order in which it was left.
 struct Queue {
     waiting: VecDeque<Box<dyn Leaving>>,
     /// The process in which a thread is at work.
@@ -62,7 +62,7 @@ pub fn leave(memory: Box<dyn Leaving>) {
     go_on();
 }
 
-/// Sees to it that what is on its way goes on: in a forked child, what its parent has left.
+/// Makes sure that memory on its way is given back: in a forked child, memory that its parent has left.
 pub fn go_on() {
     let mut queue = lock();
     if queue.waiting.is_empty() || queue.worker.is_some_and(Origin::is_here) {
@@ -76,7 +76,7 @@ pub fn go_on() {
     }
 }
 
-/// Bytes of the thread's stack, of which it needs little.
+/// Bytes of the thread's stack; it needs little.
 const STACK: usize = 256 << 10;
 
 /// Gives back everything that is on its way and that no other thread is giving back.
@@ -91,7 +91,7 @@ fn work() {
     }
 }
 
-/// Gives a piece back on this thread. Whether there was one that no other thread has in its hands.
+/// Gives a piece back on this thread. Returns whether there was one that no other thread is giving back.
 pub fn give_piece() -> bool {
     let whole = stay();
     let Some(mut memory) = lock().waiting.pop_front() else { return false };
@@ -99,12 +99,12 @@ pub fn give_piece() -> bool {
         lock().waiting.push_front(memory);
     }
     drop(whole);
-    // The thread may have ended while this one had the last of it.
+    // The thread may have ended while this one held the last memory.
     go_on();
     true
 }
 
-/// Gives address space that is on its way back at once, on this thread. Whether there was any.
+/// Unmaps address space on its way back at once, on this thread. Returns whether there was any.
 pub fn unmap() -> bool {
     let _whole = stay();
     let mut queue = lock();
@@ -114,7 +114,7 @@ pub fn unmap() -> bool {
     memory.is_some()
 }
 
-/// Bytes that are on their way, but for pieces that threads have in their hands.
+/// Bytes on their way, without pieces that threads are giving back now.
 #[must_use]
 pub fn bytes() -> usize {
     lock().waiting.iter().map(|memory| memory.bytes()).sum()
@@ -133,7 +133,7 @@ mod tests {
     /// Held by each test: there is one queue.
     static ALONE: Mutex<()> = Mutex::new(());
 
-    /// Pieces that are to be given back, none while the gate is closed.
+    /// Pieces to be given back; none are while the gate is closed.
     struct Counted {
         gate: Receiver<()>,
         left: Arc<AtomicUsize>,

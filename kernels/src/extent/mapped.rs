@@ -1,4 +1,4 @@
-//! Files that are mapped to be read. Their pages are the system's own copy of the file, which all processes share.
+//! Files that are mapped for reading. Their pages are the system's own copy of the file, which all processes share.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -10,15 +10,15 @@ use std::sync::Arc;
 use memmap2::{Advice, Mmap};
 use serde::{Deserialize, Serialize};
 
-/// A whole file, mapped. It is read through its pages: a page is brought when it is first read.
+/// A whole file, mapped. A page is read from the disk when it is first accessed.
 #[derive(Debug)]
 pub struct Mapped {
     map: Mmap,
     id: FileId,
 }
 
-/// Which file it was, and when it was last changed: what has the same id has the same bytes. The time of the last change
-/// of the file's state (`ctime`) cannot be set back by a user.
+/// The identity of a file and the times of its last change: equal ids mean equal bytes. The time of the last change of
+/// the file's state (`ctime`) cannot be set back by a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileId {
     /// The device that it is on.
@@ -34,7 +34,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// That of an open file.
+    /// The id of an open file.
     #[must_use]
     pub fn of(metadata: &Metadata) -> FileId {
         FileId {
@@ -53,7 +53,7 @@ impl Mapped {
     /// # Errors
     ///
     /// The system's; [`io::ErrorKind::PermissionDenied`] for a file that another user owns or may write, and
-    /// [`io::ErrorKind::InvalidInput`] for what is no regular file.
+    /// [`io::ErrorKind::InvalidInput`] for anything but a regular file.
     pub fn open(path: &Path) -> io::Result<Mapped> {
         Mapped::of(&File::open(path)?)
     }
@@ -90,8 +90,8 @@ impl Mapped {
         &self.map
     }
 
-    /// Brings the pages of a range, as far as the system does that: advice, whose refusal changes nothing but when
-    /// pages come.
+    /// Reads the pages of a range ahead, as far as the system does so. This is advice: if it is refused, pages are read
+    /// when they are accessed.
     pub fn populate(&self, range: Range<usize>) {
         let end = range.end.min(self.map.len());
         if range.start < end {

@@ -18,17 +18,17 @@ use std::time::Duration;
 /// A huge page that takes longer than this had to come from the host: four times the time of clearing one.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// So many slow ones in a row are no accident; a single one may have waited for a core.
+/// This many slow pages in a row are no accident; a single one may have waited for a core.
 const ROW: usize = 2;
 
-/// Bytes that are made present in small pages before a huge one is tried again: the trial then costs a sixteenth of
-/// what slow huge pages would have cost in their place.
+/// Bytes that are made present in small pages before a huge one is tried again: the trial costs a sixteenth of slow
+/// huge pages for all these bytes.
 const SMALL: usize = 32 << 20;
 
 /// The recent speed of huge pages.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Slow ones in a row.
+    /// Slow huge pages in a row.
     slow: AtomicUsize,
     /// Bytes that are still to be made present in small pages.
     small: AtomicUsize,
@@ -39,14 +39,14 @@ impl Pace {
         Pace { slow: AtomicUsize::new(0), small: AtomicUsize::new(0) }
     }
 
-    /// How many of the next `bytes` bytes, from the first one on, take small pages.
+    /// The number of bytes at the beginning of the next `bytes` bytes that take small pages.
     pub(super) fn small(&self, bytes: usize) -> usize {
         let take = |left: usize| (left > 0).then(|| left - left.min(bytes));
         let before = self.small.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         before.map_or(0, |left| left.min(bytes))
     }
 
-    /// Notes how long a huge page took, or a part of one, which may have been present already.
+    /// Notes the time of a huge page, or of a part of one, which may have been present already.
     pub(super) fn note(&self, time: Duration, whole: bool) {
         if time > SLOW {
             if self.slow.fetch_add(1, Ordering::Relaxed) + 1 >= ROW {

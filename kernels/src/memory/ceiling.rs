@@ -1,24 +1,24 @@
-//! One account of the memory that a process holds, and the ceiling over it.
+//! The account of the memory that a process holds, and its ceiling.
 //!
 //! # Problem
 //!
-//! Executors, packed weights, tensors and records have bounds of their own, for each cache and each session. What all of
-//! them take together is a sum that nothing bounds.
+//! Executors, packed weights, tensors and records have bounds of their own, for each cache and each session. Their sum
+//! is not bounded.
 //!
 //! # Idea
 //!
-//! Code that takes memory from the system to keep it counts it here first ([`take`]), and counts it out when the system
-//! has it back. What a pool lends out of pages that it has is counted already, so that a request of known shapes comes
-//! here for nothing. Who has a limit to set [asks](ask) for it for as long as it lives; the least of all limits is the
-//! ceiling. Memory that would pass it makes those who [keep](Keeps) some let go of what nothing uses ([`within`]), in
-//! the order of [`Spare`], and is then refused with a table of who holds how much ([`Held`]).
+//! Code that takes memory from the system to keep it counts it here first ([`take`]), and subtracts it when it is given
+//! back. Memory that a pool lends from its pages is counted already, so requests of known shapes need no counting. A
+//! session that sets a limit [asks](ask) for it while it lives; the least of all limits is the ceiling. Memory that
+//! would exceed it makes [keepers](Keeps) give up unused memory ([`within`]), in the order of [`Spare`], and is then
+//! refused with a table of the memory by holder ([`Held`]).
 //!
 //! # Consequences
 //!
 //! - Counting is a few atomic operations where memory is taken from the system, which takes longer. No lock is held.
-//! - What cannot be refused any more is counted all the same ([`add`]). The account is then over its ceiling until
-//!   the next [`check`].
-//! - Nothing here may be asked for memory while a lock is held that a [`Keeps::let_go`] needs.
+//! - Memory that can no longer be refused is counted all the same ([`add`]). The account may then be over its ceiling
+//!   until the next [`check`].
+//! - Memory must not be requested here while a lock is held that a [`Keeps::let_go`] needs.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -27,12 +27,12 @@ use std::sync::{Arc, PoisonError, Weak};
 use super::{Refused, is_over};
 use crate::fork::{Mutex, MutexGuard};
 
-/// What memory is held for.
+/// The uses of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Holder {
     /// Executors, code and plans.
     Executors,
-    /// Packed weights and constants of models, but for those that are mapped from a file.
+    /// Packed weights and constants of models, except those that are mapped from a file.
     Weights,
     /// Tensors of requests and scratch, lent or kept for the next requests.
     #[default]
@@ -41,15 +41,15 @@ pub enum Holder {
     Records,
 }
 
-/// Bytes that the process holds, by what they are for.
+/// Bytes that the process holds, by use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
-    /// Executors and code, with what nodes remember of them.
+    /// Executors and code, with the memos of nodes.
     pub executors: usize,
     /// Plans that are kept.
     pub plans: usize,
-    /// Packed weights and constants of models, but for those that are mapped from a file.
+    /// Packed weights and constants of models, except those that are mapped from a file.
     pub weights: usize,
     /// Tensors and scratch, lent or kept for the next requests.
     pub tensors: usize,
@@ -58,7 +58,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// All of it.
+    /// The sum.
     #[must_use]
     pub fn total(&self) -> usize {
         let Held { executors, plans, weights, tensors, records } = self;
@@ -74,12 +74,12 @@ impl fmt::Display for Held {
     }
 }
 
-/// What is let go of, in this order.
+/// Memory that can be given up, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spare {
     /// Free memory of pools.
     Memory,
-    /// What is kept of requests that have ended.
+    /// States of ended requests.
     States,
     /// Plans, the least recently used first.
     Plans,
@@ -87,13 +87,13 @@ pub enum Spare {
     Executors,
 }
 
-/// Who keeps memory that it can do without.
+/// A keeper of memory that it can do without.
 pub trait Keeps: Send + Sync {
-    /// The [`tick`] at which it was used last: what was used longest ago lets go first.
+    /// The [`tick`] of its last use: the least recently used keeper gives up memory first.
     fn used_at(&self) -> u64;
 
-    /// Lets go of about `bytes` bytes of that, or of all of it where it is not to be had in parts. Whether more may be had
-    /// by asking again.
+    /// Gives up about `bytes` bytes of that kind, or all if it cannot be given up in parts. Returns whether another
+    /// call may give up more.
     fn let_go(&self, spare: Spare, bytes: usize) -> bool;
 
     /// Bytes of plans that it keeps.
@@ -109,20 +109,20 @@ pub struct Full {
 
 /// Bytes by holder.
 static HELD: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
-/// All of them.
+/// The sum of [`HELD`].
 static TOTAL: AtomicUsize = AtomicUsize::new(0);
-/// The most that they ever were.
+/// The greatest [`TOTAL`] so far.
 static MOST: AtomicUsize = AtomicUsize::new(0);
-/// The least limit that is asked for.
+/// The least limit.
 static CEILING: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Counts uses.
 static TICKS: AtomicU64 = AtomicU64::new(1);
 
-/// Limits that are asked for, and those who keep memory.
+/// Limits, and keepers of memory.
 struct Registry {
     limits: Vec<usize>,
     keepers: Vec<Weak<dyn Keeps>>,
-    /// As many keepers may be listed before it is looked which of them are gone.
+    /// This many keepers may be listed before dropped ones are removed.
     patience: usize,
 }
 
@@ -174,7 +174,7 @@ pub fn keep(keeper: Weak<dyn Keeps>) {
     registry.keepers.push(keeper);
 }
 
-/// Those who keep memory now, what was used longest ago first.
+/// The live keepers, the least recently used first.
 fn keepers() -> Vec<Arc<dyn Keeps>> {
     let mut all: Vec<Arc<dyn Keeps>> = registry().keepers.iter().filter_map(Weak::upgrade).collect();
     all.sort_by_cached_key(|keeper| keeper.used_at());
@@ -186,7 +186,7 @@ fn ceiling() -> usize {
     CEILING.load(Ordering::Relaxed)
 }
 
-/// The ceiling in bytes; `None` where no limit is asked for.
+/// The ceiling in bytes; `None` where there is no limit.
 #[inline]
 #[must_use]
 pub fn limit() -> Option<usize> {
@@ -219,7 +219,7 @@ pub fn room() -> usize {
     ceiling().saturating_sub(bytes())
 }
 
-/// Who holds how much.
+/// The memory that is held, by holder.
 #[must_use]
 pub fn held() -> Held {
     let [both, weights, tensors, records] = HELD.each_ref().map(|bytes| bytes.load(Ordering::Relaxed));
@@ -232,7 +232,7 @@ pub fn held() -> Held {
 ///
 /// # Errors
 ///
-/// [`Full`] where it would pass the ceiling. Nothing is counted then.
+/// [`Full`] where it would exceed the ceiling. It is then not counted.
 pub fn take(holder: Holder, bytes: usize) -> Result<(), Full> {
     let limit = ceiling();
     let sum = |total: usize| total.checked_add(bytes).filter(|sum| *sum <= limit || bytes == 0);
@@ -241,7 +241,7 @@ pub fn take(holder: Holder, bytes: usize) -> Result<(), Full> {
     Ok(())
 }
 
-/// Counts memory that cannot be refused any more.
+/// Counts memory that can no longer be refused.
 pub fn add(holder: Holder, bytes: usize) {
     let before = TOTAL.fetch_add(bytes, Ordering::Relaxed);
     note(holder, before.saturating_add(bytes), bytes);
@@ -254,18 +254,18 @@ fn note(holder: Holder, total: usize, bytes: usize) {
     }
 }
 
-/// Counts memory out that the system has back.
+/// Subtracts memory that was given back to the system.
 pub fn give_back(holder: Holder, bytes: usize) {
     HELD[holder as usize].fetch_sub(bytes, Ordering::Relaxed);
     TOTAL.fetch_sub(bytes, Ordering::Relaxed);
 }
 
-/// What `attempt` makes once there is room for it: where there is none, those who keep memory let go of more and more.
+/// The result of `attempt` once there is room for it. Where there is none, keepers give up more and more memory.
 ///
 /// # Errors
 ///
-/// [`Refused::Ceiling`] where there is none when all has been let go, [`Refused::Over`] where the work of this thread is
-/// over before.
+/// [`Refused::Ceiling`] where there is no room after everything has been given up, [`Refused::Over`] where this
+/// thread's work is ended before that.
 pub fn within<T>(mut attempt: impl FnMut() -> Result<T, Full>) -> Result<T, Refused> {
     match attempt() {
         Ok(made) => Ok(made),
@@ -297,16 +297,16 @@ fn press<T>(full: Full, order: &[Spare], attempt: &mut dyn FnMut() -> Result<T, 
     Err(Refused::Ceiling { bytes, limit: ceiling(), held: held() })
 }
 
-/// Has free memory and what is kept of ended requests go until there is room for `bytes` bytes, as far as that helps.
+/// Has free memory and states of ended requests given up until there is room for `bytes` bytes, as far as possible.
 pub fn make_room(bytes: usize) {
     if room() < bytes {
         let mut attempt = || if room() < bytes { Err(Full { bytes }) } else { Ok(()) };
-        // Who asks goes on without.
+        // The caller goes on without room.
         let _ = press(Full { bytes }, &[Spare::Memory, Spare::States], &mut attempt);
     }
 }
 
-/// Looks whether `bytes` bytes more are below the ceiling, and has memory go where they are not. Counts nothing.
+/// Checks that `bytes` bytes more are below the ceiling, and has memory given up where they are not. Counts nothing.
 ///
 /// # Errors
 ///

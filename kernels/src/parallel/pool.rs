@@ -20,7 +20,7 @@ use crate::crash::Trail;
 use crate::fork::Origin;
 
 /// How long a thread without work spins before it sleeps: longer than the serial parts between the forks of a request,
-/// and so short that the core does not look busy after it.
+/// and short enough that the core does not look busy afterwards.
 const SPIN: Duration = Duration::from_micros(150);
 
 /// Iterations between two readings of the clock, and before a waiting caller yields to other threads of its core.
@@ -37,7 +37,7 @@ pub struct Pool {
     origin: Origin,
 }
 
-/// What callers and workers share.
+/// The state that callers and workers share.
 #[derive(Debug)]
 struct Shared {
     gate: Line<AtomicU64>,
