@@ -1,4 +1,4 @@
-//! Gives the shared library what onnxruntime's has: a name for the loader, and versions of its symbols.
+//! Gives the shared library a name for the loader and versions of its symbols, like onnxruntime's.
 
 #![allow(clippy::disallowed_methods, reason = "cargo tells build scripts what it builds by the environment")]
 
@@ -32,7 +32,7 @@ fn main() {
         for patch in 0..PATCHES {
             let node = format!("VERS_1.{minor}.{patch}");
             let _ = writeln!(script, "{node} {{ }};");
-            // The version that is bound where a program names none.
+            // The default version, for programs that name none.
             let at = if (minor, patch) == (MINORS, 0) { "@@" } else { "@" };
             for (name, function) in EXPORTS {
                 let alias = format!("{function}_{minor}_{patch}");
@@ -47,7 +47,7 @@ fn main() {
     if is_linux {
         println!("cargo:rustc-cdylib-link-arg=-Wl,--version-script={}", script_file.display());
         println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libonnxruntime.so.1");
-        // Threads and what they keep do not survive an unloading.
+        // Threads and their memory do not survive unloading.
         println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
         println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
     }

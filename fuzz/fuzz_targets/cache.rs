@@ -16,7 +16,7 @@ use libfuzzer_sys::fuzz_target;
 use fixture::Collide;
 use lru::{Op, follows_the_model};
 
-/// Most bounds are small, so that there are victims; the greatest of a byte is no bound.
+/// Most bounds are small, so that entries are evicted; the greatest byte stands for no bound.
 fn bound(byte: u8, times: usize) -> usize {
     if byte == u8::MAX { usize::MAX } else { usize::from(byte) * times }
 }

@@ -1,6 +1,6 @@
-//! Models whose weights lie in other files, and the limits that they are loaded under: sparse files, claimed places and
-//! sizes, links out of the model's folder, memory and time. Loading ends in a typed error or a session, which then
-//! answers one request; neither panics, hangs or takes memory beyond its limit.
+//! Models whose weights lie in other files, and limits of loading: sparse files, claimed places and sizes, links out of
+//! the model's folder, memory and time. Loading ends in a typed error or a session, which then answers one request;
+//! neither panics, hangs or takes memory beyond its limit.
 
 #![no_main]
 
@@ -21,7 +21,7 @@ use kiln::tensor::Tensor;
 use libfuzzer_sys::fuzz_target;
 use wire::{Message, elsewhere, graph, model};
 
-/// Choices made of the input's bytes; 0 when there are none left.
+/// Choices by the input's bytes; 0 when no bytes are left.
 struct Draw<'a>(&'a [u8]);
 
 impl Draw<'_> {
@@ -50,7 +50,7 @@ impl Draw<'_> {
         LOCATIONS.split(' ').nth(usize::from(self.byte()) % count).unwrap_or("")
     }
 
-    /// The same as text, or what is no number.
+    /// A size as text, or a text that is no number.
     fn told(&mut self) -> String {
         match self.byte() % 8 {
             0 => self.pick(&["", "-1", "0x10", "1e3", " 16", "18446744073709551616", "9223372036854775807"]).to_owned(),
@@ -86,12 +86,12 @@ const LOCATIONS: &str = "w below/w ./w below/../w w/ . .. below absent link insi
 /// The most that a file takes on the disk.
 const WRITTEN: u64 = 1 << 16;
 
-/// A file of that size, of which some bytes are there and the rest is a hole.
+/// A file of that size with some bytes at its beginning; the rest is a hole.
 fn sparse(path: &Path, size: u64, written: u64) {
     let mut file = File::create(path).expect("a file in the folder");
     let bytes: Vec<u8> = (0..written.min(size).min(WRITTEN)).map(|at| at as u8 / 4).collect();
     file.write_all(&bytes).expect("room on the disk");
-    // More than the file system takes is left as it is.
+    // A size that the file system refuses is ignored.
     let _ = file.set_len(size);
 }
 
@@ -106,7 +106,7 @@ fn options(draw: &mut Draw<'_>) -> SessionOptions {
     limits.nodes = narrow(within(draw, defaults.nodes as u64));
     limits.rank = narrow(within(draw, defaults.rank as u64));
     limits.name_bytes = narrow(within(draw, defaults.name_bytes as u64));
-    // Each is a part of what the fuzzer lets the process take.
+    // Each is a part of the memory that the fuzzer allows the process.
     let memory_bytes = draw.pick(&[64 << 20, 1 << 20, 4096, 1, 0, 256 << 20]);
     let load_time_limit = draw.pick(&[None, Some(0), Some(50), Some(1), Some(1000)]).map(Duration::from_millis);
     let cache_mode = CacheMode::Memory;
@@ -144,7 +144,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut draw = Draw(bytes);
     let folder = root().join("model");
     for file in ["w", "below/w"] {
-        // Large ones are holes for the most part.
+        // Large files are mostly holes.
         let size = if draw.byte().is_multiple_of(2) { draw.size() } else { 1 << (16 + draw.byte() % 32) };
         let written = draw.size();
         sparse(&folder.join(file), size, written);

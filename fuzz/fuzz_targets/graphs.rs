@@ -1,5 +1,5 @@
-//! Graphs drawn from bytes give the same with all passes on emitted instructions as node by node on plain Rust, at two
-//! shapes and at the first one again. The generator is that of the tests of the passes.
+//! Graphs drawn from bytes give equal results with all passes on emitted instructions and node by node in plain Rust,
+//! at two shapes and at the first one again. The generator is that of the tests of the passes.
 
 #![no_main]
 

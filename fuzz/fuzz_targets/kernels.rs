@@ -1,5 +1,5 @@
-//! Problems of every kernel family, drawn from bytes, give what the references give and touch nothing beside their
-//! operands, which end or begin at pages that fault. The families are those of the tests of the kernels crate.
+//! Problems of every kernel family, drawn from bytes, give the results of the references and touch no memory beside
+//! their operands, which end or begin at pages that fault. The families are those of the tests of the kernels crate.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Keys of every family and of code, reached by walks that bytes say, obey the laws of keys; two of them are equal exactly where
-//! their bytes are; and bytes that are a key are the bytes of that key.
+//! Keys of every family and of code, reached by walks drawn from bytes, obey the laws of keys; two keys are equal
+//! exactly if their bytes are; and bytes that decode to a key are the bytes of that key.
 
 #![no_main]
 
@@ -38,8 +38,8 @@ fn check<K: Key + Mutate + Debug + Serialize + DeserializeOwned>(bytes: &[u8]) {
 
 macro_rules! families {
     ($($key:ty),* $(,)?) => {
-        /// The key of code, and every family's but that of device kernels, whose programs have no neighbours to name; the
-        /// array is as long as these are many, or this does not compile.
+        /// The key of code, and the keys of all families but device kernels, whose programs have no neighbours to name.
+        /// The length of the array is checked at compile time.
         const CHECKS: [fn(&[u8]); FAMILIES.len()] = [$(check::<$key>),*];
     };
 }

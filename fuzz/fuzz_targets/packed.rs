@@ -1,6 +1,6 @@
-//! Forged packed models: a file whose header, index or data was changed, with the digests that belong to it, or the file
-//! that its weights stay in. Loading ends in a typed error or in a session, which answers a request or refuses it; neither
-//! panics, hangs or takes memory beyond its limit.
+//! Forged packed models: a file with a changed header, index or data and matching digests, or a changed file with its
+//! weights. Loading ends in a typed error or in a session, which answers a request or refuses it; neither panics, hangs
+//! or takes memory beyond its limit.
 
 #![no_main]
 
@@ -26,7 +26,7 @@ struct Packed {
     bytes: Vec<u8>,
     /// Where its index begins.
     index: usize,
-    /// The model's file, which some of its weights stay in.
+    /// The model's file, which keeps some of its weights.
     model: Option<Vec<u8>>,
     requests: Vec<Request>,
 }
@@ -78,7 +78,7 @@ fn packed() -> &'static [Packed] {
     })
 }
 
-/// The digests that belong to what the file holds now.
+/// Writes the digests that match the file's contents now.
 fn sign(file: &mut [u8], index: usize) {
     let digest = blake3::hash(&file[index..]);
     file[40..72].copy_from_slice(digest.as_bytes());

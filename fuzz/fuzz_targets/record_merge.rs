@@ -1,5 +1,5 @@
 //! Two halves of any bytes are two files of records: merging one into a store of the other neither panics nor invents
-//! anything, and what is saved is sound.
+//! records, and the saved file is sound.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use kiln::record::{CacheMode, Fingerprint, Store, inspect_file};
 use libfuzzer_sys::fuzz_target;
 
-/// A folder a process, in a folder that is ours alone: others are refused unread.
+/// A folder for each process, which only its user may write: other folders are refused unread.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = std::env::temp_dir().join(format!("kiln-fuzz-merge-{}", std::process::id()));
     DirBuilder::new().mode(0o700).recursive(true).create(&folder).expect("a temporary folder can be made");

@@ -1,6 +1,6 @@
-//! Any bytes are the choice of a record for a key of a real family: it is refused, or what it builds computes the right
-//! result. The same bytes are the inputs of a request that a model is said to have had, and numbers that are written over
-//! keys and choices of a model's own records: it loads and computes all the same.
+//! Any bytes are the choice of a record for a key of a real family: it is refused, or builds an executor that computes
+//! the right result. The same bytes are also the inputs of a recorded request of a model, and numbers that are written
+//! over keys and choices of a model's own records: the model still loads and computes the right result.
 
 #![no_main]
 
@@ -60,7 +60,7 @@ fn run(cx: &BuildCx) -> Vec<f32> {
 
 static EXPECTED: LazyLock<Vec<f32>> = LazyLock::new(|| run(&CONTEXT));
 
-/// A few layers of which some follow from shapes alone.
+/// A few layers, some of which depend on shapes alone.
 fn layers() -> Graph {
     let mut build = GraphBuilder::new("layers", 17);
     let x = build.input("x", DType::F32, ["n".into(), "m".into()]);
@@ -93,7 +93,7 @@ static HONEST: LazyLock<(Vec<Record>, Vec<u8>, Vec<f32>)> = LazyLock::new(|| {
     (records.list(), begin, result)
 });
 
-/// Loads a model whose records say that it had a request of those inputs.
+/// Loads a model with a record of a request of those inputs.
 fn foresee(inputs: &[u8]) {
     let (honest, begin, expected) = &*HONEST;
     let records = Arc::new(Store::in_memory());
@@ -108,8 +108,8 @@ fn foresee(inputs: &[u8]) {
     assert_eq!(serve(&load(&records)), *expected);
 }
 
-/// Loads a model whose records were changed: each eleven bytes say which, whether its key or its choice, where, and what is
-/// there now.
+/// Loads a model whose records were changed: each eleven bytes select the record, its key or its choice, the place, and
+/// the new value.
 fn change(bytes: &[u8]) {
     let (honest, _, expected) = &*HONEST;
     let records = Arc::new(Store::in_memory());
@@ -121,7 +121,7 @@ fn change(bytes: &[u8]) {
         let at = usize::from(change[2]) % text.len().max(1);
         text.iter_mut().skip(at).zip(&change[3..]).for_each(|(byte, new)| *byte = *new);
         let record = Record { evidence: Evidence::measured(1, u32::MAX), ..record };
-        // Any answer will do, in bounded time and memory.
+        // Any result is right, in bounded time and memory.
         let _ = verifier.verify(&record);
         records.insert_record(&record);
     }

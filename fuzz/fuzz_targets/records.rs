@@ -1,4 +1,4 @@
-//! Any bytes are a file of records: what is damaged is skipped and counted, and nothing else happens.
+//! Any bytes are a file of records: damaged records are skipped and counted, without other effects.
 
 #![no_main]
 
@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 use kiln::record::inspect_file;
 use libfuzzer_sys::fuzz_target;
 
-/// One file a process, written anew for every input, in a folder that is ours alone: others are refused unread.
+/// One file for each process, written again for every input, in a folder that only its user may write: other folders
+/// are refused unread.
 static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = std::env::temp_dir().join(format!("kiln-fuzz-records-{}", std::process::id()));
     DirBuilder::new().mode(0o700).recursive(true).create(&folder).expect("a temporary folder can be made");

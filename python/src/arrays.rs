@@ -20,20 +20,21 @@ struct Memory {
     _tensor: Tensor,
 }
 
-/// A tensor over the elements of an array in C order, which it keeps alive. They are read where they are, also after
-/// the interpreter's lock is let go: a program that writes to an array while a request reads it gets outputs of either.
+/// A tensor over the elements of an array in C order, which it keeps alive. They are read in place, also after the
+/// interpreter's lock is released: a program that writes to an array while a request reads it gets outputs from old or
+/// new elements.
 pub(crate) fn lend(array: &Bound<'_, PyUntypedArray>, spec: TensorSpec) -> Result<Tensor, TensorError> {
     let Some(Elements { start, bytes }) = elements(array, &spec)? else { return Tensor::from_bytes(spec, &[]) };
     // SAFETY: the elements of an array in C order are `bytes` initialised bytes from `start` on, of one allocation,
-    // which lives as long as the array, and so as long as the reference that owns it here. That they are not written
-    // while a request reads them is what the documents ask of callers, as libraries do that compute without the lock.
+    // which lives as long as the array, and so as long as the reference that owns it here. The documents ask callers
+    // not to write them while a request reads them, like other libraries that compute without the lock.
     let lent = unsafe { Foreign::new(start, bytes, array.clone().unbind()) };
     Tensor::from_foreign(spec, lent)
 }
 
-/// A tensor over the elements of a writable array in C order, which it keeps alive, to be written where they are. `None`
-/// for arrays of another kind or without elements, and where an element is one of `others`, which the request reads or
-/// writes too.
+/// A tensor over the elements of a writable array in C order, which it keeps alive, to be written in place. `None` for
+/// other arrays or arrays without elements, and where an element is one of `others`, which the request reads or writes
+/// too.
 pub(crate) fn lend_mut(
     array: &Bound<'_, PyUntypedArray>,
     spec: TensorSpec,
@@ -45,9 +46,8 @@ pub(crate) fn lend_mut(
     if !(is_apart && is_writable(array) && own.start.is_multiple_of(spec.dtype.size())) {
         return Ok(None);
     }
-    // SAFETY: as in `lend`, and the array says that its elements may be written. Nothing else that the request reads or
-    // writes lies there, as was compared above; that other threads leave them alone while a request runs is what the
-    // documents ask of callers.
+    // SAFETY: as in `lend`, and the array is writable. The request reads or writes no other value there, as was checked
+    // above. The documents ask callers to keep other threads from using the elements while a request runs.
     let lent = unsafe { ForeignMut::new(start, bytes, array.clone().unbind()) };
     Tensor::from_foreign_mut(spec, lent).map(Some)
 }
@@ -58,7 +58,7 @@ pub(crate) fn is_writable(array: &Bound<'_, PyUntypedArray>) -> bool {
     unsafe { (*_PyArray_GET_ITEM_DATA(array.as_array_ptr())).flags & NPY_ARRAY_WRITEABLE != 0 }
 }
 
-/// Whether a tensor of as many bytes, and some, has the elements of an array in C order.
+/// Whether a tensor with at least one element, and of the same size, has the elements of an array in C order.
 pub(crate) fn is_at(array: &Bound<'_, PyUntypedArray>, tensor: &Tensor) -> bool {
     let found = elements(array, tensor.spec()).ok().flatten();
     found.is_some_and(|found| found.start.as_ptr().addr() == tensor.bytes().as_ptr().addr())
@@ -70,7 +70,8 @@ struct Elements {
     bytes: usize,
 }
 
-/// The elements of an array in C order; `None` where it is not, has not as many bytes as `spec`, or has none.
+/// The elements of an array in C order; `None` for another order, another number of bytes than `spec` has, or no
+/// elements.
 fn elements(array: &Bound<'_, PyUntypedArray>, spec: &TensorSpec) -> Result<Option<Elements>, TensorError> {
     let bytes = spec.elements()?.saturating_mul(spec.dtype.size());
     let whole = array.is_c_contiguous() && array.len() * array.dtype().itemsize() == bytes;
@@ -81,7 +82,7 @@ fn elements(array: &Bound<'_, PyUntypedArray>, spec: &TensorSpec) -> Result<Opti
 }
 
 /// A writable array of that element type over the tensor's memory, which lives as long as the array or any view of it.
-/// It is a copy where others hold the memory too: an input that a model returns, a constant.
+/// It is a copy if the memory has other owners: an input that a model returns, or a constant.
 pub(crate) fn array<'py>(
     py: Python<'py>,
     mut tensor: Tensor,
@@ -90,12 +91,12 @@ pub(crate) fn array<'py>(
     assert_eq!(dtype.itemsize(), tensor.dtype().size(), "an element type of numpy's is as wide as Kiln's");
     let mut dims: Vec<npy_intp> = tensor.shape().iter().map(|&size| size.cast_signed()).collect();
     let rank = c_int::try_from(dims.len()).unwrap_or(c_int::MAX);
-    // The copy, if there must be one, is made here: from now on this tensor alone has the memory.
+    // A copy, if necessary, is made here: from now on only this tensor owns the memory.
     let data = tensor.bytes_mut().as_mut_ptr();
     let memory = Bound::new(py, Memory { _tensor: tensor })?;
-    // SAFETY: `dims` are the tensor's own, whose product of bytes lies at `data`, aligned for their type (tensors are),
-    // and stays there while `memory` holds the tensor, which nothing else reads or writes. numpy takes over the
-    // reference to `dtype`, and a rank beyond what it supports is an error of its own.
+    // SAFETY: `dims` are the tensor's own. Its bytes lie at `data`, aligned for their type, and stay there while
+    // `memory` holds the tensor, which no other code reads or writes. numpy takes over the reference to `dtype`, and a
+    // rank beyond what it supports is an error of its own.
     let array = unsafe {
         let class = get_type_object(py, NpyTypes::PyArray_Type);
         let array = PY_ARRAY_API.PyArray_NewFromDescr(

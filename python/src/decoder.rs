@@ -206,7 +206,7 @@ impl DecoderCache {
     }
 }
 
-/// What a lock is of; another thread's step is not waited for, because a child of a fork would wait forever.
+/// The value of a lock. It does not wait for another thread's step, because a forked child would wait forever.
 pub(crate) fn held<'a, T>(py: Python<'_>, lock: &'a Mutex<T>, name: &str) -> PyResult<MutexGuard<'a, T>> {
     match lock.try_lock() {
         Ok(held) => Ok(held),

@@ -1,5 +1,5 @@
-//! The classes `kiln.EncoderDecoder` and `kiln.Encoded`: an encoder that reads texts or sounds, and what a decoder says
-//! about them. Everything that takes long runs without the interpreter's lock.
+//! The classes `kiln.EncoderDecoder` and `kiln.Encoded`: an encoder that reads texts or sounds, and a decoder that
+//! writes about them. Everything that takes long runs without the interpreter's lock.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -205,7 +205,7 @@ impl Encoded {
     }
 }
 
-/// The files of a folder, or those of a list.
+/// The files of a folder, or of a list.
 fn files(model: &Bound<'_, PyAny>) -> PyResult<EncoderDecoderFiles> {
     let py = model.py();
     if let Ok(folder) = model.extract::<PathBuf>() {

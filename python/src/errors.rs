@@ -1,4 +1,4 @@
-//! Which Python exception an error of Kiln's is. The classes are Python's, in `kiln/_errors.py`.
+//! The Python exceptions of Kiln's errors. Their classes are in `kiln/_errors.py`.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn raise<'py>(py: Python<'py>, class: &str, args: impl pyo3::call::PyCallArgs<'p
     Ok(PyErr::from_value(class.call1(args)?))
 }
 
-/// The exception of an option that cannot be.
+/// The exception of an invalid option.
 pub(crate) fn option(py: Python<'_>, name: &str, message: impl std::fmt::Display) -> PyErr {
     error(py, "OptionError", format!("{name}: {message}"))
 }
@@ -29,7 +29,7 @@ pub(crate) fn input(py: Python<'_>, name: &str, reason: impl std::fmt::Display, 
     error
 }
 
-/// The exception of an output that cannot be had.
+/// The exception of an output that cannot be returned.
 pub(crate) fn output(py: Python<'_>, name: &str, reason: impl std::fmt::Display) -> PyErr {
     error(py, "OutputError", format!("output '{name}': {reason}"))
 }
@@ -40,7 +40,7 @@ pub(crate) fn no_output(py: Python<'_>, session: &kiln::Session, name: &str) -> 
     output(py, name, format!("the model has no such output; it has {}", known.join(", ")))
 }
 
-/// The exception of what loading or a request has ended with.
+/// The exception of a session's error, at load or in a request.
 pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
     let text = cause.to_string();
     match cause {
@@ -64,7 +64,7 @@ pub(crate) fn session(py: Python<'_>, cause: &SessionError) -> PyErr {
     }
 }
 
-/// The exception of what was not saved or loaded.
+/// The exception of records or a packed model that could not be saved or loaded.
 pub(crate) fn cache(py: Python<'_>, cause: &CacheError) -> PyErr {
     match cause {
         CacheError::Packed(error) => session(py, error),
@@ -72,12 +72,12 @@ pub(crate) fn cache(py: Python<'_>, cause: &CacheError) -> PyErr {
     }
 }
 
-/// A file of a model that is not there.
+/// The exception of a missing model file.
 pub(crate) fn not_found(py: Python<'_>, text: String, path: &Path) -> PyErr {
     raise(py, "ModelNotFoundError", (text, path.display().to_string())).unwrap_or_else(|error| error)
 }
 
-/// The exception of what a decoder has refused.
+/// The exception of a decoder's error.
 pub(crate) fn decoder(py: Python<'_>, cause: &DecoderError) -> PyErr {
     match cause {
         DecoderError::Session(error) => session(py, error),

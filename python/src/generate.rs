@@ -1,4 +1,4 @@
-//! How texts are continued: what Python says of it, and the native half of `kiln.Generator`.
+//! How texts are continued: options from Python, and the native half of `kiln.Generator`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -51,7 +51,7 @@ where
     Ok(())
 }
 
-/// An error of the type that it has, whose text says which option it is of.
+/// An error of the same type, with the option's name in its text.
 fn named(py: Python<'_>, option: &str, error: PyErr) -> PyErr {
     if !error.is_instance_of::<PyTypeError>(py) {
         return error;

@@ -1,7 +1,7 @@
-//! Ending what runs: by a [`Cancel`], by the session's `cancel()`, and by Ctrl-C.
+//! Ending running requests: by a [`Cancel`], by the session's `cancel()`, and by Ctrl-C.
 //!
-//! Python only notes a signal when it comes; the handler runs when the main thread asks. While that thread computes, it
-//! asks from time to time, as every thread asks whether its request was called off.
+//! Python only notes a signal when it comes; the handler runs when the main thread checks for signals. While that
+//! thread computes, it checks from time to time, as every thread checks whether its request was cancelled.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use pyo3::prelude::*;
 
-/// Milliseconds between two questions for signals: each takes the interpreter's lock, for which a thread that computes
-/// in Python lets others wait 5 ms.
+/// Milliseconds between two checks for signals: each takes the interpreter's lock, for which a thread that computes in
+/// Python lets others wait 5 ms.
 const PATIENCE: u64 = 50;
 
 thread_local! {
@@ -54,23 +54,23 @@ impl Cancel {
     }
 }
 
-/// What may end one request, or the loading of one model.
+/// The ways to end one request, or the loading of one model.
 pub(crate) struct Watch(Arc<Watched>);
 
 struct Watched {
-    /// How often the session's requests were called off, and how often before this one.
+    /// How often the session's requests were cancelled, and how often before this one.
     calls: Arc<AtomicU64>,
     before: u64,
     token: Option<Arc<AtomicBool>>,
     begun: Instant,
-    /// The millisecond at which signals are asked for next.
+    /// The millisecond of the next check for signals.
     next: AtomicU64,
-    /// What a signal's handler has raised.
+    /// The exception that a signal's handler has raised.
     raised: Mutex<Option<PyErr>>,
 }
 
 impl Watch {
-    /// For a request of a session whose counter of calls that is.
+    /// For a request of the session with that counter of cancellations.
     pub(crate) fn new(calls: &Arc<AtomicU64>, token: Option<&Cancel>) -> Watch {
         Watch(Arc::new(Watched {
             calls: calls.clone(),
@@ -82,13 +82,13 @@ impl Watch {
         }))
     }
 
-    /// What the request is given.
+    /// The handle for the request.
     pub(crate) fn cancel(&self) -> kiln::Cancel {
         let watched = self.0.clone();
         kiln::Cancel::asking(move || watched.is_over())
     }
 
-    /// What a signal's handler has raised, if that is what ended it.
+    /// The exception of a signal's handler, if that ended the request.
     pub(crate) fn raised(&self) -> Option<PyErr> {
         self.0.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -1,11 +1,11 @@
 //! The native half of the Python package `kiln`: sessions over numpy arrays.
 //!
-//! [`session`] is the class that programs use, [`decoder`] and [`encoder_decoder`] those for language models, [`generate`]
-//! and [`batch`] those for texts, with [`options`] as it is made and [`interrupt`] as it runs; [`values`] turns what Python gives into what a session takes,
-//! and back, and [`outputs`] binds outputs to Python's arrays; [`arrays`] is the memory that both share, and the only file
-//! here with unsafe code; [`models`] is what a session is loaded from, of which [`members`] are read by Python;
-//! [`remote`] are stores of records elsewhere; [`errors`] says which exception an error is.
-//! What needs no Rust is in `kiln/`, in Python.
+//! [`session`] is the class that programs use, [`decoder`] and [`encoder_decoder`] those for language models,
+//! [`generate`] and [`batch`] those for texts, with [`options`] when they are made and [`interrupt`] while they run;
+//! [`values`] converts Python's values to a session's and back, and [`outputs`] binds outputs to Python's arrays;
+//! [`arrays`] is the memory that both share, and the only file here with unsafe code; [`models`] are the sources of a
+//! session's model, and Python reads [`members`]; [`remote`] are stores of records elsewhere; [`errors`] maps errors to
+//! exceptions. Code that needs no Rust is in `kiln/`, in Python.
 
 #![deny(unsafe_code)]
 
@@ -31,13 +31,14 @@ use std::ffi::OsString;
 use kiln_command::Invocation;
 use pyo3::prelude::*;
 
-/// Runs the command `kiln` with these arguments, in a process that was started with `before` to be it; its exit code.
+/// Runs the command `kiln` with these arguments, in a process that was started as the command by `before`; returns its
+/// exit code.
 #[pyfunction]
 fn command(py: Python<'_>, before: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| kiln_command::run_as(Invocation { before, arguments }))
 }
 
-/// Sessions, and what they are made of.
+/// The module: sessions and the classes around them.
 #[pymodule]
 fn _kiln(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

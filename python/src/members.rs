@@ -1,7 +1,7 @@
-//! Models that Python reads: open files, and what `zipfile.Path` and `importlib.resources` name.
+//! Models that Python reads: open files, and members named by `zipfile.Path` and `importlib.resources`.
 //!
-//! The files that a member of an archive names are read beside it when the model first names them. Sizes come from the
-//! archive, so that reading goes piece by piece up to a limit.
+//! The files that a model in an archive names are read beside it when it first names them. Sizes come from the archive
+//! and are untrusted, so files are read piece by piece up to a limit.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
 
-/// Bytes that are asked of a file at once.
+/// Bytes that are requested from a file at once.
 const PIECE: usize = 4 << 20;
 
 /// A model in an archive: an object with `open`, `parent` and `joinpath`.
@@ -51,7 +51,7 @@ impl Member {
         });
     }
 
-    /// The model, and the files beside it that loading has read, as a pickle can hold them.
+    /// The model, and the files beside it that loading has read, in a form for a pickle.
     pub(crate) fn picklable<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyDict>)> {
         let files = PyDict::new(py);
         for location in &*self.read.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -63,7 +63,7 @@ impl Member {
     }
 }
 
-/// The bytes of a model in an open file, from where it is on.
+/// The bytes of a model in an open file, from its current position on.
 pub(crate) fn rest(file: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     up_to(file, Limits::default().file_bytes)
 }

@@ -1,4 +1,5 @@
-//! What a session is loaded from: a path, the bytes of a model and of the files that it names, or a member of an archive.
+//! The sources of a session's model: a path, the bytes of a model and of the files that it names, or a member of an
+//! archive.
 
 use std::path::PathBuf;
 
@@ -15,10 +16,10 @@ use crate::errors;
 use crate::members::{self, Member};
 use crate::values;
 
-/// What a model is given as.
+/// The form in which a model is given.
 pub(crate) enum Model {
     Path(PathBuf),
-    /// A copy, unless these were bytes already.
+    /// A copy, unless it was given as `bytes`.
     Bytes(Py<PyBytes>),
     Member(Member),
 }
@@ -90,7 +91,7 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// The files by their locations in the model. Buffers are read where they are.
+/// The files by their locations in the model. Buffers are read in place.
 pub(crate) fn external(files: &Bound<'_, PyDict>) -> PyResult<ExternalData> {
     let mut data = ExternalData::new();
     for (name, buffer) in files {
@@ -127,7 +128,7 @@ fn lent(buffer: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     Ok(Bytes::from_owner(Lent(tensor)))
 }
 
-/// Adds arrays that take the place of a model's initialisers, by name. They are read where they are.
+/// Adds arrays that replace a model's initialisers, by name. They are read in place.
 pub(crate) fn replace(arrays: &Bound<'_, PyDict>, data: &mut ExternalData) -> PyResult<()> {
     for (name, array) in arrays {
         let py = name.py();
@@ -145,7 +146,7 @@ pub(crate) fn replace(arrays: &Bound<'_, PyDict>, data: &mut ExternalData) -> Py
     Ok(())
 }
 
-/// Options as a pickle can hold them: the files among them as bytes.
+/// Options in a form for a pickle: files as bytes.
 fn picklable<'py>(options: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {
     let options = options.copy()?;
     if let Some(files) = options.get_item("external_data")? {

@@ -51,12 +51,12 @@ impl Pool {
     }
 }
 
-/// The process's pool of that many threads; 0 means one for each processor that it may use. A child of a fork has pools
-/// of its own, because it has none of its parent's threads.
+/// The process's pool of that many threads; 0 means one for each processor that it may use. A forked child has pools of
+/// its own, because it has none of its parent's threads.
 fn shared_pool(py: Python<'_>, count: usize) -> PyResult<Threads> {
     static POOLS: Mutex<Option<HashMap<(u32, usize), Threads>>> = Mutex::new(None);
     let count = if count == 0 { kiln::threads::available() } else { count };
-    // Held with the interpreter's lock, so that no fork finds another thread in here.
+    // Held together with the interpreter's lock, so that during a fork no other thread holds it.
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
     let pools = pools.get_or_insert_default();
     let key = (std::process::id(), count);
@@ -68,7 +68,7 @@ fn shared_pool(py: Python<'_>, count: usize) -> PyResult<Threads> {
     Ok(pool)
 }
 
-/// The options that a dictionary of keywords says, on top of the environment's.
+/// The options of a dictionary of keywords, which win over the environment's.
 pub(crate) fn parse(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<SessionOptions> {
     let mut options =
         SessionOptions::from_env().map_err(|error| errors::error(py, "OptionError", error.to_string()))?;
@@ -135,7 +135,7 @@ pub(crate) fn parse(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResu
     Ok(options)
 }
 
-/// One option, which says its name where its value cannot be.
+/// One option, with its name for errors.
 struct Given<'a, 'py> {
     py: Python<'py>,
     name: &'a str,

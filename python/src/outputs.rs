@@ -1,4 +1,4 @@
-//! Arrays that outputs of a request are written to.
+//! Arrays to which outputs of a request are written.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) struct Binding<'py> {
     is_lent: bool,
 }
 
-/// What a request is lent of its caller's memory.
+/// Memory that a caller lends to a request.
 #[derive(Default)]
 pub(crate) struct Lent<'s> {
     /// Arrays that the model can compute in, by the names of outputs.
@@ -30,7 +30,7 @@ pub(crate) struct Lent<'s> {
     pub(crate) over: Vec<(String, &'s str)>,
 }
 
-/// The bindings that `out` says. An input that is the array of an output is moved from `given` to what is lent.
+/// The bindings of `out`. An input that is the array of an output is moved from `given` to the lent memory.
 pub(crate) fn bind<'s, 'py>(
     session: &'s kiln::Session,
     out: &Bound<'py, PyDict>,
@@ -60,13 +60,13 @@ pub(crate) fn bind<'s, 'py>(
         let dtype = if descr.kind() == b'O' { Some(DType::String) } else { values::element_type(&descr)? };
         let Some(dtype) = dtype else { return Err(refused(format!("there are no tensors of numpy's {descr}"))) };
         let spec = TensorSpec::new(dtype, array.shape().iter().copied());
-        // Of small integers, only Kiln says what the upper bits of a byte are.
+        // The upper bits of small integers in a byte are defined by Kiln alone.
         let is_plain = !matches!(dtype, DType::String | DType::I4 | DType::U4 | DType::I2 | DType::U2)
             && descr.is_native_byteorder() != Some(false);
         let mut is_lent = false;
         if is_plain {
-            // An input that is the same array may be written, if nothing else of the request lies there. It is let go
-            // before the array is lent to be written.
+            // An input that is the same array may be written, if no other value of the request lies there. It is
+            // dropped before the array is lent for writing.
             let same = given.iter().position(|(name, value)| is_input_at(session, name, value, &array, &spec));
             let same = same.map(|at| (at, given.remove(at)));
             let others: Vec<Range<usize>> = of_inputs(given).into_iter().chain(taken.iter().cloned()).collect();

@@ -1,4 +1,4 @@
-//! What a model says of its inputs, its outputs and itself.
+//! A model's declarations of its inputs and outputs, and its metadata.
 
 use kiln::{DType, Dim, ValueKind};
 use pyo3::prelude::*;

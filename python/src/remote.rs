@@ -1,8 +1,8 @@
-//! Stores of records elsewhere: by a URL, or an object of the program's own with `get` and `put`.
+//! Stores of records elsewhere: by a URL, or an object of the program with `get` and `put`.
 //!
-//! Such an object is called on a thread of Kiln's. An interpreter that ends stops every thread that comes back from a
-//! call then, wherever it is, which no frames of Rust survive: so the interpreter waits for calls before it ends
-//! ([`finish`]), and none begins after that.
+//! Such an object is called on a thread of Kiln's. When the interpreter ends, it stops every thread that returns from a
+//! call, at any place, which Rust's frames do not survive. So the interpreter waits for calls before it ends
+//! ([`finish`]), and no call begins after that.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) fn open(py: Python<'_>, given: &Bound<'_, PyAny>) -> PyResult<Arc<dyn
     Ok(Arc::new(Own(given.clone().unbind())))
 }
 
-/// An object of the program's own, whose methods are called on a thread that no request waits for.
+/// An object of the program, whose methods are called on a thread that no request waits for.
 struct Own(Py<PyAny>);
 
 impl fmt::Debug for Own {
@@ -42,7 +42,7 @@ impl fmt::Debug for Own {
     }
 }
 
-/// Calls that run now, and the process that they run in: a forked child has none of its parent's threads.
+/// Running calls, and their process: a forked child has none of its parent's threads.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Set when the interpreter is about to end.
@@ -57,7 +57,8 @@ impl Call {
         if PROCESS.swap(process, Ordering::SeqCst) != process {
             CALLS.store(0, Ordering::SeqCst);
         }
-        // Counted before it looks, as `finish` looks after it has said that the end comes: one of both sees the other.
+        // A call is counted before it checks for the end, and `finish` checks for calls after it has set the end: at
+        // least one sees the other.
         CALLS.fetch_add(1, Ordering::SeqCst);
         let call = Call;
         (!ENDING.load(Ordering::SeqCst)).then_some(call)
@@ -70,8 +71,8 @@ impl Drop for Call {
     }
 }
 
-/// Waits for calls of programs' stores, and lets no other begin. Run when the interpreter is about to end; Ctrl-C ends
-/// the wait.
+/// Waits for calls of programs' stores, and keeps others from beginning. Run when the interpreter is about to end;
+/// Ctrl-C ends the wait.
 #[pyfunction]
 pub(crate) fn finish(py: Python<'_>) -> PyResult<()> {
     ENDING.store(true, Ordering::SeqCst);
@@ -108,7 +109,7 @@ impl Remote for Own {
 
     fn put(&self, name: &str, bytes: &[u8], _over: Over<'_>) -> Result<Put, RemoteError> {
         self.call(|store| store.call_method1("put", (name, PyBytes::new(store.py(), bytes))).map(drop))?;
-        // It knows no conditions.
+        // Such a store has no conditional writes.
         Ok(Put::Unsure)
     }
 }

@@ -60,11 +60,11 @@ use crate::values;
 /// array([[1., 0., 3.]], dtype=float32)
 #[pyclass(frozen, subclass, weakref, module = "kiln")]
 pub(crate) struct Session {
-    /// None once it was closed.
+    /// `None` once it was closed.
     session: Mutex<Option<Arc<kiln::Session>>>,
     /// How often its requests were called off.
     calls: Arc<AtomicU64>,
-    /// What it was made of, and the options: what a pickle of it holds.
+    /// The model and the options, which a pickle holds.
     model: Model,
     options: Py<PyDict>,
 }
@@ -75,7 +75,7 @@ impl Session {
         session.clone().ok_or_else(|| errors::error(py, "ClosedError", "the session was closed"))
     }
 
-    /// The outputs that a request asks for, by place; none means all.
+    /// The outputs that a request asks for, by place; `None` means all.
     fn wanted(py: Python<'_>, session: &kiln::Session, names: &Bound<'_, PyAny>) -> PyResult<Option<Vec<usize>>> {
         if names.is_none() {
             return Ok(None);
@@ -127,7 +127,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// What a signal's handler has raised meanwhile, which ends all.
+    /// The exception of a signal's handler, which ends all requests.
     fn serve_many(
         &self,
         py: Python<'_>,
@@ -153,7 +153,7 @@ impl Session {
     }
 }
 
-/// The outputs of a request that are wanted, as arrays: those that there are, and the others made of values.
+/// The wanted outputs of a request as arrays: existing arrays, and others made from values.
 fn give<'py>(
     py: Python<'py>,
     mut made: Vec<Option<Value>>,
@@ -171,7 +171,7 @@ fn give<'py>(
     Ok(list)
 }
 
-/// What may end one request.
+/// The time limit and the cancel of one request.
 struct RunLimit<'a> {
     seconds: Option<f64>,
     cancel: Option<&'a Cancel>,
@@ -179,7 +179,7 @@ struct RunLimit<'a> {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Records are saved here, and memory is given back.
+        // Dropping it saves records and gives memory back.
         let session = self.session.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if session.is_some() {
             Python::attach(|py| py.detach(|| drop(session)));
@@ -218,7 +218,7 @@ impl Session {
             kept.set_item("initializers", initializers.copy()?)?;
         }
         if let Some(files) = external_data {
-            // A copy: what the caller adds later was not handed over.
+            // A copy, because the caller may add to the dictionary later.
             kept.set_item("external_data", files.copy()?)?;
         }
         if options.is_some_and(|options| options.get_item("alias").is_ok_and(|alias| alias.is_some())) {
@@ -292,7 +292,7 @@ impl Session {
         let mut lent = outputs::Lent::default();
         let bound = out.map(|out| outputs::bind(&session, out, &mut given, &mut lent)).transpose()?;
         let served = self.serve(py, &session, &given, lent, &limit)?;
-        // An output that is one of these would be taken for shared otherwise.
+        // Dropped, so that an output that is one of the inputs does not count as shared.
         drop(given);
         let mut made: Vec<Option<Value>> = served.into_iter().map(|(_, value)| Some(value)).collect();
         let mut arrays: Vec<Option<Bound<'py, PyAny>>> = vec![None; made.len()];
@@ -347,7 +347,7 @@ impl Session {
         drop(given);
         let list = PyList::empty(py);
         for refused in refused {
-            // One that was refused was not served.
+            // A refused request was not served.
             let made = match refused {
                 Some(error) => Err(error),
                 None => served.next().unwrap_or_else(|| Ok(Vec::new())),
@@ -640,7 +640,7 @@ impl Session {
 
 type ReopenArgs<'py> = (Bound<'py, PyType>, Bound<'py, PyAny>, Bound<'py, PyDict>);
 
-/// A session of that class, as a pickle says: of a model and options.
+/// A session of that class from a pickle's model and options.
 #[pyfunction]
 pub(crate) fn reopen<'py>(
     kind: &Bound<'py, PyType>,
@@ -686,7 +686,7 @@ fn kind_of(py: Python<'_>, name: &str) -> PyResult<CacheKind> {
     name.parse().map_err(|error: kiln::session::UnknownKind| errors::option(py, "kind", error))
 }
 
-/// What `Session.stats` says.
+/// The counters of `Session.stats`.
 pub(crate) fn stats<'py>(py: Python<'py>, session: &kiln::Session) -> PyResult<Bound<'py, PyDict>> {
     let stats = PyDict::new(py);
     for (name, of) in [("cache", session.cache_stats()), ("plans", session.plan_stats())] {

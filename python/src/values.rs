@@ -1,4 +1,4 @@
-//! What Python gives a request, and what it gets: arrays, anything that becomes one, lists of them, dicts, and None.
+//! Inputs from Python and outputs to Python: arrays, values that become arrays, lists of these, dicts, and None.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) const fn type_name(dtype: DType) -> &'static str {
     }
 }
 
-/// Element types that numpy has not, and the package ml_dtypes adds.
+/// Element types that numpy lacks and the package ml_dtypes adds.
 const ADDED: [DType; 11] = [
     DType::BF16,
     DType::F8E4M3,
@@ -40,7 +40,7 @@ const ADDED: [DType; 11] = [
     DType::U2,
 ];
 
-/// An imported module of that name, kept.
+/// The module of that name, imported once.
 fn module<'py>(
     py: Python<'py>,
     cell: &'static PyOnceLock<Py<PyModule>>,
@@ -74,7 +74,7 @@ fn descriptor(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>>
     })
 }
 
-/// The same of a type that ml_dtypes adds.
+/// The same for a type that ml_dtypes adds.
 fn added(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
     static PACKAGE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let name = type_name(dtype);
@@ -86,7 +86,7 @@ fn added(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyArrayDescr>> {
     PyArrayDescr::new(py, module.getattr(name)?)
 }
 
-/// The element type of an array, if it is one of Kiln's; texts apart.
+/// The element type of an array, if it is one of Kiln's other than texts.
 pub(crate) fn element_type(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType>> {
     Ok(Some(match (descr.kind(), descr.itemsize()) {
         (b'f', 4) => DType::F32,
@@ -101,7 +101,7 @@ pub(crate) fn element_type(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<D
         (b'u', 2) => DType::U16,
         (b'u', 4) => DType::U32,
         (b'u', 8) => DType::U64,
-        // Numbers from 256 on are those of types that packages add.
+        // Numbers from 256 on are types that packages add.
         _ if descr.num() >= 256 => {
             let name = descr.typeobj().name()?;
             let name = name.to_cow()?;
@@ -177,7 +177,7 @@ fn take_tensor<'py>(py: Python<'py>, port: &kiln::Port, given: &Bound<'py, PyAny
     take_array(py, port, array.cast::<PyUntypedArray>()?)
 }
 
-/// An array of what is none: over the same memory where its owner offers that, a new one of lists and scalars.
+/// An array from another object: over the same memory if its owner offers that, a new one for lists and scalars.
 fn as_array<'py>(py: Python<'py>, declared: Option<DType>, given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let numpy = numpy(py)?;
     let is_text = given.is_instance_of::<PyString>() || given.is_instance_of::<PyBytes>();
@@ -218,7 +218,7 @@ fn take_array<'py>(py: Python<'py>, port: &kiln::Port, array: &Bound<'py, PyUnty
     let spec = TensorSpec::new(dtype, array.shape().iter().copied());
     let refused = |error: kiln::TensorError| errors::input(py, &port.name, error, None);
     if matches!(dtype, DType::I4 | DType::U4 | DType::I2 | DType::U2) {
-        // A byte each here as there, of which only Kiln says what the upper bits are.
+        // A byte for each element in both; the upper bits are defined by Kiln alone.
         let wide = if matches!(dtype, DType::I4 | DType::I2) { "int8" } else { "uint8" };
         let bytes = array.call_method1("astype", (wide, "C"))?;
         return arrays::lend(bytes.cast::<PyUntypedArray>()?, spec).map_err(refused);
@@ -253,7 +253,7 @@ fn take_strings(py: Python<'_>, port: &kiln::Port, array: &Bound<'_, PyUntypedAr
     Tensor::from_strings(shape, texts).map_err(|error| errors::input(py, &port.name, error, None))
 }
 
-/// What Python gets of an output.
+/// The Python value of an output.
 pub(crate) fn give(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
     match value {
         Value::Tensor(tensor) => give_tensor(py, tensor),

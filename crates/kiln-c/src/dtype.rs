@@ -87,7 +87,7 @@ pub(crate) fn number(dtype: Option<DType>) -> i32 {
     NUMBERS.iter().find(|(_, known)| Some(*known) == dtype).map_or(KILN_UNDECLARED, |&(number, _)| number)
 }
 
-/// The type of a number that the caller gives for `what`.
+/// The type that a number stands for; `what` names the argument.
 ///
 /// # Errors
 ///

@@ -61,7 +61,7 @@ impl Error {
         Error::new(KilnCode::InvalidArgument, format!("{what} is null"))
     }
 
-    /// There is no memory for what the argument `what` says.
+    /// There is too little memory for the argument `what`.
     pub(crate) fn no_memory(what: &str, bytes: usize) -> Error {
         Error::new(KilnCode::NoMemory, format!("{what}: there is no memory for {bytes} bytes"))
     }

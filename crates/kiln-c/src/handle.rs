@@ -1,7 +1,7 @@
 //! Handles: numbers in the form of pointers, which are looked up and never followed.
 //!
 //! Each number is given once in a process, to one value of one kind. So a handle that was released, is of another kind,
-//! or never was one is found out.
+//! or never existed is recognised.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::error::{Error, KilnCode, Result};
 /// The first number. Those below are statuses that take no memory.
 const FIRST: usize = 16;
 
-/// The number that is given next, of whatever kind.
+/// The next number, for all kinds.
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
 
 /// The live values of one kind.
@@ -27,7 +27,7 @@ pub(crate) trait Kind: Send + Sync + Sized + 'static {
     /// C's name of the type.
     const NAME: &'static str;
 
-    /// Where all of its kind are.
+    /// The live values of the kind.
     fn handles() -> &'static Handles<Self>;
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn give<T: Kind>(value: T) -> *mut T {
 ///
 /// # Errors
 ///
-/// For null, and for what is no live handle of this kind.
+/// For null, and for anything but a live handle of this kind.
 pub(crate) fn get<T: Kind>(handle: *const T, what: &str) -> Result<Arc<T>> {
     if handle.is_null() {
         return Err(Error::null(what));
@@ -88,7 +88,7 @@ pub(crate) fn find<T: Kind>(handle: *const T) -> Option<Arc<T>> {
     T::handles().with(|live| live.get(&handle.addr()).cloned())
 }
 
-/// Ends the handle. The value goes with its last user, outside of all locks.
+/// Ends the handle. The value is dropped with its last user, outside of all locks.
 pub(crate) fn release<T: Kind>(handle: *const T) {
     let value = T::handles().with(|live| live.remove(&handle.addr()));
     drop(value);

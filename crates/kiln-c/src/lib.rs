@@ -1,12 +1,13 @@
-//! Kiln's own C interface: records, warming, cancelling, limits and statistics, for which onnxruntime's has no word.
+//! Kiln's own C interface: records, warming, cancelling, limits and statistics, which onnxruntime's interface lacks.
 //!
 #![doc = include_str!("../README.md")]
 //!
 //! # How it is made
 //!
-//! Each function of `include/kiln.h` is one here. Handles are numbers that are looked up ([`KilnSession`] and the others
-//! are never behind a pointer), so that only memory of the caller's is. That is read and written in `seam`, which has
-//! all unsafe operations of the crate; functions are `unsafe` for their callers, who promise what the header asks.
+//! Each function of `include/kiln.h` is one here. Handles are numbers that are looked up, never pointers to
+//! [`KilnSession`] and the other types, so pointers lead only to the caller's memory. It is read and written in `seam`,
+//! which has all unsafe operations of the crate. Functions are `unsafe` for their callers, who must fulfil the header's
+//! requirements.
 
 #![allow(clippy::missing_safety_doc, reason = "what callers promise of pointers stands once, at the head of kiln.h")]
 

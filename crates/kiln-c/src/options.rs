@@ -23,10 +23,10 @@ pub struct KilnOptions {
 
 kind!(KilnOptions = "KilnOptions");
 
-/// Variables that are settings of a process, or of what a build of this library has not.
+/// Variables that are settings of a process, or of features that builds of this library lack.
 const NOT_OF_SESSIONS: [&str; 4] = ["KILN_GUARD", "KILN_REMOTE_USER", "KILN_REMOTE_PASSWORD", "KILN_CUDA_LIB_DIRS"];
 
-/// A setting that is a field of [`SessionOptions`] and no variable.
+/// A setting that is a field of [`SessionOptions`] but no variable.
 struct Field {
     key: &'static str,
     allowed: &'static str,
@@ -77,7 +77,7 @@ fn parsed(text: &str) -> Option<Duration> {
     text.parse().ok().and_then(seconds)
 }
 
-/// A time that is more than none.
+/// A time above zero.
 pub(crate) fn seconds(number: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number).ok().filter(|time| !time.is_zero())
 }
@@ -96,7 +96,7 @@ impl KilnOptions {
     ///
     /// # Errors
     ///
-    /// For a key that there is not, with the nearest that there are, and for a value that is not allowed.
+    /// For an unknown key, with the nearest known ones, and for an invalid value.
     fn set(&self, key: &str, value: &str) -> Result<()> {
         let known = if let Some(variable) = variable(key) {
             let given = |name: &str| (name == variable).then(|| OsString::from(value));
@@ -124,11 +124,11 @@ impl KilnOptions {
         Ok(())
     }
 
-    /// Kiln's options: what is said, before the environment's variables.
+    /// Kiln's options: these settings, which win over the environment's variables.
     ///
     /// # Errors
     ///
-    /// For a variable of the environment with a value that is not allowed.
+    /// For an invalid value of an environment variable.
     pub(crate) fn kiln(&self) -> Result<SessionOptions> {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let knobs = Knobs::from_env_after(|variable| said.get(variable).map(OsString::from));

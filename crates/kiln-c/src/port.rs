@@ -69,7 +69,7 @@ impl Declared {
         }
     }
 
-    /// As C has it. The pointers are those of this value's memory.
+    /// The form for C. The pointers lead to this value's memory.
     pub(crate) fn c(&self) -> KilnPort {
         KilnPort {
             name: self.name.as_ptr(),

@@ -1,4 +1,4 @@
-//! What lasts: records, warming, packed models, and memory that is given back.
+//! Records, warming, packed models, and giving memory back.
 
 use std::ffi::c_char;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::status::{KilnStatus, guard};
 /// How the names of record files end: those of a folder, and those written beside a locked one.
 const ENDINGS: [&str; 2] = [".kiln", ".shard"];
 
-/// What was loaded of records.
+/// The result of loading records.
 #[derive(Default)]
 struct Loaded {
-    /// Records that were better than those that were there.
+    /// Records that were new or better than known ones.
     taken: u64,
     /// Files that are for another machine or build, or are no record files.
     refused: u64,

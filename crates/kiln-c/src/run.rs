@@ -13,7 +13,7 @@ use crate::seam;
 use crate::session::KilnSession;
 use crate::status::{KilnStatus, guard};
 
-/// Axes of a tensor of the caller's: far more than any model's.
+/// The most axes of a caller's tensor: far more than any model's.
 const MOST_AXES: usize = 256;
 
 /// An input of a run.
@@ -59,7 +59,7 @@ pub struct KilnOutput {
     pub bytes: usize,
 }
 
-/// Memory of the caller's that a run uses.
+/// Caller's memory that a run uses.
 struct Span {
     what: String,
     start: usize,
@@ -93,7 +93,7 @@ fn place(ports: &[Declared], name: *const c_char, role: &str) -> Result<usize> {
     })
 }
 
-/// The type and shape that the caller says.
+/// The type and shape that the caller states.
 fn spec(dtype: i32, dims: &[i64], what: &str) -> Result<TensorSpec> {
     let dtype = dtype::of_number(dtype, what)?;
     let sizes = dims.iter().zip(0..).map(|(&size, axis): (&i64, usize)| {
@@ -157,7 +157,7 @@ fn bound(asked: &Asked) -> Result<Option<(usize, Tensor)>> {
     Ok(Some((*place, tensor)))
 }
 
-/// Reads the outputs that are asked for, and holds their memory against that of the inputs and of each other.
+/// Reads the outputs that are asked for, and checks their memory for overlaps with the inputs and each other.
 fn asked(model: &KilnSession, outputs: &[KilnOutput], spans: &mut Vec<Span>) -> Result<Vec<Asked>> {
     let mut all: Vec<Asked> = Vec::with_capacity(outputs.len());
     for to in outputs {
@@ -185,7 +185,7 @@ fn asked(model: &KilnSession, outputs: &[KilnOutput], spans: &mut Vec<Span>) -> 
     Ok(all)
 }
 
-/// Writes what an output is and, where there is room, its elements; says whether there was.
+/// Writes the type and shape of an output and, where there is room, its elements; returns whether there was room.
 fn give(asked: &Asked, value: &Value, to: &mut KilnOutput) -> Result<bool> {
     let what = &asked.what;
     let tensor = value.as_tensor().ok_or_else(|| {

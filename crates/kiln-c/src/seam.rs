@@ -1,8 +1,8 @@
 //! The seam between C callers and the rest of the crate: all unsafe operations are here.
 //!
-//! Pointers come from the crate's `extern "C"` functions alone, which are `unsafe`: by the head of kiln.h, each is null or
-//! points to what its function says, for as long as the call lasts. Null is an error that names the parameter, but for
-//! lists and memory of no length. No alignment is taken for granted.
+//! Pointers come from the crate's `extern "C"` functions alone, which are `unsafe`: by the head of kiln.h, each is null
+//! or points to what its function states, for the duration of the call. Null is an error that names the parameter,
+//! except for lists and memory of length 0. No alignment is assumed.
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -46,7 +46,7 @@ pub(crate) fn put_beginning<T: Copy>(at: *mut T, size: usize, value: &T, what: &
     Ok(())
 }
 
-/// Writes values into a room for `room`, which are at least as many.
+/// Writes values into memory for at least as many, `room`.
 pub(crate) fn fill(at: *mut i64, room: usize, values: &[i64], what: &str) -> Result<()> {
     if values.is_empty() {
         return Ok(());
@@ -103,7 +103,7 @@ fn bytes_of_text(at: *const c_char, what: &str) -> Result<Vec<u8>> {
     Ok(unsafe { CStr::from_ptr(at) }.to_bytes().to_vec())
 }
 
-/// Where no bytes are: an address that elements of every type may have.
+/// An address for no bytes, aligned for elements of every type.
 fn nowhere() -> NonNull<u8> {
     #[repr(align(64))]
     struct Aligned([u8; 64]);
@@ -135,19 +135,19 @@ pub(crate) fn copy(at: *const c_void, len: usize, what: &str) -> Result<Vec<u8>>
 /// The caller's bytes, for a run that reads them and ends before the call does.
 pub(crate) fn reading(at: *const c_void, len: usize, what: &str) -> Result<Foreign> {
     let start = start(at, len, what)?;
-    // SAFETY: the caller has `len` bytes there, and neither writes nor frees them before the call ends; the run drops its
-    // inputs before that. Outputs of the run lie elsewhere: what overlaps was refused.
+    // SAFETY: the caller has `len` bytes there, and neither writes nor frees them before the call ends; the run drops
+    // its inputs before that. Outputs of the run lie elsewhere: overlaps were refused.
     Ok(unsafe { Foreign::new(start, len, ()) })
 }
 
 /// The caller's bytes, for a run that writes them and ends before the call does.
 pub(crate) fn writing(at: *mut c_void, len: usize, what: &str) -> Result<ForeignMut> {
     let start = start(at, len, what)?;
-    // SAFETY: as in `reading`; nothing else of the run lies there, because what overlaps was refused.
+    // SAFETY: as in `reading`; no other memory of the run lies there, because overlaps were refused.
     Ok(unsafe { ForeignMut::new(start, len, ()) })
 }
 
-/// Writes bytes into a room for `room`, which are at least as many, and where nothing of the run lies.
+/// Writes bytes into memory of `room` bytes, at least as many, which overlaps no memory of the run.
 pub(crate) fn write(at: *mut c_void, room: usize, bytes: &[u8], what: &str) -> Result<()> {
     let count = bytes.len().min(room);
     let start = start(at, count, what)?;

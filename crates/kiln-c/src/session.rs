@@ -33,7 +33,7 @@ fn load(
     seam::put(session, handle::give(KilnSession { session: loaded, inputs, outputs }), "session")
 }
 
-/// Tells the caller of one of a list of ports.
+/// Writes one port of a list to the caller's memory.
 fn declared(ports: &[Declared], role: &str, index: usize, port: *mut KilnPort) -> Result<()> {
     let found = ports.get(index).ok_or_else(|| invalid!("index {index}: the model has {} {role}", ports.len()))?;
     seam::put(port, found.c(), "port")

@@ -27,7 +27,7 @@ pub(crate) fn guard(name: &str, function: impl FnOnce() -> Result<()>) -> *mut K
     }
 }
 
-/// Runs a function that has no status to return; `nothing` is the value for a fault.
+/// Runs a function that returns no status; `nothing` is the value after a fault.
 pub(crate) fn guard_or<T>(nothing: T, function: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(function)).unwrap_or(nothing)
 }

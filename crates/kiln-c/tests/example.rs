@@ -96,7 +96,7 @@ fn the_example_runs_at_changing_shapes_is_cancelled_and_counts() {
     assert_eq!(count(&first, "limit"), 1 << 30);
     let (held, most) = (count(&first, "bytes held"), count(&first, "at most"));
     assert!(0 < held && held <= most && most <= 1 << 30, "{first:?}");
-    // What the first process has chosen is a record for the second.
+    // The second process finds the choices of the first one as records.
     let second = lines(&built.run(&built.model()));
     assert!(count(&second, "from records") > 0, "{second:?}");
     assert_eq!(second[3..6], first[3..6]);

@@ -1,4 +1,4 @@
-//! `include/kiln.h` is what cbindgen writes of the sources.
+//! `include/kiln.h` is the output of cbindgen for the sources.
 
 use std::path::Path;
 

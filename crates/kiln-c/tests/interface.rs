@@ -1,4 +1,4 @@
-//! Every function of `kiln.h`, with what is right and with what is wrong.
+//! Every function of `kiln.h`, with valid and with invalid arguments.
 
 use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
@@ -47,7 +47,7 @@ impl Options {
         // SAFETY: there is room for one handle.
         expect(unsafe { kiln_options_new(&raw mut options) });
         let options = Options(options);
-        // Records of the user's are no part of a test.
+        // Tests do not use the user's records.
         if !settings.iter().any(|(key, _)| *key == "cache_dir") {
             expect(options.set("optimize", "0"));
         }
@@ -160,7 +160,7 @@ fn identity(dtype: DType) -> Graph {
     build.finish()
 }
 
-/// Runs [`product`] at so many rows.
+/// Runs [`product`] with `rows` rows.
 fn multiply(session: &Session, rows: usize) -> *mut KilnStatus {
     let (x, mut y, mut dims) = (vec![1.0f32; rows * 8], vec![0.0f32; rows * 16], [0i64; 2]);
     let status = session.run(null(), &[floats(c"x", &[rows as i64, 8], &x)], &mut [room(c"y", &mut y, &mut dims)]);
@@ -273,7 +273,7 @@ fn a_fixed_output_is_computed_where_it_is_and_is_of_no_other_shape() {
     expect(session.run(null(), &[floats(c"x", &[2, 2], &x)], &mut outputs));
     assert_eq!((y, outputs[0].bytes), ([2.0, 4.0, 6.0, 8.0], 16));
     invalid(session.run(null(), &[floats(c"x", &[1, 2], &x[..2])], &mut [fixed(&mut y, &mut dims)]), "output 'y'");
-    // One without elements is held against what the run makes, too.
+    // An output without elements is checked against the run's result, too.
     let (mut none, mut empty) = ([0.0f32; 0], [0i64, 2]);
     let x_of_none = floats(c"x", &[0, 2], &[]);
     expect(session.run(null(), &[x_of_none], &mut [fixed(&mut none, &mut empty)]));
@@ -314,7 +314,7 @@ fn what_is_wrong_with_a_run_is_named() {
     invalid(session.run(null(), &[good], &mut [room(c"q", &mut y, &mut dims)]), "no output 'q'; it has y");
     let nowhere = KilnOutput { data: null_mut(), ..room(c"y", &mut y, &mut dims) };
     invalid(session.run(null(), &[good], &mut [nowhere]), "output 'y': data is null");
-    // The memory of an output is nothing else's.
+    // The memory of an output may not overlap other memory.
     let over = KilnOutput { data: x.as_ptr().cast_mut().cast(), ..room(c"y", &mut y, &mut dims) };
     invalid(session.run(null(), &[good], &mut [over]), "the memory of output 'y' overlaps that of input 'x'");
     // SAFETY: null with elements is refused before it is read.
@@ -439,7 +439,7 @@ fn a_packed_model_is_written_and_loaded() {
     std::fs::write(&model, kiln::onnx::write(&product()).unwrap()).unwrap();
     let options = Options::new(&[("cache_dir", folder.path().to_str().unwrap())]);
     let (mut bytes, mut session) = (0u64, null_mut());
-    // SAFETY: the paths live during the calls, and there is room for what is written.
+    // SAFETY: the paths live during the calls, and there is room for each result.
     unsafe {
         expect(kiln_pack(c_path(&model).as_ptr(), c_path(&packed).as_ptr(), options.0, &raw mut bytes));
         expect(kiln_session_load(c_path(&packed).as_ptr(), options.0, &raw mut session));
@@ -506,7 +506,7 @@ fn what_is_no_model_is_refused() {
     }
 }
 
-/// Calls every function that takes a handle with `session`, `options` and `limits`, and all else as it should be.
+/// Calls every function that takes a handle with `session`, `options` and `limits`, and valid other arguments.
 fn with_handles(
     session: *mut KilnSession,
     options: *mut KilnOptions,
@@ -516,7 +516,7 @@ fn with_handles(
     let mut counts = KilnStatistics::default();
     let mut port = std::mem::MaybeUninit::<KilnPort>::uninit();
     let text: *const c_char = c"tune".as_ptr();
-    // SAFETY: all pointers but the handles are those of what lives here.
+    // SAFETY: all pointers but the handles point to live values here.
     let statuses = unsafe {
         [
             ("kiln_options_set", kiln_options_set(options, text, c"off".as_ptr())),

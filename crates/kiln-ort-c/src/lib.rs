@@ -6,13 +6,13 @@ use std::ffi::{c_int, c_void};
 
 /// `OrtGetApiBase`: where every program begins.
 ///
-/// On Linux it is exported under the symbol version of each release (`build.rs`), and under no other name.
+/// On Linux it is exported only under the symbol versions of the releases (`build.rs`).
 #[cfg_attr(not(target_os = "linux"), unsafe(export_name = "OrtGetApiBase"))]
 pub extern "C" fn get_api_base() -> *const kiln_ort::ApiBase {
     kiln_ort::base()
 }
 
-/// `OrtSessionOptionsAppendExecutionProvider_CPU`: the processor is there anyway. Returns null, which is success.
+/// `OrtSessionOptionsAppendExecutionProvider_CPU`: the processor is always used. Returns null, which is success.
 #[cfg_attr(not(target_os = "linux"), unsafe(export_name = "OrtSessionOptionsAppendExecutionProvider_CPU"))]
 pub extern "C" fn append_cpu(_options: *mut c_void, _use_arena: c_int) -> *mut c_void {
     std::ptr::null_mut()

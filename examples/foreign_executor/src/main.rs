@@ -1,8 +1,9 @@
-//! A graph executor that is not Kiln's and uses its cache and its records alone: own key, own builder, own node.
-//! `cargo run -p foreign-executor`
+//! A graph executor that is not Kiln's and uses only its cache and records: own key, own builder, own node. `cargo run
+//! -p foreign-executor`
 //!
-//! The node smooths a signal over a window. What determines an executor is the key; what the builder decides (here into
-//! how many parts the work is cut) is the choice, which the next process takes from the record instead of deciding again.
+//! The node smooths a signal over a window. The key is everything that determines an executor. The choice is the
+//! builder's decision (here the number of parts of the work), which the next process takes from the record instead of
+//! deciding again.
 
 #![allow(missing_docs, clippy::print_stdout, reason = "an example")]
 
@@ -19,7 +20,7 @@ pub struct SmoothKey {
     pub window: u32,
 }
 
-/// What is cached: all that can be prepared before the data are there.
+/// The cached value: everything that can be prepared without the data.
 pub struct Smooth {
     window: usize,
     parts: usize,
@@ -41,7 +42,7 @@ fn build(key: &SmoothKey, records: &Store) -> Result<Built<Smooth>, String> {
     Ok(Built { bytes: size_of_val(&value), value, from_record: known.is_some() })
 }
 
-/// A node of the foreign graph: it asks the cache when its shape is none of its last ones, and not otherwise.
+/// A node of the foreign graph: it asks the cache only when its shape is not one of its last ones.
 pub struct Node {
     pub window: u32,
     pub memo: Memo<SmoothKey>,
@@ -64,7 +65,7 @@ impl Node {
     }
 }
 
-/// Runs a trace of lengths through one node, as one process would: what the cache answered for each.
+/// Runs a trace of lengths through one node, as one process would; returns the cache's outcome for each.
 pub fn process(folder: &std::path::Path, lengths: &[usize]) -> Result<Vec<Option<Outcome>>, String> {
     let cache = Cache::new(Limits { entries: 1024, bytes: 1 << 20 });
     let records = Store::open(folder, &Fingerprint::from_facts([("executor", "foreign 1.0")]), CacheMode::ReadWrite);

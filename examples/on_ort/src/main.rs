@@ -27,7 +27,7 @@ fn network() -> Result<Vec<u8>, Box<dyn Error>> {
     let mut build = GraphBuilder::new("words", 17);
     let dims = || [Dim::from("texts"), Dim::from("words")];
     let ids = build.input("input_ids", DType::I64, dims());
-    // Models of this kind have a mask, which fastembed gives; this one does not look at it.
+    // Models of this kind have a mask, which fastembed gives; this one ignores it.
     build.input("attention_mask", DType::I64, dims());
     let vectors: Vec<f32> = WORDS.iter().flat_map(|(_, vector)| *vector).collect();
     let table = build.constant(Tensor::from_vec([WORDS.len(), 4], vectors)?);

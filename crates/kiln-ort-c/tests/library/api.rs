@@ -1,8 +1,8 @@
 //! A library that has onnxruntime's table of functions, opened by its path, and calls through the table.
 //!
-//! Arguments are words: every entry takes pointers and integers alone, which travel as words on 64-bit machines. So a
-//! test can pass what a typed call cannot: numbers outside of enumerations, and pointers to what is no longer there.
-//! Where an entry stands in the table is what `ort-sys` says.
+//! Arguments are words: every entry takes only pointers and integers, which are passed as words on 64-bit machines. So
+//! a test can pass values that a typed call cannot: numbers outside of enumerations, and dangling pointers. The places
+//! of entries in the table are those of `ort-sys`.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) struct Api {
     pub(crate) get: unsafe extern "system" fn(u32) -> *const ort_sys::OrtApi,
 }
 
-/// What can be an argument.
+/// Values that can be arguments.
 pub(crate) trait Word {
     fn word(self) -> usize;
 }
@@ -81,7 +81,7 @@ pub(crate) use call;
 impl Api {
     /// Opens a library. It is never closed.
     pub(crate) fn open(path: &Path) -> Api {
-        // SAFETY: the library is onnxruntime or Kiln's: nothing of the test's is touched when it is loaded.
+        // SAFETY: the library is onnxruntime or Kiln's: loading it touches no memory of the test.
         let library = unsafe { libloading::Library::new(path) };
         let library = library.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         // SAFETY: the export has this type in every version.
@@ -89,7 +89,7 @@ impl Api {
             unsafe { library.get::<unsafe extern "system" fn() -> *const ort_sys::OrtApiBase>(b"OrtGetApiBase\0") };
         // SAFETY: the function takes nothing and gives a static.
         let base = unsafe { &*base.unwrap()() };
-        // To drop it is to close it.
+        // Dropping it would close it.
         std::mem::forget(library);
         // SAFETY: both functions take what they are given and give statics.
         let (table, version) = unsafe { ((base.GetApi)(31), CStr::from_ptr((base.GetVersionString)())) };
@@ -98,7 +98,7 @@ impl Api {
         Api { table: unsafe { &*table.cast() }, version, get: base.GetApi }
     }
 
-    /// Calls the entry of that number with those words.
+    /// Calls entry number `entry` with these words.
     pub(crate) fn call(self, entry: usize, words: &[usize]) -> usize {
         macro_rules! calls {
             ($($count:literal: $($place:literal)*;)+) => {
@@ -136,7 +136,7 @@ impl Api {
         self.table
     }
 
-    /// Ends a status; its code and message, `None` for success.
+    /// Releases a status; returns its code and message, `None` for success.
     pub(crate) fn taken(self, status: usize) -> Option<(i32, String)> {
         if status == 0 {
             return None;
@@ -278,13 +278,13 @@ pub(crate) fn list(address: usize, count: usize) -> Vec<usize> {
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<usize>(address), count) }.to_vec()
 }
 
-/// An allocator of the test's own, which counts what it has given and not got back.
+/// An allocator of the test's own, which counts its blocks that are not freed.
 pub(crate) mod counting {
     use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
     use super::c_void;
 
-    /// Blocks that are out, and all that there were.
+    /// Blocks that are not freed, and all blocks so far.
     pub(crate) static BALANCE: AtomicI64 = AtomicI64::new(0);
     pub(crate) static GIVEN: AtomicI64 = AtomicI64::new(0);
     static INFO: AtomicUsize = AtomicUsize::new(0);
@@ -324,7 +324,7 @@ pub(crate) mod counting {
         std::ptr::with_exposed_provenance(INFO.load(Ordering::Relaxed))
     }
 
-    /// The allocator, whose memory is what `memory_info` says.
+    /// The allocator of memory of kind `memory_info`.
     pub(crate) fn allocator(memory_info: usize) -> ort_sys::OrtAllocator {
         INFO.store(memory_info, Ordering::Relaxed);
         // SAFETY: the default has no functions yet.

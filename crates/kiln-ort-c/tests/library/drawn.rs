@@ -1,13 +1,13 @@
-//! Calls drawn at random: entries in any order, with handles that live, were released or are of another kind, nulls, and
-//! lengths that nothing has. Each call succeeds or says why not, none meets a fault of Kiln's own, and the process goes
-//! on.
+//! Calls drawn at random: entries in any order, with handles that are live, released or of another kind, with nulls,
+//! and with lengths that no memory has. Each call succeeds or reports an error, none finds a fault of Kiln's own, and
+//! the process goes on.
 //!
-//! What the header asks of every program is there: memory behind pointers, a zero behind texts, memory of an allocator
-//! that goes back once. All else is drawn. Paths lead into a temporary folder.
+//! The header's requirements are met: pointers lead to memory, texts end with a zero, and memory of an allocator is
+//! freed once. Everything else is drawn. Paths lead into a temporary folder.
 //!
-//! A seed draws the same calls again. What they give may differ where asynchronous runs end sooner or later. With
-//! `--nocapture` the test prints each call before it is made. More of them:
-//! `cargo test --profile quick -p kiln-ort-c --test library -- --ignored more_calls`
+//! A seed draws the same calls again. Their results may differ if asynchronous runs end sooner or later. With
+//! `--nocapture` the test prints each call before it is made. More of them: `cargo test --profile quick -p kiln-ort-c
+//! --test library -- --ignored more_calls`
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -25,7 +25,7 @@ const MOST_LIVE: usize = 6;
 /// Bytes behind a pointer to memory: more than texts and tensors that are drawn have.
 const BYTES: usize = 4096;
 
-/// Entries that are drawn more often than others, because others need what they make.
+/// Entries that are drawn more often, because other entries need their results.
 const OFTEN: &[&str] = &[
     "CreateEnv",
     "CreateSession",
@@ -100,7 +100,7 @@ const TEXTS: &[&str] = &[
     "a text of some length",
 ];
 
-/// What an entry that succeeds writes to its last place.
+/// The kind of handle that an entry writes to its last place if it succeeds.
 const MAKES: &[(&str, Argument)] = &[
     ("CreateSession", Argument::Session),
     ("CreateSessionFromArray", Argument::Session),
@@ -146,7 +146,7 @@ const MAKES: &[(&str, Argument)] = &[
     ("GetAllocatorWithDefaultOptions", Argument::Allocator),
 ];
 
-/// The entry that ends a handle. Devices and what is within types end with what has them.
+/// The entry that releases a handle. Devices and parts of types end with their owners.
 const RELEASES: &[(Argument, &str)] = &[
     (Argument::Binding, "ReleaseIoBinding"),
     (Argument::Session, "ReleaseSession"),
@@ -190,7 +190,7 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// True in that share of cases, in hundredths.
+    /// True in `cases` of a hundred cases.
     fn in_hundred(&mut self, cases: usize) -> bool {
         self.below(100) < cases
     }
@@ -207,11 +207,11 @@ struct Pool {
     dead: Vec<usize>,
 }
 
-/// What calls are drawn from.
+/// The state from which calls are drawn.
 struct Draws {
     api: Api,
     random: Random,
-    /// Whether the call that is drawn has live handles, places that are not null and small lengths alone.
+    /// Whether the drawn call has only live handles, places that are not null, and small lengths.
     is_plausible: bool,
     /// By the number of the kind, allocators among them.
     pools: Vec<Pool>,
@@ -306,7 +306,7 @@ impl Draws {
             _ if kind == Argument::RunOptions && self.random.in_hundred(30) => Vec::new(),
             0..80 => self.pools[kind as usize].live.clone(),
             80..88 => self.pools[kind as usize].dead.clone(),
-            // An allocator is a struct that is read: it has to be one.
+            // An allocator is a struct that is read, so it must be valid.
             88..96 if !is_allocator => {
                 let other = self.random.below(Argument::Allocator as usize);
                 self.pools[other].live.clone()
@@ -336,7 +336,7 @@ impl Draws {
         of[at].word()
     }
 
-    /// Names, which are often those that a run needs.
+    /// Names, often those that a run needs.
     fn names(&mut self, entry: &Entry, place: usize) -> usize {
         let is_run = matches!(entry.name, "Run" | "RunAsync");
         if is_run && self.random.in_hundred(80) {
@@ -345,7 +345,7 @@ impl Draws {
         words((0..ROOM).map(|_| self.text(entry)).collect())
     }
 
-    /// Sizes whose product is small, among them a few that are none.
+    /// Sizes whose product is small, some of them invalid.
     fn sizes(&mut self) -> usize {
         let mut sizes = vec![1usize; ROOM];
         if self.random.in_hundred(50) {
@@ -391,9 +391,9 @@ impl Draws {
             return 0;
         }
         match entry.name {
-            // What is here already is a struct with pointers.
+            // The block's contents are read as a struct with pointers.
             "CreateEnvWithOptions" => words(vec![0; ROOM]),
-            // A run writes to values that are here already.
+            // A run writes to existing values.
             "Run" | "RunAsync" if self.random.in_hundred(30) => self.handles(Argument::Value),
             "Run" | "RunAsync" => words(vec![0; ROOM]),
             _ => {
@@ -456,7 +456,7 @@ impl Draws {
         self.note(entry, &arguments, result);
     }
 
-    /// Notes what a call has made or ended.
+    /// Notes the handles that a call has made or ended.
     fn note(&mut self, entry: &Entry, arguments: &[usize], result: usize) {
         let last = arguments.last().copied().unwrap_or_default();
         let first = |address: usize| if address == 0 { 0 } else { list(address, 1)[0] };
@@ -494,7 +494,7 @@ impl Draws {
         }
     }
 
-    /// Ends all that lives.
+    /// Releases all live handles.
     fn end_all(&mut self) {
         let started = Instant::now();
         while ENDED.load(Ordering::Relaxed) < self.asynchronous {
@@ -518,7 +518,7 @@ impl Draws {
     }
 }
 
-/// Draws that many calls by each seed, on what one of each fixture has.
+/// Draws `calls` calls for each seed, on the handles of one fixture.
 fn drawn(seeds: std::ops::Range<u64>, calls: usize) {
     let _alone = crate::alone();
     let api = Api::open(&crate::kiln());
@@ -546,7 +546,7 @@ fn drawn(seeds: std::ops::Range<u64>, calls: usize) {
             *succeeded.entry(name).or_default() += count;
         }
     }
-    // A test of refusals alone would show little.
+    // If calls were only refused, the test would show little.
     let never: Vec<&str> =
         OFTEN.iter().copied().filter(|name| succeeded.get(name).is_none_or(|count| *count == 0)).collect();
     assert_eq!(never, [""; 0], "these have never succeeded");

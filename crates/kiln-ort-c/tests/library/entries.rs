@@ -1,9 +1,9 @@
-//! Every entry of the table in its order, with what each argument is and whether it returns a status that says how the
-//! call went. Names and places are those of `ort-sys`.
+//! Every entry of the table in its order, with the kind of each argument and whether it returns a status of the call.
+//! Names and places are those of `ort-sys`.
 
 use Argument::*;
 
-/// What an argument is. The first are handles.
+/// The kind of an argument. The first kinds are handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Argument {
     Env,
@@ -34,7 +34,7 @@ pub(crate) enum Argument {
     Number,
     /// A length or an index.
     Size,
-    /// A place for what an entry gives.
+    /// A place for an entry's result.
     Out,
     /// Lists.
     Numbers,
@@ -44,7 +44,7 @@ pub(crate) enum Argument {
     Memories,
     /// Bytes, or a pointer that means nothing to Kiln.
     Memory,
-    /// Bytes of the default allocator, which the entry takes.
+    /// Bytes of the default allocator, which the entry frees.
     Owned,
     /// A function of the caller's.
     Function,
@@ -56,7 +56,7 @@ pub(crate) struct Entry {
     /// Its number in the table.
     pub(crate) place: usize,
     pub(crate) arguments: &'static [Argument],
-    /// Whether it returns a status that says how the call went.
+    /// Whether it returns a status of the call.
     pub(crate) says: bool,
 }
 

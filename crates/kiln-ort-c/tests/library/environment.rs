@@ -9,7 +9,7 @@ use crate::entries::{ENTRIES, Entry};
 use crate::models;
 use crate::notes::Notes;
 
-/// Lines that the logger has got, and the parameter that came with the last one.
+/// The lines of the logger, and the parameter of the last one.
 static LOGGED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 static PARAMETER: AtomicUsize = AtomicUsize::new(0);
 
@@ -30,7 +30,7 @@ pub(crate) fn note(api: Api, notes: &mut Notes) {
     status(api, notes);
     environment(api, notes);
     pools(api, notes);
-    // onnxruntime logs with the environment that there is, and ends the process without one.
+    // onnxruntime logs through the live environment, and ends the process if there is none.
     let environment = api.environment();
     options(api, notes);
     run_options(api, notes);

@@ -1,4 +1,5 @@
-//! Every entry is called with what is plausible, then with each argument wrong: it says so, and the process goes on.
+//! Every entry is called with plausible arguments, then with each argument wrong: it reports that, and the process goes
+//! on.
 
 use std::ffi::CStr;
 use std::sync::{Mutex, PoisonError};
@@ -15,11 +16,11 @@ pub(crate) struct Fixture {
     api: Api,
     /// By the number of the kind.
     handles: Vec<usize>,
-    /// What else is to be released.
+    /// Types that are to be released, too.
     types: Vec<usize>,
 }
 
-/// What stands for a value.
+/// The contents of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
     Numbers,
@@ -29,7 +30,7 @@ pub(crate) enum Of {
 
 pub(crate) extern "C" fn nothing() {}
 
-/// A block that lives to the end of the process, as an entry may keep it.
+/// A block that lives to the end of the process, because an entry may keep it.
 fn block(word: usize) -> usize {
     kept(Box::leak(Box::new([word; ROOM])).as_mut_ptr().word())
 }
@@ -155,7 +156,7 @@ impl Fixture {
         }
     }
 
-    /// Calls an entry with plausible arguments, of which one is another word; whether it says that it succeeded.
+    /// Calls an entry with plausible arguments, one of them replaced by `wrong`; returns whether it succeeded.
     fn call(&self, entry: &Entry, wrong: Option<(usize, usize)>) -> bool {
         let mut words: Vec<usize> = entry.arguments.iter().map(|argument| self.word(*argument)).collect();
         if let Some((place, word)) = wrong {
@@ -208,7 +209,7 @@ impl Drop for Fixture {
     }
 }
 
-/// Arguments that may be what others must not be: the entry, the argument's number, and why.
+/// Arguments for which usually wrong words are valid: the entry, the argument's number, and the reason.
 const MAY: &[(&str, usize, &str)] = &[
     ("CreateAndRegisterAllocator", 2, "a null arena is the default one"),
     ("CreateSharedAllocator", 4, "there may be no options"),
@@ -223,7 +224,7 @@ fn wrong_words(argument: Argument) -> Vec<usize> {
     match argument {
         Argument::Number => vec![(-1i32).word(), 99, i32::MIN.word(), i32::MAX.word()],
         Argument::Size => vec![0, usize::MAX, usize::MAX / 2, 1 << 40],
-        // Null, an address below every page, and one of memory that is no handle.
+        // Null, an address below every page, and an address of memory that is no handle.
         handle if handle <= Argument::Prepacked => vec![0, 8, block(7)],
         _ => vec![0],
     }

@@ -1,4 +1,4 @@
-//! What AddressSanitizer and calls drawn at random have found: each fault by the calls that led to it.
+//! Faults that AddressSanitizer and calls drawn at random have found, each with the calls that led to it.
 
 use std::ffi::CStr;
 

@@ -1,4 +1,4 @@
-//! Handles that are released in any order, twice, or used after their release.
+//! Handles that are released in any order or twice, or used after their release.
 
 use std::ffi::CStr;
 
@@ -75,7 +75,7 @@ fn parts_outlive_what_they_are_of() {
     let mut kind = 0i32;
     api.ok(call!(api, GetOnnxTypeFromTypeInfo, element, &mut kind));
     assert_eq!(kind, 1);
-    // What was borrowed of the released type is gone, and says so.
+    // A part borrowed from the released type is gone, and reports that.
     let said = api.says(call!(api, GetSequenceElementType, inner, &mut info), "is not a live");
     assert!(said.starts_with("2 says"), "{said}");
     call!(api, ReleaseTypeInfo, element);
@@ -158,7 +158,7 @@ fn handles_end_in_every_order() {
     let _alone = crate::alone();
     let api = Api::open(&crate::kiln());
     let mut data = [1f32, 2.0];
-    // All orders of five: the digits of a number in the factorial system choose from what is left.
+    // All orders of five: the digits of a number in the factorial system choose from the rest.
     for order in 0..120usize {
         let environment = api.environment();
         let session = api.session(environment, &models::weighted());

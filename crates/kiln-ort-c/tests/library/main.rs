@@ -1,5 +1,5 @@
-//! `libonnxruntime.so` as C programs see it: the same outcomes as the real library's, every entry called with what is
-//! wrong, handles that are released in any order, and the versions of the exported symbols.
+//! `libonnxruntime.so` as C programs see it: the same outcomes as the real library's, every entry called with wrong
+//! arguments, handles that are released in any order, and the versions of the exported symbols.
 
 #![allow(
     clippy::print_stdout,

@@ -106,7 +106,7 @@ pub(crate) fn optional() -> Vec<u8> {
 pub(crate) fn maps() -> Vec<u8> {
     let mut build = GraphBuilder::new("maps", 17);
     let x = build.input("x", DType::F32, [Dim::from("n"), Dim::from(2)]);
-    // A model says which version of ONNX's own operators it is for by a node of theirs.
+    // A model declares its version of ONNX's own operators only if it has such a node.
     let x = build.op("Identity", &[x], &[]);
     let z = build.op_of("ai.onnx.ml", "ZipMap", &[Some(x)], &[("classlabels_int64s", Attr::Ints(vec![10, 20]))]);
     build.output("z", z);
@@ -117,7 +117,7 @@ pub(crate) fn maps() -> Vec<u8> {
     written(&graph)
 }
 
-/// A model with an operator that there is not.
+/// A model with an operator that does not exist.
 pub(crate) fn unknown_operator() -> Vec<u8> {
     let mut build = GraphBuilder::new("unknown", 17);
     let x = build.input("x", DType::F32, [Dim::from(1)]);

@@ -1,15 +1,15 @@
-//! What a program notes of a library.
+//! Notes of a program about a library.
 
 use std::fmt::Display;
 
-/// What the program notes, a line each.
+/// The notes, a line each.
 #[derive(Default)]
 pub(crate) struct Notes(Vec<String>);
 
 impl Notes {
     pub(crate) fn note(&mut self, what: &str, outcome: impl Display) {
         let line = format!("{what}: {outcome}").replace('\n', " ");
-        // Seen where a library ends the process.
+        // Printed, because a library may end the process.
         eprintln!("{line}");
         self.0.push(line);
     }

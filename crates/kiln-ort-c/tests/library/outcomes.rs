@@ -1,12 +1,12 @@
-//! One program, two libraries: what it notes of Kiln's library is held against `outcomes.txt`, which it has noted of
-//! onnxruntime 1.31.1. Where `KILN_TEST_ORT` names the real library, the file is held against that library too.
+//! One program, two libraries: its notes about Kiln's library are compared with `outcomes.txt`, its notes about
+//! onnxruntime 1.31.1. Where `KILN_TEST_ORT` names the real library, the file is compared with that library too.
 
 use std::path::Path;
 
 use crate::api::Api;
 use crate::notes::Notes;
 
-/// Where Kiln differs: the name of the line, what Kiln says, and why.
+/// Where Kiln differs: the name of the line, Kiln's text, and the reason.
 const DIFFERENCES: &[(&str, &str, &str)] = &[
     (
         "an operator that there is not",
@@ -37,7 +37,7 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
 const NARROW: &str = "Kiln moves elements of every type";
 const MAPS: &str = "a failure of onnxruntime's own there; a wrong index is 1 for every other value";
 
-/// What the program notes of a library.
+/// The program's notes about a library.
 fn noted(path: &Path) -> Vec<String> {
     let api = Api::open(path);
     let mut notes = Notes::default();

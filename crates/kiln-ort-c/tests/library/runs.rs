@@ -1,4 +1,4 @@
-//! Runs: names, types, shapes, outputs that are there, ends, bindings, threads.
+//! Runs: names, types, shapes, existing outputs, early ends, bindings, threads.
 
 use std::ffi::{CStr, c_void};
 use std::sync::{Condvar, Mutex};
@@ -27,7 +27,7 @@ pub(crate) fn note(api: Api, notes: &mut Notes) {
     call!(api, ReleaseEnv, environment);
 }
 
-/// Runs and says the outcome with the floats of the outputs, which it releases.
+/// Runs a session; returns the outcome with the floats of the outputs, which it releases.
 fn outcome(api: Api, session: usize, inputs: &[(&CStr, usize)], names: &[&CStr], words: &str) -> String {
     let mut outputs = vec![0usize; names.len()];
     let said = api.says(api.run(session, 0, inputs, names, &mut outputs), words);
@@ -101,7 +101,7 @@ fn preallocated(api: Api, session: usize, [a, b]: [usize; 2], notes: &mut Notes)
     let mut outputs = [a];
     let said = api.says(api.run(session, 0, &both, &[c"sum"], &mut outputs), "");
     notes.note("an output over an input", format!("{said} {:?}", api.floats(a)));
-    // The first input has what it had.
+    // The first input gets its old elements.
     api.ok(call!(api, GetTensorMutableData, a, &mut outputs[0]));
     // SAFETY: the tensor has four floats there.
     unsafe { std::ptr::with_exposed_provenance_mut::<[f32; 4]>(outputs[0]).write([1.0, 2.0, 3.0, 4.0]) };
@@ -153,7 +153,7 @@ impl Chain {
 }
 
 unsafe extern "C" fn next(chain: *mut c_void, outputs: *mut usize, count: usize, status: usize) {
-    // SAFETY: the chain lives until it says that it has ended, and one callback runs at a time.
+    // SAFETY: the chain lives until it reports its end, and one callback runs at a time.
     let chain = unsafe { &mut *chain.cast::<Chain>() };
     let mut said = chain.api.says(status, "");
     if count > 0 {

@@ -1,4 +1,4 @@
-//! Sessions: how they are made, and what they say of their models.
+//! Sessions: how they are made, and their information about models.
 
 use std::os::unix::ffi::OsStrExt;
 

@@ -41,14 +41,14 @@ impl<'f> Sections<'f> {
         *start..start + size
     }
 
-    /// What the dynamic section says under a tag.
+    /// The entry of a tag in the dynamic section.
     fn dynamic(&self, tag: usize) -> usize {
         let mut entries = self.find(DYNAMIC).step_by(16);
         let entry = entries.find(|at| number(self.file, *at, 8) == tag);
         number(self.file, entry.unwrap_or_else(|| panic!("no dynamic entry {tag}")) + 8, 8)
     }
 
-    /// Where the texts of the dynamic section are; they are loaded where they lie in the file.
+    /// Where the texts of the dynamic section are; their address is their place in the file.
     fn texts(&self) -> usize {
         self.dynamic(5)
     }

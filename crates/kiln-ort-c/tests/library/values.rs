@@ -276,7 +276,7 @@ fn sequences(api: Api, environment: usize, notes: &mut Notes) {
     call!(api, ReleaseSession, session);
 }
 
-/// What a sequence or map has.
+/// The parts of a sequence or map.
 fn parts(api: Api, what: &str, value: usize, notes: &mut Notes) {
     let (mut count, mut kind) = (0usize, [9i32; 3]);
     api.ok(call!(api, GetValueCount, value, &mut count));
