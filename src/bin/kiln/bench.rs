@@ -1,5 +1,5 @@
-//! `kiln bench`: a model over requests of changing shapes: what loading costs, what a new shape costs, what it costs
-//! again, and what remains when nothing is new.
+//! `kiln bench`: a model over requests of changing shapes: the cost of loading, of a new shape, of the same shape
+//! again, and of requests when nothing is new.
 
 mod measure;
 mod report;
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     session: SessionArgs,
 }
 
-/// More than a day is taken for a typing error.
+/// More than a day counts as a typing error.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()

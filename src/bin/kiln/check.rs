@@ -1,5 +1,5 @@
-//! `kiln check`: ONNX test cases, the conformance runner. One session a case across all its data sets, in a process of its
-//! own ([`process`]), so that a case that crashes or hangs costs its own result and no other.
+//! `kiln check`: ONNX test cases, the conformance runner. Each case has one session for all its data sets, in a process
+//! of its own ([`process`]), so that a case that crashes or hangs loses only its own result.
 
 mod case;
 mod folder;
@@ -179,8 +179,8 @@ fn print_totals(cases: &[Case], results: &[Verdict], screen: &mut dyn Write) -> 
 /// Longer lists are in the JSON file.
 const MOST_MISSING: usize = 40;
 
-/// What is missing, without what differs from case to case: `operator ai.onnx.Add (version 14)` becomes `ai.onnx.Add`,
-/// and the node's name is dropped.
+/// A missing feature, without parts that differ from case to case: `operator ai.onnx.Add (version 14)` becomes
+/// `ai.onnx.Add`, and the node's name is dropped.
 fn kind(missing: &str) -> &str {
     let text =
         missing.split_once("': ").filter(|(start, _)| start.starts_with("node '")).map_or(missing, |(_, rest)| rest);

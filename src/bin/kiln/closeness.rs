@@ -40,9 +40,9 @@ impl Tolerance {
         }
     }
 
-    /// The tolerance for weights of that precision. They are off by up to 2^-9 of themselves in `bf16`, and by up to 2^-8
-    /// or 2^-4 of the largest of their block as integers; so is each term of a sum, however small the sum is. So an
-    /// element may be off by a share of the largest element: a few such errors, for networks of several layers.
+    /// The tolerance for weights of that precision. Weights in `bf16` are off by up to 2^-9 of themselves, and integers
+    /// by up to 2^-8 or 2^-4 of the largest weight of their block. So is each term of a sum, however small the sum is.
+    /// So an element may be off by a share of the largest element: a few such errors, for networks of several layers.
     pub(crate) fn lowered(self, expected: &Tensor, precision: Precision) -> Tolerance {
         let share = match precision {
             Precision::F32 => return self,
@@ -85,12 +85,12 @@ fn floats(tensor: &Tensor) -> Option<Box<dyn Iterator<Item = f64> + '_>> {
 pub(crate) struct Distance {
     /// The largest difference, as a share of the largest magnitude expected.
     pub(crate) largest: f64,
-    /// The root of the mean square of differences, as a share of that of what is expected.
+    /// The root of the mean square of differences, as a share of that of the expected elements.
     pub(crate) mean: f64,
 }
 
 impl Distance {
-    /// `None` for tensors of other types or of different shapes, and where nothing but zeros is expected.
+    /// `None` for tensors of other types or of different shapes, and where all expected elements are zeros.
     pub(crate) fn of(expected: &Tensor, actual: &Tensor) -> Option<Distance> {
         (expected.shape() == actual.shape()).then_some(())?;
         let (mut most, mut squares, mut size) = (0.0f64, 0.0, 0.0);
@@ -106,18 +106,18 @@ impl Distance {
     }
 }
 
-/// How far tensors of floats are from others of their shapes, over all that were added and over elements that are
-/// expected to be finite. One that is not finite is infinitely far.
+/// How far tensors of floats are from expected ones, over all tensors that were added, and over elements that are
+/// expected to be finite. An element that is then not finite is infinitely far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Spread {
     /// The sum of squared differences.
     squares: f64,
-    /// The sum of squares of what is expected.
+    /// The sum of squares of expected elements.
     size: f64,
 }
 
 impl Spread {
-    /// Adds a tensor; whether both are of floats and of one shape.
+    /// Adds a tensor; returns whether both are tensors of floats of one shape.
     #[must_use]
     pub(crate) fn add(&mut self, expected: &Tensor, actual: &Tensor) -> bool {
         let (Some(wanted), Some(found)) = (floats(expected), floats(actual)) else { return false };
@@ -131,7 +131,7 @@ impl Spread {
         true
     }
 
-    /// The root of the mean square of differences, as a share of that of what is expected.
+    /// The root of the mean square of differences, as a share of that of the expected elements.
     pub(crate) fn share(self) -> f64 {
         if self.squares == 0.0 { 0.0 } else { (self.squares / self.size).sqrt() }
     }
@@ -146,7 +146,7 @@ pub(crate) struct Element {
     pub(crate) expected: String,
     /// The actual value.
     pub(crate) actual: String,
-    /// The distance in representable numbers, counting one end, if both are finite floats.
+    /// The number of steps between representable numbers, if both are finite floats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ulps: Option<u64>,
 }
@@ -163,13 +163,13 @@ pub(crate) enum Difference {
     },
     /// In elements.
     Elements {
-        /// The first that differs, in row-major order.
+        /// The first element that differs, in row-major order.
         first: Element,
-        /// The one with the largest error.
+        /// The element with the largest error.
         worst: Element,
         /// How many differ.
         wrong: usize,
-        /// Of how many.
+        /// The number of all elements.
         count: usize,
     },
 }

@@ -35,7 +35,7 @@ pub(crate) enum DataError {
     },
 }
 
-/// The data sets of a case, by their numbers; those whose names go on with something else come last.
+/// The data sets of a case, by their numbers; those whose names do not end in a number come last.
 pub(crate) fn find(case: &Path) -> Result<Vec<PathBuf>, DataError> {
     let unreadable = |source| DataError::Unreadable { name: shown(case), source };
     let mut sets = Vec::new();

@@ -1,5 +1,5 @@
-//! `kiln demo`: the main job with nothing but the program. A small network gets requests of changing shapes: cold, the
-//! same again, and once more in a fresh process that has only the records of the first.
+//! `kiln demo`: the main job, without any other file. A small network gets requests of changing shapes: cold, the same
+//! again, and once more in a fresh process that has only the records of the first.
 
 mod network;
 mod timings;
@@ -76,7 +76,7 @@ fn session_args(args: &Args, folder: &Path) -> SessionArgs {
     SessionArgs::with_records(args.threads, folder)
 }
 
-/// Runs this same program again, with only the folder in common.
+/// Runs this program again; the new process shares only the folder.
 fn in_fresh_process(args: &Args, folder: &Path) -> Outcome<Timings> {
     let output = invocation::again()
         .args(["demo", "--threads", &args.threads.to_string(), "--fresh-process"])

@@ -43,7 +43,7 @@ enum Place {
     Cpu,
     /// An NVIDIA GPU, by its number.
     Cuda(u32),
-    /// One that is played on the processor.
+    /// A device that is emulated on the processor.
     #[cfg(feature = "emulator")]
     Emulated,
 }
@@ -65,7 +65,7 @@ impl FromStr for Place {
 }
 
 impl DeviceArgs {
-    /// Sets what was typed.
+    /// Sets the options of these flags.
     pub(crate) fn apply(&self, options: &mut SessionOptions, knobs: &Knobs) -> Outcome {
         #[cfg(feature = "device")]
         self.limit(options);
@@ -80,7 +80,7 @@ impl DeviceArgs {
         }
     }
 
-    /// Sets what the device's libraries may do and how much of its memory may be taken.
+    /// Sets the policy of the device's libraries and the limit of its memory.
     #[cfg(feature = "device")]
     fn limit(&self, options: &mut SessionOptions) {
         let default = Policy::default();

@@ -1,4 +1,4 @@
-//! `kiln devices`: which GPUs and which of their libraries there are, and why something is not used.
+//! `kiln devices`: the GPUs and their libraries, and why one is not used.
 //!
 //! A build without the feature `cuda` reports that, in the same form. Missing libraries are not a failure of the
 //! command.
@@ -109,7 +109,8 @@ fn view() -> Outcome<View> {
     Ok(View { built_in: true, libraries, devices, no_devices })
 }
 
-/// A version as people write it. CUDA's own parts count thousands, its libraries ten thousands.
+/// A version as people write it. CUDA's own parts encode the major version in thousands, its libraries in ten
+/// thousands.
 #[cfg(feature = "cuda")]
 fn version_text(name: &str, version: u64) -> String {
     match name {

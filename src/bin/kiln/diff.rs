@@ -1,9 +1,9 @@
-//! `kiln diff`: one request through two configurations, value by value in the order of the graph, until the node is found
-//! whose result departs first.
+//! `kiln diff`: one request through two configurations, compared value by value in the order of the graph, to find the
+//! first node whose result departs.
 //!
-//! The values compared are those that are computed after the passes anyway, so that the suspect runs as it does without
-//! taps: a fused node is compared by its result. Taps still change something (no value is overwritten, channels-last
-//! values are transposed), so the model's own outputs are also compared from a session without taps.
+//! The compared values are those that are still computed after the passes, so that the suspect runs as without taps: a
+//! fused node is compared by its result. Taps still have effects (no value is overwritten, channels-last values are
+//! transposed), so the model's own outputs are also compared from a session without taps.
 
 mod comparison;
 mod found;
@@ -66,14 +66,14 @@ pub(crate) struct Args {
     session: SessionArgs,
 }
 
-/// What values are compared with.
+/// The values to compare with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Against {
-    /// The references that every kernel family has, on the graph as the model says it.
+    /// The references of the kernel families, on the model's own graph.
     Reference,
     /// The references, on the graph after the same passes.
     Portable,
-    /// The same kernels, on the graph as the model says it.
+    /// The same kernels, on the model's own graph.
     WithoutPasses,
     /// Values from files.
     Values(PathBuf),
@@ -126,8 +126,8 @@ impl Against {
     }
 }
 
-/// No pass that changes what is computed in one go. What lies between nodes of 16 bits is rounded or not as in the
-/// session that is held against the other: that is no fault of either.
+/// No passes but one: whether values between nodes of 16 bits are rounded is as in the other session, because that is
+/// no fault of either.
 fn as_written(subject: &PassOptions) -> PassOptions {
     const PRECISION: &str = "widen";
     let none = PassOptions::none();
@@ -219,14 +219,14 @@ fn inputs(args: &Args, session: &Session, screen: &mut dyn Write) -> Outcome<Vec
     Ok(given.into_iter().map(|(name, tensor)| (name, Value::Tensor(tensor))).collect())
 }
 
-/// What a request returned, by name.
+/// The values that a request returned, by name.
 fn values(args: &Args, run: Result<Vec<(String, Value)>, kiln::session::SessionError>) -> Outcome<Values> {
     let values = run.map_err(|error| Failure::from(error).context(args.model.display().to_string()))?;
     Ok(values.into_iter().collect())
 }
 
-/// The names of the values that are compared, in the order of the model's nodes: those selected and the outputs, if the
-/// other side has them and they do not follow from random ones.
+/// The names of the values that are compared, in the order of the model's nodes: the selected ones and the outputs, if
+/// the other side has them and they do not depend on random values.
 fn compared(model: &Graph, wanted: &[String], expected: &Values) -> Vec<String> {
     let random = selection::random(model);
     let outputs: Vec<&str> = model.outputs.iter().map(|&id| model.value(id).name.as_str()).collect();

@@ -2,7 +2,7 @@
 //! no session.
 //!
 //! Names come from models, which are untrusted, so files are numbered in the order of the graph and only end with the
-//! harmless characters of a name; the index has the name itself. Types that numpy has not are stored as wider ones that
+//! harmless characters of a name; the index has the name itself. Types that numpy lacks are stored as wider ones that
 //! hold them exactly, and strings as a list in JSON.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const INDEX: &str = "index.json";
 /// Most letters of a value's name in a file's name.
 const LONGEST: usize = 80;
 
-/// What a folder holds, in the order of the graph.
+/// The contents of a folder, in the order of the graph.
 #[derive(Debug, Serialize, Deserialize)]
 struct Index {
     model: String,
@@ -31,7 +31,7 @@ struct Index {
     values: Vec<Entry>,
 }
 
-/// One tensor, or a value that has none.
+/// One tensor, or a value without tensors.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     /// The value's name in the model.
@@ -41,7 +41,7 @@ struct Entry {
     /// The place in a sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     place: Option<usize>,
-    /// The node that makes it; none for what the request gave.
+    /// The node that makes it; none for inputs of the request.
     #[serde(default)]
     node: Option<String>,
     #[serde(default)]
@@ -63,14 +63,14 @@ struct Entry {
 enum Kind {
     Tensor,
     Sequence,
-    /// The keys of a map, or their values behind them.
+    /// The keys of a map, then its values.
     Map,
-    /// The same of the maps of a sequence.
+    /// The same for the maps of a sequence.
     Maps,
     Nothing,
 }
 
-/// Writes values in their order, and the index; how many files were written.
+/// Writes values in their order, and the index; returns the number of files.
 pub(crate) fn write(
     folder: &Path,
     model: &Path,
@@ -146,7 +146,7 @@ fn store(folder: &Path, number: usize, entry: Entry, tensor: &Tensor) -> Outcome
     })
 }
 
-/// The characters of a name that file names may have on any system.
+/// The characters of a name that are safe in file names on any system.
 fn harmless(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     name.chars().take(LONGEST).map(|c| if plain(c) { c } else { '_' }).collect()
@@ -164,7 +164,7 @@ pub(crate) fn storable(tensor: &Tensor) -> Result<Tensor, TensorError> {
             let values = tensor.bytes().iter().map(|&byte| minifloat::decode(small, byte)).collect();
             Tensor::from_vec(shape, values)?
         }
-        // A byte each, whose sign is extended.
+        // A byte for each element, sign-extended.
         DType::I4 | DType::I2 => Tensor::from_bytes(TensorSpec::new(DType::I8, shape), tensor.bytes())?,
         DType::U4 | DType::U2 => Tensor::from_bytes(TensorSpec::new(DType::U8, shape), tensor.bytes())?,
         _ => tensor.clone(),
@@ -210,7 +210,7 @@ pub(crate) fn read(path: &Path) -> Outcome<BTreeMap<String, Value>> {
     Ok(values)
 }
 
-/// The tensors of a value that has several.
+/// The tensors of a value with several.
 struct Several {
     kind: Kind,
     tensors: Vec<Tensor>,

@@ -28,11 +28,11 @@ pub(crate) struct Failure {
     error: Option<anyhow::Error>,
 }
 
-/// What every command returns.
+/// The result of every command.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure of that code with its line.
+    /// A failure with that code and its line.
     pub(crate) fn new(code: Code, error: impl Into<anyhow::Error>) -> Failure {
         Failure { code, error: Some(error.into()) }
     }

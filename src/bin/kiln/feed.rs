@@ -52,7 +52,7 @@ impl FromStr for DimSize {
 /// `FILE` or `NAME=FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InputFile {
-    /// The input; by the file's own names where `None`.
+    /// The input; `None` to use the file's own names.
     pub(crate) name: Option<String>,
     /// The file.
     pub(crate) path: PathBuf,
@@ -70,8 +70,8 @@ impl FromStr for InputFile {
     }
 }
 
-/// Reads input files and finds out which input each is for: the name given with it, the array's name in an
-/// archive, the file's own name, or the only input there is.
+/// Reads input files and finds the input of each: by the name given with it, the array's name in an archive, the file's
+/// own name, or as the only input.
 pub(crate) fn read_files(ports: &[Port], files: &[InputFile]) -> Outcome<Vec<(String, Tensor)>> {
     let mut given: Vec<(String, Tensor)> = Vec::new();
     for file in files {
@@ -106,12 +106,12 @@ pub(crate) fn read_files(ports: &[Port], files: &[InputFile]) -> Outcome<Vec<(St
     Ok(given)
 }
 
-/// What is to be made up, request by request.
+/// The values to make up, request by request.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Plan {
     /// The inputs of each request that no file gives. At least one request.
     pub(crate) requests: Vec<Vec<Recipe>>,
-    /// What was assumed; for the person, one line each.
+    /// Assumptions, for the user, one line each.
     pub(crate) notices: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn plan(ports: &[Port], given: &[(String, Tensor)], args: &FeedArgs) 
     let mut plan = Plan { requests: Vec::with_capacity(requests), notices: Vec::new() };
     let mut assumed = BTreeSet::new();
     for round in 0..requests {
-        // Sizes given for one input hold for every input that declares the same name.
+        // Sizes given for one input apply to every input that declares the same name.
         let mut sizes = sizes.clone();
         for (name, list) in &shapes {
             let declared = ports.iter().find(|port| port.name == *name).and_then(|port| port.dims.as_ref());
@@ -191,7 +191,7 @@ fn assign(ports: &[Port], given: &[(String, Tensor)], args: &[ShapeArg]) -> Outc
     Ok(shapes)
 }
 
-/// How many requests the shapes make: inputs with one shape keep it in all of them.
+/// The number of requests: inputs with one shape keep it in all requests.
 fn rounds(shapes: &[InputShapes]) -> Outcome<usize> {
     let most = shapes.iter().map(|(_, list)| list.len()).max().unwrap_or(1);
     match shapes.iter().find(|(_, list)| list.len() != 1 && list.len() != most) {
@@ -202,7 +202,7 @@ fn rounds(shapes: &[InputShapes]) -> Outcome<usize> {
     }
 }
 
-/// Notes the sizes of named dimensions; the first that is given stays.
+/// Notes the sizes of named dimensions; the first size of a name is kept.
 fn learn<'a>(
     sizes: &mut BTreeMap<&'a str, usize>,
     declared: Option<&'a Vec<Dim>>,
@@ -215,7 +215,7 @@ fn learn<'a>(
     }
 }
 
-/// The shape of one input in one request: as typed, as declared, as other inputs have it, else 1.
+/// The shape of one input in one request: sizes as typed, as declared, as in other inputs, else 1.
 fn settle(
     port: &Port,
     typed: Option<&[DimArg]>,
@@ -260,7 +260,7 @@ fn settle(
     Ok(shape)
 }
 
-/// The input that a text without a name means: the only one that still needs values.
+/// The input of a text without a name: the only one that still needs values.
 fn only_input(ports: &[Port], given: &[(String, Tensor)]) -> Option<String> {
     let mut open = ports.iter().filter(|port| !port.has_default && !given.iter().any(|(name, _)| *name == port.name));
     match (open.next(), open.next()) {

@@ -1,8 +1,8 @@
-//! `kiln generate`: a language model continues a text, from a folder as onnxruntime-genai's builder writes it, or says
-//! one about a text or about features of a sound, from a folder of an encoder and a decoder.
+//! `kiln generate`: a language model continues a text, from a folder as onnxruntime-genai's builder writes it, or
+//! writes one about a text or features of a sound, from a folder of an encoder and a decoder.
 //!
-//! [`folder`] and [`exported`] read what the folder says, [`chat`] makes a prompt of a template, and [`stream`] makes
-//! text of tokens. The text goes to the screen token by token, and what it took to standard error.
+//! [`folder`] and [`exported`] read the folder's configuration, [`chat`] makes a prompt from a template, and [`stream`]
+//! turns tokens into text. The text goes to the screen token by token, and times go to standard error.
 
 pub(crate) mod chat;
 mod exported;
@@ -102,7 +102,7 @@ struct ChoiceArgs {
 }
 
 impl ChoiceArgs {
-    /// The flags, and what the folder says where there are none.
+    /// The flags, completed by the folder's settings.
     fn sampling(&self, search: &Search) -> Sampling {
         let &ChoiceArgs { greedy, temperature, top_k, top_p, min_p, repetition_penalty, seed } = self;
         if greedy {
@@ -114,7 +114,7 @@ impl ChoiceArgs {
 }
 
 impl Args {
-    /// How tokens are proposed from the text, where that was asked for.
+    /// How tokens are proposed from the text, if that was asked for.
     fn lookup(&self) -> Option<Lookup> {
         self.lookup.map(|tokens| Lookup { tokens, ngram: self.lookup_ngram })
     }
@@ -169,7 +169,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     setup::save(decoder.session(), &mut std::io::stderr().lock())
 }
 
-/// Has the encoder read the prompt or features, and says what the decoder makes of it.
+/// Has the encoder read the prompt or features, and writes the decoder's text.
 fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &mut dyn Write) -> Outcome {
     if args.chat {
         return Err(Failure::usage("--chat is for models that continue a text, and this one has an encoder"));
@@ -221,7 +221,7 @@ fn answer(args: &Args, exported: &Exported, options: &SessionOptions, screen: &m
     model.sessions().into_iter().try_for_each(|session| setup::save(session, &mut std::io::stderr().lock()))
 }
 
-/// What an encoder reads: files, and the prompt as `input_ids`.
+/// The inputs of an encoder: files, and the prompt as `input_ids`.
 fn given(args: &Args, ports: &[Port], prompt: Option<Vec<i64>>) -> Outcome<Vec<(String, Tensor)>> {
     let mut given = feed::read_files(ports, &args.inputs)?;
     let model = args.model.display();
@@ -246,7 +246,7 @@ fn given(args: &Args, ports: &[Port], prompt: Option<Vec<i64>>) -> Outcome<Vec<(
     }
 }
 
-/// Writes what the model says, and what it took.
+/// Writes the model's text, and the times.
 fn say<D: Borrow<Decoder>>(
     args: &Args,
     tokenizer: &Tokenizer,
@@ -255,7 +255,7 @@ fn say<D: Borrow<Decoder>>(
     screen: &mut dyn Write,
 ) -> Outcome {
     let ended = continued(args, tokenizer, generator, &mut timing, screen);
-    // What was said so far has a line of its own, also where an error follows.
+    // The text so far has a line of its own, also if an error follows.
     if timing.tokens > 0 || ended.is_ok() {
         writeln!(screen)?;
         screen.flush()?;
@@ -275,13 +275,13 @@ pub(crate) fn read_tokenizer(path: &Path) -> Outcome<Tokenizer> {
     let bytes = std::fs::read(path).usage(|| format!("cannot read {}", path.display()))?;
     let tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| anyhow::anyhow!("{error}"));
     let mut tokenizer = tokenizer.usage(|| format!("{} is no tokenizer", path.display()))?;
-    // Those are for batches of one length.
+    // Padding and truncation are for batches of one length.
     tokenizer.with_padding(None);
     tokenizer.with_truncation(None).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     Ok(tokenizer)
 }
 
-/// The tokens of a text that a flag has, with those that the tokenizer adds to texts or without.
+/// The tokens of a flag's text, with or without those that the tokenizer adds to texts.
 fn tokens(tokenizer: &Tokenizer, text: &str, adds: bool, flag: &str) -> Outcome<Vec<i64>> {
     let encoded = tokenizer.encode(text, adds).map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
     Ok(encoded.get_ids().iter().copied().map(i64::from).collect())
@@ -296,7 +296,7 @@ fn prompt(args: &Args, folder: &Folder, tokenizer: &Tokenizer) -> Outcome<Vec<i6
         false => tokens(tokenizer, text, true, "--prompt")?,
     };
     if tokens.is_empty() {
-        // An empty prompt of a tokenizer that adds nothing.
+        // An empty prompt, with a tokenizer that adds no tokens.
         tokens.extend(folder.begin);
     }
     if tokens.is_empty() {
@@ -312,7 +312,7 @@ enum End {
     Ended(Option<Ended>),
 }
 
-/// Writes what the model says.
+/// Writes the model's text.
 fn continued<D: Borrow<Decoder>>(
     args: &Args,
     tokenizer: &Tokenizer,
@@ -348,7 +348,7 @@ fn continued<D: Borrow<Decoder>>(
     Ok(End::Ended(generator.ended()))
 }
 
-/// When what was there.
+/// The times of a text.
 struct Timing {
     load_ms: f64,
     /// Tokens of the prompt, where there is one.
@@ -360,7 +360,7 @@ struct Timing {
 }
 
 impl Timing {
-    /// A token is there.
+    /// Counts a token that has come.
     fn token(&mut self) {
         self.tokens += 1;
         if self.first.is_none() {

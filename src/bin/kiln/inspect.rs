@@ -39,7 +39,7 @@ struct View {
     nodes_in_file: usize,
     passes: Vec<PassView>,
     nodes: Vec<NodeView>,
-    /// What short requests have computed together, where anything is.
+    /// The part of the graph that short requests compute together, if any.
     joined: Option<JoinedView>,
 }
 
@@ -47,7 +47,7 @@ struct View {
 struct JoinedView {
     nodes: usize,
     stages: usize,
-    /// Numbers of rows of the requests that are joined.
+    /// The numbers of rows with which requests are joined.
     rows: Vec<usize>,
 }
 

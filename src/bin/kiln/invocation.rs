@@ -1,4 +1,4 @@
-//! How this command was invoked, and so how it starts itself again. It may be a part of another program: then that
+//! How this command was invoked, so that it can start itself again. It may be a part of another program: then that
 //! program's own arguments come first.
 
 use std::ffi::OsString;
@@ -11,14 +11,14 @@ static KEPT: OnceLock<Invocation> = OnceLock::new();
 /// The arguments of this process.
 #[derive(Clone, Debug, Default)]
 pub struct Invocation {
-    /// The program and those that make it the command; none where it is nothing else.
+    /// The program and the arguments that make it the command; empty where the program is only the command.
     pub before: Vec<OsString>,
     /// The command's own.
     pub arguments: Vec<OsString>,
 }
 
 impl Invocation {
-    /// From now on it is this process's.
+    /// Keeps it as this process's invocation.
     pub(crate) fn keep(self) {
         // A process is invoked once.
         let _ = KEPT.set(self);
@@ -43,7 +43,7 @@ pub(crate) fn again() -> Command {
             command
         }
         None => {
-            // Even if another one has been installed meanwhile.
+            // The same program, even if another one has been installed meanwhile.
             let mut command = Command::new("/proc/self/exe");
             command.arg0("kiln");
             command

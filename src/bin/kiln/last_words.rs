@@ -2,7 +2,7 @@
 
 use kiln_kernels::crash;
 
-/// From now on every crash of this process ends with such a line. Other output and the exit status stay as they are.
+/// From now on every crash of this process ends with such a line. Other output and the exit status do not change.
 pub(crate) fn prepare() {
     // Without handlers there is no such line.
     let _ = crash::watch();

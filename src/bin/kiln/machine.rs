@@ -1,4 +1,4 @@
-//! `kiln machine`: what this machine does in a second at most, from the records or else measured and recorded.
+//! `kiln machine`: the peak rates of this machine, from the records or else measured and recorded.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 #[derive(Debug, Serialize)]
 struct View {
     processor: Processor,
-    /// Of one thread, then of all; none where this level has no emitted code.
+    /// For one thread, then for all; empty where this level has no emitted code.
     figures: Vec<FiguresView>,
 }
 
@@ -52,11 +52,11 @@ struct Processor {
     l1_bytes: usize,
     l2_bytes: usize,
     l3_bytes: usize,
-    /// What its records are for.
+    /// The fingerprint of its records.
     fingerprint: String,
 }
 
-/// Figures for people and programs: a multiply-add is two operations. `None`: not there, or not measured.
+/// Figures for people and programs: a multiply-add is two operations. `None`: not available, or not measured.
 #[derive(Debug, Serialize)]
 struct FiguresView {
     threads: usize,
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     print(&view, screen)
 }
 
-/// Of so many threads: from the records, or measured.
+/// The figures for `threads` threads, from the records or measured.
 fn figures(isa: Isa, threads: usize, records: &Store, fresh: bool) -> Outcome<Option<FiguresView>> {
     let key = MachineKey { isa, threads: u32::try_from(threads).unwrap_or(u32::MAX) };
     if let Some(known) = key.recall(records).filter(|_| !fresh) {

@@ -1,8 +1,8 @@
 //! numpy's npy format: one tensor as a small text header and its elements. Depends on no path and no model.
 //!
 //! Files come from outside, so a header is checked before it is used, and no memory is allocated that the file does not
-//! fill. Big-endian elements and Fortran order are converted. Texts are numpy's `U`: each has the places of the longest,
-//! a character of four bytes in each, and zeros behind its end, so that zeros at the end of a text are lost.
+//! fill. Big-endian elements and Fortran order are converted. Texts are numpy's `U`: each has as many characters of
+//! four bytes as the longest, filled up with zeros, so zeros at the end of a text are lost.
 
 use std::io::{self, Read, Write};
 
@@ -23,7 +23,7 @@ pub(crate) enum NpyError {
     /// An element type that has no npy form, or that Kiln does not have.
     #[error("elements of type {0} are not supported in npy files")]
     Type(String),
-    /// A text has what is no character.
+    /// A text has a code that is no character.
     #[error("{0:#x} in a text is no character of Unicode")]
     Character(u32),
     /// Fewer elements than the header says.
@@ -66,7 +66,7 @@ pub(crate) fn read(mut from: impl Read) -> Result<Tensor, NpyError> {
     let text = std::str::from_utf8(&text).map_err(|_| NpyError::Header("not text".to_owned()))?;
     let header = Header::parse(text)?;
 
-    // Held against the bounds of the element type, and then against the file.
+    // The size is checked against the bounds of the element type, and then against the file.
     let spec = TensorSpec::new(header.dtype, header.shape.iter().copied());
     let need = spec.elements()?.checked_mul(header.size).ok_or_else(|| TensorError::TooLarge(header.shape.clone()))?;
     let mut bytes = Vec::new();
@@ -179,7 +179,7 @@ struct Header {
 }
 
 impl Header {
-    /// The bytes whose order is that of the machine that wrote them.
+    /// The number of bytes that are swapped together if the file has the other byte order.
     fn unit(&self) -> usize {
         if self.dtype == DType::String { CHARACTER } else { self.size }
     }

@@ -1,4 +1,4 @@
-//! Where the time goes: by operator and by node, for people.
+//! Times by operator and by node, for people.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

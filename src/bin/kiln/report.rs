@@ -28,7 +28,7 @@ pub(crate) struct Args {
 struct Series {
     name: String,
     model: String,
-    /// Milliseconds by request: for the first time, and again.
+    /// Milliseconds by request: the first time, and again.
     first: Vec<f64>,
     again: Vec<f64>,
     new: Vec<bool>,

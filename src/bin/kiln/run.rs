@@ -120,7 +120,7 @@ fn tapped(args: &Args, options: &mut SessionOptions) -> Outcome<Option<Graph>> {
     Ok(Some(model))
 }
 
-/// Serves the request: the model's outputs, and, where values are dumped, all of them in the order of the graph.
+/// Serves the request: returns the model's outputs and, if values are dumped, all values in the order of the graph.
 fn request(args: &Args, session: &Session, model: Option<&Graph>, inputs: &[(String, Tensor)]) -> Outcome<Served> {
     let failed = |error| Failure::from(error).context(args.model.display().to_string());
     let feeds: Vec<(&str, Value)> =
@@ -237,7 +237,7 @@ fn write_json(path: PathBuf, value: &serde_json::Value) -> Outcome<PathBuf> {
     Ok(path)
 }
 
-/// A map as JSON, whose keys are texts. What is no finite number is null there.
+/// A map as JSON, with keys as texts. Values that are not finite become null.
 fn object(map: &Map) -> Result<serde_json::Value, TensorError> {
     let keys: Vec<String> = match map.keys().dtype() {
         DType::String => map.keys().as_strings()?.to_vec(),
@@ -252,7 +252,7 @@ fn object(map: &Map) -> Result<serde_json::Value, TensorError> {
     Ok(keys.into_iter().zip(values).collect())
 }
 
-/// An output's name without characters that file names must not have: names of models have slashes and colons.
+/// An output's name without characters that file names must not have: names in models have slashes and colons.
 fn file_name(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let text: String = name.chars().map(|c| if plain(c) { c } else { '_' }).collect();

@@ -1,4 +1,4 @@
-//! Selection of a model's values: of named nodes, all, or those that its passes leave. Depends on no command.
+//! Selection of a model's values: of named nodes, all, or those that are left after its passes. Depends on no command.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -78,7 +78,7 @@ pub(crate) fn maker<'g>(model: &'g Graph, value: &str) -> Option<&'g NodeDesc> {
     model.nodes.iter().find(makes)
 }
 
-/// Values that follow from random ones: they differ between two runs, and neither is wrong.
+/// Values that depend on random ones: they differ between two runs, and neither is wrong.
 pub(crate) fn random(model: &Graph) -> BTreeSet<String> {
     let mut random = vec![false; model.values.len()];
     for node in &model.nodes {

@@ -1,5 +1,5 @@
-//! `kiln serve`: models behind the Open Inference Protocol. The server is the crate `kiln-serve`; here are its arguments
-//! and what it loads.
+//! `kiln serve`: models behind the Open Inference Protocol. The server is the crate `kiln-serve`; here are its
+//! arguments and the loading of models.
 
 #[cfg(feature = "generate")]
 mod language;
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     screen.flush()?;
     let room = Room { texts: usize::from(args.texts), queue: usize::from(args.queue), context: args.context as usize };
     let loader: Arc<dyn Loader> = Arc::new(Sessions::new(options, cache, room));
-    // A reader that has closed the pipe does not end a server.
+    // A closed pipe does not end a server.
     let ended = server.run(loader, &mut |event| {
         drop(print(&event, screen));
         log.iter().for_each(|log| log.note(&event));

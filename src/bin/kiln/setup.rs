@@ -1,4 +1,4 @@
-//! From the flags that several commands share to a loaded session. Depends on no command.
+//! Loads sessions by the flags that several commands share. Depends on no command.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

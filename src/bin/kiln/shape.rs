@@ -33,7 +33,7 @@ pub(crate) enum ShapeError {
     /// A dimension is neither a size nor `?`.
     #[error("'{text}' has the dimension '{dim}', which is neither a size nor '?'")]
     Dim {
-        /// All of it.
+        /// The whole text.
         text: String,
         /// The part that is wrong.
         dim: String,

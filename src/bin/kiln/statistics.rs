@@ -18,7 +18,7 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 /// Percentiles of latencies, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Percentiles {
-    /// Half of all are at most this.
+    /// Half of the latencies are at most this.
     pub(crate) p50: f64,
     /// Nine of ten.
     pub(crate) p90: f64,
@@ -32,8 +32,8 @@ const NS_PER_MS: f64 = 1e6;
 impl Percentiles {
     /// The percentiles of latencies in milliseconds; zeros if there are none.
     pub(crate) fn of(milliseconds: &[f64]) -> Percentiles {
-        // Three digits: a percentile is off by at most a thousandth of itself. The histogram grows with its values;
-        // one that it refuses would not be a latency.
+        // Three digits: a percentile is off by at most a thousandth of itself. The histogram grows with its values; a
+        // value that it refuses is no latency.
         let Ok(mut histogram) = Histogram::<u64>::new(3) else { return Percentiles::default() };
         for ms in milliseconds {
             let _ = histogram.record((ms * NS_PER_MS).max(0.0) as u64);

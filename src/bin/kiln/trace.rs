@@ -47,7 +47,7 @@ pub(crate) struct TraceInput {
     fill: Fill,
 }
 
-/// A dimension: a size, or the name of one that the request gives.
+/// A dimension: a size, or the name of a size that the request gives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum TraceDim {

@@ -13,18 +13,18 @@ use crate::table::{Table, milliseconds};
 /// How often the progress bar is updated.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The most that the command waits: the policies' own bounds on the time of all runs are shorter, but requests may
+/// The longest wait of the command: the policies' own bounds on the time of all runs are shorter, but requests may
 /// delay them.
 const LONGEST: Duration = Duration::from_secs(900);
 
-/// What was tuned, as JSON reports have it.
+/// Results of tuning, for JSON reports.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Tuning {
     policy: &'static str,
     tuned: u64,
     changed: u64,
     known: u64,
-    /// Keys that leave nothing to choose.
+    /// Keys without a choice.
     single: u64,
     large: u64,
     failed: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
-    /// What that session's tuner has done; none where it has none.
+    /// The results of that session's tuner, if it has one.
     pub(crate) fn of(session: &Session, tune: Tune) -> Option<Tuning> {
         let report = session.tune_report()?;
         Some(Tuning {
@@ -70,7 +70,7 @@ impl Tuning {
     }
 }
 
-/// Waits until all keys are tuned, with a bar for the impatient. Does nothing where nothing is tuned.
+/// Waits until all keys are tuned, with a progress bar. Does nothing without a tuner.
 pub(crate) fn settle(session: &Session, screen: &mut dyn Write) -> Outcome {
     let Some(start) = session.tune_report() else { return Ok(()) };
     let deadline = Instant::now() + LONGEST;
@@ -108,7 +108,7 @@ pub(crate) fn changes(report: &TuneReport) -> String {
     text
 }
 
-/// A key or choice without the name of its type and without what says nothing.
+/// A key or choice as text, without the name of its type and without parts that carry no information.
 fn brief(text: &str) -> String {
     let fields = text.split_once(" { ").map_or(text, |(_, fields)| fields);
     fields.trim_end_matches(" }").to_owned()

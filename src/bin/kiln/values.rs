@@ -1,6 +1,6 @@
 //! Generated values: the deterministic fills of traces, and random ones by seed. Depends on no model and no file.
 //!
-//! A trace says how its inputs are made so that several programs can run the same requests and compare outputs, so
+//! A trace states how its inputs are made, so that several programs can run the same requests and compare outputs; so
 //! these rules are exact to the bit. Element `i` of input number `k` comes from
 //!
 //! ```text
@@ -78,7 +78,7 @@ pub(crate) enum RecipeError {
         name: String,
         /// Its shape.
         shape: Vec<usize>,
-        /// What that would take.
+        /// Its size.
         gib: f64,
     },
     /// A type that no rule makes.
@@ -99,7 +99,7 @@ pub(crate) enum RecipeError {
     },
 }
 
-/// So that a mistyped shape is an error and does not exhaust the machine's memory.
+/// A bound, so that a mistyped shape is an error and does not exhaust the machine's memory.
 const MOST_GIB: usize = 16;
 
 impl Recipe {
@@ -131,7 +131,8 @@ impl Recipe {
         .map_err(failed)
     }
 
-    /// Every number that a rule makes is exact in `f64`, so one conversion at the end is what numpy's `astype` does.
+    /// Every number that a rule makes is exact in `f64`, so one conversion at the end gives the same as numpy's
+    /// `astype`.
     fn collect<T: Element>(&self, count: usize, convert: impl Fn(f64) -> T) -> Result<Tensor, TensorError> {
         let hashed = |index: usize| hash(index as u32, self.place);
         let values: Vec<T> = match self.fill {

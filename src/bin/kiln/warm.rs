@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, screen: &mut dyn Write) -> Outcome {
     setup::save(&session, screen)?;
     let stats = session.record_stats();
     let (mut known, mut anew) = (0, 0);
-    // Code is emitted anew in every process; it has no choices.
+    // Code is emitted again in every process; it has no choices.
     for (_, family) in session.family_stats().into_iter().filter(|(name, _)| *name != "code") {
         known += family.record_hits;
         anew += family.builds.saturating_sub(family.record_hits);

@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Starts printing, if the environment asks for it. A malformed environment is reported where it is used.
+/// Starts printing, if the environment asks for it. A malformed environment is reported by the code that uses it.
 pub(crate) fn print_if_wanted() {
     if Knobs::from_env().is_ok_and(|knobs| knobs.verbose.error) {
         // Fails only if there is a subscriber already.

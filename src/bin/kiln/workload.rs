@@ -54,8 +54,8 @@ impl Request {
     }
 }
 
-/// A value's shape as reports write it: that of a tensor or of a map's keys, those of a sequence's tensors or maps, null
-/// for nothing.
+/// A value's shape as reports write it: the shape of a tensor or of a map's keys, a list for a sequence of tensors or
+/// maps, null for an absent value.
 fn shape_of(value: &Value) -> Json {
     match value {
         Value::Tensor(tensor) => json!(tensor.shape()),
@@ -82,7 +82,7 @@ fn first_of_each_shape(requests: &[Request]) -> Vec<Request> {
 pub(crate) struct Workload {
     /// In order; sent twice.
     pub(crate) requests: Vec<Request>,
-    /// Those whose steady latency is measured.
+    /// Requests whose steady latency is measured.
     pub(crate) steady: Vec<Request>,
     /// Assumptions that were made.
     pub(crate) notices: Vec<String>,
@@ -125,7 +125,8 @@ impl Workload {
     }
 
     /// A request for each data set of the case in that folder, by their numbers; the first of every different shape is
-    /// also a steady one. Values are read when a request is made: data sets may take more memory than there is.
+    /// also a steady one. Values are read when a request is made, because all data sets together may exceed the
+    /// machine's memory.
     pub(crate) fn from_data(ports: &[Port], case: &Path) -> Outcome<Workload> {
         let sets = data_sets::find(case).usage(|| format!("--data {}", case.display()))?;
         let request = |set: &PathBuf| {

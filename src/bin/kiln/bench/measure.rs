@@ -1,5 +1,6 @@
-//! Timing: latencies of passes and of steady shapes. Making inputs and judging results is not timed; timed are one call
-//! of the session and the release of its outputs, as in the programs that Kiln is compared with.
+//! Timing: latencies of passes and of steady shapes. The time of a request is that of one call of the session and of
+//! the release of its outputs, as in the programs that Kiln is compared with; making inputs and checking results is not
+//! timed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -208,9 +209,9 @@ pub(super) struct Steady {
 pub(super) struct SteadyRun {
     /// By shape.
     pub(super) shapes: Vec<Steady>,
-    /// The first request of each here; a pass may have sent such shapes before.
+    /// The first request of each shape in this run; a pass may have sent the shape before.
     pub(super) firsts: Vec<First>,
-    /// Executors and kernels that were built although nothing was new.
+    /// Executors and kernels that were built although no shape was new.
     pub(super) repeat_builds: u64,
 }
 

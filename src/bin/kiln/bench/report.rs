@@ -90,7 +90,7 @@ pub(super) struct Report {
     /// Copies to and from a device, and its memory in use; absent on the processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<DeviceFigures>,
-    /// What was tuned between the passes and since; absent without tuning.
+    /// Results of tuning between the passes and since; absent without tuning.
     #[serde(skip_serializing_if = "Option::is_none")]
     tuning: Option<Tuning>,
 }
@@ -103,7 +103,7 @@ struct DeviceFigures {
     bytes_to_device: u64,
     copies_to_host: u64,
     bytes_to_host: u64,
-    /// Bytes of its memory that were taken in all, and the most that was in use at once.
+    /// Bytes of its memory that were taken in total, and the most that were in use at once.
     taken: u64,
     most_lent: u64,
 }
@@ -139,7 +139,7 @@ struct SteadyShape {
     /// The first request of the shape in a cold session, and the outcomes of its look-ups.
     cold_ms: f64,
     cold_lookups: Lookups,
-    /// The first one of a session that starts from the records.
+    /// The first request in a session that starts from the records.
     records_ms: Option<f64>,
     records_lookups: Option<Lookups>,
     #[serde(flatten)]
@@ -226,7 +226,7 @@ impl RecordCounters {
 }
 
 impl Report {
-    /// The report of what was measured.
+    /// The report of the measurements.
     pub(super) fn new(sources: &Sources<'_>) -> Report {
         let Passes { first, second, new, repeat_builds, lookups } = sources.passes;
         let Extra { new_ms, new_again_ms, new_extra_ms, new_ratio, repeat_ms, repeat_ratio } =
@@ -292,7 +292,8 @@ impl Report {
         }
     }
 
-    /// What a known shape after a different one costs over the same shape twice: the geometric mean over the steady shapes.
+    /// The cost of a known shape after a different one, relative to the same shape twice: the geometric mean over the
+    /// steady shapes.
     fn switch(&self) -> Option<f64> {
         let logs = self.steady.iter().map(|steady| (steady.switch_ms / steady.median_ms).ln());
         let mean = logs.sum::<f64>() / self.steady.len() as f64;
@@ -406,7 +407,7 @@ impl Report {
     }
 }
 
-/// What new and repeated shapes cost. The very first request also pays one-time costs, so it counts as neither.
+/// The costs of new and repeated shapes. The very first request also pays one-time costs, so it counts as neither.
 #[derive(Debug, PartialEq)]
 struct Extra {
     new_ms: Option<f64>,

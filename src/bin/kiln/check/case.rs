@@ -22,8 +22,8 @@ use crate::data_sets::{self, DataError, DataFile};
 pub(super) enum Verdict {
     /// Every output of every data set is as expected.
     Passed,
-    /// Every output has the expected type and shape; its values come from a random generator, which the standard leaves
-    /// to the runtime, even where there is a seed.
+    /// Every output has the expected type and shape; values come from a random generator, which the standard leaves to
+    /// the runtime, even with a seed.
     PassedInForm,
     /// An output differs; the worst element and its index.
     Wrong(String),
@@ -92,7 +92,7 @@ impl Way<'_> {
             return Session::from_graph(graph, self.options);
         }
         let file = |source| PackedError::Io { what: "write a file in", path: std::env::temp_dir(), source };
-        // It stays mapped when its name is gone.
+        // The file stays mapped when its name is removed.
         let folder = tempfile::tempdir().map_err(file)?;
         let path = folder.path().join("case.kpk");
         Session::pack_graph(graph, &path, self.options)?;
@@ -158,13 +158,12 @@ fn attempt(folder: &Path, way: Way<'_>, seen: &mut Seen) -> Result<Verdict, Verd
     Ok(if random { Verdict::PassedInForm } else { Verdict::Passed })
 }
 
-/// Operators whose results the standard does not determine. ONNX's own reference does not have to match their cases
-/// either.
+/// Operators whose results the standard does not determine. ONNX's own reference need not match their cases either.
 const RANDOM: &[&str] =
     &["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"];
 
-/// The difference of two values, if there is one; `tolerance` is that for a tensor. Of random tensors only type and
-/// shape are compared.
+/// The difference of two values, if there is one; `tolerance` gives the tolerance for a tensor. For random tensors only
+/// type and shape are compared.
 fn difference(
     expected: &Value,
     actual: &Value,
@@ -197,7 +196,7 @@ fn difference(
     }
 }
 
-/// Adds an output to what its distance is taken of; whether it is a tensor of the expected shape.
+/// Adds an output to its distance; returns whether it is a tensor of the expected shape.
 fn added(spread: &mut Spread, expected: &Value, actual: &Value) -> bool {
     match (expected, actual) {
         (Value::Tensor(expected), Value::Tensor(actual)) => spread.add(expected, actual),
@@ -205,14 +204,14 @@ fn added(spread: &mut Spread, expected: &Value, actual: &Value) -> bool {
     }
 }
 
-/// What a case allows.
+/// The errors that a case allows.
 #[derive(Debug, Default, Deserialize)]
 struct Allowed {
     /// How far an element may be off.
     #[serde(flatten)]
     tolerance: Tolerance,
-    /// For each output, how far it may be off over all data sets: the root mean square of differences, as a share of that
-    /// of the output. Its elements are then not looked at one by one.
+    /// For each output, how far it may be off over all data sets: the root mean square of differences, as a share of
+    /// that of the output. Its elements are then not compared one by one.
     #[serde(default)]
     distance: Vec<Option<f64>>,
 }
@@ -239,7 +238,7 @@ fn refusal(error: &SessionError) -> Verdict {
     }
 }
 
-/// The unsupported operator, at any depth of bodies.
+/// The unsupported operator of an error, at any depth of bodies.
 fn unsupported(error: &RunError) -> Option<&str> {
     match &error.error {
         NodeError::Unsupported(_) => Some(&error.op),
@@ -269,7 +268,7 @@ impl Crashes {
         std::panic::set_hook(Box::new(move |info| {
             let place = info.location().map_or(String::new(), |at| format!(" at {}:{}", at.file(), at.line()));
             let message = info.payload_as_str().unwrap_or("panic");
-            // Of the first thread that panics: others panic because of it.
+            // Only the first panic counts: other threads panic because of it.
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             slot.get_or_insert_with(|| {
                 let doing = crash::trail();

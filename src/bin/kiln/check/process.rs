@@ -1,7 +1,7 @@
 //! A case in a process of its own: this program again, with the same flags and the case's folder.
 //!
 //! The child writes the result as JSON to standard output. If it dies, the parent has the signal and the last line of
-//! its standard error: what it was doing ([`kiln_kernels::crash`]). Other lines of standard error are passed on.
+//! its standard error: the work at the time ([`kiln_kernels::crash`]). Other lines of standard error are passed on.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -57,7 +57,7 @@ impl Launcher {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().failed(|| "cannot start a process for a case (--in-process needs none)")?;
         let words = listen(&mut child).inspect_err(|_| {
-            // It may have ended by itself.
+            // The child may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         });
@@ -96,7 +96,7 @@ fn listen(child: &mut Child) -> io::Result<Receiver<Words>> {
         // Output that cannot be read is missing, which is reported.
         let _ = stdout.map(|mut stdout| stdout.read_to_end(&mut result));
         let last_line = errors.join().unwrap_or_default();
-        // The receiver has ended if the child had to be killed.
+        // The receiver is gone if the child had to be killed.
         let _ = tell.send(Words { result, last_line });
     })?;
     Ok(words)
@@ -119,7 +119,7 @@ fn pass_on(mut lines: impl BufRead) -> String {
 /// Ends a child that hangs: first by a signal after which it writes its last line.
 fn end(child: &mut Child, words: &Receiver<Words>) -> Words {
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended just now.
+        // The child may have ended just now.
         let _ = kill_process(pid, Signal::ABORT);
     }
     let last = words.recv_timeout(LAST_WORDS).ok();

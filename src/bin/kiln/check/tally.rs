@@ -16,10 +16,10 @@ struct Row {
     cases: usize,
     versions: BTreeSet<i64>,
     types: BTreeSet<String>,
-    /// Whether a case passed that had this operator alone and looked up an executor.
+    /// Whether a case with only this operator passed and looked up an executor.
     kernels: bool,
     known: bool,
-    /// Whether other operators take its place when a model is read.
+    /// Whether it is expanded to other operators when a model is read.
     expanded: bool,
 }
 

@@ -7,14 +7,14 @@ use kiln::graph::ir::{Attr, NodeDesc};
 use kiln::tensor::DType;
 use serde::{Deserialize, Serialize};
 
-/// What one case has of operators, taken from its graph before it is rewritten.
+/// The operators of one case, taken from its graph before it is rewritten.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Uses {
     /// By domain and name.
     pub(super) operators: BTreeMap<String, BTreeMap<String, Used>>,
 }
 
-/// What one case has of one operator.
+/// One operator in one case.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Used {
     pub(super) versions: BTreeSet<i64>,
@@ -29,7 +29,7 @@ impl Uses {
         uses
     }
 
-    /// Whether any of these operators of ONNX's own domain is among them.
+    /// Whether the case has any of these operators of ONNX's own domain.
     pub(super) fn any(&self, operators: &[&str]) -> bool {
         self.operators.get("").is_some_and(|own| operators.iter().any(|op| own.contains_key(*op)))
     }

@@ -43,7 +43,7 @@ pub(super) fn graph() -> Result<Graph, RecipeError> {
 
 struct Network {
     graph: GraphBuilder,
-    /// Weights so far: the seed of the next, so that no two are equal.
+    /// The number of weights so far: the seed of the next one, so that no two are equal.
     weights: u32,
 }
 

@@ -28,9 +28,9 @@ impl Allowed {
 pub(super) enum Deviation {
     /// They are of different kinds, or sequences of different lengths.
     Kind {
-        /// What one is.
+        /// The expected kind.
         expected: String,
-        /// What the other is.
+        /// The actual kind.
         actual: String,
     },
     /// Tensors differ; in a value of several, those at that index.
@@ -74,7 +74,7 @@ fn tensors(
     allowed: Allowed,
 ) -> Result<Option<Deviation>, TensorError> {
     let tolerance = allowed.of(expected);
-    // In files, types that numpy has not are stored as wider ones.
+    // In files, types that numpy lacks are stored as wider ones.
     let stored = storable(actual)?;
     let is_stored = expected.dtype() != actual.dtype() && expected.dtype() == stored.dtype();
     let tolerance = if is_stored { tolerance.of(actual.dtype()) } else { tolerance };

@@ -18,7 +18,7 @@ use crate::selection;
 use crate::shape;
 use crate::table::Table;
 
-/// Most nodes that are shown behind a departure.
+/// Most nodes that are shown for a departure.
 const MOST_NODES: usize = 12;
 
 /// Most departures that are listed after the first.
@@ -55,7 +55,7 @@ struct Departure {
     dtype: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shape: Option<Vec<usize>>,
-    /// What differs where it is not elements.
+    /// The difference, if it is not in elements.
     #[serde(skip_serializing_if = "Option::is_none")]
     form: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ pub(super) struct Findings {
     isa: &'static str,
     against: String,
     compared: usize,
-    /// How far outputs are off, where a lower precision was asked for; in the order of their names.
+    /// How far outputs are off, if a lower precision was asked for; by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     distances: BTreeMap<String, Distance>,
     /// In the order of the graph.
@@ -141,7 +141,7 @@ impl Findings {
         }
     }
 
-    /// Finds the nodes that compute the first departure; not for one that only the session without taps has.
+    /// Finds the nodes that compute the first departure, unless only the session without taps has it.
     pub(super) fn explain(&mut self, description: &Description, runs: Vec<RunView>) {
         let Some(first) = self.departures.first().filter(|first| matches!(first.from, Source::Tapped { .. })) else {
             return;

@@ -1,5 +1,5 @@
 //! A prompt by a folder's chat template: Jinja, with the functions that Hugging Face gives to templates. Templates come
-//! with models and are not trusted: they read no files, and end after so many steps.
+//! with models and are not trusted: they read no files, and end after a bounded number of steps.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Outcome, WithCode};
 
-/// Steps of a template at most. Those of the largest ones are some thousand a message.
+/// The most steps of a template. The largest templates take some thousand for each message.
 const FUEL: u64 = 10_000_000;
 
-/// What tokenizer_config.json says of chats.
+/// The settings for chats in tokenizer_config.json.
 #[derive(Debug, Default, Deserialize)]
 struct Config {
     chat_template: Option<Templates>,
@@ -52,9 +52,9 @@ impl Token {
 /// One message of a chat.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Message<'a> {
-    /// Who says it.
+    /// The role of its author.
     pub(crate) role: &'a str,
-    /// What is said.
+    /// Its text.
     pub(crate) content: &'a str,
 }
 
@@ -72,13 +72,13 @@ impl Template {
             Some(text) => serde_json::from_str(&text).usage(|| format!("{} is no configuration", path.display()))?,
             None => Config::default(),
         };
-        // Newer tokenizers keep it in a file of its own, which comes first.
+        // Newer tokenizers keep it in a file of its own, which takes precedence.
         let own = found(&folder.join("chat_template.jinja"))?;
         let text = own.or_else(|| chosen(config.chat_template.as_ref()).map(str::to_owned));
         Ok(text.map(|text| Template { text, config }))
     }
 
-    /// What the model reads when it is to answer the last of these messages.
+    /// The model's prompt for answering the last of these messages.
     pub(crate) fn render(&self, messages: &[Message<'_>]) -> Result<String, Error> {
         let mut environment = Environment::new();
         environment.set_trim_blocks(true);
@@ -109,7 +109,7 @@ fn found(path: &Path) -> Outcome<Option<String>> {
     }
 }
 
-/// What the model reads for a message of a user.
+/// The model's prompt for a user's message.
 pub(super) fn prompt(folder: &Path, message: &str) -> Outcome<String> {
     let none = || format!("--chat: {} has no chat_template", folder.join("tokenizer_config.json").display());
     let template = Template::read(folder)?.ok_or_else(|| Failure::usage(none()))?;

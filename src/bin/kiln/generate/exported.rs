@@ -1,4 +1,4 @@
-//! What config.json and generation_config.json say of an encoder-decoder that optimum or transformers.js has exported.
+//! The settings in config.json and generation_config.json of an encoder-decoder exported by optimum or transformers.js.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::folder::{Search, Tokens};
 use crate::failure::{Code, Failure, Outcome, WithCode};
 
-/// Tokens that a text may have where config.json does not say it: T5 has no table of positions.
+/// The most tokens of a text if config.json does not state it: T5 has no table of positions.
 const CONTEXT: usize = 512;
 
 /// A folder, checked.
@@ -18,31 +18,31 @@ pub(super) struct Exported {
     pub(super) files: EncoderDecoderFiles,
     /// Tokens that end a text.
     pub(super) ends: Vec<i64>,
-    /// The token that begins one.
+    /// The token that begins a text.
     pub(super) start: i64,
-    /// Tokens behind it, or why they are open.
+    /// Tokens after it, or why they are not known.
     forced: Result<Vec<i64>, String>,
-    /// Tokens that are never chosen, and those that are not the first one.
+    /// Tokens that are never chosen, and tokens that are never chosen first.
     pub(super) suppress: Vec<i64>,
     pub(super) begin_suppress: Vec<i64>,
-    /// Tokens that a text may have.
+    /// The most tokens of a text.
     pub(super) context: usize,
     /// How tokens are chosen.
     pub(super) search: Search,
 }
 
-/// config.json, and what generation_config.json says instead.
+/// config.json, overridden by generation_config.json.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Config {
     decoder_start_token_id: Option<i64>,
     forced_bos_token_id: Option<i64>,
-    /// Places in the text, and the tokens there; none where the caller says which.
+    /// Places in the text, and the tokens there; `None` where the caller chooses the token.
     forced_decoder_ids: Option<Vec<(usize, Option<i64>)>>,
     suppress_tokens: Option<Vec<i64>>,
     begin_suppress_tokens: Option<Vec<i64>>,
     bad_words_ids: Option<Vec<Vec<i64>>>,
-    /// What Whisper has instead of forced tokens.
+    /// Whisper's settings instead of forced tokens.
     is_multilingual: Option<bool>,
     no_timestamps_token_id: Option<i64>,
     eos_token_id: Option<Tokens>,
@@ -89,7 +89,7 @@ impl Exported {
         }
         let begin_suppress = generation.begin_suppress_tokens.or(config.begin_suppress_tokens).unwrap_or_default();
         let mut ends = Tokens::list(generation.eos_token_id.or(config.eos_token_id));
-        // Nothing follows what fills texts up.
+        // No token follows padding, so it ends a text too.
         ends.extend(generation.pad_token_id.or(config.pad_token_id));
         let most =
             config.max_position_embeddings.or(config.max_target_positions).or(config.n_positions).unwrap_or(CONTEXT);
@@ -108,7 +108,7 @@ impl Exported {
         }
     }
 
-    /// Refuses beams, which are more than the likeliest token each time.
+    /// Refuses beam search, which is more than choosing the likeliest token each time.
     pub(super) fn check_beams(&self) -> Outcome {
         match self.search.num_beams {
             Some(beams @ 2..) => Err(Failure::new(
@@ -120,7 +120,7 @@ impl Exported {
     }
 }
 
-/// Tokens that are forced at places of the text, from the one behind the first on.
+/// The forced tokens of the places after the first one, in order.
 fn at_places(mut places: Vec<(usize, Option<i64>)>) -> Result<Vec<i64>, String> {
     places.sort_unstable();
     let token = |(expected, (place, token)): (usize, (usize, Option<i64>))| {
@@ -130,7 +130,7 @@ fn at_places(mut places: Vec<(usize, Option<i64>)>) -> Result<Vec<i64>, String> 
     (1..).zip(places).map(token).collect()
 }
 
-/// A file of JSON, if it is there.
+/// A file of JSON, if it exists.
 fn file<T: DeserializeOwned>(path: &Path) -> Outcome<Option<T>> {
     if !path.exists() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What a folder's genai_config.json says. Reads no other file.
+//! The settings in a folder's genai_config.json. Reads no other file.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,9 +14,9 @@ pub(crate) struct Folder {
     pub(crate) model: PathBuf,
     /// Tokens that end a text.
     pub(crate) ends: Vec<i64>,
-    /// The token that begins one.
+    /// The token that begins a text.
     pub(crate) begin: Option<i64>,
-    /// Tokens that a text may have.
+    /// The most tokens of a text.
     pub(crate) context: usize,
     /// How tokens are chosen.
     pub(crate) search: Search,
@@ -37,7 +37,7 @@ pub(crate) struct Search {
     pub(crate) num_beams: Option<usize>,
 }
 
-/// How tokens are to be chosen, where something is asked for.
+/// Requested settings for choosing tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wish {
     pub(crate) temperature: Option<f32>,
@@ -60,8 +60,8 @@ impl Wish {
 }
 
 impl Search {
-    /// What is asked for, and what the folder says where nothing is. The likeliest token is taken where neither says
-    /// that tokens are drawn.
+    /// The requested settings, completed by the folder's. The likeliest token is taken unless one of them asks for
+    /// drawing.
     pub(crate) fn sampling(&self, wish: &Wish) -> Sampling {
         let repetition_penalty = wish.repetition_penalty.or(self.repetition_penalty).unwrap_or(1.0);
         if !(wish.draws() || self.do_sample) {
@@ -114,7 +114,7 @@ pub(super) enum Tokens {
 }
 
 impl Tokens {
-    /// All of them.
+    /// All tokens.
     pub(super) fn list(tokens: Option<Tokens>) -> Vec<i64> {
         match tokens {
             Some(Tokens::One(token)) => vec![token],

@@ -1,31 +1,31 @@
-//! From tokens to text while they come: whole characters only, and nothing of a text that ends the output. Knows no
-//! tokenizer: what decodes tokens is handed in.
+//! From tokens to text while they come: whole characters only, and no part of a text that ends the output. Knows no
+//! tokenizer: the caller passes the decoder of tokens.
 
 /// Tokens of one text whose characters come piece by piece.
 ///
-/// How a token is written depends on those before it (a space in front of a word, bytes of a character), so that pieces
-/// are the difference between what the last tokens say with and without the new one.
+/// The text of a token depends on the tokens before it (a space in front of a word, bytes of a character), so a piece
+/// is the difference between the texts of the last tokens with and without the new one.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
-    /// Those that were shown last, and those that have yet to be.
+    /// The tokens shown last, and those not shown yet.
     tokens: Vec<u32>,
-    /// How many of them were shown.
+    /// The number of shown tokens among them.
     shown: usize,
 }
 
-/// A character has four bytes at most, and a token of a part of one has a byte at least: with as many tokens an unfinished
-/// character will not be one.
+/// A character has at most four bytes, and each token of a part of one has at least a byte: after this many tokens, an
+/// unfinished character will never become one.
 const UNFINISHED: usize = 4;
 
 impl Pieces {
-    /// The text that the token finishes: none within a character.
+    /// The text that the token completes; empty within a character.
     pub(crate) fn push<E>(&mut self, token: u32, decode: impl Fn(&[u32]) -> Result<String, E>) -> Result<String, E> {
         self.tokens.push(token);
         let waits = self.tokens.len() - self.shown < UNFINISHED;
         self.take(decode, waits)
     }
 
-    /// What is left when no token comes any more.
+    /// The rest of the text after the last token.
     pub(crate) fn finish<E>(&mut self, decode: impl Fn(&[u32]) -> Result<String, E>) -> Result<String, E> {
         self.take(decode, false)
     }
@@ -37,8 +37,8 @@ impl Pieces {
         }
         let piece = match all.strip_prefix(before.as_str()) {
             Some(piece) => piece.to_owned(),
-            // Some decoders have no whole character of a run of bytes of which the last one is unfinished. What was shown
-            // stays, and the new tokens speak for themselves.
+            // Some decoders give no character of a run of bytes if the last one is unfinished. The shown text is kept,
+            // and the new tokens are decoded by themselves.
             None => decode(&self.tokens[self.shown..])?,
         };
         self.tokens.drain(..self.shown);
@@ -47,27 +47,27 @@ impl Pieces {
     }
 }
 
-/// Texts that end the output when they come.
+/// Texts that end the output when they occur.
 #[derive(Debug)]
 pub(crate) struct Stops {
     stops: Vec<String>,
-    /// The end of what came: it may begin one of them.
+    /// The end of the text so far, which may be the beginning of a stop.
     held: String,
     found: bool,
 }
 
 impl Stops {
-    /// Of texts that are not empty.
+    /// Stops for these texts, which are not empty.
     pub(crate) fn new(stops: Vec<String>) -> Stops {
         Stops { stops, held: String::new(), found: false }
     }
 
-    /// Whether one of them has come.
+    /// Whether a stop has occurred.
     pub(crate) fn found(&self) -> bool {
         self.found
     }
 
-    /// What may be shown after that piece.
+    /// The text that may be shown after that piece.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         if self.found {
             return String::new();
@@ -84,7 +84,7 @@ impl Stops {
         std::mem::replace(&mut self.held, rest)
     }
 
-    /// What was held when nothing comes any more.
+    /// The held text, after the last piece.
     pub(crate) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

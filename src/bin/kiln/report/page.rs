@@ -20,7 +20,7 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 360.0;
 const LEFT: f64 = 60.0;
 
-/// The page over these programs' measurements of the same requests, the first of which is Kiln's.
+/// The page for these programs' measurements of the same requests; the first one is Kiln's.
 pub(super) fn html(all: &[Series]) -> String {
     let model = escaped(&all[0].model);
     let mut page = format!(

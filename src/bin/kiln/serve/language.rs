@@ -19,7 +19,7 @@ use crate::generate::stream::{Pieces, Stops};
 pub(super) struct Speaker {
     folder: Folder,
     tokenizer: Arc<Tokenizer>,
-    /// What makes a text of a chat, where the folder has it.
+    /// The template that turns a chat into a text, if the folder has one.
     template: Option<Template>,
     decoder: Arc<Decoder>,
     turns: Turns,
@@ -135,7 +135,7 @@ impl Model for Speaker {
     }
 
     fn save(&self) {
-        // What cannot be kept is chosen anew by the next process; the library warns of it.
+        // Choices that cannot be saved are made again by the next process; the library warns of it.
         drop(self.decoder.session().save_records());
     }
 }

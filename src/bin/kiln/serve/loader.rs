@@ -49,7 +49,7 @@ impl Loader for Sessions {
         let folder = file.parent().unwrap_or(Path::new(""));
         let is_language = file.file_name().is_some_and(|name| name == "genai_config.json");
         let loaded = if is_language { self.language(folder) } else { self.session(file) };
-        // Clients may ask for it, and paths are none of their business.
+        // Clients may see the text, and must not see paths.
         let shown = format!("{}/", folder.display());
         loaded.map_err(|text| if shown == "/" { text } else { text.replace(&shown, "") })
     }

@@ -1,4 +1,4 @@
-//! `--log-json`: a line of JSON on standard error for each request that has ended, and for what happens to the server.
+//! `--log-json`: a line of JSON on standard error for each request that has ended, and for each event of the server.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,14 @@ use jiff::Timestamp;
 use kiln_serve::{Ended, Event, Journal, Stage};
 use serde::Serialize;
 
-/// Lines that may wait for the reader of the log. What comes while as many wait is counted and left out, because a
-/// request does not wait for a log.
+/// The most lines that wait for the reader of the log. Further lines are counted and left out, because requests do not
+/// wait for the log.
 const WAITING: usize = 4096;
 
 /// A line.
 #[derive(Serialize)]
 struct Line<'a> {
-    /// When it happened, by RFC 3339 in UTC; a request, when its headers were there.
+    /// The time by RFC 3339 in UTC; for a request, when its headers were complete.
     time: String,
     #[serde(flatten)]
     what: What<'a>,
@@ -36,7 +36,7 @@ enum What<'a> {
         queue_seconds: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         run_seconds: Option<f64>,
-        /// Requests that had the run together, where it was more than one.
+        /// The number of requests that shared the run, if more than one.
         #[serde(skip_serializing_if = "Option::is_none")]
         together: Option<usize>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ enum What<'a> {
     },
 }
 
-/// The log of a server. A thread writes it.
+/// The log of a server, written by a thread.
 pub(super) struct Log {
     lines: Mutex<Option<SyncSender<String>>>,
     left_out: Arc<AtomicU64>,
@@ -78,7 +78,7 @@ impl Log {
         Ok(Log { lines: Mutex::new(Some(sender)), left_out, writer: Mutex::new(Some(writer)) })
     }
 
-    /// Tells what happened to the server.
+    /// Logs an event of the server.
     pub(super) fn note(&self, event: &Event) {
         self.add(
             SystemTime::now(),
@@ -90,7 +90,7 @@ impl Log {
         );
     }
 
-    /// Tells that the server has ended, and waits until all lines are written.
+    /// Logs that the server has ended, and waits until all lines are written.
     pub(super) fn end(&self) {
         self.add(SystemTime::now(), What::Ended);
         drop(self.lines.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -136,7 +136,7 @@ fn line(time: SystemTime, what: What<'_>) -> Option<String> {
     Some(line)
 }
 
-/// Writes lines as they come. A reader that has gone ends nothing but the log.
+/// Writes lines as they come. If the reader is gone, only the log ends.
 fn write(lines: &Receiver<String>, left_out: &AtomicU64, mut to: impl Write) {
     for text in lines {
         let missing = left_out.swap(0, Ordering::Relaxed);
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// What is written goes on only when it is let go.
+    /// A writer whose writes wait until the test lets them go on.
     struct Gate(mpsc::Receiver<()>, Arc<Mutex<Vec<u8>>>);
 
     impl Write for Gate {

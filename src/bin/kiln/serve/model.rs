@@ -1,5 +1,5 @@
-//! Sessions as models of the server: types and shapes as the protocol has them, tensors over the bytes of requests, and
-//! what a session's error says to a client.
+//! Sessions as models of the server: types and shapes of the protocol, tensors over the bytes of requests, and the
+//! errors of sessions for clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use kiln::{Tensor, TensorError, TensorSpec, Value, ValueKind, Width};
 use kiln_kernels::KernelError;
 use kiln_serve::{Datatype, Failure, Load, Lookups, Model, Port, Request, Tensor as WireTensor, Ticket, Values};
 
-/// Most bytes of a request that is made up to warm a model.
+/// The most bytes of a generated request that warms a model.
 const WARM_BYTES: usize = 64 << 20;
 
-/// The longest such request.
+/// The longest time of such a request.
 const WARM_TIME: Duration = Duration::from_secs(10);
 
 /// A session with its ports as the protocol has them.
@@ -24,7 +24,7 @@ pub(super) struct Served {
     session: Session,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
-    /// Most rows of requests that run together; `None` where none do.
+    /// The most rows of requests that run together; `None` where requests cannot.
     group: Option<usize>,
 }
 
@@ -94,8 +94,8 @@ impl Served {
         Served { session, inputs, outputs, group }
     }
 
-    /// Runs one request on zeros: one that records remember, or one of the shapes that the model declares. A request
-    /// that fails on zeros says nothing of others.
+    /// Runs one request on zeros: a recorded one, or one of the declared shapes. If it fails on zeros, that means
+    /// nothing for other requests.
     pub(super) fn warm(&self) {
         let remembered = self.session.remembered().into_iter().next();
         let Some(specs) = remembered.or_else(|| self.declared()) else { return };
@@ -115,7 +115,7 @@ impl Served {
         drop(self.session.run_values_with(&inputs, &options));
     }
 
-    /// The types and shapes of all inputs, where the model leaves nothing open.
+    /// The types and shapes of all inputs, if the model declares all sizes.
     fn declared(&self) -> Option<Vec<Option<TensorSpec>>> {
         let spec = |port: &Port| {
             if port.is_optional {
@@ -155,7 +155,7 @@ fn named<'a>(request: &Request<'a>) -> Option<Vec<(&'a str, Value)>> {
     request.inputs.iter().map(|input| Some((input.name.as_str(), value(input.clone()).ok()?))).collect()
 }
 
-/// Outputs as the protocol has them, those that it has no name for left out.
+/// Outputs in the protocol's form, without those of types that it has no name for.
 fn made(outputs: Vec<(String, Value)>) -> Result<Vec<WireTensor>, Failure> {
     let mut made = Vec::with_capacity(outputs.len());
     for (name, value) in outputs {
@@ -174,7 +174,7 @@ fn made(outputs: Vec<(String, Value)>) -> Result<Vec<WireTensor>, Failure> {
     Ok(made)
 }
 
-/// The threads that compute a request that begins at that load.
+/// The threads for a request that begins at that load.
 fn width(load: Load) -> Width {
     match load {
         Load::Light => Width::Wide,
@@ -226,12 +226,12 @@ impl Model for Served {
     }
 
     fn save(&self) {
-        // What cannot be kept is chosen anew by the next process; the library warns of it.
+        // Choices that cannot be saved are made again by the next process; the library warns of it.
         drop(self.session.save_records());
     }
 }
 
-/// What a session's error is to a client.
+/// A session's error for a client.
 pub(super) fn failure(error: SessionError) -> Failure {
     let text = error.to_string();
     match error {
@@ -246,7 +246,7 @@ pub(super) fn failure(error: SessionError) -> Failure {
     }
 }
 
-/// What a node's error is to a client: what its inputs caused is the request's fault.
+/// A node's error for a client: an error caused by its inputs is the request's fault.
 fn of_node(error: &NodeError, text: String) -> Failure {
     match error {
         NodeError::Body(inner) => of_node(&inner.error, text),

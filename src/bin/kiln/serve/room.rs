@@ -1,4 +1,4 @@
-//! How many texts, of what length, language models have room for.
+//! The number and length of texts for which language models have room.
 
 /// Room for texts of each language model.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! The thread that continues the texts of a language model: one step reads a token of each text that goes on, and what
-//! has come or is no longer wanted is looked at between steps.
+//! The thread that continues the texts of a language model: one step reads a token of each continuing text; texts are
+//! added and removed between steps.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -14,23 +14,23 @@ use super::room::Room;
 use crate::failure::{Outcome, WithCode};
 use crate::generate::stream::{Pieces, Stops};
 
-/// The longest that steps before the first text may take.
+/// The longest time of steps before the first text.
 const WARM_TIME: Duration = Duration::from_secs(10);
 
-/// Tokens of a prompt whose parts are of all sizes that prompts are read in.
+/// Tokens of a prompt whose parts have all sizes in which prompts are read.
 const WARM_PROMPT: usize = 511;
 
 /// A text on its way.
 pub(super) struct Turn {
-    /// What it begins with.
+    /// The prompt.
     pub(super) tokens: Vec<i64>,
     pub(super) options: GenerateOptions,
-    /// Makes text of its tokens.
+    /// Turns its tokens into text.
     pub(super) pieces: Pieces,
     pub(super) stops: Stops,
-    /// How long it is wanted.
+    /// Tells whether it is still wanted.
     pub(super) ticket: Arc<Ticket>,
-    /// Where what is said goes.
+    /// Takes the text.
     pub(super) say: Say,
 }
 
@@ -55,7 +55,7 @@ impl Turns {
         Ok(Turns { sender: Mutex::new(sender), room, open })
     }
 
-    /// Gives it a text.
+    /// Gives the thread a text.
     pub(super) fn take(&self, turn: Turn) -> Result<(), Failure> {
         let most = self.room.texts.saturating_add(self.room.queue);
         let more = |open: usize| (open < most).then_some(open + 1);
@@ -70,7 +70,7 @@ impl Turns {
         })
     }
 
-    /// What it has in hand.
+    /// The texts that it has in hand.
     pub(super) fn in_hand(&self) -> InHand {
         let open = self.open.load(Ordering::Relaxed);
         let running = open.min(self.room.texts);
@@ -78,8 +78,8 @@ impl Turns {
     }
 }
 
-/// Has the batch read what texts will be read in: a long prompt, and rows of one text, of two, and so on. Steps that
-/// take too long in all are left out.
+/// Has the batch run steps of all sizes that texts will need: a long prompt, and rows of one text, of two, and so on.
+/// Stops when these take too long in total.
 fn warmed(mut batch: Batch<Arc<Decoder>>, room: Room, token: i64) -> Outcome<Batch<Arc<Decoder>>> {
     let begun = Instant::now();
     let options = |max_tokens| GenerateOptions { max_tokens, context: room.context, ..GenerateOptions::default() };
@@ -104,14 +104,14 @@ fn warmed(mut batch: Batch<Arc<Decoder>>, room: Room, token: i64) -> Outcome<Bat
         }
     }
     for id in ids {
-        // One that has ended is gone already.
+        // A text that has ended is gone already.
         let _ = batch.cancel(id);
     }
     drop(batch.finished());
     Ok(batch)
 }
 
-/// A text that goes on.
+/// A text that has not ended.
 struct Open {
     id: u64,
     pieces: Pieces,
@@ -121,7 +121,7 @@ struct Open {
     tokens: usize,
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Table {
     batch: Batch<Arc<Decoder>>,
     tokenizer: Arc<Tokenizer>,
@@ -158,7 +158,7 @@ impl Table {
         }
     }
 
-    /// Lets texts go that are no longer wanted.
+    /// Drops texts that are no longer wanted.
     fn leave(&mut self) {
         let unwanted = |text: &Open| Some((text.id, text.ticket.check().err()?));
         let gone: Vec<(u64, Failure)> = self.texts.iter().filter_map(unwanted).collect();
@@ -168,9 +168,9 @@ impl Table {
         }
     }
 
-    /// Has the model read what is there, and says what comes of it.
+    /// Runs a step, and passes its tokens on.
     fn step(&mut self) {
-        // A step that no text waits for any more is not done to its end.
+        // A step that no text waits for any more is cancelled.
         let tickets: Vec<Arc<Ticket>> = self.texts.iter().map(|text| Arc::clone(&text.ticket)).collect();
         let cancel = Cancel::asking(move || tickets.iter().all(|ticket| ticket.check().is_err()));
         let options = RunOptions { cancel: Some(cancel), ..RunOptions::default() };
@@ -183,7 +183,8 @@ impl Table {
         }
     }
 
-    /// A step failed, and all texts are as they were. Where there was no memory, the last one that came makes room.
+    /// Handles a failed step, which has left all texts unchanged. Unless the step was stopped, the newest text ends,
+    /// which makes room if memory was short.
     fn give_way(&mut self, error: DecoderError) {
         let is_stopped = is_stopped(&error);
         if let Some(last) = self.texts.last().map(|text| text.id).filter(|_| !is_stopped) {
@@ -192,7 +193,7 @@ impl Table {
         }
     }
 
-    /// Says a token of a text, as far as it has whole characters and begins no text that ends it.
+    /// Passes a token of a text on, as far as it has whole characters and cannot begin a stop.
     fn say(&mut self, id: u64, token: i64) {
         let Some(text) = self.texts.iter_mut().find(|text| text.id == id) else { return };
         text.tokens += 1;
@@ -219,7 +220,7 @@ impl Table {
         }
     }
 
-    /// Says what is left of a text that the batch has ended, and that it has.
+    /// Passes the rest of a text on that the batch has ended, with its end.
     fn finish(&mut self, finished: Finished) {
         let Some(text) = self.texts.iter_mut().find(|text| text.id == finished.id) else { return };
         let rest = match finished.error {
@@ -246,21 +247,21 @@ impl Table {
         self.end(finished.id, said);
     }
 
-    /// Says the last of a text, and forgets it.
+    /// Passes the last part of a text on, and forgets the text.
     fn end(&mut self, id: u64, said: Said) {
         let Some(at) = self.texts.iter().position(|text| text.id == id) else { return };
-        // There is room before the client knows it.
+        // Freed first, so that there is room when the client gets the end.
         self.open.fetch_sub(1, Ordering::Relaxed);
         (self.texts.remove(at).say)(said);
     }
 }
 
-/// Whether a step was called off, or out of time.
+/// Whether a step was cancelled, or out of time.
 fn is_stopped(error: &DecoderError) -> bool {
     matches!(error, DecoderError::Session(SessionError::Run(run)) if run.stopped().is_some())
 }
 
-/// What an error of a step is to a client.
+/// A step's error for a client.
 fn failure(error: DecoderError) -> Failure {
     match error {
         DecoderError::Session(error) => model::failure(error),
