@@ -62,7 +62,7 @@ pub enum PackedError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The fault and its place.
         reason: String,
     },
     /// A file that has a part of its weights cannot be used.
@@ -72,7 +72,7 @@ pub enum PackedError {
         path: PathBuf,
         /// That file as the packed model names it, quoted and shortened.
         location: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// It was made for another build, machine or set of options.

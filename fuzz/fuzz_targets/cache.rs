@@ -1,4 +1,4 @@
-//! Operations drawn from bytes leave the cache as they leave a textbook LRU, with honest hashes and with colliding ones.
+//! Operations drawn from bytes give the same cache as a textbook LRU, with honest hashes and with colliding ones.
 
 #![no_main]
 

@@ -84,7 +84,7 @@ fn serve(session: &Session) -> Vec<f32> {
     outputs.remove(0).1.as_slice().expect("floats").to_vec()
 }
 
-/// The records of an honest session, the bytes that keys of its requests begin with (model and threads), and its result.
+/// The records of an honest session, the first bytes of its requests' keys (model and threads), and its result.
 static HONEST: LazyLock<(Vec<Record>, Vec<u8>, Vec<f32>)> = LazyLock::new(|| {
     let records = Arc::new(Store::in_memory());
     let result = serve(&load(&records));

@@ -366,7 +366,7 @@ impl Session {
         Ok(list)
     }
 
-    /// The seconds that so many requests of these inputs take without Python: what benches hold `run` against.
+    /// The seconds that `requests` requests of these inputs take without Python, for benches to compare `run` with.
     fn _seconds_in_rust(&self, py: Python<'_>, inputs: &Bound<'_, PyDict>, requests: u32) -> PyResult<f64> {
         let session = self.open(py)?;
         let given = Session::given(py, &session, inputs)?;

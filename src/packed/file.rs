@@ -245,7 +245,7 @@ impl PackedFile {
     ///
     /// # Errors
     ///
-    /// What is wrong with the row.
+    /// The fault of the row.
     pub(super) fn data(&self, row: DataRow) -> Result<Foreign, String> {
         let outside = || format!("{} bytes from {} on are outside of the data", row.len, row.offset);
         let number = |number: u64| usize::try_from(number).map_err(|_| outside());

@@ -1,4 +1,4 @@
-//! The files that a packed model refers to, mapped, and the parts of them that take the place of its data.
+//! The files that a packed model refers to, mapped, and their parts that replace data of the packed model.
 //!
 //! They are found as files beside a model are: below the packed model's folder, regular, with one name. Each file must
 //! have its recorded length, and parts must be disjoint, so that copies take no more bytes than the files have.

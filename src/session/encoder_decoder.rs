@@ -135,7 +135,7 @@ pub struct Encoded {
 }
 
 impl EncoderDecoder {
-    /// Loads the files of a model, ONNX files or those that [`EncoderDecoder::pack`] has written. All of them run on one
+    /// Loads the files of a model, ONNX files or those that [`EncoderDecoder::pack`] has written. All models run on one
     /// pool of threads.
     ///
     /// # Errors
@@ -311,7 +311,7 @@ struct Parts {
     /// Keys and values of cross-attention.
     cross: Graph,
     steps: Graph,
-    /// The inputs of `steps` that are the same in all of them.
+    /// The inputs of `steps` that are the same in all steps.
     beside: Vec<String>,
     /// The output of the encoder that the decoder reads.
     states: String,

@@ -24,7 +24,7 @@ pub enum SessionError {
     InvalidNode {
         /// The node.
         node: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// An input of a request is missing, unknown, or of another type or shape than the model declares.
@@ -32,7 +32,7 @@ pub enum SessionError {
     Input {
         /// The input.
         name: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// Two dimensions of inputs that have one name in the model differ, and the graph without its names is not

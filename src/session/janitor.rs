@@ -55,7 +55,7 @@ struct Worker {
 
 static DUTY: Mutex<Duty> = Mutex::new(Duty { watched: Vec::new(), clear_at: None, worker: None });
 
-/// Bytes of the thread's stack, of which it needs little.
+/// Bytes of the thread's stack; it needs little.
 const STACK: usize = 256 << 10;
 
 fn lock() -> MutexGuard<'static, Duty> {

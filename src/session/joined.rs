@@ -219,7 +219,7 @@ impl Cutter<'_> {
         let mut left = MOST_COPIES * self.graph.nodes.len();
         let nodes: Vec<Vec<usize>> =
             stages.iter().map(|stage| self.with_folded(&stage.nodes, &producers, &mut left)).collect::<Option<_>>()?;
-        // The last stage that reads each value; outputs are read after all of them.
+        // The last stage that reads each value; outputs are read after all stages.
         let mut last = vec![None; self.graph.values.len()];
         for (stage, nodes) in nodes.iter().enumerate() {
             for value in nodes.iter().flat_map(|&node| self.graph.nodes[node].inputs.iter().flatten()) {

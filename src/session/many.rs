@@ -4,8 +4,9 @@
 //! are few requests, or one is much longer than the others, threads would be idle at the end; such requests run first,
 //! one after another, on all threads.
 //!
-//! Requests are not padded. Requests of few rows spend much of their time on reading weights, so several of them run as
-//! a group, whose rows are [joined](super::joined) where the model computes row by row. Each thread then runs a group.
+//! Requests are not padded. Requests of few rows spend much of their time on reading weights, so several requests run
+//! as a group, whose rows are [joined](super::joined) where the model computes row by row. Each thread then runs a
+//! group.
 
 use kiln_kernels::parallel::for_each_chunk;
 use kiln_kernels::{Parallel, Serial};

@@ -60,11 +60,12 @@ pub struct SessionOptions {
     /// folder. Without it, records are loaded and saved only by [`Session::load_cache`](super::Session::load_cache) and
     /// [`Session::save_cache`](super::Session::save_cache).
     pub optimize: bool,
-    /// What is done with records; for files, `optimize` and `cache_dir` are needed too.
+    /// The use of records; for files, `optimize` and `cache_dir` are needed too.
     pub cache_mode: CacheMode,
     /// Folder of record files; `None` is no files. [`SessionOptions::from_env`] uses the platform's cache folder.
     pub cache_dir: Option<PathBuf>,
-    /// Whether the model has a record file of its own, named by its structure, instead of the one that all models share.
+    /// Whether the model has a record file of its own, named by its structure, instead of the file that all models
+    /// share.
     pub cache_per_model: bool,
     /// A remote store that many machines share ([`kiln_run::record::connect`]), and its policy. It needs the folder, in
     /// which its records are kept.

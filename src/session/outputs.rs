@@ -9,7 +9,7 @@ use kiln_tensor::{Tensor, TensorError};
 
 use super::{Observer, Port, RunOptions, Session, SessionError, Watch};
 
-/// For each of a model's outputs, the memory that it is bound to. Empty where none is bound.
+/// The memory that each output of a model is bound to. Empty where none is bound.
 pub(super) type Destinations = Vec<Option<Arc<Destination>>>;
 
 impl Session {

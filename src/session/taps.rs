@@ -69,8 +69,8 @@ fn unlikeness(name: &str, other: &str) -> usize {
     a.len() + b.len() - 2 * (head + tail).min(shorter)
 }
 
-/// The values of a model's graph that are still computed after the passes, in the model's order: tapping all of them
-/// changes no fusion. A value that the layout pass made channels-last is among them; its tap adds a Transpose.
+/// The values of a model's graph that are still computed after the passes, in the model's order: tapping all these
+/// values changes no fusion. A value that the layout pass made channels-last is among them; its tap adds a Transpose.
 #[must_use]
 pub fn left_by_passes(model: &Graph, description: &Description) -> Vec<String> {
     let after = &description.graph;

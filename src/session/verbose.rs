@@ -1,8 +1,8 @@
 //! One self-describing line for each executor creation and execution, after oneDNN's verbose mode.
 //!
 //! `kiln_verbose,v1,<what>,<family>,<implementation>,<node>,<inputs>:<outputs>,<fusions>,<milliseconds>` where `<what>`
-//! is `create:cache_hit`, `create:cache_miss`, `create:record_hit`, `create:wait` or `exec`. Lines go to standard error, so that
-//! they never mix with a program's output.
+//! is `create:cache_hit`, `create:cache_miss`, `create:record_hit`, `create:wait` or `exec`. Lines go to standard
+//! error, so they never mix with a program's output.
 
 use std::io::Write;
 use std::time::Duration;

@@ -151,8 +151,8 @@ pub(crate) fn writing(at: *mut c_void, len: usize, what: &str) -> Result<Foreign
 pub(crate) fn write(at: *mut c_void, room: usize, bytes: &[u8], what: &str) -> Result<()> {
     let count = bytes.len().min(room);
     let start = start(at, count, what)?;
-    // SAFETY: the caller has room for as many bytes there, which are not those of the slice: inputs and outputs of a run
-    // that overlap were refused.
+    // SAFETY: the caller has room for as many bytes there, and they are not the slice's: overlapping inputs and outputs
+    // of a run were refused.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.as_ptr(), count) };
     Ok(())
 }

@@ -372,8 +372,8 @@ pub fn guard() -> Option<Flush> {
     GUARD.0
 }
 
-/// The value of `KILN_PROCESS_BYTES`, read once: the ceiling belongs to the process, and not to a session. An invalid value
-/// is none, and [`Knobs::from_env`] reports it.
+/// The value of `KILN_PROCESS_BYTES`, read once: the ceiling belongs to the process, not to a session. An invalid value
+/// sets no ceiling, and [`Knobs::from_env`] reports it.
 #[allow(clippy::disallowed_methods, reason = "the one file that may read the environment")]
 pub fn process_bytes() -> Option<usize> {
     static BYTES: LazyLock<Option<ByteSize>> = LazyLock::new(|| {

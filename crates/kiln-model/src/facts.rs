@@ -1,5 +1,4 @@
-//! What is known of each value before anything runs: element type, dimensions, and the elements of small integer
-//! tensors.
+//! Facts about each value before anything runs: element type, dimensions, and the elements of small integer tensors.
 //!
 //! Passes need proofs: that two operands have the same shape whatever the request, that a value holds `f32`, that the
 //! last dimension is 768. Dimensions may be unknown and still be equal, so they are kept as symbols ([`Size`]): equal
@@ -26,7 +25,7 @@ pub use super::operators::size::{Size, Sizes};
 pub use super::operators::view::{Dims, Fact, axis};
 use super::operators::view::{NOTHING, View};
 
-/// What is known of all values of a graph.
+/// The facts of all values of a graph.
 #[derive(Debug, Default)]
 pub struct Facts {
     values: Vec<Fact>,

@@ -92,8 +92,7 @@ pub struct ValueInfo {
     pub kind: ValueKind,
     /// Declared element type of a tensor, where there is one.
     pub dtype: Option<DType>,
-    /// Declared element type of the tensors in a sequence or an optional value or of the values in a map, where there is
-    /// one.
+    /// Declared element type of the tensors in a sequence or an optional value, or of the values in a map, if any.
     pub elements: Option<DType>,
     /// Declared dimensions of a tensor, where there are any.
     pub dims: Option<Vec<Dim>>,

@@ -1,5 +1,5 @@
-//! The values of a running graph: nearly always tensors, else sequences of tensors, maps, sequences of maps, or optional
-//! values without an element.
+//! The values of a running graph: mostly tensors, else sequences of tensors, maps, sequences of maps, or absent
+//! optional values.
 //!
 //! An optional value of ONNX that has its element is that element; one without is [`Value::Nothing`]. The types that
 //! operators accept are not nested further, so there are no other cases. Depends on no operator.

@@ -43,8 +43,8 @@ impl Factors {
         (values.len() >= most).then_some(Factors { values, grain })
     }
 
-    /// The same numbers for the tensor of `shape`, which has that number of elements, with its axes in the order `perm`;
-    /// `None` where [`Grain::permuted`] has none.
+    /// The same numbers for the tensor of `shape`, of `elements` elements, with its axes in the order `perm`; `None`
+    /// where [`Grain::permuted`] has none.
     #[must_use]
     pub fn permuted(self, shape: &[usize], perm: &[usize], elements: usize) -> Option<Factors> {
         let Permuted { grain, order } = self.grain.permuted(shape, perm)?;

@@ -35,7 +35,7 @@ pub(super) struct FreeExtents {
     holder: Holder,
 }
 
-/// Extents by address, no two of which meet.
+/// Extents by address; no two are adjacent.
 #[derive(Debug, Default)]
 struct Apart(Vec<Extent>);
 

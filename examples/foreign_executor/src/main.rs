@@ -1,5 +1,5 @@
-//! A graph executor that is not Kiln's and uses only its cache and records: own key, own builder, own node. `cargo run
-//! -p foreign-executor`
+//! A graph executor that is not Kiln's and uses only its cache and records: own key, own builder, own node.
+//! `cargo run -p foreign-executor`
 //!
 //! The node smooths a signal over a window. The key is everything that determines an executor. The choice is the
 //! builder's decision (here the number of parts of the work), which the next process takes from the record instead of

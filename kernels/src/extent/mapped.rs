@@ -72,8 +72,8 @@ impl Mapped {
             let reason = "only its owner, who is this process' user or root, may be allowed to write it";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
-        // SAFETY: the bytes are only read, and only this process' user and root may write or truncate the file. Both may
-        // change any memory of this process anyway.
+        // SAFETY: the bytes are only read, and only this process's user and root may write or truncate the file. Both
+        // can change any memory of this process anyway.
         let map = unsafe { Mmap::map(file)? };
         Ok(Mapped { map, id: FileId::of(&metadata) })
     }

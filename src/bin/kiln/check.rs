@@ -142,7 +142,7 @@ impl Runner<'_> {
     }
 }
 
-/// Prints a line for each suite, then what is missing, the most frequent first.
+/// Prints a line for each suite, then missing features, the most frequent first.
 fn print_totals(cases: &[Case], results: &[Verdict], screen: &mut dyn Write) -> Outcome {
     let mut suites: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     let mut all = [0; 4];

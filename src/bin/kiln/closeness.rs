@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::shape;
 
-/// How far an element may be off: `|actual - expected| <= atol + rtol * |expected|`, as numpy's `assert_allclose` has it
-/// and ONNX's own test runner calls it.
+/// How far an element may be off: `|actual - expected| <= atol + rtol * |expected|`, as in numpy's `assert_allclose`,
+/// which ONNX's own test runner calls.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Tolerance {
@@ -31,7 +31,7 @@ impl Default for Tolerance {
 
 impl Tolerance {
     /// The tolerance for that type: ONNX's own test runner allows `bf16` two units in the last place, whatever a case
-    /// says, because one of them is more than the usual tolerance.
+    /// says, because one unit is more than the usual tolerance.
     pub(crate) fn of(self, dtype: DType) -> Tolerance {
         const TWO_UNITS: f64 = 1.0 / 64.0;
         match dtype {

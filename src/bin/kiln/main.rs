@@ -1,8 +1,9 @@
 //! The `kiln` command: arguments become validated objects, which run and return an exit code.
 //!
-//! Each subcommand is a file ([`demo`], [`run`], `generate`, `serve`, [`bench`], [`report`], [`tune`], [`warm`], [`pack`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`machine`], [`lists`]); what they
-//! share stands in a file named after it. All printing of the whole project happens in this folder, through a `screen`
-//! that is handed down, so that a closed pipe ends a command quietly.
+//! Each subcommand is a file ([`demo`], [`run`], `generate`, `serve`, [`bench`], [`report`], [`tune`], [`warm`],
+//! [`pack`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`machine`], [`lists`]); shared code is in files
+//! named after it. All printing of the whole project happens in this folder, through a `screen` that is passed down, so
+//! that a closed pipe ends a command quietly.
 
 #![deny(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "the command's one error line; everything else goes through the screen")]

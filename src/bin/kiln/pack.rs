@@ -1,5 +1,5 @@
-//! `kiln pack`: writes a model with its graph after fusion and its weights packed, as every session maps it; or the models
-//! of a folder as `kiln generate` runs them.
+//! `kiln pack`: writes a model with its fused graph and its packed weights, as every session maps it; or the models of
+//! a folder as `kiln generate` runs them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

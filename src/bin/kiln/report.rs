@@ -69,7 +69,7 @@ fn read(path: &Path, name: &str) -> Outcome<Series> {
     series(&value, name).map_err(|reason| Failure::usage(format!("{shown}: {reason}")))
 }
 
-/// The measurements of a file: of `kiln bench`, or of a comparison program, which keeps the runs of its processes in a list.
+/// The measurements in a file: of `kiln bench`, or of a comparison program, which has a list of runs of its processes.
 fn series(value: &Value, name: &str) -> Result<Series, String> {
     let run = value.get("cold").and_then(|runs| runs.get(0)).unwrap_or(value);
     let numbers = |field: &str| -> Result<Vec<f64>, String> {

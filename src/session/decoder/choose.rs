@@ -60,7 +60,7 @@ pub enum ChoiceError {
         /// Its logit.
         value: f32,
     },
-    /// There are no logits, or all of them are negative infinity.
+    /// There are no logits, or all logits are negative infinity.
     #[error("none of {0} tokens is possible")]
     Nothing(usize),
 }
@@ -249,7 +249,7 @@ fn exp(x: f64) -> f64 {
         return 0.0;
     }
     let powers = (x * std::f64::consts::LOG2_E).round();
-    // The logarithm of 2 in two parts, the first of which has few bits: its product with a whole number is exact.
+    // The logarithm of 2 in two parts. The first part has few bits, so its product with a whole number is exact.
     let rest = (x - powers * 0.693_147_180_369_123_8) - powers * 1.908_214_929_270_587_7e-10;
     // At most 0.347 in size: the term after the last one is below 1e-17.
     let series = (1..=14).rev().fold(1.0, |sum, term| 1.0 + sum * rest / f64::from(term));

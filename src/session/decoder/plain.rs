@@ -221,7 +221,8 @@ fn part(graph: &Graph, Pair { past, present }: Pair) -> Result<Part, DecoderErro
     }
 }
 
-/// Gives the dimensions of a decoder's inputs names of their own, but for those `beside`. Returns the tokens and the mask.
+/// Gives the dimensions of a decoder's inputs, except those in `beside`, names of their own. Returns the tokens and the
+/// mask.
 fn name_dimensions(
     graph: &mut Graph,
     parts: &[Part],
@@ -280,7 +281,7 @@ impl Grid {
     }
 }
 
-/// The window of attention whose masks show each query its own and earlier positions: `None` for all of them.
+/// The window of attention whose masks show each query its own and earlier positions: `None` for all earlier positions.
 fn window_of(trial: &mut Trial<'_>, attend: &Attend, grid: Grid) -> Result<Option<usize>, String> {
     let mut most = 7;
     for mask in &attend.masks {

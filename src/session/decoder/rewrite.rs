@@ -70,7 +70,7 @@ pub(in crate::session) fn refused(reason: impl Into<String>) -> DecoderError {
     DecoderError::Model(reason.into())
 }
 
-/// Rewrites a model's graph. The inputs `beside` are the same in all steps of a text, and those called `biases` are rows
+/// Rewrites a model's graph. The inputs `beside` are the same in all steps of a text, and the inputs `biases` are rows
 /// that each step makes.
 ///
 /// # Errors

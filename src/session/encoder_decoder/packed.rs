@@ -1,4 +1,4 @@
-//! Encoder-decoders as packed models: a file for each of the three graphs that are run.
+//! Encoder-decoders as packed models: three files, one for each graph that is run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::session::{LoadClock, PackReport, Session, SessionError, SessionOption
 const NAMES: [&str; 3] = ["encoder_model.kpk", "decoder_model.kpk", "decoder_with_past_model.kpk"];
 
 impl EncoderDecoderFiles {
-    /// The files of a folder as [`EncoderDecoder::pack`] names them: the encoder, the keys and values of cross-attention,
-    /// and the steps. They need not be there.
+    /// The files of a folder as [`EncoderDecoder::pack`] names them: the encoder, the keys and values of
+    /// cross-attention, and the steps. They need not exist.
     #[must_use]
     pub fn packed(folder: &Path) -> EncoderDecoderFiles {
         let [encoder, decoder, with_past] = NAMES.map(|name| folder.join(name));

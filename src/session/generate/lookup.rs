@@ -1,5 +1,5 @@
 //! Prompt look-up: the last tokens of a text are looked up earlier in it, and the tokens that followed them there are
-//! proposed to the model, which reads all of them in one step. Knows neither models nor caches.
+//! proposed to the model, which reads all proposals in one step. Knows neither models nor caches.
 
 /// How tokens are proposed from the text itself ([`GenerateOptions::lookup`](super::GenerateOptions::lookup)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Texts that a small model continues: what is chosen, in which steps prompts are read, and how texts end.
+//! Texts that a small model continues: the chosen tokens, the steps in which prompts are read, and how texts end.
 
 use std::time::Duration;
 

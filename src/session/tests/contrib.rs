@@ -1,5 +1,6 @@
 //! Operators that are expanded when a model is read, against numbers computed from their definitions. All sizes are
-//! named, so that nothing but ranks and element types is known when the model is loaded. `tests/contrib/run` has the wide grid.
+//! named, so that only ranks and element types are known when the model is loaded. `tests/contrib/run` has the wide
+//! grid.
 
 use kiln_model::ir::{Attr, Dim, NodeDesc};
 use kiln_model::onnx::{Limits, load_bytes, write};

@@ -1,4 +1,4 @@
-//! What is proved of sizes, and what is not.
+//! Sizes that facts prove equal, and sizes that they do not.
 
 use kiln_tensor::Tensor;
 

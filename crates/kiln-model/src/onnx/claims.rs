@@ -33,7 +33,7 @@ pub(super) struct Claims {
     files: HashMap<usize, Claimed>,
 }
 
-/// What is claimed of one file.
+/// The claims on one file.
 #[derive(Debug)]
 struct Claimed {
     /// Kept so that no other file gets its address.
@@ -98,7 +98,7 @@ impl Claims {
     }
 }
 
-/// Bytes of a file that are not holes; all of them where the file system does not tell.
+/// Bytes of a file that are not holes; all bytes where the file system does not tell.
 fn present(file: &File) -> u64 {
     let size = file.metadata().map_or(0, |info| info.len());
     let (mut at, mut found) = (0, 0u64);

@@ -1,10 +1,10 @@
 //! Operators of ONNX Runtime and of classical models, expanded to other operators when a model is read: optimisers save
 //! fused ones, and tools write others. Fusion passes, kernels and keys are then those of the expansion.
 //!
-//! The expansion of an operator is written in ONNX's own operators of one version ([`super::standard::WRITTEN_FOR`]), in
-//! the order of ONNX Runtime's additions. Ranks and element types of values are not known here: an expansion that needs
-//! them uses an operator that finds them when it runs. An attribute, an input or an output that no expansion covers is
-//! refused with its name and value.
+//! Expansions are written in ONNX's own operators of one version ([`super::standard::WRITTEN_FOR`]), in the order of
+//! ONNX Runtime's additions. Ranks and element types of values are not known here: an expansion that needs them uses an
+//! operator that finds them when it runs. An attribute, an input or an output that no expansion covers is refused with
+//! its name and value.
 //!
 //! - `given` reads the node, `activations`, `norms`, `products`, `channels`, `attention`, `biases`, `gates`,
 //!   `movement`, `quantized`, `signals`, `tables` and `words` expand it.

@@ -78,8 +78,8 @@ pub fn read_tensor(bytes: impl Into<Bytes>) -> Result<Tensor, ModelError> {
 ///
 /// # Errors
 ///
-/// As [`read_tensor`], and [`ModelError::Unsupported`] for sequences and optional values of other elements than the kind
-/// says.
+/// As [`read_tensor`], and [`ModelError::Unsupported`] for sequences and optional values whose elements are not of that
+/// kind.
 pub fn read_value(bytes: impl Into<Bytes>, kind: ValueKind) -> Result<Value, ModelError> {
     let bytes = bytes.into();
     refusable(|| value_of(bytes, kind))

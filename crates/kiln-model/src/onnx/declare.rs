@@ -69,8 +69,8 @@ pub(super) fn dtype_code(dtype: DType) -> i32 {
     code as i32
 }
 
-/// The declared kind, and the element type of the tensor or of the tensors in it: `None` without a declaration, an error
-/// if such values are not supported.
+/// The declared kind, and the element type of the tensor or of the tensors in it: `None` if it is not declared, an
+/// error if such values are not supported.
 pub(super) fn declared_type(info: &ValueInfoProto) -> Result<(ValueKind, Option<DType>), String> {
     let declared = info.r#type.as_ref();
     let element = |boxed: &Option<Box<TypeProto>>| boxed.as_ref().and_then(|element| element.value.clone());

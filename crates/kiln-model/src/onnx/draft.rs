@@ -9,8 +9,8 @@ use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto};
 pub(super) struct Draft {
     prefix: String,
     pub(super) nodes: Vec<NodeProto>,
-    /// Those of the nodes that a graph of the model brought. All others are of the operators that their names mean in
-    /// the standard, whatever functions a model has.
+    /// Nodes that come from a graph of the model. The names of all other nodes mean the standard's operators, whatever
+    /// functions the model defines.
     pub(super) of_model: HashSet<usize>,
 }
 
@@ -84,12 +84,12 @@ impl Draft {
         });
     }
 
-    /// Adds a node of ONNX's own domain that makes these values, of which those without a name are not wanted.
+    /// Adds a node of ONNX's own domain that makes these values; values without a name are not wanted.
     pub(super) fn many(&mut self, op: &str, inputs: &[&str], outputs: &[&str], attribute: Vec<AttributeProto>) {
         self.of_domain("", op, inputs, outputs, attribute);
     }
 
-    /// The same of any domain.
+    /// The same for a node of any domain.
     pub(super) fn of_domain(
         &mut self,
         domain: &str,

@@ -1,4 +1,4 @@
-//! Errors of models. Each variant carries what is needed to find the place.
+//! Errors of models. Each variant carries the data to find the place.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ pub enum ModelError {
     Url {
         /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
     /// The model itself, without files beside it, is larger than [`Limits::file_bytes`](super::Limits::file_bytes).
@@ -63,7 +63,7 @@ pub enum ModelError {
     /// A bound of [`Limits`](super::Limits) is exceeded.
     #[error("{place}: {what} is {found}, and the limit is {limit}")]
     Limit {
-        /// What is counted.
+        /// The counted quantity.
         what: &'static str,
         /// The count.
         found: u64,
@@ -100,7 +100,7 @@ pub enum ModelError {
     Tensor {
         /// Which tensor.
         place: String,
-        /// What is wrong with it.
+        /// The fault.
         problem: TensorProblem,
     },
     /// An attribute cannot be read.
@@ -110,7 +110,7 @@ pub enum ModelError {
         place: String,
         /// The attribute.
         attribute: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// Two things have one name.
@@ -153,7 +153,7 @@ pub enum ModelError {
     },
 }
 
-/// What is wrong with a tensor.
+/// The fault of a tensor.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorProblem {
@@ -199,7 +199,7 @@ pub enum TensorProblem {
         /// Bytes left under the limit.
         room: u64,
     },
-    /// Data of a file that is mostly a hole: its size is larger than what is on disk.
+    /// Data of a file that is mostly a hole: its size is much larger than its data on disk.
     #[error("with the tensors before it it claims {claimed} bytes of a file that has {present} on its disk")]
     Holes {
         /// Bytes of all tensors in the file so far.

@@ -2,9 +2,9 @@
 //!
 //! A call is replaced by the function's nodes: formal inputs become the call's inputs, every other name of the function
 //! gets a prefix, attributes that refer to the call's are filled in, and the call's outputs are identities of the
-//! formal ones. A function comes before an operator of its name, wherever the model writes that name; expansions that the
-//! standard defines are made of the standard's operators. Functions may call functions; the depth, and the number of
-//! nodes in all, are bounded, because each level can multiply.
+//! formal ones. A function takes precedence over an operator of its name, wherever the model writes that name;
+//! expansions that the standard defines use the standard's operators. Functions may call functions; the depth, and the
+//! number of nodes in all, are bounded, because each level can multiply.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -38,7 +38,7 @@ pub(super) fn sequences(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     }
 }
 
-/// A matrix for each of a stack of square ones.
+/// A stack of square matrices, one for each of the input's.
 pub(super) fn square(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     let dims = view.dims(0)?;
     match &dims[..] {

@@ -1,4 +1,5 @@
-//! Functions of one float, mostly in `f64`, that the standard library lacks: exact enough to be the oracle of `f32` kernels.
+//! Functions of one float, mostly in `f64`, that the standard library lacks: exact enough as the oracle of `f32`
+//! kernels.
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 use std::iter::Sum;

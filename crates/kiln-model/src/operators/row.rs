@@ -320,7 +320,7 @@ pub enum Layout {
     Quantizes,
     /// As `ElementWise` with one operand; its other outputs are single numbers about all elements.
     Measures,
-    /// It names one axis, since that version (it flattened before). The first input is data, or all of them are.
+    /// It names one axis, since that version (it flattened before). The first input is data, or all inputs are.
     Axis {
         /// The first version with an axis of its own.
         since: i64,

@@ -526,7 +526,7 @@ pub(super) fn own(view: &View<'_>, _: &mut Sizes) -> Result<Dims, Open> {
     Ok(view.node.ints("shape").ok_or(Open::Unknown)?.iter().map(|&size| Size::Known(size)).collect())
 }
 
-/// A sum of inputs 0 and 3, each of which has a scale and a zero point behind it.
+/// A sum of inputs 0 and 3. The scale and the zero point of each follow it.
 pub(super) fn quantized_sum(view: &View<'_>, sizes: &mut Sizes) -> Result<Dims, Open> {
     broadcast(&view.dims(0)?, &view.dims(3)?, sizes)
 }

@@ -15,7 +15,7 @@ pub enum Size {
     Symbol {
         /// Which symbol.
         id: u32,
-        /// What is added to it.
+        /// The number that is added to it.
         plus: i64,
     },
 }

@@ -1,4 +1,4 @@
-//! A node and what is known of its inputs: the argument of the table's rules, at load and at run time.
+//! A node and the facts of its inputs: the argument of the table's rules, at load and at run time.
 
 use kiln_tensor::{DType, Tensor};
 use smallvec::SmallVec;
@@ -21,7 +21,7 @@ pub(crate) type Ints = SmallVec<[i64; 8]>;
 /// Most elements that are followed one by one: enough for any shape.
 pub(crate) const MOST_ELEMENTS: usize = 64;
 
-/// What is known of one value.
+/// The facts of one value.
 #[derive(Clone, Debug, Default)]
 pub struct Fact {
     /// Its element type.
@@ -60,7 +60,7 @@ enum Inputs<'a> {
     Tensors(&'a [Option<&'a Tensor>]),
 }
 
-/// A node and what is known of its inputs.
+/// A node and the facts of its inputs.
 pub struct View<'a> {
     pub(crate) node: &'a NodeDesc,
     /// The node's attributes, with the operator's defaults.
@@ -100,7 +100,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What is known of an input at load, or the tensor.
+    /// The facts of an input at load, or its tensor.
     fn given(&self, index: usize) -> Result<Given<'a>, Open> {
         match self.inputs {
             _ if !self.has(index) => Err(ShapeError::Missing(index).into()),

@@ -159,7 +159,7 @@ fn stored_as_bf16(graph: &Graph, roles: &[Role], facts: &Facts) -> Vec<bool> {
             }
         }
     }
-    // Values of one group have one type. From the last node to the first, one round decides most of them.
+    // Values of one group have one type. From the last node to the first, one round decides most groups.
     let mut unchanged = false;
     while !unchanged {
         unchanged = true;

@@ -12,7 +12,7 @@
 //! before the rounding are bounds of the node.
 //!
 //! Additions and average pools between such tensors become nodes on bytes too, and operators that move or pick elements
-//! do so on the bytes ([`between`]); functions of single elements become tables ([`tables`]). Operators of the QOperator
+//! do so on the bytes ([`between`]); functions of single elements become tables ([`tables`]). Operators in QOperator
 //! form are rewritten to the same nodes.
 
 mod between;

@@ -6,8 +6,8 @@
 //! freed once. Everything else is drawn. Paths lead into a temporary folder.
 //!
 //! A seed draws the same calls again. Their results may differ if asynchronous runs end sooner or later. With
-//! `--nocapture` the test prints each call before it is made. More of them: `cargo test --profile quick -p kiln-ort-c
-//! --test library -- --ignored more_calls`
+//! `--nocapture` the test prints each call before it is made. More calls:
+//! `cargo test --profile quick -p kiln-ort-c --test library -- --ignored more_calls`
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -345,7 +345,7 @@ impl Draws {
         words((0..ROOM).map(|_| self.text(entry)).collect())
     }
 
-    /// Sizes whose product is small, some of them invalid.
+    /// Sizes whose product is small; some are invalid.
     fn sizes(&mut self) -> usize {
         let mut sizes = vec![1usize; ROOM];
         if self.random.in_hundred(50) {
@@ -415,7 +415,7 @@ impl Draws {
             Argument::Devices => self.handles(Argument::Device),
             Argument::Memories => words((0..ROOM).map(|_| words(vec![0; BYTES / 8])).collect()),
             Argument::Memory if self.random.in_hundred(5) => 0,
-            // An attribute of texts is a list of them, of other elements their bytes.
+            // An attribute of texts takes a list of texts, others take bytes of elements.
             Argument::Memory if entry.name == "CreateOpAttr" => {
                 let text = self.random.below(self.texts.len());
                 words(vec![self.texts[text].word(); BYTES / 8])

@@ -156,7 +156,7 @@ impl Fixture {
         }
     }
 
-    /// Calls an entry with plausible arguments, one of them replaced by `wrong`; returns whether it succeeded.
+    /// Calls an entry with plausible arguments, except for `wrong`; returns whether it succeeded.
     fn call(&self, entry: &Entry, wrong: Option<(usize, usize)>) -> bool {
         let mut words: Vec<usize> = entry.arguments.iter().map(|argument| self.word(*argument)).collect();
         if let Some((place, word)) = wrong {

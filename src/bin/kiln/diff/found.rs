@@ -1,5 +1,5 @@
 //! The findings of `kiln diff`: the values that depart, in the order of the graph, and the nodes that compute the first
-//! of them.
+//! departure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -78,7 +78,7 @@ pub(super) struct Findings {
     distances: BTreeMap<String, Distance>,
     /// In the order of the graph.
     departures: Vec<Departure>,
-    /// The nodes that compute the first of them from values that agree, after the passes.
+    /// The nodes that compute the first departure from values that agree, after the passes.
     computed_by: Vec<NodeView>,
     /// Values that agree and that those nodes read.
     from: Vec<String>,

@@ -227,7 +227,7 @@ impl Matcher<'_, '_> {
         let softmax = softmax.ok_or_else(|| unknown(self.trial.maker(weights), "a softmax is expected"))?;
         let scores = softmax.input(0).ok_or_else(|| unknown(Some(softmax), "it reads nothing"))?;
         let axes = if is_folded { 3 } else { 4 };
-        // A mask of four axes that is added to scores of three would make four of them.
+        // Adding a mask of four axes to scores of three axes would give four axes.
         let rank = self.trial.facts.rank(scores).unwrap_or(if is_folded { 0 } else { axes });
         let axis = facts::axis(softmax.attributes().int("axis"), rank);
         if rank != axes || axis != Some(axes - 1) {

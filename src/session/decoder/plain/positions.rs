@@ -49,7 +49,7 @@ pub(super) fn counted(trial: &mut Trial<'_>, all: &[Lengths], parts: &[Part], ma
     found
 }
 
-/// Whether a value that counts new positions has a list of them for each sequence; `None` where it does not count them.
+/// Whether a value that counts new positions has a list for each sequence; `None` where it does not count positions.
 fn counts(trial: &mut Trial<'_>, value: ValueId, rank: usize, all: &[Lengths]) -> Option<bool> {
     let mut of_each = true;
     for &lengths in all {

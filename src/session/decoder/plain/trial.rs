@@ -83,8 +83,8 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Whether a mask of every query and key fits into the bytes that are computed. A model may fix sizes that no request
-    /// has.
+    /// Whether a mask of every query and key fits into the bytes that are computed. A model may declare sizes that no
+    /// request has.
     pub(super) fn can_be_tried(self) -> bool {
         let keys = self.past.checked_add(self.new);
         let pairs = keys.and_then(|keys| keys.checked_mul(self.new)?.checked_mul(self.batch));

@@ -69,7 +69,7 @@ struct Operands {
     value: String,
     /// Which keys are shown.
     shown: Option<String>,
-    /// What is added to scores.
+    /// The term that is added to scores.
     bias: Option<String>,
     /// Keys and values of earlier positions.
     past: Option<[String; 2]>,
@@ -112,7 +112,7 @@ fn attend(
     Ok(())
 }
 
-/// Attention with one tensor for the keys and values of earlier positions, and one for all of them.
+/// Attention with one tensor for the past keys and values, and one for the present ones.
 fn attend_stacked(
     given: &Given<'_>,
     draft: &mut Draft,
@@ -195,7 +195,8 @@ fn quantized_attention(given: &Given<'_>, draft: &mut Draft) -> Result<(), Model
     )
 }
 
-/// Heads of several operands in one tensor [batch, positions, heads, count, size], as tensors [batch, positions, hidden].
+/// Splits heads of several operands in one tensor [batch, positions, heads, count, size] into tensors [batch,
+/// positions, hidden].
 fn unpacked(draft: &mut Draft, of: &str, names: &[&str]) -> Vec<String> {
     let parts: Vec<String> = names.iter().map(|name| draft.named(&format!("{name}/one"))).collect();
     let outputs: Vec<&str> = parts.iter().map(String::as_str).collect();

@@ -13,7 +13,7 @@ use crate::onnx::ModelError;
 use crate::onnx::error::shown;
 use crate::operators;
 
-/// What is known of a graph's values in blocks.
+/// The facts of a graph's values in blocks.
 #[derive(Default)]
 pub(super) struct Survey {
     /// The class of each value in blocks.
@@ -74,7 +74,7 @@ impl Required {
 pub(super) enum Form {
     /// Blocks of output channels; the input is in ONNX's order.
     Image,
-    /// Blocks of channels, each of which is a group.
+    /// Blocks of channels; each channel is a group.
     Depthwise,
     /// Blocks of input channels and of output channels.
     Whole,

@@ -1,4 +1,4 @@
-//! Models that are wrong, by accident or on purpose. Each is refused with an error that names what is wrong, at once.
+//! Models that are wrong, by accident or on purpose. Each is refused at once, with an error that names the fault.
 
 use std::time::{Duration, Instant};
 

@@ -16,7 +16,7 @@ use crate::operators;
 /// The number of values of a byte.
 const VALUES: usize = 256;
 
-/// Nodes of a function, each of which runs once on all values when a model is loaded.
+/// The most nodes of a function. Each runs once on all values when a model is loaded.
 const MOST_NODES: usize = 16;
 
 pub(in crate::passes) fn run(graph: &mut Graph, cx: &mut PassCx<'_>) -> usize {

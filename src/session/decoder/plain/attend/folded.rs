@@ -1,5 +1,5 @@
-//! Attention whose products have three axes, as older exporters write it: heads are folded into the axis of sequences by
-//! Reshape, and taken apart again by another one.
+//! Attention whose products have three axes, as older exporters write it: one Reshape folds heads into the axis of
+//! sequences, and another one takes them apart again.
 
 use kiln_model::ir::ValueId;
 
@@ -67,7 +67,7 @@ impl Matcher<'_, '_> {
         Some(input)
     }
 
-    /// A part of the cache [sequences, heads, positions, size] behind a Reshape to [sequences * heads, positions, size].
+    /// A part of the cache [sequences, heads, positions, size] after a Reshape to [sequences * heads, positions, size].
     pub(super) fn folded(&mut self, value: ValueId) -> Option<Joined> {
         let reshape = self.trial.maker(value).filter(|maker| maker.is("Reshape"))?;
         let present = reshape.input(0)?;
