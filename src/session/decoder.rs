@@ -120,7 +120,7 @@ impl Decoder {
     /// # Errors
     ///
     /// As [`Session::load`], and [`DecoderError::Model`], with the node and the reason, for a model whose cache is
-    /// neither read and written by GroupQueryAttention of com.microsoft nor proved to be equivalent to that.
+    /// neither read and written by GroupQueryAttention of com.microsoft nor proved to allow that.
     pub fn load(path: &Path, options: &SessionOptions) -> Result<Decoder, DecoderError> {
         let begun = LoadClock::now(options);
         let name = path.display().to_string();

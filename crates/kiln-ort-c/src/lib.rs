@@ -12,7 +12,7 @@ pub extern "C" fn get_api_base() -> *const kiln_ort::ApiBase {
     kiln_ort::base()
 }
 
-/// `OrtSessionOptionsAppendExecutionProvider_CPU`: the processor is always used. Returns null, which is success.
+/// `OrtSessionOptionsAppendExecutionProvider_CPU`: the processor is always available. Returns null, which is success.
 #[cfg_attr(not(target_os = "linux"), unsafe(export_name = "OrtSessionOptionsAppendExecutionProvider_CPU"))]
 pub extern "C" fn append_cpu(_options: *mut c_void, _use_arena: c_int) -> *mut c_void {
     std::ptr::null_mut()

@@ -11,7 +11,8 @@ use kiln_kernels::memory::{Refused, ceiling, is_over, unclaimed_bytes};
 /// check takes a thousandth of that time.
 const HELD_AGAINST_MACHINE: usize = 64 << 20;
 
-/// The part of the available memory that may be on its way back to the system while more is taken.
+/// New memory and memory on its way back may together be this part of [`installed_bytes`]; otherwise some is given back
+/// first.
 const SHARE: usize = 2;
 
 /// Reserves address space; some is always left for uses other than tensors.

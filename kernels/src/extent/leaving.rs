@@ -22,8 +22,8 @@ use std::sync::PoisonError;
 
 use crate::fork::{Mutex, MutexGuard, Origin, stay};
 
-/// Memory of at least this many bytes is left here. Giving back less takes some milliseconds at most, less than a
-/// thread's start costs.
+/// Memory of at least this many bytes is left here. Giving back less takes some milliseconds at most, which is not
+/// worth a thread.
 pub const LEAST: usize = 64 << 20;
 
 /// Bytes of a piece: half a millisecond, for which forks wait.

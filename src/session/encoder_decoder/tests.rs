@@ -231,7 +231,7 @@ fn models_without_an_output_or_an_input_are_refused_with_its_name() {
 #[test]
 fn biases_that_follow_from_more_than_distances_are_refused() {
     let mut graphs = graphs(Kind::Relative, Form::Apart);
-    // The query's own number is added to its bucket's.
+    // Positions are added instead of subtracted, so that buckets follow from more than distances.
     let steps = graphs.with_past.as_mut().unwrap();
     steps.nodes.iter_mut().filter(|node| node.is("Sub")).take(1).for_each(|node| node.op = "Add".to_owned());
     let reason = why(graphs);
