@@ -1,4 +1,4 @@
-//! The instruction-set levels that Kiln emits code for, and which of them this machine has.
+//! The instruction-set levels that Kiln emits code for, and the levels of this machine.
 //!
 //! A level is a closed set of CPU features, not a list of flags: a kernel is emitted for one level, some kernels for an
 //! [`Extension`] of it too, and a [`Code`](crate::jit::Code) that exists proves that both may run here. Depends on no

@@ -1,7 +1,7 @@
-//! Descriptions of what kernels compute: shapes, types, options and operands, one file a family. The references compute
-//! by them, and the kernels of all machines are emitted and chosen for them.
+//! Descriptions of kernels' problems: shapes, types, options and operands, one file for each family. The references
+//! compute them, and kernels for all machines are emitted and chosen by them.
 //!
-//! A description says what a problem is and counts its sizes. How it is cut, packed and computed is said above.
+//! A description defines a problem and counts its sizes. Higher layers decide how it is divided, packed and computed.
 
 pub mod attention;
 pub mod blockwise;

@@ -1,4 +1,4 @@
-//! Plain Rust references, one a kernel family: the oracle of the tests and the fallback without JIT.
+//! Plain Rust references, one for each kernel family: the oracle of the tests and the fallback without JIT.
 
 pub mod attention;
 pub mod blockwise;

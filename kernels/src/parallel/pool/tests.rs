@@ -1,4 +1,4 @@
-//! What callers may rely on: every task once, whatever the others do.
+//! The guarantees to callers: every task runs once, whatever the other tasks do.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
