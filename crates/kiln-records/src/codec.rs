@@ -65,8 +65,8 @@ pub fn encode_long<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, CodecErr
         .map_err(|error| CodecError::Encode(error.to_string()))
 }
 
-/// The value of those bytes, up to 256 MiB; all bytes must belong to it. A length inside takes no more memory than four
-/// times the bytes, or 4 KiB, whatever it claims.
+/// The value of those bytes, up to 256 MiB; all bytes must belong to it. A length inside takes no more memory than 16 MiB,
+/// or four times the bytes where they are more than 16 MiB, whatever it claims.
 ///
 /// # Errors
 ///
@@ -76,15 +76,9 @@ pub fn decode_long<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     fn within<T: DeserializeOwned, const MOST: usize>(bytes: &[u8]) -> Result<T, CodecError> {
         whole(bytes, bincode::serde::decode_from_slice(bytes, bincode::config::legacy().with_limit::<MOST>()))
     }
-    // The codec takes its limit as a constant.
+    // The codec takes its limit as a constant, so each limit is compiled for each type.
     match bytes.len() {
-        0..=0x1000 => within::<T, 0x1000>(bytes),
-        0x1001..=0x4000 => within::<T, 0x4000>(bytes),
-        0x4001..=0x1_0000 => within::<T, 0x1_0000>(bytes),
-        0x1_0001..=0x4_0000 => within::<T, 0x4_0000>(bytes),
-        0x4_0001..=0x10_0000 => within::<T, 0x10_0000>(bytes),
-        0x10_0001..=0x40_0000 => within::<T, 0x40_0000>(bytes),
-        0x40_0001..=0x100_0000 => within::<T, 0x100_0000>(bytes),
+        0..=0x100_0000 => within::<T, 0x100_0000>(bytes),
         0x100_0001..=0x400_0000 => within::<T, 0x400_0000>(bytes),
         0x400_0001..=0x1000_0000 => within::<T, 0x1000_0000>(bytes),
         more => Err(CodecError::TooLong(more)),
