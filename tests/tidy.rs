@@ -54,12 +54,12 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("tokio::", &["crates/kiln-records/src/remote", "crates/kiln-serve"]),
     ("hyper", &["crates/kiln-serve"]),
     ("opentelemetry", &["crates/kiln-serve/src/traces.rs", "crates/kiln-serve/tests/traces.rs"]),
-    ("flate2", &["crates/kiln-serve/src/coding.rs", "tests/serve"]),
+    ("flate2", &["crates/kiln-serve/src/coding.rs", "crates/kiln-command/tests/serve"]),
     (
         "std::env::var",
         &[
             "crates/kiln-knobs/src/lib.rs",
-            "tests/remote",
+            "crates/kiln-command/tests/remote",
             "kernels/src/gpu/cuda/tests.rs",
             "crates/kiln-ort/src/threading.rs",
         ],
@@ -186,6 +186,7 @@ fn floors_look_down_in_the_kernels_crate() {
 const CRATES: &[(&str, &[&str])] = &[
     ("kiln-c", &["kiln", "kiln-fork", "kiln-kernels"]),
     ("kiln-cache", &["kiln-fork", "kiln-key"]),
+    ("kiln-command", &["kiln", "kiln-kernels", "kiln-serve"]),
     ("kiln-fork", &[]),
     ("kiln-key", &["kiln-key-derive"]),
     ("kiln-key-derive", &[]),

@@ -2,7 +2,7 @@
 //! repeats the words of its prompt.
 
 #[allow(dead_code, reason = "of the messages, some are needed here")]
-#[path = "../../../tests/serve/messages.rs"]
+#[path = "../../kiln-command/tests/serve/messages.rs"]
 mod messages;
 #[allow(dead_code, reason = "of what it tells tests, some is needed here")]
 #[path = "models/parrot.rs"]

@@ -1,5 +1,5 @@
 //! Records shared through a remote store, which may be down, slow or lying. The stores here are in this process;
-//! `tests/remote` has real ones.
+//! `crates/kiln-command/tests/remote` has real ones.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -9,7 +9,7 @@
 
 #![allow(clippy::print_stdout, reason = "what was skipped or measured is for a reader of the log")]
 
-#[path = "../../crates/kiln-records/tests/records/allocations.rs"]
+#[path = "../../../kiln-records/tests/records/allocations.rs"]
 mod allocations;
 #[cfg(feature = "serve")]
 #[allow(dead_code, reason = "of what starts the command, one is needed here")]

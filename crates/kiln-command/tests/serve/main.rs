@@ -23,7 +23,7 @@ mod messages;
 #[path = "../cli/onnx_file.rs"]
 mod onnx_file;
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "as the generator writes it")]
-#[path = "../../crates/kiln-serve/src/grpc/proto.rs"]
+#[path = "../../../kiln-serve/src/grpc/proto.rs"]
 #[rustfmt::skip]
 mod proto;
 mod pages;

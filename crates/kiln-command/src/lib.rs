@@ -1,4 +1,4 @@
-//! The `kiln` command: arguments become validated objects, which run and return an exit code.
+//! The command `kiln`: arguments become validated objects, which run and return an exit code.
 //!
 //! Each subcommand is a file ([`demo`], [`run`], `generate`, `serve`, [`bench`], [`report`], [`tune`], [`warm`],
 //! [`pack`], [`check`], [`diff`], [`inspect`], [`cache`], [`devices`], [`machine`], [`lists`]); shared code is in files

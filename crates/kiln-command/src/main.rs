@@ -1,0 +1,7 @@
+//! The program `kiln`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kiln_command::main()
+}
