@@ -1,10 +1,10 @@
 //! Outputs of a graph that are bound to memory of the request's caller.
 //!
-//! The step that makes such an output finds that memory where it would ask for other ([`Io::alloc`](super::Io::alloc)),
+//! The step that makes such an output gets that memory where it would ask for other ([`Io::alloc`](super::Io::alloc)),
 //! and writes over no input instead. Where nothing but views (Reshape, Squeeze) lies between an output and the step
-//! that computes its elements, that step finds it, under the shape that its value has. An output that no step allocates
-//! (an input that is passed on, a part of a larger tensor) has its elements elsewhere when the graph has run; who bound
-//! it copies them.
+//! that computes its elements, that step gets the memory, under the shape that its value has. An output that no step
+//! allocates (an input that is passed on, a part of a larger tensor) has its elements elsewhere when the graph has run;
+//! the caller that bound it copies them.
 //!
 //! An input may have the memory of an output: it is lent to the input first, and the step that reads the input last and
 //! makes that output writes over it. No other step does, so that the input is whole until then.
@@ -32,14 +32,14 @@ pub(super) struct Made {
 #[derive(Clone, Copy)]
 pub(super) struct Outlet {
     pub(super) value: ValueId,
-    /// The value whose elements it has, in the same memory: itself, or what views were made of.
+    /// The value whose memory it shares: itself, or the value that it is a view of.
     viewed: ValueId,
     /// The step of the graph that makes it; `None` for inputs and constants.
     made: Option<Made>,
 }
 
 impl Outlet {
-    /// Where it is made, if it is in one of these steps of the graph.
+    /// The step and output that make it, if it is made in one of these steps of the graph.
     pub(super) fn made_in(&self, steps: &Range<usize>) -> Option<Made> {
         let made = self.made.filter(|made| steps.contains(&made.step))?;
         Some(Made { step: made.step - steps.start, ..made })
@@ -82,8 +82,8 @@ struct Binding {
 }
 
 impl Bound {
-    /// Binds each of a graph's outputs to its destination. A value that is an output twice, or of which two outputs are
-    /// views, goes to the first one.
+    /// Binds each of a graph's outputs to its destination. Where two outputs are the same value or views of one value,
+    /// the value is made in the first one's destination.
     pub(super) fn of(outlets: &[Outlet], destinations: &[Option<Arc<Destination>>]) -> Bound {
         let outputs = outlets.iter().zip(destinations).enumerate();
         let bound = outputs.filter_map(|(output, (outlet, destination))| {
@@ -92,11 +92,11 @@ impl Bound {
         Bound { each: bound.collect() }
     }
 
-    /// Refuses outputs that are of other types or shapes than their memory, as far as `spec` knows what they are.
+    /// Refuses outputs whose types or shapes differ from those of their memory, as far as `spec` knows them.
     ///
     /// # Errors
     ///
-    /// [`NodeError::Bound`] for the first of them.
+    /// [`NodeError::Bound`] for the first such output.
     pub(super) fn check<'s>(&self, spec: impl Fn(&Outlet) -> Option<&'s TensorSpec>) -> Result<(), NodeError> {
         for Binding { output, outlet, destination } in &self.each {
             let bound = destination.spec();
@@ -108,7 +108,7 @@ impl Bound {
         Ok(())
     }
 
-    /// Whether the value is made in memory that is bound.
+    /// Whether the value is made in bound memory.
     pub(super) fn is_for(&self, value: ValueId, spec: &TensorSpec) -> bool {
         self.find(value).is_some_and(|bound| match bound.outlet.value == value {
             true => bound.destination.spec() == spec,
@@ -123,7 +123,7 @@ impl Bound {
         if bound.outlet.value == value { bound.destination.lend(spec) } else { bound.destination.lend_as(spec) }
     }
 
-    /// Whether an input has memory that is bound to some output, and whether that output is this value.
+    /// Whether an input has memory that is bound to some output; if so, whether that output is this value.
     pub(super) fn is_lent(&self, input: &Tensor, value: Option<ValueId>) -> Option<bool> {
         let bound = self.each.iter().find(|bound| bound.destination.holds(input))?;
         Some(value.is_some_and(|value| bound.outlet.value == value || bound.outlet.viewed == value))

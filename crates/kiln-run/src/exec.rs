@@ -1,9 +1,9 @@
-//! Executors: one file a kernel family with its key, its builder and what is cached.
+//! Executors: each file has one kernel family, with its key, its builder and its cached value.
 //!
-//! [`key`] and [`target`] are what the keys of executors have in common, and [`family`] the trait of all that is
-//! recorded; [`context`] is all that a builder sees besides its key. A builder never sees the graph. [`blob`] and
-//! [`layout`] are for callers who keep choices or weights themselves. [`tune`] measures what cost models guess. [`gpu`]
-//! (feature `device`) is the same for a device beside the processor, where a choice is an algorithm of a library's.
+//! [`key`] and [`target`] are the parts that all keys of executors share. [`family`] is the trait of recorded keys;
+//! [`context`] is all that a builder sees besides its key. A builder never sees the graph. [`blob`] and [`layout`] are
+//! for callers that keep choices or weights themselves. [`tune`] measures what cost models guess. [`gpu`] (feature
+//! `device`) is the same for a device beside the processor, where a choice is an algorithm of a library's.
 
 pub mod attention;
 pub mod average;
@@ -20,7 +20,7 @@ pub mod gpu;
 /// No device: this build was made without the feature `device`.
 #[cfg(not(feature = "device"))]
 pub mod gpu {
-    /// A device as builders see it, of which there are none.
+    /// A device as builders see it. Without the feature there is none, and this type has no values.
     #[derive(Debug)]
     pub enum GpuCx {}
 }
@@ -59,8 +59,8 @@ pub use share::{Share, ShareStats};
 pub use target::{Target, Tasks};
 pub use verify::Verifier;
 
-/// The table of all families: those of the processor, for each of which there is a test that its key obeys the laws,
-/// and those of devices.
+/// The table of all families: those of the processor, each with a test that its key obeys the laws, and those of
+/// devices.
 macro_rules! families {
     (processor { $($name:ident: $key:ty,)* } device { $($device:expr,)* }) => {
         /// Every family.

@@ -1,9 +1,9 @@
 //! Types and shapes of a node's outputs when it runs.
 //!
-//! They follow from the same rule that passes knew them by at load ([`operators`]): a rule is evaluated on symbols
-//! there, and here on the numbers of a request. Only operators whose shapes depend on what is in their inputs have
-//! none, and their nodes find them out themselves ([`InferByValue`](super::node::InferByValue)). A node refuses what
-//! its rule lets through and it cannot use in [`Node::check`].
+//! They follow from the rule that passes use at load ([`operators`]): there it is evaluated on symbols, and here on the
+//! numbers of a request. Only operators whose shapes depend on the contents of their inputs have no rule; their nodes
+//! find the shapes themselves ([`InferByValue`](super::node::InferByValue)). In [`Node::check`], a node refuses inputs
+//! that its rule lets through and it cannot use.
 
 use kiln_model::ir::NodeDesc;
 #[cfg(doc)]
@@ -17,7 +17,7 @@ use super::node::{Node, NodeError, Specs};
 pub struct Inference(Option<Rule>);
 
 impl Inference {
-    /// For a node as the graph describes it.
+    /// The inference of a node as the graph describes it.
     #[must_use]
     pub fn of(desc: &NodeDesc) -> Inference {
         Inference(Rule::of(desc))
@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// What the rule says of the outputs of a node on inputs of these shapes, or on lists of integers.
+    /// The rule's outputs of a node on inputs of these shapes, or on lists of integers.
     fn specs(op: &str, attrs: &[(&str, Attr)], inputs: &[Option<Tensor>]) -> Result<Vec<Vec<usize>>, String> {
         let attrs = attrs.iter().map(|(name, attr)| ((*name).to_owned(), attr.clone())).collect();
         let desc = NodeDesc { op: op.to_owned(), version: 21, attrs, outputs: vec![None], ..NodeDesc::default() };

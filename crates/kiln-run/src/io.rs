@@ -1,4 +1,5 @@
-//! The inputs and outputs of one execution of a node: the values, which of them it may take, and the memory of outputs.
+//! The inputs and outputs of one execution of a node: the values, which inputs the node may take, and the outputs'
+//! memory.
 //!
 //! In a running graph values are not moved for a node: it reads the request's values in place, and its outputs are
 //! stored among them. Outside of one (constant folding, tests, nodes that run others) inputs are passed in.
@@ -49,11 +50,11 @@ pub(super) struct Edges<'a> {
 
 /// The memory of outputs.
 pub(super) struct Memory<'a> {
-    /// The pool,
+    /// The pool.
     pub(super) pool: &'a Arc<BufferPool>,
-    /// or, for outputs that have a place in a plan, a buffer of the plan's lease.
+    /// For outputs that have a place in a plan: the plan's lease, tried before the pool.
     pub(super) lease: Option<(&'a Lease, &'a [Option<Place>])>,
-    /// Before both, for outputs of the graph: what the request has bound.
+    /// For outputs of the graph: the memory that the request has bound, tried before both.
     pub(super) bound: Option<&'a Bound>,
 }
 
@@ -167,8 +168,8 @@ impl<'a> Io<'a> {
         Ok(Tensor::from_pool(self.memory.pool, spec)?)
     }
 
-    /// Refuses an output of more texts than there is memory for. Each text is memory of its own, which cannot be refused
-    /// any more when it is copied there.
+    /// Refuses an output of strings that memory cannot hold. Each string has memory of its own, which can no longer be
+    /// refused when the string is copied there.
     #[cold]
     fn check_texts(&self, spec: &TensorSpec) -> Result<(), TensorError> {
         let (mut given, mut bytes, mut longest) = (0, 0usize, 0);
@@ -178,14 +179,15 @@ impl<'a> Io<'a> {
             longest = texts.iter().map(String::len).fold(longest, usize::max);
         }
         let made = spec.elements()?;
-        // Fewer texts than are given are mostly some of them; more than are given repeat some, perhaps the longest.
+        // An output of fewer strings than the inputs is mostly a selection; one of more repeats some, perhaps the
+        // longest.
         let need = if made <= given { bytes } else { made.saturating_mul(longest) };
         let room = self.memory.pool.room().min(unclaimed_bytes());
         let shape = || spec.shape.clone();
         if need <= room { Ok(()) } else { Err(TensorError::Memory { shape: shape(), need, room }) }
     }
 
-    /// What the request has bound, and the value that output `index` is in the graph.
+    /// The request's bound outputs, and the value that output `index` is in the graph.
     #[inline]
     fn bound(&self, index: usize) -> Option<(&'a Bound, ValueId)> {
         let bound = self.memory.bound?;
@@ -211,8 +213,8 @@ impl<'a> Io<'a> {
         is_lent.unwrap_or_else(|| !value.is_some_and(|value| bound.is_for(value, &self.specs[output])))
     }
 
-    /// Whether the request's caller has input `input` and output `output` in the same memory: what this node does not
-    /// write stays as it is there.
+    /// Whether the request's caller has input `input` and output `output` in the same memory: elements that this node
+    /// does not write stay as they are there.
     #[must_use]
     pub fn is_shared(&self, input: usize, output: usize) -> bool {
         let lent = self.optional(input).zip(self.bound(output));

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use kiln_tensor::buffer::Home;
 use kiln_tensor::{Buffer, BufferPool, Tensor};
 
-/// Numbers of leases; 0 is no lease.
+/// Numbers of leases; 0 means none.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The place in the memory plan of an output of a planned step.
@@ -40,7 +40,7 @@ impl Default for Lease {
 }
 
 impl Lease {
-    /// Makes it the lease of the plan with that number and so many places.
+    /// Makes it the lease of the plan with that number and `places` places.
     pub(super) fn serve(&mut self, plan: u64, places: usize) {
         if self.plan != plan {
             self.plan = plan;
@@ -76,7 +76,7 @@ impl Lease {
         if place.bytes > pool.room() {
             return None;
         }
-        // Where it is refused, who asked gets the reason from the pool itself.
+        // Where memory is refused, the step gets the reason from the pool itself.
         let buffer = Buffer::lent(pool, place.bytes).ok()?;
         Some(Arc::new(buffer.at_home(home)))
     }
@@ -94,7 +94,7 @@ impl Lease {
         }
     }
 
-    /// Bytes of the buffers that it keeps.
+    /// Bytes of the buffers that the lease keeps.
     pub(super) fn bytes(&mut self) -> usize {
         self.places.iter_mut().filter_map(|place| place.get_mut().as_ref().map(|buffer| buffer.len())).sum()
     }

@@ -1,14 +1,14 @@
 //! What runs a graph: executors, and nodes that use them.
 //!
-//! - [`record`] is what a file of records is for: which build, which machine.
+//! - [`record`] says which build and which machine a file of records is for.
 //! - [`exec`] has one kernel family a file: key, choice, cost model, builder, executor; and the tuner.
 //! - [`node`] is the running form of a node: the trait that every operator implements, with the executor-cache
 //!   checklist's `prepare_params()`. [`prepare`] is what a node sees while it is prepared, [`io`] what it sees while it
 //!   runs. [`inference`] finds the shapes of outputs.
 //! - [`run`] runs nodes, and steps that have bodies ([`flow`]): by a plan of the request's shapes where there is one,
-//!   whose memory a `lease` holds, else node by node, each with a `memo` of its last shapes. `bound` outputs are made in
-//!   memory of the caller's. [`error`] is why one failed.
-//! - `device` (a feature) is what nodes do that run on a device beside the processor.
+//!   whose memory a `lease` holds, else node by node, each with a `memo` of its last shapes. `bound` outputs are made
+//!   in the caller's memory. [`error`] says why a node or a request failed.
+//! - `device` (a feature) has the work of nodes that run on a device beside the processor.
 //!
 //! No operator is known here, and no file of a model.
 
@@ -38,6 +38,6 @@ pub use prepare::{PrepareCx, Prepared};
 pub use run::flow::{self, Body, Flow, FlowCx, LoopBudget, LoopLimits};
 pub use run::{Executable, Foresight, Observer, Resources, RunState, Served, StepEvent, Work};
 
-/// A digest of all sources of this crate, and of what the compiler was told to make of them; [`record::SOURCES`] is that
-/// of the executors alone.
+/// A digest of all sources of this crate and of the compiler's settings; [`record::SOURCES`] is that of the executors
+/// alone.
 pub const SOURCES: &str = env!("KILN_ALL_SOURCES");

@@ -21,7 +21,7 @@ pub(super) struct Memo {
     contents: SmallVec<[(usize, Tensor); 2]>,
     pub(super) specs: Specs,
     pub(super) prepared: Prepared,
-    /// Whether the executors have been replaced.
+    /// The standings that say whether the executors have been replaced.
     pub(super) standings: Standings,
     /// The charge for its own memory; executors are charged separately as long as the memo keeps them.
     _charge: Charge,
@@ -33,7 +33,7 @@ pub(super) struct Memo {
 #[derive(Default)]
 pub(super) struct Memos {
     memos: Vec<Memo>,
-    /// The index of the last one that was used.
+    /// The index of the last used memo.
     last: usize,
     /// Counts uses.
     clock: u32,

@@ -36,9 +36,9 @@ impl PrepareCx<'_> {
     }
 }
 
-/// A node whose outputs' shapes depend on what is in its inputs, beyond the lists of integers that rules read.
+/// A node whose outputs' shapes depend on the contents of its inputs, beyond the lists of integers that rules read.
 pub trait InferByValue {
-    /// Types and shapes of the outputs. Every input that cannot be used is refused here, before any key is made.
+    /// Types and shapes of the outputs. Refuses every input that cannot be used, before any key is made.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ pub struct RunCx<'a> {
     pub parallel: &'a dyn Parallel,
     /// Memory of outputs and scratch.
     pub buffers: &'a Arc<BufferPool>,
-    /// The most innermost steps of a node whose attributes can demand any number of them.
+    /// The most innermost steps of one operator whose attributes can demand any number of steps.
     pub steps: u64,
     /// What may end the request, for nodes whose own loops are long.
     pub stop: Option<&'a Stop>,
@@ -125,13 +125,13 @@ pub trait Node: Send + Sync {
         0
     }
 
-    /// Constant inputs of which the node keeps a packed copy, by bit. Their elements are freed if no other node reads
+    /// Constant inputs that the node keeps a packed copy of, by bit. Their elements are freed if no other node reads
     /// them; the node then sees their specs only.
     fn kept_inputs(&self) -> u64 {
         0
     }
 
-    /// Whether its only output is its first input's elements, in the same memory, under another shape.
+    /// Whether its only output has the elements of its first input, in the same memory, under another shape.
     fn is_view(&self) -> bool {
         false
     }
@@ -142,13 +142,14 @@ pub trait Node: Send + Sync {
         false
     }
 
-    /// What infers the outputs where the rule of the operator's row cannot, because their shapes depend on contents.
+    /// The inference of nodes whose outputs' shapes depend on contents, so that the rule of the operator's row cannot
+    /// give them.
     fn by_value(&self) -> Option<&dyn InferByValue> {
         None
     }
 
     /// Refuses inputs that the rule of the operator's row lets through and the node cannot use: element types, operands
-    /// that do not belong to the outputs. Called with what was inferred, before any key is made.
+    /// that do not belong to the outputs. Called with the inferred outputs, before any key is made.
     ///
     /// # Errors
     ///

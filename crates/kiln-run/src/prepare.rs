@@ -1,4 +1,4 @@
-//! The context of a node that is prepared: look-ups in the caches, and what the node keeps of them.
+//! The context in which a node is prepared: look-ups in the caches, and what the node keeps of their answers.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -31,7 +31,7 @@ pub type Specs = SmallVec<[TensorSpec; 1]>;
 #[derive(Clone, Default)]
 pub struct Prepared {
     kept: Option<Arc<dyn Any + Send + Sync>>,
-    /// The keys that it was looked up by; only in programs that report crashes.
+    /// The keys that the node looked up; only in programs that report crashes.
     asked: Option<Arc<AskedKeys>>,
     bytes: usize,
 }
@@ -68,7 +68,7 @@ impl Prepared {
         self.bytes
     }
 
-    /// The keys that it was looked up by, in programs that report crashes.
+    /// The keys that the node looked up, in programs that report crashes.
     pub(super) fn asked(&self) -> Option<&AskedKeys> {
         self.asked.as_deref()
     }
@@ -86,7 +86,7 @@ impl Prepared {
     }
 }
 
-/// Whether the executors of a node have been replaced by better ones.
+/// The standings that say whether a node's executors have been replaced by better ones.
 pub(super) type Standings = SmallVec<[Arc<Standing>; 1]>;
 
 /// What a node may use while it is prepared. All look-ups go through it, so that outcomes are counted.
@@ -138,8 +138,7 @@ impl<'a> PrepareCx<'a> {
     /// The executor of the key: from the cache, rebuilt from a record, or built.
     pub fn executor<K: Family>(&self, key: &K) -> Result<Arc<K::Value>, NodeError> {
         self.note_key(key);
-        // Before the look-up: an executor that is replaced between the two is looked up once more, and no replacement
-        // is missed.
+        // Before the look-up: a replacement between the two costs one more look-up, and none is missed.
         let standing = self.tuner.and_then(|tuner| tuner.note(key));
         let (executor, outcome) = self.build.executor(key)?;
         self.standings.borrow_mut().extend(standing);
@@ -218,7 +217,7 @@ impl<'a> PrepareCx<'a> {
         self.build.threads
     }
 
-    /// The element type of products of two computed matrices, a part of the keys of kernels that multiply such.
+    /// The element type of products of two computed matrices, a part of the keys of kernels for such products.
     #[must_use]
     pub fn computed_elements(&self) -> Elements {
         self.build.computed_elements()
@@ -242,7 +241,7 @@ impl<'a> PrepareCx<'a> {
         if asked.0.is_empty() { prepared } else { Prepared { asked: Some(Arc::new(asked)), ..prepared } }
     }
 
-    /// Whether the executors that were handed out have been replaced, for later checks.
+    /// The standings of the executors that were handed out, for later checks.
     pub(super) fn take_standings(&self) -> Standings {
         self.standings.take()
     }

@@ -1,4 +1,4 @@
-//! Records, which are a library of their own ([`kiln_records`]), and what a file of Kiln's is for.
+//! Records, which are a library of their own ([`kiln_records`]), and the build and machine that Kiln's files are for.
 
 mod host;
 

@@ -6,8 +6,9 @@
 //! its plan before it runs; later ones find it by one look-up a stretch (one a request, where no shape depends on data)
 //! and compare nothing. Running by a plan is here, preparing all steps before the first one runs in [`ahead`], the same
 //! at load in [`foresee`], running step by step in [`stepwise`], steps with bodies in [`flow`], events for observers in
-//! [`observe`], executables of some of the nodes in [`part`]. A [`RunState`] holds what belongs to one request at a time: values, the buffers of plans, what nodes
-//! without plans remember. Requests that run at the same time need one each.
+//! [`observe`], executables of some of the nodes in [`part`]. A [`RunState`] holds what belongs to one request at a
+//! time: values, the buffers of plans, what nodes without plans remember. Requests that run at the same time need one
+//! each.
 //!
 //! # Memory
 //!
@@ -141,7 +142,7 @@ struct Stretch<'a> {
     span: &'a Span,
 }
 
-/// What a step keeps between requests.
+/// State of a step that is kept between requests.
 #[derive(Default)]
 struct NodeState {
     memos: Memos,
@@ -154,7 +155,7 @@ struct NodeState {
 pub struct RunState {
     nodes: Vec<NodeState>,
     values: Vec<Option<Value>>,
-    /// The buffers of the plan that each stretch ran by last.
+    /// For each stretch, the buffers of the plan that it ran by last.
     leases: Vec<Lease>,
     /// States of the parts of an executable that runs in parts.
     parts: Vec<RunState>,
@@ -162,12 +163,12 @@ pub struct RunState {
     served: Option<Served>,
     /// Whether `served` is to be kept, for request records.
     asked: bool,
-    /// What the outputs of the request that runs are bound to, if any is.
+    /// The destinations of the running request's outputs, if any is bound.
     bound: Option<Bound>,
 }
 
 impl RunState {
-    /// Bytes of memory that it keeps for its next request.
+    /// Bytes of memory that the state keeps for its next request.
     #[must_use]
     pub fn kept_bytes(&mut self) -> usize {
         let bodies = self.nodes.iter_mut().flat_map(|node| &mut node.bodies);
@@ -197,7 +198,7 @@ impl RunState {
     }
 }
 
-/// What a run may use.
+/// The resources of a run.
 #[derive(Clone, Copy)]
 pub struct Resources<'a> {
     /// Builders' context: level, threads, cache, records.
@@ -212,7 +213,7 @@ pub struct Resources<'a> {
     pub tuner: Option<&'a Tuner>,
     /// The counters of the session's look-ups.
     pub share: Option<&'a Share>,
-    /// What is left of the limits of the request's loops.
+    /// The rest of the limits of the request's loops.
     pub loops: &'a LoopBudget,
     /// What may end the request early.
     pub stop: Option<&'a Stop>,
@@ -275,8 +276,8 @@ impl Executable {
         self.run_into(inputs, &[], state, resources)
     }
 
-    /// As [`Executable::run`], with destinations in the order of the outputs, none for none. An output is in its
-    /// destination where a step has allocated it there.
+    /// As [`Executable::run`], with destinations in the order of the outputs, `None` for an output without one. An
+    /// output is in its destination where a step has allocated it there.
     pub fn run_into(
         &self,
         inputs: Vec<Option<Value>>,
@@ -474,7 +475,7 @@ impl Executable {
     }
 }
 
-/// Refuses a request with an output that will not fit its memory, as far as `spec` knows what outputs will be.
+/// Refuses a request if an output will not fit its bound memory, as far as `spec` knows the outputs.
 fn check_bound<'s>(bound: Option<&Bound>, spec: impl Fn(&Outlet) -> Option<&'s TensorSpec>) -> Result<(), RunError> {
     let Some(bound) = bound else { return Ok(()) };
     bound.check(spec).map_err(|error| RunError { node: String::new(), op: "graph".to_owned(), error })

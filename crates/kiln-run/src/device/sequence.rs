@@ -80,7 +80,7 @@ impl<'a> DeviceCx<'a> {
         self.sequence
     }
 
-    /// Scratch memory of so many bytes, for this sequence.
+    /// Scratch memory of `bytes` bytes, for this sequence.
     pub fn scratch(&mut self, bytes: u64) -> Operand {
         self.sequence.scratch.push(bytes);
         Operand::Scratch(self.sequence.scratch.len() - 1)
@@ -105,7 +105,8 @@ impl<'a> DeviceCx<'a> {
         self.sequence.outputs[output] = Made::View(input);
     }
 
-    /// Input `input`, which is on the processor, has indices along an axis of `size`: each run refuses others.
+    /// Input `input`, which is on the processor, has indices along an axis of `size` elements: each run refuses indices
+    /// outside of it.
     pub fn indices(&mut self, input: usize, size: usize) {
         self.sequence.indices.push((input, size));
     }

@@ -1,8 +1,7 @@
-//! Executors by hand: one key's executor with its id and blob, for callers who keep choices in a storage of their own.
+//! Single executors, with id and blob, for callers that keep choices in a storage of their own.
 //!
-//! The blob is a record file with one record. It comes from anywhere, so building from it is a record's path with every
-//! check that there is: checksums, machine and build, family and revision, the whole key, and the choice against the
-//! key.
+//! The blob is a record file with one record. It may come from anywhere, so building from it makes every check that a
+//! record gets: checksums, machine and build, family and revision, the whole key, and the choice against the key.
 
 use std::sync::Arc;
 
@@ -32,7 +31,7 @@ impl BuildCx {
         Engine::new(host_fingerprint(self.isa.name(), EMITTER_REVISION))
     }
 
-    /// The executor of that key, with what callers need who keep its choice themselves.
+    /// The executor of that key, with the id and the blob under which callers keep its choice themselves.
     ///
     /// # Errors
     ///
@@ -43,8 +42,8 @@ impl BuildCx {
         Ok(Executor { key: key.clone(), value, outcome, record, engine: self.engine() })
     }
 
-    /// The executor of that key, built with the choice of a blob, which is kept as a record from now on. One that
-    /// the cache has already is taken as it is, as by any look-up.
+    /// The executor of that key, built with the choice of a blob, which is kept as a record from now on. An executor
+    /// that the cache has already is returned as it is, as by any look-up.
     ///
     /// # Errors
     ///
@@ -62,7 +61,7 @@ impl BuildCx {
             return Err(BlobError::Other { found: name(&record), wanted: name(&wanted) });
         }
         let choice: K::Choice = decode(&record.choice).map_err(|_| BlobError::Invalid)?;
-        // Whether a choice fits can be asked of valid keys alone.
+        // Only a valid key can tell whether a choice fits it.
         let sound = key.table_bytes().is_some_and(|bytes| bytes <= installed_bytes() as u64);
         if !sound || !key.fits(self) || !key.accepts(&choice, self) {
             return Err(BlobError::Invalid);
@@ -81,7 +80,7 @@ impl BuildCx {
         Ok(Executor { key: key.clone(), value, outcome, record, engine })
     }
 
-    /// What is recorded of that key; without records the choice is the cost model's, again.
+    /// The record of that key. Without records, the cost model makes its choice again.
     fn known<K: Family>(&self, key: &K) -> Result<Record, CodecError> {
         let known = self.records.lookup_with_evidence(key).filter(|(choice, _)| key.accepts(choice, self));
         let (choice, evidence) = known.unwrap_or_else(|| (key.choose(self), Evidence::model()));
@@ -108,23 +107,25 @@ impl<K: Family> Executor<K> {
         &self.key
     }
 
-    /// What runs.
+    /// The executor.
     pub fn value(&self) -> &Arc<K::Value> {
         &self.value
     }
 
-    /// How it was come by: [`Outcome::Hit`], [`Outcome::RecordHit`], [`Outcome::Miss`], or after waiting for another.
+    /// How it was obtained: [`Outcome::Hit`], [`Outcome::RecordHit`], [`Outcome::Miss`], or after waiting for another
+    /// thread.
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// What its blob is to be kept under: the same for equal problems, on every machine. [`Engine::id`] tells machines
+    /// The id to keep its blob under: the same for equal problems, on every machine. [`Engine::id`] tells machines
     /// apart.
     pub fn cache_id(&self) -> RecordId {
         RecordId::of(&self.record)
     }
 
-    /// What another process needs to build it without choosing again: its choice, and everything to verify it by.
+    /// The blob from which another process builds it without choosing again: its choice, and everything to verify it
+    /// by.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ impl Problem for BlockProductShape {
     }
 
     fn accepts(&self, blocks: &BlockProductBlocks, target: &Target) -> bool {
-        // Whether rows are bytes follows from the target alone: no record changes what is computed.
+        // The target alone decides whether rows are bytes, so that no record changes the results.
         let dots = self.dots(target.isa, target.extensions);
         self.is_valid() && blocks.dots == dots && target.has_tasks(blocks.tasks) && blocks.fits(self, target.isa)
     }

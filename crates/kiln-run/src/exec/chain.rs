@@ -1,7 +1,7 @@
 //! Element-wise executors: the problem is the program in simplest form and the strides of its operands over as few
 //! dimensions as do, so that equal work on different shapes (a bias on four dimensions or on two) is one executor.
 //!
-//! What ONNX's element-wise operators are as programs stands above, in the table of operators. The graph is not known
+//! The table of operators in `kiln_model` states the programs of ONNX's element-wise operators. The graph is not known
 //! here; the computing is done by [`kiln_kernels::cpu::chain`].
 
 use kiln_kernels::cpu::chain::{BinaryOp, Chain, ChainPlan, Geometry, MAX_UNROLL, Program, Step};
@@ -20,7 +20,7 @@ pub type ChainKey = ExecutorKey<ChainProblem>;
 /// An element-wise program on operands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ChainProblem {
-    /// What is computed for each element.
+    /// The program that computes an element.
     pub program: Program,
     /// Which elements of the operands meet.
     pub geometry: Geometry,

@@ -78,28 +78,28 @@ impl BuildCx {
         Target { in_order: self.numerics == Numerics::Invariant, ..Target::new(self.isa, self.threads) }
     }
 
-    /// What packed weights consist of.
+    /// The element type of packed weights.
     #[must_use]
     pub fn elements(&self) -> Elements {
         match self.precision.elements(self.isa) {
-            // AMX computes products of two rows and more alone.
+            // AMX computes only products of two rows or more.
             Elements::Bf16Tiles if self.numerics == Numerics::Invariant => Elements::Bf16,
             elements => elements,
         }
     }
 
-    /// What products of two computed matrices multiply.
+    /// The element type that products of two computed matrices multiply in.
     #[must_use]
     pub fn computed_elements(&self) -> Elements {
         match self.elements() {
-            // Those of few rows are products of `f32` whatever is asked for, and a row has the same bits in both.
+            // Products of few rows are always products of `f32`; a row must have the same bits in larger ones.
             Elements::Bf16Dot if self.numerics == Numerics::Invariant => Elements::F32,
             elements => elements.of_computed(),
         }
     }
 
-    /// The value of that key, from the cache or built. Where the records are taken as complete, a value whose choice a
-    /// cost model made is not taken from the cache: other contexts that share it may have put it there.
+    /// The value of that key, from the cache or built. Where the records are taken as complete, a value that a cost
+    /// model chose is not taken from the cache, where another context may have put it.
     pub(super) fn get_or_build<K: Key, C>(
         &self,
         key: &K,
@@ -113,14 +113,14 @@ impl BuildCx {
             self.cache.get_or_create(key, cx, build)
         };
         let made = made.map_err(flatten)?;
-        // One that could not be stored is in use all the same.
+        // A value that the cache could not store is used all the same.
         check(0).map_err(KernelError::from)?;
         Ok(made)
     }
 }
 
-/// The key of a value that was built by a record and nothing else: beside it, a cache may hold one of the same key that
-/// a context built which may choose.
+/// The key of a value that was built from a record alone. Under the plain key, the cache may hold a value that a
+/// context with the right to choose has built.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Recalled<K>(K);
 
@@ -160,7 +160,7 @@ impl CodeSource for BuildCx {
         if parts.has(wanted) {
             return Ok(parts);
         }
-        // It was emitted for an executor that needed other parts.
+        // The kit was emitted for an executor that needed other parts.
         let fuller = parts.with(key, wanted)?;
         // Two threads that add parts at the same time must not drop each other's.
         let _one_at_a_time = ADDING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,7 @@
-//! Convolution executors: the problem is the sizes, what weights and activations consist of, what is fused, and how far
-//! rounding may go; the choice is the strategy and how the work is cut. Every strategy that takes the same elements
-//! reads weights of one layout, which follows from their sizes. The convolving is done by [`kiln_kernels::cpu::conv`].
+//! Convolution executors: the problem is the sizes, the element types of weights and activations, the fused steps, and
+//! how far rounding may go; the choice is the strategy and how the work is cut. All strategies that take the same
+//! elements read weights of one layout, which follows from the weights' sizes. The convolving is done by
+//! [`kiln_kernels::cpu::conv`].
 
 use kiln_kernels::cpu::chain::UnaryOp;
 use kiln_kernels::cpu::conv::{Conv, ConvBlocks, ConvExtras, ConvShape, ConvStored};
@@ -17,7 +18,7 @@ use super::tune::{Demand, Operands};
 /// Everything that determines a convolution executor.
 pub type ConvKey = ExecutorKey<ConvProblem>;
 
-/// A convolution, with what is fused into it.
+/// A convolution and the steps fused into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ConvProblem {
     /// Sizes.
@@ -32,7 +33,7 @@ pub struct ConvProblem {
     pub activation: Option<UnaryOp>,
 }
 
-/// Bytes of what a convolution of that shape keeps of its taps, phases and channels, at most.
+/// Most bytes that a convolution of that shape keeps about its taps, phases and channels.
 pub(super) fn table_bytes(shape: &ConvShape) -> Option<u64> {
     shape.validate().ok()?;
     // A tap has a position in the kernel, an offset into the input and the range of outputs that it reaches, in each
@@ -49,8 +50,8 @@ pub(super) fn table_bytes(shape: &ConvShape) -> Option<u64> {
 }
 
 impl ConvProblem {
-    /// Whether the policy lets these blocks add as they do: where the order must not depend on the batch, the strategy
-    /// is the model's, and no record or tuner chooses another.
+    /// Whether the policy allows the order of these blocks' additions. Where the order must not depend on the batch,
+    /// the cost model picks the strategy, and no record or tuner chooses another.
     fn keeps_order(&self, blocks: &ConvBlocks, target: &Target) -> bool {
         self.numerics != Numerics::Invariant || blocks.strategy == self.choose(target).strategy
     }
@@ -72,7 +73,7 @@ impl Problem for ConvProblem {
     }
 
     fn accepts(&self, blocks: &ConvBlocks, target: &Target) -> bool {
-        // A node has packed its weights once, in the layout that fits them.
+        // A node packs its weights once, in the layout that fits the weights.
         let layout = blocks.layout() == self.shape.weights().layout(target.isa, self.elements);
         let suits = blocks.allowed(self.numerics) && self.stored.suits(blocks.strategy, blocks.elements, target.isa);
         layout && suits && blocks.fits(&self.shape, target.isa) && self.keeps_order(blocks, target)
@@ -87,7 +88,7 @@ impl Problem for ConvProblem {
     }
 
     fn suits(&self, cx: &BuildCx) -> bool {
-        // A model's own type needs no precision that asks for it.
+        // A model's own element type is possible under every precision.
         [Elements::F32, Elements::F16, cx.elements()]
             .map(|wanted| self.shape.weights().elements(wanted))
             .contains(&self.elements)

@@ -26,24 +26,24 @@ pub trait Family: Recorded {
     /// executors.
     fn build(&self, choice: &Self::Choice, cx: &BuildCx) -> KernelResult<Self::Value>;
 
-    /// Whether the key is of this context's target: others in a shared record file are left for their own process.
+    /// Whether the key is of this context's target: other keys in a shared record file are left to their own processes.
     fn fits(&self, cx: &BuildCx) -> bool;
 
-    /// Bytes of tables that building an executor of this key makes, at most, besides code and what its own size is;
-    /// counted without making any, and with sizes that were looked at: a key may be from a file, and any key is safe to
-    /// ask. `None` where no tensors have such sizes.
+    /// Most bytes of tables that building an executor of this key makes, besides its code and its own size. It makes no
+    /// table to count, and checks the sizes: the key may be from a file, and any key is safe to ask. `None` where no
+    /// tensors have such sizes.
     fn table_bytes(&self) -> Option<u64>;
 
     /// Whether keys of this family are worth tuning; the methods below are for those.
     const TUNED: bool = false;
 
-    /// Choices that are worth a measurement, at most so many, the cost model's among them.
+    /// Choices that are worth a measurement, at most `most`, with the cost model's among them.
     fn candidates(&self, cx: &BuildCx, most: usize) -> Vec<Self::Choice> {
         let _ = (cx, most);
         Vec::new()
     }
 
-    /// What one run of the executor for a measurement needs.
+    /// The operands that a measured run of the executor needs.
     fn demand(&self, value: &Self::Value) -> Demand {
         let _ = value;
         Demand::default()
@@ -55,7 +55,7 @@ pub trait Family: Recorded {
         Ok(())
     }
 
-    /// Bytes that the executor holds on its own (code, which is shared, is charged to itself).
+    /// Bytes of the executor itself, without its code, which is shared and charged on its own.
     fn weigh(value: &Self::Value) -> usize {
         std::mem::size_of_val(value)
     }
@@ -75,7 +75,7 @@ fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, B
     let most = if ahead { MOST_AHEAD } else { installed_bytes() as u64 };
     match key.table_bytes() {
         Some(bytes) if bytes > most => return Err(BuildError::TooLarge { family: K::FAMILY, bytes, most }),
-        // What a request asks for is refused by its kernel, which says why.
+        // A request's impossible sizes are refused by the kernel, which says why.
         None if ahead => return Err(BuildError::Impossible { family: K::FAMILY }),
         _ => {}
     }
@@ -103,7 +103,7 @@ fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, B
     }
     let value = key.build(&choice, cx)?;
     if let Some((known, error)) = failed {
-        // The key is valid, for it was built with another choice; the record is at fault.
+        // The key is valid, because it was built with another choice; so the record is at fault.
         tracing::warn!(family = K::FAMILY, choice = ?known, %error, "a record's choice does not build; choosing again");
         cx.records.reject(key);
     }
@@ -111,8 +111,8 @@ fn build_executor<K: Family>(key: &K, cx: &BuildCx) -> Result<Built<K::Value>, B
     Ok(Built { bytes: K::ENTRY_BYTES + K::weigh(&value), value, from_record: false })
 }
 
-/// Tasks for work that costs as much as moving so many bytes. A task should move memory for 6.4 us at least, where
-/// handing one to a thread that waits awake, as threads do within a request, takes 0.2.
+/// Tasks for work that costs as much as moving `bytes` bytes. A task should move memory for 6.4 us at least; handing
+/// one to a thread that waits awake, as threads do within a request, takes 0.2 us.
 pub fn tasks_for_bytes(bytes: u64, threads: u32) -> u32 {
     let task = Speeds::of_process(Isa::detect()).moved * 32 / 5;
     (bytes / task).clamp(1, u64::from(threads.max(1))) as u32
@@ -152,7 +152,7 @@ fn verify<K: Family>(record: &Record, cx: &BuildCx) -> Result<(), Refusal> {
     match key.table_bytes() {
         None => Err(Refusal::Sizes),
         Some(bytes) if bytes > MOST_AHEAD => Err(Refusal::Tables { bytes }),
-        // Whether a choice fits can be asked of valid keys alone.
+        // Only a valid key can tell whether a choice fits it.
         Some(_) if !key.accepts(&choice, cx) => Err(Refusal::Unfit),
         Some(_) => Ok(()),
     }

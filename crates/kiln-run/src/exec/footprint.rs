@@ -2,7 +2,7 @@
 //! present before its first request.
 //!
 //! Fresh pages are most of what makes a first request slower than its repeat: the system clears each before a process
-//! may see it. The one thing here that is recorded and builds nothing. Knows neither graph nor pool.
+//! may see it. A footprint builds nothing, and knows neither graph nor pool.
 
 use kiln_kernels::Result as KernelResult;
 use kiln_key::Key;
@@ -12,10 +12,10 @@ use super::context::BuildCx;
 use super::family::Family;
 use crate::record::{Evidence, Recorded, Store};
 
-/// In units of this many bytes, so that a little more is no news.
+/// Footprints are counted in units of this many bytes, so that a slightly larger one makes no new record.
 const UNIT: u64 = 1 << 20;
 
-/// Whose footprint it is.
+/// The model and the threads of a footprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
 #[key(family = "footprint", value = Footprint, laws = crate::record::laws::check)]
 pub struct FootprintKey {
@@ -25,7 +25,7 @@ pub struct FootprintKey {
     pub threads: u32,
 }
 
-/// The most that was present at once.
+/// The most memory that was present at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
     /// MiB.
@@ -50,7 +50,7 @@ impl Family for FootprintKey {
         Ok(*choice)
     }
 
-    /// Never: it is the session of that model that asks.
+    /// Never: only the session of that model asks for it.
     fn fits(&self, _: &BuildCx) -> bool {
         false
     }
@@ -61,15 +61,15 @@ impl Family for FootprintKey {
 }
 
 impl FootprintKey {
-    /// Bytes that are remembered; 0 where none are.
+    /// The remembered bytes; 0 where there are none.
     #[must_use]
     pub fn recall(&self, records: &Store) -> usize {
         let known = records.lookup(self).map_or(0, |footprint| u64::from(footprint.mebibytes) * UNIT);
         usize::try_from(known).unwrap_or(usize::MAX)
     }
 
-    /// Remembers that so many bytes were present. Each unit is a sample of its own, so that of two processes' records
-    /// the larger one wins.
+    /// Remembers that `bytes` bytes were present. Each unit counts as a sample, so that the larger of two processes'
+    /// records wins.
     pub fn note(&self, bytes: usize, records: &Store) {
         let mebibytes = u32::try_from((bytes as u64).div_ceil(UNIT)).unwrap_or(u32::MAX);
         records.insert(self, &Footprint { mebibytes }, Evidence::measured(0, mebibytes));

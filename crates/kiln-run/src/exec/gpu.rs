@@ -1,12 +1,12 @@
 //! Executors on a device beside the processor: which algorithm of its libraries solves a problem, and where that is
 //! kept.
 //!
-//! [`GpuCx`] is the device with its memory and what the caller allows. [`problem`] has the keys that are recorded, one
-//! family for each library's kind of problem; [`ranking`] is what is recorded of one: the algorithms, best first, so
-//! that another policy is served without asking or measuring again. [`solver`] is the key of what is kept in memory and
-//! the builder behind it: a record if one serves, else the library's heuristics, and never a measurement. Those are
-//! made by the [tuner](super::tune), while no request runs. [`module`] keeps compiled kernels of Kiln's own, which
-//! leave no choice. [`traffic`] counts copies.
+//! [`GpuCx`] is the device with its memory and what the caller allows. [`problem`] has the recorded keys, one family
+//! for each library's kind of problem. [`ranking`] is the record of a problem: the algorithms, best first, so that
+//! another policy is served without asking or measuring again. [`solver`] has the key in memory and its builder: a
+//! record if one serves, else the library's heuristics, and never a measurement. The [tuner](super::tune) measures,
+//! while no request runs. [`module`] keeps compiled kernels of Kiln's own, which leave no choice. [`traffic`] counts
+//! copies.
 //!
 //! Nothing here knows the graph or which device it is.
 
@@ -31,11 +31,10 @@ pub use solution::{Origin, Solution};
 pub use solver::SolverKey;
 pub use traffic::{Copies, Traffic};
 
-/// Makes what the records know of the device of a context ready before the first request, as long as there is time:
-/// solvers, and compiled kernels. Problems come from files: what is made of one is bounded by what its library allows.
-/// Returns how many.
+/// Prepares the recorded solvers and compiled kernels of a context's device before the first request, as long as there
+/// is time; returns how many. Problems come from files; what one costs is bounded by what its library allows.
 pub fn prepare(cx: &BuildCx, until: Instant) -> usize {
-    // Kernels last: compiling takes longest, and what is left is compiled when it is asked for.
+    // Kernels last: compiling takes longest, and a kernel that is left is compiled when it is asked for.
     let solvers = problem::prepare::<problem::CublasLtKey>(cx, until)
         + problem::prepare::<problem::CudnnConvKey>(cx, until)
         + problem::prepare::<problem::CudnnFusionKey>(cx, until);

@@ -46,14 +46,14 @@ fn wide(sizes: impl IntoIterator<Item = usize>) -> Vec<u64> {
 }
 
 impl TensorLayout {
-    /// Of a packed right-hand side.
+    /// The layout of a packed right-hand side.
     #[must_use]
     pub fn of_matmul(isa: Isa, weights: &MatMulWeights) -> TensorLayout {
         let form = format!("panels of {} vectors of {:?}", weights.vectors, weights.elements);
         TensorLayout::new("matmul", form, isa, wide([weights.k, weights.n]))
     }
 
-    /// Of the right-hand side that products of that key read; none where it is not packed.
+    /// The layout of the right-hand side that products of that key read; `None` where it is not packed.
     #[must_use]
     pub fn expected_by_matmul(key: &MatMulKey) -> Option<TensorLayout> {
         let MatMulProblem { k, n, right, elements, .. } = key.problem;
@@ -62,7 +62,7 @@ impl TensorLayout {
         Some(TensorLayout::new("matmul", form, key.target.isa, vec![k, n]))
     }
 
-    /// Of packed weights of a convolution.
+    /// The layout of packed weights of a convolution.
     #[must_use]
     pub fn of_conv(isa: Isa, weights: &Weights, layout: WeightLayout) -> TensorLayout {
         let Weights { channels, filters, groups, kernel, transposed } = weights;
@@ -71,7 +71,7 @@ impl TensorLayout {
         TensorLayout::new("conv", format!("{layout:?}"), isa, sizes)
     }
 
-    /// Of the weights that a convolution reads, whose sizes those are.
+    /// The layout in which a convolution reads weights of those sizes.
     #[must_use]
     pub fn expected_by_conv(isa: Isa, weights: &Weights, executor: &Conv) -> TensorLayout {
         TensorLayout::of_conv(isa, weights, executor.layout())
@@ -81,7 +81,7 @@ impl TensorLayout {
         TensorLayout { what: what.to_owned(), form, lanes: u32::try_from(isa.lanes()).unwrap_or(0), sizes }
     }
 
-    /// Its bytes; none where they would be more than a blob may have.
+    /// Its bytes; `None` where they would be more than a blob may have.
     #[must_use]
     pub fn blob(&self) -> Option<Vec<u8>> {
         encode(self).ok()

@@ -1,7 +1,7 @@
-//! What this machine does in a second at most on so many threads ([`Figures`]), remembered so that the next process
-//! need not measure it.
+//! The most that this machine does in a second on a number of threads ([`Figures`]), remembered so that the next
+//! process need not measure it.
 //!
-//! Nothing is built of it. Knows no operator.
+//! Builds nothing, and knows no operator.
 
 use kiln_kernels::cpu::machine::{Caches, Figures, Speeds};
 use kiln_kernels::{Isa, Parallel, Result as KernelResult};
@@ -13,7 +13,7 @@ use super::context::BuildCx;
 use super::family::Family;
 use crate::record::{Evidence, Recorded, Store};
 
-/// The part of the installed memory that a measurement may take: one of so many.
+/// A measurement may take the installed memory divided by this.
 const MOST_PART: usize = 16;
 
 /// Figures of this machine, which is the one that the records are for.
@@ -44,7 +44,7 @@ impl Family for MachineKey {
         Ok(*choice)
     }
 
-    /// Never: who needs figures asks for them.
+    /// Never: a caller that needs figures asks for them.
     fn fits(&self, _: &BuildCx) -> bool {
         false
     }
@@ -55,14 +55,14 @@ impl Family for MachineKey {
 }
 
 impl MachineKey {
-    /// What the records say, if it can have been measured.
+    /// The recorded figures, if they are plausible.
     #[must_use]
     pub fn recall(&self, records: &Store) -> Option<Figures> {
         records.lookup(self).filter(Figures::is_sound)
     }
 
-    /// Has this process's cost models go by what was measured before of one thread at that level, if that is known and
-    /// they have not been asked yet.
+    /// Makes this process's cost models use the recorded figures of one thread at that level, if there are any and the
+    /// cost models have not been asked yet.
     pub fn settle(isa: Isa, records: &Store) {
         if let Some(known) = (MachineKey { isa, threads: 1 }).recall(records) {
             Speeds::recall(isa, &known);
@@ -74,7 +74,7 @@ impl MachineKey {
         MachineKey::measure_while(isa, parallel, records, &|| true)
     }
 
-    /// The same, which ends with `None` when `goes_on` turns false, and remembers nothing then.
+    /// As [`MachineKey::measure`], but ends with `None` when `goes_on` turns false, and remembers nothing then.
     pub(super) fn measure_while(
         isa: Isa,
         parallel: &dyn Parallel,
@@ -84,7 +84,7 @@ impl MachineKey {
         let key = MachineKey { isa, threads: u32::try_from(parallel.threads()).unwrap_or(u32::MAX) };
         let most = installed_bytes() / MOST_PART;
         let measured = Figures::measure_while(isa, parallel, &Caches::of_machine(), most, goes_on)?;
-        // Threads that others hold up seem to do less than one alone, which they never do.
+        // Threads that other work holds up seem to do less than one thread alone, which they never do.
         let one = MachineKey { threads: 1, ..key }.recall(records).filter(|_| key.threads > 1);
         let measured = one.map_or(measured, |one| measured.at_least(&one));
         records.insert(&key, &measured, Evidence::measured(0, 1));

@@ -1,4 +1,4 @@
-//! Matrix-product executors: the problem is the sizes, how the operands are stored, and what is fused; the choice is
+//! Matrix-product executors: the problem is the sizes, how the operands are stored, and the fused steps; the choice is
 //! how the work is cut. Weights that are known at load come packed ([`weights`](super::weights)), in panels whose width
 //! the problem names. The multiplying is done by [`kiln_kernels::cpu::gemm`].
 
@@ -28,7 +28,7 @@ pub enum Stored {
     Packed(u8),
 }
 
-/// One batch dimension: matrices, and the distance of each side's in elements (0 repeats it).
+/// One batch dimension: its matrices, and the distance between two of each side in elements (0 repeats one matrix).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct BatchStep {
     /// Matrices.
@@ -42,7 +42,7 @@ pub struct BatchStep {
 /// Everything that determines a matrix-product executor.
 pub type MatMulKey = ExecutorKey<MatMulProblem>;
 
-/// Matrix products, with what is fused into them. Operands have no gaps.
+/// Matrix products and the steps fused into them. Operands have no gaps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct MatMulProblem {
     /// Rows of the product.
@@ -57,7 +57,7 @@ pub struct MatMulProblem {
     pub left: Stored,
     /// The right-hand side.
     pub right: Stored,
-    /// What a packed right-hand side consists of, which decides how it is multiplied.
+    /// The element type of a packed right-hand side, which decides how it is multiplied.
     pub elements: Elements,
     /// Factor of the product.
     pub scale: F32Bits,
@@ -153,7 +153,7 @@ impl Problem for MatMulProblem {
 
     fn trial(&self, value: &Matmul, operands: Operands<'_>, parallel: &dyn Parallel) -> KernelResult<()> {
         let Operands { input, weights, output, scratch } = operands;
-        // As many elements, in the first half of their places.
+        // 16-bit operands have as many elements, in the first half of the memory.
         let (inputs, outputs) = (input.len(), output.len());
         let left = match self.stored.left {
             Storage::F32 => Activations::F32(input),

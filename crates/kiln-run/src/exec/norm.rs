@@ -21,13 +21,13 @@ pub type ChannelNormKey = ExecutorKey<ChannelNormProblem>;
 /// A normalisation by channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ChannelNormProblem {
-    /// What is done.
+    /// The kind of normalisation.
     pub form: ByChannel,
     /// The images.
     pub images: Channels,
 }
 
-/// What is done by channel.
+/// Kinds of normalisation by channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum ByChannel {
     /// Scaled and shifted: batch normalisation with known moments.
@@ -38,7 +38,7 @@ pub enum ByChannel {
     Local(Local),
 }
 
-/// The product of those sizes, where tensors may have so many elements; one that is zero hides none of the others.
+/// The product of those sizes, with each 0 counted as 1; `None` where tensors cannot have that many elements.
 fn elements(sizes: &[u64]) -> Option<u64> {
     let product = sizes.iter().try_fold(1u64, |product, &size| product.checked_mul(size.max(1)));
     product.filter(|&product| product < 1 << 60)

@@ -1,7 +1,7 @@
-//! What a core of this machine multiplies and adds a second, remembered so that the next process need not measure it:
-//! by it, element types are chosen ([`Peaks`]).
+//! What a core of this machine multiplies and adds in a second ([`Peaks`]), by which element types are chosen.
+//! Remembered so that the next process need not measure it.
 //!
-//! Nothing is built of it. Knows no operator.
+//! Builds nothing, and knows no operator.
 
 use kiln_kernels::cpu::peak::Peaks;
 use kiln_kernels::{Isa, Result as KernelResult};
@@ -39,7 +39,7 @@ impl Family for PeakKey {
         Ok(*choice)
     }
 
-    /// Never: it is a session that recalls it, before it builds.
+    /// Never: a session recalls it before it builds.
     fn fits(&self, _: &BuildCx) -> bool {
         false
     }
@@ -50,8 +50,8 @@ impl Family for PeakKey {
 }
 
 impl PeakKey {
-    /// Has this process go by what was measured before, or measures and remembers it. Without AVX512_BF16 there is
-    /// nothing to choose, and nothing is measured.
+    /// Makes this process use the recorded peaks, or measures and records them. Without AVX512_BF16 there is nothing to
+    /// choose, and nothing is measured.
     pub fn settle(records: &Store) {
         let key = PeakKey { isa: Isa::Avx512 };
         match key.recall(records) {
@@ -64,7 +64,7 @@ impl PeakKey {
         }
     }
 
-    /// What was measured before, as peaks or among the figures of one thread.
+    /// The recorded peaks, or those among the recorded figures of one thread.
     fn recall(&self, records: &Store) -> Option<Peaks> {
         let figures = || MachineKey { isa: self.isa, threads: 1 }.recall(records);
         let known = records.lookup(self).filter(Peaks::is_sound);
@@ -83,7 +83,7 @@ mod tests {
         let (records, key) = (Store::in_memory(), PeakKey { isa: Isa::Avx512 });
         PeakKey::settle(&records);
         assert_eq!(records.lookup(&key), Peaks::of_process());
-        // What no processor does is measured again.
+        // Figures that no processor reaches are measured again.
         let (hostile, unsound) = (Store::in_memory(), Peaks { f32: 0, bf16_pairs: 7 });
         hostile.insert(&key, &unsound, Evidence::model());
         PeakKey::settle(&hostile);

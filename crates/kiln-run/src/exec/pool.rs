@@ -17,7 +17,7 @@ pub type PoolKey = ExecutorKey<PoolProblem>;
 /// A pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct PoolProblem {
-    /// What is collected.
+    /// The kind of pooling.
     pub kind: PoolKind,
     /// Images and windows.
     pub shape: PoolShape,

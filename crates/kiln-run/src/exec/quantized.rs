@@ -1,6 +1,6 @@
-//! Executors of quantised products and convolutions: the problem is the sizes, how factors are multiplied and what
-//! becomes of a sum; the choice is how the work is cut. Scales and zero points are in no key, because models may
-//! compute them. The multiplying is done by [`kiln_kernels::cpu::quantized`].
+//! Executors of quantised products and convolutions: the problem is the sizes, how factors are multiplied and how sums
+//! are stored; the choice is how the work is cut. Scales and zero points are in no key, because models may compute
+//! them. The multiplying is done by [`kiln_kernels::cpu::quantized`].
 
 use kiln_kernels::cpu::conv::ConvShape;
 use kiln_kernels::cpu::quantized::bytes::Added;
@@ -24,7 +24,7 @@ pub struct QuantizedProblem {
     pub shape: ConvShape,
     /// How factors are multiplied.
     pub form: Form,
-    /// What becomes of a sum.
+    /// How a sum is stored.
     pub result: Output,
     /// Whether a tensor of bytes is added to it.
     pub added: Added,

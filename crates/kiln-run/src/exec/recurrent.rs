@@ -91,16 +91,17 @@ impl PackedDirection {
     }
 }
 
-/// What constant weights are packed as, where `asked` is what the precision asks for: the type that a model stores both
-/// the input's and the recurrence's in, if that is of 16 bits ([`weights::elements`]).
+/// The element type that constant weights are packed in: the type that the model stores, if it is of 16 bits and the
+/// same for the input's and the recurrence's weights ([`weights::elements`]), else `asked`, the type that the precision
+/// asks for.
 #[must_use]
 pub fn elements(asked: Elements, w: &Tensor, r: &Tensor) -> Elements {
     let kept = weights::elements(asked, w, 1.0);
     if kept == weights::elements(asked, r, 1.0) { kept } else { asked }
 }
 
-/// Packs the weights of every direction as products of `elements` read them: a panel at a time, so that those that are
-/// stored in less than `f32` are never all widened. The operands hold what [`PlainWeights`] says for these sizes.
+/// Packs the weights of every direction as products of `elements` read them, a panel at a time, so that weights stored
+/// in less than `f32` are never all widened. The operands hold what [`PlainWeights`] says for these sizes.
 ///
 /// # Errors
 ///

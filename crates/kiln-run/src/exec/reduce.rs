@@ -16,7 +16,7 @@ pub type ReduceKey = ExecutorKey<ReduceProblem>;
 /// A reduction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ReduceProblem {
-    /// What is made of the elements.
+    /// How the elements are combined.
     pub reduction: Reduction,
     /// Dimensions after collapsing, kept and reduced ones alternating.
     pub collapsed: Collapsed,

@@ -1,8 +1,9 @@
-//! Why builders would not use a record, and reading one: its key and its choice are bytes of a file until then.
+//! Reads the key and the choice of a record, which are bytes of a file until then, and says why builders would not use
+//! it.
 
 use crate::record::{CodecError, Record, Recorded, decode};
 
-/// Most bytes of tables of one executor that is made ahead of need, for what a record says. Those of large images take
+/// Most bytes of tables of an executor that is made ahead of need because a record names it. Those of large images take
 /// some hundred kilobytes.
 pub(super) const MOST_AHEAD: u64 = 16 << 20;
 
@@ -21,7 +22,7 @@ pub enum Refusal {
         /// This build's.
         known: u32,
     },
-    /// The bytes of the key are not those of a key.
+    /// The bytes of the key cannot be decoded.
     #[error("its key cannot be read: {0}")]
     Key(CodecError),
     /// The key has sizes that no tensors have.
@@ -33,10 +34,10 @@ pub enum Refusal {
         /// Bytes.
         bytes: u64,
     },
-    /// The bytes of the choice are not those of a choice.
+    /// The bytes of the choice cannot be decoded.
     #[error("its choice cannot be read: {0}")]
     Choice(CodecError),
-    /// The choice is none for that key.
+    /// The choice does not fit the key.
     #[error("its choice does not fit its key")]
     Unfit,
 }

@@ -1,8 +1,8 @@
 //! Requests that a model got: types and shapes of their inputs, remembered so that the next process has their plans
 //! made before its first request.
 //!
-//! A key says all of it, and there is nothing to choose. What a record adds is how long such a request took. Knows no
-//! graph: whether a model takes such inputs is for the session to say.
+//! The key says all of it, and there is nothing to choose; a record adds how long such a request took. Knows no graph:
+//! the session says whether its model takes such inputs.
 
 use kiln_kernels::Result as KernelResult;
 use kiln_key::{Key, Mutate};
@@ -13,10 +13,10 @@ use super::context::BuildCx;
 use super::family::Family;
 use crate::record::{Evidence, Recorded, Store};
 
-/// Most requests of a model that are remembered, and that are believed to have been.
+/// Most requests of a model that are remembered, and that are read from records.
 pub const MOST_REQUESTS: usize = 256;
 
-/// Most numbers that all dimensions of a request are: a record has no room for more.
+/// Most numbers in a request's inputs: a record has no room for more.
 const MOST_NUMBERS: usize = 448;
 
 /// A request of a model.
@@ -25,9 +25,9 @@ const MOST_NUMBERS: usize = 448;
 pub struct RequestKey {
     /// Digest of the model's structure.
     pub model: u64,
-    /// Threads of a request: executors of other numbers of threads are others.
+    /// Threads of a request: its executors are made for a number of threads.
     pub threads: u32,
-    /// In the model's order; none where a request left it out.
+    /// In the model's order; `None` where a request left an input out.
     pub inputs: Vec<Option<InputShape>>,
 }
 
@@ -56,7 +56,7 @@ impl Family for RequestKey {
         Ok(())
     }
 
-    /// Never: it is the session of that model that asks.
+    /// Never: only the session of that model asks for it.
     fn fits(&self, _: &BuildCx) -> bool {
         false
     }
@@ -67,7 +67,7 @@ impl Family for RequestKey {
 }
 
 impl RequestKey {
-    /// The key of a request with such inputs; none where a record has no room for it.
+    /// The key of a request with such inputs; `None` where a record has no room for it.
     #[must_use]
     pub fn new(model: u64, threads: u32, inputs: &[Option<TensorSpec>]) -> Option<RequestKey> {
         let numbers = inputs.iter().map(|input| 1 + input.as_ref().map_or(0, |spec| 1 + spec.shape.len()));
@@ -81,8 +81,8 @@ impl RequestKey {
         Some(RequestKey { model, threads, inputs: inputs.iter().map(|input| input.as_ref().map(shape)).collect() })
     }
 
-    /// Types and shapes of the inputs. None where one is of texts, has no elements or more than can be counted: what is
-    /// remembered was a request that computed something.
+    /// Types and shapes of the inputs. `None` where an input is of strings, has no elements, or has more than can be
+    /// counted: only requests that computed something are remembered.
     #[must_use]
     pub fn specs(&self) -> Option<Vec<Option<TensorSpec>>> {
         let spec = |input: &InputShape| {
@@ -94,16 +94,15 @@ impl RequestKey {
         self.inputs.iter().map(|input| input.as_ref().map_or(Some(None), |input| spec(input).map(Some))).collect()
     }
 
-    /// The requests that are remembered of a model, the last first, and how many nanoseconds they took.
+    /// The remembered requests of a model, the last first, and how many nanoseconds they took.
     #[must_use]
     pub fn recall(model: u64, threads: u32, records: &Store) -> Vec<(RequestKey, u64)> {
-        // Of all models' requests none but this one's are looked at, and however many there are said to be, so many are
-        // read.
+        // Only this model's requests are read, and at most `MOST_REQUESTS`, however many the records hold.
         let known = records.newest::<RequestKey>(&(model, threads), MOST_REQUESTS);
         known.into_iter().map(|(key, evidence)| (key, evidence.nanos)).collect()
     }
 
-    /// Remembers that such a request took so many nanoseconds, by the last of so many runs.
+    /// Remembers that the last of `runs` runs of such a request took `nanos` nanoseconds.
     pub fn note(&self, nanos: u64, runs: u32, records: &Store) {
         records.insert(self, &(), Evidence::measured(nanos, runs));
     }

@@ -1,5 +1,5 @@
-//! Resizing executors. What takes time in a resize of a shape seen before is nothing but reading and writing: where
-//! every place of the output comes from, and with which weights, is in tables, and these tables are the executor.
+//! Resizing executors. A resize of a shape seen before only reads and writes: tables say where every place of the
+//! output comes from, and with which weights, and these tables are the executor.
 //!
 //! [`axis`] makes a table of the coordinates of one axis, [`blend`] mixes neighbours by weights and [`nearest`] picks
 //! one. The graph is not known here, and neither is emitted code: the loops are bound by memory.
@@ -22,7 +22,7 @@ use super::family::tasks_for_bytes;
 use super::key::{ExecutorKey, Problem};
 use super::target::{Target, Tasks};
 
-/// What a place of the output is made of.
+/// How a place of the output is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub enum Mode {
     /// One neighbour.
@@ -83,7 +83,7 @@ pub type ResizeKey = ExecutorKey<ResizeProblem>;
 /// A resize.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct ResizeProblem {
-    /// What a place of the output is made of.
+    /// How a place of the output is made.
     pub mode: Mode,
     /// How coordinates are mapped.
     pub transform: Transform,
@@ -105,7 +105,7 @@ impl ResizeAxis {
         ResizeAxis { input: size, output: size, scale: 1f64.to_bits(), start, end }
     }
 
-    /// Whether nothing happens along it.
+    /// Whether the axis stays as it is.
     #[must_use]
     pub fn keeps(&self) -> bool {
         *self == ResizeAxis::keep(self.input)
@@ -134,8 +134,8 @@ impl ResizeProblem {
         product.filter(|&product| product < 1 << 62).map(|product| product as usize / 8)
     }
 
-    /// Whether tables can be made of it, which are then no larger than a tensor along each axis: what keys that come
-    /// from a file have to prove.
+    /// Whether tables can be made for it, of a bounded size, and no tensor on the way is too large: keys from a file
+    /// are checked by it.
     fn is_valid(&self) -> bool {
         !self.axes.is_empty()
             // Axes are done one after the other, so that some have their new size while others have the old one.
@@ -169,7 +169,7 @@ impl ResizeProblem {
         let first = self.axes.iter().position(changes).unwrap_or(self.axes.len());
         let end = self.axes.iter().rposition(changes).map_or(first, |last| last + 1);
         let product = |axes: &[ResizeAxis]| axes.iter().map(|axis| axis.output).product();
-        // One that keeps its size between two that do not has a table like them, if it is short enough for one.
+        // An axis that keeps its size between two that do not has a table too, if it is short enough for one.
         let between = &self.axes[first..end];
         if between.iter().any(|axis| !axis::is_valid(axis, self)) {
             return Err(KernelError::Unsupported { family: "resize", reason: format!("{self:?}") });
@@ -183,7 +183,7 @@ impl ResizeProblem {
 #[derive(Debug)]
 pub struct Resize {
     work: Work,
-    /// Of axes that a crop reaches beyond: which places of the output are outside, and how many elements a place has.
+    /// For axes that a crop reaches beyond: which places of the output are outside, and how many elements a place has.
     outside: Vec<(Vec<bool>, usize)>,
     /// Elements read and written.
     input: usize,
@@ -202,7 +202,7 @@ impl Resize {
         // A valid key's sizes can be counted.
         let count = |size: fn(&ResizeAxis) -> u64| key.axes.iter().map(|axis| size(axis) as usize).product::<usize>();
         let (input, output) = (count(|axis| axis.input), count(|axis| axis.output));
-        // Beside an axis without elements there may be others too long for a table, and there is nothing to do.
+        // Where the output is empty there is nothing to do, and other axes may be too long for a table.
         let empty = output == 0;
         let table = |axis: &ResizeAxis| (!axis.keeps() && !empty).then(|| Table::new(axis, key)).transpose();
         let mut tables: Vec<Option<Table>> = key.axes.iter().map(table).collect::<KernelResult<_>>()?;

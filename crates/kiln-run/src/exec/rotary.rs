@@ -17,7 +17,7 @@ pub type RotaryKey = ExecutorKey<RotaryProblem>;
 /// A rotation of heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct RotaryProblem {
-    /// The heads, and what of them is rotated.
+    /// The shape of the heads, and the pairs that are rotated.
     pub rotation: Rotation,
 }
 

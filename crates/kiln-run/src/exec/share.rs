@@ -1,8 +1,8 @@
-//! What one session has had of a cache: its look-ups by outcome, and the bytes of what it built.
+//! One session's use of a cache: its look-ups by outcome, and the bytes of the executors that it built.
 //!
-//! Many sessions may use one cache, whose own counters are of all of them. These are counted where nodes ask for
-//! executors, once a new shape, and never on the way of a request whose shapes are known. What sessions share by
-//! nature, code and packed weights, is not in anybody's share.
+//! Many sessions may use one cache, whose own counters count all sessions. A share counts where nodes ask for
+//! executors, once a new shape, and never in a request whose shapes are known. Code and packed weights, which sessions
+//! share by nature, are in no session's share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,14 +34,14 @@ pub struct ShareStats {
     pub misses: u64,
     /// Bytes of the executors that this session built, whether they are still there or not.
     pub built_bytes: u64,
-    /// Times that a kernel refused what was fused into a node, which then does one after the other.
+    /// Times that a kernel refused the steps fused into a node, which then does one after the other.
     pub fell_apart: u64,
     /// Requests whose rows were computed together with those of others.
     pub joined: u64,
 }
 
 impl Share {
-    /// Counts a look-up that was answered by an executor of so many bytes.
+    /// Counts a look-up and, if this session built the executor, its `bytes` bytes.
     pub fn count(&self, outcome: Outcome, bytes: usize) {
         let counter = match outcome {
             Outcome::Hit => &self.hits,

@@ -19,8 +19,8 @@ pub struct Target {
     pub in_order: bool,
 }
 
-/// A target as records keep it. Bit 7 of what is beside the level says whether additions have one order, so that the
-/// bytes of all other targets are those of the time before there was such a bit.
+/// A target as records keep it. Bit 7 of `beside` says whether additions have one order, so that all other targets have
+/// the bytes that they had before that bit was introduced.
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "Target")]
 struct Kept {
@@ -47,7 +47,7 @@ impl From<Target> for Kept {
 }
 
 impl Target {
-    /// This machine at that level, with so many threads.
+    /// This machine at that level, with `threads` threads.
     #[must_use]
     pub fn new(isa: Isa, threads: usize) -> Target {
         let (extensions, threads) = (Extensions::beside(isa), u32::try_from(threads).unwrap_or(u32::MAX));
@@ -60,14 +60,14 @@ impl Target {
         self.threads as usize
     }
 
-    /// Whether work may be split into so many tasks: one at least, and no more than there are threads.
+    /// Whether work may be split into `tasks` tasks: at least one, and no more than there are threads.
     #[must_use]
     pub fn has_tasks(&self, tasks: u32) -> bool {
         (1..=self.threads.max(1)).contains(&tasks)
     }
 }
 
-/// The choice of families that decide nothing but how far work is split.
+/// The choice of families that decide only how far work is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tasks {
     /// Tasks.

@@ -49,7 +49,7 @@ impl TransposeProblem {
 /// What a builder of transpositions decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransposeChoice {
-    /// The way that the data go.
+    /// How the elements are moved.
     pub method: Method,
     /// Tasks that the work is split into.
     pub tasks: u32,

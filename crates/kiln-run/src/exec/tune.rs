@@ -1,4 +1,4 @@
-//! The tuner: measures a few ways of computing what a cost model has guessed, and keeps the fastest.
+//! The tuner: measures a few alternatives to a cost model's guess, and keeps the fastest.
 //!
 //! The first use of a key never waits for it: a builder takes the cost model's pick (or a record's choice), the node
 //! runs, and the key is [noted](Tuner::note). A worker thread takes noted keys one by one, while no request is running:
@@ -6,11 +6,11 @@
 //! - [`job`] measures one key: candidates of its family, built as any executor is, run on made-up operands
 //!   ([`operands`]) under the rules of a [`contest`].
 //! - `search` is the same for a problem of a device's libraries, which the device times.
-//! - What wins is recorded with what it was measured against. Where it is not what was in use, the executor in the
-//!   cache is replaced, the key's [`standing`] marked, which those who hold the executor before it keep, and the
-//!   [generation](Tuner::generation) counted up, which says that looking at standings is worth while.
+//! - The winner is recorded with the time of the best other. Where it is not the choice in use, the executor in the
+//!   cache is replaced, the key's [`standing`] is marked, which holders of the old executor keep, and the
+//!   [generation](Tuner::generation) is counted up, which says that some standing has changed.
 //! - [`worker`] is the thread and the queue.
-//! - [`gauge`] measures, under any policy, what the machine does in a second, where records lack it.
+//! - [`gauge`] measures, under any policy, the most that the machine does in a second, where records lack it.
 //!
 //! A key whose record was measured is not measured again, in any process. docs/tuning.md is the user's side of this.
 

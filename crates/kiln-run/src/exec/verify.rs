@@ -1,7 +1,7 @@
-//! What becomes of a record before anything is built for it: whether builders could use it, and why not.
+//! Checks a record before anything is built for it: whether builders could use it, and why not.
 //!
-//! Builders ask the same questions of the records that they find, and go on without those that fail; here they are
-//! asked for people and tools. Any bytes are safe to ask about, and nothing is built for an answer.
+//! Builders ask the same questions of the records that they find, and go on without those that fail; here the answers
+//! are for people and tools. Any bytes are safe to ask about, and nothing is built for an answer.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ impl Default for Verifier {
 }
 
 impl Verifier {
-    /// Whether builders could use a record: its key, and its choice for that key. For which level and how many threads
-    /// it is does not matter.
+    /// Whether builders could use a record: its key, and its choice for that key. The record's level and number of
+    /// threads do not matter.
     ///
     /// # Errors
     ///
@@ -43,8 +43,8 @@ impl Verifier {
         (family.verify)(record, &self.0)
     }
 
-    /// Whether files of that digest are for this build on this machine. Which choices fit may depend on what a
-    /// processor has beside its level, so that those of other machines are for them to judge.
+    /// Whether files of that digest are for this build on this machine. Which choices fit may depend on the extensions
+    /// that a processor has beside its level, so only a record's own machine can judge its choices.
     #[must_use]
     pub fn is_here(&self, digest: [u8; 32]) -> bool {
         let levels = [Isa::Portable, Isa::Avx2, Isa::Avx512];

@@ -1,12 +1,12 @@
-//! Weights packed for matrix products and convolutions: once a process for equal weights in equal layout.
+//! Weights packed for matrix products and convolutions, once a process for equal weights in equal layouts.
 //!
 //! Packing happens when a node is made. Layouts depend on the weights alone, so no change of an input's shape repacks
-//! them. Weights that are still in a file are read a piece at a time, so that fresh memory is taken for what is packed
-//! and for nothing else.
+//! them. Weights that are still in a file are read a piece at a time, so that only the packed weights take fresh
+//! memory.
 //!
-//! Two nodes with tied weights, or two sessions of one model, share one copy. What may be equal is found by a digest of
-//! the layout and of a few lines of what was packed; what is equal is decided by comparing all of it, which costs
-//! nothing where nothing is shared. The registry holds no copy alive: the last node lets go of it.
+//! Two nodes with tied weights, or two sessions of one model, share one copy. Candidates for sharing are found by a
+//! digest of the layout and of a few lines of the packed weights; all of the weights are compared before they are
+//! shared, which costs nothing where nothing is shared. The registry holds no copy alive: the last node lets go of it.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -48,18 +48,18 @@ pub fn trim() {
     memory().trim();
 }
 
-/// Most bytes of it that are kept while no weights use them.
+/// Most bytes that are kept while no weights use them.
 const KEPT: usize = 8 << 20;
 
 impl Packed {
-    /// Holds whatever was in its memory. Raises [`Refused`](kiln_kernels::memory::Refused) where there is none.
+    /// Memory with arbitrary contents. Raises [`Refused`](kiln_kernels::memory::Refused) where there is none.
     fn new(words: usize) -> Packed {
         let buffer = Buffer::lent_to_keep(memory(), words * 4).unwrap_or_else(|refused| refused.raise());
         Packed { buffer, words }
     }
 
-    /// Words that were packed before, in memory of their own: a packed model's file. `None` if they do not lie as words
-    /// do, or there are fewer.
+    /// Words that were packed before, in memory of their own: a packed model's file. `None` if the bytes are not
+    /// aligned for packed weights, or are not that many.
     #[must_use]
     pub fn of_foreign(bytes: Foreign, words: usize) -> Option<Packed> {
         let fits = bytes.bytes().len() == words.checked_mul(4)? && bytes.bytes().as_ptr().addr().is_multiple_of(64);
@@ -87,22 +87,22 @@ impl Packed {
     }
 }
 
-/// Where packed weights of a model lie ready, or are noted when they are packed: a packed model's file.
+/// Packed weights of a model that lie ready, or are noted when they are packed: a packed model's file.
 pub trait Shelf: Sync {
-    /// The packed weights of that place, if they are there in that layout with that many words.
+    /// The packed weights of that place, if the shelf has them in that layout with that many words.
     fn take(&self, place: Place, layout: &str, words: usize) -> Option<Arc<Packed>>;
 
-    /// Whether weights that are not there may be packed and put there.
+    /// Whether weights that are missing may be packed and put there.
     fn takes_more(&self) -> bool;
 
     /// Notes weights that were packed at that place.
     fn put(&self, place: Place, layout: &str, packed: &Arc<Packed>);
 }
 
-/// Which packing of a model it is.
+/// The place of a packing in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
-    /// The graph, in the order in which they are made: the model's first, then the bodies in it.
+    /// The graph, in the order in which graphs are made: the model's first, then the bodies in it.
     pub graph: u32,
     /// The node, by its index in the graph.
     pub node: u32,
@@ -110,7 +110,7 @@ pub struct Place {
     pub turn: u32,
 }
 
-/// For which level a node packs its weights, and the shelf that may have them.
+/// The level that a node packs its weights for, and the shelf that may have them.
 pub struct Packing<'a> {
     isa: Isa,
     shelf: Option<&'a dyn Shelf>,
@@ -119,13 +119,13 @@ pub struct Packing<'a> {
 }
 
 impl<'a> Packing<'a> {
-    /// For node `node` of graph `graph`, with what that shelf has.
+    /// The packing of node `node` of graph `graph`, with that shelf.
     #[must_use]
     pub fn of_node(isa: Isa, shelf: Option<&'a dyn Shelf>, graph: u32, node: u32) -> Packing<'a> {
         Packing { isa, shelf, next: Cell::new(Place { graph, node, turn: 0 }) }
     }
 
-    /// From a shelf, or packed; equal weights in equal layout are there once.
+    /// Weights from the shelf, or packed; equal weights in equal layouts are in memory once.
     fn find_or_pack(
         &self,
         layout: &str,
@@ -136,7 +136,7 @@ impl<'a> Packing<'a> {
             return Ok(packed);
         }
         if self.shelf.is_some_and(|shelf| !shelf.takes_more()) {
-            // How large what is not there would be is what a file claims, and nothing bounds it.
+            // The missing weights are not made: their size is a claim of the file, and nothing bounds it.
             let reason = format!("the packed model has no weights in the layout '{layout}' at {:?}", self.next.get());
             return Err(KernelError::Unsupported { family: "pack", reason });
         }
@@ -147,14 +147,14 @@ impl<'a> Packing<'a> {
         Ok(packed)
     }
 
-    /// The weights of the next packing, where they lie ready in that layout. The packing behind it is the next one then.
+    /// The weights of the next packing, where they lie ready in that layout; then moves on to the packing after it.
     fn ready(&self, layout: &str, words: usize) -> Option<Arc<Packed>> {
         let packed = self.shelf?.take(self.next.get(), layout, words)?;
         self.passed();
         Some(packed)
     }
 
-    /// The place of the next packing, which is done.
+    /// The place of the next packing; moves on to the one after it.
     fn passed(&self) -> Place {
         let place = self.next.get();
         self.next.set(Place { turn: place.turn + 1, ..place });
@@ -163,7 +163,7 @@ impl<'a> Packing<'a> {
 }
 
 impl From<Isa> for Packing<'_> {
-    /// Without a shelf.
+    /// A packing without a shelf.
     fn from(isa: Isa) -> Self {
         Packing::of_node(isa, None, 0, 0)
     }
@@ -180,7 +180,7 @@ pub struct MatMulWeights {
     pub count: usize,
     /// Vectors of a panel.
     pub vectors: usize,
-    /// What the panels consist of.
+    /// The element type of the panels.
     pub elements: Elements,
     /// Words of one packed matrix.
     pub step: usize,
@@ -212,20 +212,20 @@ impl MatMulWeights {
     }
 }
 
-/// What packed weights are looked for by: their layout and some of their contents.
+/// A digest of a layout and of some packed contents, by which packed weights are looked up.
 type Trace = [u8; 32];
 
 static REGISTRY: Mutex<Option<HashMap<Trace, Vec<Weak<Packed>>>>> = Mutex::new(None);
 
-/// Different weights that may have one trace. Those beyond are not shared: comparing with many would take long.
+/// Most different weights of one trace. Further ones are not shared: comparing with many would take long.
 const ALIKE: usize = 4;
 
-/// Places of packed weights that are in their trace.
+/// Lines of packed weights that go into their trace.
 const TRACED: usize = 16;
 
-/// What the panels of a constant matrix consist of, where `asked` is what the precision asks for: a matrix that the model
-/// stores as `f16` or `bf16` keeps its type beside `f32` activations, which halves its bytes and loses nothing. A factor
-/// that goes into the panels could not be kept exactly.
+/// The element type of a constant matrix's panels, where `asked` is the precision's: a matrix that the model stores as
+/// `f16` or `bf16` keeps its type beside `f32` activations, which halves its bytes and loses nothing. A factor on the
+/// matrix rules that out: the product could not be kept exactly.
 #[must_use]
 pub fn elements(asked: Elements, matrix: &Tensor, scale: f32) -> Elements {
     let Some((form, _)) = matrix.compact_form().filter(|_| asked == Elements::F32 && scale == 1.0) else {
@@ -371,8 +371,8 @@ impl QuantizedWeights {
     }
 }
 
-/// Packs quantised weights in the fastest form that they fit at that level. `source` lays the bytes of `data` out, which
-/// are not looked at where packed ones lie ready.
+/// Packs quantised weights in the fastest form that they fit at that level. `source` lays out the bytes of `data`,
+/// which are not read where packed ones lie ready.
 ///
 /// # Errors
 ///
@@ -400,7 +400,7 @@ pub fn quantized<'a>(
         let name = format!("quantized {lanes} {sizes:?} {layout:?} {signed} {zeros:?} {filter} {channel} {tap}");
         (layout, layout.packed(isa, sizes), name)
     };
-    // Whether they fit bytes is seen by all of them, and was seen when they were packed.
+    // Whether weights fit bytes depends on all of them, and was decided when they were packed.
     let unseen = source(&[]);
     let is_addressable = sizes.len() <= isize::MAX as usize >> 12;
     let may_lie_ready = packing.shelf.is_some() && is_addressable;
@@ -450,7 +450,7 @@ pub fn blockwise(packing: &Packing<'_>, panels: &BlockPanels, source: &BlockSour
     Ok(BlockWeights { packed })
 }
 
-/// Block-quantised weights that lie ready in those panels, packed of codes that were signed or not.
+/// Block-quantised weights that lie ready in those panels, packed from signed or unsigned codes.
 #[must_use]
 pub fn blockwise_ready(packing: &Packing<'_>, panels: &BlockPanels, signed: bool) -> Option<BlockWeights> {
     if packing.shelf.is_none() || !panels.is_addressable() {
@@ -464,7 +464,7 @@ fn blockwise_layout(panels: &BlockPanels, signed: bool) -> String {
     format!("blockwise {panels:?} {signed}")
 }
 
-/// Packs weights, and lets go of them where equal ones in that layout are there already.
+/// Packs weights, and drops them where equal ones in that layout exist already.
 fn find_or_pack(
     layout: &str,
     words: usize,
@@ -475,7 +475,7 @@ fn find_or_pack(
     let trace = trace(layout, fresh.bytes());
     let fresh = Arc::new(fresh);
     let mut differ: Vec<Arc<Packed>> = Vec::new();
-    // Compared outside of the lock, because it takes long; others may come meanwhile.
+    // Compared outside of the lock, because it takes long; other threads may register weights meanwhile.
     while let Some(other) = register(trace, &fresh, &differ) {
         if other.bytes() == fresh.bytes() {
             return Ok(other);
@@ -485,7 +485,7 @@ fn find_or_pack(
     Ok(fresh)
 }
 
-/// One that may be equal and is not known to differ; where there is none, `fresh` is registered.
+/// Registered weights that may be equal and are not in `differ`; if there are none, `fresh` is registered.
 fn register(trace: Trace, fresh: &Arc<Packed>, differ: &[Arc<Packed>]) -> Option<Arc<Packed>> {
     let mut known = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();

@@ -1,4 +1,4 @@
-//! What files of records are for: this build of Kiln on this kind of machine.
+//! The build of Kiln and the kind of machine that files of records are for.
 //!
 //! The facts: Kiln's version, the emitters' revision, digests of the sources that records depend on and of how they
 //! were compiled (`build.rs`), the processor (vendor, family, model, stepping), the features that may be *used* (so
@@ -10,7 +10,7 @@
 use kiln_kernels::Extension;
 use kiln_records::Fingerprint;
 
-/// A digest of the sources of executors, and of what the compiler was told to make of them.
+/// A digest of the sources of executors and of the compiler's settings for them.
 pub const SOURCES: &str = env!("KILN_SOURCES");
 
 /// What tells this build from others: facts that go before those about the machine.
@@ -34,7 +34,7 @@ pub fn host_fingerprint(isa: &str, emitter_revision: u32) -> Fingerprint {
     Fingerprint::from_facts(facts)
 }
 
-/// The features that emitted code may come to use, as far as processor and operating system both have them.
+/// The features that emitted code may use and that both the processor and the operating system have.
 #[cfg(target_arch = "x86_64")]
 fn usable_features() -> String {
     macro_rules! usable {
@@ -68,7 +68,7 @@ fn usable_features() -> String {
         "avx512bitalg",
         "avx512vpopcntdq"
     );
-    // Linux lets a process use AMX only where it has asked, which the kernels do.
+    // Linux lets a process use AMX only after the process has asked, which the kernels do.
     let amx = (Extension::Amx.name(), Extension::Amx.present());
     let usable: Vec<&str> =
         features.into_iter().chain([amx]).filter(|(_, usable)| *usable).map(|(name, _)| name).collect();

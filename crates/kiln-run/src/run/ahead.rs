@@ -8,9 +8,9 @@
 //!
 //! # Idea
 //!
-//! What a stretch's nodes are prepared with follows from shapes alone, and from constants folded per shape (`spans`).
-//! So all nodes are prepared one after the other, with *hollow* tensors (types and shapes without elements) for what
-//! has yet to be computed. A node that makes such constants runs at once, because others are prepared with their
+//! The preparation of a stretch's nodes follows from shapes alone, and from constants folded per shape (`spans`). So
+//! all nodes are prepared one after the other, with *hollow* tensors (types and shapes without elements) for values
+//! that are not computed yet. A node that makes such constants runs at once, because others are prepared with their
 //! contents; it does not run a second time. Then the steps run. The threads that will run them are woken meanwhile.
 //!
 //! # Consequences
@@ -37,8 +37,8 @@ use crate::node::{Node, NodeError, PrepareCx};
 const STEPS_AWAKE: usize = 16;
 
 impl Executable {
-    /// Prepares all steps of a stretch, some of which an older plan of the same shapes may have. `None` if a step
-    /// cannot be prepared this way, or if `goes_on` says of one that this is enough; then there were look-ups only.
+    /// Prepares all steps of a stretch; an older plan of the same shapes may have some. `None` if a step cannot be
+    /// prepared this way, or if `goes_on` is false after one: executors may have been looked up, but no plan is made.
     pub(super) fn prepare_ahead(
         &self,
         span: &Span,

@@ -39,7 +39,7 @@ impl Default for LoopLimits {
     }
 }
 
-/// What is left of the [`LoopLimits`] of a request.
+/// The rest of the [`LoopLimits`] of a request.
 #[derive(Debug)]
 pub struct LoopBudget {
     limits: LoopLimits,
@@ -48,7 +48,7 @@ pub struct LoopBudget {
 }
 
 impl LoopBudget {
-    /// All of the limits.
+    /// A budget of all of the limits.
     #[must_use]
     pub fn new(limits: LoopLimits) -> LoopBudget {
         LoopBudget { limits, iterations: Cell::new(0), gathered: Cell::new(0) }
@@ -98,9 +98,9 @@ impl LoopBudget {
 /// A graph that a flow runs.
 pub struct Body {
     executable: Executable,
-    /// What the graph declares of its inputs, in order.
+    /// The graph's declarations of its inputs, in order.
     pub inputs: Vec<ValueInfo>,
-    /// What the graph declares of its outputs, in order.
+    /// The graph's declarations of its outputs, in order.
     pub outputs: Vec<ValueInfo>,
 }
 
@@ -149,7 +149,7 @@ impl FlowCx<'_> {
         if self.states.len() <= which {
             self.states.resize_with(which + 1, RunState::default);
         }
-        // Steps are told apart by their index in the outermost graph, so those of bodies have no events; their time is
+        // Events name steps by their index in the outermost graph, so steps of bodies have none; their time counts as
         // the flow's.
         let resources = Resources { observer: None, ..*self.resources };
         body.executable
@@ -176,7 +176,7 @@ impl FlowCx<'_> {
         self.resources.loops.count_iteration()
     }
 
-    /// What is left of the limits of the request's loops.
+    /// The rest of the limits of the request's loops.
     #[must_use]
     pub fn budget(&self) -> &LoopBudget {
         self.resources.loops

@@ -1,9 +1,10 @@
-//! Plans made at load: what a request of known types and shapes will need, before there is one; and runs on zeros,
-//! which warm code, weights and memory.
+//! Plans made at load: the needs of a request of known types and shapes, before there is one; and runs on zeros, which
+//! warm code, weights and memory.
 //!
 //! Shapes come from records, which are untrusted. The caller's `Resources` and bounds limit what may be built: builders
 //! that may not choose build nothing for shapes without records. Such a plan says how steps are prepared. Places of
-//! outputs in memory follow from the first run, so that the first request of all runs under the recorder even if it
+//! outputs in memory follow from the first run, so the very first request runs under the recorder even if it finds such
+//! a plan.
 //! finds such a plan.
 
 use std::time::Duration;
@@ -35,7 +36,7 @@ pub struct Foresight {
 }
 
 impl RunState {
-    /// From now on keeps requests that leave plans, and the first repeat of each, for [`RunState::served`].
+    /// Keeps, from now on, requests that leave plans, and the first repeat of each, for [`RunState::served`].
     pub fn ask(&mut self) {
         self.asked = true;
     }
@@ -53,8 +54,8 @@ impl Executable {
         self.first().is_some()
     }
 
-    /// Whether all of the graph is one such stretch, so that a run on any values of these shapes does what every run
-    /// does.
+    /// Whether the whole graph is one such stretch, so that a run on any values of these shapes does the same work as
+    /// every run.
     #[must_use]
     pub fn rehearses(&self) -> bool {
         self.foresees() && self.spans.len() == 1
@@ -65,7 +66,7 @@ impl Executable {
     }
 
     /// Prepares all that such a request needs, and its plan if plans are kept; returns the bytes of all its tensors.
-    /// `None` if something would have to be chosen for it, or if it needs more than `most`.
+    /// `None` if a choice would have to be made for it, or if it needs more than `most`.
     pub fn foresee(&self, inputs: &[Option<TensorSpec>], most: &Foresight, resources: &Resources<'_>) -> Option<usize> {
         let span = self.first()?;
         let hollow = |spec: &TensorSpec| Value::Tensor(Tensor::hollow(spec.clone()));
@@ -101,7 +102,7 @@ impl Executable {
         }
     }
 
-    /// A state with those inputs; `None` if they are not as many as the graph's.
+    /// A state with those inputs; `None` if their number is not that of the graph's.
     fn state_of(&self, inputs: impl IntoIterator<Item = Option<Value>>) -> Option<RunState> {
         let mut state = RunState::default();
         state.values.resize(self.constants.len(), None);

@@ -1,4 +1,4 @@
-//! A part of an executable's nodes as an executable of its own, which shares the nodes, their packed weights and constants.
+//! A part of an executable's nodes as an executable of its own, which shares the nodes, packed weights and constants.
 
 use hashbrown::HashMap;
 use kiln_kernels::Isa;
@@ -9,11 +9,11 @@ use super::{Executable, Work};
 
 /// Some nodes of an executable, ready to run.
 pub struct Part {
-    /// What runs them.
+    /// The executable of the nodes.
     pub executable: Executable,
-    /// The values of the whole graph that it is given, in the order of its inputs.
+    /// The whole graph's values that the part is given, in the order of its inputs.
     pub inputs: Vec<ValueId>,
-    /// The values of the whole graph that it makes, in the order of its outputs.
+    /// The whole graph's values that the part makes, in the order of its outputs.
     pub outputs: Vec<ValueId>,
 }
 
@@ -28,7 +28,8 @@ impl Executable {
         matches!(&self.steps[product].work, Work::Node(node) if node.adds_in_order(isa, rows))
     }
 
-    /// A graph's description with the constants that its executable holds: passes of one and the same graph.
+    /// The graph's description with the constants that its executable holds. `graph` is the one that the executable was
+    /// made of.
     pub fn whole(&self, graph: &Graph) -> Graph {
         let mut whole = graph.clone();
         for (index, constant) in self.constants.iter().enumerate() {
@@ -39,8 +40,8 @@ impl Executable {
         whole
     }
 
-    /// The part of these nodes of `graph`, in its order, that makes the values that `wanted` names. `graph` is the one
-    /// that this executable was made of, with its constants.
+    /// The part with these nodes of `graph`, in the graph's order, and with the values that `wanted` names as outputs.
+    /// `graph` is the one that this executable was made of, with its constants.
     pub fn part(&self, graph: &Graph, nodes: &[usize], wanted: &dyn Fn(ValueId) -> bool) -> Part {
         let mut cut = Cut { whole: graph, graph: Graph::default(), numbers: HashMap::new(), inputs: Vec::new() };
         let mut outputs = Vec::new();
@@ -62,7 +63,7 @@ impl Executable {
 struct Cut<'a> {
     whole: &'a Graph,
     graph: Graph,
-    /// The numbers of values that it has.
+    /// The part's number of each value of the whole graph that it has.
     numbers: HashMap<ValueId, ValueId>,
     inputs: Vec<ValueId>,
 }

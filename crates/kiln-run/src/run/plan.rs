@@ -105,9 +105,9 @@ pub(super) struct Plan {
     /// A part of the next stretch's key: the number of the first plan of these shapes, which this one may have
     /// replaced.
     pub(super) shapes: u64,
-    /// How many executors had been replaced in all when none of this plan's had been.
+    /// The number of replaced executors in all at the last check, when none of this plan's had been replaced.
     checked: AtomicU64,
-    /// Whether executors of the plan have been replaced: one for each that can be, with its step.
+    /// A standing for each executor of the plan that can be replaced, with its step.
     standings: Box<[(u32, Arc<Standing>)]>,
     /// By step of the stretch.
     pub(super) steps: Box<[PlannedStep]>,
@@ -117,7 +117,7 @@ pub(super) struct Plan {
     pub(super) places: usize,
     /// Whether places and constants are known. Until then the plan only says how the steps are prepared.
     pub(super) is_laid_out: bool,
-    /// Whether a request has run by it.
+    /// Whether a request has run by the plan.
     repeated: AtomicBool,
 }
 
@@ -162,7 +162,7 @@ impl Plan {
         !self.repeated.load(Ordering::Relaxed) && !self.repeated.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether none of its executors has been replaced, when `replaced` have been in all.
+    /// Whether none of the plan's executors has been replaced; `replaced` is the number of replaced executors in all.
     #[inline]
     pub(super) fn is_current(&self, replaced: u64) -> bool {
         self.checked.load(Ordering::Relaxed) == replaced || self.check(replaced)
@@ -177,7 +177,7 @@ impl Plan {
         current
     }
 
-    /// Whether executors of the step have been replaced, for each.
+    /// The standings of the step's executors.
     fn standings(&self, step: u32) -> Standings {
         self.standings.iter().filter(|(holder, _)| *holder == step).map(|(_, standing)| Arc::clone(standing)).collect()
     }
@@ -189,7 +189,7 @@ impl Plan {
         self.steps.get(step).filter(|_| !replaced).map(|planned| (planned, standings))
     }
 
-    /// Bytes that the plan keeps alive: itself, its tensors, and what nodes have prepared. Executors are charged
+    /// Bytes that the plan keeps alive: itself, its tensors, and the nodes' prepared values. Executors are charged
     /// separately as long as the plan keeps them.
     fn weigh(&self) -> usize {
         let spilled = |step: &PlannedStep| {

@@ -1,10 +1,10 @@
 //! The stretches of a graph that can be planned: found once, when the graph is compiled.
 //!
 //! All that is in a plan must follow from its key: the types and shapes of the values that come into the stretch, and
-//! the contents of a few small inputs of the request. What is computed from those alone (mostly shapes that are taken
-//! apart and put together again) is *folded*: it is constant in all requests of a plan, and folded. A node whose
-//! output shapes depend on the contents of anything else, and every [`Flow`](super::Flow), ends a stretch; it runs by
-//! itself, and its outputs are a part of the next stretch's key.
+//! the contents of a few small inputs of the request. Values that are computed from those alone (mostly shapes that are
+//! taken apart and put together again) are *folded*: they are constants in all requests of a plan. A node whose output
+//! shapes depend on the contents of anything else, and every [`Flow`](super::Flow), ends a stretch; it runs by itself,
+//! and its outputs are a part of the next stretch's key.
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ pub(super) fn find(graph: &Graph, works: &[&Work]) -> (Vec<Span>, Vec<bool>) {
     for value in graph.constants.keys().chain(&listed) {
         folded[value.index()] = true;
     }
-    // Values whose shapes the current stretch's key has to have; none that the key of a plan before it has.
+    // Values whose shapes the current stretch's key must have, except those that an earlier plan's key has.
     let mut open = vec![false; graph.values.len()];
     graph.inputs.iter().for_each(|value| open[value.index()] = true);
     let mut spans: Vec<Span> = Vec::new();
@@ -80,7 +80,7 @@ pub(super) fn find(graph: &Graph, works: &[&Work]) -> (Vec<Span>, Vec<bool>) {
 }
 
 /// The request's inputs that some node reads by value, if they are lists of numbers: integers, directly or after some
-/// computation (shapes, axes), or floats read directly (scales). Larger tensors, masks and what is computed from floats
+/// computation (shapes, axes), or floats read directly (scales). Larger tensors, masks and values computed from floats
 /// are data.
 fn listed_contents(graph: &Graph, works: &[&Work]) -> Vec<ValueId> {
     let mut needed = vec![false; graph.values.len()];

@@ -16,7 +16,7 @@ pub struct GpuCx {
     pub arena: Arc<Arena>,
     /// Which algorithms may be used.
     pub policy: Policy,
-    /// What is copied there and back.
+    /// Counts of the copies to the device and back.
     pub traffic: Traffic,
     /// Digests of what the choices of each scope depend on, in the order of [`SCOPES`].
     scopes: [u64; SCOPES.len()],
@@ -36,7 +36,7 @@ impl GpuCx {
         GpuCx { device, arena, policy, traffic: Traffic::default(), scopes }
     }
 
-    /// What choices of that scope depend on, in short: the first bytes of the digest of its facts.
+    /// A short form of the facts that choices of that scope depend on: the first bytes of their digest.
     #[must_use]
     pub fn scope(&self, scope: Scope) -> u64 {
         let [cudnn, cublaslt, nvrtc] = self.scopes;
@@ -47,7 +47,7 @@ impl GpuCx {
         }
     }
 
-    /// The device as callers name it who keep choices themselves: this build of Kiln and all facts of the device that
+    /// The device as callers that keep choices themselves name it: this build of Kiln and all facts of the device that
     /// choices depend on.
     #[must_use]
     pub fn engine(&self) -> Engine {

@@ -1,8 +1,8 @@
 //! Compiled kernels of Kiln's own: compiled once a process, and ahead of the first request where a record says that
 //! they will be needed.
 //!
-//! There is nothing to choose, so a record holds nothing but its key: what the text of the kernel is made from, and
-//! what compiled it. Code is never recorded.
+//! There is nothing to choose, so a record holds nothing but its key: the parameters of the kernel's text, and the
+//! scope of its compiler. Code is never recorded.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,9 +20,9 @@ use crate::record::{Evidence, Record, Recorded};
 /// A kernel in records.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NvrtcKey {
-    /// What determines its text.
+    /// What determines the kernel's text.
     pub code: KernelCode,
-    /// What else determines what becomes of it: [`GpuCx::scope`](super::GpuCx::scope).
+    /// What its compiled code depends on besides: [`GpuCx::scope`](super::GpuCx::scope).
     pub scope: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct ModuleKey {
 /// A compiled kernel.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// It.
+    /// The loaded module.
     pub module: Arc<dyn Module>,
 }
 
@@ -70,8 +70,8 @@ impl BuildCx {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where there is no device, the code does not compile, or nothing is recorded of it and all must
-    /// be.
+    /// [`BuildError`] where there is no device, the code does not compile, or the kernel is not recorded and only
+    /// recorded ones are allowed.
     pub fn module(&self, code: &KernelCode) -> Result<(Arc<Compiled>, Outcome), BuildError> {
         let gpu = self.gpu()?;
         let kernel = NvrtcKey { code: code.clone(), scope: gpu.scope(Scope::Nvrtc) };
@@ -95,12 +95,12 @@ fn build(key: &ModuleKey, cx: &BuildCx) -> Result<Built<Compiled>, BuildError> {
 /// The entry in the table of all families.
 pub(in crate::exec) const ENTRY: FamilyEntry = FamilyEntry { name: NvrtcKey::FAMILY, describe, verify };
 
-/// Compiles recorded kernels for this device by this compiler, as long as there is time; how many.
+/// Compiles recorded kernels for this device by this compiler, as long as there is time; returns how many.
 pub(in crate::exec) fn prepare(cx: &BuildCx, until: Instant) -> usize {
     let Some(gpu) = &cx.gpu else { return 0 };
     let scope = gpu.scope(Scope::Nvrtc);
     let kernels = cx.records.keys::<NvrtcKey>().into_iter().take_while(|_| Instant::now() < until);
-    // One that does not compile any more costs nothing now: the node that needs it reports why.
+    // A kernel that no longer compiles costs nothing now: the node that needs it reports why.
     kernels.filter(|kernel| kernel.scope == scope && cx.module(&kernel.code).is_ok()).count()
 }
 

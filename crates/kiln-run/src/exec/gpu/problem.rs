@@ -15,23 +15,23 @@ use crate::exec::refusal::{Refusal, read};
 use crate::exec::{BuildCx, FamilyEntry};
 use crate::record::{Evidence, Record, Recorded, Store};
 
-/// A convolution of cuDNN's that stores what it has summed.
+/// A convolution of cuDNN's that stores its sums unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
 #[key(family = "cudnn-conv", value = Solution, laws = crate::record::laws::check)]
 pub struct CudnnConvKey {
     /// The convolution.
     pub problem: ConvProblem,
-    /// What choices depend on besides: [`GpuCx::scope`].
+    /// What choices depend on besides the problem: [`GpuCx::scope`].
     pub scope: u64,
 }
 
-/// A convolution of cuDNN's with what is done to its sums before they are stored.
+/// A convolution of cuDNN's with an epilogue on its sums before they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
 #[key(family = "cudnn-fusion", value = Solution, laws = crate::record::laws::check)]
 pub struct CudnnFusionKey {
     /// The convolution.
     pub problem: ConvProblem,
-    /// What choices depend on besides: [`GpuCx::scope`].
+    /// What choices depend on besides the problem: [`GpuCx::scope`].
     pub scope: u64,
 }
 
@@ -41,23 +41,24 @@ pub struct CudnnFusionKey {
 pub struct CublasLtKey {
     /// The products.
     pub problem: MatMulProblem,
-    /// What choices depend on besides: [`GpuCx::scope`].
+    /// What choices depend on besides the problem: [`GpuCx::scope`].
     pub scope: u64,
 }
 
 /// A problem's key in records.
 pub trait ProblemKey: Recorded<Choice = Ranking> {
-    /// Whose choices are meant.
+    /// The scope of its choices.
     const SCOPE: Scope;
 
-    /// What is to be solved; nothing where the key, which may be from a record, is not one of this family.
+    /// The problem to solve; `None` where the key, which may be from a record, is not one of this family.
     fn problem(&self) -> Option<Problem>;
 
-    /// What choices depend on besides.
+    /// What choices depend on besides the problem.
     fn scope(&self) -> u64;
 }
 
-/// Keys with their scope, their kind of problem, and whether nothing may be or is done to its results.
+/// Implements keys: each with its scope, its kind of problem, and whether the problem may, or must, be without an
+/// epilogue.
 macro_rules! posed {
     ($($key:ident, $scope:ident, $kind:ident, $plain:expr;)*) => {$(
         impl Recorded for $key {
@@ -95,15 +96,15 @@ pub fn scope_of(problem: &Problem) -> Scope {
     }
 }
 
-/// What is recorded of a problem, whatever its family.
+/// The record of a problem, whatever its family.
 pub(in crate::exec) trait Recall {
-    /// What is known.
+    /// The ranking and its evidence, if there is a record.
     fn recall(&self, records: &Store) -> Option<(Ranking, Evidence)>;
 
-    /// Keeps what is known now.
+    /// Keeps the ranking as the record.
     fn keep(&self, records: &Store, ranking: &Ranking, evidence: Evidence);
 
-    /// Forgets what must not be believed.
+    /// Drops a record that must not be believed.
     fn reject(&self, records: &Store);
 
     /// The name of the family.
@@ -142,13 +143,14 @@ pub(in crate::exec) const fn entry<K: ProblemKey>() -> FamilyEntry {
     FamilyEntry { name: K::FAMILY, describe: describe::<K>, verify: verify::<K> }
 }
 
-/// Makes solvers of recorded problems of this device and its libraries' versions, as long as there is time; how many.
+/// Makes solvers of recorded problems of this device and its libraries' versions, as long as there is time; returns how
+/// many.
 pub(in crate::exec) fn prepare<K: ProblemKey>(cx: &BuildCx, until: Instant) -> usize {
     let Some(gpu) = &cx.gpu else { return 0 };
     let ours = |key: &K| key.problem().filter(|_| key.scope() == gpu.scope(K::SCOPE));
     let keys = cx.records.keys::<K>();
     let problems = keys.iter().filter_map(ours).take_while(|_| Instant::now() < until);
-    // One that cannot be solved any more costs nothing now: the node that needs it does without.
+    // A problem that can no longer be solved costs nothing now: the node that needs it does without.
     problems.filter(|problem| cx.solver(problem).is_ok()).count()
 }
 
@@ -168,7 +170,7 @@ fn describe<K: ProblemKey>(record: &Record) -> Option<(String, String)> {
 /// A problem as people write it: `1x3x224x224 by 64x3x7x7 +bias +relu`.
 pub(in crate::exec) fn in_words(problem: &Problem) -> String {
     let sizes = |sizes: &[u32]| sizes.iter().map(u32::to_string).collect::<Vec<_>>().join("x");
-    // Spatial dimensions that are missing come first.
+    // Missing spatial dimensions come first.
     let spatial = |conv: &ConvProblem, list: [u32; 3]| {
         let missing = conv.input.iter().zip(conv.kernel).take_while(|(input, kernel)| (**input, *kernel) == (1, 1));
         sizes(&list[missing.count().min(2)..])

@@ -1,8 +1,8 @@
-//! What is known of the ways to solve a problem: the best of them in order, and those that are not to be tried.
+//! The record of a problem's solutions: the best ways in order, and the ways that are not to be tried.
 //!
-//! It is written by one process under one policy and read by another under another one, out of a file that any user may
-//! have written. So it holds more than the algorithm in use, each with what is known of its arithmetic; and a reader
-//! asks the policy again, makes the solver again, and takes the next one where that fails.
+//! One process writes it under one policy, and another process reads it under another policy, from a file that any user
+//! may have written. So it holds more than the algorithm in use, and for each the known facts of its arithmetic. A
+//! reader asks the policy again and makes the solver again, and takes the next one where that fails.
 
 use std::fmt;
 
@@ -15,10 +15,10 @@ pub const MOST_CANDIDATES: usize = 5;
 /// Refusals that are kept.
 pub const MOST_REFUSED: usize = 4;
 
-/// Scratch memory beyond this is a fault of who says it: cuDNN has been seen to ask for 2^63 bytes.
+/// More scratch memory than this is not believed: cuDNN has been seen to ask for 2^63 bytes.
 const ABSURD_WORKSPACE: u64 = 1 << 40;
 
-/// Knobs of an engine at most; cuDNN numbers some thirty kinds of them.
+/// Most knobs of an engine; cuDNN numbers some thirty kinds.
 const MOST_KNOBS: usize = 64;
 
 /// What a record of a problem says. Without candidates: the library has no way of solving it.
@@ -28,7 +28,7 @@ pub struct Ranking {
     pub candidates: Vec<Candidate>,
     /// Ways that do not work here.
     pub refused: Vec<Refused>,
-    /// What was allowed when the candidates were measured; nothing where none was.
+    /// The policy under which the candidates were measured; `None` where none was.
     pub measured_under: Option<Policy>,
 }
 
@@ -55,7 +55,7 @@ pub struct Refused {
 /// Why a way is not to be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RefusalReason {
-    /// The library does not make it for this problem, though it proposed it.
+    /// The library proposed it, but does not make it for this problem.
     Unsupported,
     /// It does not run.
     Fails,
@@ -72,7 +72,7 @@ pub(in crate::exec) fn is_sane(algorithm: &Algorithm, problem: &Problem) -> bool
 }
 
 impl Ranking {
-    /// Whether a record may say this of that problem. What it proposes need not work.
+    /// Whether a record of that problem may say this. Its candidates need not work.
     #[must_use]
     pub fn is_sane(&self, problem: &Problem) -> bool {
         self.candidates.len() <= MOST_CANDIDATES
@@ -109,8 +109,8 @@ impl Ranking {
         }
     }
 
-    /// Takes in what heuristics propose, without what is refused. What was measured stays as it was and ahead of what
-    /// was not. Of more than can be kept, those that the heuristics rank last go, but not the one in use.
+    /// Adds the heuristics' proposals, except refused ones. Measured candidates stay unchanged, and come before those
+    /// that were not measured. Above the limit, candidates are dropped from the end, but never the one in use.
     pub fn propose(&mut self, proposals: &[Candidate], in_use: Option<&Engine>) {
         for proposal in proposals {
             let engine = &proposal.algorithm.engine;
@@ -123,7 +123,7 @@ impl Ranking {
                 None => self.candidates.push(proposal.clone()),
             }
         }
-        // Stable: the measured ones stay in their order, which is that of a contest with its margins.
+        // Stable: measured candidates stay in their order, which a contest with margins has decided.
         self.candidates.sort_by_key(|one| if one.nanos > 0 { (0, 0) } else { (1, one.rank) });
         while self.candidates.len() > MOST_CANDIDATES {
             let spare = |one: &Candidate| in_use != Some(&one.algorithm.engine);

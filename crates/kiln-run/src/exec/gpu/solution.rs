@@ -1,4 +1,4 @@
-//! What a problem's key stands for in memory: the solver, and how it was come by.
+//! The value of a problem's key in memory: the solver and its origin.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use kiln_kernels::gpu::{Algorithm, Solver};
 /// How a problem is solved on a device.
 #[derive(Clone, Debug)]
 pub struct Solution {
-    /// The solver; nothing where the libraries have no way that is allowed.
+    /// The solver; `None` where the libraries have no way that is allowed.
     pub solver: Option<Arc<dyn Solver>>,
     /// The way.
     pub algorithm: Option<Algorithm>,
@@ -15,22 +15,22 @@ pub struct Solution {
     pub origin: Origin,
 }
 
-/// How a solution was come by.
+/// Where a solution came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It is the first of a record, or the record knows that there is none.
+    /// The first candidate of a record, or a record that says that there is none.
     Replayed,
-    /// It is a later one of a record, of that place: the policy does not allow those before, or they do not work any
+    /// A later candidate of a record, at that place: the policy does not allow those before it, or they do not work any
     /// more.
     RunnerUp(u32),
-    /// It is the first of the heuristics that is allowed and works, or there is none.
+    /// The first proposal of the heuristics that is allowed and works, or there is none.
     Heuristic,
-    /// It has won a measurement.
+    /// The winner of a measurement.
     Measured,
 }
 
 impl Solution {
-    /// No solver, by that origin.
+    /// No solver, with that origin.
     pub(super) fn nothing(origin: Origin) -> Solution {
         Solution { solver: None, algorithm: None, origin }
     }

@@ -1,9 +1,9 @@
-//! Solvers: an algorithm that is ready, how one is chosen, and how a choice is replayed.
+//! Solvers: algorithms that are ready to run, how one is chosen, and how a choice is replayed.
 //!
-//! The policy is a part of the key in memory and no part of a problem's key in records: a process with another policy
-//! takes another candidate of the same record. A record is a hint. Its candidates are tried in order; what the library
-//! does not make any more is noted, and the next one is taken; where none is left, the heuristics are asked, which
-//! takes a few microseconds to milliseconds and measures nothing.
+//! The policy is a part of the key in memory, but not of a problem's key in records: a process with another policy
+//! takes another candidate of the same record. A record is a hint. Its candidates are tried in order: one that the
+//! library does not make any more is noted, and the next one is taken. Where none is left, the heuristics are asked,
+//! which takes a few microseconds to milliseconds and measures nothing.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ use crate::record::Evidence;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
 #[key(family = "solver", value = Solution, laws = crate::record::laws::check)]
 pub struct SolverKey {
-    /// What is to be solved.
+    /// The problem to solve.
     pub problem: Problem,
     /// What choices depend on besides: [`GpuCx::scope`].
     pub scope: u64,
-    /// The device's number: a solver works on one alone.
+    /// The device's number: a solver works on one device only.
     pub ordinal: u32,
     /// Which algorithms may be used.
     pub policy: Policy,
@@ -37,15 +37,15 @@ pub struct SolverKey {
 /// Why an algorithm gives no solver.
 #[derive(Debug)]
 pub(in crate::exec) enum Unusable {
-    /// It never will in this version: to be remembered.
+    /// It will never work in this version: to be remembered.
     Unsupported,
-    /// It does not now.
+    /// It does not work now.
     Now(KernelError),
-    /// It is not what it was said to be, and as it is, it is not allowed.
+    /// The solver's workspace or arithmetic is not what was stated, and the policy does not allow it.
     NotAllowed(Refusal),
 }
 
-/// Makes an algorithm ready, as it turns out to be.
+/// The solver of an algorithm, and the algorithm with the solver's true workspace and notes.
 pub(in crate::exec) fn ready(
     gpu: &GpuCx,
     problem: &Problem,
@@ -56,14 +56,14 @@ pub(in crate::exec) fn ready(
         KernelError::Unsupported { .. } => Unusable::Unsupported,
         other => Unusable::Now(other),
     })?;
-    // A record may say less than the truth.
+    // A record may state too little.
     let (workspace, notes) = (solver.workspace(), algorithm.notes.and(solver.notes()));
     let found = Algorithm { workspace, notes, ..algorithm.clone() };
     policy.allows(&found).map_err(Unusable::NotAllowed)?;
     Ok((solver, found))
 }
 
-/// Proposals of one heuristic that are new, may be true, and are not refused, with their places; none where the library
+/// Adds one heuristic's proposals that are new, plausible and not refused, each with its place. Fails where the library
 /// fails.
 pub(in crate::exec) fn ask(
     gpu: &GpuCx,
@@ -90,7 +90,7 @@ impl SolverKey {
         SolverKey { problem: problem.clone(), scope, ordinal, policy: gpu.policy }
     }
 
-    /// What the records say, if it may be true.
+    /// The record, if it is plausible.
     pub(in crate::exec) fn recall(&self, cx: &BuildCx) -> Option<(Ranking, Evidence)> {
         let posed = posed(&self.problem, self.scope);
         let (ranking, evidence) = posed.recall(&cx.records)?;
@@ -103,18 +103,18 @@ impl SolverKey {
 }
 
 impl BuildCx {
-    /// How that problem is solved on the device of this context. Never waits for a measurement. What the libraries
-    /// cannot do, or not as the policy allows, is a [`Solution`] without a solver.
+    /// How that problem is solved on the device of this context. Never waits for a measurement. Where the libraries
+    /// have no way, or none that the policy allows, the [`Solution`] has no solver.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] where there is no device, or where nothing is recorded and nothing may be chosen. What goes wrong
-    /// in the libraries is no error here.
+    /// [`BuildError`] where there is no device, or where nothing is recorded and nothing may be chosen. Errors of the
+    /// libraries are no errors here.
     pub fn solver(&self, problem: &Problem) -> Result<(Arc<Solution>, Outcome), BuildError> {
         self.solver_of(&SolverKey::new(problem, self.gpu()?))
     }
 
-    /// The same of a key.
+    /// As [`BuildCx::solver`], of a key.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl BuildCx {
     }
 }
 
-/// The builder: a record if one serves, else the heuristics; then record what is new.
+/// The builder: a record if one serves, else the heuristics; then records what is new.
 fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
     let gpu = cx.gpu()?;
     let recalled = key.recall(cx);
@@ -149,13 +149,13 @@ fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
             return Err(BuildError::NotRecorded { family: posed(&key.problem, key.scope).family() });
         }
         (solution, sound) = choose(gpu, key, &mut known);
-        // What a network cannot do without is not given up because a record refuses all there is.
+        // A network cannot do without this solver: if the record's refusals leave no way, they are dropped.
         if solution.is_none() && !can_be_split(&key.problem) && !known.refused.is_empty() {
             known.refused.clear();
             (solution, sound) = choose(gpu, key, &mut known);
         }
     }
-    // What a library that failed has not said is asked again by the next process.
+    // Where the library failed and gave nothing, nothing is recorded, so that the next process asks it again.
     if (sound || !known.candidates.is_empty()) && recalled.is_none_or(|(before, _)| before != known) {
         posed(&key.problem, key.scope).keep(&cx.records, &known, evidence);
     }
@@ -163,15 +163,16 @@ fn build(key: &SolverKey, cx: &BuildCx) -> Result<Built<Solution>, BuildError> {
     Ok(Built { bytes: value.weigh(), value, from_record })
 }
 
-/// Whether a problem that the library cannot solve is solved in two steps: what is done to its results can follow it.
+/// Whether a problem that the library cannot solve is solved in two steps: first without its epilogue, then the
+/// epilogue.
 fn can_be_split(problem: &Problem) -> bool {
     !problem.epilogue().is_none()
 }
 
-/// The first candidate of a record that is allowed and still works. Notes those that never will again.
+/// The first candidate of a record that is allowed and still works. Notes those that never will work again.
 fn replay(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> Option<Solution> {
     if known.candidates.is_empty() {
-        // Believed where it costs time alone.
+        // A record without candidates is believed only where a false one costs no more than time.
         return can_be_split(&key.problem).then(|| Solution::nothing(Origin::Replayed));
     }
     for (place, candidate) in known.candidates.clone().into_iter().enumerate() {
@@ -189,8 +190,8 @@ fn replay(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> Option<Solution>
     None
 }
 
-/// The first proposal of the heuristics that is allowed and works, with what they propose besides added to what is
-/// known; and whether the library has answered at all.
+/// The first proposal of the heuristics that is allowed and works, and whether the library answered every question.
+/// Adds the proposals to `known`.
 fn choose(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> (Option<Solution>, bool) {
     let mut proposals: Vec<Candidate> = Vec::new();
     let (mut solution, mut sound) = (None, true);
@@ -223,7 +224,7 @@ fn choose(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking) -> (Option<Solution
     (solution, sound)
 }
 
-/// Says, and remembers where that is worth it, that an algorithm does not work.
+/// Logs that an algorithm does not work, or records that it never will.
 pub(in crate::exec) fn note(known: &mut Ranking, algorithm: &Algorithm, why: &Unusable) {
     match why {
         Unusable::Unsupported => known.refuse(&algorithm.engine, RefusalReason::Unsupported),

@@ -57,13 +57,13 @@ impl Process {
         Process::new(script, policy, records)
     }
 
-    /// The same where the records are taken as complete.
+    /// The same process, with the records taken as complete.
     fn strict(self) -> Process {
         let cx = BuildCx { records: self.cx.records.taken_as_complete(), ..self.cx };
         Process { cx, ..self }
     }
 
-    /// How much is made of the records ahead of need.
+    /// How many solvers and kernels the records make ahead of need.
     fn ready(&self) -> usize {
         prepare(&self.cx, Instant::now() + Duration::from_secs(60))
     }
@@ -93,7 +93,7 @@ impl Process {
         CudnnConvKey { problem: CONV, scope: self.gpu().scope(Scope::Cudnn) }
     }
 
-    /// The same with that ranking for the plain convolution.
+    /// A process with that ranking recorded for the plain convolution.
     fn told(script: Script, policy: Policy, ranking: &Ranking) -> Process {
         let process = Process::new(script, policy, Store::in_memory());
         process.cx.records.insert(&process.key(), ranking, Evidence::model());
@@ -141,7 +141,7 @@ fn graph(index: i64, knobs: &[(i32, i64)]) -> Engine {
     Engine::Graph { index, knobs: knobs.to_vec() }
 }
 
-/// The engines of the default script, by what is to be said of them.
+/// The engines of the default script, named by their properties.
 fn tensor_core() -> Engine {
     graph(34, &[(17, 1), (24, 5)])
 }
@@ -160,7 +160,7 @@ fn split() -> Engine {
 
 const LEGACY: Engine = Engine::Legacy { algo: 1, math: 0 };
 
-/// The default script without what a test takes away.
+/// The script without the engines in `gone`.
 fn without(script: Script, gone: &[Engine]) -> Script {
     let convolutions = script.convolutions.into_iter().filter(|one| !gone.contains(&one.engine)).collect();
     Script { convolutions, ..script }
@@ -259,11 +259,11 @@ fn a_lower_bound_of_scratch_memory_or_a_demand_for_the_same_bits_takes_another_o
     assert_eq!((outcome, solution.origin), (Outcome::RecordHit, Origin::RunnerUp(3)));
     assert_eq!(second.engine(&conv()), Some(split()));
     assert_eq!(second.device.counts().heuristics, 0);
-    // Factors of fewer bits, and again nobody is asked.
+    // Factors of fewer bits, and again no library is asked.
     let third = first.next(Script::default(), Policy { tf32: true, ..Policy::default() });
     assert_eq!((third.engine(&conv()), third.solve(&conv()).0.origin), (Some(tensor_core()), Origin::Replayed));
     assert_eq!(third.device.counts().heuristics, 0);
-    // Of those that are known none will do: the heuristics are asked, nothing is measured, and nothing is forgotten.
+    // None of the known candidates is allowed: the heuristics are asked, nothing is measured, and nothing is forgotten.
     let fourth = second.next(Script::default(), Policy { deterministic: true, ..policy });
     assert_eq!((fourth.engine(&conv()), fourth.solve(&conv()).0.origin), (Some(LEGACY), Origin::Heuristic));
     assert_eq!((fourth.device.counts().heuristics, fourth.device.counts().times), (2, 0));
@@ -296,7 +296,7 @@ fn what_does_not_build_any_more_is_remembered_and_the_next_one_taken() {
     assert_eq!(second.device.counts().heuristics, 0);
     let (ranking, _) = second.known();
     assert_eq!(ranking.refused, [Refused { engine: ordinary(), reason: RefusalReason::Unsupported }]);
-    // Nobody tries it again, though it would work now.
+    // It is not tried again, though it would work now.
     let third = second.next(Script::default(), Policy::default());
     assert_eq!((third.engine(&conv()), third.device.counts().solvers), (Some(split()), 1));
     // No candidate of the record: the heuristics, which do not get round the refusal.
@@ -332,7 +332,7 @@ fn a_library_that_fails_fails_no_caller_and_is_asked_again_by_the_next_process()
     let first = Process::plain();
     first.solve(&conv());
     assert_eq!(first.next(mute(), Policy::default()).engine(&conv()), Some(ordinary()));
-    // What the record lacks is not asked for in vain for ever either: its candidates stay.
+    // A policy that no candidate of the record meets, and a library that fails: the record keeps its candidates.
     let second = first.next(mute(), Policy { workspace: 0, deterministic: true, ..Policy::default() });
     assert!(second.engine(&conv()).is_none());
     assert_eq!(engines(&second.known().0).len(), 4);
@@ -374,20 +374,20 @@ fn records_that_lie_cost_time_alone() {
         assert!(process.known().0.is_sane(&conv()));
     }
     assert_eq!(lies.iter().filter(|lie| !lie.is_sane(&conv())).count(), 5);
-    // Less scratch memory than it needs is found out when it is made, and more than allowed is not used.
+    // A stated workspace that is too small is found out when the solver is made, and no more than allowed is used.
     let less = Ranking { candidates: vec![candidate(huge()), candidate(ordinary())], ..Ranking::default() };
     let process = Process::told(Script::default(), Policy::default(), &less);
     assert_eq!(process.engine(&conv()), Some(ordinary()));
-    // Refusing all that there is costs time as well.
+    // A record that refuses every way costs time as well.
     let all =
         [tensor_core(), ordinary(), split(), LEGACY].map(|engine| Refused { engine, reason: RefusalReason::Fails });
     let process =
         Process::told(Script::default(), Policy::default(), &Ranking { refused: all.into(), ..Ranking::default() });
     assert_eq!(process.engine(&conv()), Some(ordinary()));
-    // As does saying that there is no way at all of what a network cannot do without.
+    // So does a record that says that there is no way of solving a problem that a network cannot do without.
     let process = Process::told(Script::default(), Policy::default(), &Ranking::default());
     assert_eq!(process.engine(&conv()), Some(ordinary()));
-    // Whoever keeps quiet about an algorithm's arithmetic does not get it past a policy that forbids it.
+    // A record that leaves out an algorithm's arithmetic does not get it past a policy that forbids that arithmetic.
     let quiet = Ranking { candidates: vec![candidate(tensor_core()), candidate(ordinary())], ..Ranking::default() };
     let process = Process::told(Script::default(), Policy::default(), &quiet);
     assert_eq!(process.engine(&conv()), Some(ordinary()));

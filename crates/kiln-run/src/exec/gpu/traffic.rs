@@ -1,4 +1,4 @@
-//! What a session sends to its device and gets back, counted.
+//! Counts of what a session sends to its device and gets back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Copies {
     /// How many.
     pub copies: u64,
-    /// Bytes of all of them.
+    /// Bytes of all copies.
     pub bytes: u64,
 }
 
@@ -28,7 +28,7 @@ impl Counter {
     }
 }
 
-/// Copies in both directions. What runs at once may be counted in part.
+/// Copies in both directions. A read may see a copy that is counted meanwhile in part.
 #[derive(Debug, Default)]
 pub struct Traffic {
     to_device: Counter,

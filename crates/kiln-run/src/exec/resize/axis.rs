@@ -1,8 +1,8 @@
 //! One axis of a resize: coordinates after ONNX, and the table of neighbours and weights that they give.
 //!
 //! Coordinates are computed in double precision, so that a coordinate exactly between two elements is seen as such.
-//! Nearest elements for a scale that is known in single precision alone are found by its quotients in that precision:
-//! three by a scale of 0.6 is five, which the quotient in double precision just misses.
+//! Where the scale is known in single precision only, nearest elements are found by quotients in that precision: three
+//! by a scale of 0.6 is five, which the quotient in double precision just misses.
 
 use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::{KernelError, Result};
@@ -29,12 +29,12 @@ fn taps(axis: &ResizeAxis, key: &ResizeProblem) -> f64 {
         Mode::Linear => 1.0,
         Mode::Cubic { .. } => 2.0,
     };
-    // A reduced image is smoothed over as many elements as become one.
+    // A reduced image is smoothed over the elements that become one.
     let stretch = if key.antialias { f64::from_bits(axis.scale).min(1.0) } else { 1.0 };
     -2.0 * (-reach / stretch).floor()
 }
 
-/// Whether the axis has a table, and one that is no larger than a few times its sizes.
+/// Whether the axis has a table, of no more than a few times its sizes.
 pub(super) fn is_valid(axis: &ResizeAxis, key: &ResizeProblem) -> bool {
     let scale = f64::from_bits(axis.scale);
     let sizes = [axis.input, axis.output];
@@ -45,14 +45,14 @@ pub(super) fn is_valid(axis: &ResizeAxis, key: &ResizeProblem) -> bool {
         && taps(axis, key) * axis.output as f64 <= 16.0 * (axis.input + axis.output) as f64 + 64.0
 }
 
-/// Bytes of a valid axis's table, with what is needed to make it.
+/// Bytes of a valid axis's table, and of the memory to make it.
 pub(super) fn table_bytes(axis: &ResizeAxis, key: &ResizeProblem) -> Option<u64> {
-    // A place and a weight for each tap; whether it is outside; and two slices, while it is looked at what repeats.
+    // A place and a weight for each tap; whether it is outside; and two slices while repetitions are looked for.
     let taps = taps(axis, key) as u64;
     taps.checked_mul(8)?.checked_add(33)?.checked_mul(axis.output)
 }
 
-/// An empty list with room for so many elements.
+/// An empty list with room for `elements` elements.
 fn room<T>(elements: usize) -> Result<Vec<T>> {
     memory::try_with_capacity(elements).map_err(KernelError::Memory)
 }
@@ -65,11 +65,11 @@ impl Table {
     /// Where there is no memory for it.
     pub(super) fn new(axis: &ResizeAxis, key: &ResizeProblem) -> Result<Table> {
         let output = axis.output as usize;
-        // Where there are no places, their neighbours may be more than can be counted.
+        // Without places, the number of their neighbours may be too large to count.
         let taps = if output == 0 { 1 } else { taps(axis, key) as usize };
         let entries = output.saturating_mul(taps);
-        // Zeros whose pages the system gives as they are written: a list that is filled at once would not ask meanwhile
-        // whether the work is over.
+        // The system gives the pages of these zeros as they are written: filling a list at once would take long without
+        // a check whether the request has ended.
         let (places, weights, outside) = (room(entries)?, room(entries)?, memory::zeroed(output));
         let mut table = Table { taps, places, weights, outside };
         let last = axis.input as i64 - 1;
@@ -101,7 +101,7 @@ impl Table {
         Ok(table)
     }
 
-    /// The neighbours of a place that weigh something.
+    /// The neighbours of a place whose weight is not zero.
     pub(super) fn at(&self, place: usize) -> impl Iterator<Item = (usize, f32)> + Clone + '_ {
         let range = place * self.taps..(place + 1) * self.taps;
         let pairs = self.places[range.clone()].iter().zip(&self.weights[range]);
@@ -194,7 +194,7 @@ fn cubic(x: f64, a: f64) -> f64 {
     }
 }
 
-/// Makes weights add up to one, unless they add up to nothing.
+/// Makes weights add up to one, unless their sum is zero.
 fn normalise(weights: &mut [f64]) {
     let sum: f64 = weights.iter().sum();
     if sum != 0.0 {

@@ -161,8 +161,8 @@ impl Pass {
     }
 }
 
-/// The regular part of a row that becomes a whole number of times as long: each two neighbours are mixed in the same
-/// few ways. Weights that are known for all of them, and neighbours that need no table, make vector code of the loop.
+/// The regular part of a row that becomes a whole number of times as long: every pair of neighbours is mixed in the
+/// same few ways. With one set of weights for all pairs and no table of neighbours, the loop becomes vector code.
 #[derive(Debug)]
 struct Period {
     /// Places before the first two neighbours.
@@ -194,7 +194,7 @@ impl Period {
         ((2..=Period::MOST).contains(&times) && pairs > 1).then_some(Period { lead, pairs, weights: own })
     }
 
-    /// Mixes its part of the row; tells where it ends.
+    /// Mixes its part of the row; returns where it ends.
     fn run(&self, row: &[f32], out: &mut [f32]) -> usize {
         let end = self.lead + self.pairs * self.weights.len();
         let out = &mut out[self.lead..end];
@@ -208,7 +208,7 @@ impl Period {
     }
 }
 
-/// Mixes each two neighbours of a row in so many ways.
+/// Mixes each pair of neighbours of a row in `WAYS` ways.
 fn between<const WAYS: usize>(row: &[f32], weights: [[f32; 2]; WAYS], out: &mut [f32]) {
     for ((out, left), right) in out.chunks_exact_mut(WAYS).zip(row).zip(&row[1..]) {
         for (out, weights) in out.iter_mut().zip(weights) {
@@ -217,7 +217,7 @@ fn between<const WAYS: usize>(row: &[f32], weights: [[f32; 2]; WAYS], out: &mut 
     }
 }
 
-/// Mixes two neighbours each for some places of a row.
+/// Mixes the two neighbours of each of some places of a row.
 fn mix_pairs(columns: &Table, row: &[f32], out: &mut [f32], places: std::ops::Range<usize>) {
     let of = places.start * 2..places.end * 2;
     let pairs = columns.places[of.clone()].chunks_exact(2).zip(columns.weights[of].chunks_exact(2));

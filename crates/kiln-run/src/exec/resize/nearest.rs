@@ -25,7 +25,7 @@ struct Outer {
     size: usize,
     /// Elements of the input from one place to the next.
     stride: usize,
-    /// The input's place for each of the output's; empty where they are the same.
+    /// For each place of the output, the input's place; empty where they are the same.
     places: Vec<u32>,
 }
 

@@ -1,9 +1,9 @@
 //! The contest: which of a few candidates is fastest, decided from samples that its caller takes.
 //!
-//! Times are noisy upwards only, so what counts is the least of a few. The incumbent, candidate 0, is measured first;
-//! a challenger that is 1.3 times slower than the best so far is given up at once; and the best challenger replaces
-//! the incumbent only if it is faster by its margin in two rounds in which both take turns, so that a machine that
-//! changes its speed changes it for both. Nothing here knows what is run, or a clock: tests script both.
+//! Times are noisy upwards only, so the least of a few counts. The incumbent, candidate 0, is measured first; a
+//! challenger that is 1.3 times slower than the best so far is given up at once; and the best challenger replaces the
+//! incumbent only if it is faster by its margin in two rounds in which both take turns, so that a machine that changes
+//! its speed changes it for both. A contest knows neither what runs nor a clock: tests script both.
 
 /// What a run of a candidate gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,18 +31,18 @@ pub(super) struct Rules {
     pub(super) warm_ups: u32,
     /// Samples of a candidate at least, if its time allows.
     pub(super) least: u32,
-    /// Nanoseconds of samples that are enough, once there are as many as that.
+    /// Nanoseconds of samples that are enough, once there are `least` samples.
     pub(super) enough: u64,
-    /// Nanoseconds of a candidate at most; two samples are always taken.
+    /// Most nanoseconds of a candidate's samples; two samples are always taken.
     pub(super) candidate: u64,
-    /// Nanoseconds of the whole contest at most, and in runs of the incumbent: the larger of both. A run counts as long
-    /// as its candidate's fastest. Challengers that do not get a turn in time are left out.
+    /// The limit of the whole contest, in nanoseconds and in runs of the incumbent: the larger one counts. A run counts
+    /// as long as its candidate's fastest. Challengers that do not get a turn in time are left out.
     pub(super) key: (u64, u64),
     /// Samples that each side gets in each of the two last rounds.
     pub(super) final_samples: u32,
 }
 
-/// Times slower than the best at which a candidate is given up.
+/// A candidate that takes this many times as long as the best is given up.
 const GIVE_UP_RATIO: f64 = 1.3;
 
 /// Voided samples in a row after which a contest is put off.
@@ -59,7 +59,7 @@ pub(super) struct Verdict {
     pub(super) samples: u32,
     /// The least time of the incumbent.
     pub(super) incumbent: u64,
-    /// The least time of the best other candidate than the winner; 0 if there was none.
+    /// The least time of the best candidate except the winner; 0 if there is no other.
     pub(super) against: u64,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn hold(margins: &[f64], rules: &Rules, runner: &mut dyn Runner) -> R
     }
     let most = rules.key.0.max(rules.key.1.saturating_mul(scores[0].least));
     for candidate in 1..margins.len() {
-        // On a busy machine a run takes much longer than its own time, and a slow run of one leaves no other out.
+        // On a busy machine a run takes much longer than its own time; counted so, one slow run keeps no candidate out.
         let own = |score: &Score| score.least.saturating_mul(u64::from(score.samples + rules.warm_ups));
         if scores.iter().map(own).sum::<u64>() >= most {
             break;
@@ -138,12 +138,12 @@ struct Contest<'a> {
 }
 
 impl Contest<'_> {
-    /// The time of one run, taken again where something else ran meanwhile; nothing where the candidate cannot be run.
+    /// The time of one run, taken again where something else ran meanwhile; `None` where the candidate cannot be run.
     fn time(&mut self, candidate: usize) -> Result<Option<u64>, NoVerdict> {
         let mut warm = true;
         for _ in 0..MOST_VOIDED {
             match self.runner.sample(candidate) {
-                // What ran meanwhile has also taken the caches.
+                // Whatever ran meanwhile has also taken the caches.
                 Sample::Void => warm = false,
                 Sample::Nanos(nanos) => {
                     self.spent = self.spent.saturating_add(nanos);
@@ -184,13 +184,13 @@ impl Contest<'_> {
         }
     }
 
-    /// Two rounds between the incumbent and a challenger; whether it has won both.
+    /// Two rounds between the incumbent and a challenger; returns whether the challenger has won both.
     fn challenge(&mut self, challenger: usize, scores: &mut [Score], margin: f64) -> Result<bool, NoVerdict> {
         for _ in 0..2 {
             let mut least = [u64::MAX; 2];
             for _ in 0..self.rules.final_samples.max(1) {
                 for (side, candidate) in [0, challenger].into_iter().enumerate() {
-                    // The other side has had the caches: as in a network, but not as in its own earlier samples.
+                    // The other side has just used the caches, as other nodes do in a network.
                     let Some(nanos) = self.time(candidate)? else { return Ok(false) };
                     scores[candidate].add(nanos);
                     least[side] = least[side].min(nanos);

@@ -1,9 +1,10 @@
 //! Measures what this machine does in a second ([`MachineKey`]), once, where records that are kept lack it.
 //!
-//! A thread of its own does so under any policy of tuning, because cost models of the next process read it: 20 ms for
-//! one thread and as long for all. It waits until no request has run for [`QUIET`], and loading neither; a request that
-//! arrives ends what is being measured within a millisecond, and it begins anew after the next pause. To a tuner of the
-//! same session, a measurement is a request. In one process, one session measures at a time.
+//! A thread of its own measures under any policy of tuning, because cost models of the next process read the figures:
+//! 20 ms for one thread and as long for all. It waits until no request has run and nothing has been loaded for
+//! [`QUIET`]. A request that arrives ends a measurement within a millisecond, and the measurement begins anew after the
+//! next pause. To a tuner of the same session, a measurement is a request. In one process, one session measures at a
+//! time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -22,7 +23,7 @@ use crate::record::CacheMode;
 /// How long no request may have run before a measurement begins.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Measurements that may be begun: a service that is never idle for long keeps its defaults, and its cores.
+/// Measurements that may be begun: a service that is never idle for long keeps the default figures, and its cores.
 const ATTEMPTS: usize = 16;
 
 /// The process in which a session measures; 0 before there is one.
@@ -32,7 +33,7 @@ static MEASURING: AtomicU32 = AtomicU32::new(0);
 pub struct Gauge {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
-    /// The process that has the worker.
+    /// The process in which the worker runs.
     origin: Origin,
 }
 
@@ -66,21 +67,21 @@ impl Gauge {
         }
     }
 
-    /// Says that a request runs until the returned value is dropped; nothing once there is nothing left to measure.
+    /// Says that a request runs until the returned value is dropped; `None` once there is nothing left to measure.
     #[must_use]
     pub fn request(&self) -> Option<Request<'_>> {
         let measures = self.worker.as_ref().is_some_and(|worker| !worker.is_finished());
         (measures && self.origin.is_here()).then(|| self.shared.requests.begin())
     }
 
-    /// Waits until nothing is left to measure, or for that long; whether nothing is.
+    /// Waits at most `timeout` until nothing is left to measure; returns whether that is so.
     #[must_use]
     pub fn settle(&self, timeout: Duration) -> bool {
         if !self.origin.is_here() {
             return true;
         }
         let over = self.shared.over.lock().unwrap_or_else(PoisonError::into_inner);
-        // A year is as good as for ever, and what every platform can wait.
+        // A year is practically for ever, and every platform can wait that long.
         let timeout = timeout.min(Duration::from_secs(365 * 86_400));
         let waited = self.shared.ended.wait_timeout_while(over, timeout, |over| !*over);
         *waited.unwrap_or_else(PoisonError::into_inner).0
@@ -94,13 +95,13 @@ impl Drop for Gauge {
         }
         self.shared.requests.stop();
         if let Some(worker) = self.worker.take() {
-            // What it runs does not panic; if it did, the session would go on without figures.
+            // The worker does not panic; if it did, the session would go on without figures.
             let _ = worker.join();
         }
     }
 }
 
-/// The numbers of threads of which the records know no figures.
+/// The numbers of threads whose figures the records lack.
 fn lacking(cx: &BuildCx) -> Vec<usize> {
     let mut counts = vec![1, cx.threads.max(1)];
     counts.dedup();
@@ -123,8 +124,8 @@ impl Drop for Over<'_> {
 struct Turn;
 
 impl Turn {
-    /// `None` while another session of this process measures. One of a process that this one was forked from does not
-    /// count.
+    /// `None` while another session of this process measures. A session of the process that this one was forked from
+    /// does not count.
     fn take() -> Option<Turn> {
         let this = std::process::id();
         let other = MEASURING.load(Ordering::Acquire);
@@ -139,10 +140,10 @@ impl Drop for Turn {
     }
 }
 
-/// The life of the worker.
+/// The worker's main function.
 fn work(shared: &Shared, cx: &BuildCx) {
     let _over = Over(shared);
-    // Threads of the pool inherit it. Where it is refused, this is a thread like others.
+    // Threads of the pool inherit it. Where it is refused, the thread keeps its priority.
     let _ = rustix::process::setpriority_process(None, NICENESS);
     for _ in 0..ATTEMPTS {
         if shared.requests.await_quiet_of(QUIET).is_none() {
@@ -158,7 +159,7 @@ fn work(shared: &Shared, cx: &BuildCx) {
     }
 }
 
-/// Measures on so many threads. Whether a request has ended that.
+/// Measures on `threads` threads; returns whether a request has ended the measurement.
 fn is_interrupted(shared: &Shared, cx: &BuildCx, threads: usize) -> bool {
     let requests = &*shared.requests;
     let pool = if threads > 1 { Pool::new(threads, "kiln-gauge").ok() } else { None };

@@ -1,7 +1,6 @@
-//! One key's turn: its candidates are built, measured, and the winner recorded and put in place.
+//! The measurement of one key: builds and measures its candidates, and records and installs the winner.
 //!
-//! Whatever goes wrong here, an error or a panic of a candidate, has no effect on requests: the executor in use stays
-//! in use.
+//! An error or a panic of a candidate has no effect on requests: the executor in use stays in use.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -18,12 +17,12 @@ use super::requests::Requests;
 use crate::exec::{BuildCx, Family};
 use crate::record::{Evidence, EvidenceKind};
 
-/// The share of the time of the choice in use that another must save to replace it: what is beyond the noise.
+/// The share of the incumbent's time that another choice must save to replace it: more than the noise.
 const MARGIN: f64 = 0.03;
 
 /// A key that was asked for, of any family.
 pub(super) trait TuningJob: Send {
-    /// Measures it.
+    /// Measures the key.
     fn run(&self, measure: &mut MeasureCx<'_>) -> Ended;
 }
 

@@ -1,17 +1,17 @@
 //! Made-up operands for trials, lent again from key to key.
 //!
-//! Weights of a network are cold: between two uses of one node's weights come all the others', and what does not fit
-//! the caches comes from memory every time. A trial that reads the same weights again and again would favour a choice
-//! that is fast on cached weights, which requests never find. So weights are taken from another place of a larger
-//! buffer for every run, as large as the model's constants, up to [`MOST_COLD`]. Inputs and outputs are at one place,
-//! as a network's are, which has just written the one and soon reads the other.
+//! Weights of a network are cold: between two uses of one node's weights all other weights are used, and weights that
+//! do not fit the caches come from memory every time. A trial that reads the same weights again and again would favour
+//! a choice that is fast on cached weights, which requests never find. So each run takes its weights from another place
+//! of a larger buffer, as large as the model's constants, up to [`MOST_COLD`]. Inputs and outputs stay at one place, as
+//! in a network, which has just written the input and soon reads the output.
 
 use kiln_tensor::Buffer;
 
-/// Bytes over which weights are spread at most: more than the L3 of any processor that is known here has for a core.
+/// Most bytes over which weights are spread: more than a core's share of L3 on any processor known here.
 const MOST_COLD: usize = 64 << 20;
 
-/// Bytes of all operands of a trial: what needs more is not tuned.
+/// Most bytes of all operands of a trial: a key that needs more is not tuned.
 const MOST_BYTES: usize = 256 << 20;
 
 /// Elements of a cache line.
@@ -33,7 +33,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Whether so much may be taken for a trial.
+    /// Whether its operands are small enough for a trial.
     pub(super) fn is_modest(&self) -> bool {
         let all = [self.input, self.weights, self.output, self.scratch];
         let elements = all.iter().try_fold(0usize, |total, &count| total.checked_add(count));
@@ -67,7 +67,8 @@ pub(super) struct OperandMemory {
 }
 
 impl OperandMemory {
-    /// No memory yet; weights will be spread over as much as a model with that many bytes of constants.
+    /// No memory yet; weights will be spread over `constants` bytes, those of the model's constants, up to
+    /// [`MOST_COLD`].
     pub(super) fn new(constants: usize) -> OperandMemory {
         let empty = || zeros(0);
         let spread = constants.min(MOST_COLD);
@@ -102,22 +103,23 @@ impl OperandMemory {
 }
 
 /// Replaces a buffer that is too short by one of small numbers. Zeros would do for the kernels, but pages that were
-/// never written are all the system's one page of zeros, which no cache misses.
+/// never written all map the system's one page of zeros, which stays in the caches.
 fn grow(buffer: &mut Buffer, elements: usize) {
     if buffer.bytes().len() >= elements * 4 {
         return;
     }
-    // The old one first: both at once would be more than is needed.
+    // The old one is freed first: both at once would be more than is needed.
     *buffer = zeros(0);
     *buffer = zeros(elements * 4);
     for (index, word) in bytemuck::cast_slice_mut::<u8, u32>(buffer.bytes_mut()).iter_mut().enumerate() {
-        // Where weights are bf16 pairs, each of the two is a small number too: none is a denormal, which would be slow.
+        // The words may be read as pairs of bf16, so each half is a small number too, and no denormal, which would be
+        // slow.
         let bf16 = ((index % 13) as f32 / 64.0 - 0.1).to_bits() >> 16;
         *word = bf16 << 16 | bf16;
     }
 }
 
-/// Memory for measurements; without it, the one that asked is given up.
+/// Memory for measurements; where there is none, the measurement is given up.
 fn zeros(bytes: usize) -> Buffer {
     Buffer::zeroed(bytes).unwrap_or_else(|refused| refused.raise())
 }

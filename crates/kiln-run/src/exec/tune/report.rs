@@ -1,8 +1,8 @@
-//! What a tuner has done, for people and reports.
+//! A tuner's report, for people and tools.
 
 use std::time::Duration;
 
-/// Changes that are told one by one; all are counted.
+/// Changes that are listed; all are counted.
 const MOST_CHANGES: usize = 1000;
 
 /// A choice that a measurement has overturned.
@@ -12,13 +12,13 @@ pub struct TuneChange {
     pub family: &'static str,
     /// The key in words.
     pub key: String,
-    /// What was in use.
+    /// The choice that was in use.
     pub from: String,
-    /// What is in use now.
+    /// The choice that is in use now.
     pub to: String,
-    /// Nanoseconds of a run of what was in use.
+    /// Nanoseconds of a run of the choice before.
     pub before: u64,
-    /// Nanoseconds of a run of what is in use now.
+    /// Nanoseconds of a run of the choice now.
     pub after: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct TuneChange {
 pub struct TuneReport {
     /// Keys that were measured.
     pub tuned: u64,
-    /// Those among them whose choice changed.
+    /// Measured keys whose choice changed.
     pub changed: u64,
     /// Keys whose record was measured before: nothing was run for them.
     pub known: u64,
@@ -55,7 +55,7 @@ pub(super) enum Ended {
     Single,
     Large,
     Failed,
-    /// The tuner stops: the key is as it was.
+    /// The tuner stops: the key stays as it was.
     Stopped,
     Tuned(Option<TuneChange>),
 }

@@ -1,5 +1,5 @@
-//! The requests of a session as its tuner sees them: how many are under way, how many have begun, and since when none
-//! is.
+//! The requests of a session as its tuner sees them: how many are under way, how many have begun, and when the last one
+//! ended.
 //!
 //! Requests count themselves, which takes two atomic additions, and wait for nothing; the tuner's thread waits for
 //! them.
@@ -22,7 +22,7 @@ pub(super) struct Requests {
     last_end: AtomicU64,
     start: Instant,
     stop: AtomicBool,
-    /// Held between a look at `stop` and waiting for it.
+    /// Held between a check of `stop` and the wait for it.
     waiting: Mutex<()>,
     stopped: Condvar,
 }
@@ -62,7 +62,7 @@ impl Requests {
     /// Ends the waiting of [`Requests::await_quiet`], now and from now on.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        // The lock makes sure that the worker is not between its look at the flag and its wait.
+        // The lock ensures that the worker is not between its check of the flag and its wait.
         drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         self.stopped.notify_all();
     }
@@ -82,8 +82,8 @@ impl Requests {
         self.arrivals.load(Ordering::SeqCst)
     }
 
-    /// Waits until no request has been running for [`QUIET`], and not at all before the first; the requests that have
-    /// begun until then. Nothing if the tuner stops.
+    /// Waits until no request has been running for [`QUIET`], but not at all before the first request. Returns how many
+    /// requests have begun until then; `None` if the tuner stops.
     pub(super) fn await_quiet(&self) -> Option<u64> {
         if !self.are_over() && self.arrivals() == 0 {
             return Some(0);
@@ -91,8 +91,8 @@ impl Requests {
         self.await_quiet_of(QUIET)
     }
 
-    /// Waits until no request has been running for so long, which begins with these counts; the requests that have begun
-    /// until then. Nothing if the tuner stops.
+    /// Waits until no request has been running for `quiet`, counted from `start` at the earliest. Returns how many
+    /// requests have begun until then; `None` if the tuner stops.
     pub(super) fn await_quiet_of(&self, quiet: Duration) -> Option<u64> {
         loop {
             let arrivals = self.arrivals();
@@ -111,7 +111,7 @@ impl Requests {
         }
     }
 
-    /// Waits for so long, or until the tuner stops.
+    /// Waits for `wait`, or until the tuner stops.
     pub(super) fn pause(&self, wait: Duration) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.are_over() {

@@ -1,8 +1,8 @@
 //! The tuner's turn for a problem of a device's libraries: their proposals, measured one after another on the device.
 //!
-//! The contest is the processor's, with two differences. A run is timed by the device, several in a row where one is
-//! short, so that what is compared is not the noise of starting it. And what is recorded is the whole ranking, so that
-//! the next process can take the runner-up when the winner is not allowed or does not work any more.
+//! The contest is the processor's, with two differences. The device times the runs, several in a row where one is
+//! short, so that the noise of starting a run does not count. And the whole ranking is recorded, so that the next
+//! process can take the runner-up when the winner is not allowed or does not work any more.
 //!
 //! Operands and results are in memory of the arena that no network uses: a search changes none of its values.
 
@@ -25,16 +25,16 @@ use crate::exec::gpu::solver::{SolverKey, ask, note, ready};
 use crate::exec::{BuildCx, GpuCx};
 use crate::record::{Evidence, EvidenceKind};
 
-/// The share of the time of the first proposal that another must save: what is beyond the noise of a device.
+/// The share of the first proposal's time that another must save: more than the noise of a device.
 const MARGIN: f64 = 0.05;
 
-/// Bytes of all operands of a problem: what needs more is not tuned.
+/// Most bytes of all operands of a problem: a problem that needs more is not tuned.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Nanoseconds of a sample: some hundred times what a device's clock can tell apart.
+/// Nanoseconds of a sample: some hundred times the resolution of a device's clock.
 const SAMPLE: u64 = 100_000;
 
-/// Runs of a sample at most.
+/// Most runs of a sample.
 const MOST_RUNS: u64 = 32;
 
 /// A [`TuningJob`] for a problem.
@@ -73,7 +73,7 @@ impl TuningJob for SearchJob {
         };
         rank(&mut known, &ready, verdict.winner);
         known.measured_under = Some(key.policy);
-        // What was timed before under another policy speaks for the record as well.
+        // Samples of an earlier measurement, under another policy, count as evidence too.
         let samples =
             verdict.samples.saturating_add(if before.kind == EvidenceKind::Measured { before.samples } else { 0 });
         let evidence = Evidence::measured(verdict.nanos, samples).against(verdict.against);
@@ -95,8 +95,8 @@ impl TuningJob for SearchJob {
     }
 }
 
-/// What is worth a measurement, ready to run: first what a request would use now, then what the heuristics of searches
-/// and of last resort propose, then what the record has besides.
+/// The candidates to measure, ready to run: first the one that a request would use now, then the proposals of the
+/// heuristics for searches and of last resort, then the record's other candidates.
 fn gather(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking, most: usize) -> Vec<Ready> {
     let mut proposals: Vec<Candidate> = Vec::new();
     for heuristic in [Heuristic::Thorough, Heuristic::Fallback] {
@@ -105,7 +105,7 @@ fn gather(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking, most: usize) -> Vec
         }
     }
     let mut order: Vec<Candidate> = known.candidates.clone();
-    // The first that is allowed is what is in use; the others come in the order of the better heuristic.
+    // The first allowed candidate is in use; the others follow in the order of the better heuristic.
     let in_use = order.iter().position(|one| key.policy.allows(&one.algorithm).is_ok()).unwrap_or(0);
     let others = order.split_off((in_use + 1).min(order.len()));
     order.extend(proposals.iter().cloned());
@@ -129,8 +129,8 @@ fn gather(gpu: &GpuCx, key: &SolverKey, known: &mut Ranking, most: usize) -> Vec
     list
 }
 
-/// Puts what was measured first into the ranking, the winner before all, and what failed among what is refused. What
-/// was measured before, when other things were allowed, stands where its time puts it.
+/// Puts the measured candidates first into the ranking, with the winner before all, and the failed ones among the
+/// refused. Candidates that were measured before, under another policy, stand where their times put them.
 fn rank(known: &mut Ranking, ready: &[Ready], winner: usize) {
     for one in ready.iter().filter(|one| one.failed) {
         known.refuse(&one.candidate.algorithm.engine, RefusalReason::Fails);
@@ -169,7 +169,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Takes it, filled with small numbers; nothing where it is too much.
+    /// Takes the memory, filled with small numbers; `None` where it is too much.
     fn set(gpu: &GpuCx, problem: &Problem, ready: &[Ready]) -> Option<Bench> {
         let [left, right, output] = problem.extents()?.map(|elements| elements.saturating_mul(4));
         let epilogue = problem.epilogue();
@@ -219,7 +219,7 @@ impl Runner for Trial<'_, '_> {
     fn sample(&mut self, candidate: usize) -> Sample {
         let Some(arrivals) = self.measure.requests.await_quiet() else { return Sample::Stopped };
         let Ready { solver, nanos, .. } = &self.ready[candidate];
-        // The first run of all says how many make a sample.
+        // The first run decides how many runs make a sample.
         let runs = if *nanos == 0 { 1 } else { (SAMPLE / nanos).clamp(1, MOST_RUNS) };
         let start = Instant::now();
         let (device, bench) = (&self.gpu.device, &self.bench);

@@ -1,12 +1,12 @@
-//! Whether the executors that memos and plans hold are still the best that are known.
+//! Whether the executors that memos and plans hold are still the best known ones.
 //!
-//! A tuner puts a better executor into the cache; a node's memo or a plan that holds the one before holds it still.
-//! Each holder therefore keeps, beside an executor of a key that may be tuned, the key's *standing*, which the tuner
-//! marks when it has replaced the executor. Holders of other keys see nothing, and look at nothing but the tuner's
-//! [generation](super::Tuner::generation), once a request.
+//! A tuner puts a better executor into the cache, but a node's memo or a plan still holds the old one. Each holder
+//! therefore keeps, beside an executor of a key that may be tuned, the key's *standing*, which the tuner marks when it
+//! has replaced the executor. Once a request, plans compare the tuner's [generation](super::Tuner::generation), and
+//! look at their standings only if that has changed.
 //!
-//! No swap is missed: a holder gets the standing first and the executor then, and the tuner stores the executor first
-//! and marks the standing then. A holder that gets no standing any more gets the last executor.
+//! No swap is missed: a holder gets the standing first and the executor second, and the tuner stores the executor first
+//! and marks the standing second. A key whose tuning is over gives no standing; its executor is the last one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,11 +21,11 @@ impl Standing {
     #[inline]
     #[must_use]
     pub fn is_replaced(&self) -> bool {
-        // Acquire: who sees the mark finds the new executor.
+        // Acquire: a reader that sees the mark finds the new executor.
         self.replaced.load(Ordering::Acquire)
     }
 
-    /// Says so, after the executor was stored.
+    /// Marks the standing, after the executor was stored.
     pub(super) fn replace(&self) {
         self.replaced.store(true, Ordering::Release);
     }

@@ -14,7 +14,7 @@ use super::*;
 use crate::exec::{BuildCx, Family};
 use crate::record::{Evidence, EvidenceKind, Recorded, Store};
 
-/// A problem whose executor is the number of its choice.
+/// A problem whose executor is its choice, a number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Key)]
 #[key(family = "sleeper", value = u32)]
 struct Sleeper {
@@ -26,7 +26,7 @@ impl Recorded for Sleeper {
     type Choice = u32;
 }
 
-/// The cost model's pick: 2 milliseconds, so much more than the best that a busy machine changes nothing.
+/// The cost model's pick: 2 milliseconds, far enough from the best that a busy machine does not change the verdict.
 const PICKED: u32 = 2000;
 /// A choice that cannot be built.
 const UNBUILDABLE: u32 = 1;
@@ -236,7 +236,7 @@ fn nobody_waits_behind_a_measurement() {
         assert!(start.elapsed() < PATIENCE, "the measurement never began");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The measurement cannot end before the gate is opened, so that whoever waits for it would wait for ever.
+    // The measurement cannot end before the gate is opened, so a caller that waited for it would wait for ever.
     let (tell, told) = std::sync::mpsc::channel();
     let theirs = (cx.clone(), Arc::clone(&tuner));
     std::thread::spawn(move || {

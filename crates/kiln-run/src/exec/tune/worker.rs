@@ -1,13 +1,13 @@
 //! The thread that tunes, and the queue before it.
 //!
-//! Never in a request: a request notes keys, which is one look-up in a table, and everything else happens here. The
-//! thread runs only while no request does ([`Requests`]), with the session's number of threads in a pool of its own:
-//! the process computes on as many threads as it was given. A request that arrives does not wait; it makes the sample
-//! under way void, and shares the cores with what is left of one run of one operator.
+//! Nothing is measured in a request: a request notes keys, which is one look-up in a table, and everything else happens
+//! here. The thread runs only while no request does ([`Requests`]), with the session's number of threads in a pool of
+//! its own: the process computes on as many threads as it was given. A request that arrives does not wait; it makes the
+//! sample under way void, and shares the cores with the rest of one run of one operator.
 //!
-//! Keys wait in the order in which they were first asked for: those of the first requests are those of the shapes that
-//! come most often, and an order by counts would need a look at every hit. The queue is bounded; a key
-//! that finds it full may be noted when it is asked for again.
+//! Keys wait in the order in which they were first asked for: the first requests have the shapes that come most often,
+//! and an order by counts would need a count at every hit. The queue is bounded; a key that finds it full may be noted
+//! when it is asked for again.
 
 use std::any::TypeId;
 use std::collections::VecDeque;
@@ -38,17 +38,17 @@ use crate::exec::{BuildCx, Family};
 /// Keys that may wait.
 const MOST_WAITING: usize = 4096;
 
-/// Keys of which something is remembered, by their hashes.
+/// Keys that are remembered, by their hashes.
 const MOST_NOTED: usize = 1 << 16;
 
-/// Ten steps below normal: whatever else wants the processor gets it.
+/// Ten steps below normal: any other work on the processor goes first.
 pub(super) const NICENESS: i32 = 10;
 
 /// A tuner of one session. Dropping it stops the thread, after at most one run of one operator.
 pub struct Tuner {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
-    /// The process that has the worker.
+    /// The process in which the worker runs.
     origin: Origin,
 }
 
@@ -73,7 +73,7 @@ struct Queued {
     standing: Arc<Standing>,
 }
 
-/// What is remembered of a key that was asked for.
+/// The state of a key that was asked for.
 enum Noted {
     /// It waits, or has been turned away for now.
     Open { standing: Arc<Standing>, waits: bool },
@@ -91,7 +91,8 @@ impl Noted {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Queued>,
-    /// By the keys' hashes. Two keys of one hash only mean that the second is not tuned, and asked for once in vain.
+    /// By the keys' hashes. Where two keys have one hash, the second is not tuned, and its standing causes one vain
+    /// look-up.
     noted: HashMap<u64, Noted>,
     /// Whether the worker has a key in hand.
     busy: bool,
@@ -101,8 +102,8 @@ struct State {
 }
 
 impl Tuner {
-    /// A tuner for builders of that context, in a model with so many bytes of constants; none where the policy is to
-    /// tune nothing, or where no thread can be started. A `budget` replaces the policy's time for all keys.
+    /// A tuner for builders of that context, in a model with `constants` bytes of constants; `None` where the policy is
+    /// to tune nothing, or where no thread can be started. A `budget` replaces the policy's time for all keys.
     #[must_use]
     pub fn start(tune: Tune, cx: &BuildCx, constants: usize, budget: Option<Duration>) -> Option<Tuner> {
         let mut effort = Effort::of(tune)?;
@@ -126,8 +127,8 @@ impl Tuner {
         }
     }
 
-    /// Notes that a key will be asked for, and gives what says later whether the answer has been replaced; nothing
-    /// where it will not be. Never waits for a measurement.
+    /// Notes that a key will be asked for. Returns the standing that says later whether the executor has been replaced,
+    /// or `None` where it will not be. Never waits for a measurement.
     pub fn note<K: Family>(&self, key: &K) -> Option<Arc<Standing>> {
         if !K::TUNED {
             return None;
@@ -135,7 +136,7 @@ impl Tuner {
         self.note_as(key, || Box::new(KeyJob(key.clone())))
     }
 
-    /// The same for a problem of a device's libraries.
+    /// As [`Tuner::note`], for a problem of a device's libraries.
     #[cfg(feature = "device")]
     pub fn note_solver(&self, key: &SolverKey) -> Option<Arc<Standing>> {
         self.note_as(key, || Box::new(SearchJob(key.clone())))
@@ -160,7 +161,7 @@ impl Tuner {
         if known.is_none() && state.noted.len() >= MOST_NOTED {
             state.noted.retain(|_, noted| noted.is_held());
             if state.noted.len() >= MOST_NOTED {
-                // Who holds what is forgotten here keeps it until it asks again.
+                // A holder of a standing that is forgotten here keeps it until it asks again.
                 state.noted.clear();
             }
         }
@@ -189,12 +190,12 @@ impl Tuner {
         self.shared.requests.begin()
     }
 
-    /// The requests that it hears of.
+    /// The requests that it counts.
     pub(super) fn requests(&self) -> Arc<Requests> {
         Arc::clone(&self.shared.requests)
     }
 
-    /// Waits until no key waits, or for that long; whether no key waits.
+    /// Waits at most `timeout` until no key waits; returns whether that is so.
     #[must_use]
     pub fn settle(&self, timeout: Duration) -> bool {
         if !self.origin.is_here() {
@@ -207,7 +208,7 @@ impl Tuner {
             if left.is_zero() {
                 return false;
             }
-            // A year is as good as for ever, and what every platform can wait.
+            // A year is practically for ever, and every platform can wait that long.
             let left = left.min(Duration::from_secs(365 * 86_400));
             let waited = self.shared.settled.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -215,7 +216,7 @@ impl Tuner {
         true
     }
 
-    /// What was done so far.
+    /// The report so far.
     #[must_use]
     pub fn report(&self) -> TuneReport {
         if !self.origin.is_here() {
@@ -233,11 +234,11 @@ impl Drop for Tuner {
             return std::mem::forget(self.worker.take());
         }
         self.shared.requests.stop();
-        // The lock makes sure that the worker is not between its look at the flag and its wait.
+        // The lock ensures that the worker is not between its check of the flag and its wait.
         drop(self.shared.lock());
         self.shared.wake.notify_all();
         if let Some(worker) = self.worker.take() {
-            // It catches the panics of what it runs, and has none of its own.
+            // The worker catches the panics of candidates, and has none of its own.
             let _ = worker.join();
         }
     }
@@ -245,11 +246,11 @@ impl Drop for Tuner {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing foreign runs under the lock, so what a panicking thread leaves behind is whole.
+        // No foreign code runs under the lock, so the state is whole even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next key if one waits.
+    /// The next key, if one waits.
     fn next(&self) -> Option<Queued> {
         let mut state = self.lock();
         let queued = state.queue.pop_front();
@@ -289,14 +290,14 @@ impl Shared {
     }
 }
 
-/// The life of the worker.
+/// The worker's main function.
 fn work(shared: &Shared, cx: &BuildCx, effort: &Effort, constants: usize) {
-    // Threads of the pool inherit it. Where it is refused, the tuner is a thread like others.
+    // Threads of the pool inherit it. Where it is refused, the tuner keeps its priority.
     let _ = rustix::process::setpriority_process(None, NICENESS);
     let mut tools: Option<(Pool, OperandMemory)> = None;
     while !shared.requests.are_over() {
         let Some(queued) = shared.next() else {
-            // Threads and operands are for as long as keys come one after another.
+            // Threads and operands live only while keys come one after another.
             tools = None;
             shared.sleep();
             continue;

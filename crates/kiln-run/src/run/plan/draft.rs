@@ -1,4 +1,4 @@
-//! A plan while it is made, step by step: from a run under the [`recorder`](super::recorder), or from an outline before
+//! A plan in the making, step by step: from a run under the [`recorder`](super::recorder), or from an outline before
 //! the run.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::node::{Prepared, Specs, Standings};
 /// The most bytes of a constant folded per shape; larger ones are computed in each request.
 const MOST_FOLDED: usize = 16 << 10;
 
-/// The graph around a stretch, as its plan needs it.
+/// The parts of the graph around a stretch that its plan needs.
 #[derive(Clone, Copy)]
 pub(in super::super) struct StretchCx<'a> {
     /// Steps of the stretch.
@@ -63,7 +63,7 @@ impl<'a> Draft<'a> {
         Draft { wanted, steps: Vec::with_capacity(wanted.steps.len()), standings: Vec::new(), folded: Vec::new() }
     }
 
-    /// Adds the next step; `made` returns those of its outputs that exist.
+    /// Adds the next step; `made` returns the tensors of its outputs that exist.
     pub(super) fn add<'t>(
         &mut self,
         specs: Specs,
@@ -77,7 +77,7 @@ impl<'a> Draft<'a> {
         self.steps.push(PlannedStep { specs, prepared, places: SmallVec::new(), runs });
     }
 
-    /// Whether all of the step's outputs are folded and small enough; keeps them then.
+    /// Whether all of the step's outputs are folded and small enough; if so, keeps them.
     fn fold<'t>(&mut self, step: &Step, made: impl Fn(ValueId) -> Option<&'t Tensor>) -> bool {
         let outputs = || step.outputs.iter().flatten();
         let small = |value: &ValueId| {

@@ -1,11 +1,11 @@
-//! The memory plan of small outputs: which of them share one place, one after the other.
+//! The memory plan of small outputs: which outputs share one place, one after the other.
 //!
 //! Storages that are not in use at the same time may share a place. Each gets one in the order of the steps: the
 //! smallest free place that is large enough; if there is none, the largest free one grows.
 //!
 //! Large storages have no place: their steps allocate from the session's pool, which cuts them out of the same pages in
-//! every request. Places are as large as the largest storage in them, so together they are larger than what is in use
-//! at any time, and a plan that had places for large memory took fresh pages in its second request.
+//! every request. Each place is as large as the largest storage in it, so all places together are larger than the
+//! memory in use at any time; with places for large memory, a plan took fresh pages in its second request.
 
 use kiln_tensor::LARGE;
 use smallvec::{SmallVec, smallvec};

@@ -1,8 +1,8 @@
 //! The outline of a stretch's memory, from one run under the recorder; it holds for other shapes too, which then need
 //! no such run.
 //!
-//! Which outputs have their own memory, which take over an input's, when each is last read and what leaves the graph
-//! follows from the steps. Only sizes follow from shapes, and they are known once the steps are prepared.
+//! The steps determine which outputs have their own memory, which take over an input's, when each is last read and what
+//! leaves the graph. Only sizes depend on shapes, and they are known once the steps are prepared.
 //!
 //! A step may take memory over at some shapes only (it adds tensors of one shape in place, but not with broadcasting).
 //! If the outline has a step take over memory of another size than its output's, it does not hold, and the run is
@@ -16,7 +16,7 @@ use crate::node::Specs;
 /// The storage of an output.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OutputStorage {
-    /// No storage of the stretch.
+    /// Outside the storages of the stretch.
     Elsewhere,
     /// This storage, as its first output.
     First(u32),

@@ -26,7 +26,7 @@ struct Seen {
 /// Records the run of a stretch.
 pub(in super::super) struct Recorder<'a> {
     draft: Draft<'a>,
-    /// The steps as they were prepared, in order, if all were before the first one runs; else empty.
+    /// The steps as they were prepared, in order, if all were prepared before the first one runs; else empty.
     ahead: std::vec::IntoIter<Ahead>,
     seen: Vec<Seen>,
     storages: Vec<Storage>,

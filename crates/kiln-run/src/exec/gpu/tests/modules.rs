@@ -1,4 +1,4 @@
-//! Kernels of Kiln's own: compiled once, again ahead of need, and only by the compiler that the record is of.
+//! Kernels of Kiln's own: compiled once, again ahead of need, and only by the recorded compiler.
 
 use kiln_kernels::gpu::source::{FillKernel, Kernel, KernelCode, SoftmaxCode};
 

@@ -1,4 +1,4 @@
-//! Searches on an emulated device: who wins, what is recorded of the others, and when nothing is measured.
+//! Searches on an emulated device: the winner, the record of the others, and when nothing is measured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn process(script: Script) -> Process {
     Process::new(script, Policy::default(), Store::in_memory())
 }
 
-/// Two ways of so many nanoseconds.
+/// Two ways, of `first` and of `second` nanoseconds.
 fn two(first: u64, second: u64) -> Script {
     let convolutions = vec![Proposal::new(graph(1, &[]), 0, first), Proposal::new(graph(2, &[]), 1 << 10, second)];
     Script { convolutions, ..Script::default() }

@@ -5,7 +5,7 @@ use super::*;
 const RULES: Rules =
     Rules { warm_ups: 1, least: 3, enough: 0, candidate: 1_000_000, key: (1_000_000, 50), final_samples: 2 };
 
-/// A clock that tells what a table says, and notes who was run.
+/// A clock that reads a script, and notes which candidate was run.
 struct Script<F> {
     time: F,
     runs: Vec<usize>,
@@ -113,7 +113,7 @@ fn time_is_bounded_by_candidate_and_by_key() {
     let (_, runs) = contest(&[0.0; 40], &RULES, |_, _| Sample::Nanos(10_000_000));
     assert_eq!(runs_of(&runs, 0), 3);
     assert!(runs.len() <= 50 + 3, "{} runs", runs.len());
-    // Fast ones are sampled until that is enough.
+    // Fast candidates are sampled until their time is enough.
     let rules = Rules { enough: 5_000, ..RULES };
     let (_, runs) = contest(&[0.0], &rules, |_, _| Sample::Nanos(100));
     assert_eq!(runs.len(), 1 + 50);
