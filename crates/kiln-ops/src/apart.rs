@@ -1,8 +1,8 @@
-//! A product with a fused activation, which is taken apart into the two where the kernel refuses that activation.
+//! A product with a fused activation, which is split into two steps where the kernel refuses that activation.
 //!
-//! Passes fuse what [`is_fusible`](kiln_kernels::cpu::activation::is_fusible) allows, which kernels ask too, so that no
-//! model should come here. What does is right, runs as it did before it was fused, and is logged as a warning and
-//! counted ([`ShareStats::fell_apart`](kiln_run::exec::ShareStats::fell_apart)).
+//! Passes fuse what [`is_fusible`](kiln_kernels::cpu::activation::is_fusible) allows, and kernels ask the same, so no
+//! model should come here. A product that does is computed right, as it was before the fusion; it is logged as a
+//! warning and counted ([`ShareStats::fell_apart`](kiln_run::exec::ShareStats::fell_apart)).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use kiln_tensor::{DType, Tensor, TensorSpec};
 /// The activation after an executor that does not apply it.
 pub(super) struct After(Arc<Chain>);
 
-/// The executor of `key` that applies `activation`, or the one that applies none and what follows it.
+/// The executor of `key` that applies `activation`, or one that applies none and the step that follows it.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub(super) fn executor<K: Family>(
 }
 
 impl After {
-    /// Computes the function of every element in its place.
+    /// Computes the function of every element in place.
     pub(super) fn run(&self, output: &mut Tensor, cx: &RunCx<'_>) -> Result<(), NodeError> {
         if output.dtype() != DType::BF16 {
             return Ok(self.0.run(&[Operand::Output], &mut Target::F32(output.as_mut_slice()?), cx.parallel)?);

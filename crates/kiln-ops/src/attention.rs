@@ -1,9 +1,9 @@
 //! Attention: softmax(Q K^T) V by heads, with masks, a causal frontier, windows and a cache of earlier keys and values.
 //!
 //! Heads are either an axis before the positions (four axes) or packed in the last axis (three); [`Heads`] hides which.
-//! `tiled` has the executors; what they cannot say (windows, filled lengths, scores to show, half precision, which
-//! rounds after each step) is computed here by plain loops over rows in `f32`, a head a task. `mask` says what a query
-//! may see there. `fused` is the node that a pass makes of attention in small operators.
+//! `tiled` has the executors; cases that their keys cannot state (windows, filled lengths, scores as an output, half
+//! precision, which rounds after each step) are computed here by plain loops over rows in `f32`, a head a task. `mask`
+//! says what a query may see there. `fused` is the node that a pass makes of attention in small operators.
 
 mod fused;
 mod mask;
@@ -25,7 +25,7 @@ use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribu
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Attention", make), ("kiln", "FusedAttention", fused::make)];
 
-/// Which scores the fourth output shows.
+/// Which scores the fourth output has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     /// The products, after the cap.
@@ -44,7 +44,7 @@ struct Attention {
     /// How many positions before and after its own a query sees.
     window: [Option<usize>; 2],
     shown: Shown,
-    /// What the softmax is computed in, where the node says.
+    /// The type that the softmax is computed in, where the node states it.
     precision: Option<DType>,
     outputs: usize,
 }
@@ -110,7 +110,7 @@ impl Heads {
     }
 }
 
-/// All that one run needs to know of shapes.
+/// The shapes of one run.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     query: Heads,
@@ -183,7 +183,7 @@ fn round(dtype: DType, values: &mut [f32]) {
     }
 }
 
-/// In eight partial sums, which the compiler turns into one vector.
+/// The product of two rows, in eight partial sums, which the compiler turns into one vector.
 fn dot(left: &[f32], right: &[f32]) -> f32 {
     let mut sums = [0f32; 8];
     let (left_chunks, right_chunks) = (left.chunks_exact(8), right.chunks_exact(8));
@@ -194,8 +194,8 @@ fn dot(left: &[f32], right: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// Exponentials over their sum; nothing where everything is hidden. Rounded after each operator that the definition of
-/// the softmax is made of; a sum is one of them, and is rounded once.
+/// Exponentials over their sum; zeros where everything is hidden. Rounded after each operator of the softmax's
+/// definition: the sum is one operator, and is rounded once.
 fn softmax(precision: DType, scores: &mut [f32]) {
     round(precision, scores);
     let greatest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -237,7 +237,7 @@ impl Shared<'_> {
         let own = batch * plan.key.heads + head / (plan.query.heads / plan.key.heads);
         let keys = &self.key[own * plan.keys() * plan.key.size..][..plan.keys() * plan.key.size];
         let values = &self.value[own * plan.keys() * plan.value.size..][..plan.keys() * plan.value.size];
-        // Half of the scale goes to either side, as the definition has it: what overflows depends on it.
+        // Each side gets the root of the scale, as in the definition: that decides what overflows.
         let scale = self.node.scale.unwrap_or(1.0 / (plan.query.size as f32).sqrt());
         let mut factor = [scale.abs().sqrt()];
         round(self.dtype, &mut factor);

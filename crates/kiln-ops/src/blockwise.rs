@@ -35,7 +35,7 @@ const PACKED_INPUTS: u64 = 0b1110;
 
 /// A product by block-quantised weights.
 struct BlockwiseMatMul {
-    /// What is computed of one row.
+    /// The shape of the product of one row.
     shape: BlockProductShape,
     weights: BlockWeights,
     /// The input that is added to every row, if there is one.
@@ -71,7 +71,7 @@ fn block(node: &NodeDesc) -> Result<u32, OpError> {
         .ok_or_else(|| OpError::unsupported(node, format!("attribute block_size = {}", shown(stated))))
 }
 
-/// An integer for a sentence.
+/// An integer for an error message.
 fn shown(stated: Option<i64>) -> String {
     stated.map_or_else(|| "nothing".to_owned(), |stated| stated.to_string())
 }
@@ -95,7 +95,7 @@ fn make_nbits(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     }
     let given = Given { node, graph: cx.graph, k, n, block };
     let bias = node.input(5).map(|_| 5);
-    // As there, floats as zero points keep rows as they are.
+    // As in ONNX Runtime, floats as zero points keep rows as they are.
     let level = node.attributes().int("accuracy_level");
     let left = |zeros: ZeroPoints| match level == 4 && zeros != ZeroPoints::F32 {
         true => LeftElements::Bytes,
@@ -133,7 +133,7 @@ fn make_bnb4(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
             return Err(OpError::unsupported(node, format!("attribute {name} = {found}")));
         }
     }
-    // Blocks run over the whole matrix: kernels want those of a column for themselves.
+    // Blocks run over the whole matrix, and kernels need blocks within a column.
     if !k.is_multiple_of(block as usize) {
         return Err(OpError::unsupported(
             node,
@@ -234,21 +234,21 @@ struct Wanted<'a> {
     cx: &'a LoadCx<'a>,
     given: &'a Given<'a>,
     codes: Codes,
-    /// Whether codes that are integers are signed.
+    /// Whether integer codes are signed.
     signed: bool,
     /// The input that is added to every row, if there is one.
     bias: Option<usize>,
 }
 
 impl Wanted<'_> {
-    /// What is computed of one row.
+    /// The shape of the product of one row.
     fn shape(&self, zeros: ZeroPoints, left: LeftElements) -> BlockProductShape {
         let format = BlockFormat { codes: self.codes, zeros, block: self.given.block };
         let (n, k) = (self.given.n as u64, self.given.k as u64);
         BlockProductShape { m: 1, n, k, format, bias: self.bias.is_some(), left }
     }
 
-    /// The node, where packed weights lie ready with zero points of one of these kinds. No element is looked at.
+    /// The node, where packed weights lie ready with zero points of one of these kinds. Reads no element.
     fn ready(&self, kinds: &[ZeroPoints], left: impl Fn(ZeroPoints) -> LeftElements) -> Option<Box<dyn Node>> {
         kinds.iter().find_map(|&zeros| {
             let shape = self.shape(zeros, left(zeros));

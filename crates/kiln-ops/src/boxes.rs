@@ -21,7 +21,7 @@ enum Mode {
 
 struct CropAndResize {
     mode: Mode,
-    /// What samples outside of the image are.
+    /// The value of samples outside of the image.
     outside: f32,
 }
 
@@ -34,10 +34,10 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(CropAndResize { mode, outside: cx.node.attributes().float("extrapolation_value") }))
 }
 
-/// Bytes that are moved in the time that a sample is looked up in.
+/// Looking up a sample takes as long as moving this many bytes.
 const SAMPLING: usize = 16;
 
-/// Where `count` samples between two edges lie among `size` elements; none for those outside.
+/// Where `count` samples between two edges lie among `size` elements; `None` for samples outside.
 fn places([start, end]: [f32; 2], count: usize, size: usize) -> Vec<Option<f32>> {
     let last = size as f32 - 1.0;
     let step = (end - start) * last / (count.max(2) - 1) as f32;
@@ -50,7 +50,7 @@ fn places([start, end]: [f32; 2], count: usize, size: usize) -> Vec<Option<f32>>
     (0..count).map(place).map(|place| Some(place).filter(|place| (0.0..=last).contains(place))).collected()
 }
 
-/// Images [batch, channels, height, width] and boxes of them.
+/// Images [batch, channels, height, width] and the boxes on them.
 struct Crops<'a> {
     node: &'a CropAndResize,
     images: &'a [f32],
@@ -63,7 +63,7 @@ struct Crops<'a> {
 }
 
 impl Crops<'_> {
-    /// The samples of boxes from number `first` on, as many as `to` has.
+    /// The samples of boxes from number `first` on, until `to` is full.
     fn sample(&self, first: usize, to: &mut [f32]) {
         let [height, width] = self.size;
         let (area, each) = (height * width, self.crop[0] * self.crop[1]);
@@ -73,7 +73,7 @@ impl Crops<'_> {
             let rows = places([corners[0], corners[2]], self.crop[0], height);
             let columns = places([corners[1], corners[3]], self.crop[1], width);
             let image = &self.images[self.batches[number] as usize * self.channels * area..][..self.channels * area];
-            // An image without elements has no sample inside.
+            // An image without elements has no sample inside of it.
             for (channel, to) in to.chunks_exact_mut(each).enumerate() {
                 let plane = &image[channel * area..][..area];
                 for (row, to) in rows.iter().zip(to.chunks_exact_mut(columns.len())) {

@@ -27,7 +27,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     }),
 ];
 
-/// How many branches share the last axis; none where they have an axis of their own.
+/// How many branches share the last axis; `None` where they have an axis of their own.
 fn branches(cx: &LoadCx<'_>) -> Result<Option<usize>, OpError> {
     Ok(Some(size_attribute(cx.node, "num_branches", 0)?).filter(|&count| count > 0))
 }
@@ -76,7 +76,7 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// Shapes of gates: one for each branch, or one for each of its features.
+    /// Shapes of gates: one for each branch, or one for each of a branch's features.
     fn gates(&self, is_flat: bool) -> Vec<Vec<usize>> {
         let &Streams { branches, features, .. } = self;
         let mut shapes: Vec<_> = [&[branches][..], &[branches, 1], &[branches, features]].map(|x| self.with(x)).into();
@@ -95,8 +95,8 @@ fn floats(inputs: &[Option<&Tensor>]) -> Result<(), NodeError> {
     }
 }
 
-/// Calls `task(row, line)` for lines of `width` elements on all threads; a line takes as long as moving `cost` times as
-/// many.
+/// Calls `task(row, line)` for lines of `width` elements on all threads; a line takes as long as moving `cost` times
+/// its elements.
 fn each_line(
     output: &mut [f32],
     width: usize,
@@ -118,7 +118,7 @@ fn each_line(
     })
 }
 
-/// What an operator gives: its output, and a second one where that is wanted.
+/// The outputs of an operator: one, and a second one where it is wanted.
 type Outputs = [Option<Tensor>; 2];
 
 /// An operator on streams.
@@ -151,7 +151,7 @@ impl<B: Branched> Node for On<B> {
     }
 }
 
-/// What a vector is multiplied by, so that the mean of its squares becomes one.
+/// The factor that makes the mean of a vector's squares one.
 fn inverse_length(vector: &[f32], epsilon: f32) -> f32 {
     let squares: f32 = vector.iter().map(|x| x * x).sum();
     1.0 / (squares / vector.len() as f32 + epsilon).sqrt()
@@ -192,7 +192,7 @@ impl Branched for Norm {
     }
 }
 
-/// Gates of all rows, one for each branch or for each of its features.
+/// Gates of all rows: one for each branch, or one for each of a branch's features.
 struct Gates<'a> {
     values: &'a [f32],
     /// Gates of a branch.
@@ -297,7 +297,7 @@ struct Engram {
     epsilon: f32,
 }
 
-/// The least root whose argument is a product of vectors.
+/// The least magnitude of a product that a root is taken of.
 const LEAST: f32 = 1e-6;
 
 impl Branched for Engram {

@@ -25,7 +25,7 @@ use super::{LoadCx, OpError, Operator, Run, named_type, refused};
 pub(super) const OPERATORS: &[Operator] =
     &[("", "Cast", make), ("", "CastLike", make_like), ("kiln", "Widen", make_widen)];
 
-/// Which type is wanted.
+/// The wanted type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Known(DType),
@@ -40,7 +40,7 @@ struct Cast {
     small: Small,
 }
 
-/// What becomes of numbers beyond the smallest floats.
+/// How numbers become the smallest floats.
 #[derive(Clone, Copy, Debug)]
 struct Small {
     saturate: bool,
@@ -56,7 +56,7 @@ fn make_like(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Cast { to: Target::Like, small: small(cx.node)? }))
 }
 
-/// What softmaxes do before they compute, where a model leaves the type to them.
+/// The conversion before a softmax whose type the model leaves open.
 fn make_widen(_: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Cast { to: Target::Widened, small: Small::UNUSED }))
 }
@@ -72,10 +72,10 @@ fn small(node: &NodeDesc) -> Result<Small, OpError> {
 }
 
 impl Small {
-    /// For casts whose target is never one of the smallest floats.
+    /// For casts to other types than the smallest floats.
     const UNUSED: Small = Small { saturate: true, powers: PowerRounding::Up };
 
-    /// Floats as the smallest ones; the widest source is rounded once more on the way, to a type with spare digits.
+    /// Floats as the smallest floats; the widest source is rounded once more on the way, to a type with spare digits.
     fn convert(self, from: &Tensor, to: &mut Tensor) -> Result<(), NodeError> {
         let dtype = to.dtype();
         let values = widened::<f32>(from)?;
@@ -139,14 +139,14 @@ fn convert_numbers(from: &Tensor, to: &mut Tensor, parallel: &dyn Parallel) -> R
     for_each_chunk(parallel, to.bytes_mut(), SHARE * target.size(), &|index, to| {
         let count = to.len() / target.size();
         if let Err(error) = convert_part(source, &bytes[index * SHARE * size..][..count * size], target, to) {
-            // The first of them is reported.
+            // The first error is reported.
             let _ = failed.set(error);
         }
     });
     failed.into_inner().map_or(Ok(()), Err)
 }
 
-/// As many elements of one type as another; `to` holds exactly as many.
+/// Converts elements; `to` has room for exactly as many as `from` has.
 pub(super) fn convert_part(source: DType, from: &[u8], target: DType, to: &mut [u8]) -> Result<(), NodeError> {
     match (source, target) {
         (_, DType::F32) if widens(source) => widen(source, from, cast_slice_mut(to)),
@@ -190,12 +190,12 @@ fn truncate(source: DType, from: &[u8], target: DType, to: &mut [u8]) -> Result<
     Ok(())
 }
 
-/// The integer, of which `target` keeps the low bits, that x86 processors make of a float: truncated by the conversion
-/// to a signed integer of 32 bits, or 64 for the types that have as many, which gives the least integer for NaN and for
-/// what is out of its range. A `u32` from 2^31 on, or a `u64` from 2^63 on, is converted less that power of two.
+/// The integer that x86 processors make of a float; `target` keeps its low bits. The conversion truncates to a signed
+/// integer of 32 bits, or of 64 bits for types of 64 bits, and gives the least integer for NaN and for values out of
+/// its range. A `u32` from 2^31 on, or a `u64` from 2^63 on, is converted less that power of two.
 ///
-/// ONNX Runtime 1.32 gives the same, but converts an `f16` to `u32` by way of 64 bits, as is done here too, and so the
-/// last few elements of a row of `f32`, which is not.
+/// ONNX Runtime 1.32 does the same, except for `u32`: it converts `f16`, and the last few elements of a row of `f32`,
+/// by way of 64 bits. Kiln does so for `f16` only.
 fn integer_of(value: f64, target: DType) -> i64 {
     const TWO_TO_31: f64 = (1u64 << 31) as f64;
     const TWO_TO_63: f64 = (1u64 << 63) as f64;

@@ -123,7 +123,7 @@ const SHORT: usize = 64;
 const BLOCK: usize = 16 << 10;
 
 impl Joined<'_> {
-    /// Writes rows from number `first` on, one part of all of them after the other.
+    /// Writes the rows from number `first` on: all runs of one source, then all of the next.
     fn join_rows<T: Clone>(&self, from: &[&[T]], first: usize, to: &mut [T], length: usize) {
         let mut start = 0;
         for (part, &run) in from.iter().zip(&self.runs).filter(|(_, run)| **run > 0) {
@@ -222,7 +222,7 @@ impl Node for Split {
         let mut start = 0;
         for (index, run) in runs.into_iter().enumerate() {
             let input = io.input(0)?;
-            // Of a single row every part is contiguous, and stays where it is.
+            // With a single row, every part is contiguous and stays where it is.
             let shared = if rows == 1 { input.part(start, io.spec(index).shape.iter().copied())? } else { None };
             let output = match shared {
                 Some(part) => part,

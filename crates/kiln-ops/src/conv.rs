@@ -53,7 +53,8 @@ struct Conv {
     attributes: Attributes,
     activation: Option<UnaryOp>,
     channels_last: bool,
-    /// What its output is stored as, where the pass `bf16` has decided it: then the input may be of either type, too.
+    /// The type that its output is stored in, where the pass `bf16` has decided it: then the input may be of either
+    /// type, too.
     output: Option<Stored>,
     /// The weights, where they are known at load.
     weights: Option<KnownWeights>,
@@ -62,13 +63,13 @@ struct Conv {
 /// Weights that are known at load.
 struct KnownWeights {
     shape: Shape,
-    /// What they were packed as.
+    /// The element type that they were packed in.
     elements: Elements,
     /// Packed in their layout.
     packed: Arc<Packed>,
 }
 
-/// What is prepared for one set of shapes.
+/// The node as prepared for one set of shapes.
 struct Ready {
     conv: Arc<Executor>,
     /// The activation, where the executor does not apply it.
@@ -94,7 +95,7 @@ fn make_plain(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     }
 }
 
-/// A fused convolution. Where the pass `bf16` has said what it stores, its kernels read and write that without
+/// A fused convolution. Where the pass `bf16` has stated its stored types, its kernels read and write them without
 /// conversion.
 fn make_fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     if cx.node.attrs.contains_key(STORED) { make(cx) } else { through_f32(cx, make) }
@@ -153,7 +154,7 @@ impl Conv {
         Ok(shape)
     }
 
-    /// What transposes a tensor between the layouts: none where both are the same bytes.
+    /// The transposition of a tensor between the layouts; `None` where both are the same bytes.
     fn transposition(
         &self,
         cx: &PrepareCx<'_>,

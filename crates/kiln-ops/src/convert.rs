@@ -24,12 +24,12 @@ use smallvec::SmallVec;
 use super::cast::convert;
 use super::{LoadCx, MakeNode, OpError};
 
-/// Makes a node with `make` that may be given `f16`, `bf16` or `f64` where it computes in `f32`.
+/// Makes a node with `make`, which computes in `f32` and may then be given `f16`, `bf16` or `f64`.
 pub fn through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
     through(cx, make, Rule::all(Foreign::AllFloats), usize::MAX)
 }
 
-/// As [`through_f32`], for a node that computes `f64` itself: which it is given need not be known when it is made.
+/// As [`through_f32`], for a node that computes `f64` itself: the type need not be known when it is made.
 pub(crate) fn narrow_through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
     through(cx, make, Rule::all(Foreign::Narrower), usize::MAX)
 }
@@ -43,7 +43,7 @@ pub(crate) fn through_f32_but(
     through(cx, make, Rule { foreign: Foreign::AllFloats, kept }, usize::MAX)
 }
 
-/// An input whose elements stay as they are where they are of this type, and the output that has their type then.
+/// An input that stays as it is where it is of this type, and the output that then has the type too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     /// The input.
@@ -81,7 +81,7 @@ impl Rule {
     }
 }
 
-/// Which elements a node cannot compute itself.
+/// The elements that a node cannot compute itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Foreign {
     /// All floats but `f32`.
@@ -106,8 +106,8 @@ pub(crate) fn has_narrow_floats(cx: &LoadCx<'_>) -> bool {
     declared.into_iter().any(|dtype| Foreign::Narrower.has(dtype))
 }
 
-/// As [`through_f32`], for a node whose first output alone is of the inputs' type: what follows are moments and the
-/// like, which stay in `f32`.
+/// As [`through_f32`], for a node with only its first output of the inputs' type: the others, moments and the like,
+/// stay in `f32`.
 pub(crate) fn first_through_f32(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
     through(cx, make, Rule::all(Foreign::AllFloats), 1)
 }
@@ -126,7 +126,7 @@ fn through(cx: &LoadCx<'_>, make: MakeNode, rule: Rule, converted_outputs: usize
     for (index, constant) in constants.iter_mut().enumerate() {
         match constant {
             Some(tensor) if index < 64 && kept >> index & 1 == 1 => *tensor = Tensor::hollow(tensor.spec().clone()),
-            // No request reads files, which the elements may follow from.
+            // The elements may come from a file, and no request reads files.
             Some(tensor) => tensor.fetch(),
             None => {}
         }
@@ -143,10 +143,10 @@ fn spec_in_f32(tensor: &Tensor) -> TensorSpec {
     TensorSpec { dtype: DType::F32, shape: tensor.spec().shape.clone() }
 }
 
-/// A tensor that is made or prepared with, in `f32` where the node cannot compute its type.
+/// A tensor to make or prepare a node with, in `f32` where the node cannot compute its type.
 fn to_f32(tensor: &Tensor) -> Result<Tensor, NodeError> {
     match tensor.dtype() {
-        // A node that is prepared before its inputs have been computed is shown their types and shapes alone.
+        // A node that is prepared before its inputs have been computed sees only their types and shapes.
         _ if tensor.is_hollow() => Ok(Tensor::hollow(spec_in_f32(tensor))),
         // Packing widens weights a piece at a time.
         dtype if widens(dtype) => Ok(tensor.in_f32()?),
@@ -193,7 +193,7 @@ struct ThroughF32 {
 }
 
 impl ThroughF32 {
-    /// The type to convert back to: the first input's that is converted. Nothing where none is.
+    /// The type to convert back to: that of the first converted input. `None` where no input is converted.
     fn foreign(&self, inputs: &[Option<&Tensor>]) -> Option<DType> {
         let types = inputs.iter().enumerate().filter_map(|(index, input)| Some((index, input.as_ref()?.dtype())));
         types.into_iter().find(|&(index, dtype)| self.rule.converts(index, dtype)).map(|(_, dtype)| dtype)
@@ -209,7 +209,7 @@ impl ThroughF32 {
         specs.iter().enumerate().map(change).collect()
     }
 
-    /// The inputs as the node is given them, each that is no constant made by `convert` where it has to be converted.
+    /// The node's inputs; `convert` makes those that have to be converted and are no constants.
     fn given(
         &self,
         inputs: &[Option<&Tensor>],
@@ -224,7 +224,7 @@ impl ThroughF32 {
         inputs.iter().enumerate().map(one).collect()
     }
 
-    /// The inputs to prepare with: types and shapes, and elements of those alone that are read by value.
+    /// The inputs to prepare with: types and shapes, and the elements of inputs that are read by value.
     fn shown(&self, inputs: &[Option<&Tensor>]) -> Result<Constants, NodeError> {
         let by_value = self.value_inputs();
         self.given(inputs, |index, tensor| match index < 64 && by_value >> index & 1 == 1 {
@@ -300,7 +300,7 @@ impl Node for ThroughF32 {
         for &Kept { input, output, .. } in self.rule.kept {
             let stays = io.optional(input).is_some_and(|given| !self.rule.converts(input, given.dtype()));
             if stays {
-                // This handle goes first: the node may write over what nothing else holds.
+                // This handle is dropped first: the node may write over a tensor that nothing else holds.
                 tensors[input] = None;
                 tensors[input] =
                     if io.can_reuse(input, output) { Some(io.take(input)?) } else { io.optional(input).cloned() };

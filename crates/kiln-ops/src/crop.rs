@@ -20,7 +20,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(CenterCropPad { axes: cx.node.ints("axes").map(<[i64]>::to_vec) }))
 }
 
-/// What is read of each axis, and where it is written.
+/// The part of each axis that is read, and where it is written.
 struct Middle {
     from: Vec<Cut>,
     to: Vec<Cut>,
@@ -38,7 +38,7 @@ impl CenterCropPad {
         }
         let mut sizes = shape.to_vec();
         axes.iter().zip(&target).for_each(|(&axis, &size)| sizes[axis] = size);
-        // Where an odd number of elements is dropped or added, the end has one more of them.
+        // Where an odd number of elements is dropped or added, one more is at the end.
         let part = |(&own, &other): (&usize, &usize)| Cut {
             start: own.saturating_sub(other) / 2,
             count: own.min(other),

@@ -14,7 +14,7 @@ pub(super) const OPERATORS: &[Operator] =
 
 struct Cumulative {
     step: Binary,
-    /// What is accumulated before the first element.
+    /// The value before the first element.
     start: i64,
     /// Without the element itself.
     exclusive: bool,

@@ -54,7 +54,7 @@ impl DeformConv {
     }
 }
 
-/// The value between elements; nothing is outside.
+/// The value between elements; zero outside.
 fn between(plane: &[f64], [height, width]: [usize; 2], y: f64, x: f64) -> f64 {
     let (top, left) = (y.floor(), x.floor());
     let at = |y: f64, x: f64| {

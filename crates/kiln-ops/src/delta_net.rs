@@ -1,8 +1,8 @@
 //! GatedDeltaNet, linear attention over sequences of any lengths that lie one behind the other. It is LinearAttention
-//! with the gates of its decay and of its rates inside, and with states whose rows are values.
+//! that computes the gates of its decay and of its rates itself, and whose states have values as rows.
 //!
-//! A row of a state needs no other one: rows are shared out between threads, and each walks the positions of its sequence.
-//! Computed in `f32`.
+//! The rows of a state do not depend on each other: they are shared out between threads, and each walks the positions
+//! of its sequence. Computed in `f32`.
 
 use std::ops::Range;
 
@@ -18,16 +18,16 @@ use super::{LoadCx, OpError, Operator, optional, refused, required, size_attribu
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "GatedDeltaNet", make)];
 
-/// Most positions of a sequence whose transitions are given out.
+/// The largest number of positions of a sequence whose transitions are an output.
 const WIDEST: usize = 8;
 
-/// What is added to the squares of a vector before it is divided by their root.
+/// Added to a vector's sum of squares before the vector is divided by the root.
 const SMALLEST: f32 = 1e-12;
 
-/// What becomes of the decay that is given.
+/// How the factor of the decay is made from the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
-    /// It is the logarithm of the factor.
+    /// The input is the logarithm of the factor.
     None,
     /// -exp(a) softplus(decay + bias)
     Softplus,
@@ -41,12 +41,12 @@ struct DeltaNet {
     corrects: bool,
     gate: Gate,
     bound: f32,
-    /// Whether rates are given before their sigmoid.
+    /// Whether the rates of the input still need their sigmoid.
     squashed: bool,
     /// Whether queries and keys are divided by their lengths.
     normalised: bool,
     scale: Option<f32>,
-    /// Transitions of the first positions of each sequence that are given out.
+    /// How many of the first positions of each sequence have their transitions in an output.
     capacity: usize,
 }
 
@@ -104,7 +104,7 @@ struct Sizes {
     heads: usize,
     key: usize,
     value: usize,
-    /// Elements of the decay for a head: one, or one for each of the key's.
+    /// Elements of the decay for a head: one, or as many as a key has.
     decay: usize,
     /// Elements of a position in each operand, and where a position's queries, keys and values begin in it.
     places: [Place; 3],
@@ -228,7 +228,7 @@ impl Node for DeltaNet {
             Some(past) => memory::copied(past),
             None => memory::zeroed(sizes.batch * sizes.heads * sizes.value * sizes.key),
         };
-        // Results of each row, position after position; and the corrections of the first ones.
+        // Results of each row, position after position; and the corrections of the first positions.
         let walk = Walk { net: self, sizes, sequences: &sequences, gates: &gates, positions: &positions };
         let (results, deltas) = walk.rows(&mut states, cx)?;
         let line = sizes.heads * sizes.value;
@@ -264,13 +264,13 @@ impl Node for DeltaNet {
     }
 }
 
-/// Copies the elements of these positions to the front.
+/// Copies the elements of these positions to the front of `to`.
 fn put(from: &[f32], width: usize, positions: &Range<usize>, to: &mut [f32]) {
     let from = &from[positions.start * width..positions.end * width];
     to[..from.len()].copy_from_slice(from);
 }
 
-/// Positions of all rows, from a row after another of each sequence to a line of all rows for each position.
+/// Reorders the elements of all rows: from sequences of rows of positions to one line of all rows for each position.
 fn scatter(rows: &[f32], sequences: &[Range<usize>], line: usize, to: &mut [f32]) {
     for range in sequences {
         let rows = &rows[range.start * line..range.end * line];
@@ -282,11 +282,11 @@ fn scatter(rows: &[f32], sequences: &[Range<usize>], line: usize, to: &mut [f32]
     }
 }
 
-/// What the gates of all positions let through.
+/// The gates of all positions.
 struct Gates {
-    /// Factors of the state, of each head one or one for each of the key's elements.
+    /// Factors of the state: for each head one, or one for each element of a key.
     factors: Vec<f32>,
-    /// Of each head one.
+    /// One rate for each head.
     rates: Vec<f32>,
 }
 
@@ -313,7 +313,7 @@ impl DeltaNet {
         let each = sizes.decay;
         for (place, factor) in factors.iter_mut().enumerate() {
             let head = place / each % sizes.heads;
-            // A bias for each head, or for each of its elements.
+            // A bias for each head, or for each element of its decay.
             let bias = || biases[if biases.len() == sizes.heads { head } else { place % biases.len() }];
             let log = match self.gate {
                 Gate::None => *factor,
@@ -367,7 +367,7 @@ struct Walk<'a> {
     positions: &'a Positions,
 }
 
-/// A row of a state, and what it writes.
+/// A row of a state, and the memory for its results.
 struct Row<'a> {
     state: &'a mut [f32],
     results: &'a mut [f32],
@@ -375,7 +375,7 @@ struct Row<'a> {
 }
 
 impl Walk<'_> {
-    /// Walks all rows of all states; results and corrections, of each sequence those of a row after those of another.
+    /// Walks all rows of all states. Returns results and corrections: for each sequence, row after row.
     fn rows(&self, states: &mut [f32], cx: &RunCx<'_>) -> Result<(Vec<f32>, Vec<f32>), NodeError> {
         let Sizes { tokens, heads, key, value, .. } = self.sizes;
         let lines = heads * value;
@@ -393,7 +393,7 @@ impl Walk<'_> {
             (deltas, others) = others.split_at_mut(steps);
             rows.push(Row { state, results, deltas });
         }
-        // A row takes as long as moving its state for each position, a few times.
+        // A row takes as long as moving its state a few times for each position.
         let width = (tokens / self.sequences.len().max(1)).max(1).saturating_mul(2 * size_of::<f32>() * key);
         let each = share(rows.len(), width, cx.parallel);
         try_each_chunk(cx.parallel, &mut rows, each, &|number, rows| {

@@ -1,8 +1,8 @@
 //! Which operators have a form on a device, and what has to stay with the processor for them.
 //!
-//! The forms themselves are with their operators ([`Node::prepare_device`](kiln_run::Node::prepare_device)); here
-//! is what must be known of a node before it is made and before any shape is, from the table of operators: who places
-//! nodes asks [`form`].
+//! The forms themselves are with their operators ([`Node::prepare_device`](kiln_run::Node::prepare_device)). This file
+//! has, from the table of operators, what placement must know before a node is made and before any shape is known: it
+//! asks [`form`].
 
 use kiln_model::NodeDesc;
 use kiln_model::operators;
@@ -10,13 +10,13 @@ use kiln_tensor::DType;
 
 pub use kiln_model::operators::device::{Form, Pull};
 
-/// The form of a node's operator; none where it has none, or where this use of it has none.
+/// The form of a node's operator; `None` where it has none, or none for this use of it.
 #[must_use]
 pub fn form(node: &NodeDesc) -> Option<Form> {
     operators::of(node)?.form(node)
 }
 
-/// Which types elements may have in tensors that such a node reads or makes on a device.
+/// The element types that such a node may read and make on a device.
 #[must_use]
 pub fn carried(form: &Form) -> fn(DType) -> bool {
     if form.moves {

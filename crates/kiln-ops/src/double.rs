@@ -1,4 +1,5 @@
-//! Operators whose kernels are for `f32`, on `f64`: a node that computes `f64` in plain Rust beside the one for all else.
+//! Operators whose kernels are for `f32`, on `f64`: a node that computes `f64` in plain Rust beside the node for other
+//! types.
 
 #[cfg(feature = "device")]
 use kiln_run::DeviceCx;
@@ -9,7 +10,7 @@ use kiln_tensor::{DType, Tensor, TensorSpec};
 use super::{LoadCx, MakeNode, OpError, required};
 
 /// Makes a node with `double` where the first input is of `f64`, and with `other` where it is of another type. Where
-/// that is not known before there is a request, both are made.
+/// the type is not known before a request, both are made.
 pub(crate) fn with_double(cx: &LoadCx<'_>, double: MakeNode, other: MakeNode) -> Result<Box<dyn Node>, OpError> {
     let first = cx.node.input(0);
     match first.and_then(|value| cx.graph.constant(value).map(Tensor::dtype).or(cx.graph.value(value).dtype)) {

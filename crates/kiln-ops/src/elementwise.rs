@@ -1,10 +1,10 @@
 //! Element-wise operators: on `f32` and booleans a chain executor, on half precision that of `f32` between conversions,
 //! on every other element type the generic node.
 //!
-//! An operator's row in the table of operators says what it is as a program, which of its inputs may be of another type
-//! and how they broadcast; [`lower`] makes the program. Here is what depends on the node: which inputs are constants,
-//! and element types, which may be known only when it runs. A node therefore holds a program for each of the types that
-//! have one, and the generic node for the rest.
+//! An operator's row in the table of operators states its program, which of its inputs may be of another type and how
+//! they broadcast; [`lower`] makes the program. This file has what depends on the node: which inputs are constants, and
+//! element types, which may be known only when it runs. A node therefore holds a program for each type that has one,
+//! and the generic node for the rest.
 
 mod channel;
 #[cfg(feature = "device")]
@@ -47,7 +47,7 @@ struct Elementwise {
 }
 
 /// Makes any operator whose row in the table says that it is element-wise. Where it has a program over `f32`, half
-/// precision goes through that.
+/// precision goes through that program.
 pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let bare = Elementwise::new(cx)?;
     let computes_floats = bare.lowered.iter().any(|lowered| lowered.program.inputs.contains(&Storage::F32));
@@ -88,7 +88,7 @@ fn lower_node(cx: &LoadCx<'_>, types: Operands, storage: Storage) -> Option<Lowe
     Some(Lowered { program: lower(node, &inputs)?, operands })
 }
 
-/// An input that is one number known at load. A power's exponent may be of any type.
+/// The value of an input that is one number known at load. A power's exponent may be of any type.
 fn known(cx: &LoadCx<'_>, types: Operands, index: usize, storage: Storage) -> Option<f32> {
     let tensor = cx.graph.constant_input(cx.node, index).filter(|tensor| tensor.len() == 1)?;
     match (tensor.dtype(), storage) {
@@ -232,8 +232,8 @@ impl Node for Elementwise {
         let operands = operands.collect::<Result<SmallVec<[&[usize]; 4]>, NodeError>>()?;
         let output = &outputs[0].shape;
         let Ok(geometry) = Geometry::new(output, &operands) else {
-            // Too many dimensions for a kernel, which operands broadcast along differently: each operand is expanded to
-            // the output's shape, and one dimension does.
+            // Operands broadcast along too many different dimensions for a kernel: each is expanded to the output's
+            // shape, for which one dimension is enough.
             let flat = &[outputs[0].elements()?][..];
             let geometry = Geometry::new(flat, &vec![flat; operands.len()])?;
             let key = cx.key(ChainProblem::new(&lowered.program, geometry));

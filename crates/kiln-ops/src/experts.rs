@@ -41,13 +41,13 @@ struct Experts {
     activation: Activation,
     /// The first product.
     up: Product,
-    /// The one beside it, whose result is multiplied with the activated one.
+    /// The product beside the first, whose result multiplies the activated one.
     beside: Option<Product>,
     /// The last product.
     down: Product,
 }
 
-/// What is prepared for a number of rows: executors for each count of rows that an expert is given, the fewest first.
+/// The executors for a number of rows: one for each count of rows that an expert may be given, the fewest first.
 struct Ready {
     up: Vec<Executor>,
     beside: Vec<Executor>,
@@ -259,24 +259,24 @@ impl Experts {
     }
 }
 
-/// What a call of an expert's products has in common.
+/// The operands that an expert's products share in one call.
 struct Call<'a> {
     ready: &'a Ready,
     inputs: &'a [Option<&'a Tensor>],
     expert: usize,
-    /// Which of the executors.
+    /// The number of the executor.
     batch: usize,
     cx: &'a RunCx<'a>,
 }
 
-/// Memory for what lies between an expert's products.
+/// Memory between an expert's products.
 struct Between {
     up: Tensor,
     beside: Tensor,
     inner: Tensor,
 }
 
-/// The rows that are routed, and zeros behind them.
+/// Copies the routed rows, and fills the rest with zeros.
 fn gather(routes: &[Route], given: &[f32], hidden: usize, rows: &mut [f32]) {
     let (filled, rest) = rows.split_at_mut(routes.len() * hidden);
     for (route, row) in routes.iter().zip(filled.chunks_exact_mut(hidden)) {
@@ -285,7 +285,7 @@ fn gather(routes: &[Route], given: &[f32], hidden: usize, rows: &mut [f32]) {
     rest.fill(0.0);
 }
 
-/// Adds each result, times its weight, to the row that it is of.
+/// Adds each result, times its weight, to the sum of its row.
 fn add(routes: &[Route], results: &[f32], hidden: usize, sums: &mut [f32]) {
     for (route, result) in routes.iter().zip(results.chunks_exact(hidden)) {
         let sum = &mut sums[route.row * hidden..][..hidden];

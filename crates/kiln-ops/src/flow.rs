@@ -1,7 +1,7 @@
 //! Control flow: [`branch`] is If, [`repeat`] is Loop, [`scan`] is Scan. How values pass into bodies and come out of
 //! them.
 //!
-//! A body reads nothing but its own inputs; what it takes from the graphs around it comes as its last inputs (see
+//! A body reads only its own inputs; values from the graphs around it come as its last inputs (see
 //! [`Attr::Graph`](kiln_model::Attr)). These operators decide which body runs how often and on what. They compute
 //! nothing, and keep nothing from one request to the next but their bodies' run states.
 
@@ -22,7 +22,7 @@ use super::{FlowOperator, OpError, axis_of, counted, join, joined_spec, refused}
 pub(super) const OPERATORS: &[FlowOperator] =
     &[("", "If", branch::make), ("", "Loop", repeat::make), ("", "Scan", scan::make)];
 
-/// What an operator of values sees when it is made: its node, the graph around it, and the node's bodies, compiled.
+/// The context in which an operator of values is made: its node, the graph around it, and the node's bodies, compiled.
 pub struct FlowLoad<'a> {
     /// The node.
     pub node: &'a NodeDesc,
@@ -58,7 +58,7 @@ fn truth(value: &Value) -> Result<bool, NodeError> {
     }
 }
 
-/// An axis that says of how many dimensions something is at least says no more than this.
+/// The most dimensions that an axis implies for a tensor of unknown rank.
 const MOST_AXES: usize = 8;
 
 /// The tensors that one output gathers from the iterations of a loop, to become one tensor with a new axis.
@@ -68,7 +68,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Adds what an iteration made; it must be of the type and shape of those before.
+    /// Adds the result of an iteration, which must have the type and shape of those before.
     fn push(&mut self, made: Value, cx: &FlowCx<'_>) -> Result<(), NodeError> {
         let made = made.into_tensor()?;
         if let Some(first) = self.iterations.first().filter(|first| first.spec() != made.spec()) {
@@ -82,8 +82,9 @@ impl Gathered {
         Ok(())
     }
 
-    /// One tensor of all iterations along a new axis, `axis` of the result; `none` is what an iteration would have made
-    /// where there was none, of so many dimensions at least. They may be taken from the last to the first.
+    /// One tensor of all iterations along a new axis, `axis` of the result. For no iterations, `none` gives the spec
+    /// that one would have made, with at least that many dimensions. `backwards` takes the iterations from the last to
+    /// the first.
     fn stack(
         mut self,
         axis: i64,
@@ -108,7 +109,7 @@ impl Gathered {
     }
 }
 
-/// Tensors of one spec, of which there is one at least, side by side along a new axis.
+/// Tensors of one spec, at least one, side by side along a new axis.
 pub(crate) fn stack(parts: &[Tensor], axis: i64, cx: &FlowCx<'_>) -> Result<Tensor, NodeError> {
     let widened = |part: &Tensor| -> Result<Tensor, NodeError> {
         let mut shape = Shape::from_slice(part.shape());

@@ -62,7 +62,7 @@ impl Node for Col2Im {
     }
 }
 
-/// The columns of `planes` images added up by `sum` where they were taken from.
+/// The columns of `planes` images, added by `sum` at the places that they were taken from.
 fn added<W: Wide>(
     columns: &Tensor,
     to: Tensor,

@@ -1,12 +1,12 @@
 //! Decision trees of the domain `ai.onnx.ml` over rows of features, whose leaves add weights to targets or classes:
 //! TreeEnsembleRegressor, TreeEnsembleClassifier and TreeEnsemble.
 //!
-//! - [`stated`]: trees as a model states them, which [`numbered`] and [`listed`] read of the two forms of attributes.
+//! - [`stated`]: trees as a model states them; [`numbered`] and [`listed`] read the two forms of attributes.
 //! - [`layout`]: trees laid out for descents, and descents.
 //! - [`scores`]: from weights to results, as ONNX Runtime does.
 //!
-//! Rows are split over threads in blocks. Of too few rows for that, the trees are split, and the weights added in the
-//! order of trees all the same.
+//! Rows are split over threads in blocks. Where there are too few rows for that, the trees are split, and the weights
+//! are still added in the order of trees.
 
 mod layout;
 mod listed;
@@ -39,14 +39,14 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("ai.onnx.ml", "TreeEnsembleClassifier", |cx| numbered::make(cx, "class")),
 ];
 
-/// Bytes of features of a block of rows, which stay in L2 while all trees pass over them, and the most rows of one.
+/// Bytes of features of a block of rows, which stay in L2 while all trees pass over them, and the most rows of a block.
 const BLOCK_BYTES: usize = 128 << 10;
 const BLOCK_ROWS: usize = 128;
 
-/// Steps of descents of a row, about eight microseconds, from which on threads divide its trees.
+/// Steps of a row's descents from which on threads divide its trees: about eight microseconds.
 const STEPS_TO_DIVIDE: usize = 4096;
 
-/// What a leaf adds, and to what.
+/// The weight that a leaf adds, and its target.
 #[derive(Clone, Copy, Debug)]
 struct Weight<W> {
     target: u32,
@@ -56,7 +56,7 @@ struct Weight<W> {
 /// The weights of all leaves, by their numbers.
 struct Leaves<W> {
     weights: Vec<Weight<W>>,
-    /// Where those of each leaf end.
+    /// Where the weights of each leaf end.
     ends: Vec<u32>,
 }
 
@@ -66,7 +66,7 @@ impl<W> Leaves<W> {
         &self.weights[start as usize..self.ends[leaf as usize] as usize]
     }
 
-    /// The target of all leaves, if each has one weight, and all the same.
+    /// The target of all weights, if it is one and each leaf has one weight.
     fn only_target(&self) -> Option<usize> {
         let target = self.weights.first()?.target;
         let is_same = self.weights.iter().all(|weight| weight.target == target);
@@ -105,8 +105,8 @@ fn circle(node: &NodeDesc) -> OpError {
     OpError::invalid(node, "a tree leads back into itself")
 }
 
-/// A number of 32 bits that is less or not less than splits of 32 bits as `value` is: rounded up where tests are `<=`
-/// and `>`, and down where they are `<` and `>=`.
+/// The number of 32 bits that compares with splits of 32 bits as `value` does: rounded up where tests are `<=` and `>`,
+/// and down where they are `<` and `>=`.
 fn compared_as(value: f64, is_strict: bool) -> f32 {
     let nearest = value as f32;
     match f64::from(nearest) {
@@ -127,16 +127,16 @@ struct Ensemble<W> {
     aggregate: Aggregate,
 }
 
-/// The sums of a block of rows, and which of them have any weight.
+/// The sums of a block of rows, and flags for those that have any weight.
 struct Sums<'a, W> {
     values: &'a mut [W],
     has: Vec<bool>,
 }
 
-/// Finishes the sums of a row, of which it is told which have any weight; returns the place of the row's label.
+/// Finishes the sums of a row, given which have any weight; returns the place of the row's label.
 type Finish<'a, W> = &'a (dyn Fn(&mut [W], &[bool]) -> usize + Sync);
 
-/// What is computed for some rows: the scores of each, and the place of its label.
+/// The results of some rows: the scores of each, and the place of its label.
 struct Block<'a, W> {
     rows: Range<usize>,
     scores: &'a mut [W],
@@ -234,7 +234,7 @@ impl<W: Real + Send + Sync> Ensemble<W> {
     fn block<S: Split>(&self, layout: &Layout<S>, rows: Rows<'_, S>, block: &mut Block<'_, W>, finish: Finish<'_, W>) {
         let rows = rows.part(block.rows.clone());
         let mut sums = self.sums(block.scores);
-        // The rows that fill all lanes, and one by one those that are left over.
+        // The rows that fill all lanes first, and then the others one by one.
         let whole = rows.count() / LANES * LANES;
         layout.descend_rows(&rows.part(0..whole), |first, leaves| {
             leaves.iter().zip(first..).for_each(|(&leaf, row)| self.add(leaf, row, &mut sums));

@@ -13,7 +13,7 @@ use super::{LoadCx, OpError, Operator, axis_of, integer, lines, optional, refuse
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "DFT", make_dft), ("", "STFT", |_| Ok(Box::new(Stft)))];
 
-/// What transforms are computed in: `f64` for `f64`, `f32` for every narrower type.
+/// The type that transforms are computed in: `f64` for `f64`, `f32` for every narrower type.
 trait Real: Wide + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
     fn of(value: f64) -> Self;
 
@@ -68,19 +68,19 @@ fn imaginary_multiple<T: Real>([a, b]: Complex<T>, factor: T) -> Complex<T> {
 /// Transforms of one length and direction.
 ///
 /// The length is a product of fours, a two, and odd primes. Each factor is a pass over all values, which transforms
-/// that many of them at once and lays them in the order that the next pass reads (after Stockham: no bits are reversed
-/// in the end). Small primes above five are transformed as the definition says, larger ones as a [`Chirp`].
+/// groups of that many values and stores them in the order that the next pass reads (after Stockham, without a final
+/// bit reversal). Small primes above five are transformed as the definition says, larger ones as a [`Chirp`].
 struct Transform<T> {
     /// The powers of the first root of one, in the direction of the transform.
     roots: Vec<Complex<T>>,
     factors: Vec<usize>,
-    /// For the factor that is too large for the definition; there is one at most that is worth having.
+    /// For the largest factor, where it is too large for the definition.
     chirp: Option<Box<Chirp>>,
     /// The direction: 1 is back.
     sign: f64,
 }
 
-/// The largest factor that the definition transforms: its square is what that costs.
+/// The largest factor that is transformed by the definition, which costs its square.
 const BY_DEFINITION: usize = 61;
 
 /// The largest prime factor that is transformed at all: tables for it take tens of MiB.
@@ -101,7 +101,7 @@ impl Chirp {
     fn new(length: usize, sign: f64) -> Chirp {
         let padded = (2 * length).next_power_of_two();
         let there = Transform::new(padded, false);
-        // The square is reduced first: its angle would lose all digits.
+        // The square is reduced first, because the angle of a large square has no exact digits left.
         let angle = |index: usize| sign * TAU * (index * index % (2 * length)) as f64 / (2 * length) as f64;
         let chirp: Vec<Complex<f64>> = (0..length).map(|index| [angle(index).cos(), angle(index).sin()]).collected();
         let mut around = memory::zeroed(padded);
@@ -127,7 +127,7 @@ impl Chirp {
     }
 }
 
-/// Refuses lengths with prime factors that tables would be too large for.
+/// Refuses lengths with prime factors whose tables would be too large.
 fn transformable(length: usize) -> Result<(), NodeError> {
     match factors(length).last() {
         Some(&prime) if prime > LARGEST_PRIME => Err(NodeError::Unsupported(format!(
@@ -137,7 +137,7 @@ fn transformable(length: usize) -> Result<(), NodeError> {
     }
 }
 
-/// A two goes first, where the values that it takes apart are farthest from each other.
+/// The factors of a length, a two first: it combines the values that are farthest from each other.
 fn factors(length: usize) -> Vec<usize> {
     let (mut factors, mut rest) = (Vec::new(), length.max(1));
     while rest.is_multiple_of(4) {
@@ -261,8 +261,8 @@ impl<T: Real> Transform<T> {
     }
 }
 
-/// The spectrum of a real signal is its own mirror image, conjugated: rounding shall not break that. The first value
-/// and the one in the middle are real by it.
+/// Makes the spectrum of a real signal exactly its own conjugated mirror image, which rounding may have spoilt. That
+/// makes the first value and the one in the middle real.
 fn mirror<T: Real>(spectrum: &mut [Complex<T>]) {
     let (count, half, mut pace) = (spectrum.len(), T::of(0.5), Pace::default());
     for low in 0..=count / 2 {
@@ -297,7 +297,7 @@ impl Dft {
         axis_of(named, required(inputs, 0)?.shape().len())
     }
 
-    /// How many values are transformed at once, by what the rule has made of the signal.
+    /// The length of a transform, given the output's shape by the rule.
     fn length(&self, inputs: &[Option<&Tensor>], output: &[usize]) -> Result<usize, NodeError> {
         let axis = self.axis(inputs)?;
         match optional(inputs, 1) {
@@ -307,7 +307,8 @@ impl Dft {
         }
     }
 
-    /// The values to transform: the line's own, with zeros where it is too short, or those a half spectrum stands for.
+    /// The values to transform: the line's own, with zeros where it is too short, or those that a half spectrum stands
+    /// for.
     fn prepare<T: Real>(&self, line: &[Complex<T>], length: usize) -> Vec<Complex<T>> {
         let at = |index: usize| line.get(index).copied().unwrap_or_default();
         if !(self.inverse && self.one_sided) {
@@ -382,7 +383,7 @@ impl Dft {
 
 struct Stft;
 
-/// The values of a frame: as input 3 says, or as many as the window or the signal has.
+/// The number of values of a frame: input 3, or the length of the window or of the signal.
 fn frame_length(inputs: &[Option<&Tensor>]) -> Result<usize, NodeError> {
     match (optional(inputs, 3), optional(inputs, 2)) {
         (Some(length), _) => usize::try_from(integer(length)?).map_err(|_| refused("a negative length")),

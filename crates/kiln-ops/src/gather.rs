@@ -2,7 +2,7 @@
 //!
 //! Indices are data, so they are checked on every run, before anything is written. Contiguous parts behind the gathered
 //! axis are copied as wholes: an embedding look-up is one memory copy a token. A table of numbers in compact form stays
-//! in it, and the rows that are picked are widened.
+//! compact, and the picked rows are widened.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Gather {
 }
 
 impl Table {
-    /// Widens the rows at these places, each of as many elements as `to` has for it.
+    /// Widens the rows at these places; the length of `to` gives the elements of each.
     fn rows(&self, places: &[usize], to: &mut [f32], parallel: &dyn Parallel) {
         let inner = to.len() / places.len().max(1);
         if inner == 0 {
@@ -113,7 +113,7 @@ impl Node for Gather {
         let (data, indices) = (required(inputs, 0)?, required(inputs, 1)?);
         let axis = axis_of(self.axis, data.shape().len())?;
         let (outer, size, inner) = around(data.shape(), axis);
-        // The processor has them, and checks them in every request: nothing on the device has to report.
+        // The processor has the indices and checks them in every request: the device has nothing to report.
         cx.indices(1, size);
         let fault = cx.scratch(4);
         let [outer, size, inner, count] = [outer, size, inner, indices.len()].map(|size| size as u64);
@@ -211,7 +211,7 @@ fn make_nd(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 impl GatherNd {
-    /// How many axes of the data one tuple of indices names.
+    /// How many axes of the data a tuple of indices names.
     fn depth(&self, data: &[usize], indices: &[usize]) -> Result<usize, NodeError> {
         let depth = indices.last().copied().unwrap_or(0);
         let batch = self.batch_axes;

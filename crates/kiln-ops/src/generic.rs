@@ -1,13 +1,13 @@
 //! Every element-wise operator of ONNX on every element type, in plain Rust.
 //!
-//! Operators on `f32` have emitted kernels; this is what runs on all other types, and the oracle for `f32`. An operand
+//! Operators on `f32` have emitted kernels; this code runs on all other types, and is the oracle for `f32`. An operand
 //! is a [`View`] broadcast to the output's shape; chunks of all operands are widened, computed and narrowed one after
 //! the other ([`super::wide`]), so that there is one loop for an operator and not one for each of its types.
 //!
-//! - `operation` reads operators and attributes: what each is says its row in the table of operators.
-//! - `arithmetic` is what operators do to numbers.
-//! - `reduce` is the reductions, on the same arithmetic.
-//! - `select` is Where and the work on strings.
+//! - `operation` reads operators and attributes; an operator's meaning is its row in the table of operators.
+//! - `arithmetic` computes operators on numbers.
+//! - `reduce` has the reductions, on the same arithmetic.
+//! - `select` has Where and the work on strings.
 
 mod arithmetic;
 mod operation;
@@ -30,8 +30,7 @@ use super::{LoadCx, OpError, View, broadcast, rearrange, refused, required, shar
 
 /// Makes the node of any element-wise operator, for inputs of any element type that ONNX allows it.
 ///
-/// The types are looked at when the node runs, so one
-/// node serves them all.
+/// The types are looked at when the node runs, so one node serves them all.
 pub fn make_elementwise(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Elementwise { operation: Operation::of(cx.node)? }))
 }
@@ -186,7 +185,7 @@ fn clip<W: Arithmetic>(values: &mut [W], low: Option<W>, high: Option<W>) {
     }
 }
 
-/// Bytes that are moved in the time that an element is widened, computed and narrowed in.
+/// Widening, computing and narrowing an element takes as long as moving this many bytes.
 const WORK: usize = 16;
 
 /// Widens an operand in the output's order.

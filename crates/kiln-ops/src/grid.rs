@@ -85,7 +85,7 @@ enum Mode {
     Cubic,
 }
 
-/// What is read outside of the image.
+/// How elements outside of the image are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outside {
     Zeros,
@@ -119,7 +119,8 @@ fn make_sample(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 type Taps = SmallVec<[(usize, f32); 4]>;
 
 impl GridSample {
-    /// Which elements of an axis a coordinate between -1 and 1 sees. In `f32`, as ties of `nearest` depend on it.
+    /// The elements of an axis that a coordinate between -1 and 1 reads. In `f32`, because ties of `nearest` depend on
+    /// it.
     fn taps(&self, coordinate: f32, size: usize) -> Taps {
         let length = size as f32;
         let (least, greatest) = if self.align { (0.0, length - 1.0) } else { (-0.5, length - 0.5) };
@@ -151,7 +152,7 @@ impl GridSample {
             .collect()
     }
 
-    /// The element at a whole place, if there is one.
+    /// The element at a whole place; `None` where there is none.
     fn element(&self, place: f32, size: usize, least: f32, greatest: f32) -> Option<usize> {
         let last = size as f32 - 1.0;
         let inside = (0.0..=last).contains(&place);
@@ -220,7 +221,8 @@ impl Node for GridSample {
         let output = filled(to, |output| {
             let planes = output.len() / places.max(1);
             let parts = task_count(output.len().saturating_mul(SAMPLING), cx.parallel);
-            // A grid's places are worked out once for all planes of a task: planes are divided only where they are few.
+            // A task computes a grid's places once for all of its planes, so planes are divided only where they are
+            // few.
             let each = if planes >= parts { planes.div_ceil(parts) * places } else { output.len().div_ceil(parts) };
             for_each_chunk(cx.parallel, output, each, &|index, output| {
                 sampling.planes(*channels, index * each, output, cx.parallel);
@@ -232,10 +234,10 @@ impl Node for GridSample {
     }
 }
 
-/// Bytes that are moved in the time that an element of an image is looked up in.
+/// Looking up an element of an image takes as long as moving this many bytes.
 const SAMPLING: usize = 32;
 
-/// Elements and weights that are kept for the next plane: so many stay in L2.
+/// Elements and weights that are kept for the next plane: this many stay in L2.
 const KEPT: usize = 1 << 14;
 
 /// An image that is looked up at the places of a grid.
@@ -257,7 +259,7 @@ impl Sampling<'_> {
         let (mut at, mut rest) = (first, output);
         while !rest.is_empty() {
             let (plane, start) = (at / self.places, at % self.places);
-            // Whole planes of one image at once, or what there is of one.
+            // Whole planes of one image at once, or the rest of a plane.
             let whole = (rest.len() / self.places).min(channels - plane % channels);
             let (count, end) = match start {
                 0 if whole > 0 => (whole, self.places),
@@ -278,7 +280,7 @@ impl Sampling<'_> {
         }
     }
 
-    /// Which elements the places of an image's grid see.
+    /// Finds the elements that the places of an image's grid read.
     fn look(&self, image: usize, places: Range<usize>, seen: &mut Seen) {
         let rank = self.spatial.len();
         seen.ends.clear();

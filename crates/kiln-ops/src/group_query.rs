@@ -1,17 +1,17 @@
 //! GroupQueryAttention of ONNX Runtime: a decoder's attention over a cache whose sequences have different lengths, with
 //! rotary embeddings, norms of heads, a window and a sink.
 //!
-//! The cache is [batch, heads of keys, positions, head size]. New positions are written behind those that each sequence
-//! has, rotated on their way, and attention reads them there. How long sequences are is an argument of the run, so that
-//! one executor serves a cache for as long as it has room. A single new position is a query of each head; the heads that
-//! share keys are queries over them, which read those together.
+//! The cache is [batch, heads of keys, positions, head size]. New positions are written behind those of each sequence,
+//! rotated on the way, and attention reads them there. The lengths of sequences are arguments of the run, so that one
+//! executor serves a cache for as long as it has room. In a step of one position, the heads that share keys are queries
+//! of one product, which reads the keys once.
 //!
-//! A request may also name the sequences of the cache that it continues, the same one several times: rows of a prompt are
-//! then sequences of one position each, beside those of other sequences. All are written before any is read.
+//! A request may also name the sequences of the cache that it continues, and one sequence several times: rows of a
+//! prompt are then sequences of one position each, beside those of other sequences. All are written before any is read.
 //!
-//! Sinks, biases and the valid positions of padded chunks (`query_seqlens`) are arguments of the run as well. A cache may
-//! hold codes of 8 or 4 bits, with scales that the model gives: new positions are rounded when they are written, and
-//! attention makes numbers of a block of positions at a time. One of `f16` is written and read where it is, too.
+//! Sinks, biases and the valid positions of padded chunks (`query_seqlens`) are arguments of the run as well. A cache
+//! may hold codes of 8 or 4 bits, with scales that the model gives: new positions are rounded when they are written,
+//! and attention makes numbers of a block of positions at a time. A cache of `f16` is written and read in place, too.
 
 mod cache;
 mod heads;
@@ -73,11 +73,11 @@ mod input {
     pub(super) const QUERY_NORM: usize = 14;
     pub(super) const KEY_NORM: usize = 15;
     pub(super) const QUERY_LENGTHS: usize = 16;
-    /// The cache's sequence that each one of the request is: the operator of domain kiln.
+    /// For each sequence of the request, its sequence of the cache: only in the operator of domain kiln.
     pub(super) const PLACES: usize = 17;
 }
 
-/// The least keys that an executor over a cache takes: caches that grow from nothing need no executor for each length.
+/// The fewest keys of an executor over a cache, so that caches that grow from nothing need few executors.
 const LEAST_ROOM: usize = 1 << 10;
 
 /// Places of the outputs.
@@ -89,26 +89,26 @@ const SCORES: usize = 3;
 struct GroupQuery {
     heads: usize,
     kv_heads: usize,
-    /// One over the root of a head's size where it is left out.
+    /// Where it is left out, one over the root of a head's size.
     scale: Option<f32>,
     /// Caps scores where it is not 0.
     cap: f32,
     causal: bool,
-    /// Keys that a query sees, its own position's among them.
+    /// Keys that a query sees, including its own position's.
     window: Option<usize>,
     rotary: bool,
     interleaved: bool,
     /// Whether softmax has a sink of score 0.
     smooth: bool,
-    /// Whether the cache has the last positions alone.
+    /// Whether the cache has only the last positions.
     slides: bool,
-    /// Whether the cache is written where it is, and what lies behind its sequences does not matter.
+    /// Whether the cache is written in place, with arbitrary contents behind its sequences.
     shared_buffer: bool,
-    /// Of the norms of queries and of keys.
+    /// The epsilons of the norms of queries and of keys.
     epsilons: [f32; 2],
-    /// How the cache holds its rows, where these are no floats.
+    /// How the cache stores its rows, where they are not floats.
     held: Held,
-    /// Whether codes have a scale for each head and element, and not one.
+    /// Whether codes have a scale for each head and element, instead of one for all.
     per_channel: bool,
     /// The scores that are an output.
     scores: Option<Scores>,
@@ -178,7 +178,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     }))
 }
 
-/// How the cache holds its rows, and whether codes have a scale for each head and element.
+/// How the cache stores its rows, and whether codes have a scale for each head and element.
 fn held(node: &NodeDesc) -> Result<(Held, bool), OpError> {
     let attributes = node.attributes();
     let [of_keys, of_values] = ["k_quant_type", "v_quant_type"].map(|name| attributes.text(name));
@@ -226,12 +226,12 @@ fn scores(node: &NodeDesc) -> Result<Option<Scores>, OpError> {
 }
 
 impl GroupQuery {
-    /// Whether queries and keys are anything else than what the inputs have.
+    /// Whether queries and keys are rotated or normalised.
     fn turns(&self, inputs: &[Option<&Tensor>]) -> bool {
         self.rotary || optional(inputs, input::QUERY_NORM).is_some()
     }
 
-    /// How a cache holds its rows.
+    /// How a cache stores its rows.
     fn held_in(&self, cache: Option<&Tensor>) -> Held {
         match cache.map(Tensor::dtype) {
             Some(DType::F16) if !self.held.is_quantized() => Held::F16,
@@ -251,7 +251,7 @@ impl GroupQuery {
         self.window.map_or(0, |window| end.saturating_sub(window))..end
     }
 
-    /// The key of an executor that takes lengths when it runs, of caches with up to twice the room.
+    /// The key of an executor that takes lengths at run time, for caches of up to twice the room.
     fn key(&self, sizes: &Sizes, inputs: &[Option<&Tensor>], cx: &PrepareCx<'_>) -> AttentionKey {
         let &Sizes { batch, new, size, query_width, .. } = sizes;
         let has_bias = optional(inputs, input::BIAS).is_some();
@@ -297,7 +297,7 @@ impl GroupQuery {
         })
     }
 
-    /// The scores of sinks, and the bias, of a request.
+    /// The scores of sinks and the bias of a request.
     fn beside<'a>(
         &self,
         sink: Option<&'a Tensor>,
@@ -322,11 +322,11 @@ impl GroupQuery {
     }
 }
 
-/// What is beside keys and values.
+/// The operands besides keys and values.
 struct Beside<'a> {
     /// A score for each head of queries, or one for all.
     sink: Option<&'a [f32]>,
-    /// By heads of queries and new positions.
+    /// The bias, by heads of queries and new positions.
     bias: Option<Bias<'a>>,
     total: usize,
 }
@@ -342,7 +342,8 @@ impl<'a> Beside<'a> {
         self.bias.as_ref().map(|bias| &bias.elements[at(bias)..][..self.total])
     }
 
-    /// Both as a kernel has them in which the `shared` heads that share keys are queries, where a step has one position.
+    /// The sink and the bias as a kernel takes them. In a step of one position, the `shared` heads of the same keys are
+    /// its queries.
     fn given<'b>(&self, step: Option<usize>, first: &'b [usize]) -> (Option<Sink<'b>>, Option<Bias<'b>>)
     where
         'a: 'b,
@@ -360,14 +361,14 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// What all steps of a request need.
+/// The parameters that all steps of a request share.
 #[derive(Clone, Copy)]
 struct Request<'a> {
     sizes: &'a Sizes,
     sequences: &'a [Sequence],
-    /// Where they are in the cache, if not in their order.
+    /// Places of the sequences in the cache, if they are not in the cache's order.
     places: Option<&'a Places>,
-    /// Of keys and of values, where they are codes.
+    /// Scales of keys and of values, where they are codes.
     scales: [Scales<'a>; 2],
     isa: Isa,
     parallel: &'a dyn Parallel,
@@ -485,7 +486,7 @@ impl Node for GroupQuery {
             Some(turned) => Rows { elements: turned.as_slice()?, width, ..given },
             None => given,
         };
-        // A step that drops positions reads those that it had.
+        // A step that drops positions reads its rows before the drop.
         let rows = |sequence: &Sequence| {
             sequence.rows + sequence.own() - if staged.is_some() { 0 } else { sequence.dropped() }
         };

@@ -1,9 +1,9 @@
-//! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and the nodes that the pass `quantized`
-//! makes; sums and means between them ([`between`], [`average`]), which ONNX Runtime's quantiser writes and ONNX has no
-//! operators for. Functions of single bytes are looked up ([`table`]).
+//! Products of integers: MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv, and the nodes that the pass
+//! `quantized` makes; sums and means between them ([`between`], [`average`]), which ONNX Runtime's quantiser writes and
+//! ONNX has no operators for. Functions of single bytes are looked up ([`table`]).
 //!
 //! Zero points are subtracted first; sums are kept in 32 bits, and wrap as those of hardware do. `product` is the node
-//! of all of them, on executors; the loops here and in `conv` do what those do not: stacks of right-hand matrices, and
+//! of all these operators, on executors; the loops here and in `conv` do the rest: stacks of right-hand matrices, and
 //! left-hand scales or zero points that differ from row to row.
 
 mod average;
@@ -155,7 +155,7 @@ fn centred(tensor: &Tensor, zero: Option<&Tensor>, along: Along) -> Result<Vec<i
     Ok(values)
 }
 
-/// Refuses what is not eight bits wide.
+/// Refuses elements that are not eight bits wide.
 fn eight_bits(tensor: &Tensor) -> Result<(), NodeError> {
     match tensor.dtype() {
         DType::I8 | DType::U8 => Ok(()),
@@ -163,9 +163,9 @@ fn eight_bits(tensor: &Tensor) -> Result<(), NodeError> {
     }
 }
 
-/// What a sum of bytes is multiplied by before it is rounded. As ONNX's reference and other runtimes compute it,
-/// rounded after the product and again after the quotient: next to the middle between two bytes the last bit of the
-/// factor decides, and a better one would be another answer.
+/// The factor of a sum of bytes before it is rounded. As in ONNX's reference and other runtimes, it is rounded after
+/// the product and again after the quotient: near the middle between two bytes the last bit of the factor decides, and
+/// a more exact factor would give another answer.
 fn requantiser(left: f32, right: f32, to: f32) -> f32 {
     left * right / to
 }
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn next_to_the_middle_between_two_bytes_the_factor_is_rounded_as_the_reference_rounds_it() {
-        // Scales of data, weights and result, a byte and a weight, and what onnxruntime and ONNX's reference make of
-        // them. Factors that are rounded once, from double precision, lead to the byte below.
+        // Scales of data, weights and result, a byte and a weight, and the results of onnxruntime and ONNX's reference.
+        // Factors that are rounded once, from double precision, lead to the byte below.
         let table = [
             (0.052f32, 0.021f32, 0.045f32, 75u8, 125i8, 228u8),
             (0.009, 0.025, 0.04, 20, 120, 14),

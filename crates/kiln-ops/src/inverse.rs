@@ -13,7 +13,7 @@ pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "Inverse", |_| Ok(
 
 struct Inverse;
 
-/// What one matrix needs beside itself, used for all of a stack.
+/// Memory for one matrix, used for all of a stack.
 struct Scratch {
     /// The row of the pivot.
     row: Vec<f64>,
@@ -21,7 +21,7 @@ struct Scratch {
     pivots: Vec<usize>,
 }
 
-/// Inverts a matrix where it lies, by elimination with the largest pivot of each column, in `f64`; whether it has an
+/// Inverts a matrix in place, by elimination with the largest pivot of each column, in `f64`; returns whether it has an
 /// inverse.
 fn invert(matrix: &mut [f64], size: usize, scratch: &mut Scratch, cx: &RunCx<'_>) -> Result<bool, NodeError> {
     let Scratch { row: pivot_row, pivots } = scratch;

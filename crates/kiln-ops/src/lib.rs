@@ -1,9 +1,9 @@
 //! Operators: what ONNX means by each, one file a group. Attributes, defaults by version, shape inference,
 //! `prepare_params()`. Protobuf is not known here, and no instruction is emitted.
 //!
-//! What is known of an operator before a node is made is its row in the table of operators
-//! ([`operators`]), from which element-wise nodes are made. For the others each group lists makers in a
-//! table `OPERATORS`; [`lookup`] searches them all.
+//! The table of operators ([`operators`]) states all that is known of an operator before a node is made, and
+//! element-wise nodes are made from it. For other operators each group lists makers in a table `OPERATORS`; [`lookup`]
+//! searches all of these tables.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "headers guide readers of the source to private files too")]
 #![deny(unsafe_code)]
@@ -124,7 +124,7 @@ use kiln_run::exec::BuildCx;
 use kiln_run::exec::weights::Packing;
 use kiln_run::{Flow, Node};
 
-/// A digest of the sources of this crate, and of what the compiler was told to make of them.
+/// A digest of the sources of this crate and of the compiler's settings.
 pub const SOURCES: &str = env!("KILN_SOURCES");
 
 /// Why a node of a model cannot be made into a running one.
@@ -172,7 +172,7 @@ pub struct LoadCx<'a> {
     pub graph: &'a Graph,
     /// Level, threads, cache, records.
     pub build: &'a BuildCx,
-    /// What its weights are packed for, and where packed ones may lie ready.
+    /// The level that weights are packed for, and the shelf where packed ones may lie ready.
     pub packing: &'a Packing<'a>,
 }
 
@@ -254,7 +254,7 @@ const GROUPS: &[&[Operator]] = &[
     window::OPERATORS,
 ];
 
-/// Makes a step that sees more than tensors.
+/// Makes a step with values other than tensors, or with bodies.
 pub type MakeFlow = fn(FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError>;
 
 /// One row of a table of such operators: domain, operator, maker.
@@ -270,7 +270,7 @@ const FLOWS: &[&[FlowOperator]] = &[
     warping::OPERATORS,
 ];
 
-/// The maker of that operator on tensors. Where there is one on values too, this one is for folding alone.
+/// The maker of that operator on tensors. An operator that also has one on values uses this one for folding only.
 #[must_use]
 pub fn lookup(domain: &str, op: &str) -> Option<MakeNode> {
     let has_program = |row: &&operators::Operator| row.element_wise.is_some_and(|own| own.wide.is_some());

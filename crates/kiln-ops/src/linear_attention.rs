@@ -1,4 +1,4 @@
-//! LinearAttention, ONNX's and that of ONNX Runtime: a state for each head of keys, which decays, is corrected by what it
+//! LinearAttention, ONNX's and ONNX Runtime's: a state for each head of keys, which decays, is corrected by what it
 //! already holds for a key (the delta rule), takes in each position's key and value, and answers its queries.
 //!
 //! Heads are shared out between threads, and each walks all positions with a state that stays in its cache. Computed in
@@ -22,15 +22,15 @@ const WIDEST: i64 = 8;
 
 struct LinearAttention {
     queries: usize,
-    /// Heads of values, each of which has a state.
+    /// Heads of values; each has a state.
     heads: usize,
     scale: Option<f64>,
     /// Whether the state decays, and whether it is corrected by what it already holds for a key (the delta rule).
     decays: bool,
     corrects: bool,
-    /// States of the last positions that are kept; `None` for the last one alone, without an axis for them.
+    /// How many of the last positions have their states kept; `None` for only the last one, without an axis.
     window: Option<usize>,
-    /// Whether heads of keys may be fewer than those of values, and heads of queries too.
+    /// Whether heads of keys, and heads of queries, may be fewer than those of values.
     is_loose: bool,
 }
 
@@ -67,7 +67,7 @@ struct Sizes {
     value: usize,
     /// Heads of keys.
     keys: usize,
-    /// Elements of the decay for a head: one, or one for each of the key's.
+    /// Elements of the decay for a head: one, or as many as a key has.
     decay: usize,
     /// Rates of a step: one, or one a head.
     rates: usize,
@@ -150,7 +150,7 @@ impl Node for LinearAttention {
     }
 }
 
-/// What states are computed in.
+/// The types that states are computed in.
 pub(super) trait Number:
     Wide
     + Element
@@ -195,7 +195,7 @@ struct Operands<'a, F> {
     scale: F,
 }
 
-/// A head of one sequence, and what it writes.
+/// A head of one sequence, and the memory for its results.
 struct Head<'a, F> {
     batch: usize,
     head: usize,
@@ -315,7 +315,7 @@ impl LinearAttention {
         Ok(())
     }
 
-    /// Lets a state decay, and reads what it holds for a key where it is corrected by that.
+    /// Lets a state decay and, where the state is corrected, reads what it holds for a key.
     fn retrieve<F: Number>(&self, state: &mut [F], key: &[F], decay: &[F], held: &mut [F]) {
         held.fill(F::default());
         if !self.decays && !self.corrects {

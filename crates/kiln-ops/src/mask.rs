@@ -1,4 +1,4 @@
-//! AttentionMask: which keys are shown, as ONNX Runtime's operators say it, as what is added to scores.
+//! AttentionMask: which keys are shown, in the forms of ONNX Runtime's operators, as numbers that are added to scores.
 
 use kiln_kernels::memory::{self, Collect, Pace};
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
@@ -11,7 +11,7 @@ use super::{LoadCx, OpError, Operator, optional, refused, required};
 pub(super) const OPERATORS: &[Operator] = &[("kiln", "AttentionMask", make)];
 
 struct Mask {
-    /// What is added where a key is not shown.
+    /// The number that is added where a key is not shown.
     fill: f32,
 }
 
@@ -57,14 +57,14 @@ impl Node for Mask {
         let mut pace = Pace::default();
         let of = |shown: bool| if shown { 0.0 } else { self.fill };
         match *mask.shape() {
-            // Lengths, and behind all of them the first positions that are shown.
+            // Lengths of all sequences; the first shown position of each may follow.
             [count] => (0..batch).for_each(|line| {
                 let end = given[line];
                 let start = if count == batch { 0 } else { given[batch + line] };
                 (0..keys as i64).map(|key| of(key >= start && key < end)).collected_into(&mut made);
                 pace.step(keys);
             }),
-            // Whole, for as many positions as there may ever be.
+            // A whole mask, for as many positions as there may ever be.
             [_, _, most, _] => {
                 let past = past(&io.inputs());
                 for line in 0..batch * rows {

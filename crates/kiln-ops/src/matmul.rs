@@ -44,27 +44,27 @@ struct MatMul {
     scale: f32,
     /// Factor of Gemm's third input.
     beta: f32,
-    /// What input 2 is.
+    /// The meaning of input 2.
     third: Third,
     activation: Option<UnaryOp>,
-    /// What its result is stored as, where the pass `bf16` has decided it: then the left-hand side and the residual may
-    /// be of either type, too.
+    /// The type that its result is stored in, where the pass `bf16` has decided it: then the left-hand side and the
+    /// residual may be of either type, too.
     output: Option<Storage>,
     /// The right-hand side with its shape, where it is known at load.
     weights: Option<(MatMulWeights, Shape)>,
 }
 
-/// What is prepared for one set of shapes.
+/// The node as prepared for one set of shapes.
 struct Ready {
     problem: Problem,
     addend: Addend,
-    /// None for elements that are multiplied by plain loops.
+    /// `None` for elements that are multiplied by plain loops.
     matmul: Option<Arc<Matmul>>,
     /// The activation, where the executor does not apply it.
     after: Option<After>,
 }
 
-/// What a third input means.
+/// The meaning of a third input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Third {
     /// Nothing: MatMul has none.
@@ -174,8 +174,8 @@ impl MatMul {
         self.output.is_some() && !self.trans_a && left.dtype() == DType::BF16 && right == DType::F32
     }
 
-    /// What the third input is added as: a row, a whole matrix or, where it broadcasts otherwise, a matrix made of it
-    /// first.
+    /// How the third input is added: as a row, as a whole matrix or, where it broadcasts otherwise, as a matrix that is
+    /// made from it first.
     fn addend(&self, third: Option<&Tensor>, problem: &Problem) -> Addend {
         let Some(third) = third.filter(|_| self.third == Third::Bias || self.beta != 0.0) else { return Addend::None };
         let row = third.len() == problem.n && third.shape().last().is_none_or(|&last| last == problem.n);
@@ -221,7 +221,7 @@ impl MatMul {
     }
 }
 
-/// What a third input is added as.
+/// How a third input is added.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Addend {
     None,

@@ -59,7 +59,7 @@ impl Node for Binarizer {
     }
 }
 
-/// A label, in a form that can be looked up. Floats are held by their bits, every NaN by the same.
+/// A label, in a form that can be looked up. Floats are held by their bits, and every NaN by the same bits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Label {
     Text(String),
@@ -147,7 +147,7 @@ impl Encoder {
     }
 }
 
-/// Integers of texts, and texts of integers: the type of the input tells which.
+/// Integers of texts, and texts of integers: the type of the input decides.
 struct Mapper {
     of_texts: Encoder,
     of_integers: Encoder,
@@ -183,7 +183,7 @@ impl Node for Mapper {
     }
 }
 
-/// Single elements of the first source, and the second's where there is none.
+/// Elements picked from the first source; where a place is empty, the second's element.
 struct Pick(Vec<Option<usize>>);
 
 impl Movement for Pick {

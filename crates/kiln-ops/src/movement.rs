@@ -39,7 +39,7 @@ pub(crate) fn rearrange(movement: &impl Movement, from: &[&Tensor], mut to: Tens
         0 => {
             let sources = from.iter().map(|tensor| tensor.as_strings()).collect::<Result<Vec<_>, _>>()?;
             let longest = sources.iter().flat_map(|texts| texts.iter().map(String::len)).max().unwrap_or(0);
-            // Every element gets a text of its own, so that a long one repeated would take any memory.
+            // Every element gets a text of its own, so a repeated long text could take any amount of memory.
             if to.len().saturating_mul(longest) > TEXT_BYTES {
                 return Err(NodeError::Limit {
                     what: "bytes of text that an operator makes",
@@ -67,8 +67,8 @@ fn run_as<T: bytemuck::Pod + Send + Sync>(
     movement.run(&sources, bytemuck::cast_slice_mut(to.bytes_mut()))
 }
 
-/// Calls `function::<T, RUN>`, where `RUN` is the number of elements of a run if it is one that is known at compile
-/// time, and 0 otherwise. A known length makes a few moves of a call of the C library.
+/// Calls `function::<T, RUN>`, where `RUN` is the number of elements of a run if it is known at compile time, and 0
+/// otherwise. With a known length, a copy is a few moves instead of a call of the C library.
 macro_rules! with_run {
     ($run:expr, $function:ident ( $($argument:expr),* )) => {
         match $run {
@@ -178,7 +178,7 @@ impl Movement for Elements<'_> {
     }
 }
 
-/// What a view reads, in its order.
+/// The elements of a view, in its order.
 pub(crate) struct Viewed<'a> {
     pub(crate) view: &'a View,
     pub(crate) parallel: &'a dyn Parallel,

@@ -12,13 +12,13 @@ use super::{LoadCx, OpError, Operator, required, size_attribute};
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "TfIdfVectorizer", make)];
 
-/// Most elements of an output row; the size is a number in the model that nothing else vouches for.
+/// Most elements of an output row: the model states the size, and nothing else limits it.
 const MOST_COLUMNS: usize = 1 << 24;
 
 /// Words and numbers alike, by their number in the pool.
 type Gram = Vec<u32>;
 
-/// Grams that are looked at before it is asked whether the request shall go on.
+/// Grams that are looked up between two checks whether the request goes on.
 const BETWEEN_CHECKS: usize = 1024;
 
 struct Vectorizer {
@@ -117,7 +117,7 @@ impl Vectorizer {
         Ok(())
     }
 
-    /// Adds what occurs in one list; entries that are in no pool are `None`.
+    /// Counts the n-grams of one list; entries that are in no pool are `None`.
     fn count(&self, list: &[Option<u32>], row: &mut [f32], cx: &RunCx<'_>) -> Result<(), NodeError> {
         let longest = *self.lengths.end().min(&list.len());
         for step in 1..=self.skips.saturating_add(1).min(list.len().max(1)) {

@@ -1,7 +1,7 @@
 //! Normalisations: of rows ([`rows`]), by channel ([`channels`]), by place ([`places`]), and over any axes ([`axes`]).
 //!
-//! All compute in `f32` or `f64` ([`double`]); other floats are converted around them. Statistics of batches are only taken in training, for
-//! which a plain loop is enough.
+//! All compute in `f32` or `f64` ([`double`]); other floats are converted around them. Statistics of batches are only
+//! taken in training, for which a plain loop is enough.
 
 mod axes;
 mod channels;

@@ -1,9 +1,9 @@
-//! What a step over a shared buffer needs beside attention (DecoderMaskedMultiHeadAttention): StepPosition, the position
-//! that is written, and BeamRows, the rows that beams have in common.
+//! Helpers of a step over a shared buffer (DecoderMaskedMultiHeadAttention), beside attention: StepPosition, the
+//! position that is written, and BeamRows, the rows that beams have in common.
 //!
-//! A buffer of keys or values is [batch, heads, room, size], and each sequence of a batch has as many positions. Beams
-//! are sequences that follow each other. One of them may go on from what another one had: `cache_indirection`
-//! [batch / beams, beams, at least the positions] says which beam of the group has each earlier position.
+//! A buffer of keys or values is [batch, heads, room, size]. Beams are sequences that follow each other, and one beam
+//! may continue another one: `cache_indirection` [batch / beams, beams, at least the positions] names, for each earlier
+//! position, the beam of the group that has it.
 
 use kiln_kernels::memory::{self, Pace};
 use kiln_kernels::parallel::{copy, for_each_chunk};
@@ -27,7 +27,7 @@ mod input {
     pub(super) const INDIRECTION: usize = 6;
 }
 
-/// The new position of each sequence, where what is given of the step fits together.
+/// The new position of each sequence, if the inputs of the step fit together.
 struct StepPosition;
 
 impl Node for StepPosition {
@@ -102,7 +102,7 @@ impl Node for StepPosition {
     }
 }
 
-/// A buffer whose rows before the new position are those that beams are said to have; all others are 0.
+/// A buffer with the rows that `cache_indirection` names before each new position; all other rows are 0.
 struct BeamRows;
 
 fn make_rows(_: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
@@ -136,7 +136,7 @@ impl Node for BeamRows {
         };
         let before = |sequence: usize| usize::try_from(positions[sequence]).ok().filter(|&before| before <= room);
         let given = indirection.to_i64_vec()?;
-        // The sequence that has each earlier position of each one.
+        // For each sequence and earlier position, the sequence that has the position.
         let mut from = memory::with_capacity(batch.saturating_mul(columns.min(room)));
         let mut ends = memory::with_capacity(batch);
         let mut pace = Pace::default();

@@ -1,4 +1,4 @@
-//! Optional values, and Identity, which hands on whatever it is given.
+//! Optional values, and Identity, which passes on any value.
 //!
 //! An optional value that has its element is that element (see [`Value`]), so that making one and taking its element
 //! out hand the value on.

@@ -1,8 +1,8 @@
 //! Pooling operators: MaxPool, AveragePool, LpPool, and their global forms.
 //!
-//! Output sizes and padding follow ONNX; [`exec::pool`](kiln_run::exec::pool) does the rest in `f32`, and `f64` is pooled
-//! window by window. MaxPool also takes bytes, window by window but where they are channels-last, and tells where the
-//! largest elements stood ([`places`]).
+//! Output sizes and padding follow ONNX; [`exec::pool`](kiln_run::exec::pool) does the rest in `f32`, and `f64` is
+//! pooled window by window. MaxPool also takes bytes, window by window unless they are channels-last, and can return
+//! the places of the largest elements ([`places`]).
 
 mod places;
 
@@ -67,7 +67,7 @@ struct Pool {
     isa: Isa,
 }
 
-/// A pooling that is given `bf16` as it is, where the graph says so, or converted.
+/// A pooling that reads `bf16` as it is where the graph says so, and else through a conversion.
 fn either(cx: &LoadCx<'_>, make: MakeNode) -> Result<Box<dyn Node>, OpError> {
     if cx.node.attrs.contains_key(STORED) { make(cx) } else { through_f32(cx, make) }
 }
@@ -174,7 +174,7 @@ fn list(node: &NodeDesc, name: &str) -> Result<Option<Vec<u64>>, OpError> {
     values.map(Some).map_err(|_| OpError::unsupported(node, format!("negative {name}")))
 }
 
-/// The images of that shape and the windows over them; without `windows`, one that is the whole image.
+/// The images of that shape and the windows over them; without `windows`, one window over the whole image.
 pub(super) fn pool_shape(
     windows: Option<&Windows>,
     channels_last: bool,
@@ -286,7 +286,7 @@ impl Node for Pool {
 }
 
 impl Pool {
-    /// Pools window by window; the places of the largest elements where they are wanted.
+    /// Pools window by window, and returns the places of the largest elements where they are wanted.
     fn by_windows<T: kiln_tensor::Element + reference::pool::PoolElement>(
         &self,
         shape: &PoolShape,
@@ -365,13 +365,13 @@ mod tests {
         small("MaxPool", 3, 3).gives(&[1, 2, 1], &[3f32, -4.0]);
         small("AveragePool", 2, 2).gives(&[1, 2, 1], &[3f32, -4.0]);
         small("LpPool", 2, 2).gives_about(&[1, 2, 1], &[3.0, 4.0]);
-        // A whole stride short is none, and more is nothing that there could be.
+        // One stride short, an input has no window; a still shorter one is refused.
         small("MaxPool", 2, 1).gives(&[1, 2, 0], &[0f32; 0]);
         small("MaxPool", 3, 2).gives(&[1, 2, 0], &[0f32; 0]);
         small("MaxPool", 4, 1).is_refused("does not fit");
-        // Rounded down, less than a window is not one.
+        // Rounded down, an input smaller than the window is refused.
         small("MaxPool", 2, 2).int("ceil_mode", 0).is_refused("does not fit");
-        // Padding behind the input counts for a mean as far as it goes, and what a window reaches beyond that does not.
+        // A mean counts the padding behind the input, but not the rest of a window beyond the padding.
         let padded = Trial::new("AveragePool").ints("kernel_shape", &[3]).ints("strides", &[3]).ints("pads", &[0, 1]);
         let padded = padded.int("ceil_mode", 1).int("count_include_pad", 1);
         padded.input(&[1, 1, 1], &[3f32]).gives(&[1, 1, 1], &[1.5f32]);

@@ -32,7 +32,7 @@ struct Settings {
     axis: i64,
     block: usize,
     output: Option<DType>,
-    /// The type in which the division is rounded; that of the scale where there is none.
+    /// The type in which the division is rounded; the scale's where there is none.
     precision: Option<DType>,
     saturate: bool,
 }
@@ -41,7 +41,7 @@ impl Settings {
     fn of(cx: &LoadCx<'_>) -> Result<Settings, OpError> {
         let node: &NodeDesc = cx.node;
         let attributes = node.attributes();
-        // 0 is no type, and stands for none.
+        // The number 0 stands for no type.
         let given = |name| match attributes.declares(name) && attributes.flag(name) {
             true => type_attribute(node, name),
             false => Ok(None),
@@ -59,7 +59,7 @@ impl Settings {
     fn grain(&self, shape: &[usize], scale: &[usize]) -> Result<Grain, NodeError> {
         let axis = axis_of(self.axis, shape.len());
         let error = || refused(format!("a scale of shape {scale:?} does not fit {shape:?}, axis {}", self.axis));
-        // One scale for all names no axis.
+        // One scale for the whole tensor needs no axis.
         match Grain::of(shape, scale, *axis.as_ref().unwrap_or(&usize::MAX), self.block) {
             Some(grain) => Ok(grain),
             None => Err(axis.err().unwrap_or_else(error)),
@@ -67,7 +67,7 @@ impl Settings {
     }
 }
 
-/// The zero points, as many as scales; zeros where there are none.
+/// The zero points, as many as there are scales; zeros where none are given.
 fn zero_points<W: Wide>(zero: Option<&Tensor>, scale: &Tensor) -> Result<Vec<W>, NodeError> {
     match zero {
         None => Ok(memory::zeroed(scale.len())),
@@ -78,8 +78,8 @@ fn zero_points<W: Wide>(zero: Option<&Tensor>, scale: &Tensor) -> Result<Vec<W>,
     }
 }
 
-/// The one scale and zero point of a tensor between `f32` and bytes, where nothing else is asked for: the case that has
-/// vectorised loops.
+/// The scale and the zero point of a tensor between `f32` and bytes that has one of each: the case with vectorised
+/// loops.
 fn plain(numbers: DType, bytes: DType, scale: &Tensor, zero: Option<&Tensor>) -> Result<Option<(f32, i32)>, NodeError> {
     let is_plain = numbers == DType::F32
         && matches!(bytes, DType::U8 | DType::I8)
@@ -100,7 +100,7 @@ fn rounded_to(dtype: DType, value: f32) -> f32 {
     }
 }
 
-/// Whether a quotient in `f32` is that of the type.
+/// Whether a quotient in `f32` needs no further rounding to the type.
 fn rounds_nothing(precision: DType) -> bool {
     !matches!(precision, DType::F16 | DType::BF16)
 }
@@ -108,10 +108,10 @@ fn rounds_nothing(precision: DType) -> bool {
 /// Elements of a task: longer than a thread takes to wake.
 const SHARE: usize = 1 << 15;
 
-/// Elements of a block, whose numbers stay in L1 between one loop over them and the next.
+/// Elements of a block: its numbers stay in L1 from one loop over them to the next.
 const BLOCK: usize = 1 << 10;
 
-/// What quantises to integers of at most 16 bits.
+/// Quantisation to integers of at most 16 bits.
 struct Steps {
     isa: Isa,
     grain: Grain,
@@ -146,8 +146,8 @@ impl Steps {
     }
 }
 
-/// Calls `block` for all elements of two tensors, in blocks of at most [`BLOCK`]: with the number of the first one, and
-/// the bytes of both.
+/// Calls `block` for all elements of two tensors, in blocks of at most [`BLOCK`]: with the number of the block's first
+/// element, and the bytes of both.
 fn in_blocks(
     from: &Tensor,
     to: &mut Tensor,
@@ -163,7 +163,7 @@ fn in_blocks(
             block(first, &from[first * read..][..count * read], to)
         });
         if let Err(error) = made {
-            // The first of them is reported.
+            // The first error is reported.
             let _ = failed.set(error);
         }
     });
@@ -305,7 +305,7 @@ fn dequantize(from: &Tensor, expansion: &Expansion, to: &mut Tensor, parallel: &
     })
 }
 
-/// Quantises to `u8` over the range that the data has.
+/// Quantises to `u8` over the range of the data.
 struct Dynamic(Isa);
 
 impl Node for Dynamic {
@@ -322,7 +322,7 @@ impl Node for Dynamic {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let (input, mut output) = (io.input(0)?.as_slice::<f32>()?, io.alloc(0)?);
-        // Zero must have an exact form, so the range reaches to it.
+        // Zero must have an exact code, so the range includes it.
         let [least, greatest] = prepare::extremes(self.0, input, cx.parallel);
         let scale = (greatest - least) / 255.0;
         let scale = if scale == 0.0 { 1.0 } else { scale };

@@ -1,7 +1,7 @@
 //! DynamicQuantizeLSTM of ONNX Runtime: an LSTM whose products are of bytes.
 //!
 //! The input is quantised as a whole, over all of its steps, and multiplied in one product. The state of each sequence
-//! is quantised at every step, by its own range: a sequence gives the same result whatever else is in its batch. Weights,
+//! is quantised at every step, by its own range, so that its result does not depend on the rest of the batch. Weights,
 //! their scales, the bias and the peepholes have to be constants; the weights are packed and the code of the gates is
 //! looked up when the node is made.
 
@@ -37,13 +37,13 @@ const P: usize = 7;
 const W_SCALE: usize = 8;
 const R_SCALE: usize = 10;
 
-/// The functions of every cell: of the gates, of what is remembered, of the result.
+/// The functions of every cell: of the gates, of the new content, of the result.
 const FUNCTIONS: [&str; 3] = ["sigmoid", "tanh", "tanh"];
 
 /// Gates of a unit, in their order: input, output, forget, cell.
 const GATES: usize = 4;
 
-/// A matrix of bytes that is multiplied from the right.
+/// A right-hand matrix of bytes.
 struct Matrix {
     packed: QuantizedWeights,
     /// One, or one for each column.
@@ -56,9 +56,9 @@ struct Direction {
     reverse: bool,
     input: Matrix,
     state: Matrix,
-    /// Of both products, one for each column.
+    /// The sum of both products' biases, one for each column.
     bias: Vec<f32>,
-    /// Of the gates i, o and f; empty without.
+    /// Peepholes of the gates i, o and f; empty where there are none.
     peepholes: Vec<f32>,
 }
 
@@ -184,7 +184,7 @@ fn matrix(
 }
 
 impl Matrix {
-    /// The executor of so many rows times this.
+    /// The executor of `rows` rows times this matrix.
     fn executor(&self, cx: &PrepareCx<'_>, rows: usize) -> Result<Arc<Quantized>, NodeError> {
         let (positions, ones) = ([1, 1, rows as u64], [1; 3]);
         let shape = ConvShape {
@@ -206,7 +206,7 @@ impl Matrix {
         cx.executor(&cx.key(problem))
     }
 
-    /// Multiplies bytes, into numbers to which `shift` of each column is added.
+    /// Multiplies bytes; the results are numbers to which each column's `shift` is added.
     fn multiply(
         &self,
         executor: &Quantized,
@@ -242,14 +242,14 @@ impl Matrix {
     }
 }
 
-/// What products of one direction need beside their operands.
+/// Memory for the products of one direction.
 struct Scratch {
     sums: Vec<i32>,
     /// Of each column, or of all.
     scale: Vec<f32>,
 }
 
-/// Numbers as bytes over the range that they have.
+/// Numbers as bytes over their own range.
 struct Bytes<'a> {
     elements: &'a [u8],
     scale: f32,
@@ -258,7 +258,7 @@ struct Bytes<'a> {
 
 impl<'a> Bytes<'a> {
     fn of(isa: Isa, from: &[f32], to: &'a mut [u8], parallel: &dyn Parallel) -> Bytes<'a> {
-        // Zero must have an exact form, so the range reaches to it.
+        // Zero must have an exact code, so the range includes it.
         let [least, greatest] = prepare::extremes(isa, from, parallel);
         let scale = (greatest - least) / 255.0;
         let scale = if scale == 0.0 { 1.0 } else { scale };
@@ -268,7 +268,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// What one direction makes.
+/// The results of one direction.
 #[derive(Default)]
 struct Made {
     /// [steps, batch, units]
@@ -454,7 +454,7 @@ mod tests {
         layer.input(&[1], &[0.01f32]).input(&[1], &[0i8])
     }
 
-    /// What a cell makes of its input and its state.
+    /// The new result and content of a cell, from its input and its state.
     fn step(x: f32, [h, c]: [f32; 2]) -> [f32; 2] {
         let sum = 0.5 * x + 0.5 * h;
         let memory = sigmoid(sum) * c + sigmoid(sum) * sum.tanh();
@@ -471,7 +471,7 @@ mod tests {
             let found = found[output].as_slice::<f32>().unwrap()[0];
             assert!((found - expected).abs() < 4e-3, "output {output}: {found} for {expected}");
         }
-        // A sequence of one step leaves the second at zero, and a state that is given is where it begins.
+        // A sequence of one step has zeros in the second; a given state is where a sequence starts.
         let short = layer().absent().input(&[1], &[1i32]).input(&[1, 1, 1], &[0.5f32]).input(&[1, 1, 1], &[0.25f32]);
         let short = run(short.absent());
         let [h, c] = step(1.0, [0.5, 0.25]);

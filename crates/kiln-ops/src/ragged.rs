@@ -19,7 +19,7 @@ pub(super) fn ranges(ends: &Tensor, total: usize) -> Result<Vec<Range<usize>>, N
     Ok(places.windows(2).map(|pair| pair[0]..pair[1]).collect())
 }
 
-/// How many of the first positions of each sequence are given out: as many as `counts` says, and no more than the
+/// How many of the first positions of each sequence are an output: as many as `counts` says, and no more than the
 /// sequence and `capacity` have.
 pub(super) fn captured(
     counts: Option<&Tensor>,

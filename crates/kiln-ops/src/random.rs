@@ -1,8 +1,9 @@
 //! Random tensors: RandomUniform and RandomNormal, with a shape of their own or like an input, and Bernoulli.
 //!
-//! A node gives the same numbers in every run, after its seed, or after its name where it has none: a graph that is run
-//! twice gives the same results twice, and two nodes do not give the same numbers. The standard leaves the generator
-//! open; the one here is the reference implementation's, so that uniform and normal numbers with a seed are the same.
+//! A node gives the same numbers in every run, from its seed, or from its name where it has no seed: a graph that is
+//! run twice gives the same results twice, and two nodes do not give the same numbers. The standard leaves the
+//! generator open; the one here is the reference implementation's, so that uniform and normal numbers with a seed are
+//! the same.
 
 use kiln_kernels::memory::Collect;
 use kiln_model::NodeDesc;
@@ -60,7 +61,7 @@ fn make(cx: &LoadCx<'_>, distribution: Distribution) -> Result<Box<dyn Node>, Op
     Ok(Box::new(Random { distribution, seed: seed(node) }))
 }
 
-/// The seed that a node has, or one after its name.
+/// The node's seed, or one from its name.
 fn seed(node: &NodeDesc) -> u32 {
     match node.attributes().number("seed") {
         Some(seed) => seed as i64 as u32,
@@ -115,13 +116,13 @@ impl Numbers {
         word ^ word >> 18
     }
 
-    /// Between 0 and 1, without 1: the 53 bits of a fraction from two words.
+    /// A number from 0 to 1, without 1: the 53 bits of a fraction, from two words.
     pub(crate) fn fraction(&mut self) -> f64 {
         let (high, low) = (self.word() >> 5, self.word() >> 6);
         (f64::from(high) * f64::from(1 << 26) + f64::from(low)) / (1u64 << 53) as f64
     }
 
-    /// Of mean 0 and variance 1, by Marsaglia's polar method.
+    /// A number of mean 0 and variance 1, by Marsaglia's polar method.
     fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;

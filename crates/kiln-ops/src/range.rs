@@ -10,7 +10,7 @@ use super::{Operator, refused, required};
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "Range", |_| Ok(Box::new(Range)))];
 
-/// What ranges are computed in.
+/// The types that ranges are computed in.
 const TYPES: &[DType] = &[DType::F32, DType::F64, DType::F16, DType::BF16, DType::I16, DType::I32, DType::I64];
 
 struct Range;

@@ -1,10 +1,11 @@
 //! The greatest and least along an axis: ArgMax, ArgMin, TopK, Hardmax.
 //!
-//! TopK ranks NaN above every number, so that orders are total. ArgMax, ArgMin and Hardmax take the first element (or
-//! the last) that no other one is greater or less than by comparison, from the front: NaN is found where it comes first,
-//! and never replaces a number. ONNX's text says nothing of NaN; all of this is what ONNX Runtime does.
+//! TopK ranks NaN above every number, so that orders are total. ArgMax, ArgMin and Hardmax compare from the front and
+//! take the first extreme element (or the last): a NaN is found where it comes first, and never replaces a number.
+//! ONNX's text says nothing of NaN; all of this is what ONNX Runtime does.
 //!
-//! ArgMax and ArgMin of `f32` run on emitted instructions; of all other elements, as TopK and Hardmax, they are plain Rust.
+//! ArgMax and ArgMin of `f32` run on emitted instructions. For other elements they are plain Rust, as TopK and Hardmax
+//! are.
 
 use std::cmp::Ordering;
 
@@ -37,8 +38,7 @@ pub(crate) fn rank<W: Wide>(a: W, b: W) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| is_number(b).cmp(&is_number(a)))
 }
 
-/// A number for each value that is as much greater as the value ranks higher: of equal values the same, and for NaN the
-/// greatest.
+/// A number that orders values as they rank: equal values have the same number, and NaN has the greatest.
 pub(crate) trait Ordinal: Wide {
     fn ordinal(self) -> u64;
 }
@@ -50,7 +50,7 @@ macro_rules! ordinal_floats {
                 if self.is_nan() {
                     return u64::MAX;
                 }
-                // Both zeros are one value. The bits of what is below zero count downwards.
+                // Both zeros are one value. The bits of negative numbers count downwards.
                 let bits = (self + 0.0).to_bits();
                 let sign = 1 << (8 * size_of::<$float>() - 1);
                 u64::from(if bits & sign == 0 { bits | sign } else { !bits })
@@ -73,7 +73,7 @@ impl Ordinal for u64 {
     }
 }
 
-/// The first, or last, place of the element that is `wanted` than all others.
+/// The place of the first (or last) element that compares as `wanted` with all others.
 fn place<W: Wide>(line: &[W], wanted: Ordering, last: bool) -> usize {
     let mut best = 0;
     for (index, &value) in line.iter().enumerate().skip(1) {
@@ -107,7 +107,7 @@ fn make_arg(cx: &LoadCx<'_>, wanted: Ordering) -> Result<Box<dyn Node>, OpError>
 }
 
 impl Arg {
-    /// The problem of an input of `f32`. Other elements have no kernels, nor have lines that 32 bits do not count.
+    /// The problem of an input of `f32`. Other elements, and lines that are too long for 32 bits, have no kernel.
     fn problem(&self, input: &Tensor) -> Result<Option<ExtremeProblem>, NodeError> {
         if input.dtype() != DType::F32 {
             return Ok(None);
@@ -119,7 +119,7 @@ impl Arg {
         Ok(extreme.lines().map(|_| ExtremeProblem { extreme }))
     }
 
-    /// The places that are wanted in lines from number `first` of all lines on.
+    /// The wanted places in the lines from number `first` of all lines on.
     fn find<W: Wide>(&self, input: &Tensor, axis: usize, first: usize, found: &mut [i64]) -> Result<(), NodeError> {
         if input.shape()[axis + 1..].iter().product::<usize>() == 1 {
             let count = input.shape()[axis];
@@ -142,7 +142,7 @@ impl Arg {
         }
     }
 
-    /// The place of the element that is wanted in a line.
+    /// The wanted place in a line.
     fn place<W: Wide>(&self, line: &[W]) -> usize {
         // Without NaN an extreme is found by vectors, and then its place.
         let extreme = match self.wanted {
@@ -165,7 +165,7 @@ struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// The place in each line of the element that replaces all others, some columns at a time.
+    /// For each line, the place of the element that replaces all others, some columns at a time.
     fn find<W: Wide>(&self, found: &mut [i64], replaces: impl Fn(W, W) -> bool) -> Result<(), NodeError> {
         let (_, count, inner) = around(self.input.shape(), self.axis);
         let load = |start, to: &mut [W]| {
@@ -200,7 +200,7 @@ impl Columns<'_> {
 /// Elements that are compared at once: several vectors of any level.
 const LANES: usize = 16;
 
-/// The element that is better than all others; nothing where one of them is NaN, or there are none.
+/// The element that is better than all others; `None` where an element is NaN, or there are none.
 fn extreme<W: Wide>(line: &[W], better: impl Fn(W, W) -> bool) -> Option<W> {
     let &first = line.first()?;
     let pick = |best: W, value: W| if better(value, best) { value } else { best };
@@ -268,7 +268,7 @@ impl Node for Arg {
 }
 
 struct TopK {
-    /// The attribute of operator set 9 and before; without it the number is input 1.
+    /// The attribute of operator set 9 and before; without it input 1 is the number.
     count: Option<i64>,
     axis: i64,
     largest: bool,
@@ -276,7 +276,7 @@ struct TopK {
 
 fn make_top(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let count = cx.node.attributes().integer("k");
-    // Sorted results satisfy a node that does not ask for an order as well.
+    // Sorted results are also right for a node that does not ask for an order.
     Ok(Box::new(TopK {
         count,
         axis: cx.node.attributes().int("axis"),
@@ -297,7 +297,7 @@ impl TopK {
     }
 }
 
-/// An element of a line by its rank: those that come first are less, and of equals the first in the line.
+/// An element of a line by its rank: entries that come first are less, and of equal elements the first in the line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     ordinal: u64,
@@ -312,7 +312,7 @@ fn order_first(entries: &mut [Entry], count: usize) {
         }
         return entries[..count].sort_unstable();
     }
-    // Of so many, ordering takes seconds.
+    // Ordering that many takes seconds.
     let mut pace = Pace::default();
     let mut compare = |a: &Entry, b: &Entry| {
         pace.step(1);
@@ -324,7 +324,7 @@ fn order_first(entries: &mut [Entry], count: usize) {
     entries[..count].sort_unstable_by(&mut compare);
 }
 
-/// For the first `count` of each line their places in the line, line by line.
+/// For each line, the places of its first `count` elements by rank, line by line.
 fn top<W: Ordinal>(
     input: &Tensor,
     axis: usize,
@@ -355,7 +355,7 @@ fn top<W: Ordinal>(
     Ok(places)
 }
 
-/// Bytes that are moved in the time that an element of a line is ranked in.
+/// Ranking an element of a line takes as long as moving this many bytes.
 const RANKING: usize = 64;
 
 impl Node for TopK {
@@ -395,7 +395,7 @@ impl Node for TopK {
     }
 }
 
-/// One where the greatest element of a line stands, zero elsewhere.
+/// One at the place of the greatest element of a line, zero elsewhere.
 struct Hardmax {
     axis: i64,
     /// Before operator set 13 the line was everything from the axis on.
@@ -500,7 +500,7 @@ mod tests {
     fn comparisons_from_the_front_decide_where_something_is_not_a_number() {
         let nan = f32::NAN;
         let rows = [[1.0, nan, 3.0, 2.0], [nan, nan, 0.0, 1.0], [5.0, 4.0, nan, nan], [-1.0, -2.0, -3.0, nan]];
-        // Those of ONNX Runtime 1.32, of lines along either axis.
+        // Results of ONNX Runtime 1.32, of lines along either axis.
         for (op, last, want) in [
             ("ArgMax", 0, [2i64, 0, 0, 0]),
             ("ArgMax", 1, [2, 0, 0, 0]),

@@ -1,4 +1,5 @@
-//! LSTM, GRU and RNN: attributes, shapes and optional inputs. Running is [`exec::recurrent`](kiln_run::exec::recurrent).
+//! LSTM, GRU and RNN: attributes, shapes and optional inputs. Execution is in
+//! [`exec::recurrent`](kiln_run::exec::recurrent).
 //!
 //! Weights that are constants are packed when the node is made; others at every run.
 
@@ -42,7 +43,7 @@ struct Layer {
     directions: SmallVec<[Direction; 2]>,
     batch_first: bool,
     packed: Option<Vec<PackedDirection>>,
-    /// What weights are packed as: those that come with a request keep `f32`.
+    /// The element type of packed weights; weights that come with a request keep `f32`.
     elements: Elements,
     isa: kiln_kernels::Isa,
 }
@@ -129,7 +130,7 @@ fn directions(node: &NodeDesc, cell: Cell, reverses: &[bool]) -> Result<SmallVec
 }
 
 /// A function by ONNX's name, with the operator's defaults: an operator that cells apply, or one of two functions that
-/// are no operators. It takes of both lists what it has attributes for.
+/// are no operators. It takes the values of its attributes from both lists.
 fn activation(
     name: &str,
     alphas: &mut dyn Iterator<Item = f32>,
@@ -190,7 +191,7 @@ impl Layer {
         Ok(pack(packing, self.elements, self.cell, [self.directions.len(), input, hidden], &plain)?)
     }
 
-    /// The layer on so many steps, sequences, features of a step and features of the output.
+    /// The layer on that many steps, sequences, features of a step and features of the output.
     fn shape(&self, sizes: [usize; 4]) -> RecurrentShape {
         let [steps, batch, input, hidden] = sizes.map(|size| size as u64);
         let (cell, clip, directions) = (self.cell, self.clip, self.directions.clone());

@@ -1,5 +1,5 @@
 //! Reductions of `f32` through kernels; other element types go through the [generic](super::generic) node, which also
-//! says what every version of these operators means by its axes.
+//! reads the axes in every version of these operators.
 
 use kiln_kernels::cpu::reduce::{Reduce as Executor, Reduction};
 #[cfg(feature = "device")]

@@ -13,13 +13,13 @@ use super::{LoadCx, OpError, Operator, required};
 /// The operators of this file.
 pub(super) const OPERATORS: &[Operator] = &[("", "RegexFullMatch", make)];
 
-/// Most bytes of a compiled expression, and of what matching remembers: a model's author chooses it. Classes of Unicode
-/// characters take some hundred KiB each. Compiling that much takes some 40 ms, during which nothing asks whether loading
-/// is over.
+/// Most bytes of a compiled expression, and of the memory of matching: a model's author chooses the expression. Classes
+/// of Unicode characters take some hundred KiB each. Compiling that much takes some 40 ms, without a check whether
+/// loading is over.
 pub(super) const MOST_BYTES: usize = 4 << 20;
 
-/// Groups within groups that an expression may have, which is the crate's own limit. The crate looks at it after it has
-/// read the whole expression, which takes 100 ms for 30,000 parentheses.
+/// Most groups within groups of an expression: the crate's own limit. The crate checks it after it has read the whole
+/// expression, which takes 100 ms for 30,000 parentheses.
 pub(super) const MOST_GROUPS: usize = 250;
 
 struct FullMatch(Regex);
@@ -32,8 +32,8 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let compile = |pattern: &str| {
         let compiled = RegexBuilder::new(pattern).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build();
         compiled.map_err(|error| {
-            // The crate repeats the whole expression, which may be long, and says in the last line what is wrong with
-            // it.
+            // The crate's message repeats the whole expression, which may be long, and its last line says what is
+            // wrong.
             let told = error.to_string();
             let reason = told.lines().last().unwrap_or_default();
             OpError::invalid(cx.node, format!("pattern {:?}: {reason}", pattern.chars().take(60).collect::<String>()))

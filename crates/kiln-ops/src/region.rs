@@ -63,10 +63,10 @@ struct Region {
     columns: Extent,
 }
 
-/// Samples between two looks at whether the request goes on.
+/// Samples between two checks whether the request goes on.
 const UNSEEN: usize = 1 << 14;
 
-/// Bytes that are moved in the time that a sample is looked up in.
+/// Looking up a sample takes as long as moving this many bytes.
 const SAMPLING: usize = 32;
 
 impl RoiAlign {
@@ -181,7 +181,7 @@ impl RoiAlign {
 }
 
 impl Extent {
-    /// For each bin its samples in an axis of `size` elements.
+    /// For each bin, its samples in an axis of `size` elements.
     fn neighbours(&self, bins: usize, size: usize) -> Vec<Vec<Neighbours>> {
         let last = size as f64 - 1.0;
         let sample = |place: f64| {
@@ -246,7 +246,7 @@ struct Tables {
     columns: Vec<Vec<Neighbours>>,
 }
 
-/// What all tasks of a pooling share.
+/// The operands that all tasks of a pooling share.
 struct Pooling<'a, W> {
     image: Image<'a, W>,
     regions: &'a [Region],
@@ -254,7 +254,7 @@ struct Pooling<'a, W> {
     narrowed: fn(f64) -> W,
 }
 
-/// The sum of samples and of those before them. Those outside are zero.
+/// `before` plus the sum of samples. Samples outside are zero.
 fn total<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[Neighbours]; 2], before: f64) -> f64 {
     let mut sum = before;
     for &row in rows.iter().flatten() {
@@ -266,7 +266,7 @@ fn total<W: Copy + Into<f64>>(plane: Plane<'_, W>, [rows, columns]: [&[Neighbour
     sum
 }
 
-/// The greatest of the weighted neighbours of samples and of those before them, not of their sums: so ONNX defines it.
+/// The greatest of `before` and the weighted neighbours of samples, not of their sums: so ONNX defines it.
 fn greatest<W: Copy + Into<f64>>(
     plane: Plane<'_, W>,
     [rows, columns]: [&[Neighbours]; 2],
@@ -275,7 +275,7 @@ fn greatest<W: Copy + Into<f64>>(
     let mut greatest = before;
     for &row in rows {
         for &column in columns {
-            // What is outside counts as zero.
+            // Samples outside count as zero.
             let parts = row.zip(column).map_or([0.0; 4], |(row, column)| plane.parts(row, column));
             greatest = parts.into_iter().chain(greatest).reduce(f64::max);
         }

@@ -39,7 +39,7 @@ struct Extent {
 }
 
 impl Extent {
-    /// The elements of a bin, of those that an axis of `size` has.
+    /// The elements of a bin, within an axis of `size` elements.
     fn elements(self, bin: usize, size: usize) -> std::ops::Range<usize> {
         let inside = |edge: f32| (edge + self.start).clamp(0.0, size as f32) as usize;
         inside((bin as f32 * self.bin).floor())..inside(((bin + 1) as f32 * self.bin).ceil())

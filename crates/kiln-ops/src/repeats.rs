@@ -19,9 +19,9 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 impl Repeats {
-    /// Bars what would repeat an n-gram of one sequence of tokens.
+    /// Bars the tokens that would repeat an n-gram of one sequence.
     fn bar(&self, tokens: &[i64], scores: &mut [f32], pace: &mut Pace) -> Result<(), NodeError> {
-        // The tokens at the end, which the next one would make an n-gram of.
+        // The last tokens, which the next token would complete to an n-gram.
         let Some(start) = (tokens.len() + 1).checked_sub(self.size) else { return Ok(()) };
         let begun = &tokens[start..];
         for (begin, next) in (0..).zip(tokens.get(self.size - 1..).unwrap_or_default()) {
@@ -85,7 +85,7 @@ mod tests {
         barred(2, &[1, 2, 0, 1, 3, 1]).gives(&[1, 4], &[0.0, 1.0, GONE, GONE]);
         barred(3, &[1, 2, 0, 1, 2]).gives(&[1, 4], &[GONE, 1.0, 2.0, 3.0]);
         barred(1, &[1, 3]).gives(&[1, 4], &[0.0, GONE, 2.0, GONE]);
-        // Too short to have one.
+        // Too short to have an n-gram.
         barred(4, &[1, 1]).gives(&[1, 4], &[0f32, 1.0, 2.0, 3.0]);
         barred(i64::MAX, &[1, 1]).gives(&[1, 4], &[0f32, 1.0, 2.0, 3.0]);
         let two = Trial::new("NGramRepeatBlock").int("ngram_size", 2).input(&[2, 3], &[0i64, 1, 0, 1, 1, 1]);

@@ -1,6 +1,6 @@
 //! Operators that keep every element in its place: Identity, Reshape, Flatten, Squeeze, Unsqueeze.
 //!
-//! They copy nothing: an output is a view of the input's bytes under another shape, which the rules of the table say.
+//! They copy nothing: an output is a view of the input's bytes under another shape, which the table's rules state.
 
 #[cfg(feature = "device")]
 use kiln_run::DeviceCx;
@@ -20,10 +20,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("", "Unsqueeze", |cx| Ok(Box::new(Reshaping { name: "Unsqueeze", by_value: cx.node.ints("axes").is_none() }))),
 ];
 
-/// The same elements under another shape, which is the rule's.
+/// The same elements under the shape that the rule states.
 struct Reshaping {
     name: &'static str,
-    /// Whether input 1 says the shape.
+    /// Whether input 1 states the shape.
     by_value: bool,
 }
 

@@ -24,7 +24,7 @@ use super::{
 /// This group's operators.
 pub(super) const OPERATORS: &[Operator] = &[("", "Resize", adapted), ("", "Upsample", adapted)];
 
-/// What `sizes` means to axes that shall keep their ratio.
+/// How `sizes` applies to axes that shall keep their ratio.
 #[derive(Clone, Copy, PartialEq)]
 enum Policy {
     Stretch,
@@ -39,11 +39,11 @@ struct Resize {
     antialias: bool,
     extrapolation: f32,
     policy: Policy,
-    /// The axes that the inputs are about; absent means all.
+    /// The axes that the inputs describe; absent means all.
     axes: Option<Vec<i64>>,
     /// Scales as an attribute, before version 9.
     scales: Option<Vec<f32>>,
-    /// Which inputs are region, scales and sizes; scales alone before version 11.
+    /// The places of the inputs with region, scales and sizes; scales alone before version 11.
     inputs: [Option<usize>; 3],
     channels_last: bool,
 }
@@ -161,7 +161,7 @@ impl Resize {
             let sizes = dimensions(&integers(sizes)?)?;
             fits(sizes.len(), "sizes")?;
             let ratio = |index: usize| match (size(index), sizes[index]) {
-                // Also of none to none.
+                // Also where both are zero.
                 (from, to) if from == to => 1.0,
                 (from, to) => to as f64 / from.max(1) as f64,
             };
@@ -206,7 +206,7 @@ impl Resize {
         Ok(problem.merged())
     }
 
-    /// What crops are filled with where they reach beyond the input; of strings, empty ones.
+    /// The element that crops have where they reach beyond the input; for strings, an empty one.
     fn outside(&self, dtype: DType) -> Result<Tensor, NodeError> {
         let mut value = Tensor::zeros(TensorSpec::new(dtype, []))?;
         if dtype != DType::String {

@@ -1,5 +1,5 @@
-//! RotaryEmbedding: pairs of a head's elements rotated by angles that depend on the position; and MRotaryEmbedding, whose
-//! positions are three numbers, each for some of the pairs.
+//! RotaryEmbedding: pairs of a head's elements rotated by angles that depend on the position; and MRotaryEmbedding,
+//! whose positions are three numbers, each for some of the pairs.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 struct Places {
     cosines: usize,
     sines: usize,
-    /// Which line of angles belongs to a position.
+    /// The ids, which say which line of angles a position has.
     ids: usize,
 }
 
@@ -33,14 +33,14 @@ struct Rotary {
     interleaved: bool,
     /// Elements of a head that are rotated; all where it is zero.
     rotated: usize,
-    /// None where the angles say how large a head is.
+    /// `None` where the angles say how large a head is.
     heads: Option<usize>,
     places: Places,
-    /// Whether a single id is that of the first position, from which the others follow.
+    /// Whether a single id is the first position's, and the others count on from it.
     counts_on: bool,
-    /// Which of three ids of a position gives the angle of each pair.
+    /// For each pair, which of a position's three ids gives its angle.
     streams: Option<Vec<usize>>,
-    /// What cosines and sines are multiplied by.
+    /// Factor of cosines and sines.
     scale: f32,
 }
 
@@ -100,7 +100,7 @@ fn make_streams(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 /// Most pairs of a head.
 const MOST_PAIRS: usize = 1 << 16;
 
-/// The attribute `num_heads`; zero where there is none.
+/// The attribute `num_heads`; 0 where there is none.
 fn heads(cx: &LoadCx<'_>) -> Result<usize, OpError> {
     let given = cx.node.attributes().integer("num_heads");
     given.map_or(Ok(0), |_| size_attribute(cx.node, "num_heads", 0))
@@ -127,7 +127,7 @@ impl Rotary {
     fn sizes(&self, inputs: &[Option<&Tensor>]) -> Result<Sizes, NodeError> {
         let shape = required(inputs, 0)?.shape();
         let Places { cosines, sines, ids } = self.places;
-        // None where nothing says how large a head is.
+        // `None` where nothing says how large a head is.
         let by_angles = |hidden: usize| -> Option<usize> {
             let half = optional(inputs, cosines)?.shape().last()?;
             hidden.checked_div(2 * half)
@@ -143,7 +143,8 @@ impl Rotary {
         let rotated = if self.rotated == 0 { size } else { self.rotated };
         let fits = rotated <= size && rotated % 2 == 0;
         let (cosines, sines) = (required(inputs, cosines)?.shape(), required(inputs, sines)?.shape());
-        // By position through the ids, or one line for each batch and position, which a batch may share: torch writes it.
+        // The ids name lines of the table, or there is one line for each batch and position, which torch writes once
+        // for a batch.
         let lines = match (optional(inputs, ids), cosines) {
             (Some(ids), [_, half]) if self.streams.is_some() => {
                 (ids.shape() == [STREAMS, batch, positions]).then_some(*half)
@@ -161,7 +162,7 @@ impl Rotary {
     }
 }
 
-/// The line of a table, which an id does not count from the end.
+/// The line of a table; an id does not count from the end.
 fn place_of(id: i64, known: usize) -> Result<usize, NodeError> {
     match usize::try_from(id) {
         Ok(line) if line < known => Ok(line),
@@ -169,7 +170,7 @@ fn place_of(id: i64, known: usize) -> Result<usize, NodeError> {
     }
 }
 
-/// Lines of angles of `f32`, and which of them each position has.
+/// Lines of angles in `f32`, and the line of each position.
 struct Gathered<'a> {
     tables: [Cow<'a, [f32]>; 2],
     lines: Vec<usize>,
@@ -182,8 +183,8 @@ impl Gathered<'_> {
 }
 
 impl Rotary {
-    /// The angles of all positions. Tables have a line for each position of the longest text, and a step reads few of
-    /// those lines: of another type than `f32` these alone are widened.
+    /// The angles of all positions. Tables have a line for each position of the longest text, and a step reads few
+    /// lines: only those are widened from another type to `f32`.
     fn angles<'a>(
         &self,
         sizes: &Sizes,
@@ -219,7 +220,7 @@ impl Rotary {
         Ok(Gathered { tables, lines: (0..count).collected() })
     }
 
-    /// The angles of positions with three ids, each of which gives those of its own pairs.
+    /// The angles of positions with three ids; each id gives those of its own pairs.
     fn of_streams<'a>(
         &self,
         sizes: &Sizes,

@@ -16,7 +16,7 @@ pub(super) const OPERATORS: &[Operator] = &[("com.microsoft", "MoEGroupRouter", 
 /// The least score that a logarithm is taken of.
 const LEAST: f32 = 1e-20;
 
-/// Most experts whose scores are given out, and what the width of rows that are projected divides by.
+/// Most experts whose scores can be an output, and the number that divides the width of projected rows.
 const MOST_SCORES: usize = 512;
 const PROJECTED: usize = 256;
 
@@ -89,7 +89,7 @@ impl Router {
         Ok(Sizes { experts, width })
     }
 
-    /// The experts that are chosen by these scores, in no order.
+    /// The experts that these scores choose, in no order.
     fn choose(&self, scores: &[f32]) -> Vec<usize> {
         let each = scores.len() / self.groups;
         let mut groups: Vec<usize> = (0..self.groups).collect();
@@ -111,7 +111,7 @@ impl Router {
     }
 }
 
-/// Keeps the places with the greatest values, of equal ones the first.
+/// Keeps the places with the greatest values; of equal values, the first.
 fn best(places: &mut Vec<usize>, values: &[f32], count: usize) {
     places.sort_by_key(|&place| Reverse(Ordered(values[place])));
     places.truncate(count);

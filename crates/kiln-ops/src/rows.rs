@@ -1,6 +1,6 @@
-//! The table of operators held against what runs: every operator has a row and a maker, and what a row's rules say of
-//! types, dimensions and elements is what comes out, at random shapes. Programs are held against what their row says
-//! for other types, and defaults of attributes against what makers take where an attribute is left out.
+//! Tests of the table of operators: every operator has a row and a maker, and results have the types, dimensions and
+//! elements that the row's rules state, at random shapes. Programs must agree with their rows for other types, and
+//! defaults of attributes with what makers do where an attribute is left out.
 
 pub(super) mod samples;
 
@@ -110,8 +110,8 @@ fn nodes_older_than_their_operator_are_refused() {
     assert_eq!(ahead, BTreeSet::from(["LayerNormalization"]), "what others defined before the standard did");
 }
 
-/// What the rules say, with the sizes of `sample` under names or as numbers, against what runs. How many dimensions the
-/// rules left open.
+/// Compares the rules' answers with results, with the sizes of `sample` under names or as numbers. Returns how many
+/// dimensions the rules left open.
 fn hold(row: &Operator, sample: &Sample, named: impl Fn(usize, usize) -> bool) -> usize {
     let (mut build, mut sizes) = (GraphBuilder::new("row", sample.version), Vec::new());
     let (mut inputs, mut tensors) = (Vec::new(), Vec::new());
@@ -180,10 +180,10 @@ fn shapes_of(tensors: &[Option<Tensor>]) -> Vec<Option<&[usize]>> {
     tensors.iter().map(|tensor| tensor.as_ref().map(Tensor::shape)).collect()
 }
 
-/// Operators of which some dimension depends on what is in a tensor that is not known at load.
+/// Operators with a dimension that depends on the contents of a tensor that is not known at load.
 const OPEN: &[&str] = &["DFT", "MelWeightMatrix", "OneHot", "Range", "STFT", "TopK"];
 
-/// Operators without a rule for dimensions, by why they have none.
+/// Operators without a rule for dimensions, by the reason.
 const WITHOUT_RULE: &[(&str, &[&str])] = &[
     ("as many as are found", &["Compress", "NonMaxSuppression", "NonZero", "Unique"]),
     ("as many as the cheapest way has steps", &["DynamicTimeWarping"]),
@@ -250,7 +250,7 @@ fn what_the_rules_say_is_what_runs() {
             hold(row, &sample, |index, axis| (index + axis + round as usize).is_multiple_of(2));
         }
     }
-    // What passes make of operators: tests/passes runs it beside what it was made of.
+    // Fused nodes: tests/passes compares them with the operators that they replace.
     let fused = operators::all().filter(|row| row.domain == "kiln").map(|row| row.name).collect::<Vec<_>>();
     let without: Vec<&str> = without.into_iter().filter(|name| !fused.contains(name)).collect();
     assert!(without.is_empty(), "operators with a rule and no sample: {without:?}");
@@ -264,7 +264,7 @@ fn programs_compute_what_their_rows_say_for_other_types() {
             continue;
         };
         if matches!(own.wide, Some(Wide::Where | Wide::Clip(_))) {
-            // These take more than operands of one kind, and have tests of their own.
+            // These take operands of more than one kind, and have tests of their own.
             continue;
         }
         let mut random = Random::new(row.name);
@@ -360,7 +360,7 @@ fn makers_and_rules_have_the_defaults_of_the_table() {
 
 #[test]
 fn operators_with_a_key_ask_for_executors_and_no_others_do() {
-    // Of those with a key these have kernels only with attributes that samples leave out.
+    // Operators with a key that have kernels only with attributes that samples leave out.
     const OTHER_FORMS: &[&str] = &["Mod"];
     let (mut tried, mut wrong) = (0, Vec::new());
     for row in operators::all().filter(|row| !OTHER_FORMS.contains(&row.name)) {
@@ -385,7 +385,7 @@ fn operators_with_a_key_ask_for_executors_and_no_others_do() {
     assert!(tried > 50, "only {tried} operators were tried");
 }
 
-/// That node over these tensors, of which those that a sample knows are constants.
+/// That node over these tensors; those that a sample knows are constants.
 fn of_sample(row: &Operator, sample: &Sample, tensors: &[Option<Tensor>]) -> (Graph, NodeDesc) {
     let mut graph = Graph::default();
     let inputs = sample.inputs.iter().zip(tensors).map(|(value, tensor)| match (value, tensor) {

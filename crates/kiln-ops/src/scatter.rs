@@ -30,7 +30,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 struct Scatter {
     target: Target,
-    /// How an update meets what is there; without one it takes its place.
+    /// How an update is combined with the element that is there; without it, the update replaces the element.
     reduction: Option<Binary>,
 }
 
@@ -58,7 +58,7 @@ fn reduction(node: &NodeDesc) -> Result<Option<Binary>, OpError> {
 }
 
 impl Target {
-    /// Whether the shapes of data, indices and updates fit together; the number of elements that one index names.
+    /// Checks that the shapes of data, indices and updates fit together; returns how many elements one index names.
     fn block(self, data: &[usize], indices: &[usize], updates: &[usize]) -> Result<usize, NodeError> {
         let mismatch = || refused(format!("updates {updates:?} at indices {indices:?} do not fit data {data:?}"));
         match self {
@@ -81,7 +81,7 @@ impl Target {
         }
     }
 
-    /// Where in the data each block of updates goes, in blocks.
+    /// The blocks of the data that the blocks of updates go to.
     fn places(self, data: &[usize], indices: &Tensor) -> Result<Vec<usize>, NodeError> {
         match self {
             Target::Elements { axis } => element_places(data, indices, axis_of(axis, data.len())?),

@@ -1,4 +1,4 @@
-//! Outputs whose size depends on what the data says: NonZero, Compress, Unique.
+//! Outputs whose size depends on the elements of the inputs: NonZero, Compress, Unique.
 //!
 //! The inputs that decide are value inputs: the selection is made when they change, kept, and copied out by each run.
 
@@ -95,7 +95,7 @@ impl Node for NonZero {
         let (input, mut output) = (io.input(0)?, io.alloc(0)?);
         let mut places = places(input, io.spec(0).shape[1])?;
         let lines = output.as_mut_slice::<i64>()?.chunks_exact_mut(places.len().max(1));
-        // The last axis is the remainder; what is left over counts the axes before it.
+        // The remainder is the place along the last axis; the quotient counts along the axes before it.
         for (line, &size) in lines.rev().zip(input.shape().iter().rev()) {
             for (line, places) in line.chunks_mut(Pace::UNITS).zip(places.chunks_mut(Pace::UNITS)) {
                 for (to, place) in line.iter_mut().zip(places) {

@@ -108,7 +108,7 @@ impl Flow for Form {
             Form::Insert => {
                 let (mut tensors, new) = (inputs.sequence()?, inputs.value("the tensor")?.into_tensor()?);
                 of_one_type(tensors.first().into_iter().chain([&new]))?;
-                // A place behind the last element is a place too.
+                // The place behind the last element is valid, too.
                 let place = inputs.position()?.map(|place| match place {
                     place if place == tensors.len() as i64 => Ok(tensors.len()),
                     place => index_of(place, tensors.len()),
@@ -186,7 +186,7 @@ fn divide(
         Some(_) => None,
     };
     let parts = each.map_or_else(|| split.map_or(0, Tensor::len), |each| size.div_ceil(each));
-    // Slices without elements cost memory too, and a few bytes can name any number of them.
+    // Slices without elements cost memory too, and a few bytes can name any number of slices.
     cx.budget().gather((parts as u64).saturating_mul(size_of::<Tensor>() as u64))?;
     let sizes: Vec<usize> = match (each, split) {
         (Some(each), _) => (0..parts).map(|part| each.min(size - part * each)).collected(),

@@ -1,6 +1,6 @@
 //! Slice: parts of axes, with steps of either sign; bounds as attributes (operator set 9 and before) or as inputs.
 //!
-//! The bounds are resolved when shapes or bounds change; what is left for a run is one copy through a [`View`].
+//! The bounds are resolved when shapes or bounds change; a run is then one copy through a [`View`].
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl Bounds {
     }
 }
 
-/// What is taken of an axis of `dim` elements.
+/// The part that is taken of an axis of `dim` elements.
 fn cut(start: i64, end: i64, step: i64, dim: usize) -> Result<Cut, NodeError> {
     // A dimension is at most `isize::MAX`, so it fits.
     let (start, count) = shapes::cut(start, end, step, dim as i64).ok_or_else(|| refused("a step of zero"))?;

@@ -3,8 +3,8 @@
 //! Before version 13 the axis split the tensor into a matrix whose rows sum to one; since then only the axis itself
 //! does. Both are an array around an axis to [`exec::softmax`](kiln_run::exec::softmax).
 //!
-//! In `f16` the standard's definition (ReduceMax, Sub, Exp, ReduceSum, Div, each of which rounds) is followed step by
-//! step: rounding once in the end is more accurate, and further from what other runtimes compute.
+//! In `f16` the standard's definition (ReduceMax, Sub, Exp, ReduceSum, Div, with a rounding after each) is followed
+//! step by step: rounding once in the end is more accurate, and further from the results of other runtimes.
 
 use half::f16;
 use kiln_kernels::cpu::softmax::{Around, Softmax as Executor};
@@ -54,7 +54,7 @@ fn make_logarithm(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 fn make_softmax(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let wide = with_double(cx, |cx| make_double(cx, false), |cx| through_f32(cx, |cx| make(cx, false)))?;
     let declared = cx.node.input(0).and_then(|value| cx.graph.value(value).dtype);
-    // A type that is known to be another one needs no such fallback.
+    // An input that is known to be of another type needs no such fallback.
     Ok(match declared {
         None | Some(DType::F16) => Box::new(Stepwise { definition: softmax(cx, false), wide }),
         Some(_) => wide,

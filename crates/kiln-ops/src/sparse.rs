@@ -1,8 +1,9 @@
-//! SparseAttention: attention over blocks of keys that a table names for each block of queries, with a cache of keys and
-//! values that every step writes its positions into.
+//! SparseAttention: attention over the blocks of keys that a table names for each block of queries, with a cache of
+//! keys and values that every step writes its positions into.
 //!
-//! The table has a row for each block of queries; its elements are the blocks of keys that the row sees, as in a
-//! compressed sparse matrix. Several tables take turns over heads. Computed in `f32`; each head of a sequence is a task.
+//! The table has a row for each block of queries; a row's elements are the blocks of keys that it sees, as in a
+//! compressed sparse matrix. Several tables take turns over heads. Computed in `f32`; each head of a sequence is a
+//! task.
 
 use std::ops::Range;
 
@@ -61,7 +62,7 @@ struct Sizes {
     size: usize,
     /// Positions that the cache has room for.
     room: usize,
-    /// Tables of blocks, and what each has of rows and of elements.
+    /// Tables of blocks, and the rows and elements of each table.
     tables: usize,
     rows: usize,
     columns: usize,
@@ -122,7 +123,7 @@ impl SparseAttention {
         Ok(Sizes { batch, positions, size, room, tables, rows: ends - 1, columns })
     }
 
-    /// How many positions each sequence has with the new ones. A prompt is as long as the longest sequence.
+    /// The positions of each sequence with the new ones. A prompt is as long as the longest sequence.
     fn totals(&self, io: &Io<'_>, sizes: Sizes) -> Result<Vec<Range<usize>>, NodeError> {
         let longest = integer(io.input(7)?)?;
         let totals = super::integers(io.input(8)?)?;
@@ -146,7 +147,7 @@ impl SparseAttention {
     }
 }
 
-/// Tables of blocks: for each row the elements that it has.
+/// Tables of blocks; `ends` has the bounds of each row's elements.
 struct Tables<'a> {
     ends: &'a [i64],
     blocks: &'a [i64],

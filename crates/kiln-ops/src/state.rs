@@ -2,8 +2,8 @@
 //! ONNX Runtime's, whose taps may be apart, whose channels may come last, and which may keep the states of several
 //! positions. VarlenCausalConvWithState is the same over sequences of any lengths, one behind the other.
 //!
-//! Computed in `f32`, in `f64` where the input is, on all threads: by channels where they come first, by positions where
-//! they come last.
+//! Computed in `f32`, in `f64` where the input is, on all threads: by channels where they come first, by positions
+//! where they come last.
 
 use std::ops::Range;
 
@@ -25,13 +25,13 @@ pub(super) const OPERATORS: &[Operator] = &[
     ("com.microsoft", "VarlenCausalConvWithState", packed::make),
 ];
 
-/// Products that are summed between two questions whether the request shall go on.
+/// Products that are summed between two checks whether the request goes on.
 const LINE: usize = 1 << 16;
 
 /// Most states of single positions that a window keeps.
 const WIDEST: usize = 8;
 
-/// What all forms have: the function of the result, and how far its taps are apart.
+/// The parameters of all forms: the function of the result, and how far apart the taps are.
 #[derive(Clone, Copy)]
 struct Form {
     /// Whether the result x becomes x sigmoid(x).
@@ -42,7 +42,7 @@ struct Form {
 struct CausalConv {
     form: Form,
     channels_last: bool,
-    /// States of the last positions that are kept; `None` for the last one alone, without an axis for them.
+    /// How many of the last positions have their states kept; `None` for only the last one, without an axis.
     window: Option<usize>,
 }
 
@@ -73,7 +73,7 @@ fn make_conv(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(CausalConv { form: Form::of(cx, 1)?, channels_last: false, window: None }))
 }
 
-/// ONNX Runtime's. What it has on devices alone is refused.
+/// ONNX Runtime's. Forms that it has only on devices are refused.
 fn make_contrib(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let attributes = cx.node.attributes();
     for (name, only) in [
@@ -178,7 +178,7 @@ impl CausalConv {
             }
             let window = self.window.unwrap_or(1);
             for (slot, states) in present.chunks_exact_mut(area).enumerate() {
-                // Positions that this state has seen, where it has seen any or is the last one.
+                // Positions that this state has seen; without any, only the last state is computed.
                 let left = window - 1 - slot;
                 let Some(seen) = sizes.length.checked_sub(left).filter(|&seen| seen > 0 || left == 0) else {
                     states.fill(F::default());
@@ -217,7 +217,7 @@ struct Past<'a, F> {
 }
 
 impl<F: Number> Past<'_, F> {
-    /// What a channel had `before` positions before the first one; one is the last.
+    /// The input of a channel `before` positions before the first one; 1 is the last.
     fn before(&self, channel: usize, before: usize) -> F {
         let place = channel * self.channel + (self.kept - before) * self.step;
         self.values.map_or(F::default(), |values| values[place])
@@ -286,8 +286,8 @@ impl<F: Number> Operands<'_, F> {
         })
     }
 
-    /// Channels last: a row of channels for each position. `place` says of a row where its sequence begins, which of its
-    /// positions it is, and what came before.
+    /// Channels last: a row of channels for each position. For each row, `place` returns where its sequence begins,
+    /// which of its positions it is, and the state before the sequence.
     fn rows<'p>(
         &self,
         output: &mut [F],
@@ -299,7 +299,7 @@ impl<F: Number> Operands<'_, F> {
         if output.is_empty() {
             return Ok(());
         }
-        // Of one tap all channels.
+        // The weights tap by tap, all channels of each.
         let mut turned: Vec<F> = memory::zeroed(channels * taps);
         for (place, to) in turned.iter_mut().enumerate() {
             *to = self.weights[place % channels * taps + place / channels];

@@ -1,4 +1,4 @@
-//! Tensors of `f32` or `bf16` as kernels take them that read and write either.
+//! Tensors of `f32` or `bf16` for kernels that read and write either type.
 //!
 //! The pass `bf16` gives nodes of such kernels the attribute [`STORED`]. They are then handed `bf16` without the
 //! adapter that would convert it to `f32` ([`super::convert`]), read activations of either type, and write the type
@@ -15,12 +15,12 @@ use super::OpError;
 /// The attribute: ONNX's number of the type that is written.
 pub(super) const STORED: &str = "to";
 
-/// What a node of our own says that it writes, if it says so.
+/// The type that a fused node states for its output, if it states one.
 pub(super) fn output(node: &NodeDesc) -> Result<Option<Stored>, OpError> {
     if node.domain == "kiln" && node.attrs.contains_key(STORED) { written(node).map(Some) } else { Ok(None) }
 }
 
-/// What the attribute of a node names.
+/// The type that a node's attribute names.
 pub(super) fn written(node: &NodeDesc) -> Result<Stored, OpError> {
     match node.attributes().dtype(STORED) {
         Some(DType::F32) => Ok(Stored::F32),
@@ -29,7 +29,8 @@ pub(super) fn written(node: &NodeDesc) -> Result<Stored, OpError> {
     }
 }
 
-/// What a tensor is stored as. Any type but `bf16` counts as `f32` here, and is refused when its elements are read.
+/// The type that a tensor is stored in. Any type but `bf16` counts as `f32` here, and is refused when elements are
+/// read.
 pub(super) fn stored(tensor: &Tensor) -> Stored {
     if tensor.dtype() == DType::BF16 { Stored::Bf16 } else { Stored::F32 }
 }

@@ -1,4 +1,4 @@
-//! NonMaxSuppression: of boxes that overlap, the one of the best score stays.
+//! NonMaxSuppression: of boxes that overlap, the one with the best score stays.
 //!
 //! How many stay is known when the boxes have been compared, and boxes differ in each request. So this is a
 //! [`Flow`], which makes its output when it runs, and not a node, whose output's size is inferred before.
@@ -22,7 +22,7 @@ fn make(load: FlowLoad<'_>) -> Result<Box<dyn Flow>, OpError> {
     Ok(Box::new(Suppression { centred: load.node.attributes().int("center_point_box") != 0 }))
 }
 
-/// Comparisons between two looks at the clock: some ten microseconds.
+/// Comparisons between two checks of the clock: some ten microseconds.
 const UNSEEN: usize = 4096;
 
 /// Lower and upper edge along two axes.
@@ -35,7 +35,7 @@ fn area(edges: Edges) -> f32 {
 /// Boxes that are compared at once: several vectors of any level.
 const LANES: usize = 16;
 
-/// So many boxes with their areas, each figure beside the same of the others.
+/// A vector's worth of boxes with their areas, each figure in a list of its own.
 #[derive(Clone, Copy, Default)]
 struct Boxes {
     edges: [[[f32; LANES]; 2]; 2],
@@ -54,7 +54,7 @@ impl Boxes {
             });
             let (both, other) = (common[0] * common[1], self.areas[lane]);
             let union = own + other - both;
-            // Each is looked at, so that nothing depends on a branch.
+            // Every box is compared, so that nothing depends on a branch.
             let apart = (common[0] <= 0.0) | (common[1] <= 0.0);
             let flat = (own <= 0.0) | (other <= 0.0) | (union <= 0.0);
             let overlap = if apart | flat { 0.0 } else { both / union };
@@ -87,7 +87,7 @@ impl Kept {
         self.count += 1;
     }
 
-    /// Whether none of them shares more than `most` of its union with that box.
+    /// Whether no box of these shares more than `most` of its union with that box.
     fn spare(&self, edges: Edges, most: f32) -> bool {
         let (own, mut left) = (area(edges), self.count);
         self.all.iter().all(|boxes| {
@@ -108,7 +108,7 @@ impl Suppression {
         [[a.min(c), a.max(c)], [b.min(d), b.max(d)]]
     }
 
-    /// Batch, class and number of each box that stays; `check` is asked meanwhile whether to go on.
+    /// Batch, class and number of each box that stays; `check` is called meanwhile and says whether to go on.
     fn select(
         &self,
         inputs: &[Option<&Tensor>],
@@ -172,7 +172,7 @@ impl Suppression {
 }
 
 /// A number that is the less the better a score is. NaN, which passes no threshold, comes after all numbers. ONNX says
-/// nothing of it, and onnxruntime leaves it wherever its heap does, mostly there.
+/// nothing of NaN, and onnxruntime leaves it wherever its heap does, mostly there.
 fn rank_of(score: f32) -> u64 {
     if score.is_nan() { u64::MAX } else { !score.ordinal() }
 }
@@ -199,7 +199,7 @@ impl Flow for Suppression {
 mod tests {
     use super::*;
 
-    /// Three boxes, of which the first two cover each other for the most part.
+    /// Three boxes; the first two cover each other for the most part.
     const BOXES: [f32; 12] = [0.0, 0.0, 1.0, 1.0, 0.0, 0.1, 1.0, 1.1, 0.0, 10.0, 1.0, 11.0];
 
     fn select(boxes: &Tensor, scores: &Tensor, most: i64, least: f32) -> Result<Vec<[i64; 3]>, NodeError> {
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn comparing_ends_when_it_is_told_to() {
-        // Boxes without an area cover nothing, so that all of them stay and each is compared with all before it.
+        // Boxes without an area cover nothing, so all boxes stay and each is compared with all before it.
         let boxes = Tensor::from_slice([1, 1000, 4], &[0f32; 4000]).unwrap();
         let scores = Tensor::from_slice([1, 1, 1000], &[1f32; 1000]).unwrap();
         let most = Tensor::scalar(i64::MAX);

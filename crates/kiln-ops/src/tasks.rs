@@ -8,7 +8,7 @@ use kiln_kernels::parallel::for_each_chunk;
 use kiln_run::NodeError;
 use kiln_run::exec::tasks_for_bytes;
 
-/// Tasks for work that takes as long as moving so many bytes; at least one.
+/// Tasks for work that takes as long as moving `bytes` bytes; at least one.
 pub(crate) fn task_count(bytes: usize, parallel: &dyn Parallel) -> usize {
     tasks_for_bytes(bytes as u64, u32::try_from(parallel.threads()).unwrap_or(u32::MAX)) as usize
 }

@@ -56,7 +56,7 @@ impl InferByValue for Split {
         let most = input.as_strings()?.iter().map(|text| self.parts(text).len()).max().unwrap_or(0);
         let shape = || input.shape().iter().copied();
         let mut specs = one(DType::String, shape().chain([most]))?;
-        // A short text next to many would be padded a great deal.
+        // One long text next to many short ones would be padded a great deal.
         if specs[0].elements()? > 1 << 26 {
             return Err(refused(format!("{most} parts of each of {} strings", input.len())));
         }
@@ -141,7 +141,7 @@ impl Normalizer {
         if self.case_sensitive { self.stopwords.contains(text) } else { self.stopwords.contains(&text.to_lowercase()) }
     }
 
-    /// What is left; one empty string where nothing is.
+    /// The strings that are left; one empty string where none is.
     fn normalized(&self, inputs: &[Option<&Tensor>]) -> Result<Vec<String>, NodeError> {
         let input = required(inputs, 0)?;
         if !matches!(input.shape(), [_] | [1, _]) {

@@ -1,8 +1,8 @@
 //! Tokenizer: cuts texts into characters, at separators, or into what an expression matches.
 //!
-//! Texts are [C] or [N, C], the result is [C, tokens] or [N, C, tokens], with as many tokens as the text has that has
-//! most. How many these are is known when the texts have been cut, and texts differ in each request. So this is a
-//! [`Flow`], as NonMaxSuppression is. Expressions are RE2's, whose longest match counts ([`expression`]).
+//! Texts are [C] or [N, C], the result is [C, tokens] or [N, C, tokens], where the number of tokens is the largest of
+//! all texts. It is known only when the texts have been cut, and texts differ in each request. So this is a [`Flow`],
+//! as NonMaxSuppression is. Expressions are RE2's, whose longest match counts ([`expression`]).
 
 mod expression;
 
@@ -17,7 +17,7 @@ use super::{FlowLoad, FlowOperator, OpError, refused, size_attribute};
 /// The operator of this file.
 pub(super) const OPERATORS: &[FlowOperator] = &[("com.microsoft", "Tokenizer", |load| Ok(Box::new(tokenizer(load)?)))];
 
-/// What stands before the first token of a text, and behind the last one.
+/// The marks before the first token of a text and behind the last one.
 const MARKS: [&str; 2] = ["\u{2}", "\u{3}"];
 
 /// Most texts of the result: a long text next to many short ones is padded a great deal.
@@ -28,9 +28,9 @@ const MOST_TEXTS: usize = 1 << 26;
 enum Cut {
     /// Between all characters.
     Characters,
-    /// At what these match, one after the other on what the ones before have left.
+    /// At the matches of these, each applied to the parts that the ones before have left.
     Separators(Vec<Expression>),
-    /// Tokens are what this matches.
+    /// Into the matches of this.
     Tokens(Box<Expression>),
 }
 
@@ -39,7 +39,7 @@ struct Tokenizer {
     cut: Cut,
     /// Whether tokens of a text stand between [`MARKS`].
     mark: bool,
-    /// Stands behind the tokens of texts that have fewer than others.
+    /// Fills up the tokens of texts that have fewer than others.
     pad: String,
     /// Fewest characters of a token.
     least: usize,
@@ -81,13 +81,13 @@ fn behind(text: &str, place: usize) -> usize {
 }
 
 impl Tokenizer {
-    /// Whether a token of that number of characters stays.
+    /// Whether a token is long enough to stay.
     fn is_long(&self, token: &str) -> bool {
         token.chars().take(self.least).count() == self.least
     }
 
-    /// Appends the parts of a text around separators. A character at which nothing is found, as an expression that
-    /// takes nothing does, is dropped, as in ONNX Runtime.
+    /// Appends the parts of a text around separators. A character at which the match is empty is dropped, as in ONNX
+    /// Runtime.
     fn separate<'t>(&self, text: &'t str, separator: &mut Finder<'_>, tokens: &mut Vec<&'t str>) {
         let mut push = |token: &'t str| {
             if self.is_long(token) {
@@ -103,7 +103,7 @@ impl Tokenizer {
         }
     }
 
-    /// What the expression matches. Where that is too short, the search goes on at the next character.
+    /// The matches of the expression. Where a match is too short, the search goes on at the next character.
     fn matches<'t>(&self, text: &'t str, token: &mut Finder<'_>) -> Vec<&'t str> {
         let (mut tokens, mut start) = (Vec::new(), 0);
         while let Some(found) = token.find(text, start) {

@@ -41,19 +41,19 @@ impl Trial {
         self
     }
 
-    /// Of an older operator set.
+    /// The operator of an older operator set.
     pub(crate) fn version(mut self, version: i64) -> Trial {
         self.node.version = version;
         self
     }
 
-    /// With that maker instead of the one that the tables name.
+    /// With that maker instead of the tables' one.
     pub(crate) fn made_by(mut self, make: super::MakeNode) -> Trial {
         self.make = Some(make);
         self
     }
 
-    /// On so many threads.
+    /// On that many threads.
     pub(crate) fn threads(mut self, threads: usize) -> Trial {
         self.threads = threads;
         self
@@ -109,7 +109,7 @@ impl Trial {
         self
     }
 
-    /// Makes the node and runs it; a refusal of any step as text.
+    /// Makes the node and runs it; returns a refusal of any step as text.
     pub(crate) fn run(&self) -> Result<Vec<Tensor>, String> {
         let mut graph = Graph::default();
         let mut node = self.node.clone();
@@ -154,7 +154,7 @@ impl Trial {
         assert_eq!(outputs[0].as_strings().expect("type"), values);
     }
 
-    /// Expects a refusal whose sentence contains `part`.
+    /// Expects a refusal whose message contains `part`.
     #[track_caller]
     pub(crate) fn is_refused(&self, part: &str) {
         match self.run() {
@@ -164,7 +164,7 @@ impl Trial {
     }
 }
 
-/// Makes a node of that graph and runs it on those inputs; a refusal of any step as text.
+/// Makes a node of that graph and runs it on those inputs; returns a refusal of any step as text.
 pub(crate) fn run_node(
     graph: &Graph,
     node: &NodeDesc,
@@ -174,7 +174,7 @@ pub(crate) fn run_node(
     run_node_on(&Serial, graph, node, inputs, make).map(|ran| ran.outputs)
 }
 
-/// What a run of a node made.
+/// The results of running a node.
 pub(crate) struct Ran {
     pub(crate) outputs: Vec<Tensor>,
     /// How often it asked the cache of executors.
@@ -213,8 +213,8 @@ pub(crate) fn run_node_on(
     Ok(Ran { outputs: outputs.into_vec(), lookups: build.cache.stats().lookups })
 }
 
-/// Numbers from -1 to 1 that rise by `by` and start again: the same bits each time. A sine's bits differ between what the
-/// compiler computes and what the program computes.
+/// Numbers from -1 to 1 that rise by `by` and start again, with the same bits each time. A sine's bits may differ
+/// between compile time and run time.
 pub(crate) fn numbers(count: usize, by: f32) -> Vec<f32> {
     (0..count).map(|at| (at as f32 * by + 0.3).fract() * 2.0 - 1.0).collect()
 }
@@ -235,7 +235,7 @@ pub(crate) fn onnx_code(dtype: DType) -> i64 {
     kiln_tensor::ONNX_NUMBERS.iter().find(|(_, known)| *known == dtype).map_or(0, |&(code, _)| code)
 }
 
-/// What nodes are made with: plain Rust, one thread, a cache of its own.
+/// The context that nodes are made with: plain Rust, one thread, a cache of its own.
 pub(crate) fn build_cx() -> BuildCx {
     BuildCx {
         isa: Isa::Portable,

@@ -30,7 +30,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
 }
 
 impl MaxUnpool {
-    /// The shape that was pooled, in which the indices count; the output's where it is given larger.
+    /// The shape that was pooled, in which the indices count, and the output's shape, which may be given larger.
     fn shapes(&self, inputs: &[Option<&Tensor>]) -> Result<[Shape; 2], NodeError> {
         let pooled = required(inputs, 0)?.shape();
         let error = || refused(format!("no window of {:?} over {pooled:?}", self.kernel));

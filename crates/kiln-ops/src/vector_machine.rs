@@ -1,10 +1,11 @@
 //! Support vector machines of the domain `ai.onnx.ml`: SVMClassifier and SVMRegressor.
 //!
 //! A row of features becomes the values of a kernel function with all support vectors, which are kept feature by
-//! feature, so that those of neighbouring vectors are computed side by side. A classifier has a machine for every pair
-//! of classes, whose signs are votes. What the standard leaves open is as ONNX Runtime has it: the label is the class
-//! with the most votes, with probabilities too; two classes without them have the score of the second and its negative;
-//! without support vectors the coefficients are the vectors, and the first bias is that of all classes.
+//! feature, so that the values of neighbouring vectors are computed side by side. A classifier has a machine for every
+//! pair of classes, whose signs are votes. Points that the standard leaves open are as in ONNX Runtime: the label is
+//! the class with the most votes, with probabilities too; two classes without probabilities have the score of the
+//! second and its negative; without support vectors the coefficients are the vectors, and the first bias is that of all
+//! classes.
 
 mod pairs;
 
@@ -25,7 +26,7 @@ use super::{LoadCx, OpError, Operator, refused, required, share};
 pub(super) const OPERATORS: &[Operator] =
     &[("ai.onnx.ml", "SVMClassifier", make_classifier), ("ai.onnx.ml", "SVMRegressor", make_regressor)];
 
-/// What is made of the product of a row and a vector, or of the square of their distance.
+/// The kernel function, of the product of a row and a vector or of the square of their distance.
 #[derive(Clone, Copy)]
 enum Kernel {
     Linear,
@@ -62,7 +63,7 @@ impl Kernel {
         })
     }
 
-    /// Makes the values of the kernel of products, or of squares of distances.
+    /// Turns products, or squares of distances, into the values of the kernel.
     fn finish(self, values: &mut [f32]) {
         let each =
             |values: &mut [f32], of: &dyn Fn(f32) -> f32| values.iter_mut().for_each(|value| *value = of(*value));
@@ -83,7 +84,7 @@ fn floats<'n>(node: &'n NodeDesc, name: &str) -> &'n [f32] {
 /// Vectors and the kernel function.
 struct Vectors {
     kernel: Kernel,
-    /// Feature by feature, those of all vectors beside each other.
+    /// Feature by feature, the elements of all vectors side by side.
     columns: Vec<f32>,
     count: usize,
     features: usize,
@@ -155,15 +156,15 @@ struct Made<'a> {
     places: &'a mut [usize],
 }
 
-/// Makes a row's scores of the values of its kernel, and returns the place of its label.
+/// Turns the kernel's values of a row into its scores, and returns the place of its label.
 type Finish<'a> = &'a (dyn Fn(&[f32], &mut [f32]) -> usize + Sync);
 
-/// The place of the first of the greatest.
+/// The place of the first greatest value.
 fn greatest<T: PartialOrd>(values: &[T]) -> usize {
     (1..values.len()).fold(0, |best, place| if values[place] > values[best] { place } else { best })
 }
 
-/// What a classifier makes of the values of its kernel.
+/// How a classifier's scores follow from the values of its kernel.
 enum Scores {
     /// A machine for every pair of classes.
     Pairs(Pairs),
@@ -208,7 +209,7 @@ impl Classifier {
                 scores.iter_mut().zip(values).for_each(|(score, value)| *score = value + bias);
                 let best = greatest(scores);
                 let least = if *is_positive { scores[best] >= 0.5 } else { scores[best] > 0.0 };
-                // Of two classes the second is meant where any score says yes, in ONNX Runtime.
+                // As in ONNX Runtime, of two classes it is the second where any score says yes.
                 let place = if scores.len() == 2 && least { 1 } else { best };
                 if scores.len() > 1 {
                     self.after.apply(scores);
@@ -267,7 +268,7 @@ struct Regressor {
 
 fn make_regressor(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let node = cx.node;
-    // A single target is not changed by a function, in ONNX Runtime.
+    // As in ONNX Runtime, a function does not change a single target.
     After::read(node)?;
     let Some(&bias) = floats(node, "rho").first() else { return Err(OpError::invalid(node, "it has no rho")) };
     let (coefficients, supports) = (floats(node, "coefficients"), node.attributes().int("n_supports"));

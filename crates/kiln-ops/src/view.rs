@@ -1,9 +1,9 @@
 //! Strided readings of dense tensors: slices, broadcasts and permutations as one thing.
 //!
-//! A [`View`] says where the elements of an output are in an input: a first element, and for each output axis how many
-//! steps of which length. Axes that continue each other are merged when the view is made, so that whatever is
-//! contiguous is one long run. A [`Cursor`] hands out those runs in the output's order, in pieces of any length;
-//! copying and computing operators read through it. Element types are not known here.
+//! A [`View`] says where the elements of an output are in an input: a first element, and for each output axis the
+//! number of steps and their length. Axes that continue each other are merged when the view is made, so that contiguous
+//! elements are one long run. A [`Cursor`] hands out those runs in the output's order, in pieces of any length; copying
+//! and computing operators read through it. Element types are not known here.
 
 #[cfg(feature = "device")]
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
@@ -29,7 +29,7 @@ pub(crate) struct View {
     len: usize,
 }
 
-/// What is taken along one axis: `count` elements from `start` on, `step` apart.
+/// The elements taken along one axis: `count` elements from `start` on, `step` apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     pub(crate) start: usize,
@@ -106,7 +106,7 @@ impl View {
         self.start == 0 && matches!(self.steps.as_slice(), [] | [Step { stride: 1, .. }])
     }
 
-    /// The same on a device: copies what it reads, of elements of `width` bytes, one behind the other.
+    /// A kernel that copies the view's elements, of `width` bytes each, one behind the other.
     #[cfg(feature = "device")]
     pub(crate) fn copying(&self, width: usize) -> Result<CopyKernel, NodeError> {
         let counts: SmallVec<[u64; 6]> = self.steps.iter().map(|step| step.count as u64).collect();
@@ -143,13 +143,13 @@ impl View {
         cursor
     }
 
-    /// Copies what the view reads, in its order.
+    /// Copies the view's elements, in its order.
     pub(crate) fn copy<T: Clone>(&self, from: &[T], to: &mut [T]) {
         self.copy_from(0, from, to);
     }
 
-    /// As [`View::copy`] from element `first` of the view's order on, as many as there is room for. Raises
-    /// [`Refused::Over`](memory::Refused::Over) where the work of this thread is over before it is done.
+    /// As [`View::copy`], from element `first` of the view's order on, until `to` is full. Raises
+    /// [`Refused::Over`](memory::Refused::Over) where the request ends before it is done.
     pub(crate) fn copy_from<T: Clone>(&self, first: usize, from: &[T], to: &mut [T]) {
         let (mut cursor, piece) = (self.cursor_at(first), memory::piece_of::<T>());
         // A short run takes as long as one of this many elements.
@@ -203,8 +203,9 @@ impl Run {
     }
 }
 
-/// The lines of a dense tensor along an axis, in order of their first elements. None where it has no elements. Between
-/// lines it asks whether the work of this thread is over, and raises [`Refused::Over`](memory::Refused::Over) then.
+/// The lines of a dense tensor along an axis, in order of their first elements; no line where the tensor has no
+/// elements. Checks between lines whether the request has ended, and raises [`Refused::Over`](memory::Refused::Over)
+/// then.
 pub(crate) fn lines(shape: &[usize], axis: usize) -> impl Iterator<Item = Run> + use<> {
     let ((before, count, after), mut pace) = (around(shape, axis), Pace::default());
     let before = if count == 0 || after == 0 { 0 } else { before };
@@ -257,7 +258,7 @@ impl Cursor<'_> {
         Some(Run { start, count, stride: self.inner.stride })
     }
 
-    /// Elements until the run in progress ends; none at the end of all.
+    /// Elements until the run in progress ends; 0 at the end of the view.
     pub(crate) fn row_left(&self) -> usize {
         if self.left == 0 { 0 } else { self.inner.count - self.within }
     }

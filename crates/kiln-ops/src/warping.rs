@@ -19,11 +19,11 @@ const DIAGONALLY: u8 = 0;
 const FROM_ABOVE: u8 = 1;
 const FROM_LEFT: u8 = 2;
 
-/// Elements between two looks at whether the request goes on.
+/// Elements between two checks whether the request goes on.
 const UNSEEN: usize = 1 << 16;
 
-/// The way through `rows` by `columns` costs, as places in the order of steps; `check` is asked meanwhile whether to go
-/// on. Of ways that cost the same, one that comes from the left is taken.
+/// The way through `rows` by `columns` costs, as places in the order of steps; `check` is called meanwhile and says
+/// whether to go on. Of ways that cost the same, one that comes from the left is taken.
 fn way(costs: &[f32], columns: usize, check: impl Fn() -> Result<(), NodeError>) -> Result<[Vec<i32>; 2], NodeError> {
     let mut steps: Vec<u8> = memory::zeroed(costs.len());
     // The costs of ways to the row above and to the elements of this one, behind the border.

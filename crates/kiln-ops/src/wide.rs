@@ -159,7 +159,7 @@ pub(crate) fn limits(dtype: DType) -> Option<(i64, u64)> {
     })
 }
 
-/// Elements that are widened or narrowed between two questions whether the request is over.
+/// Elements that are widened or narrowed between two checks whether the request is over.
 const PIECE: usize = 1 << 18;
 
 /// As [`Wide::load`] for a run of any length. Raises [`Refused::Over`](kiln_kernels::memory::Refused::Over) where the
@@ -183,7 +183,7 @@ pub(crate) fn widened<W: Wide>(tensor: &Tensor) -> Result<Vec<W>, NodeError> {
     Ok(values)
 }
 
-/// The elements of a tensor of the type itself where they are, and widened where they are of another one.
+/// The elements of a tensor: borrowed where they are of the type itself, else widened.
 pub(crate) fn lent<W: Wide + Element>(tensor: &Tensor) -> Result<Cow<'_, [W]>, NodeError> {
     Ok(match tensor.as_slice::<W>() {
         Ok(elements) => Cow::Borrowed(elements),
@@ -191,8 +191,7 @@ pub(crate) fn lent<W: Wide + Element>(tensor: &Tensor) -> Result<Cow<'_, [W]>, N
     })
 }
 
-/// A whole tensor whose elements `fill` writes: where they are if the tensor is of the type itself, and narrowed
-/// otherwise.
+/// A whole tensor whose elements `fill` writes: in place if the tensor is of the type itself, else narrowed afterwards.
 pub(crate) fn filled<W: Wide + Element>(
     mut to: Tensor,
     fill: impl FnOnce(&mut [W]) -> Result<(), NodeError>,

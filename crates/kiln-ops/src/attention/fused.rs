@@ -1,7 +1,6 @@
-//! The attention that a pass has put together: queries, keys and values in the layouts that exporters write
-//! ([`Heads`]).
+//! Attention that a pass has put together: queries, keys and values in the layouts that exporters write ([`Heads`]).
 //!
-//! Inputs are queries, keys, values, a mask that is added to scores, and a condition outside of which scores are
+//! Inputs are queries, keys, values, a mask that is added to scores, and a condition: scores where it is false are
 //! replaced. Everything broadcasts as it did in the nodes that this one replaces.
 
 use kiln_kernels::cpu::Stored;
@@ -26,8 +25,8 @@ struct Fused {
     scale: f32,
     fill: f32,
     inverted: bool,
-    /// What results are stored as, where the pass `bf16` has decided it: then queries, keys and values may be of either
-    /// type, too.
+    /// The type that results are stored in, where the pass `bf16` has decided it: then queries, keys and values may be
+    /// of either type, too.
     output: Option<Stored>,
 }
 
@@ -58,14 +57,14 @@ struct Operand {
 }
 
 impl Operand {
-    /// The strides of its batches, heads and rows among as many as there are; 0 where it has one for all.
+    /// Its strides along batches, heads and rows; 0 where its size differs from `sizes`, because one serves all.
     fn strides(&self, sizes: [usize; 3]) -> Strides {
         let step = |axis: usize| if self.sizes[axis] == sizes[axis] { self.steps[axis] as u64 } else { 0 };
         Strides { batch: step(0), head: step(1), row: step(2) }
     }
 }
 
-/// What these inputs ask for.
+/// The problem that these inputs state.
 struct Problem {
     query: Operand,
     key: Operand,
@@ -158,7 +157,7 @@ impl Fused {
             _ => [whole, queries * value_size, value_size],
         };
         let beside = |other: Option<Operand>| {
-            // One that repeats along the keys is expanded before.
+            // A mask or condition that repeats along the keys is expanded first.
             let spread = |other: Operand| if other.sizes[3] == keys { other } else { spread(other, keys) };
             other.map(|other| spread(other).strides([batch, heads, queries]))
         };

@@ -10,7 +10,7 @@ use crate::{View, optional, refused};
 
 /// Everything that is added to scores.
 pub(super) struct Mask {
-    /// The model's mask for every batch, head, query and the keys that it has, if there is one.
+    /// The model's mask for every batch, head, query and covered key, if there is one.
     given: Option<Vec<f32>>,
     /// Keys that the model's mask covers; those behind it are hidden.
     covered: usize,
@@ -66,7 +66,7 @@ impl Mask {
         Ok(Mask { given, covered, heads, queries, causal: node.causal, window: node.window, offsets, filled })
     }
 
-    /// Adds the mask to the scores of one query; tells whether nothing at all may be seen.
+    /// Adds the mask to the scores of one query; returns whether every key is hidden.
     pub(super) fn apply(&self, scores: &mut [f32], [batch, head, query]: [usize; 3]) -> bool {
         let given = self.given.as_ref().map(|given| {
             let row = (batch * self.heads + head) * self.queries + query;
@@ -100,7 +100,7 @@ fn whole(plan: &Plan, covered: usize) -> Shape {
     Shape::from_slice(&[plan.query.batch, plan.query.heads, plan.query.positions, covered])
 }
 
-/// A mask as what is added: of booleans, those that are false hide.
+/// A mask as numbers to add: a boolean that is false hides its key.
 fn added(mask: &Tensor) -> Result<Vec<f32>, NodeError> {
     if mask.dtype() != DType::Bool {
         return widened::<f32>(mask);

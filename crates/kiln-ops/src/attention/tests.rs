@@ -1,4 +1,4 @@
-//! Attention by table: forms of heads, masks, caches, and what is refused.
+//! Attention by table: forms of heads, masks, caches, and refusals.
 
 use kiln_model::Attr;
 

@@ -1,7 +1,7 @@
-//! The operator on attention executors: `f32`, and what their shape can say. The rest is left to the plain loops.
+//! The operator on attention executors: `f32` inputs that an executor's shape can state. Plain loops do the rest.
 //!
-//! Packed heads are read where they are. A cache is copied once, into the outputs that the operator has for it, and
-//! attention reads it there.
+//! Packed heads are read where they are. A cache is copied once, into the operator's outputs for it, and attention
+//! reads it there.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ fn grows(inputs: &[Option<&Tensor>]) -> bool {
     optional(inputs, 4).is_some()
 }
 
-/// The executor for these inputs; none where plain loops have to do.
+/// The executor for these inputs; `None` where plain loops are needed.
 pub(super) fn prepare(
     node: &Attention,
     cx: &PrepareCx<'_>,

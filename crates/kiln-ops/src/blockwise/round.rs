@@ -1,4 +1,4 @@
-//! Numbers rounded to integers by blocks, as quantisers for MatMulNBits do without zero points: the number of a block that is
+//! Numbers rounded to integers by blocks, as quantisers for MatMulNBits do without zero points: a block's number
 //! farthest from zero becomes the least integer, and so decides the scale, which may be negative.
 
 use kiln_kernels::memory;
@@ -16,7 +16,7 @@ pub(super) struct Bounds {
     pub(super) largest: f32,
 }
 
-/// A rounded matrix: as many codes as it had numbers, in the same order, and a scale for each block in the order of codes.
+/// A rounded matrix: a code for each number, in the same order, and a scale for each block in the order of codes.
 pub(super) struct Rounded {
     /// Signed bytes.
     pub(super) codes: Vec<u8>,
@@ -76,7 +76,7 @@ impl Bounds {
     }
 }
 
-/// The one that is farther from zero; a NaN is farther than any number.
+/// The number that is farther from zero; a NaN is farther than any number.
 fn farther(one: f32, other: f32) -> f32 {
     if one.abs() >= other.abs() || one.is_nan() { one } else { other }
 }

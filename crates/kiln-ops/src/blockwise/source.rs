@@ -77,7 +77,7 @@ impl<'a> Given<'a> {
         Ok(tensor)
     }
 
-    /// So many bytes.
+    /// The bytes of an input, which must be `len`.
     pub(super) fn bytes(&self, index: usize, len: usize) -> Result<&'a [u8], OpError> {
         Ok(self.sized(index, DType::U8, len)?.bytes())
     }
@@ -108,7 +108,7 @@ impl<'a> Given<'a> {
         CodeBytes::Apart { bytes, at }
     }
 
-    /// Of which kinds zero points may be. Which it is follows from their elements.
+    /// The kinds that zero points may be of; their elements decide which it is.
     pub(super) fn kinds_of_zeros(&self, index: usize, stored: ZeroPointBytes) -> &'static [ZeroPoints] {
         let zeros = self.graph.constant_input(self.node, index);
         match (self.node.input(index), zeros, stored) {
@@ -120,7 +120,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// The zero points of all blocks; none where all are the middle of the codes.
+    /// The zero points of all blocks; empty where all are the middle of the codes.
     pub(super) fn zero_points(&self, index: usize, codes: Codes, stored: ZeroPointBytes) -> Result<Zeros<'a>, OpError> {
         let (middle, count) = (codes.middle(), self.blocks().saturating_mul(self.n));
         let is_float = self.graph.constant_input(self.node, index).is_some_and(|zeros| zeros.dtype() == DType::F32);
@@ -131,7 +131,7 @@ impl<'a> Given<'a> {
             return Ok(zeros);
         }
         zeros.bytes = match (self.node.input(index), stored) {
-            // Unsigned integers without zero points are what they are.
+            // Unsigned integers without zero points have zero points of 0.
             (None, ZeroPointBytes::Apart { signed: false }) => memory::zeroed(count),
             (None, _) => return Ok(zeros),
             (Some(_), ZeroPointBytes::Packed) => self.unpacked(index, codes)?,

@@ -1,4 +1,4 @@
-//! Results from the definitions, and what is refused.
+//! Results from the definitions, and refusals.
 
 use kiln_model::Attr;
 

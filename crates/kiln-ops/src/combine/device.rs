@@ -8,7 +8,7 @@ use kiln_tensor::{Tensor, TensorSpec};
 use super::{Concat, Split};
 use crate::{around, axis_of, required};
 
-/// Rows of `run` elements, of which the part's own follow each other and the whole's are `row` elements apart.
+/// Rows of `run` elements: one behind the other in the part, and `row` elements apart in the whole.
 struct Part {
     width: usize,
     rows: usize,

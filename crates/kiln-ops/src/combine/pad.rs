@@ -158,8 +158,8 @@ impl Node for Pad {
         inputs: &[Option<&Tensor>],
         outputs: &[TensorSpec],
     ) -> Result<Prepared, NodeError> {
-        // Beside a zero there may be dimensions too large for a table, and there is nothing to move. Other large ones
-        // wait until the output has found its memory, which is more than a table takes.
+        // An empty output needs no table, and its other dimensions may be too large for one. Large tables of other
+        // outputs are not made until the output has its memory, which is larger.
         let empty = counted(outputs[0].dtype, outputs[0].shape.iter().copied())?.elements()? == 0;
         if empty || outputs[0].shape.iter().any(|&dim| dim > LONGEST_KEPT) {
             return Ok(Prepared::NONE);
@@ -197,7 +197,7 @@ const LONGEST_KEPT: usize = 1 << 16;
 /// Marks a place that is the constant.
 const CONSTANT: usize = usize::MAX;
 
-/// Where everything comes from, for one shape.
+/// The tables for one shape.
 struct Plan {
     /// For each axis before the last padded one, the input's element that each place of the output starts from.
     outer: Vec<Vec<usize>>,

@@ -60,11 +60,11 @@ fn what_a_split_cuts_along_the_first_axis_stays_where_it_is() {
         let (input, mut parts, places) = split(&shape, axis);
         assert_eq!(places, [0, 32, 64], "{shape:?}");
         assert!(parts[0].shares_bytes(&input) && !parts[1].shares_bytes(&input));
-        // Who writes to a part does not write to the whole.
+        // Writing to a part does not write to the whole.
         parts[1].as_mut_slice::<f32>().unwrap().fill(-1.0);
         assert!(input.as_slice::<f32>().unwrap().iter().all(|&value| value >= 0.0));
         assert_eq!(parts[2].as_slice::<f32>().unwrap()[0], 16.0);
-        // The last holder may write where it is.
+        // The last holder may write in place.
         let (mut last, place) = (parts.pop().unwrap(), places[2]);
         let start = input.bytes().as_ptr() as usize;
         drop((input, parts));

@@ -21,21 +21,21 @@ const LONGEST: usize = 2 << 10;
 /// Least bytes of the tensor: a smaller one stays in L2, where every part finds it.
 const LEAST: usize = 1 << 20;
 
-/// Whether a tensor whose rows are made of runs of so many elements is divided faster in one pass.
+/// Whether a tensor whose rows consist of these runs is divided faster in one pass.
 pub(super) fn pays(runs: &[usize], tensor: &Tensor) -> bool {
     runs.len() > 1
         && tensor.byte_len() >= LEAST
         && runs.iter().all(|run| (1..=LONGEST).contains(&(run * tensor.dtype().size())))
 }
 
-/// Divides rows of `runs` of elements of `width` bytes among as many outputs. No run is empty.
+/// Divides rows of `runs`, counted in elements of `width` bytes, among as many outputs. No run is empty.
 pub(super) fn divide(from: &[u8], runs: &[usize], width: usize, to: SmallVec<[&mut [u8]; 8]>, parallel: &dyn Parallel) {
     let runs: SmallVec<[usize; 8]> = runs.iter().map(|run| run * width).collect();
     let stride: usize = runs.iter().sum();
     let rows = from.len() / stride;
     let tasks = tasks_for_bytes(from.len() as u64, u32::try_from(parallel.threads()).unwrap_or(u32::MAX)) as usize;
     let each = rows.div_ceil(tasks).max(1);
-    // What a task writes: its rows of every part.
+    // The outputs of a task: its rows of every part.
     let mut shares: Vec<Mutex<SmallVec<[&mut [u8]; 8]>>> = Vec::new();
     shares.resize_with(rows.div_ceil(each), Mutex::default);
     for (part, &run) in to.into_iter().zip(&runs) {

@@ -1,4 +1,4 @@
-//! What a convolution node says: attributes, read and checked once.
+//! The attributes of a convolution node, read and checked once.
 
 use kiln_kernels::cpu::conv::Weights;
 use kiln_model::NodeDesc;

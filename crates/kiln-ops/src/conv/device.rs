@@ -1,5 +1,5 @@
-//! Convolutions on a device: a library's, with what follows fused into it where the library can, else as a chain behind
-//! it.
+//! Convolutions on a device: by a library, with the following steps fused into it where the library can, else as a
+//! chain behind it.
 
 use kiln_kernels::cpu::conv::ConvShape;
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
@@ -62,7 +62,7 @@ impl Conv {
     }
 }
 
-/// The convolution without what follows it.
+/// The convolution without the steps that follow it.
 fn problem(shape: &ConvShape) -> Result<ConvProblem, NodeError> {
     let small = |size: u64| {
         u32::try_from(size)
@@ -109,7 +109,7 @@ fn padded(problem: &ConvProblem) -> Result<Option<[u32; 3]>, NodeError> {
     }
 }
 
-/// Copies the input into the midst of zeros, and changes the problem to that of them.
+/// Copies the input into the midst of zeros, and gives the problem the padded sizes.
 fn pad(cx: &mut DeviceCx<'_>, problem: &mut ConvProblem, size: [u32; 3]) -> Result<Operand, NodeError> {
     let images = u64::from(problem.batch) * u64::from(problem.channels);
     let [d, h, w] = problem.input.map(u64::from);

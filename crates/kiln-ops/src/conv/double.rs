@@ -20,19 +20,19 @@ pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Double(Conv::unpacked(cx)?)))
 }
 
-/// What is convolved.
+/// The operands of a convolution.
 struct Operands<'a> {
     x: &'a [f64],
     weights: &'a [f64],
     bias: Option<&'a [f64]>,
 }
 
-/// Along one axis: a tap's reach, and the positions of the near side whose other position is inside the far side. The
-/// near side is the output, or the input of a transposed convolution.
+/// One axis: the positions of the near side whose partner for a tap is inside the far side. The near side is the
+/// output, or the input of a transposed convolution.
 #[derive(Clone)]
 struct Reach {
     near: Range<usize>,
-    /// The far side's position beside the first of them.
+    /// The far side's position for the first of these positions.
     far: usize,
 }
 
@@ -40,7 +40,7 @@ fn reach(shape: &ConvShape, axis: usize, tap: usize) -> Reach {
     let (near, far) = if shape.transposed { (shape.input(), shape.output()) } else { (shape.output(), shape.input()) };
     let (stride, offset, pad) = (shape.strides()[axis], tap * shape.dilations()[axis], shape.pads()[axis]);
     let first = pad.saturating_sub(offset).div_ceil(stride);
-    // Positions before that many are inside.
+    // Positions before this one are inside.
     let end = (far[axis] + pad).saturating_sub(offset).div_ceil(stride).min(near[axis]);
     if first >= end {
         return Reach { near: 0..0, far: 0 };

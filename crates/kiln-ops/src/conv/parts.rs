@@ -1,8 +1,8 @@
 //! A convolution's input in parts: what a Concat would have joined along the channels, read where it is.
 //!
-//! The pass `concat` leaves the Concat out and hands the convolution its inputs. An executor that copies or transforms
-//! what it reads takes them as they are; for one that reads its input in place they are joined here, as the Concat
-//! would have.
+//! The pass `concat` drops the Concat and hands the convolution its inputs. An executor that copies or transforms its
+//! input reads the parts as they are; for one that reads its input in place, they are joined here, as the Concat would
+//! have.
 
 use kiln_kernels::cpu::conv::{Conv as Executor, ConvPart};
 use kiln_run::{NodeError, RunCx};
@@ -13,18 +13,18 @@ use super::super::stored::activations;
 use super::super::{join, joined_spec, optional, required};
 use super::Conv;
 
-/// The input that the second part is; the others follow.
+/// The place of the second part among the inputs; the others follow.
 pub(super) const SECOND: usize = 4;
 
 /// The parts of an input, in order.
 pub(super) type Parts<'t> = SmallVec<[&'t Tensor; 4]>;
 
-/// Those that these inputs are.
+/// The parts among these inputs.
 pub(super) fn parts<'t>(inputs: &[Option<&'t Tensor>]) -> Result<Parts<'t>, NodeError> {
     std::iter::once(0).chain(SECOND..inputs.len()).map(|index| required(inputs, index)).collect()
 }
 
-/// The channels of each, last in all of them.
+/// The number of channels of each part, its last dimension.
 fn channels(parts: &[&Tensor]) -> SmallVec<[usize; 4]> {
     parts.iter().map(|part| part.shape().last().copied().unwrap_or_default()).collect()
 }

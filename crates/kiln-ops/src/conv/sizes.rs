@@ -83,7 +83,7 @@ impl Along {
         (self.kernel - 1).checked_mul(self.dilation)?.checked_add(1)
     }
 
-    /// Padding at the start, and the output's size; none where nothing fits.
+    /// Padding at the start, and the output's size; `None` where nothing fits.
     fn plain(&self, auto_pad: AutoPad) -> Option<(usize, usize)> {
         let reach = self.reach()?;
         let pads = match auto_pad {
@@ -100,12 +100,12 @@ impl Along {
         Some((pads[0], positions(self.input, padded, reach, self.stride)?))
     }
 
-    /// The same for the transposed operation, whose output the padding makes smaller.
+    /// As [`Along::plain`] for the transposed operation, whose output the padding makes smaller.
     fn transposed(&self, auto_pad: AutoPad) -> Option<(usize, usize)> {
         let reach = self.output_padding.checked_add(self.reach()?)?;
         let whole = match self.input.checked_sub(1) {
             Some(steps) => steps.checked_mul(self.stride)?.checked_add(reach)?,
-            // The same formula: a step less than none.
+            // The same formula for -1 steps.
             None => reach.checked_sub(self.stride)?,
         };
         let same = matches!(auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
@@ -124,7 +124,7 @@ impl Along {
                 Some((pads[0], whole.checked_sub(pads[0])?.checked_sub(pads[1])?))
             }
         };
-        // There is nothing to spread over an output.
+        // An empty input has nothing to spread over an output.
         found.filter(|&(_, size)| self.input > 0 || size == 0)
     }
 }

@@ -1,4 +1,4 @@
-//! Convolutions whose activations are stored as `bf16`: which convolutions take it, and what each operand is.
+//! Convolutions whose activations are stored as `bf16`: which convolutions take it, and the type of each operand.
 
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::conv::ConvStored;
@@ -16,7 +16,7 @@ impl Conv {
         self.channels_last && self.weights.is_some()
     }
 
-    /// What the activations of these inputs are stored as.
+    /// The types that the activations of these inputs are stored in.
     pub(super) fn stored(&self, inputs: &[Option<&Tensor>]) -> Result<ConvStored, NodeError> {
         Ok(ConvStored {
             input: stored(required(inputs, 0)?),

@@ -1,4 +1,4 @@
-//! The recurrence against a second way to compute it, and what is refused.
+//! The recurrence against a second way to compute it, and refusals.
 
 use crate::trial::{Trial, numbers};
 
@@ -13,7 +13,7 @@ struct Given {
     query: Vec<f32>,
     key: Vec<f32>,
     value: Vec<f32>,
-    /// Logarithms of factors, for each of a head's keys.
+    /// Logarithms of factors, one for each element of a head's key.
     decay: Vec<f32>,
     rate: Vec<f32>,
     state: Vec<f32>,
@@ -40,7 +40,8 @@ fn trial(given: &Given) -> Trial {
     trial.input(&[2, HEADS, VALUE, KEY], &given.state)
 }
 
-/// Sums in `f64`, one matrix of keys by values at a time: S becomes D S + k (b (v - (D S)' k))', and the result is S' q.
+/// Sums in `f64`, one matrix of keys by values at a time: S becomes D S + k (b (v - (D S)' k))', and the result is S'
+/// q.
 fn expected(given: &Given, unit: bool) -> [Vec<f32>; 2] {
     let (mut results, mut states) = (vec![0f32; TOKENS * HEADS * VALUE], Vec::new());
     let vector = |of: &[f32], place: usize| -> Vec<f64> {

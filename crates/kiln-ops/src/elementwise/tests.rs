@@ -120,7 +120,7 @@ fn fused_chains_run_their_program() {
 
 #[test]
 fn operands_of_more_dimensions_than_a_kernel_walks_over_are_repeated_first() {
-    // Ten dimensions, in which the two take turns at being 1: none of them collapses.
+    // Ten dimensions in which the two shapes take turns at being 1, so that none collapses.
     let (a, b) = ([2, 1, 2, 1, 2, 1, 2, 1, 2, 1], [1, 2, 1, 2, 1, 2, 1, 2, 1, 2]);
     let bits =
         |index: usize, odd: usize| (0..5).map(|bit| (index >> (2 * bit + 1 - odd) & 1) << bit).sum::<usize>() as f32;

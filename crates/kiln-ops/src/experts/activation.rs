@@ -1,4 +1,4 @@
-//! What lies between an expert's products: a function of each element, or of a gate and what it lets through.
+//! The step between an expert's products: a function of each element, or a gate and the elements that it lets through.
 
 use kiln_kernels::Parallel;
 use kiln_kernels::parallel::for_each_chunk;
@@ -42,7 +42,7 @@ enum Layout {
 }
 
 impl Activation {
-    /// What attributes say of it; `beside` is whether there is a product beside the first.
+    /// The activation that the attributes state; `beside` says whether there is a product beside the first.
     pub(super) fn of(node: &NodeDesc, beside: bool) -> Result<Activation, OpError> {
         let attributes = node.attributes();
         let function = match attributes.text("activation_type") {
@@ -72,7 +72,7 @@ impl Activation {
         Ok(Activation { function, layout })
     }
 
-    /// Elements of the first product for one behind the function.
+    /// Elements of the first product for one element after the function.
     pub(super) fn width(self) -> usize {
         if matches!(self.layout, Layout::InTurns | Layout::InHalves) { 2 } else { 1 }
     }
@@ -86,7 +86,7 @@ impl Activation {
         inner: usize,
         parallel: &dyn Parallel,
     ) {
-        // Time for an element in which so many bytes could be moved.
+        // An element takes as long as moving this many bytes.
         const BYTES: usize = 64;
         if inner == 0 {
             return;
@@ -139,7 +139,7 @@ impl Function {
     fn gated(self, gate: f32, other: f32) -> f32 {
         match self {
             Function::Swiglu { alpha, beta, limit } => {
-                // What is no number stays none.
+                // NaN stays NaN.
                 let gate = if gate > limit { limit } else { gate };
                 let other = if other > limit { limit } else { other };
                 let other = if other < -limit { -limit } else { other };

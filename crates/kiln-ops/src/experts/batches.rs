@@ -1,9 +1,9 @@
-//! How the rows of an expert are cut into batches, of which there are few sizes: a power of two each.
+//! How the rows of an expert are cut into batches of a few sizes, each a power of two.
 //!
-//! Executors are made for a number of rows, and an expert has another number of them in each request. A batch that is
-//! not full has zeros behind its rows.
+//! Executors are made for a number of rows, and an expert's number of rows differs from request to request. A batch
+//! that is not full has zeros behind its rows.
 
-/// Most rows of a batch: from here on more rows are no faster.
+/// Most rows of a batch: larger batches are no faster.
 const MOST: usize = 256;
 
 /// Rows up to which a batch of any fullness is taken: reading the weights takes longer than multiplying with them.
@@ -12,31 +12,31 @@ const FEW: usize = 8;
 /// Rows that are multiplied at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// Rows that count.
+    /// Rows without padding.
     pub(super) rows: usize,
-    /// Which size it is.
+    /// The number of the batch's size.
     pub(super) index: usize,
 }
 
 impl Batch {
-    /// Rows, with those that do not count.
+    /// Rows with padding.
     pub(super) fn size(self) -> usize {
         1 << self.index
     }
 }
 
-/// Sizes of batches for an expert that has so many rows at most, the least first.
+/// Sizes of batches for an expert of at most `rows` rows, the least first.
 pub(super) fn sizes(rows: usize) -> impl Iterator<Item = usize> {
     let largest = largest(rows);
     (0..usize::BITS).map(|index| 1 << index).take_while(move |&size| size <= largest)
 }
 
-/// The largest batch of so many rows; none of no rows.
+/// The largest batch for `rows` rows; 0 for none.
 pub(super) fn largest(rows: usize) -> usize {
     if rows == 0 { 0 } else { rows.min(MOST).next_power_of_two() }
 }
 
-/// The first batch of so many rows. More than a quarter of a long one counts for nothing: then it is half as long.
+/// The first batch for `rows` rows. A long batch that would be padded by more than a quarter is halved.
 pub(super) fn next(rows: usize) -> Batch {
     let size = largest(rows);
     let full = size <= FEW || rows.min(MOST) * 4 > size * 3;

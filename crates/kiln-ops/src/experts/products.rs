@@ -32,20 +32,20 @@ enum Weights {
     Given,
     Numbers(MatMulWeights),
     Blocks {
-        /// What is computed of one row.
+        /// The shape of the product of one row.
         shape: BlockProductShape,
         experts: Vec<BlockWeights>,
     },
 }
 
-/// What multiplies a number of rows.
+/// The executor of a number of rows.
 pub(super) enum Executor {
     Numbers(Arc<Matmul>),
     Blocks(Arc<BlockProduct>),
 }
 
 impl Product {
-    /// Of numbers `[experts, n, k]`.
+    /// A product by numbers `[experts, n, k]`.
     pub(super) fn of_numbers(cx: &LoadCx<'_>, input: usize, bias: usize) -> Result<Product, OpError> {
         let invalid = |error: String| OpError::invalid(cx.node, format!("input {input}: {error}"));
         let weights = match cx.graph.constant_input(cx.node, input) {
@@ -64,8 +64,8 @@ impl Product {
         Ok(Product { weights, input, bias: cx.node.input(bias).map(|_| bias), kept })
     }
 
-    /// Of codes: the scales and the bias are the inputs behind the weights, `bits` the attribute that says how many bits
-    /// a code has where it is not as in all products.
+    /// A product by codes: the scales and the bias are the inputs behind the weights. `bits` is the attribute with this
+    /// product's bits of a code, where they differ from the other products'.
     pub(super) fn of_codes(cx: &LoadCx<'_>, input: usize, zeros: usize, bits: &str) -> Result<Product, OpError> {
         let (shape, experts) = quantised::pack(cx, input, zeros, bits)?;
         let kept = [input, input + 1, zeros].map(|index| 1 << index).into_iter().sum();
@@ -106,7 +106,7 @@ impl Product {
         }
     }
 
-    /// What multiplies that many rows.
+    /// The executor for that many rows.
     pub(super) fn executor(
         &self,
         cx: &PrepareCx<'_>,

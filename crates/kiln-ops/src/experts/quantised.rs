@@ -11,7 +11,7 @@ use kiln_tensor::{DType, Tensor};
 use super::super::{LoadCx, OpError};
 use super::sizes::Sizes;
 
-/// Weights that share a scale, where all of a row do: kernels have blocks.
+/// Lengths of a kernel's blocks, for weights that share a scale along a whole row.
 const BLOCKS: [u32; 4] = [128, 64, 32, 16];
 
 /// Constants of a product, and their sizes.
@@ -19,7 +19,7 @@ struct Given<'a> {
     cx: &'a LoadCx<'a>,
     codes: Codes,
     sizes: Sizes,
-    /// Weights that share a scale in the model; `None` for all of a row.
+    /// Weights that share a scale in the model; `None` where a whole row shares one.
     stated: Option<u32>,
     /// Weights of a block of the kernel.
     block: u32,
@@ -103,7 +103,7 @@ impl<'a> Given<'a> {
         self.sizes.k.div_ceil(self.block as usize)
     }
 
-    /// As there: weights of 8 bits by blocks are multiplied with bytes always, those of 4 bits where that is asked for.
+    /// As in ONNX Runtime, weights of 8 bits by blocks are always multiplied with bytes, and those of 4 bits on demand.
     fn left_elements(&self) -> LeftElements {
         let asked = self.cx.node.attributes().int("accuracy_level") == 4;
         match (self.stated, self.codes) {
@@ -123,7 +123,7 @@ impl<'a> Given<'a> {
         Ok(tensor)
     }
 
-    /// What a row or a block of the model has, for each block of the kernel.
+    /// The values of the model's rows or blocks, for each block of the kernel.
     fn spread<T: Copy>(&self, values: &[T]) -> Vec<T> {
         match self.stated {
             Some(_) => memory::copied(values),
@@ -142,7 +142,7 @@ impl<'a> Given<'a> {
         Ok(self.spread(scales))
     }
 
-    /// A zero point for each block; none where all are the middle of the codes.
+    /// A zero point for each block; empty where all are the middle of the codes.
     fn zero_points(&self, index: usize) -> Result<Vec<u8>, OpError> {
         if self.cx.node.input(index).is_none() {
             return Ok(Vec::new());

@@ -1,7 +1,7 @@
 //! Which rows go to which experts, and with what weight.
 //!
-//! The experts of a row are those of its largest scores; of equal scores the later one counts as larger, as in ONNX
-//! Runtime. A row goes to no expert whose weight is nothing, or is no number.
+//! A row goes to the experts of its largest scores; of equal scores the later one counts as larger, as in ONNX Runtime.
+//! An expert whose weight is zero (below a small bound) or NaN gets no row.
 
 use kiln_kernels::memory::{self, Pace};
 
@@ -10,14 +10,14 @@ use kiln_kernels::memory::{self, Pace};
 pub(super) enum Rule {
     /// The softmax of a row's scores.
     OfAll {
-        /// Whether weights are divided by the sum of those that are chosen.
+        /// Whether weights are divided by the sum of the chosen ones.
         normalised: bool,
     },
-    /// The softmax of the scores that are chosen.
+    /// The softmax of the chosen scores.
     OfChosen,
     /// Weights of their own, which stand beside the scores.
     Given {
-        /// Whether weights are divided by the sum of those that are chosen.
+        /// Whether weights are divided by the sum of the chosen ones.
         normalised: bool,
     },
 }
@@ -57,8 +57,8 @@ struct Choice {
 }
 
 impl Rule {
-    /// Where rows go, each to `chosen` of so many experts (at least one, at most all), by scores `[rows, experts]`.
-    /// Weights are as many numbers, and count where they are given.
+    /// Routes each row to `chosen` of `experts` experts (at least one, at most all), by scores `[rows, experts]`.
+    /// `weights` are as many numbers, and count for [`Rule::Given`] only.
     pub(super) fn routes(self, chosen: usize, experts: usize, scores: &[f32], weights: &[f32]) -> Routes {
         let rows = scores.len() / experts;
         let mut choices: Vec<Choice> = memory::with_capacity(rows.saturating_mul(chosen));
@@ -68,7 +68,7 @@ impl Rule {
         for (scores, weights) in scores.chunks_exact(experts).zip(weights.chunks_exact(experts)) {
             pace.step(experts);
             order.clear();
-            // A zero has no sign.
+            // Adding zero removes the sign of a zero.
             order.extend(scores.iter().enumerate().map(|(expert, score)| Choice { expert, weight: score + 0.0 }));
             self.weigh(choose(&mut order, chosen), scores, weights);
             for choice in &mut order[..chosen] {
@@ -90,7 +90,7 @@ impl Rule {
         Routes { routes, starts }
     }
 
-    /// Weights that are not larger are nothing.
+    /// Weights that are not larger than this count as zero.
     fn least(self) -> f32 {
         match self {
             Rule::OfAll { .. } => 0.0,
@@ -98,7 +98,7 @@ impl Rule {
         }
     }
 
-    /// Makes weights of the scores that are chosen, the largest first.
+    /// Turns the chosen scores, the largest first, into weights.
     fn weigh(self, chosen: &mut [Choice], scores: &[f32], weights: &[f32]) {
         let largest = chosen[0].weight;
         let (divisor, normalised) = match self {
@@ -123,7 +123,7 @@ impl Rule {
     }
 }
 
-/// Puts the largest first, in order.
+/// Puts the `count` largest first, in order.
 fn choose(order: &mut [Choice], count: usize) -> &mut [Choice] {
     let later = |a: &Choice, b: &Choice| b.weight.total_cmp(&a.weight).then(b.expert.cmp(&a.expert));
     if count < order.len() {

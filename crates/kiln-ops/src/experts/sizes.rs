@@ -1,4 +1,4 @@
-//! How large the weights of all experts are.
+//! The sizes of all experts' weights.
 
 use std::fmt;
 

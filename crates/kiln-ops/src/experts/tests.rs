@@ -25,7 +25,7 @@ fn rows_go_through_the_experts_that_they_score_highest() {
     biased.gives_about(&[2, 1], &[0.75 * (-30.0 + 2.0 + 200.0), 0.75 * (200.0 + 1.0 + 100.0)]);
 }
 
-/// One expert, of which inner elements are 2 and -1 before the activation, and results their sum.
+/// One expert whose inner elements are 2 and -1 before the activation, and whose results are their sum.
 fn one(activation: &str) -> Trial {
     let trial = Trial::new("MoE").version(1).text("activation_type", activation);
     trial.input(&[1, 1], &[1f32]).input(&[1, 1], &[7f32])
@@ -132,7 +132,7 @@ fn codes_of_two_four_and_eight_bits() {
 fn weights_of_a_router_stand_beside_its_scores() {
     let trial = Trial::new("QMoE").version(1).int("expert_weight_bits", 8).text("activation_type", "identity");
     let trial = trial.int("k", 2).input(&[1, 16], &[1f32; 16]).input(&[1, 3], &[1f32, 5.0, 3.0]);
-    // Each expert is one element of 16 rows, so many above the middle.
+    // Each expert has 16 equal codes: the middle plus the given number.
     let bytes = |values: [u8; 3]| values.into_iter().flat_map(|value| [128 + value; 16]).collect::<Vec<u8>>();
     let up = trial.input(&[3, 1, 16], &bytes([1, 2, 3])).input(&[3, 1], &[1f32; 3]).absent();
     let down = up.input(&[3, 16, 1], &bytes([1, 1, 1])).input(&[3, 16], &[1f32; 48]);

@@ -11,8 +11,8 @@ use crate::{OpError, integer, refused};
 /// iterations) and the condition.
 const LEADING: usize = 2;
 
-/// Iterations after which carried sequences are held against the limit again: summing them up every time would make a
-/// loop that collects a sequence quadratic.
+/// Iterations after which carried sequences are checked against the limit again: summing them up every time would make
+/// a loop that collects a sequence quadratic.
 const SEQUENCES_CHECKED: i64 = 64;
 
 struct Loop {
@@ -48,7 +48,7 @@ impl Flow for Loop {
         let mut inputs = inputs.into_iter();
         let mut next = || inputs.next().flatten();
         let iterations = next().map(|count| integer(&count.into_tensor()?)).transpose()?;
-        // Where no condition is given, the one that the body makes still ends the loop, as other runtimes have it.
+        // Where no condition is given, the body's own condition still ends the loop, as in other runtimes.
         let mut condition = next().unwrap_or_else(|| Value::Tensor(Tensor::scalar(BoolByte::from(true))));
         let mut carried: Vec<Value> = Vec::with_capacity(self.carried);
         for index in 0..self.carried {

@@ -138,7 +138,7 @@ impl Scan {
         Ok(outputs)
     }
 
-    /// A scan for each sequence of the batch. What is gathered from a shorter sequence is filled up with zeros.
+    /// A scan for each sequence of the batch. Gathered results of shorter sequences are filled up with zeros.
     fn scan_batch(
         &self,
         lengths: Option<Value>,
@@ -177,7 +177,7 @@ impl Scan {
                 match one {
                     Value::Tensor(tensor) if place >= self.carried => all.push(filled_up(&tensor, longest)?),
                     Value::Tensor(tensor) => all.push(tensor),
-                    // Not wanted by anybody.
+                    // Not wanted.
                     _ => {}
                 }
             }

@@ -1,10 +1,11 @@
-//! Trees laid out for descents: records of 12 or 16 bytes, both children of a branch side by side, sixteen descents at a
-//! time.
+//! Trees laid out for descents: records of 12 or 16 bytes, both children of a branch side by side, sixteen descents at
+//! a time.
 //!
-//! A descent waits for a load at each step, so several are made together, of rows through one tree or of one row through
-//! trees: of a thousand full trees of depth 8, a step of a row takes 1.2 ns in sixteen, 1.5 in eight and 1.8 in four. A
-//! step has no branch: all tests but of equality are brought to `value <= split`, whose result is added to the place of
-//! the children. A leaf leads to itself, because no value is at most a split that is no number, so that descents of
+//! A descent waits for a load at each step, so several are made together, of rows through one tree or of one row
+//! through trees. With a thousand full trees of depth 8, a step of a row takes 1.2 ns in sixteen descents, 1.5 in eight
+//! and 1.8 in four. A step has no branch: all tests except equality are brought to `value <= split`, whose result is
+//! added to the place of the children. A leaf leads to itself, because its split is NaN and no value is at most NaN, so
+//! that descents of different lengths may go on together.
 //! different lengths may go on together.
 
 use kiln_kernels::memory;
@@ -18,8 +19,8 @@ pub(super) const LANES: usize = 16;
 pub(super) trait Split: Copy + PartialOrd + Send + Sync {
     fn rounded(split: f64) -> Self;
 
-    /// The next lesser number: what is below `self` is at most that. Nothing is below the least, and nothing at most no
-    /// number.
+    /// The next lesser number: a value below `self` is at most that number. Below the least it is NaN, which no value
+    /// is at most.
     fn below(self) -> Self;
 }
 
@@ -39,7 +40,7 @@ macro_rules! split {
 
 split!(f32 f64);
 
-/// A place of a tree. The children of a branch are at `next`, for features above the split, and behind it.
+/// A place of a tree. The children of a branch are at `next`, for features above the split, and at the place after it.
 #[derive(Clone, Copy, Debug)]
 struct Record<S> {
     split: S,
@@ -47,14 +48,14 @@ struct Record<S> {
     next: u32,
 }
 
-/// What few branches are.
+/// Properties of branches that few branches have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Kind(u8);
 
 impl Kind {
     /// A missing feature leads to the second child.
     const MISSING_IS_SECOND: u8 = 1;
-    /// Only what is equal to the split leads to the second child.
+    /// Only a value equal to the split leads to the second child.
     const EQUAL: u8 = 2;
 
     fn has(self, bit: u8) -> bool {
@@ -68,25 +69,25 @@ pub(super) struct Tree {
     depth: Depth,
 }
 
-/// Which steps rows need.
+/// The kind of steps that rows need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Steps {
     /// All branches ask for `value <= split`, and a missing feature is above it.
     Plain,
     /// Branches say where a missing feature leads.
     Missing,
-    /// Some ask for equality.
+    /// Some branches ask for equality.
     Any,
 }
 
 pub(super) struct Layout<S> {
     records: Vec<Record<S>>,
-    /// Of each record.
+    /// The properties of each record.
     kinds: Vec<Kind>,
-    /// Of each record the number of the leaf that it is.
+    /// For each record, the number of the leaf that it is.
     leaves: Vec<u32>,
     trees: Vec<Tree>,
-    /// What all rows need that lack no feature, and what others need.
+    /// The steps of rows that lack no feature, and those of other rows.
     steps: [Steps; 2],
 }
 
@@ -94,7 +95,7 @@ pub(super) struct Layout<S> {
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a, S> {
     pub(super) values: &'a [S],
-    /// Of each row.
+    /// Features of each row.
     pub(super) features: usize,
 }
 
@@ -109,7 +110,7 @@ impl<'a, S> Rows<'a, S> {
 }
 
 impl<S: Split> Layout<S> {
-    /// Lays out trees; `depths` are those of their branches. None if there are more records than can be numbered.
+    /// Lays out trees; `depths` are those of their branches. `None` if there are more records than can be numbered.
     pub(super) fn of(stated: &Stated, depths: &[Option<Depth>]) -> Option<Layout<S>> {
         let mut made = Layout {
             records: memory::with_capacity(2 * stated.branches.len() + stated.roots.len()),
@@ -118,7 +119,7 @@ impl<S: Split> Layout<S> {
             trees: memory::with_capacity(stated.roots.len()),
             steps: [Steps::Plain; 2],
         };
-        // Where the children of each branch are, once they have a place.
+        // The places of each branch's children, once they have places.
         let mut children: Vec<Option<u32>> = vec![None; stated.branches.len()];
         let mut open = Vec::new();
         for &root in &stated.roots {
@@ -143,7 +144,7 @@ impl<S: Split> Layout<S> {
         Some(made)
     }
 
-    /// Room for these, side by side, each a leaf until it is filled.
+    /// Places for these nodes, side by side, each a leaf until it is filled.
     fn place(&mut self, nexts: &[Next]) -> Option<u32> {
         let first = u32::try_from(self.records.len()).ok()?;
         for &next in nexts {
@@ -155,7 +156,7 @@ impl<S: Split> Layout<S> {
         Some(first)
     }
 
-    /// Makes the record at `place` that of a branch; returns its children where they got their places by that.
+    /// Makes the record at `place` that of a branch; returns its children if they got their places by that.
     fn fill(
         &mut self,
         stated: &Stated,
@@ -166,7 +167,7 @@ impl<S: Split> Layout<S> {
         let Next::Branch(number) = next else { return Some([None; 2]) };
         let branch = &stated.branches[number as usize];
         let (split, [yes, no]) = (S::rounded(branch.split), branch.next);
-        // A test that no split passes leads to its second side whatever the feature is.
+        // A test against a NaN holds for no value, so every value leads to the test's second side.
         let all = S::rounded(if branch.split.is_nan() { f64::INFINITY } else { branch.split });
         let (split, pair) = match branch.test {
             Test::AtMost | Test::Equal => (split, [no, yes]),
@@ -179,7 +180,7 @@ impl<S: Split> Layout<S> {
         let missing_is_second = match branch.test {
             Test::AtMost | Test::Below | Test::Equal => branch.missing,
             Test::AtLeast | Test::Above => !branch.missing,
-            // What is missing is not equal.
+            // A missing feature is not equal to the split.
             Test::Unequal => false,
         };
         let is_equality = matches!(branch.test, Test::Equal | Test::Unequal);
@@ -210,7 +211,7 @@ impl<S: Split> Layout<S> {
     /// The steps that these rows need.
     fn steps_of(&self, rows: &Rows<'_, S>) -> Steps {
         let [whole, missing] = self.steps;
-        // Only no number at all is not equal to itself.
+        // Only NaN is not equal to itself.
         let lacks = |value: &S| value.partial_cmp(value).is_none();
         if whole != missing && rows.values.iter().fold(false, |any, value| any | lacks(value)) {
             missing
@@ -219,8 +220,8 @@ impl<S: Split> Layout<S> {
         }
     }
 
-    /// The leaves that rows end in, tree by tree: `each(tree, first row, leaves)` for groups of rows, of which the last
-    /// one's may be fewer.
+    /// The leaves that rows end in, tree by tree: `each(tree, first row, leaves)` for groups of rows; the last group
+    /// may have fewer.
     pub(super) fn descend_rows(&self, rows: &Rows<'_, S>, mut each: impl FnMut(usize, &[u32])) {
         let steps = self.steps_of(rows);
         for &tree in &self.trees {
@@ -259,7 +260,7 @@ impl<S: Split> Layout<S> {
         }
     }
 
-    /// The same, where `is_second(place, split, value)` tells which child is next.
+    /// As [`Layout::descend`], where `is_second(place, split, value)` says which child is next.
     #[inline(always)]
     fn descend_by(
         &self,
@@ -281,7 +282,7 @@ impl<S: Split> Layout<S> {
         for _ in 0..least {
             step(&mut places);
         }
-        // From here on some may be leaves, and once all are nothing moves.
+        // From here on some places may be leaves, and once all are, nothing moves.
         for _ in least..most {
             let before = places;
             step(&mut places);

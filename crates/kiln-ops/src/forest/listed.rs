@@ -26,7 +26,7 @@ fn floats(node: &NodeDesc, name: &str) -> Result<Vec<f64>, OpError> {
     }
 }
 
-/// Whole numbers none of which may reach `end`.
+/// Whole numbers, each less than `end`.
 fn indices(node: &NodeDesc, name: &str, end: usize) -> Result<Vec<u32>, OpError> {
     let given = node.ints(name).ok_or_else(|| OpError::invalid(node, format!("no {name}")))?;
     let index = |&index: &i64| u32::try_from(index).ok().filter(|&index| (index as usize) < end);
@@ -65,7 +65,7 @@ pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Trees { ensemble, after }))
 }
 
-/// Where the nodes lead to if their test holds, or if not.
+/// Where the nodes lead if their test holds, or if it does not.
 fn side(node: &NodeDesc, side: &str, nodes: usize, leaves: usize) -> Result<Vec<Next>, OpError> {
     let is_leaf = indices(node, &format!("nodes_{side}leafs"), 2)?;
     let ids = indices(node, &format!("nodes_{side}nodeids"), usize::MAX)?;
@@ -113,7 +113,7 @@ fn stated(node: &NodeDesc, leaves: usize) -> Result<Stated, OpError> {
             4 => Test::Equal,
             5 => Test::Unequal,
             6 => {
-                // A chain of tests for each member, of which all but the first stand behind all nodes.
+                // A chain of tests, one for each member; all but the first are behind all nodes.
                 let members = lists.next().ok_or_else(|| invalid("too few membership_values"))?;
                 let (first, others) = members.split_first().unwrap_or((&f64::NAN, &[]));
                 let mut no = no[index];

@@ -1,5 +1,5 @@
-//! TreeEnsembleRegressor and TreeEnsembleClassifier: nodes by the numbers of their tree and of themselves, leaves among
-//! them. Weights are added in `f32`.
+//! TreeEnsembleRegressor and TreeEnsembleClassifier: nodes, leaves included, have the number of their tree and one of
+//! their own. Weights are added in `f32`.
 
 use hashbrown::HashMap;
 use kiln_kernels::memory;
@@ -30,23 +30,23 @@ struct Id {
 /// The nodes of a model, by their numbers.
 struct Nodes {
     ids: Vec<Id>,
-    /// What each is: of its branches, or of its leaves, the one of that number.
+    /// For each node, its number among the branches or among the leaves.
     nexts: Vec<Next>,
     places: Places,
     leaves: usize,
 }
 
-/// Where in the lists a node stands.
+/// Where a node is in the lists.
 enum Places {
-    /// The nodes of a tree follow each other, numbered from 0 on: where each tree begins, and how many it has. So are
-    /// the trees of all known writers.
+    /// The nodes of a tree follow each other, numbered from 0 on: where each tree begins, and how many nodes it has.
+    /// All known writers order trees so.
     InOrder(HashMap<i64, (usize, usize)>),
     /// By their numbers.
     Each(HashMap<Id, u32>),
 }
 
 impl Places {
-    /// Of nodes, of which no two have the same number.
+    /// The places of nodes with these numbers, which must differ.
     fn of(node: &NodeDesc, ids: &[Id]) -> Result<Places, OpError> {
         let mut trees = HashMap::new();
         let mut rest = ids;
@@ -137,7 +137,7 @@ pub(super) fn make(cx: &LoadCx<'_>, of: &str) -> Result<Box<dyn Node>, OpError> 
         };
         weights.push((leaf, Weight { target: target as u32, value: value as f32 }));
     }
-    // The weights of a leaf stand side by side, in their order.
+    // The weights of a leaf are side by side, in their order.
     weights.sort_by_key(|(leaf, _)| *leaf);
     let mut ends = memory::zeroed::<u32>(nodes.leaves);
     weights.iter().for_each(|(leaf, _)| ends[*leaf as usize] += 1);
@@ -188,7 +188,7 @@ fn stated(node: &NodeDesc, modes: &[String], nodes: &Nodes) -> Result<Stated, Op
     Ok(made)
 }
 
-/// Finds the nodes that no other leads to, one of each tree. Refuses trees of which every node has one.
+/// Finds the root of each tree, the node that no other leads to. Refuses trees without such a node.
 fn roots(node: &NodeDesc, nodes: &Nodes, stated: &mut Stated) -> Result<(), OpError> {
     let mut has_parent = [memory::filled(false, stated.branches.len()), memory::filled(false, nodes.leaves)];
     let place = |next: Next| match next {
@@ -231,7 +231,7 @@ impl Node for Forest {
 
     fn execute(&self, _: &Prepared, io: &mut Io<'_>, cx: &RunCx<'_>) -> Result<(), NodeError> {
         let x = io.input(0)?;
-        // First of all, because a model may ask for any number of targets.
+        // Before the work, because a model may ask for any number of targets.
         let mut to = io.alloc(usize::from(self.finish.label.is_some()))?;
         let mut places = memory::zeroed(to.shape()[0]);
         let finish = |sums: &mut [f32], has: &[bool]| self.finish.row(sums, has);

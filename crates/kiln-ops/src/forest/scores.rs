@@ -1,7 +1,7 @@
 //! From sums of leaves to results: base values, averages, the function after them, and the label of a class.
 //!
-//! Two classes may have the weights of one alone. What stands for the other, and which label is given, the standard does
-//! not say; here it is what ONNX Runtime does.
+//! Two classes may have the weights of only one. The standard does not say what the other one's score is, nor which
+//! label is given; here it is as in ONNX Runtime.
 
 use kiln_kernels::memory::Collect;
 use kiln_model::operators::float::{Real, sigmoid};
@@ -12,7 +12,7 @@ use kiln_tensor::Tensor;
 use super::stated::floats;
 use crate::OpError;
 
-/// What becomes of the weights of one target.
+/// How the weights of one target are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aggregate {
     Average,
@@ -45,7 +45,7 @@ pub(crate) enum After {
     Nothing,
     Logistic,
     Softmax,
-    /// A softmax in which what is zero stays zero.
+    /// A softmax in which zeros stay zeros.
     SoftmaxZero,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Finish {
     after: After,
     trees: usize,
     base: Vec<f32>,
-    /// Of a classifier.
+    /// The names of classes, in a classifier.
     pub(super) label: Option<Label>,
     /// Whether only one of two classes has weights.
     is_binary: bool,
@@ -123,7 +123,7 @@ pub(super) struct Finish {
 }
 
 impl Finish {
-    /// What the node says of results; `targets` and `weights` are those of its leaves.
+    /// The node's settings for results; `targets` and `weights` are those of its leaves.
     pub(super) fn read(node: &NodeDesc, targets: &[i64], weights: &[f64], trees: usize) -> Result<Finish, OpError> {
         let invalid = |reason: String| OpError::invalid(node, reason);
         let after = After::read(node)?;
@@ -156,7 +156,7 @@ impl Finish {
         Ok(Finish { targets: count, aggregate, after, trees, base, label, is_binary, is_positive })
     }
 
-    /// Makes a row's scores of its sums, and returns the place of its label.
+    /// Turns a row's sums into scores, and returns the place of its label.
     pub(super) fn row(&self, sums: &mut [f32], has: &[bool]) -> usize {
         if self.label.is_some() && self.targets == 2 {
             return self.two(sums, has);
@@ -175,14 +175,14 @@ impl Finish {
                 best = place;
             }
         }
-        // A single target is not changed by a function, in ONNX Runtime.
+        // As in ONNX Runtime, a function does not change a single target.
         if sums.len() > 1 {
             self.after.apply(sums);
         }
         best
     }
 
-    /// Two classes.
+    /// Turns the sums of two classes into scores.
     fn two(&self, sums: &mut [f32], has: &[bool]) -> usize {
         let (weight, is_pair) = match self.base[..] {
             [_, base] if has[1] => {

@@ -33,7 +33,7 @@ pub(super) struct Branch {
     pub(super) split: f64,
     /// Whether a missing feature passes the test.
     pub(super) missing: bool,
-    /// If the test holds, and if not.
+    /// Where the branch leads if the test holds, and if not.
     pub(super) next: [Next; 2],
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Depth {
 pub(super) struct Circle;
 
 impl Stated {
-    /// The depth below each branch that a root leads to, none for others.
+    /// The depth below each branch that a root leads to; `None` for other branches.
     pub(super) fn depths(&self) -> Result<Vec<Option<Depth>>, Circle> {
         let mut depths: Vec<Option<Depth>> = vec![None; self.branches.len()];
         let mut is_open = memory::filled(false, self.branches.len());
@@ -78,7 +78,7 @@ impl Stated {
                     path.pop();
                     continue;
                 }
-                // What is waited for a second time waits for itself.
+                // A branch that is met again while it is open leads back into itself.
                 if std::mem::replace(&mut is_open[place], true) {
                     return Err(Circle);
                 }

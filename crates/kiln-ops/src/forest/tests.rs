@@ -225,7 +225,7 @@ fn numbers_of_64_bits_keep_their_side_of_a_split_of_32() {
     of("BRANCH_LT", [12.0, 11.0, 12.0]);
     of("BRANCH_GTE", [21.0, 22.0, 21.0]);
     of("BRANCH_GT", [22.0, 22.0, 21.0]);
-    // Of both kinds, and of equality.
+    // Tests of both kinds, and of equality.
     let mixed = |modes: [&str; 2], expected: [f32; 3]| regressor(modes).input(&[3, 2], &rows).gives(&[3, 1], &expected);
     mixed(["BRANCH_LT", "BRANCH_LEQ"], [12.0, 11.0, 12.0]);
     mixed(["BRANCH_EQ", "BRANCH_LEQ"], [11.0, 12.0, 12.0]);
@@ -256,7 +256,7 @@ fn members_lead_one_way_and_branches_may_share_what_they_lead_to() {
     let members = Attr::Tensor(Tensor::from_slice([4], &[1f32, 3.0, 4.0, f32::NAN]).unwrap());
     let row = stump(6).attr("membership_values", members);
     row.input(&[5, 1], &[0f32, 1.0, 3.0, 4.0, 5.0]).gives(&[5, 1], &[20f32, 10.0, 10.0, 10.0, 20.0]);
-    // Nodes 1 and 2 lead to the same leaves, and node 0 to both of them.
+    // Nodes 1 and 2 lead to the same leaves, and node 0 leads to both nodes.
     let shared = Trial::new("TreeEnsembleRegressor")
         .ints("nodes_treeids", &[0; 5])
         .ints("nodes_nodeids", &[0, 1, 2, 3, 4])

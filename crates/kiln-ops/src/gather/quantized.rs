@@ -1,7 +1,7 @@
 //! GatherBlockQuantized of ONNX Runtime: elements are picked by index from data that are quantised by blocks, and only
-//! those that are picked are dequantised. Language models keep their embeddings so.
+//! picked elements are dequantised. Language models keep their embeddings so.
 //!
-//! The data stay as they are stored: of codes of 2 and 4 bits in bytes, several a byte, the first in the lowest bits.
+//! The data stay as they are stored: codes of 2 and 4 bits are in bytes, several a byte, the first in the lowest bits.
 
 use kiln_kernels::memory::{Collect, Pace};
 use kiln_kernels::parallel::{Parallel, for_each_chunk};
@@ -64,7 +64,7 @@ struct Layout {
     middle: f32,
 }
 
-/// The elements of the data, and what makes numbers of them.
+/// The data with the scales and zero points of its blocks.
 struct Table<'a> {
     layout: Layout,
     data: &'a Tensor,
@@ -76,7 +76,7 @@ struct Table<'a> {
 enum Zeros<'a> {
     /// All blocks have this one.
     All(f32),
-    /// Each has its own: stored as the data are, `count` of them in a row of whole bytes.
+    /// Each has its own: stored as the data are, `count` zero points in a row of whole bytes.
     Each { tensor: &'a Tensor, packed: usize, count: usize },
 }
 
@@ -103,7 +103,7 @@ fn code(byte: u8, packed: usize, index: usize) -> u8 {
 }
 
 impl GatherBlockQuantized {
-    /// Where the inputs have what they hold, by their types and shapes.
+    /// The layout of the inputs, from their types and shapes.
     fn layout(&self, inputs: &[Option<&Tensor>]) -> Result<Layout, NodeError> {
         let (data, scales) = (required(inputs, 0)?, required(inputs, 2)?);
         let (dtype, mut shape) = (data.dtype(), data.shape().to_vec());
@@ -153,7 +153,7 @@ impl GatherBlockQuantized {
         Ok(Layout { packed, size, inner, grain, zeros, middle })
     }
 
-    /// What the inputs hold.
+    /// The data, scales and zero points of the inputs.
     fn table<'a>(&self, inputs: &[Option<&'a Tensor>]) -> Result<Table<'a>, NodeError> {
         let layout = self.layout(inputs)?;
         let zeros = match optional(inputs, 3) {

@@ -1,4 +1,4 @@
-//! The gathers, by table: forms, negative indices, strings, and what is refused.
+//! The gathers, by table: forms, negative indices, strings, and refusals.
 
 use kiln_tensor::{DType, Expansion, Tensor, TensorSpec};
 
@@ -32,7 +32,7 @@ fn a_compact_table_is_gathered_from_where_it_is() {
     gather(0, &rows).input(&[1], &[3i64]).is_refused("outside of 0..3");
     assert!(rows.compact_form().is_some(), "only the rows were made");
     gather(1, &rows).input(&[1], &[1i64]).gives(&[3, 1], &[2f32, 4.0, 6.0]);
-    // Long rows, and more of them than one task takes.
+    // Long rows, and more rows than one task takes.
     let bytes: Vec<u8> = (0..40 * 3000).map(|at| (at % 251) as u8).collect();
     let long = Tensor::compact(Tensor::from_vec([40, 3000], bytes.clone()).unwrap(), Expansion::default()).unwrap();
     let places: Vec<i64> = (0..100).map(|at| at * 7 % 40).collect();
@@ -84,7 +84,7 @@ fn nibbles() -> Trial {
     trial.input(&[3, 16], &rows.collect::<Vec<u8>>())
 }
 
-/// A row of 32 numbers, the first of which differs, in two halves.
+/// A row of 32 numbers in two halves, with another first number.
 fn row(first: f32, halves: [f32; 2]) -> Vec<f32> {
     std::iter::once(first).chain((1..32).map(|at| halves[at / 16])).collect()
 }
@@ -93,7 +93,7 @@ fn row(first: f32, halves: [f32; 2]) -> Vec<f32> {
 fn rows_of_codes_are_dequantised_where_they_are_picked() {
     let scales = [1f32, 2.0, 10.0, 20.0, 100.0, 200.0];
     let of = |indices: &[i64]| nibbles().input(&[indices.len()], indices).input(&[3, 2], &scales);
-    // Without zero points, codes stand for what they are more than 8.
+    // Without zero points, a code stands for its difference from 8.
     of(&[2, -3]).gives(&[2, 32], &[row(-600.0, [-300.0, -600.0]), row(-8.0, [-3.0, -6.0])].concat());
     // One byte holds both zero points of a row.
     let zeros = of(&[1]).input(&[3, 1], &[0u8, 0x15, 0]);

@@ -8,10 +8,10 @@ use kiln_run::NodeError;
 use crate::wide::Wide;
 pub(crate) use kiln_model::operators::{Binary, Unary};
 
-/// Elements that are computed between two questions whether the request is over.
+/// Elements that are computed between two checks whether the request is over.
 const LONG: usize = 1 << 17;
 
-/// What can be computed in a wide type. Operators that a type does not have are refused.
+/// Computations in a wide type. Operators that a type does not have are refused.
 pub(crate) trait Arithmetic: Wide {
     /// Replaces each value by the function's result.
     fn unary(function: Unary, values: &mut [Self]) -> Result<(), NodeError>;
@@ -32,7 +32,7 @@ pub(crate) trait Arithmetic: Wide {
         Ok(())
     }
 
-    /// Combines all values, which are used up; nothing where there are none. By halves: rounding errors stay small,
+    /// Combines all values, which are overwritten; `None` where there are none. By halves: rounding errors stay small,
     /// and each step is one loop over neighbours in memory.
     fn fold(function: Binary, values: &mut [Self]) -> Result<Option<Self>, NodeError> {
         let mut length = values.len();
@@ -229,7 +229,7 @@ fn below<W: PartialOrd>(value: W, zero: W) -> bool {
     value < zero
 }
 
-/// Whole powers by squaring; what does not fit wraps, and wraps to the same bits with and without a sign.
+/// Whole powers by squaring; overflow wraps, to the same bits with and without a sign.
 fn power(mut base: u64, mut exponent: u64) -> u64 {
     let mut result = 1u64;
     while exponent != 0 {

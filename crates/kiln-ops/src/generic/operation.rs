@@ -1,4 +1,4 @@
-//! What an element-wise node is: its operator's row, and its attributes.
+//! An element-wise node's operation: its operator's row, and its attributes.
 
 use kiln_model::NodeDesc;
 use kiln_model::operators::attributes::Default as Otherwise;
@@ -16,7 +16,7 @@ use crate::wide::Width;
 pub(super) enum Computes {
     Unary(Unary),
     Binary(Binary),
-    /// Any number of inputs, from left to right; at last divided by their number.
+    /// Any number of inputs, combined from left to right; the result may be divided by their number.
     Fold {
         step: Binary,
         mean: bool,
@@ -85,7 +85,7 @@ impl Operation {
         }
     }
 
-    /// Which of the wide types computes it on elements of these types.
+    /// The wide type that computes the operation on elements of these types.
     pub(super) fn width(&self, inputs: &[&Tensor]) -> Result<Width, NodeError> {
         let floats = inputs.iter().any(|input| input.dtype().is_float());
         if floats || matches!(self.computes, Computes::Unary(Unary::Float(..))) {

@@ -82,14 +82,14 @@ impl Kind {
     }
 
     fn width(self, dtype: DType) -> Result<Width, NodeError> {
-        // These leave the integers on the way.
+        // These have intermediate results that are no integers.
         if dtype.is_float() || matches!(self, Kind::Mean | Kind::L2 | Kind::LogSum | Kind::LogSumExp) {
             return Ok(Width::F64);
         }
         Width::of(dtype)
     }
 
-    /// The reduction of a row, which is used up.
+    /// Reduces a row, whose values are overwritten.
     fn row<W: Arithmetic>(self, row: &mut [W], empty: W) -> Result<W, NodeError> {
         let step = match self {
             Kind::Max => Binary::Max,
@@ -109,9 +109,9 @@ impl Kind {
     }
 }
 
-/// What reducing nothing gives: zero, one, or the type's least or greatest value.
+/// The reduction of no elements: zero, one, or the type's least or greatest value.
 fn of_nothing<W: Wide>(kind: Kind, dtype: DType) -> Result<W, NodeError> {
-    // Booleans are what is left: false and true.
+    // The only other type is booleans: false and true.
     let (least, greatest) = limits(dtype).unwrap_or((0, 1));
     let value = match (kind, dtype.is_float()) {
         (Kind::Max, true) => Tensor::scalar(f64::NEG_INFINITY),

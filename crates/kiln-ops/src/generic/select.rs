@@ -1,4 +1,4 @@
-//! Element-wise work that looks at no number: Where on any type, and comparing and joining strings.
+//! Element-wise work without arithmetic: Where on any type, and comparing and joining strings.
 
 use kiln_kernels::memory::{self, Pace};
 use kiln_run::NodeError;
@@ -31,7 +31,7 @@ impl Movement for Where<'_> {
     }
 }
 
-/// What is done to two strings.
+/// An operation on two strings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Text {
     Equal,

@@ -49,7 +49,7 @@ impl Writer<'_> {
 }
 
 impl GroupQuery {
-    /// What writes the new heads of keys (`PRESENT_KEY`) or of values.
+    /// The writer of the new heads of keys (`PRESENT_KEY`) or of values.
     pub(super) fn writer<'a>(
         &self,
         io: &'a Io<'_>,
@@ -70,7 +70,7 @@ impl GroupQuery {
     }
 
     /// The cache of keys or values with the new positions of each sequence behind its own. Zeros follow unless the
-    /// buffer is shared, by the model's word or by the caller's, when a step touches no row but its own.
+    /// buffer is shared, by the model's word or by the caller's: a step then touches only its own rows.
     pub(super) fn present(
         &self,
         io: &mut Io<'_>,
@@ -103,7 +103,7 @@ impl GroupQuery {
             let sequence = &sequences[line / self.kv_heads];
             let before = sequence.before * row;
             if let Some(past) = past {
-                // A shared buffer keeps what lies behind its sequences, also where the caller keeps its own.
+                // A shared buffer keeps the rows behind its sequences, also where the caller keeps its own.
                 let had = if self.shared_buffer { sizes.past * row } else { before };
                 copy(&past[line * sizes.past * row..][..had], to);
                 if self.shared_buffer {

@@ -1,4 +1,4 @@
-//! Heads of queries, keys and values as a request gives them, and what is done to them before they are multiplied.
+//! Heads of queries, keys and values as a request gives them, and their norms and rotations before they are multiplied.
 
 use kiln_kernels::memory::Collect;
 use kiln_kernels::reference::rotary::rotate;
@@ -26,7 +26,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What is done to heads of queries or of keys before they are multiplied.
+/// The norm and the rotation of heads of queries or of keys.
 pub(super) struct Turn<'a> {
     /// Weights of the norm of a head.
     pub(super) norm: Option<&'a [f32]>,
@@ -66,8 +66,8 @@ impl Turn<'_> {
     }
 }
 
-/// The line of angles of each new position: in a prompt, they count on from the first id. Padding behind the positions
-/// that a chunk says are valid has the first line.
+/// The line of angles of each new position: in a prompt, they count on from the first id. Padding behind the valid
+/// positions of a chunk has the first line.
 pub(super) fn lines_of_angles(
     ids: Option<&Tensor>,
     sizes: &Sizes,

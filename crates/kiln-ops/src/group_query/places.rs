@@ -1,4 +1,4 @@
-//! The sequences of a cache that those of a request are.
+//! The sequences of a cache that a request continues.
 
 use kiln_kernels::memory::Collect;
 use kiln_run::NodeError;
@@ -10,16 +10,16 @@ use crate::refused;
 /// For each sequence of a request, its place in the cache. Several may have the same one.
 pub(super) struct Places {
     each: Vec<usize>,
-    /// The sequences by their places, and in the request's order where these are the same.
+    /// The request's sequences, ordered by their places, and in the request's order where places are the same.
     order: Vec<usize>,
 }
 
 impl Places {
-    /// Of the numbers that a request gives, in a cache of so many sequences.
+    /// Reads the numbers that a request gives, for a cache of `cached` sequences.
     ///
     /// # Errors
     ///
-    /// Where the cache does not have one of them.
+    /// Where the cache does not have a named sequence.
     pub(super) fn of(given: &Tensor, cached: usize) -> Result<Places, NodeError> {
         let place = |(sequence, given): (usize, i64)| {
             let place = usize::try_from(given).ok().filter(|&place| place < cached);

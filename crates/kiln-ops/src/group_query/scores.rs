@@ -1,5 +1,5 @@
-//! The output of scores [batch, heads, new positions, total length], before or after the softmax: what looks at a model,
-//! and not what is fast. Where a query does not see a key, it is 0.
+//! The output of scores [batch, heads, new positions, total length], before or after the softmax: for looking at a
+//! model, and not fast. Where a query does not see a key, the score is 0.
 
 use kiln_kernels::cpu::attention::Cells;
 use kiln_kernels::memory;
@@ -63,7 +63,7 @@ impl GroupQuery {
         });
     }
 
-    /// What follows the products of one query and the keys that it sees.
+    /// The steps between the products of one query with the keys that it sees and its scores.
     fn finish(&self, scores: Scores, bias: Option<&[f32]>, sink: Option<f32>, row: &mut [f32]) {
         if self.cap > 0.0 {
             row.iter_mut().for_each(|score| *score = self.cap * (*score / self.cap).tanh());

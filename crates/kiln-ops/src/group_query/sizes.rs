@@ -1,9 +1,9 @@
 //! Sizes of a request to GroupQueryAttention, checked, and how far each of its sequences is filled.
 //!
-//! A cache that slides holds the last positions of a sequence alone. With room for C positions and a window of W, it
-//! drops C - W + 1 of them at a time when it is full, so that a sequence of T positions has
-//! L(T) = T - (C - W + 1) ceil((T - C) / (C - W + 1)) of them, all of them up to C; the first is in row 0. Callers rely on
-//! that, as it is how ONNX Runtime does it.
+//! A cache that slides holds only the last positions of a sequence. With room for C positions and a window of W, it
+//! drops C - W + 1 positions at a time when it is full. Of a sequence of T positions it therefore holds L(T) = T - (C -
+//! W + 1) ceil((T - C) / (C - W + 1)), or T for T up to C, from row 0 on. Callers rely on that, because ONNX Runtime
+//! does it so.
 
 use kiln_kernels::cpu::attention::Held;
 use kiln_kernels::memory::Collect;
@@ -16,7 +16,7 @@ use crate::{integer, optional, refused, required};
 /// Sizes of a request.
 pub(super) struct Sizes {
     pub(super) batch: usize,
-    /// Sequences of the cache: those of the request, unless it says which of the cache's they are.
+    /// Sequences of the cache: the request's own number, unless the request names its sequences of the cache.
     pub(super) cached: usize,
     /// New positions of each sequence.
     pub(super) new: usize,
@@ -25,11 +25,11 @@ pub(super) struct Sizes {
     /// Positions that the given cache has room for, and those that the resulting one has.
     pub(super) past: usize,
     pub(super) room: usize,
-    /// Positions of the longest sequence, the new ones among them.
+    /// Positions of the longest sequence, the new ones included.
     pub(super) total: usize,
-    /// How the cache holds its rows.
+    /// How the cache stores its rows.
     pub(super) held: Held,
-    /// Whether queries, keys and values are one tensor, and the elements of a position in that of the queries.
+    /// Whether queries, keys and values are one tensor, and the elements of a position in the queries' tensor.
     pub(super) is_packed: bool,
     pub(super) query_width: usize,
     /// The window, where the cache slides.
@@ -43,11 +43,11 @@ pub(super) struct Sizes {
 pub(super) struct Sequence {
     /// Positions before the new ones.
     pub(super) before: usize,
-    /// Positions that are filled, the new ones among them; behind them a prompt is padded.
+    /// Positions that are filled, the new ones included; a prompt is padded behind them.
     pub(super) filled: usize,
-    /// New positions that are written: those that are filled, where the request says how many are valid, or all.
+    /// New positions that are written: the valid ones where the request says how many are valid, else all.
     pub(super) written: usize,
-    /// Rows of the cache that have the last positions before the new ones, and rows that have the last filled ones.
+    /// Rows of the cache with positions before the new ones, and rows with positions after the step.
     pub(super) rows: usize,
     pub(super) kept: usize,
 }
@@ -58,7 +58,7 @@ impl Sequence {
         self.filled - self.before
     }
 
-    /// Rows that the cache had if it dropped none: padding lies behind the filled ones.
+    /// Rows that the cache would have if it dropped none, with the padding behind the filled ones.
     pub(super) fn whole(&self) -> usize {
         self.rows + self.written
     }
@@ -69,7 +69,7 @@ impl Sequence {
     }
 }
 
-/// How many of the last positions of a sequence a cache that slides has.
+/// How many of the last positions of a sequence a sliding cache holds.
 fn resident(positions: usize, room: usize, window: usize) -> usize {
     let dropped_at_once = room - window + 1;
     positions - dropped_at_once * positions.saturating_sub(room).div_ceil(dropped_at_once)
@@ -167,7 +167,7 @@ impl Sizes {
         Ok(Sizes { batch, cached, new, size, past, room, total, held, is_packed, query_width, sliding, is_padded })
     }
 
-    /// Keys that a query may see at most, those among them that a step drops.
+    /// The most keys that a query may see, including those that a step drops.
     pub(super) fn reach(&self) -> usize {
         if self.sliding.is_some() { self.room + self.new } else { self.room }
     }
@@ -177,8 +177,8 @@ impl Sizes {
         self.new == self.total && !self.is_padded
     }
 
-    /// The sequences of the batch, by the last position of each, and by the number of valid positions of each where the
-    /// new ones are padded.
+    /// The sequences of the batch, from the last position of each and, where the new positions are padded, from the
+    /// number of valid ones of each.
     pub(super) fn sequences(&self, last: &Tensor, lengths: Option<&Tensor>) -> Result<Vec<Sequence>, NodeError> {
         let lengths = lengths.map(Tensor::to_i64_vec).transpose()?;
         let sequence = |(at, last): (usize, i64)| {
@@ -207,7 +207,7 @@ impl Sizes {
         last.to_i64_vec()?.into_iter().enumerate().map(sequence).try_collected()
     }
 
-    /// How many new positions of a sequence are valid: some of the chunk, for the whole of which the cache has room.
+    /// The number of valid new positions of a sequence. Refuses a chunk that the cache has no room for as a whole.
     fn valid(&self, sequence: usize, given: i64, filled: usize) -> Result<usize, NodeError> {
         let most = self.new.min(filled);
         let valid = usize::try_from(given).ok().filter(|&valid| valid <= most).ok_or_else(|| {
@@ -237,7 +237,7 @@ mod tests {
         for (room, window) in [(4, 4), (6, 4), (7, 1), (12, 5), (1, 1)] {
             let mut rows = 0;
             for positions in 1..60 {
-                // A position at a time: when it is full, as many are dropped as leave a window with the new one.
+                // One position at a time: a full cache drops rows until the new one completes a window.
                 rows = if rows == room { window - 1 } else { rows } + 1;
                 assert_eq!(resident(positions, room, window), rows, "{positions} in {room}, window {window}");
             }

@@ -11,7 +11,7 @@ const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
 const SIZE: usize = 6;
 
-/// A request of sequences that are filled to these lengths, their new positions among them.
+/// A request whose sequences have these lengths, the new positions included.
 #[derive(Clone, Copy)]
 struct Given<'a> {
     new: usize,
@@ -232,7 +232,7 @@ fn windows_caps_biases_and_sinks_change_what_is_weighed() {
     }
 }
 
-/// A step of new positions behind those that caches hold; sequences have these lengths then.
+/// A step of new positions after the cached ones; `filled` are the lengths of the sequences after it.
 fn step(heads: &[Tensor; 3], caches: [Tensor; 2], filled: [usize; 2], window: i64, slides: bool) -> Vec<Tensor> {
     let mut trial = Trial::new("GroupQueryAttention").outputs(3);
     trial = trial.int("num_heads", HEADS as i64).int("kv_num_heads", KV_HEADS as i64).int("local_window_size", window);
@@ -254,9 +254,9 @@ fn a_cache_that_slides_gives_what_the_whole_cache_gives() {
             |room: usize| [(); 2].map(|()| Tensor::zeros(TensorSpec::new(DType::F32, [2, KV_HEADS, room, SIZE])));
         let (mut whole, mut slid) = (empty(64).map(Result::unwrap), empty(room).map(Result::unwrap));
         let mut filled = [0; 2];
-        // Prompts that the cache has room for and has not, steps of one position and of several.
+        // Prompts that fit the cache and prompts that do not, then steps of one position and of several.
         for new in [if room == 9 { 20 } else { 3 }, 1, 1, 1, 5, 1, 2, 1, 1, 1, 1, 13, 1] {
-            // The second sequence was rewound behind its prompt, which a cache that dropped nothing allows.
+            // The second sequence is rewound by one position, which a cache that has dropped nothing allows.
             if filled == [3, 3] && room > 4 {
                 filled[1] = 2;
             }
@@ -347,7 +347,7 @@ fn new_rows_are_rounded_into_a_cache_of_f16_and_attention_reads_its_numbers() {
         let mut drawn = given.draw();
         let caches = drawn.cache.each_ref().map(halves);
         let outputs = given.trial(&Drawn { cache: caches.clone(), ..given.draw() }).run().expect("the cache is taken");
-        // The same over the numbers that are stored.
+        // As before, over the stored numbers.
         drawn.cache = caches.each_ref().map(numbers);
         (1..3).for_each(|part| drawn.heads[part] = numbers(&halves(&drawn.heads[part])));
         let expected = given.expected(&drawn);
@@ -476,7 +476,7 @@ fn new_rows_are_rounded_into_a_quantised_cache_and_attention_reads_its_numbers()
             let trial = trial.tensor(keys).tensor(values).text("k_quant_type", kind).text("v_quant_type", kind);
             trial.int("kv_cache_bit_width", if nibbles { 4 } else { 8 }).run().expect("the request is valid")
         };
-        // The same of the numbers that codes stand for.
+        // As above, over the numbers that the codes stand for.
         for which in 0..2 {
             let past = codes.numbers(which, &codes.caches[which], given.past);
             drawn.cache[which] = Tensor::from_vec(drawn.cache[which].shape().to_vec(), past).expect("as many");
@@ -524,7 +524,7 @@ fn caches_and_scales_of_another_type_or_size_are_refused() {
     run(codes.caches.clone(), "NONE", 0).is_refused("input 3 of type");
 }
 
-/// A request whose sequences have so many valid new positions.
+/// A request whose sequences have `valid` valid new positions.
 fn padded(given: &Given<'_>, drawn: &Drawn, valid: &[i32]) -> Trial {
     given.trial(drawn).absent().absent().absent().absent().input(&[valid.len()], valid)
 }
@@ -553,7 +553,7 @@ fn chunks_with_padding_give_what_each_sequence_gives_alone() {
                 all.chunks(16 * SIZE).flat_map(|head| head[..count * SIZE].to_vec()).collect()
             };
             if new == 0 {
-                // An idle sequence has the cache that it had.
+                // An idle sequence keeps its cache.
                 for (found, cache) in caches.iter().zip(&cache) {
                     assert_eq!(kept(found, filled), kept(elements(cache), filled));
                 }
@@ -615,7 +615,7 @@ fn scores_are_an_output_before_and_after_the_softmax() {
     }
 }
 
-/// A request over a cache of three sequences with room for nine positions, of which it names some.
+/// A request over a cache of three sequences with room for nine positions; `places` names the sequences that it uses.
 fn placed(heads: &[Tensor; 3], cache: &[Tensor; 2], last: &[i32], places: Option<&[i32]>) -> Trial {
     let domain = if places.is_some() { "kiln" } else { "com.microsoft" };
     let mut trial = Trial::new("GroupQueryAttention").of_domain(domain).outputs(3);
@@ -636,7 +636,7 @@ fn a_request_names_sequences_of_the_cache_and_one_several_times() {
     let mut random = Random::new("places");
     let heads = [HEADS, KV_HEADS, KV_HEADS].map(|heads| random.floats(&[4, 1, heads * SIZE]));
     let cache = [(); 2].map(|()| random.floats(&[3, KV_HEADS, 9, SIZE]));
-    // Three positions of the last sequence behind four, and one of the first behind two.
+    // Three positions of the last sequence after its four, and one of the first sequence after its two.
     let found = placed(&heads, &cache, &[4, 2, 5, 6], Some(&[2, 0, 2, 2])).run().expect("the request is valid");
     for (place, rows, last) in [(2, &[0, 2, 3][..], 6), (0, &[1][..], 2)] {
         let own = |tensor: &Tensor| {

@@ -1,7 +1,7 @@
 //! A cache that slides: it has the last positions of a sequence, in the layout of [`super::sizes`].
 //!
-//! A step of one position moves what it keeps to the front, in place, before it writes its row. A step of several that
-//! drops positions drops some that its first queries still see: attention then reads a copy with all of them.
+//! A step of one position moves the rows that stay to the front, in place, before it writes its row. A step of several
+//! positions may drop positions that its first queries still see: attention then reads a copy with all positions.
 
 use kiln_kernels::parallel::{copy, for_each_chunk};
 use kiln_run::{Io, NodeError, RunCx};
@@ -12,8 +12,8 @@ use super::sizes::Sequence;
 use super::{GroupQuery, PRESENT_KEY, Request, input};
 
 impl GroupQuery {
-    /// The cache of keys or values after a step, and what attention reads instead where the step drops positions that it
-    /// sees: for each head of a sequence its rows before the step, then the new ones.
+    /// The cache of keys or values after a step, and the rows that attention reads instead where the step drops
+    /// positions that it sees: for each head of a sequence its rows before the step, then the new ones.
     pub(super) fn slid(
         &self,
         io: &mut Io<'_>,
@@ -67,7 +67,7 @@ impl GroupQuery {
         Ok((present, Some(staged)))
     }
 
-    /// Zeros behind the rows of a sequence, unless what lies there does not matter.
+    /// Zeros behind the rows of a sequence, unless their contents do not matter.
     fn clear(&self, rest: &mut [u8]) {
         if !self.shared_buffer {
             rest.fill(0);

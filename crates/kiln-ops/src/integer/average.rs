@@ -1,5 +1,5 @@
-//! Average pools of quantised tensors: QLinearGlobalAveragePool as ONNX Runtime's quantiser writes it, and what the pass
-//! `quantized` makes of the QDQ form. Bytes are summed, scaled and rounded once.
+//! Average pools of quantised tensors: QLinearGlobalAveragePool as ONNX Runtime's quantiser writes it, and the node
+//! that the pass `quantized` makes of the QDQ form. Bytes are summed, scaled and rounded once.
 
 use kiln_kernels::cpu::pool::{PoolShape, Window};
 use kiln_kernels::cpu::quantized::averages::Averages;

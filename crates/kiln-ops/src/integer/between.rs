@@ -1,5 +1,5 @@
-//! Sums of quantised tensors: QLinearAdd as ONNX Runtime's quantiser writes it, and what the pass `quantized` makes of
-//! its QDQ form; with what all operators between quantised products read of their inputs.
+//! Sums of quantised tensors: QLinearAdd as ONNX Runtime's quantiser writes it, and the node that the pass `quantized`
+//! makes of its QDQ form. Also the inputs that all operators between quantised products read.
 //!
 //! No tensor of numbers is made: bytes are scaled, summed and rounded in one pass.
 

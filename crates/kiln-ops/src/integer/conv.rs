@@ -78,7 +78,7 @@ impl Conv {
     }
 }
 
-/// Elements less their zero point, which is one for all or one for each of the first axis.
+/// Elements less their zero point: one for all, or one for each index of the first axis.
 fn centred(tensor: &Tensor, zero: Option<&Tensor>) -> Result<Vec<i32>, NodeError> {
     let zeros = zero.map_or(Ok(vec![0]), widened::<i64>)?;
     let lines = tensor.shape()[0];

@@ -1,8 +1,8 @@
 //! Quantised products and convolutions on executors: one node for all operators that sum products of bytes.
 //!
-//! The operators differ in the order of their inputs ([`Roles`]) and in what becomes of a sum: nothing, bytes by a
-//! scale and a zero point, or (made by the pass `quantized` alone) `f32`. Weights known at load are packed when the
-//! node is made. Scales and zero points are read at every run, because models compute them.
+//! The operators differ in the order of their inputs ([`Roles`]) and in how a sum is stored: as it is, as bytes by a
+//! scale and a zero point, or (in nodes of the pass `quantized` alone) as `f32`. Weights known at load are packed when
+//! the node is made. Scales and zero points are read at every run, because models compute them.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ const LINEAR: Roles = Roles {
     bias: 8,
 };
 
-/// Data, weights and bias where the operators that they replace have them.
+/// Inputs of fused nodes: data, weights and bias come in the order of the replaced operators.
 const FUSED: Roles = Roles {
     x: 0,
     weights: 1,
@@ -90,7 +90,7 @@ const GEMM: Roles = Roles {
     y_zero: 8,
 };
 
-/// What is summed.
+/// The kind of sums.
 enum Kind {
     /// Rows times columns; the right-hand side stored by columns if `transposed`.
     Product {
@@ -102,7 +102,7 @@ enum Kind {
     },
 }
 
-/// Where what the pass adds stands: a tensor of bytes, its scale and zero point, and those of the sum.
+/// Places of the inputs that the pass adds: a tensor of bytes, its scale and zero point, and those of the sum.
 const PLUS: [usize; 5] = [9, 10, 11, 12, 13];
 
 struct ByteProduct {
@@ -116,11 +116,11 @@ struct ByteProduct {
     plus: Option<(Added, [f32; 2])>,
     /// The weights with their type and shape, where they are known at load.
     known: Option<(QuantizedWeights, TensorSpec)>,
-    /// Whether nothing but the packed weights is needed whatever comes.
+    /// Whether the packed weights are enough for every request, so that the constant is not needed.
     kept: bool,
-    /// The factors, where all that they follow from is known at load.
+    /// The factors, where all of their inputs are known at load.
     fixed: Option<Factors>,
-    /// Loops for what executors do not do.
+    /// Loops for inputs that executors do not take.
     plain: Option<Box<dyn Node>>,
 }
 
@@ -134,7 +134,7 @@ pub(super) fn linear(cx: &LoadCx<'_>, plain: Box<dyn Node>) -> Result<Box<dyn No
     make(cx, LINEAR, Some(plain))
 }
 
-/// What the pass makes.
+/// The nodes of the pass.
 pub(super) fn fused(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     make(cx, FUSED, None)
 }
@@ -167,7 +167,7 @@ fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<B
     let zero = cx.graph.constant_input(cx.node, roles.weights_zero);
     let zero_is_known = zero.is_some() || cx.node.input(roles.weights_zero).is_none();
     if let Some(tensor) = cx.graph.constant_input(cx.node, roles.weights).filter(|_| zero_is_known) {
-        // What cannot be packed is refused, or left to the loops, when shapes are known.
+        // Weights that cannot be packed are refused, or left to the loops, when shapes are known.
         node.known = node.pack(tensor, zero, cx.packing).ok().map(|packed| (packed, tensor.spec().clone()));
         let one = |role: usize| match cx.node.input(role) {
             None => true,
@@ -181,23 +181,23 @@ fn make(cx: &LoadCx<'_>, roles: Roles, plain: Option<Box<dyn Node>>) -> Result<B
     if roles.x_scale != ABSENT && parameters.into_iter().all(constant) {
         let inputs: Vec<Option<&Tensor>> =
             (0..cx.node.inputs.len()).map(|at| cx.graph.constant_input(cx.node, at)).collect();
-        // What makes no factors is refused, or left to the loops, when shapes are known.
+        // Parameters that make no factors are refused, or left to the loops, when shapes are known.
         node.fixed = Factors::read(&roles, &inputs).ok();
     }
     Ok(Box::new(node))
 }
 
-/// What is prepared for one set of shapes. None for the loops.
+/// The node as prepared for one set of shapes; `None` where the loops run.
 struct Ready(Option<Fast>);
 
 struct Fast {
     executor: Arc<Quantized>,
     shape: ConvShape,
     output: Output,
-    /// Transpose the input to channels-last and the output back, where they have to be.
+    /// Transpose the input to channels-last and the output back, where necessary.
     input: Option<Arc<Transpose>>,
     back: Option<Arc<Transpose>>,
-    /// What the executor adds: the node's, unless the output has to be transposed first.
+    /// The tensor that the executor adds: the node's, unless the output has to be transposed first.
     added: Added,
 }
 
@@ -305,7 +305,7 @@ impl ByteProduct {
         Ok((shape, output))
     }
 
-    /// What becomes of a sum.
+    /// How a sum is stored.
     fn output(&self, inputs: &[Option<&Tensor>]) -> Result<Output, NodeError> {
         if self.roles.x_scale == ABSENT {
             return Ok(Output::Sums);
@@ -318,7 +318,7 @@ impl ByteProduct {
         Ok(if zero.dtype() == DType::I8 { Output::Signed } else { Output::Unsigned })
     }
 
-    /// Whether executors do what these inputs ask for.
+    /// Whether executors take these inputs.
     fn is_fast(&self, inputs: &[Option<&Tensor>]) -> Result<bool, NodeError> {
         let roles = &self.roles;
         let spec = self.weights_spec(inputs)?;
@@ -481,7 +481,7 @@ impl ByteProduct {
         Ok(y)
     }
 
-    /// What is added to the rounded result.
+    /// The tensor that is added to the rounded result.
     fn plus<'a>(&self, inputs: &[Option<&'a Tensor>], output: Output) -> Result<Option<Plus<'a>>, NodeError> {
         let Some((_, [low, high])) = self.plus else { return Ok(None) };
         let [other, scale, zero, sum_scale, sum_zero] = PLUS;
@@ -520,12 +520,12 @@ impl ByteProduct {
 struct Factors {
     scale: Vec<f32>,
     shift: Option<Vec<f32>>,
-    /// What the result is counted in before it is rounded: the output's scale, or 1.
+    /// The unit of the result before it is rounded: the output's scale, or 1.
     unit: f32,
 }
 
 impl Factors {
-    /// Those of sums that are stored as they are.
+    /// The factors of sums that are stored as they are.
     const NONE: Factors = Factors { scale: Vec::new(), shift: None, unit: 1.0 };
 
     fn read(roles: &Roles, inputs: &[Option<&Tensor>]) -> Result<Factors, NodeError> {

@@ -1,4 +1,4 @@
-//! The rules against numbers from their definition, and what is refused.
+//! The rules against numbers from their definition, and refusals.
 
 use crate::trial::{Trial, numbers};
 

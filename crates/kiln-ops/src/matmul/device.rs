@@ -1,5 +1,5 @@
-//! Matrix products on a device: a library's, with what follows fused into it where the library can, else as a chain
-//! behind it.
+//! Matrix products on a device: by a library, with the following steps fused into it where the library can, else as a
+//! chain behind it.
 
 use kiln_kernels::gpu::source::copy::{CopyKernel, Strided};
 use kiln_kernels::gpu::source::fill::FillKernel;
@@ -44,7 +44,7 @@ impl MatMul {
             return cx.finish_in_place(to, output, &addends, self.activation);
         }
         let (plain, left, right) = self.operands(cx, &product)?;
-        // A row for all rows is a library's bias; whatever else is added goes behind.
+        // A row for all rows is a library's bias; any other summand is added behind the product.
         let row = third.is_some_and(|third| {
             third.len() == product.n && third.shape().last() == Some(&product.n) && addends[0].factor == 1.0
         });

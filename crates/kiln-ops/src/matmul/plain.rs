@@ -7,7 +7,7 @@ use kiln_tensor::{DType, Element, Tensor};
 
 use super::dims::Problem;
 
-/// Rows of the right-hand side that a row is multiplied with before it is asked whether the request shall go on.
+/// Rows of the right-hand side that a row is multiplied with between two checks whether the request shall go on.
 const BETWEEN_CHECKS: usize = 64;
 
 /// Gemm's factors.
@@ -21,7 +21,7 @@ pub(super) struct Factors {
 trait Arithmetic: Element {
     const ZERO: Self;
     fn multiply_add(self, a: Self, b: Self) -> Self;
-    /// A product and what is added to it, each times its factor of Gemm; an integer is cut off towards zero once.
+    /// A product and its summand, each times its factor of Gemm; an integer is cut off towards zero once.
     fn weighted(self, third: Self, factors: Factors) -> Self;
 }
 

@@ -1,7 +1,7 @@
-//! MeanVarianceNormalization and LpNormalization: a reduction over any axes, by whose result every element is changed.
+//! MeanVarianceNormalization and LpNormalization: a reduction over any axes, whose result changes every element.
 //!
-//! Rare operators, so they are made of [reductions](kiln_run::exec::reduce) and one loop over the elements instead of
-//! having kernels of their own.
+//! These operators are rare, so they are made of [reductions](kiln_run::exec::reduce) and one loop over the elements
+//! instead of kernels of their own.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) struct OverAxes {
     axes: Vec<i64>,
 }
 
-/// What is added to a standard deviation: part of the operator's definition.
+/// The summand of a standard deviation: part of the operator's definition.
 pub(super) const DEVIATION_EPSILON: f32 = 1e-9;
 
 pub(super) fn mean_variance(cx: &LoadCx<'_>) -> Result<OverAxes, OpError> {
@@ -42,7 +42,7 @@ pub(super) fn lp(cx: &LoadCx<'_>) -> Result<OverAxes, OpError> {
 }
 
 struct Executors {
-    /// Of the means; absent where none is subtracted.
+    /// The reduction to means; absent where no mean is subtracted.
     mean: Option<Arc<Reduce>>,
     norm: Arc<Reduce>,
 }
@@ -57,7 +57,7 @@ impl OverAxes {
         Ok(cx.key(ReduceProblem::new(reduction, shape, |axis| axes.contains(&axis))))
     }
 
-    /// The shape that is reduced to, and its elements.
+    /// The shape after the reduction, and its number of elements.
     pub(super) fn kept(&self, shape: &[usize]) -> Result<(Shape, usize), NodeError> {
         let axes = self.axes(shape)?;
         let kept: Shape =
@@ -66,7 +66,7 @@ impl OverAxes {
         Ok((kept, count))
     }
 
-    /// Changes every element by the one that its axes were reduced to.
+    /// Changes every element by the result of its reduction.
     fn apply(
         &self,
         shape: &[usize],

@@ -14,7 +14,7 @@ use kiln_tensor::{Tensor, TensorSpec};
 use super::{by_channel, counted, floats, images};
 use crate::{LoadCx, OpError, refused, required, size_attribute};
 
-/// What one of these operators does to images.
+/// The kind of normalisation of images.
 pub(super) enum Form {
     /// By known moments. Factor and summand of each channel are computed at load where all is known there.
     Batch {
@@ -56,7 +56,7 @@ pub(super) fn batch(cx: &LoadCx<'_>) -> Result<Channels, OpError> {
         return Err(OpError::unsupported(cx.node, "spatial = 0, which normalises each place by itself"));
     }
     let outputs = cx.node.outputs.len();
-    // Before version 14, asking for the moments of the batch was what made a training of it.
+    // Before version 14, a node was in training if it had outputs for the moments of the batch.
     let wanted = cx.node.outputs.iter().flatten().count();
     if cx.node.attributes().int("training_mode") != 0 {
         if outputs > 3 {
@@ -96,7 +96,7 @@ pub(super) fn local(cx: &LoadCx<'_>) -> Result<Channels, OpError> {
     node(cx, Form::Local { size, alpha, beta, bias: cx.node.attributes().float("bias") })
 }
 
-/// Factor and summand of each channel, from what is known about it.
+/// Factor and summand of each channel, from its scale, bias, mean and variance.
 fn affine(scale: &[f32], bias: &[f32], mean: &[f32], variance: &[f32], epsilon: f32) -> (Vec<f32>, Vec<f32>) {
     let channels = scale.iter().zip(bias).zip(mean.iter().zip(variance));
     channels
@@ -112,7 +112,7 @@ impl Channels {
         images(shape, self.last)
     }
 
-    /// Refuses operands that have not one number a channel, or a group.
+    /// Refuses operands that do not have one number for each channel, or for each group.
     pub(super) fn check_sizes(&self, inputs: &[Option<&Tensor>]) -> Result<(), NodeError> {
         let channels = self.images(required(inputs, 0)?.shape())?.channels;
         match self.form {
@@ -131,7 +131,7 @@ impl Channels {
         }
     }
 
-    /// The numbers of each group for each of its channels, where they are given by group.
+    /// For each channel, the number of its group, where numbers are given by group.
     fn spread(&self, values: &[f32], channels: u64) -> Vec<f32> {
         let each = channels as usize / values.len().max(1);
         values.iter().flat_map(|&value| std::iter::repeat_n(value, each)).collected()
@@ -247,7 +247,7 @@ fn batch_moments(images: &Images, input: &[f32]) -> (Vec<f32>, Vec<f32>) {
     let one = |channel: usize| {
         let values = (0..input.len())
             .filter(move |&at| if images.last { at % channels == channel } else { at / spatial % channels == channel });
-        // Without epsilon the reciprocal deviation says what the variance is.
+        // Without epsilon, the variance follows from the reciprocal deviation.
         let (mean, deviation) = moments(values.map(|at| &input[at]), true, 0.0);
         (mean as f32, deviation.powi(-2) as f32)
     };

@@ -45,7 +45,7 @@ impl Channels {
                 }
                 let length = images.channels / groups * images.spatial;
                 let step = if by_group { length } else { images.spatial };
-                // An empty image has rows without elements, of which any step is as good.
+                // An empty image has rows without elements: any step will do.
                 let scaling = Scaling { period: groups, step: step.max(1) };
                 let kernel = RowNormKernel::new(images.batch * groups, length, epsilon, true, Some(scaling), true)?;
                 let operands = [0, 1, 2].map(|index| Some(Operand::Input(index)));

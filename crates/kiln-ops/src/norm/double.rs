@@ -15,17 +15,17 @@ use crate::{LoadCx, OpError, View, axis_of, optional, required};
 /// A normalisation as its operator's file reads it.
 struct Double<N>(N);
 
-/// Makes the node of what normalises by channels.
+/// Makes the node of a normalisation by channels.
 pub(super) fn channels(read: Channels) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Double(read)))
 }
 
-/// Makes the node of what normalises rows.
+/// Makes the node of a normalisation of rows.
 pub(super) fn rows(cx: &LoadCx<'_>, centred: bool) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Double(RowNorm::read(cx, centred)?)))
 }
 
-/// Makes the node of what normalises over axes.
+/// Makes the node of a normalisation over axes.
 pub(super) fn axes(read: OverAxes) -> Result<Box<dyn Node>, OpError> {
     Ok(Box::new(Double(read)))
 }

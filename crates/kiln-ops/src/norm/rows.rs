@@ -24,7 +24,7 @@ pub(super) struct RowNorm {
     pub(super) epsilon: f32,
     /// Outputs in the node's list: the result, then the rows' means and reciprocal deviations.
     pub(super) outputs: usize,
-    /// What the result is stored as.
+    /// The type that the result is stored in.
     output: Stored,
 }
 
@@ -50,7 +50,7 @@ impl RowNorm {
 fn stretched<'t>(operand: &'t Tensor, shape: &[usize], axis: usize) -> Result<Cow<'t, [f32]>, NodeError> {
     let values = operand.as_slice::<f32>()?;
     let own = operand.shape();
-    // Leading ones say nothing.
+    // Leading dimensions of one do not matter.
     let own = &own[own.iter().take_while(|&&dim| dim == 1).count().min(own.len().saturating_sub(1))..];
     let row = &shape[axis..];
     if own == row || operand.shape() == shape {

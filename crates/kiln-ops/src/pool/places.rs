@@ -9,10 +9,10 @@ use kiln_kernels::{Parallel, memory};
 
 use crate::task_count;
 
-/// Bytes that are moved in the time that an element of a window is compared in.
+/// Comparing an element of a window takes as long as moving this many bytes.
 const COMPARING: usize = 8;
 
-/// A channel of an image, and what is made of it.
+/// A channel of an image, and its results.
 struct Plane<'a, T> {
     input: &'a [T],
     output: &'a mut [T],

@@ -51,7 +51,7 @@ fn activate(activation: Activation, clip: Option<f64>, value: f64) -> f64 {
     }
 }
 
-/// What one direction multiplies with, in ONNX's layout.
+/// The weights of one direction, in ONNX's layout.
 struct Weights<'a> {
     layer: &'a Layer,
     direction: usize,

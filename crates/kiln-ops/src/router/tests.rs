@@ -17,7 +17,7 @@ fn sigmoid(x: f32) -> f32 {
 fn experts_come_from_the_best_groups() {
     let (score, none) = (|x: f32| sigmoid(x).ln(), -10000.0);
     router(&[0.0; 4]).int("top_k", 2).gives_about(&[1, 4], &[none, score(1.0), score(2.0), none]);
-    // Groups weigh what their best one or two experts do.
+    // A group's weight is the score of its best one or two experts.
     let grouped = |best: i64, bias: &[f32]| router(bias).int("top_k", 1).int("n_group", 2).int("group_topk", best);
     grouped(1, &[0.0; 4]).gives_about(&[1, 4], &[none, none, score(2.0), none]);
     grouped(2, &[0.0, 0.3, 0.0, 0.0]).gives_about(&[1, 4], &[none, score(1.0), none, none]);
@@ -25,7 +25,7 @@ fn experts_come_from_the_best_groups() {
     router(&[9.0, 0.0, 0.0, 0.0]).int("top_k", 1).gives_about(&[1, 4], &[score(0.0), none, none, none]);
     let sentinel = router(&[0.0; 4]).int("top_k", 1).attr("router_sentinel", Attr::Float(-1.0));
     sentinel.gives_about(&[1, 4], &[-1.0, -1.0, score(2.0), -1.0]);
-    // Of equal ones the first.
+    // Of equal scores the first is chosen.
     let equal = Trial::new("MoEGroupRouter").of_domain("com.microsoft").version(1).int("top_k", 2);
     equal.input(&[1, 3], &[1f32; 3]).input(&[3], &[0f32; 3]).gives_about(&[1, 3], &[score(1.0), score(1.0), none]);
 }

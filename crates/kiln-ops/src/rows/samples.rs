@@ -128,7 +128,7 @@ impl Sample {
     }
 }
 
-/// A default as an attribute of a node; none where there is none.
+/// A default as an attribute of a node; `None` where there is no default.
 pub(super) fn written(default: Otherwise, version: i64) -> Option<Attr> {
     Some(match default {
         Otherwise::Int(value) => Attr::Int(value),
@@ -173,7 +173,7 @@ pub(super) fn required(row: &Operator, node: &mut NodeDesc) {
     }
 }
 
-/// A sample of that operator; none where there is none for it.
+/// A sample of that operator; `None` where there is no sample for it.
 pub(super) fn of(row: &Operator, r: &mut Random) -> Option<Sample> {
     if let Some(own) = &row.element_wise {
         return Some(element_wise(row, own, r));
@@ -421,7 +421,7 @@ fn moves(op: &str, r: &mut Random) -> Option<Sample> {
         }
         "DFT" => {
             let (mut shape, one_sided, inverse) = (r.any_shape(2..4), r.flag(), r.flag());
-            // A half spectrum of one value stands for a signal of none.
+            // A half spectrum of one value stands for an empty signal.
             shape.iter_mut().for_each(|size| *size += 1);
             let axis = r.below(shape.len() - 1) as i64;
             *shape.last_mut()? = 1 + r.below(2);
@@ -576,7 +576,7 @@ fn spatial(op: &str, r: &mut Random) -> Option<Sample> {
     let mut padding = match r.below(4) {
         0 => vec![("auto_pad", "SAME_UPPER".into())],
         1 => vec![("auto_pad", "VALID".into())],
-        // No more than a kernel has, or a pool would have a window of nothing but padding.
+        // Less than the kernel's size, or a pool would have a window of nothing but padding.
         _ => {
             vec![("pads", Attr::Ints([&kernel[..], &kernel[..]].concat().iter().map(|&k| r.below(k) as i64).collect()))]
         }

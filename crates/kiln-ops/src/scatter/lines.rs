@@ -18,7 +18,7 @@ use crate::gather::whole_numbers;
 use crate::generic::{Arithmetic, Binary};
 use crate::{Run, Side, around, index_of, sides, task_count};
 
-/// Elements that are combined between two looks at whether the request goes on.
+/// Elements that are combined between two checks whether the request goes on.
 const UNSEEN: usize = 1 << 16;
 
 /// Updates to be combined with the data along an axis.
@@ -36,7 +36,7 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Nothing where the updates cover only a part of another axis.
+    /// `None` where the updates cover only a part of another axis.
     pub(super) fn new(
         step: Binary,
         axis: usize,
@@ -84,7 +84,7 @@ impl<'a> Lines<'a> {
         Ok(data)
     }
 
-    /// Those lines of the data with their updates: block by block the rows of their columns.
+    /// Combines those lines of the data with their updates: block by block, all rows of their columns.
     fn combined<W: Arithmetic>(
         &self,
         data: &Tensor,

@@ -1,4 +1,4 @@
-//! The scatters, by table: forms, reductions, strings, and what is refused.
+//! The scatters, by table: forms, reductions, strings, and refusals.
 
 use crate::trial::{Trial, strings};
 

@@ -1,4 +1,4 @@
-//! Strings that meet others where they are written: joined, or the first or the last of both by their bytes.
+//! Strings that are combined where they are written: joined, or the first or the last of both by their bytes.
 
 use kiln_kernels::memory::{self, Pace};
 use kiln_run::NodeError;

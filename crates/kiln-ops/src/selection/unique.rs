@@ -1,4 +1,5 @@
-//! Unique: the distinct elements, or slices along an axis, with where each first stands, which each is, and how many.
+//! Unique: the distinct elements, or slices along an axis, with where each is first, which each element is, and how
+//! many.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -27,17 +28,17 @@ pub(super) fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     }))
 }
 
-/// What is distinct.
+/// The distinct elements or slices.
 #[derive(Debug, Default)]
 struct Found {
-    /// Where each distinct one stands first.
+    /// The first place of each distinct one.
     first: Vec<usize>,
-    /// Which distinct one each is.
+    /// For each element or slice, the number of the distinct one that it equals.
     which: Vec<i64>,
     counts: Vec<i64>,
 }
 
-/// Groups equals among `count` things, each of so many elements.
+/// Groups equal ones among `count` slices of `length` elements each.
 fn group([count, length]: [usize; 2], sorted: bool, compare: impl Fn(usize, usize) -> Ordering) -> Found {
     let mut order: Vec<usize> = (0..count).collected();
     let mut pace = Pace::default();
@@ -45,7 +46,7 @@ fn group([count, length]: [usize; 2], sorted: bool, compare: impl Fn(usize, usiz
         pace.step(1 + length / 8);
         compare(a, b)
     });
-    // The sort is stable, so the first of each group is the first of all.
+    // The sort is stable, so the first of a group is its first in the input.
     let mut groups: Vec<&[usize]> = order.chunk_by(|&a, &b| compare(a, b) == Ordering::Equal).collected();
     if !sorted {
         groups.sort_unstable_by(|a, b| {
@@ -82,7 +83,7 @@ impl Movement for Copy {
 }
 
 impl Unique {
-    /// The shape that is looked at and the axis in it.
+    /// The shape that is searched, and the axis in it.
     fn seen(&self, input: &Tensor) -> Result<(Shape, usize), NodeError> {
         match self.axis {
             Some(axis) => Ok((Shape::from_slice(input.shape()), axis_of(axis, input.shape().len())?)),

@@ -1,4 +1,4 @@
-//! Attention against a mask of all positions, and what is refused.
+//! Attention against a mask of all positions, and refusals.
 
 use kiln_model::Attr;
 use kiln_tensor::Tensor;

@@ -13,7 +13,7 @@ use crate::{LoadCx, OpError, optional, refused, required, size_attribute};
 
 struct Packed {
     form: Form,
-    /// Inputs of the first positions of each sequence that are given out.
+    /// How many of the first positions of each sequence have their inputs in an output.
     capacity: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Results and states from the definition, and what is refused.
+//! Results and states from the definition, and refusals.
 
 use crate::trial::Trial;
 

@@ -1,10 +1,9 @@
 //! Expressions in RE2's syntax. The longest match at the first place counts.
 //!
-//! The `regex` crate reads nearly the same syntax. What it reads otherwise is written anew: classes such as `\w` and
-//! the border `\b` are those of ASCII, `\Q..\E` quotes, and what the crate alone gives a meaning (a class within a
-//! class, `&&`, `\<`, a brace that repeats nothing) stands for itself. The crate finds where the first match begins, in time that is
-//! linear in the text. An automaton that goes on as long as anything can match finds where the longest one from there
-//! ends.
+//! The `regex` crate reads nearly the same syntax. Differences are rewritten: classes such as `\w` and the border `\b`
+//! are those of ASCII, `\Q..\E` quotes, and constructs of the crate alone (a class within a class, `&&`, `\<`, a brace
+//! that repeats nothing) stand for themselves. The crate finds where the first match begins, in time that is linear in
+//! the text. An automaton that goes on as long as anything can match finds where the longest match from there ends.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -25,7 +24,7 @@ pub(super) struct Expression {
     longest: DFA,
 }
 
-/// An expression with what its automaton remembers of the texts of one request.
+/// An expression, and its automaton's cache for the texts of one request.
 pub(super) struct Finder<'e> {
     expression: &'e Expression,
     cache: Cache,
@@ -36,7 +35,8 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// For what is no expression, and one that needs too much memory, with the attribute and the value's beginning.
+    /// For a text that is no expression, or one that needs too much memory; names the attribute and the value's
+    /// beginning.
     pub(super) fn new(node: &NodeDesc, attribute: &str, pattern: &str) -> Result<Expression, OpError> {
         let refused = |reason: &str| {
             let shown = pattern.chars().take(60).collect::<String>();
@@ -47,7 +47,7 @@ impl Expression {
             return Err(refused(&format!("more than {MOST_GROUPS} groups within groups")));
         }
         let first = RegexBuilder::new(&written).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build();
-        // The crate repeats the whole expression, and says in the last line what is wrong with it.
+        // The crate's message repeats the whole expression, and its last line says what is wrong.
         let first = first.map_err(|error| refused(error.to_string().lines().last().unwrap_or_default()))?;
         let longest = DFA::builder()
             .configure(
@@ -59,21 +59,21 @@ impl Expression {
         Ok(Expression { first, longest })
     }
 
-    /// For the texts of a request.
+    /// The finder for the texts of a request.
     pub(super) fn finder(&self) -> Finder<'_> {
         Finder { expression: self, cache: self.longest.create_cache() }
     }
 }
 
 impl Finder<'_> {
-    /// The longest match at the first place from `start` on; what stands before it counts for `^` and `\b`.
+    /// The longest match at the first place from `start` on; the text before `start` counts for `^` and `\b`.
     pub(super) fn find(&mut self, text: &str, start: usize) -> Option<Range<usize>> {
         if start > text.len() {
             return None;
         }
         let first = self.expression.first.find_at(text, start)?;
         let from = Input::new(text).range(first.start()..).anchored(Anchored::Yes);
-        // It gives up only by settings that are not made here, and then the first match is what there is.
+        // The automaton gives up only under settings that are not made here; the first match would then be used.
         let longest = self.expression.longest.try_search_fwd(&mut self.cache, &from);
         let end = longest.ok().flatten().map_or(first.end(), |longest| longest.offset());
         Some(first.start()..end)
@@ -103,7 +103,7 @@ fn push_literal(to: &mut String, character: char) {
     }
 }
 
-/// Whether a text goes on with a number of repetitions behind its brace.
+/// Whether the text behind a brace goes on with a number of repetitions.
 fn is_repetition(rest: &str) -> bool {
     let Some((inside, _)) = rest.split_once('}') else { return false };
     let (least, most) = inside.split_once(',').unwrap_or((inside, ""));
@@ -126,7 +126,7 @@ fn written(pattern: &str) -> String {
     to
 }
 
-/// Writes a class, `rest` being what stands behind its opening bracket. Gives what stands behind the closing one.
+/// Writes a class, where `rest` is the text behind its opening bracket. Returns the text behind the closing one.
 fn push_class<'p>(to: &mut String, mut rest: &'p str) -> &'p str {
     to.push('[');
     if let Some(behind) = rest.strip_prefix('^') {
@@ -163,14 +163,14 @@ fn push_class<'p>(to: &mut String, mut rest: &'p str) -> &'p str {
     rest
 }
 
-/// Writes a text up to the first `end` and with it. Gives what stands behind it.
+/// Writes a text up to the first `end`, and that too. Returns the text behind it.
 fn push_until<'p>(to: &mut String, rest: &'p str, end: &str) -> &'p str {
     let (own, behind) = rest.split_at(rest.find(end).map_or(rest.len(), |place| place + end.len()));
     to.push_str(own);
     behind
 }
 
-/// Writes what a backslash makes of the text behind it. Gives what it says nothing of.
+/// Writes an escape, where `rest` is the text behind its backslash. Returns the text behind the escape.
 fn push_escaped<'p>(to: &mut String, rest: &'p str, in_class: bool) -> &'p str {
     let Some(character) = rest.chars().next() else {
         to.push('\\');

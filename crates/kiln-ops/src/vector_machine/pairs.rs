@@ -9,7 +9,7 @@ use crate::OpError;
 /// The machines of all pairs, in the order (0, 1), (0, 2), ..., (1, 2), ...
 pub(super) struct Pairs {
     classes: usize,
-    /// The first vector of each class, and behind the last one the number of all.
+    /// The first vector of each class, and at the end the number of all vectors.
     starts: Vec<usize>,
     /// For each class but one the coefficient of every vector: a vector of class c weighs in the machine of c and d by
     /// row d - 1 where d is the later class, and by row d where it is the earlier.
@@ -61,7 +61,7 @@ impl Pairs {
         self.classes == 2 && self.sigmoids.is_empty()
     }
 
-    /// The part of a machine's sum that vectors of class `own` have against those of `other`.
+    /// The part of a machine's sum from vectors of class `own` against class `other`.
     fn part(&self, values: &[f32], own: usize, other: usize) -> f64 {
         let row = if other > own { other - 1 } else { other };
         let (start, end) = (self.starts[own], self.starts[own + 1]);
@@ -70,7 +70,7 @@ impl Pairs {
         products.map(|(coefficient, value)| f64::from(coefficient * value)).sum()
     }
 
-    /// Makes scores of the kernel's values: the sums of all machines, or probabilities of all classes. Returns the
+    /// Turns the kernel's values into scores: the sums of all machines, or probabilities of all classes. Returns the
     /// class with the most votes.
     pub(super) fn row(&self, values: &[f32], scores: &mut [f32]) -> usize {
         let classes = self.classes;
@@ -85,7 +85,7 @@ impl Pairs {
                     None => scores[machine] = sum,
                     Some(Sigmoid { slope, shift }) => {
                         let wins = 1.0 / (1.0 + f64::from(slope * sum + shift).exp());
-                        // Neither is certain, or no coupling would exist.
+                        // Neither outcome is certain, or no coupling would exist.
                         let wins = wins.clamp(1e-7, 1.0 - 1e-7);
                         between[first * classes + second] = wins;
                         between[second * classes + first] = 1.0 - wins;

@@ -10,7 +10,7 @@ fn zeros(dtype: DType, shape: &[usize]) -> Option<Value> {
     Some(Value::Known(Tensor::zeros(TensorSpec::new(dtype, shape.iter().copied())).ok()?))
 }
 
-/// A sample of that operator; none where there is none for it.
+/// A sample of that operator; `None` where there is no sample for it.
 pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
     let (rows, steps, size) = (1 + r.below(3), 1 + r.below(4), 1 + r.below(3));
     Some(match op {

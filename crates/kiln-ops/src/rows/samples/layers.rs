@@ -1,4 +1,4 @@
-//! Samples of what is made of several inputs that belong together: attention, states, quantised products, places in
+//! Samples of operators with several inputs that belong together: attention, states, quantised products, places in
 //! images, tables.
 
 use kiln_model::Attr;
@@ -32,7 +32,7 @@ fn sizes(shape: &[usize]) -> Value {
     ints(&shape.iter().map(|&size| size as i64).collect::<Vec<_>>())
 }
 
-/// A sample of that operator of any domain; none where there is none for it.
+/// A sample of that operator of any domain; `None` where there is no sample for it.
 pub(super) fn of(op: &str, r: &mut Random) -> Option<Sample> {
     sequences(op, r).or_else(|| quantized(op, r)).or_else(|| images(op, r)).or_else(|| others(op, r))
 }
