@@ -1,7 +1,7 @@
-//! Checking what a node was given: present inputs, axes, indices, lists of integers, broadcast shapes.
+//! Checks of a node's arguments: present inputs, axes, indices, lists of integers, broadcast shapes.
 //!
-//! Everything that a model or a caller can get wrong about shapes is refused here with a sentence that says what was
-//! found. Knows tensors and their specs, no single operator. [`super::view`] iterates over what was accepted here.
+//! Every mistake of a model or a caller about shapes is refused here, with a message that says what was found. Knows
+//! tensors and their specs, no single operator. [`super::view`] iterates over accepted shapes.
 
 use kiln_model::{Attr, NodeDesc};
 use kiln_run::NodeError;

@@ -212,7 +212,7 @@ fn softmax(precision: DType, scores: &mut [f32]) {
     round(precision, scores);
 }
 
-/// What all heads share.
+/// The operands that all heads share.
 struct Shared<'a> {
     node: &'a Attention,
     plan: Plan,

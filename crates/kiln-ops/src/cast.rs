@@ -1,7 +1,7 @@
 //! Cast and CastLike between numbers, booleans and strings.
 //!
 //! Numbers go through the wide type that holds every value of the source, so each is rounded once. Integers wrap. ONNX
-//! leaves open what floats outside of an integer type and NaN become; here they become what they do in ONNX Runtime
+//! leaves the conversion of NaN and of floats outside of an integer type open; here it is ONNX Runtime's
 //! ([`integer_of`]).
 
 use std::sync::OnceLock;

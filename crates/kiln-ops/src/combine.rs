@@ -3,7 +3,7 @@
 //! Elements of any type are copied in runs as long as the layout allows, split between threads where there are many.
 //! Parts of a Split along the first axis that has more than one element stay inside the whole tensor; a Concat before a
 //! convolution is not computed, because the convolution reads its inputs in parts. [`pad`] and [`repeat`] are the other
-//! operators that write an output larger than what they read.
+//! operators that write a larger output than they read.
 
 #[cfg(feature = "device")]
 mod device;

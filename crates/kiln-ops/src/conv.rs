@@ -1,6 +1,6 @@
 //! Conv and ConvTranspose, bare and fused: what ONNX means by them.
 //!
-//! [`attributes`] reads and checks what the node says, [`sizes`] finds the geometry that shapes ask for. Kernels take
+//! [`attributes`] reads and checks the node's attributes, [`sizes`] finds the geometry of given shapes. Kernels take
 //! channels-last tensors: a node that the layout pass has marked `channels_last` hands them on as they are, others
 //! transpose input, residual and output. Weights known at load are packed when the node is made, and the model's own
 //! copy is freed. Every strategy of one element type reads the same packed layout.

@@ -1,9 +1,8 @@
 //! Running an operator that computes in `f32` on other floats: an adapter that converts in and out.
 //!
 //! Emitted kernels compute in `f32`. An operator whose node is made through [`through_f32`] also takes `f16`, `bf16`
-//! and `f64`: where the adapter meets such inputs it hands the node converted ones, and converts what the node makes
-//! back to the inputs' type. Constants are converted once, when the node is made: weights a piece at a time while they
-//! are packed.
+//! and `f64`: the adapter hands the node converted inputs, and converts the node's results back to the inputs' type.
+//! Constants are converted once, when the node is made: weights a piece at a time while they are packed.
 //! A node whose inputs are all declared as `f32` (or as no float at all) is returned bare.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Which operators have a form on a device, and what has to stay with the processor for them.
+//! Which operators have a form on a device, and which of their inputs stay with the processor.
 //!
 //! The forms themselves are with their operators ([`Node::prepare_device`](kiln_run::Node::prepare_device)). This file
 //! has, from the table of operators, what placement must know before a node is made and before any shape is known: it

@@ -1,12 +1,12 @@
 //! Mixtures of experts: MoE and QMoE of ONNX Runtime.
 //!
-//! A router gives each row a few of many small networks. Rows are grouped by expert, and those of an expert go through
-//! its products together; an expert that no row chose costs nothing. How many rows an expert has is different in each
-//! request, so products are made for a few counts of rows ([`batches`]), whatever the composition of a batch is.
+//! A router gives each row a few of many small networks. Rows are grouped by expert, and the rows of an expert go
+//! through its products together; an expert that no row chose costs nothing. The number of an expert's rows differs in
+//! each request, so products are made for a few counts of rows ([`batches`]), however the rows are distributed.
 //!
 //! - [`routing`]: which rows go to which expert, and with what weight.
 //! - [`products`]: an expert's products, of numbers ([`make_experts`]) or of [`quantised`] weights.
-//! - [`activation`]: what lies between them.
+//! - [`activation`]: the step between them.
 
 mod activation;
 mod batches;

@@ -180,7 +180,7 @@ pub(crate) fn element_places(data: &[usize], indices: &Tensor, axis: usize) -> R
     let steps = strides(data);
     let (&length, outer) = indices.shape().split_last().unwrap_or((&1, &[]));
     let last = data.len() - 1;
-    // Rows along the last axis: what stands before it moves once a row.
+    // Rows along the last axis: the coordinates before it move once a row.
     let mut coordinates = memory::zeroed(outer.len());
     let mut pace = Pace::default();
     for row in places.chunks_exact_mut(length.max(1)) {

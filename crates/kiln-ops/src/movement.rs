@@ -1,7 +1,7 @@
 //! Moving elements without looking at them: one generic body for every element type, strings included.
 //!
-//! What an operator moves depends on the width of its elements and not on their meaning, so a [`Movement`] is compiled
-//! for four widths and for strings instead of for fourteen types. Arithmetic has no place here.
+//! A movement depends on the width of elements and not on their meaning, so a [`Movement`] is compiled for four widths
+//! and for strings instead of for fourteen types. Arithmetic has no place here.
 
 use kiln_kernels::Parallel;
 use kiln_kernels::memory::{self, Pace, raise_if_over};

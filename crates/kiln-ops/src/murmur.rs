@@ -26,7 +26,7 @@ fn hash(bytes: &[u8], seed: u32) -> u32 {
     for block in blocks {
         hash = (hash ^ mixed(u32::from_le_bytes(*block))).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64);
     }
-    // Zeros behind the last bytes make a block that changes nothing where there are none.
+    // Zeros behind the last bytes fill a block; a block of zeros alone changes nothing.
     let last = rest.iter().rev().fold(0u32, |block, &byte| block << 8 | u32::from(byte));
     hash ^= mixed(last) ^ bytes.len() as u32;
     hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);

@@ -1,9 +1,9 @@
 //! DynamicQuantizeLSTM of ONNX Runtime: an LSTM whose products are of bytes.
 //!
 //! The input is quantised as a whole, over all of its steps, and multiplied in one product. The state of each sequence
-//! is quantised at every step, by its own range, so that its result does not depend on the rest of the batch. Weights,
-//! their scales, the bias and the peepholes have to be constants; the weights are packed and the code of the gates is
-//! looked up when the node is made.
+//! is quantised at every step, by its own range: other sequences do not change its codes. Weights, their scales, the
+//! bias and the peepholes have to be constants; the weights are packed and the code of the gates is looked up when the
+//! node is made.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,8 +1,7 @@
 //! RegexFullMatch: which strings a regular expression matches from end to end.
 //!
-//! The expressions are those of the `regex` crate, whose time is linear in the text, whatever the expression; its
-//! syntax is that of RE2, which the standard asks for, but for classes such as `\w`, which are Unicode's, as in the
-//! reference.
+//! The expressions are those of the `regex` crate, whose time is linear in the text for every expression. Its syntax is
+//! that of RE2, which the standard asks for, except for classes such as `\w`, which are Unicode's, as in the reference.
 
 use kiln_run::{Io, Node, NodeError, Prepared, RunCx};
 use kiln_tensor::{BoolByte, DType, Tensor, TensorError, TensorSpec};
@@ -32,8 +31,7 @@ fn make(cx: &LoadCx<'_>) -> Result<Box<dyn Node>, OpError> {
     let compile = |pattern: &str| {
         let compiled = RegexBuilder::new(pattern).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build();
         compiled.map_err(|error| {
-            // The crate's message repeats the whole expression, which may be long, and its last line says what is
-            // wrong.
+            // The crate's message repeats the whole expression; its last line says what is wrong.
             let told = error.to_string();
             let reason = told.lines().last().unwrap_or_default();
             OpError::invalid(cx.node, format!("pattern {:?}: {reason}", pattern.chars().take(60).collect::<String>()))

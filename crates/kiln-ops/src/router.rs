@@ -22,7 +22,7 @@ const PROJECTED: usize = 256;
 
 struct Router {
     groups: usize,
-    /// Groups that are chosen, and the best experts that stand for a group.
+    /// Groups that are chosen, and how many of a group's best experts make its score.
     chosen_groups: usize,
     standing: usize,
     /// Experts that are chosen.
@@ -156,7 +156,7 @@ impl Node for Router {
         let weights = io.optional(2).map(lent::<f32>).transpose()?;
         let tokens = rows.len() / width.unwrap_or(experts);
         let mut scores: Vec<f32> = memory::zeroed(tokens * experts);
-        // A score takes as long as moving what it is a sum of, and its exponential.
+        // A score takes as long as moving its summands or, where there are none, as its exponential.
         let bytes = size_of::<f32>().saturating_mul(width.unwrap_or(4));
         let each = share(scores.len(), bytes, cx.parallel).next_multiple_of(experts);
         try_each_chunk(cx.parallel, &mut scores, each, &|number, lines| {

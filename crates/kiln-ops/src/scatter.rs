@@ -1,7 +1,7 @@
 //! Writing elements by index: ScatterElements (and Scatter, its first name), ScatterND, TensorScatter.
 //!
-//! Where nothing is combined the elements are moved, whatever their type; sums, products and extremes are computed wide
-//! and narrowed at the end. Indices are data and are checked before anything is written.
+//! Where nothing is combined, elements of any type are moved; sums, products and extremes are computed wide and
+//! narrowed at the end. Indices are data and are checked before anything is written.
 
 mod lines;
 mod texts;

@@ -108,7 +108,7 @@ struct Along {
 }
 
 impl Along {
-    /// Padding at the start and number of positions; nothing where none fits.
+    /// Padding at the start and number of positions; `None` where no window fits.
     fn fit(&self, given: [usize; 2], auto: Option<Auto>) -> Option<(usize, usize)> {
         let reach = (self.kernel - 1).checked_mul(self.dilation)?.checked_add(1)?;
         let [before, after] = match auto {

@@ -1,4 +1,4 @@
-//! Tokenizer: cuts texts into characters, at separators, or into what an expression matches.
+//! Tokenizer: cuts texts into characters, at separators, or into the matches of an expression.
 //!
 //! Texts are [C] or [N, C], the result is [C, tokens] or [N, C, tokens], where the number of tokens is the largest of
 //! all texts. It is known only when the texts have been cut, and texts differ in each request. So this is a [`Flow`],

@@ -193,7 +193,7 @@ pub(crate) fn run_node_on(
     let make = make.or_else(|| lookup(&node.domain, &node.op)).ok_or("no such operator")?;
     let running =
         make(&LoadCx { node, graph, build: &build, packing: &build.isa.into() }).map_err(|error| error.to_string())?;
-    // Importing refuses it before; here makers say first what they have to say.
+    // Importing refuses such nodes first; here a maker's own refusal comes first.
     if let Some(refusal) = operators::of(node).and_then(|row| row.refusal(node)) {
         return Err(format!("{refusal:?}"));
     }

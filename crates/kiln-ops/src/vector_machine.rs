@@ -259,10 +259,10 @@ impl Node for Classifier {
 
 struct Regressor {
     vectors: Vectors,
-    /// One for each vector; none where the vector itself has the coefficients.
+    /// One for each vector; empty where the vectors themselves have the coefficients.
     coefficients: Vec<f32>,
     bias: f32,
-    /// Whether only the side is told, by 1 and -1.
+    /// Whether the result is only the side, as 1 or -1.
     one_class: bool,
 }
 

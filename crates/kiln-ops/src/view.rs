@@ -46,7 +46,7 @@ pub(crate) struct Run {
 }
 
 impl View {
-    /// `from` stretched to `to` after numpy's rules; `to` must be what they broadcast to.
+    /// `from` stretched to `to` after numpy's rules; `to` must be the shape that both broadcast to.
     pub(crate) fn broadcast(from: &[usize], to: &[usize]) -> Result<View, NodeError> {
         let mismatch = || refused(format!("shape {from:?} does not broadcast to {to:?}"));
         let offset = to.len().checked_sub(from.len()).ok_or_else(mismatch)?;

@@ -1,4 +1,4 @@
-//! What runs a graph: executors, and nodes that use them.
+//! The running of graphs: executors, and nodes that use them.
 //!
 //! - [`record`] says which build and which machine a file of records is for.
 //! - [`exec`] has one kernel family a file: key, choice, cost model, builder, executor; and the tuner.

@@ -228,7 +228,8 @@ impl Resources<'_> {
 }
 
 impl Executable {
-    /// Joins a graph with the implementation of each of its nodes, in order, and with what was fused into each.
+    /// Joins a graph with the implementation of each of its nodes, in order, and with the names of the steps fused into
+    /// each.
     pub fn new(graph: &Graph, works: impl IntoIterator<Item = (Work, String)>) -> Executable {
         let works: Vec<(Work, String)> = works.into_iter().collect();
         let (spans, folded) = spans::find(graph, &works.iter().map(|(work, _)| work).collect::<Vec<_>>());

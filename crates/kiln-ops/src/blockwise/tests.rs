@@ -1,4 +1,4 @@
-//! The operators against numbers from their definitions, and what they refuse.
+//! The operators against numbers from their definitions, and refusals.
 
 use kiln_model::Attr;
 use kiln_tensor::{DType, Tensor, TensorSpec};

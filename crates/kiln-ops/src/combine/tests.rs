@@ -1,4 +1,4 @@
-//! What the operators of this group give, row by row; large tensors against plain loops.
+//! The results of this group's operators, row by row; large tensors against plain loops.
 
 use kiln_kernels::Serial;
 use kiln_model::Attr;

@@ -1,4 +1,4 @@
-//! A convolution's input in parts: what a Concat would have joined along the channels, read where it is.
+//! A convolution's input in parts: the inputs of a Concat along the channels, read where they are.
 //!
 //! The pass `concat` drops the Concat and hands the convolution its inputs. An executor that copies or transforms its
 //! input reads the parts as they are; for one that reads its input in place, they are joined here, as the Concat would

@@ -8,7 +8,7 @@ const KEY: usize = 9;
 const VALUE: usize = 3;
 const TOKENS: usize = 6;
 
-/// What a node is given, beside its attributes.
+/// The inputs of a node.
 struct Given {
     query: Vec<f32>,
     key: Vec<f32>,
@@ -40,8 +40,7 @@ fn trial(given: &Given) -> Trial {
     trial.input(&[2, HEADS, VALUE, KEY], &given.state)
 }
 
-/// Sums in `f64`, one matrix of keys by values at a time: S becomes D S + k (b (v - (D S)' k))', and the result is S'
-/// q.
+/// In `f64`, one matrix of keys by values at a time: S becomes D S + k (b (v - (D S)' k))', and the result is S' q.
 fn expected(given: &Given, unit: bool) -> [Vec<f32>; 2] {
     let (mut results, mut states) = (vec![0f32; TOKENS * HEADS * VALUE], Vec::new());
     let vector = |of: &[f32], place: usize| -> Vec<f64> {

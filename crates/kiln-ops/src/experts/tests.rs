@@ -1,4 +1,4 @@
-//! Experts against numbers from their definition, and what they refuse.
+//! Experts against numbers from their definition, and refusals.
 
 use kiln_model::Attr;
 

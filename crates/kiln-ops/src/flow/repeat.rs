@@ -1,4 +1,4 @@
-//! Loop: a body iteration after iteration, over what the one before has made, until a count or a condition ends it.
+//! Loop: iterations of a body, each over the results of the one before, until a count or a condition ends it.
 
 use kiln_model::Value;
 use kiln_run::{Body, Flow, FlowCx, NodeError};

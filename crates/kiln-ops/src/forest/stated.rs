@@ -37,7 +37,7 @@ pub(super) struct Branch {
     pub(super) next: [Next; 2],
 }
 
-/// All trees of a node. Branches may share what they lead to.
+/// All trees of a node. Branches may share children.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stated {
     pub(super) branches: Vec<Branch>,

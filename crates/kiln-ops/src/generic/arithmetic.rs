@@ -1,4 +1,4 @@
-//! Arithmetic on chunks of the three wide types: what each element-wise operator does to numbers of any type.
+//! Arithmetic on chunks of the wide types: each element-wise operator on numbers of any type.
 //!
 //! Integers wrap and never trap: a division by zero gives zero. Nothing is known here of shapes.
 

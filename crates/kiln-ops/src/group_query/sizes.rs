@@ -1,9 +1,9 @@
 //! Sizes of a request to GroupQueryAttention, checked, and how far each of its sequences is filled.
 //!
 //! A cache that slides holds only the last positions of a sequence. With room for C positions and a window of W, it
-//! drops C - W + 1 positions at a time when it is full. Of a sequence of T positions it therefore holds L(T) = T - (C -
-//! W + 1) ceil((T - C) / (C - W + 1)), or T for T up to C, from row 0 on. Callers rely on that, because ONNX Runtime
-//! does it so.
+//! drops C - W + 1 positions at a time when it is full. Of a sequence of T positions it therefore holds
+//! L(T) = T - (C - W + 1) ceil((T - C) / (C - W + 1)), or T for T up to C, from row 0 on. Callers rely on that, because
+//! ONNX Runtime does it so.
 
 use kiln_kernels::cpu::attention::Held;
 use kiln_kernels::memory::Collect;

@@ -1,5 +1,5 @@
 //! Sums of quantised tensors: QLinearAdd as ONNX Runtime's quantiser writes it, and the node that the pass `quantized`
-//! makes of its QDQ form. Also the inputs that all operators between quantised products read.
+//! makes of its QDQ form. Also reads the parameters that all operators between quantised products have.
 //!
 //! No tensor of numbers is made: bytes are scaled, summed and rounded in one pass.
 

@@ -1,4 +1,4 @@
-//! What Reshape and its relatives make of shapes, and what they refuse.
+//! The shapes that Reshape and its relatives give, and their refusals.
 
 use kiln_tensor::Tensor;
 

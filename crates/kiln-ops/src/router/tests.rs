@@ -17,7 +17,7 @@ fn sigmoid(x: f32) -> f32 {
 fn experts_come_from_the_best_groups() {
     let (score, none) = (|x: f32| sigmoid(x).ln(), -10000.0);
     router(&[0.0; 4]).int("top_k", 2).gives_about(&[1, 4], &[none, score(1.0), score(2.0), none]);
-    // A group's weight is the score of its best one or two experts.
+    // A group's score is that of its best one or two experts.
     let grouped = |best: i64, bias: &[f32]| router(bias).int("top_k", 1).int("n_group", 2).int("group_topk", best);
     grouped(1, &[0.0; 4]).gives_about(&[1, 4], &[none, none, score(2.0), none]);
     grouped(2, &[0.0, 0.3, 0.0, 0.0]).gives_about(&[1, 4], &[none, score(1.0), none, none]);

@@ -1,6 +1,6 @@
-//! Attention executors: the problem is the sizes, the strides of each operand, and how scores are scaled and masked;
-//! the choice is how the work is cut. The computing is done by [`kiln_kernels::cpu::attention`], and the graph is not
-//! known here.
+//! Attention executors: the problem is the sizes, the strides of each operand, and how scores are scaled, capped and
+//! masked; the choice is how the work is cut. The computing is done by [`kiln_kernels::cpu::attention`], and the graph
+//! is not known here.
 
 use kiln_kernels::cpu::Elements;
 use kiln_kernels::cpu::attention::{Attention, AttentionBlocks, AttentionShape};

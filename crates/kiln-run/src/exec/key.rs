@@ -1,7 +1,7 @@
 //! The key of an executor: the target that it is built for, and the problem that it solves.
 //!
-//! A problem is a kernel's description of what it computes, plain data of a fixed width. What all families have in
-//! common is stated here once: [`ExecutorKey`] is a [`Family`] wherever its problem is a [`Problem`].
+//! A problem is a kernel's description of its computation, plain data of a fixed width. The common part of all families
+//! is stated here once: [`ExecutorKey`] is a [`Family`] wherever its problem is a [`Problem`].
 
 use std::fmt::Debug;
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! The layout of packed weights, as a blob: for callers who keep packed weights themselves and must know, before they
+//! The layout of packed weights, as a blob: for callers that keep packed weights themselves and must know, before they
 //! hand them to an executor, that it reads that layout.
 
 use kiln_kernels::Isa;

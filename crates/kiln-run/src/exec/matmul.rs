@@ -28,7 +28,7 @@ pub enum Stored {
     Packed(u8),
 }
 
-/// One batch dimension: its matrices, and the distance between two of each side in elements (0 repeats one matrix).
+/// One batch dimension: its matrices, and the distance between two matrices of each side in elements (0 repeats one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Mutate)]
 pub struct BatchStep {
     /// Matrices.

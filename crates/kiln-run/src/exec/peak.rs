@@ -1,4 +1,4 @@
-//! What a core of this machine multiplies and adds in a second ([`Peaks`]), by which element types are chosen.
+//! How much a core of this machine multiplies and adds in a second ([`Peaks`]), by which element types are chosen.
 //! Remembered so that the next process need not measure it.
 //!
 //! Builds nothing, and knows no operator.

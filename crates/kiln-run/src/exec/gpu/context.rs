@@ -1,4 +1,4 @@
-//! All that builders see of a device: its memory, what the caller allows, and what its choices depend on.
+//! All that builders see of a device: its memory, the caller's policy, and the facts that choices depend on.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Choices on an emulated device: what is asked when, what is recorded, and what becomes of a record under another
-//! policy, another library, and in hostile hands.
+//! Choices on an emulated device: when libraries are asked, what is recorded, and how a record serves under another
+//! policy, with another library, and from hostile hands.
 
 mod modules;
 mod search;

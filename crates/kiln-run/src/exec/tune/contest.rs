@@ -190,7 +190,8 @@ impl Contest<'_> {
             let mut least = [u64::MAX; 2];
             for _ in 0..self.rules.final_samples.max(1) {
                 for (side, candidate) in [0, challenger].into_iter().enumerate() {
-                    // The other side has just used the caches, as other nodes do in a network.
+                    // The other side has just used the caches, as other nodes do in a network, unlike in a side's
+                    // earlier samples.
                     let Some(nanos) = self.time(candidate)? else { return Ok(false) };
                     scores[candidate].add(nanos);
                     least[side] = least[side].min(nanos);
