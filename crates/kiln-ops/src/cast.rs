@@ -29,7 +29,7 @@ pub(super) const OPERATORS: &[Operator] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Known(DType),
-    /// That of input 1.
+    /// The type of input 1.
     Like,
     /// `f32` for the half-precision types; every other type stays.
     Widened,
@@ -72,7 +72,7 @@ fn small(node: &NodeDesc) -> Result<Small, OpError> {
 }
 
 impl Small {
-    /// For casts to other types than the smallest floats.
+    /// For casts to types that are none of the smallest floats.
     const UNUSED: Small = Small { saturate: true, powers: PowerRounding::Up };
 
     /// Floats as the smallest floats; the widest source is rounded once more on the way, to a type with spare digits.

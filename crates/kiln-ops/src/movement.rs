@@ -93,8 +93,8 @@ fn copy_run<T: Clone, const RUN: usize>(from: &[T], to: &mut [T]) {
     }
 }
 
-/// Copies runs of `run` elements, which lie one behind the other, to places `stride` elements apart, as many as `to`
-/// has; `to` begins with the first place.
+/// Copies runs of `run` elements, which lie one behind the other, to places `stride` elements apart, until `to` is
+/// full; `to` begins with the first place.
 pub(crate) fn spread<T: Clone>(from: &[T], run: usize, to: &mut [T], stride: usize) {
     fn each<T: Clone, const RUN: usize>(from: &[T], run: usize, to: &mut [T], stride: usize) {
         let run = if RUN == 0 { run } else { RUN };

@@ -148,7 +148,7 @@ fn constant<'a>(cx: &'a LoadCx<'_>, index: usize, name: &str) -> Result<&'a Tens
     found.ok_or_else(|| OpError::unsupported(cx.node, format!("input {index} ({name}) that is not a constant")))
 }
 
-/// One direction's weights, whose scales are the input `places[1]`, and their zero points the one behind it.
+/// One direction's weights; input `places[1]` has their scales, and the input behind it has their zero points.
 fn matrix(
     cx: &LoadCx<'_>,
     places: [usize; 2],
@@ -245,7 +245,7 @@ impl Matrix {
 /// Memory for the products of one direction.
 struct Scratch {
     sums: Vec<i32>,
-    /// Of each column, or of all.
+    /// The scale of each column, or of all columns.
     scale: Vec<f32>,
 }
 

@@ -144,7 +144,7 @@ impl Arg {
 
     /// The wanted place in a line.
     fn place<W: Wide>(&self, line: &[W]) -> usize {
-        // Without NaN an extreme is found by vectors, and then its place.
+        // Without NaN, vectors find the extreme, and then its place.
         let extreme = match self.wanted {
             Ordering::Greater => extreme(line, |value, best| value > best),
             _ => extreme(line, |value, best| value < best),

@@ -25,7 +25,7 @@ pub(crate) struct Sliding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Auto {
     Valid,
-    /// As much as keeps the size, the odd one at the end or at the start.
+    /// Padding that keeps the size, with an odd element at the end or at the start.
     Same {
         odd_at_end: bool,
     },

@@ -116,7 +116,7 @@ impl Case {
 struct Normalizer {
     case: Case,
     case_sensitive: bool,
-    /// In lower case, where that makes no difference.
+    /// In lower case, where case makes no difference.
     stopwords: HashSet<String>,
 }
 

@@ -46,7 +46,7 @@ impl Outlet {
     }
 }
 
-/// The outputs of a graph, in order; `is_view` says of a node's place whether it makes a view of its first input.
+/// The outputs of a graph, in order; `is_view` says whether the node at a place makes a view of its first input.
 pub(super) fn outlets(graph: &Graph, is_view: impl Fn(usize) -> bool) -> Vec<Outlet> {
     let mut made: Vec<Option<Made>> = vec![None; graph.values.len()];
     for (step, node) in graph.nodes.iter().enumerate() {

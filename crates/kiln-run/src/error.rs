@@ -65,7 +65,7 @@ impl NodeError {
         }
     }
 
-    /// The same error; where memory was refused because the request was over, why it was.
+    /// The same error; where memory was refused because the request was over, the reason for that.
     pub(super) fn within(self, stop: Option<&Stop>) -> NodeError {
         let is_over = matches!(
             self,

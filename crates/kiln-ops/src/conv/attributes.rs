@@ -17,9 +17,9 @@ pub(crate) enum AutoPad {
     Given,
     /// None.
     Valid,
-    /// As much as keeps the size, the odd one at the end.
+    /// Padding that keeps the size, with an odd element at the end.
     SameUpper,
-    /// The odd one at the start.
+    /// Padding that keeps the size, with an odd element at the start.
     SameLower,
 }
 

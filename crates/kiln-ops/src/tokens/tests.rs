@@ -18,7 +18,7 @@ fn separators(all: &[&str]) -> (&'static str, Attr) {
     ("separators", Attr::Strs(all.iter().map(|&one| one.to_owned()).collect()))
 }
 
-/// What becomes of a list of texts.
+/// Checks the tokens of a list of texts.
 #[track_caller]
 fn gives(attrs: &[(&str, Attr)], texts: &[&str], rows: &[&[&str]]) {
     let found = made(attrs).expect("attributes").run(&strings(&[texts.len()], texts)).expect("it runs");

@@ -11,8 +11,8 @@ pub(super) struct Pairs {
     classes: usize,
     /// The first vector of each class, and at the end the number of all vectors.
     starts: Vec<usize>,
-    /// For each class but one the coefficient of every vector: a vector of class c weighs in the machine of c and d by
-    /// row d - 1 where d is the later class, and by row d where it is the earlier.
+    /// For each class but one, the coefficients of all vectors: in the machine of classes c and d, a vector of class c
+    /// has the coefficient of row d - 1 where d is the later class, and of row d where d is the earlier one.
     coefficients: Vec<f32>,
     biases: Vec<f32>,
     /// Slope and shift of each machine's probability; empty where there are none.

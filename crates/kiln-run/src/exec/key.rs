@@ -58,7 +58,7 @@ pub trait Problem: Mutate + Hash + Eq + Clone + Debug + Serialize + DeserializeO
     ///
     /// # Errors
     ///
-    /// Those of the kernel.
+    /// The kernel's errors.
     fn build(&self, choice: &Self::Choice, target: &Target, source: &dyn CodeSource) -> KernelResult<Self::Value>;
 
     /// [`Family::table_bytes`]
@@ -89,7 +89,7 @@ pub trait Problem: Mutate + Hash + Eq + Clone + Debug + Serialize + DeserializeO
     ///
     /// # Errors
     ///
-    /// Those of the kernel.
+    /// The kernel's errors.
     fn trial(&self, value: &Self::Value, operands: Operands<'_>, parallel: &dyn Parallel) -> KernelResult<()> {
         let _ = (value, operands, parallel);
         Ok(())

@@ -54,9 +54,9 @@ impl Problem for RecurrentShape {
 /// `r [directions, gates x hidden, hidden]`, `b [directions, 2 x gates x hidden]`, `p [directions, 3 x hidden]`.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainWeights<'a> {
-    /// Of the input.
+    /// Weights of the input.
     pub w: &'a Tensor,
-    /// Of the recurrence.
+    /// Weights of the recurrence.
     pub r: &'a Tensor,
     /// Biases: of the input, then of the recurrence.
     pub b: Option<&'a [f32]>,

@@ -53,7 +53,7 @@ impl Effort {
         match tune {
             Tune::Off => None,
             // Most of a network's keys take tens of microseconds to milliseconds: two milliseconds show a difference of
-            // some percent, and fifty runs in all are forgotten after as many requests.
+            // some percent, and fifty runs in all cost little beside as many requests.
             Tune::Fast => Some(Effort {
                 candidates: 4,
                 rules: Rules {

@@ -13,7 +13,7 @@ use kiln_records::Fingerprint;
 /// A digest of the sources of executors and of the compiler's settings for them.
 pub const SOURCES: &str = env!("KILN_SOURCES");
 
-/// What tells this build from others: facts that go before those about the machine.
+/// The facts that tell this build from others; they come before those about the machine.
 pub const BUILD: [(&str, &str); 5] = [
     ("kiln", env!("CARGO_PKG_VERSION")),
     ("sources", SOURCES),

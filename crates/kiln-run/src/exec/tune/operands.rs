@@ -20,15 +20,15 @@ const LINE: usize = 16;
 /// How many elements a run needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Of the input.
+    /// Elements of the input.
     pub input: usize,
-    /// Of weights, or of a second input.
+    /// Elements of weights, or of a second input.
     pub weights: usize,
     /// Whether they are weights, which a network reads once a request.
     pub cold: bool,
-    /// Of the output.
+    /// Elements of the output.
     pub output: usize,
-    /// Of scratch.
+    /// Elements of scratch memory.
     pub scratch: usize,
 }
 
