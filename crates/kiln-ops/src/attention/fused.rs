@@ -1,7 +1,7 @@
 //! Attention that a pass has put together: queries, keys and values in the layouts that exporters write ([`Heads`]).
 //!
-//! Inputs are queries, keys, values, a mask that is added to scores, and a condition: scores where it is false are
-//! replaced. Everything broadcasts as it did in the nodes that this one replaces.
+//! Inputs are queries, keys, values, a mask that is added to scores, and a condition that says which scores are kept
+//! (or, if `inverted`, replaced). Everything broadcasts as it did in the nodes that this one replaces.
 
 use kiln_kernels::cpu::Stored;
 use kiln_kernels::cpu::attention::{Attention as Executor, AttentionShape, Held, KeyRange, Operands, Strides};

@@ -46,7 +46,7 @@ enum Places {
 }
 
 impl Places {
-    /// The places of nodes with these numbers, which must differ.
+    /// The places of these nodes. Refuses two nodes of one number.
     fn of(node: &NodeDesc, ids: &[Id]) -> Result<Places, OpError> {
         let mut trees = HashMap::new();
         let mut rest = ids;
