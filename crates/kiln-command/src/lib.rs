@@ -5,6 +5,7 @@
 //! named after it. All printing of the whole project happens in this folder, through a `screen` that is passed down, so
 //! that a closed pipe ends a command quietly.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "the header guides readers of the source to its files")]
 #![deny(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "the command's one error line; everything else goes through the screen")]
 

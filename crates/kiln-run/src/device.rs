@@ -1,6 +1,6 @@
 //! Nodes on a device: the same nodes, whose work is a sequence of the device's kernels and libraries.
 //!
-//! For a graph that runs on a device, [placement](kiln::session) marks the nodes that run there and puts copies on the
+//! For a graph that runs on a device, placement (of sessions) marks the nodes that run there and puts copies on the
 //! edges between them and the others ([`transfer`]). A marked node infers its outputs as on the processor; instead of
 //! an executor it gets a [`Sequence`] ([`Node::prepare_device`]), whose solvers and kernels come from the same cache.
 //! Tensors between such nodes are in the device's memory ([`Tensor::elsewhere`]).

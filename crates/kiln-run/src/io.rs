@@ -116,7 +116,7 @@ impl<'a> Io<'a> {
         }
     }
 
-    /// All inputs, as [`Node::infer`](super::Node::infer) sees them.
+    /// All inputs, as [`InferByValue::infer`](super::node::InferByValue::infer) sees them.
     #[must_use]
     pub fn inputs(&self) -> SmallVec<[Option<&Tensor>; 4]> {
         match &self.operands {
